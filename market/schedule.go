@@ -1,0 +1,233 @@
+package market
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Schedule is a market's trading day as data. The zero Schedule is always open.
+//
+// A trading day is a calendar day of the market's time zone. A market that
+// trades over midnight has two sessions, one up to 24h and one from 0.
+type Schedule struct {
+	Sessions []Session      // phases of a trading day, by rising Start; outside of them the market is closed; empty: open all day
+	Weekdays []time.Weekday // trading days; empty: Monday to Friday when there are Sessions, else every day
+	Holidays []Holiday
+}
+
+// Session is a span of a trading day with one phase.
+type Session struct {
+	Start time.Duration // since local midnight
+	End   time.Duration
+	Phase Phase
+}
+
+// Holiday is a date without trading, or one that ends early.
+type Holiday struct {
+	Date  string // 2006-01-02, local
+	Name  string
+	Close time.Duration // since local midnight: trading stops then; 0: no trading that day
+	Terms []string      // the terms that do not trade; empty: all
+}
+
+// Reasons that Schedule.At gives for Closed.
+const (
+	ReasonOutsideHours = "outside_hours"
+	ReasonWeekend      = "weekend" // not one of the Weekdays
+	ReasonHoliday      = "holiday"
+	ReasonEarlyClose   = "early_close"
+)
+
+const (
+	fullDay    = 24 * time.Hour
+	dateFormat = "2006-01-02"
+)
+
+// At is the phase of a term at t, the instant when the phase next changes, and
+// for Closed the reason, one of the words above. Term "" is the market as a
+// whole: holidays of single terms do not count. A nil loc is UTC. next is zero
+// where no change is to come.
+//
+// Hours are those of the local clock. An hour that the clock leaves out when it
+// jumps forward stands for the instant of the jump; one that comes twice when it
+// falls back stands for its first time.
+func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase, next time.Time, reason string) {
+	if len(s.Sessions) == 0 && len(s.Weekdays) == 0 && len(s.Holidays) == 0 {
+		return Open, time.Time{}, ""
+	}
+	if loc == nil {
+		loc = time.UTC
+	}
+	phase, reason = s.phaseAt(t, loc, term)
+	// Each holiday takes away one trading day, and they are at most a week apart.
+	year, month, day := t.In(loc).Date()
+	for i := range 7*len(s.Holidays) + 8 {
+		d := date{year, month, day + i}
+		sessions, _ := s.sessionsOn(d, term)
+		for _, session := range sessions {
+			for _, since := range [...]time.Duration{session.Start, session.End} {
+				b := d.at(since, loc)
+				if !b.After(t) {
+					continue
+				}
+				if p, _ := s.phaseAt(b, loc, term); p != phase {
+					return phase, b, reason
+				}
+			}
+		}
+	}
+	return phase, time.Time{}, reason
+}
+
+// phaseAt is At without the next change.
+func (s Schedule) phaseAt(t time.Time, loc *time.Location, term string) (Phase, string) {
+	var d date
+	d.year, d.month, d.day = t.In(loc).Date()
+	sessions, reason := s.sessionsOn(d, term)
+	for i := len(sessions) - 1; i >= 0; i-- {
+		if t.Before(d.at(sessions[i].Start, loc)) {
+			// Before the close of a short day its gaps are ordinary ones.
+			reason = ReasonOutsideHours
+			continue
+		}
+		if t.Before(d.at(sessions[i].End, loc)) {
+			return sessions[i].Phase, ""
+		}
+		break
+	}
+	return Closed, reason
+}
+
+// sessionsOn is the sessions of a date and why it is closed after them.
+func (s Schedule) sessionsOn(d date, term string) ([]Session, string) {
+	weekdays, sessions := s.Weekdays, s.Sessions
+	midday := time.Date(d.year, d.month, d.day, 12, 0, 0, 0, time.UTC)
+	weekday := midday.Weekday()
+	if len(weekdays) > 0 {
+		if !slices.Contains(weekdays, weekday) {
+			return nil, ReasonWeekend
+		}
+	} else if len(sessions) > 0 && (weekday == time.Saturday || weekday == time.Sunday) {
+		return nil, ReasonWeekend
+	}
+	if len(sessions) == 0 {
+		sessions = []Session{{Start: 0, End: fullDay, Phase: Open}}
+	}
+	reason := ReasonOutsideHours
+	name := midday.Format(dateFormat)
+	for _, h := range s.Holidays {
+		if h.Date != name || (len(h.Terms) > 0 && !slices.Contains(h.Terms, term)) {
+			continue
+		}
+		if h.Close == 0 {
+			return nil, ReasonHoliday
+		}
+		sessions, reason = clip(sessions, h.Close), ReasonEarlyClose
+	}
+	return sessions, reason
+}
+
+// clip is sessions up to a time; the argument stays as it is.
+func clip(sessions []Session, end time.Duration) []Session {
+	var out []Session
+	for _, session := range sessions {
+		if session.Start < end {
+			session.End = min(session.End, end)
+			out = append(out, session)
+		}
+	}
+	return out
+}
+
+// date is a local calendar date; day may be past the end of its month.
+type date struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+// at is the instant when the local clock shows d, a time since midnight. time.Date
+// leaves open which instant it gives for times that come twice or never.
+func (d date) at(since time.Duration, loc *time.Location) time.Time {
+	want := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Add(since) // the clock's face, read as UTC
+	t := time.Date(want.Year(), want.Month(), want.Day(), want.Hour(), want.Minute(), want.Second(), want.Nanosecond(), loc)
+	_, offset := t.Zone()
+	face := t.Add(time.Duration(offset) * time.Second).UTC()
+	from, until := t.ZoneBounds()
+	switch {
+	case face.Before(want):
+		return until // never shown: t is before the jump
+	case face.After(want):
+		return from // never shown: t is after the jump
+	case from.IsZero():
+		return t
+	}
+	_, before := from.Add(-1).Zone()
+	if first := t.Add(time.Duration(offset-before) * time.Second); first.Before(from) && before > offset {
+		return first
+	}
+	return t
+}
+
+// Validate says what is wrong with the schedule, in words for whoever wrote it.
+func (s Schedule) Validate() error {
+	var errs []error
+	for i, session := range s.Sessions {
+		what := fmt.Sprintf("session %d (%s)", i+1, session.Phase)
+		switch {
+		case session.Start < 0 || session.End > fullDay:
+			errs = append(errs, fmt.Errorf("%s: must lie between 00:00 and 24:00; split one that runs over midnight in two", what))
+		case session.Start >= session.End:
+			errs = append(errs, fmt.Errorf("%s: start %s is not before end %s; split one that runs over midnight in two", what, clock(session.Start), clock(session.End)))
+		case i > 0 && session.Start < s.Sessions[i-1].End:
+			errs = append(errs, fmt.Errorf("%s: starts at %s, before the session above it ends at %s", what, clock(session.Start), clock(s.Sessions[i-1].End)))
+		}
+		if session.Phase == NoPhase || session.Phase >= FeedDown {
+			errs = append(errs, fmt.Errorf("%s: phase must be one of pre_open, auction, open, quoting, halt, pause, suspended, pre_close, closed, post_close", what))
+		}
+	}
+	for i, w := range s.Weekdays {
+		if w < time.Sunday || w > time.Saturday {
+			errs = append(errs, fmt.Errorf("weekday %d: not a day of the week", int(w)))
+		} else if slices.Contains(s.Weekdays[:i], w) {
+			errs = append(errs, fmt.Errorf("weekday %s: listed twice", w))
+		}
+	}
+	for i, h := range s.Holidays {
+		if err := s.validateHoliday(i, h); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Schedule) validateHoliday(i int, h Holiday) error {
+	if _, err := time.Parse(dateFormat, h.Date); err != nil {
+		return fmt.Errorf("holiday %d: date %q is not a date like 2026-12-24", i+1, h.Date)
+	}
+	if h.Close < 0 || h.Close > fullDay {
+		return fmt.Errorf("holiday %s: close must lie between 00:00 and 24:00", h.Date)
+	}
+	for _, earlier := range s.Holidays[:i] {
+		if earlier.Date == h.Date && shareTerm(earlier.Terms, h.Terms) {
+			return fmt.Errorf("holiday %s: listed twice for the same terms", h.Date)
+		}
+	}
+	return nil
+}
+
+// shareTerm says whether two lists of terms overlap; an empty one is all terms.
+func shareTerm(a, b []string) bool {
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(t string) bool { return slices.Contains(b, t) })
+}
+
+// clock writes a time since midnight as 15:04 or 15:04:05.
+func clock(d time.Duration) string {
+	h, m, sec := int(d/time.Hour), int(d/time.Minute)%60, int(d/time.Second)%60
+	if sec != 0 {
+		return fmt.Sprintf("%02d:%02d:%02d", h, m, sec)
+	}
+	return fmt.Sprintf("%02d:%02d", h, m)
+}

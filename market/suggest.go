@@ -1,0 +1,111 @@
+package market
+
+import "strings"
+
+// Bounds of the work and memory of a suggestion.
+const (
+	maxNearSymbols = 16  // symbols kept for one way to leave out a letter
+	maxNearIDs     = 256 // identifiers looked at for one symbol
+)
+
+// nearIndex finds identifiers close to a wrong one. Each symbol is filed, in
+// lower case, under itself and under itself with one letter left out, so that two
+// symbols one slip apart (a letter wrong, missing, too many, or two swapped) meet
+// under some key, whatever the number of symbols.
+type nearIndex struct {
+	bySymbol map[string][]int    // folded symbol: indexes of its identifiers
+	byKey    map[string][]string // key: folded symbols
+}
+
+func (n *nearIndex) add(id InstrumentID, index int) {
+	if n.bySymbol == nil {
+		n.bySymbol = make(map[string][]int)
+		n.byKey = make(map[string][]string)
+	}
+	symbol := strings.ToLower(id.Symbol)
+	ids := n.bySymbol[symbol]
+	if len(ids) < maxNearIDs {
+		n.bySymbol[symbol] = append(ids, index)
+	}
+	if len(ids) > 0 {
+		return
+	}
+	for key := range nearKeys(symbol) {
+		if near := n.byKey[key]; len(near) < maxNearSymbols {
+			n.byKey[key] = append(near, symbol)
+		}
+	}
+}
+
+// find is the index of the best suggestion for id.
+func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool) {
+	symbol := strings.ToLower(id.Symbol)
+	score := -1
+	consider := func(candidate string) {
+		for _, i := range n.bySymbol[candidate] {
+			if s := likeness(id, list[i].ID); s > score || (s == score && i < best) {
+				best, score, ok = i, s, true
+			}
+		}
+	}
+	if consider(symbol); ok {
+		return best, true
+	}
+	for key := range nearKeys(symbol) {
+		for _, candidate := range n.byKey[key] {
+			if oneSlip(symbol, candidate) {
+				consider(candidate)
+			}
+		}
+	}
+	return best, ok
+}
+
+// likeness counts how much market and term agree; a market weighs more.
+func likeness(want, have InstrumentID) int {
+	score := 0
+	market, term := strings.EqualFold(want.Market, have.Market), strings.EqualFold(want.Term, have.Term)
+	if !market && !term && strings.EqualFold(want.Market, have.Term) && strings.EqualFold(want.Term, have.Market) {
+		market, term = true, true // the wrong way round
+	}
+	if market {
+		score += 4
+	}
+	if term {
+		score += 2
+	}
+	if want.Symbol == have.Symbol {
+		score++ // of two symbols that differ by case alone
+	}
+	return score
+}
+
+// nearKeys is the keys of a symbol: itself and all it can be with a letter left out.
+func nearKeys(symbol string) map[string]struct{} {
+	keys := map[string]struct{}{symbol: {}}
+	if len(symbol) > 1 {
+		for i := range len(symbol) {
+			keys[symbol[:i]+symbol[i+1:]] = struct{}{}
+		}
+	}
+	return keys
+}
+
+// oneSlip says whether a becomes b by one letter changed, left out, put in, or
+// by two neighbours swapped.
+func oneSlip(a, b string) bool {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	a, b = a[i:], b[i:]
+	switch len(a) - len(b) {
+	case 1:
+		return a[1:] == b
+	case -1:
+		return a == b[1:]
+	case 0:
+		return len(a) > 0 && (a[1:] == b[1:] || len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:])
+	}
+	return false
+}
