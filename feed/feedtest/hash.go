@@ -1,0 +1,153 @@
+package feedtest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"sync"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// HashSink is a feed.Sink that hashes definitions and events in the order of
+// their coming, whatever the batches. Two runs with the same sum published the
+// same. The zero HashSink is ready.
+type HashSink struct {
+	// Base, in Unix nanoseconds, is taken off every time that is told, so that
+	// runs with different starts can be compared. Set it before use.
+	Base int64
+
+	mu     sync.Mutex
+	table  table
+	hash   hash.Hash
+	buf    []byte
+	events int
+}
+
+// Define implements feed.Sink.
+func (s *HashSink) Define(in market.Instrument) (market.Handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.table.define(in)
+	if err != nil {
+		return 0, err
+	}
+	s.write(fmt.Appendf(s.buf[:0], "%+v\n", in))
+	return h, nil
+}
+
+// Publish implements feed.Sink.
+func (s *HashSink) Publish(events []market.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		at := s.table.index(e.Handle)
+		if at < 0 {
+			return fmt.Errorf("hash event: handle %d was not given out", e.Handle)
+		}
+		s.write(s.appendEvent(s.buf[:0], at, e))
+		s.events++
+	}
+	return nil
+}
+
+func (s *HashSink) write(b []byte) {
+	if s.hash == nil {
+		s.hash = sha256.New()
+	}
+	s.hash.Write(b)
+	s.buf = b
+}
+
+// appendEvent writes every field but Receive, which is no part of what happened.
+// Lists and strings have their lengths before them, so no two events look alike.
+func (s *HashSink) appendEvent(b []byte, index int, e *market.Event) []byte {
+	b = append(b, byte(e.Kind), byte(e.Side), byte(e.Phase))
+	for _, v := range [...]int64{
+		int64(index), s.relative(e.Time), s.relative(e.Until), int64(e.Price), int64(e.Size), int64(e.OldPrice), int64(e.OldSize),
+	} {
+		b = binary.AppendVarint(b, v)
+	}
+	b = binary.AppendUvarint(b, e.Sequence)
+	b = binary.AppendUvarint(b, e.OrderID)
+	b = appendString(b, e.TradeID)
+	b = appendString(b, e.Reason)
+	b = binary.AppendUvarint(b, uint64(len(e.Conditions)))
+	for _, c := range e.Conditions {
+		b = appendString(b, c)
+	}
+	for _, levels := range [...][]market.Level{e.Bids, e.Asks} {
+		b = binary.AppendUvarint(b, uint64(len(levels)))
+		for _, l := range levels {
+			b = binary.AppendVarint(b, int64(l.Price))
+			b = binary.AppendVarint(b, int64(l.Size))
+			b = binary.AppendUvarint(b, uint64(l.Orders))
+		}
+	}
+	return b
+}
+
+func (s *HashSink) relative(t int64) int64 {
+	if t == 0 {
+		return 0
+	}
+	return t - s.Base
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// Sum is the hash so far, in hexadecimal.
+func (s *HashSink) Sum() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(s.buf[:0])
+	return hex.EncodeToString(s.hash.Sum(nil))
+}
+
+// Events is the number of events hashed.
+func (s *HashSink) Events() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
+}
+
+// CountSink is a feed.Sink that does nothing but count: what a source costs by
+// itself. The zero CountSink is ready.
+type CountSink struct {
+	mu     sync.Mutex
+	table  table
+	events int
+	trades int
+}
+
+// Define implements feed.Sink.
+func (s *CountSink) Define(in market.Instrument) (market.Handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.define(in)
+}
+
+// Publish implements feed.Sink.
+func (s *CountSink) Publish(events []market.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events += len(events)
+	for i := range events {
+		if events[i].Kind == market.KindTrade {
+			s.trades++
+		}
+	}
+	return nil
+}
+
+// Count is the number of events and of trades among them.
+func (s *CountSink) Count() (events, trades int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events, s.trades
+}
