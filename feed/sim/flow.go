@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// instrument is a book and those who trade in it: a crowd that places, takes and
+// cancels orders without a plan, and a market maker that knows the value.
+type instrument struct {
+	listing    *listing
+	class      *class
+	underlying *underlying
+	handle     market.Handle
+	rng        *rand.Rand
+	book       matcher
+
+	// fair is the value in ticks, and half the maker's half spread there.
+	fair, half   float64
+	fairAt       int64 // times of the underlying and the world that fair is of
+	fairWorldAt  int64
+	excitement   float64 // share by which the crowd's rates are raised
+	excitedAt    int64
+	sign         market.Side // of the newest marketable order
+	lastMarket   int64
+	bound        float64 // total rate when the next action was drawn
+	beat         bool    // the next action is a marketable order at any rate
+	quoted       bool    // the maker has been here
+	quotedAround float64 // the value it quoted around
+	trades       uint64
+}
+
+// price moves the value to now.
+func (in *instrument) price(now int64, w *world) {
+	u := in.underlying
+	u.advance(now, w)
+	if u.at == in.fairAt && w.at == in.fairWorldAt && in.fair != 0 {
+		return
+	}
+	in.fairAt, in.fairWorldAt = u.at, w.at
+	p := in.listing.base * math.Exp(u.value+w.dollars[in.listing.fx])
+	in.fair = in.listing.grid.position(p)
+	in.half = max(1, in.class.half*1e-4*p/in.listing.grid.step(p))
+}
+
+// activity is the hour's factor on the crowd's rates.
+func (in *instrument) activity(w *world) float64 {
+	if in.class.flat {
+		return 1
+	}
+	return w.activity
+}
+
+// rates is what can happen next, a second.
+type rates struct{ limit, market, cancel, wake float64 }
+
+func (r rates) total() float64 { return r.limit + r.market + r.cancel + r.wake }
+
+func (in *instrument) rates(w *world) rates {
+	busy := in.activity(w) * (1 + in.excitement)
+	return rates{
+		limit:  in.class.limits * busy,
+		market: in.class.markets * busy,
+		cancel: in.class.cancels * float64(len(in.book.crowd)) * (1 + in.excitement/2),
+		wake:   in.class.wakes,
+	}
+}
+
+// relax lets the excitement of earlier orders fade up to now.
+func (in *instrument) relax(now int64) {
+	if in.excitement != 0 {
+		in.excitement *= math.Exp(-decay * float64(now-in.excitedAt) / float64(second))
+		if in.excitement < 1e-3 {
+			in.excitement = 0
+		}
+	}
+	in.excitedAt = now
+}
+
+// draw is the time of the next action. The rates it goes by only fall until
+// then, and act thins out what is too much, which is exact for a fading rate.
+func (in *instrument) draw(now int64, w *world) int64 {
+	in.bound = in.rates(w).total()
+	wait := in.rng.ExpFloat64() / in.bound * float64(second)
+	next := now + 1 + int64(min(wait, 1e15))
+	in.beat = false
+	if in.class.beat > 0 && next > in.lastMarket+in.class.beat {
+		next, in.beat = max(now+1, in.lastMarket+in.class.beat), true
+	}
+	return next
+}
+
+// act does what happens at now. Each order action is told to x by itself.
+func (in *instrument) act(now int64, x *exchange) {
+	in.relax(now)
+	in.price(now, &x.world)
+	r := in.rates(&x.world)
+	pick := in.rng.Float64() * in.bound
+	switch {
+	case in.beat:
+		in.wake(x) // or there might be nothing to take
+		in.marketOrder(now, x)
+	case pick < r.wake:
+		in.wake(x)
+	case pick < r.wake+r.cancel:
+		in.book.cancel(in.book.crowd[in.rng.IntN(len(in.book.crowd))])
+		x.tell(in, market.NoSide)
+	case pick < r.wake+r.cancel+r.limit:
+		in.limitOrder(x)
+	case pick < r.total():
+		in.marketOrder(now, x)
+	}
+}
+
+// leaning draws a side, more often towards the value.
+func (in *instrument) leaning() market.Side {
+	bid, hasBid := in.book.best(market.Buy)
+	ask, hasAsk := in.book.best(market.Sell)
+	p := 0.5
+	if hasBid && hasAsk {
+		mid := float64(bid+ask) / 2
+		p += 0.4 * math.Tanh((in.fair-mid)/(2*in.half+1))
+	}
+	if in.rng.Float64() < p {
+		return market.Buy
+	}
+	return market.Sell
+}
+
+// limitOrder rests an order of the crowd, which never crosses.
+func (in *instrument) limitOrder(x *exchange) {
+	side := in.leaning()
+	away, limit := int64(-1), int64(0) // away: towards the side's worse prices
+	if side == market.Sell {
+		away = 1
+	}
+	best, hasBest := in.book.best(side)
+	other, hasOther := in.book.best(opposite(side))
+	gap := (best - other) * away // ticks between the two
+	behind := min(farthest, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
+	switch {
+	case hasBest && hasOther && gap > 1 && in.rng.Float64() < in.class.inside*float64(gap-1):
+		limit = best - away*(1+in.rng.Int64N(gap-1))
+	case hasBest:
+		limit = best + away*behind
+	default:
+		limit = int64(in.fair) + away*(int64(in.half)+1+behind)
+		if hasOther && (limit-other)*away < 1 {
+			limit = other + away
+		}
+	}
+	if limit < 1 {
+		return
+	}
+	in.book.submit(side, limit, in.size(), true, crowdOrder)
+	x.tell(in, side)
+}
+
+// marketOrder takes what is there, up to a limit that keeps a single order from
+// running away with the price. What it cannot get is dropped.
+func (in *instrument) marketOrder(now int64, x *exchange) {
+	in.lastMarket = now
+	if in.sign == market.NoSide || in.rng.Float64() >= keepSign {
+		in.sign = in.leaning()
+	}
+	other := opposite(in.sign)
+	best, ok := in.book.best(other)
+	if !ok {
+		return
+	}
+	size := in.size()
+	if in.rng.Float64() < capped {
+		queues := *in.book.side(other)
+		size = min(size, queues[len(queues)-1].size)
+	}
+	reach := 4 + int64(2*in.half)
+	if in.sign == market.Sell {
+		reach = -reach
+	}
+	in.excitement += in.class.excite
+	in.book.submit(in.sign, max(1, best+reach), size, false, crowdOrder)
+	x.tell(in, in.sign)
+}
+
+// size draws an order's size in lots: lognormal, and often a round number.
+func (in *instrument) size() int64 {
+	v := in.class.size * math.Exp(in.class.sigma*in.rng.NormFloat64())
+	n := int64(min(v, 100*in.class.size))
+	if in.rng.Float64() < roundLots {
+		n = (n + 5) / 10 * 10
+	}
+	return max(1, n)
+}
+
+// wake lets the maker look at the market. It moves its quotes where the value
+// has moved, leaves those that are right where they are in the queue, and puts
+// back what was taken. Orders of the crowd that are on the wrong side of the
+// value by now are taken on the way, which is how prices follow it.
+func (in *instrument) wake(x *exchange) {
+	if !in.quoted || math.Abs(in.fair-in.quotedAround) > 0.3*in.half {
+		in.quoted, in.quotedAround = true, in.fair
+	}
+	// Old quotes go first, or new ones would meet them.
+	bids := in.withdraw(market.Buy, x)
+	asks := in.withdraw(market.Sell, x)
+	in.quote(market.Buy, bids, x)
+	in.quote(market.Sell, asks, x)
+}
+
+// ladder is where the maker wants its quotes: the best, and the way to the next.
+func (in *instrument) ladder(side market.Side) (best, step int64) {
+	step = max(1, int64(in.half/2))
+	if side == market.Buy {
+		return int64(math.Floor(in.quotedAround - in.half)), -step
+	}
+	return int64(math.Ceil(in.quotedAround + in.half)), step
+}
+
+// slots is the maker's orders of a side.
+func (in *instrument) slots(side market.Side) []int32 {
+	if side == market.Buy {
+		return in.book.maker[:in.class.levels]
+	}
+	return in.book.maker[maxMakerLevels : maxMakerLevels+in.class.levels]
+}
+
+// withdraw cancels the quotes that are not on the ladder; kept has a bit for
+// each of its rungs that is taken.
+func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
+	best, step := in.ladder(side)
+	for _, id := range in.slots(side) {
+		if id == 0 {
+			continue
+		}
+		off := key(side, in.book.orders[id].key) - best
+		if rung := off / step; off%step == 0 && rung >= 0 && rung < int64(in.class.levels) {
+			kept |= 1 << rung
+			continue
+		}
+		in.book.cancel(id)
+		x.tell(in, market.NoSide)
+	}
+	return kept
+}
+
+// quote fills the rungs that are empty. The best one is thin, as a maker's is.
+func (in *instrument) quote(side market.Side, kept uint, x *exchange) {
+	best, step := in.ladder(side)
+	for rung := range int64(in.class.levels) {
+		price := best + rung*step
+		if kept&(1<<rung) != 0 || price < 1 {
+			continue
+		}
+		slot := slices.Index(in.slots(side), 0)
+		if side == market.Sell {
+			slot += maxMakerLevels
+		}
+		size := in.class.size * (0.5 + float64(rung)) * math.Exp(0.3*in.rng.NormFloat64())
+		in.book.submit(side, price, max(1, int64(size)), true, slot)
+		x.tell(in, side)
+	}
+}
