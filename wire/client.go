@@ -1,0 +1,361 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Message is a client's message whose JSON was read and whose fields were not yet.
+type Message struct {
+	Action string
+	ID     []byte // the id as sent, to be echoed, a view of the message; empty: none
+	body   Value
+	badID  bool
+}
+
+// ReadMessage reads a client's message as far as its action and id. The fault is
+// BadJSON (not a JSON object) or BadMessage (no action). A bad id is for Fields to
+// find; a good one is set even with a fault.
+func ReadMessage(data []byte) (Message, *Fault) {
+	v, err := ParseJSON(data)
+	if err != nil {
+		return Message{}, NewFault(BadJSON, err.Error())
+	}
+	if v.Kind != Object {
+		return Message{}, NewFault(BadJSON, "")
+	}
+	m := Message{body: v}
+	switch id := v.Get("id"); {
+	case !validID(&id):
+		m.badID = true
+	case id.Kind != Absent && id.Kind != Null:
+		m.ID = id.Raw
+	}
+	action := v.Get("action")
+	if action.Kind != String {
+		return m, NewFault(BadMessage, "A message has a field action, a string")
+	}
+	m.Action = action.Text
+	return m, nil
+}
+
+// Fields checks the fields that every action has; the fault is BadField.
+func (m *Message) Fields() *Fault {
+	if m.badID {
+		return NewFault(BadField, "id must be a string of up to 36 bytes or an integer within 2^53")
+	}
+	return nil
+}
+
+func validID(v *Value) bool {
+	switch v.Kind {
+	case Absent, Null:
+		return true
+	case String:
+		return len(v.Text) <= 36
+	case Number:
+		n, err := strconv.ParseInt(v.Text, 10, 64)
+		return err == nil && n >= -1<<53 && n <= 1<<53
+	}
+	return false
+}
+
+// AuthToken are the fields of action auth_token.
+type AuthToken struct {
+	Token   string
+	Session string // takeover name; "" none
+	Slow    string // slow-client policy: SlowConflate, SlowStrict; "" not given
+}
+
+// Policies for a client that reads too slowly.
+const (
+	SlowConflate = "conflate"
+	SlowStrict   = "strict"
+)
+
+// AuthToken reads the fields of auth_token; the fault is BadField or UnsupportedOption.
+func (m *Message) AuthToken() (AuthToken, *Fault) {
+	var a AuthToken
+	if f := m.Fields(); f != nil {
+		return a, f
+	}
+	token := m.body.Get("token")
+	if token.Kind != String || token.Text == "" {
+		return a, NewFault(BadField, "token must be the access token, a string")
+	}
+	a.Token = token.Text
+	name, f := m.text("session")
+	if f != nil {
+		return a, f
+	}
+	a.Slow, f = m.text("slow")
+	if f != nil {
+		return a, f
+	}
+	if name != "" && !validSession(name) {
+		return a, NewFault(BadField, "session must be 1 to 36 of A-Z a-z 0-9 . _ -")
+	}
+	if a.Slow != "" && a.Slow != SlowConflate && a.Slow != SlowStrict {
+		return a, NewFault(UnsupportedOption, "slow must be conflate or strict")
+	}
+	a.Session = name
+	return a, nil
+}
+
+func validSession(s string) bool {
+	if len(s) == 0 || len(s) > 36 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Subscribe are the fields of action subscribe, unsubscribe and resync.
+type Subscribe struct {
+	Lists    [NumChannels][]string // identifiers as written, repeats left out
+	Given    [NumChannels]bool     // the channel was in the message
+	Unserved []Unserved            // identifiers of channels that this server does not serve
+	Depth    int                   // 5 unless given; 0: all levels
+	Conflate int                   // milliseconds; 0: none
+	Snapshot bool                  // true unless switched off
+	Replace  bool
+	Alive    *bool // nil: not mentioned
+	Resume   *Resume
+}
+
+// Unserved is an identifier in a channel of the contract that this server does not serve.
+type Unserved struct {
+	Channel    string
+	Instrument string
+}
+
+// unservedChannels are the contract's channels to come.
+func unservedChannels() [2]string { return [2]string{"summary", "bars"} }
+
+// Resume says what a client has seen.
+type Resume struct {
+	Epoch    string
+	Position string                         // "" none
+	Seen     [NumChannels]map[string]uint64 // last N by identifier, for trades and status
+}
+
+// Subscribe reads the fields of subscribe, and those of unsubscribe and resync, which have
+// no options. The fault is BadField or UnsupportedOption, in that order: types are
+// looked at before values. With a fault nothing of the message counts.
+func (m *Message) Subscribe() (Subscribe, *Fault) {
+	s := Subscribe{Depth: 5, Snapshot: true}
+	if f := m.Fields(); f != nil {
+		return s, f
+	}
+	if f := m.lists(&s); f != nil {
+		return s, f
+	}
+	if f := m.switches(&s); f != nil {
+		return s, f
+	}
+	if f := m.resume(&s); f != nil {
+		return s, f
+	}
+	return s, m.options(&s)
+}
+
+func (m *Message) lists(s *Subscribe) *Fault {
+	some := false
+	for c := range NumChannels {
+		list, given, f := m.list(c.String())
+		if f != nil {
+			return f
+		}
+		s.Lists[c], s.Given[c] = list, given
+		some = some || given
+	}
+	for _, name := range unservedChannels() {
+		list, given, f := m.list(name)
+		if f != nil {
+			return f
+		}
+		some = some || given
+		for _, id := range list {
+			s.Unserved = append(s.Unserved, Unserved{name, id})
+		}
+	}
+	if !some {
+		return NewFault(BadField, "No channel: name trades, quotes, order_book or status with an array of identifiers")
+	}
+	return nil
+}
+
+func (m *Message) switches(s *Subscribe) *Fault {
+	for _, sw := range []struct {
+		name string
+		set  func(bool)
+	}{
+		{"snapshot", func(v bool) { s.Snapshot = v }},
+		{"replace", func(v bool) { s.Replace = v }},
+		{"alive", func(v bool) { s.Alive = &v }},
+	} {
+		switch v := m.body.Get(sw.name); v.Kind {
+		case Absent, Null:
+		case Bool:
+			sw.set(v.True)
+		default:
+			return NewFault(BadField, sw.name+" must be true or false")
+		}
+	}
+	return nil
+}
+
+func (m *Message) resume(s *Subscribe) *Fault {
+	v := m.body.Get("resume")
+	switch v.Kind {
+	case Absent, Null:
+		return nil
+	case Object:
+	default:
+		return NewFault(BadField, "resume must be an object")
+	}
+	epoch := v.Get("epoch")
+	if epoch.Kind != String || epoch.Text == "" || len(epoch.Text) > 64 {
+		return NewFault(BadField, "resume.epoch must be the epoch of the server's answers")
+	}
+	r := &Resume{Epoch: epoch.Text}
+	switch p := v.Get("position"); p.Kind {
+	case Absent, Null:
+	case String:
+		if len(p.Text) > 128 {
+			return NewFault(BadField, "resume.position is not one this server gave")
+		}
+		r.Position = p.Text
+	default:
+		return NewFault(BadField, "resume.position must be a string")
+	}
+	for c := range NumChannels {
+		if f := r.seen(c, v.Get(c.String()), s.Lists[c]); f != nil {
+			return f
+		}
+	}
+	s.Resume = r
+	return nil
+}
+
+func (r *Resume) seen(c Channel, v Value, listed []string) *Fault {
+	switch v.Kind {
+	case Absent, Null:
+		return nil
+	case Object:
+	default:
+		return NewFault(BadField, "resume."+c.String()+" must map identifiers to N")
+	}
+	r.Seen[c] = make(map[string]uint64, len(v.Fields))
+	in := make(map[string]struct{}, len(listed))
+	for _, id := range listed {
+		in[id] = struct{}{}
+	}
+	for i := range v.Fields {
+		name, val := v.Fields[i].Name, &v.Fields[i].Value
+		if _, ok := in[name]; !ok {
+			return NewFault(BadField, "resume."+c.String()+" names "+strconv.Quote(name)+", which the message does not subscribe")
+		}
+		n, err := strconv.ParseUint(val.Text, 10, 53)
+		if val.Kind != Number || err != nil {
+			return NewFault(BadField, "resume."+c.String()+": N must be a whole number")
+		}
+		r.Seen[c][name] = n
+	}
+	return nil
+}
+
+func (m *Message) options(s *Subscribe) *Fault {
+	depth := m.body.Get("depth")
+	if depth.Kind != Absent && depth.Kind != Null && depth.Kind != Number {
+		return NewFault(BadField, "depth must be a number")
+	}
+	conflate, f := m.text("conflate")
+	if f != nil {
+		return f
+	}
+	start, f := m.text("start")
+	if f != nil {
+		return f
+	}
+	if start != "" && s.Resume != nil {
+		return NewFault(BadField, "start and resume exclude each other")
+	}
+	switch depth.Text {
+	case "": // not given
+	case "0", "1", "5", "10", "25":
+		s.Depth, _ = strconv.Atoi(depth.Text)
+	default:
+		return NewFault(UnsupportedOption, "depth must be 1, 5, 10, 25 or 0 (all)")
+	}
+	switch conflate {
+	case "", "none":
+	case "100ms":
+		s.Conflate = 100
+	case "250ms":
+		s.Conflate = 250
+	case "1s":
+		s.Conflate = 1000
+	default:
+		return NewFault(UnsupportedOption, "conflate must be none, 100ms, 250ms or 1s")
+	}
+	if start != "" {
+		return NewFault(UnsupportedOption, "start is not served: this server keeps no history")
+	}
+	return nil
+}
+
+// text is a member that is a string or not there.
+func (m *Message) text(name string) (string, *Fault) {
+	switch v := m.body.Get(name); v.Kind {
+	case Absent, Null:
+		return "", nil
+	case String:
+		return v.Text, nil
+	default:
+		return "", NewFault(BadField, name+" must be a string")
+	}
+}
+
+// list is a member that is an array of strings; null is as not there. Repeats are left out.
+func (m *Message) list(name string) (list []string, given bool, f *Fault) {
+	v := m.body.Get(name)
+	switch v.Kind {
+	case Absent, Null:
+		return nil, false, nil
+	case Array:
+	default:
+		return nil, false, NewFault(BadField, name+" must be an array of identifiers")
+	}
+	seen := make(map[string]struct{}, len(v.Items))
+	list = make([]string, 0, len(v.Items))
+	for i := range v.Items {
+		if v.Items[i].Kind != String {
+			return nil, false, NewFault(BadField, name+" must hold strings alone")
+		}
+		id := v.Items[i].Text
+		if _, dup := seen[id]; dup {
+			continue
+		}
+		seen[id] = struct{}{}
+		list = append(list, id)
+	}
+	return list, true, nil
+}
+
+// ParseItem reads one identifier of a list: exact, or a pattern.
+func ParseItem(s string) (market.InstrumentID, *Fault) {
+	id, err := market.ParsePattern(s)
+	if err != nil {
+		return id, NewFault(BadInstrument, "")
+	}
+	return id, nil
+}

@@ -1,0 +1,322 @@
+package wire
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Ping is the server's heartbeat request, to the letter: clients compare it so.
+const Ping = `{"action":"ping"}`
+
+// AppendPong appends the answer to a client's own ping. id is echoed as sent.
+func AppendPong(b, id []byte, now int64) []byte {
+	b = append(b, `{"action":"pong"`...)
+	b = appendID(b, id)
+	b = append(b, `,"time":"`...)
+	b = AppendTime(b, now)
+	return append(b, `"}`...)
+}
+
+// AuthSuccess is the Success message, the answer to auth_token. Its first three members are those of the
+// specification and stand first.
+type AuthSuccess struct {
+	ID        []byte // as sent; empty: none
+	Session   string // takeover name; "" none
+	Version   string // of the server
+	Time      int64  // Unix ns
+	ExpiresIn int    // seconds to the token's end
+	Interval  int    // seconds from ping to ping
+	Timeout   int    // seconds for a pong
+
+	Subscriptions     int
+	MessagesPerSecond int
+	MessageBytes      int
+	Connections       int
+	MaxDepth          int // deepest book tier: 0 all levels, -1 no books, which is left out
+
+	Reauth bool
+}
+
+// AppendAuthSuccess appends a Success message.
+func AppendAuthSuccess(b []byte, s *AuthSuccess) []byte {
+	b = append(b, `{"type":"Success","code":200,"msg":"Connected"`...)
+	b = appendID(b, s.ID)
+	b = appendText(b, "session", s.Session)
+	b = appendText(b, "version", s.Version)
+	b = append(b, `,"time":"`...)
+	b = AppendTime(b, s.Time)
+	b = append(b, '"')
+	b = appendInt(b, "expires_in", s.ExpiresIn)
+	b = append(b, `,"heartbeat":{"interval":`...)
+	b = strconv.AppendInt(b, int64(s.Interval), 10)
+	b = appendInt(b, "timeout", s.Timeout)
+	b = append(b, `},"limits":{"subscriptions":`...)
+	b = strconv.AppendInt(b, int64(s.Subscriptions), 10)
+	b = appendInt(b, "messages_per_second", s.MessagesPerSecond)
+	b = appendInt(b, "message_bytes", s.MessageBytes)
+	b = appendInt(b, "connections", s.Connections)
+	if s.MaxDepth >= 0 {
+		b = appendInt(b, "max_depth", s.MaxDepth)
+	}
+	b = append(b, '}')
+	if s.Reauth {
+		b = append(b, `,"reauth":true`...)
+	}
+	return append(b, '}')
+}
+
+// Subscription acknowledges every request that looks at the set of
+// subscriptions or changes it, and tells of changes the server makes.
+type Subscription struct {
+	Msg      string // what was done
+	ID       []byte // as sent; empty: none
+	Epoch    string
+	Position string
+	Given    [NumChannels]bool // the channels that Lists and Count tell of
+	Lists    [NumChannels][]string
+	Count    [NumChannels]int // instruments covered
+	Rejected []Rejection
+	Removed  []Rejection // without Hint
+	Resumed  [NumChannels]map[string]uint64
+	Lost     [NumChannels]map[string]Range
+}
+
+// Rejection is an identifier that was refused, or taken out of the set.
+type Rejection struct {
+	Channel    string
+	Instrument string // as written
+	Reason     Reason
+	Hint       string // may be empty
+}
+
+// Range is the sequences that a resume could not bring back.
+type Range struct {
+	From, To uint64 // 0: not told
+	Reason   string
+}
+
+// AppendSubscription appends a Subscription message.
+func AppendSubscription(b []byte, s *Subscription) []byte {
+	b = append(b, `{"type":"Subscription","code":200,"msg":`...)
+	b = AppendString(b, s.Msg)
+	b = appendID(b, s.ID)
+	b = appendText(b, "epoch", s.Epoch)
+	b = appendText(b, "position", s.Position)
+	some := false
+	for c, given := range s.Given {
+		if given {
+			some = true
+			b = appendName(b, Channel(c).String())
+			b = AppendStrings(b, s.Lists[c])
+		}
+	}
+	if some {
+		b = appendName(b, "count")
+		open := len(b)
+		for c, given := range s.Given {
+			if given {
+				b = appendInt(b, Channel(c).String(), s.Count[c])
+			}
+		}
+		b[open] = '{' // in place of the first comma
+		b = append(b, '}')
+	}
+	b = AppendRejected(b, s.Rejected)
+	b = appendRemoved(b, s.Removed)
+	b = appendResumed(b, &s.Resumed)
+	b = appendLost(b, &s.Lost)
+	return append(b, '}')
+}
+
+// AppendRejected appends the member "rejected", comma first; nothing for an empty list.
+func AppendRejected(b []byte, list []Rejection) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(b, `,"rejected":[`...)
+	for i := range list {
+		r := &list[i]
+		e := r.Reason.Socket()
+		b = appendRejection(b, r, i)
+		b = appendInt(b, "code", e.Code)
+		b = appendText(b, "reason", string(r.Reason))
+		b = appendText(b, "msg", e.Msg)
+		b = appendText(b, "hint", r.Hint)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func appendRemoved(b []byte, list []Rejection) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(b, `,"removed":[`...)
+	for i := range list {
+		b = appendRejection(b, &list[i], i)
+		b = appendText(b, "reason", string(list[i].Reason))
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func appendRejection(b []byte, r *Rejection, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = append(b, `{"channel":`...)
+	b = AppendString(b, r.Channel)
+	b = append(b, `,"instrument":`...)
+	return AppendString(b, r.Instrument)
+}
+
+// appendResumed appends the member "resumed", comma first, in the order of names.
+func appendResumed(b []byte, all *[NumChannels]map[string]uint64) []byte {
+	return appendByChannel(b, "resumed", all, strconv.AppendUint)
+}
+
+func appendLost(b []byte, all *[NumChannels]map[string]Range) []byte {
+	return appendByChannel(b, "lost", all, func(b []byte, l Range, _ int) []byte {
+		b = append(b, '{')
+		if l.From > 0 {
+			b = append(b, `"from":`...)
+			b = strconv.AppendUint(b, l.From, 10)
+			b = append(b, ',')
+		}
+		if l.To > 0 {
+			b = append(b, `"to":`...)
+			b = strconv.AppendUint(b, l.To, 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"reason":`...)
+		b = AppendString(b, l.Reason)
+		return append(b, '}')
+	})
+}
+
+// appendByChannel appends a member {channel:{identifier:value}}, comma first;
+// nothing where there is no value. The identifiers are sorted.
+func appendByChannel[V any](b []byte, name string, all *[NumChannels]map[string]V, value func([]byte, V, int) []byte) []byte {
+	some := false
+	for c := range all {
+		if len(all[c]) == 0 {
+			continue
+		}
+		if !some {
+			b = appendName(b, name)
+			b = append(b, '{')
+		} else {
+			b = append(b, ',')
+		}
+		some = true
+		b = AppendString(b, Channel(c).String())
+		b = append(b, ':', '{')
+		for i, id := range slices.Sorted(maps.Keys(all[c])) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendString(b, id)
+			b = append(b, ':')
+			b = value(b, all[c][id], 10)
+		}
+		b = append(b, '}')
+	}
+	if some {
+		b = append(b, '}')
+	}
+	return b
+}
+
+// AppendCaughtUp appends the message that follows the last replayed row.
+func AppendCaughtUp(b, id []byte, epoch, position string, resumed *[NumChannels]map[string]uint64) []byte {
+	b = append(b, `{"type":"CaughtUp","code":200`...)
+	b = appendID(b, id)
+	b = appendText(b, "epoch", epoch)
+	b = appendText(b, "position", position)
+	b = appendResumed(b, resumed)
+	return append(b, '}')
+}
+
+// Last is the last sequence of each instrument, by channel.
+type Last [NumChannels][]Sequence
+
+// Sequence is an instrument's last N in a channel.
+type Sequence struct {
+	ID market.InstrumentID
+	N  uint64
+}
+
+// AppendAlive appends a mark that says what was quiet and how far the stream is.
+func AppendAlive(b []byte, epoch, position string, last *Last) []byte {
+	b = append(b, `{"type":"Alive"`...)
+	b = appendText(b, "epoch", epoch)
+	b = appendText(b, "position", position)
+	b = AppendLast(b, last)
+	return append(b, '}')
+}
+
+// AppendLast appends the member "last", comma first: an object by channel and
+// identifier, which is empty where nothing is known.
+func AppendLast(b []byte, last *Last) []byte {
+	b = append(b, `,"last":{`...)
+	first := true
+	for c := range last {
+		if len(last[c]) == 0 {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = AppendString(b, Channel(c).String())
+		b = append(b, ':', '{')
+		for i := range last[c] {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, '"')
+			b = last[c][i].ID.Append(b) // its grammar needs no escapes
+			b = append(b, '"', ':')
+			b = strconv.AppendUint(b, last[c][i].N, 10)
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// AppendTokenExpiring appends the warning before a token's end.
+func AppendTokenExpiring(b []byte, expiresIn int) []byte {
+	b = appendWarning(b, "token_expiring", "Access token expires soon: refresh it, or send auth_token with a new one")
+	b = appendInt(b, "expires_in", expiresIn)
+	return append(b, '}')
+}
+
+// AppendSlow appends the warning to a client that reads too slowly.
+func AppendSlow(b []byte, msg string, behindMillis, queued int) []byte {
+	b = appendWarning(b, string(SlowClient), msg)
+	b = appendInt(b, "behind_ms", behindMillis)
+	b = appendInt(b, "queued", queued)
+	return append(b, '}')
+}
+
+// AppendShuttingDown appends the warning of a server that is about to close.
+func AppendShuttingDown(b []byte, reconnectInMillis int) []byte {
+	b = appendWarning(b, string(ShuttingDown), "Reconnect")
+	b = appendInt(b, "reconnect_in_ms", reconnectInMillis)
+	return append(b, '}')
+}
+
+func appendWarning(b []byte, reason, msg string) []byte {
+	b = append(b, `{"type":"Warning","code":200,"reason":"`...)
+	b = append(b, reason...)
+	b = append(b, `","msg":`...)
+	return AppendString(b, msg)
+}
+
+// appendInt appends a further member that is a whole number, comma first.
+func appendInt(b []byte, name string, n int) []byte {
+	return strconv.AppendInt(appendName(b, name), int64(n), 10)
+}

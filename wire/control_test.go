@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestControl holds each control message against the bytes that clients were promised.
+func TestControl(t *testing.T) {
+	id := []byte("5")
+	seen := [NumChannels]map[string]uint64{Trades: {"GGAL|BYMA|24hs": 1061, "AL30|BYMA|CI": 88}, Status: {"GGAL|BYMA|24hs": 2}}
+	al30 := market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "CI"}
+	last := Last{Trades: {{ggal, 1061}, {al30, 0}}, OrderBook: {{ggal, 7}}}
+	got := []string{
+		Ping,
+		string(AppendPong(nil, []byte(`"x"`), someTime)),
+		string(AppendPong(nil, nil, someTime)),
+		string(AppendAuthSuccess(nil, &AuthSuccess{
+			ID: id, Session: "bot", Version: "1.0.0", Time: someTime, ExpiresIn: 86400, Interval: 20, Timeout: 30,
+			Subscriptions: 2000, MessagesPerSecond: 20, MessageBytes: 65536, Connections: 8, Reauth: true,
+		})),
+		string(AppendAuthSuccess(nil, &AuthSuccess{Time: someTime, MaxDepth: -1})),
+		string(AppendSubscription(nil, &Subscription{
+			Msg: "Subscribed", ID: id, Epoch: "e7k2", Position: "e7k2:918273",
+			Given:    [NumChannels]bool{Trades: true, OrderBook: true},
+			Lists:    [NumChannels][]string{Trades: {"GGAL|BYMA|24hs"}},
+			Count:    [NumChannels]int{Trades: 1},
+			Rejected: []Rejection{{"order_book", "NOPE|BYMA|CI", UnknownInstrument, "..."}, {"bars", `a"b`, UnknownChannel, ""}},
+			Resumed:  seen,
+			Lost:     [NumChannels]map[string]Range{Trades: {"A|B|C": {89, 140, "buffer_exceeded"}, "A|B|D": {0, 0, "ahead"}}, Status: {"A|B|C": {From: 2, Reason: "epoch_changed"}}},
+		})),
+		string(AppendSubscription(nil, &Subscription{Msg: "Rights changed", Epoch: "e", Position: "e:1", Removed: []Rejection{{"trades", "A|B|C", NotEntitled, ""}}})),
+		string(AppendCaughtUp(nil, id, "e7k2", "e7k2:918299", &seen)),
+		string(AppendAlive(nil, "e7k2", "e7k2:918299", &last)),
+		string(AppendAlive(nil, "e7k2", "e7k2:918299", &Last{})),
+		string(AppendTokenExpiring(nil, 300)),
+		string(AppendSlow(nil, "Reading too slowly: quotes conflated", 1800, 412)),
+		string(AppendShuttingDown(nil, 3120)),
+		string(AppendError(nil, NewFault(TokenExpired, ""), []byte("1"), nil)),
+		string(AppendError(nil, &Fault{Reason: RateLimited, Msg: "Wait", RetryAfter: 1, Hint: "slow down"}, nil, nil)),
+		string(AppendError(nil, NewFault(SlowClient, ""), nil, AppendLast(nil, &Last{}))),
+	}
+	names, want := golden(t, "testdata/control.golden")
+	if len(want) != len(got) {
+		t.Fatalf("%d messages made, the golden file has %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%s:\n got %s\nwant %s", names[i], got[i], want[i])
+		}
+		if _, err := ParseJSON([]byte(got[i])); err != nil || !json.Valid([]byte(got[i])) {
+			t.Errorf("%s: not JSON: %v", names[i], err)
+		}
+	}
+}
+
+// TestOneTypePerKey holds all messages to it that a top-level key has one JSON type
+// everywhere (but id) and that no two keys differ by case alone in one message: clients
+// decode everything with one struct.
+func TestOneTypePerKey(t *testing.T) {
+	kinds := map[string]Kind{}
+	for _, file := range []string{"testdata/control.golden", "testdata/messages.golden"} {
+		names, messages := golden(t, file)
+		for i := range messages {
+			v, err := ParseJSON([]byte(messages[i]))
+			if err != nil {
+				t.Errorf("%s: %v", names[i], err)
+			}
+			for _, m := range v.Fields {
+				if k, ok := kinds[m.Name]; ok && k != m.Value.Kind && m.Name != "id" {
+					t.Errorf("%s: %q has another type elsewhere", names[i], m.Name)
+				}
+				kinds[m.Name] = m.Value.Kind
+			}
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package wire
+
+import (
+	"hash/crc32"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Ident is an instrument's part of the header, made once: `"S":"GGAL","I":"GGAL|BYMA|24hs"`.
+type Ident []byte
+
+// MakeIdent makes the header's part for an instrument, or for *|MARKET|* (S is then "*").
+func MakeIdent(id market.InstrumentID) Ident {
+	b := append([]byte(nil), `"S":`...)
+	b = AppendString(b, id.Symbol)
+	b = append(b, `,"I":`...)
+	return AppendString(b, id.String())
+}
+
+// Header is what every data message starts with.
+type Header struct {
+	Ident   Ident
+	N       uint64 // sequence in (channel, instrument); 0 leaves N out (lines of a recording)
+	Time    int64  // Unix ns; 0 leaves T out (lines of a recording whose source gave no time)
+	Latency int64  // ns from Time to publication; under 0: not told
+}
+
+func appendHeader(b []byte, kind string, h *Header) []byte {
+	b = append(b, `{"type":"`...)
+	b = append(b, kind...)
+	b = append(b, `",`...)
+	b = append(b, h.Ident...)
+	if h.N > 0 {
+		b = append(b, `,"N":`...)
+		b = strconv.AppendUint(b, h.N, 10)
+	}
+	if h.Time != 0 {
+		b = append(b, `,"T":"`...)
+		b = AppendTime(b, h.Time)
+		b = append(b, '"')
+	}
+	if h.Latency >= 0 {
+		b = append(b, `,"D":`...)
+		b = strconv.AppendInt(b, h.Latency, 10)
+	}
+	return b
+}
+
+// Trade is a T, X or C message: a trade, its cancel, its correction.
+type Trade struct {
+	Kind       market.Kind // KindTrade, KindCancel, KindCorrect
+	Side       market.Side // aggressor
+	Price      market.Price
+	Size       market.Size
+	OldPrice   market.Price // of a correction
+	OldSize    market.Size
+	RefN       uint64 // N of the trade that is cancelled or corrected; 0: older than the epoch
+	ID         string // the market's trade id
+	Conditions []string
+}
+
+// AppendTrade appends a trade message.
+func AppendTrade(b []byte, h *Header, t *Trade) []byte {
+	switch t.Kind {
+	case market.KindCancel:
+		b = appendHeader(b, "X", h)
+		b = appendTradeID(b, t.ID)
+		b = appendPriceSize(b, t)
+	case market.KindCorrect:
+		b = appendHeader(b, "C", h)
+		b = appendTradeID(b, t.ID)
+		b = appendPriceSize(b, t)
+		b = append(b, `,"XP":`...)
+		b = t.OldPrice.Append(b)
+		b = append(b, `,"XZ":`...)
+		b = t.OldSize.Append(b)
+	default:
+		b = appendHeader(b, "T", h)
+		b = appendPriceSize(b, t)
+		b = appendTradeID(b, t.ID)
+	}
+	switch t.Side {
+	case market.Buy:
+		b = append(b, `,"G":"B"`...)
+	case market.Sell:
+		b = append(b, `,"G":"S"`...)
+	}
+	if len(t.Conditions) > 0 {
+		b = append(b, `,"C":`...)
+		b = AppendStrings(b, t.Conditions)
+	}
+	if t.RefN > 0 {
+		b = append(b, `,"XN":`...)
+		b = strconv.AppendUint(b, t.RefN, 10)
+	}
+	return append(b, '}')
+}
+
+func appendPriceSize(b []byte, t *Trade) []byte {
+	b = append(b, `,"P":`...)
+	b = t.Price.Append(b)
+	b = append(b, `,"Z":`...)
+	return t.Size.Append(b)
+}
+
+func appendTradeID(b []byte, id string) []byte {
+	if id == "" {
+		return b
+	}
+	b = append(b, `,"X":`...)
+	return AppendString(b, id)
+}
+
+// AppendQuote appends a quote: the whole best bid and offer. A side of Size 0 is
+// empty and left out; state marks a message that tells a new subscriber how things stand.
+func AppendQuote(b []byte, h *Header, bid, ask market.Level, state bool) []byte {
+	b = appendHeader(b, "Q", h)
+	if state {
+		b = append(b, `,"R":true`...)
+	}
+	if bid.Size > 0 {
+		b = append(b, `,"BP":`...)
+		b = bid.Price.Append(b)
+		b = append(b, `,"BZ":`...)
+		b = bid.Size.Append(b)
+	}
+	if ask.Size > 0 {
+		b = append(b, `,"AP":`...)
+		b = ask.Price.Append(b)
+		b = append(b, `,"AZ":`...)
+		b = ask.Size.Append(b)
+	}
+	if bid.Size > 0 && bid.Orders > 0 {
+		b = append(b, `,"BC":`...)
+		b = strconv.AppendUint(b, uint64(bid.Orders), 10)
+	}
+	if ask.Size > 0 && ask.Orders > 0 {
+		b = append(b, `,"AC":`...)
+		b = strconv.AppendUint(b, uint64(ask.Orders), 10)
+	}
+	return append(b, '}')
+}
+
+// AppendBookState appends an O message that replaces everything a client has.
+// depth is the tier (0: all levels); the levels are best first.
+func AppendBookState(b []byte, h *Header, depth int, bids, asks []market.Level, checksum uint32) []byte {
+	b = appendHeader(b, "O", h)
+	b = append(b, `,"R":true,"DL":`...)
+	b = strconv.AppendInt(b, int64(depth), 10)
+	b = append(b, `,"B":`...)
+	b = appendLevels(b, bids)
+	b = append(b, `,"A":`...)
+	b = appendLevels(b, asks)
+	return appendChecksum(b, checksum)
+}
+
+// AppendBookUpdate appends an O message that changes the book of message last (field
+// L). A level of Size 0 is removed. A side without a change is left out.
+func AppendBookUpdate(b []byte, h *Header, last uint64, bids, asks []market.Level, checksum uint32) []byte {
+	b = appendHeader(b, "O", h)
+	b = append(b, `,"L":`...)
+	b = strconv.AppendUint(b, last, 10)
+	b = appendSides(b, bids, asks)
+	return appendChecksum(b, checksum)
+}
+
+func appendSides(b []byte, bids, asks []market.Level) []byte {
+	if len(bids) > 0 {
+		b = append(b, `,"B":`...)
+		b = appendLevels(b, bids)
+	}
+	if len(asks) > 0 {
+		b = append(b, `,"A":`...)
+		b = appendLevels(b, asks)
+	}
+	return b
+}
+
+func appendChecksum(b []byte, checksum uint32) []byte {
+	b = append(b, `,"K":`...)
+	b = strconv.AppendUint(b, uint64(checksum), 10)
+	return append(b, '}')
+}
+
+func appendLevels(b []byte, levels []market.Level) []byte {
+	b = append(b, '[')
+	for i := range levels {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		l := &levels[i]
+		b = append(b, '[')
+		b = l.Price.Append(b)
+		b = append(b, ',')
+		b = l.Size.Append(b)
+		if l.Orders > 0 && l.Size > 0 {
+			b = append(b, ',')
+			b = strconv.AppendUint(b, uint64(l.Orders), 10)
+		}
+		b = append(b, ']')
+	}
+	return append(b, ']')
+}
+
+// AppendStatus appends a trading status. until 0 leaves the next expected change out.
+func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until int64, state bool) []byte {
+	b = appendHeader(b, "H", h)
+	if state {
+		b = append(b, `,"R":true`...)
+	}
+	b = append(b, `,"E":"`...)
+	b = append(b, phase.String()...)
+	b = append(b, '"')
+	if reason != "" {
+		b = append(b, `,"Y":`...)
+		b = AppendString(b, reason)
+	}
+	if until != 0 {
+		b = append(b, `,"U":"`...)
+		b = AppendTime(b, until)
+		b = append(b, '"')
+	}
+	return append(b, '}')
+}
+
+// ChecksumLevels is how many levels a side the checksum of a tier covers.
+func ChecksumLevels(depth int) int {
+	if depth >= 1 && depth < 10 {
+		return depth
+	}
+	return 10
+}
+
+// Checksum is the K of a book: CRC-32 (IEEE) over up to n bids, "|", up to n asks,
+// "|", best first, each level as price:size; in whole units of the instrument's decimals.
+// scratch is used for the text and returned for reuse.
+func Checksum(scratch []byte, bids, asks []market.Level, n, priceDecimals, sizeDecimals int) (uint32, []byte) {
+	b := scratch[:0]
+	for _, side := range [2][]market.Level{bids, asks} {
+		for i := range side[:min(n, len(side))] {
+			b = market.AppendScaled(b, int64(side[i].Price), priceDecimals)
+			b = append(b, ':')
+			b = market.AppendScaled(b, int64(side[i].Size), sizeDecimals)
+			b = append(b, ';')
+		}
+		b = append(b, '|')
+	}
+	return crc32.ChecksumIEEE(b), b
+}
+
+// AppendStrings appends a JSON array of strings.
+func AppendStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, s)
+	}
+	return append(b, ']')
+}
+
+// AppendText appends payload as one unmasked RFC 6455 text frame, as servers send it.
+func AppendText(b, payload []byte) []byte {
+	b = append(b, 0x81)
+	n := len(payload)
+	switch {
+	case n < 126:
+		b = append(b, byte(n))
+	case n < 1<<16:
+		b = append(b, 126, byte(n>>8), byte(n))
+	default:
+		b = append(b, 127, 0, 0, 0, byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	}
+	return append(b, payload...)
+}

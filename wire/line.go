@@ -1,0 +1,464 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Line is one event of a recording or of a feed, written as one JSON object: a data
+// message as clients get it, without what a server adds to it (N, D, L, DL, K). So
+// what was written down from a stream can be fed to another server. [LineDecoder]
+// reads lines, [AppendLine] and [AppendDefinition] write them.
+//
+//	{"type":"F","I":"GGAL|BYMA|24hs","currency":"ARS","price_decimals":2,"size_decimals":0,"tick":[[0,0.5]]}
+//	{"type":"T","I":"GGAL|BYMA|24hs","T":"2026-11-20T14:30:00.123456789Z","P":7050,"Z":120,"X":"88123","G":"B","SQ":17}
+//	{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[7049.5,300,4]],"A":[[7050,1200,9]]}
+//	{"type":"O","I":"GGAL|BYMA|24hs","A":[[7050,0]]}
+//	{"type":"Gap","I":"GGAL|BYMA|24hs","Y":"line_down"}
+//
+//	type  meaning           must have                     may have
+//	F     definition        I price_decimals              name kind isin currency multiplier tick lot min_size
+//	                        size_decimals                 settlement_days status own_quotes no_book virtual_clock
+//	T     trade             I P Z                         X G C
+//	X     cancel            I X P Z                       G C
+//	C     correction        I X P Z XP XZ                 G C
+//	Q     best bid, offer   I                             BP with BZ (and BC), AP with AZ (and AC)
+//	O     whole book        I R:true B A
+//	O     changed levels    I, B or A                     B A
+//	H     trading status    I E                           Y U
+//	Gap   something lost    I                             Y
+//
+// All but F may have T (time at the market), RT (receive time) and SQ (the
+// source's own sequence, a whole number; 0 is none). I is SYMBOL|MARKET|TERM; of H and
+// Gap also *|MARKET|*, the market as a whole. S, if there, is the symbol of I. Prices and sizes
+// are JSON numbers without exponent, levels best first with a price once a side, times
+// RFC 3339, reasons lower_snake_case. The members of F are those of a row of GET
+// /market/instruments, and own_quotes (quotes come as Q lines, not from the book),
+// no_book (there will be no O lines), virtual_clock (T is not of the present). A null
+// member is as one that is not there, and unknown members are ignored; but
+// no name may come twice, nor two that differ by case alone.
+type Line struct {
+	ID         market.InstrumentID // exact, or *|MARKET|*
+	Definition *market.Instrument  // of F; nil for the others
+	Event      market.Event        // of all but F; Handle is not set
+}
+
+// Limits of what a line may hold, since sinks keep it.
+const (
+	maxLineText       = 200 // bytes of a text: name, trade id, reason, ...
+	maxLineConditions = 16
+	maxLineMembers    = 64
+)
+
+// LineDecoder decodes lines. It keeps buffers and the texts that come again and
+// again, so that a steady stream allocates only for trade ids and conditions.
+// The zero LineDecoder is ready. It is not safe for concurrent use.
+type LineDecoder struct {
+	members    members
+	ids        map[string]market.InstrumentID
+	words      map[string]string
+	bids, asks []market.Level
+}
+
+// Decode reads one line into l. Bids and Asks of the event are valid until the
+// next call. The fault is BadJSON, BadMessage (no known type), BadInstrument or
+// BadField; then l has its ID and the Kind of its event as far as they could be read.
+func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
+	*l = Line{}
+	if err := d.members.scan(data); err != nil {
+		return NewFault(BadJSON, err.Error())
+	}
+	r := lineReader{m: &d.members, words: d}
+	kind, f := r.kind()
+	if f != nil {
+		return f
+	}
+	l.Event.Kind = kind
+	if l.ID, f = r.instrument(kind); f != nil {
+		return f
+	}
+	if kind == 0 {
+		l.Definition, f = r.definition(l.ID)
+		return f
+	}
+	e := &l.Event
+	e.Time, e.Receive, e.Sequence = r.time(keyT), r.time(keyRT), r.whole(keySQ, 1<<64-1)
+	switch kind {
+	case market.KindTrade, market.KindCancel, market.KindCorrect:
+		r.trade(e)
+	case market.KindQuote:
+		d.bids, d.asks = r.top(d.bids[:0], keyBP, keyBZ, keyBC), r.top(d.asks[:0], keyAP, keyAZ, keyAC)
+		e.Bids, e.Asks = d.bids, d.asks
+	case market.KindSnapshot, market.KindUpdate:
+		whole := kind == market.KindSnapshot
+		d.bids, d.asks = r.levels(d.bids[:0], keyB, whole), r.levels(d.asks[:0], keyA, whole)
+		e.Bids, e.Asks = d.bids, d.asks
+		if !whole && len(d.bids)+len(d.asks) == 0 {
+			r.bad(keyB, "and A hold no level, and R is not true")
+		}
+	case market.KindStatus:
+		r.status(e)
+	case market.KindGap:
+		e.Reason = r.reason()
+	}
+	return r.fault
+}
+
+// lineReader turns the members of a line into what they mean. Its methods
+// remember the first fault and give zero values from then on.
+type lineReader struct {
+	m     *members
+	words *LineDecoder
+	fault *Fault
+}
+
+func (r *lineReader) bad(k lineKey, what string) {
+	if r.fault == nil {
+		r.fault = NewFault(BadField, k.String()+" "+what)
+	}
+}
+
+// kind is the kind of event a line is; 0 for a definition.
+func (r *lineReader) kind() (market.Kind, *Fault) {
+	if v, ok := r.m.get(keyType); ok && v.kind == String {
+		switch string(v.text) {
+		case "F":
+			return 0, nil
+		case "T":
+			return market.KindTrade, nil
+		case "X":
+			return market.KindCancel, nil
+		case "C":
+			return market.KindCorrect, nil
+		case "Q":
+			return market.KindQuote, nil
+		case "O":
+			if r.flag(keyR) {
+				return market.KindSnapshot, r.fault
+			}
+			return market.KindUpdate, r.fault
+		case "H":
+			return market.KindStatus, nil
+		case "Gap":
+			return market.KindGap, nil
+		}
+	}
+	return 0, NewFault(BadMessage, "type must be one of T X C Q O H F Gap")
+}
+
+// instrument reads I and holds S against it.
+func (r *lineReader) instrument(kind market.Kind) (market.InstrumentID, *Fault) {
+	v, ok := r.m.get(keyI)
+	if !ok || v.kind != String {
+		return market.InstrumentID{}, NewFault(BadInstrument, "I must be a string SYMBOL|MARKET|TERM")
+	}
+	id, ok := r.words.id(v.text)
+	if !ok || id.Market == market.Any || (id.Symbol == market.Any) != (id.Term == market.Any) {
+		return market.InstrumentID{}, NewFault(BadInstrument, "I is not of the form SYMBOL|MARKET|TERM")
+	}
+	if id.IsPattern() && kind != market.KindStatus && kind != market.KindGap {
+		return id, NewFault(BadInstrument, "I must be one instrument: *|MARKET|* takes H and Gap alone")
+	}
+	if s, ok := r.m.get(keyS); ok && (s.kind != String || string(s.text) != id.Symbol) {
+		return id, NewFault(BadField, "S must be the symbol of I")
+	}
+	return id, nil
+}
+
+func (r *lineReader) trade(e *market.Event) {
+	e.Price, e.Size = r.price(keyP), r.positive(keyZ)
+	e.TradeID = r.text(keyX)
+	if e.Kind != market.KindTrade && e.TradeID == "" {
+		r.bad(keyX, "must name the trade, a string")
+	}
+	if e.Kind == market.KindCorrect {
+		e.OldPrice, e.OldSize = r.price(keyXP), r.positive(keyXZ)
+	}
+	switch r.text(keyG) {
+	case "":
+	case "B":
+		e.Side = market.Buy
+	case "S":
+		e.Side = market.Sell
+	default:
+		r.bad(keyG, "must be B or S")
+	}
+	e.Conditions = r.conditions()
+}
+
+func (r *lineReader) status(e *market.Event) {
+	var ok bool
+	if e.Phase, ok = market.ParsePhase(r.word(keyE)); !ok {
+		r.bad(keyE, "must be a trading status: open, halt, closed, ...")
+	}
+	e.Reason, e.Until = r.reason(), r.time(keyU)
+}
+
+// top is one side of a quote: at most one level.
+func (r *lineReader) top(dst []market.Level, price, size, orders lineKey) []market.Level {
+	_, hasPrice := r.m.get(price)
+	_, hasSize := r.m.get(size)
+	_, hasOrders := r.m.get(orders)
+	switch {
+	case hasPrice != hasSize:
+		r.bad(price, "and "+size.String()+" come together")
+	case hasPrice:
+		return append(dst, market.Level{Price: r.price(price), Size: r.positive(size), Orders: uint32(r.whole(orders, 1<<32-1))})
+	case hasOrders:
+		r.bad(orders, "comes with "+price.String()+" alone")
+	}
+	return dst
+}
+
+// levels reads one side of a book. A whole book has both sides and no empty level.
+func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.Level {
+	v, ok := r.m.get(k)
+	if !ok {
+		if whole {
+			r.bad(k, "must be there with R:true, an array of levels")
+		}
+		return dst
+	}
+	if v.kind != Array {
+		r.bad(k, "must be an array of levels [price,size] or [price,size,orders]")
+		return dst
+	}
+	for row := range rows(v.text) {
+		if row.n != 2 && row.n != 3 {
+			r.bad(k, "must be an array of levels [price,size] or [price,size,orders]")
+			return dst
+		}
+		l := market.Level{Price: r.toPrice(k, row.num[0]), Size: r.toSize(k, row.num[1])}
+		if row.n == 3 {
+			l.Orders = uint32(r.toWhole(k, row.num[2], 1<<32-1))
+		}
+		switch {
+		case r.fault != nil:
+			return dst
+		case whole && l.Size == 0:
+			r.bad(k, "must not have an empty level with R:true")
+		case len(dst) == 0:
+		case k == keyB && l.Price >= dst[len(dst)-1].Price, k == keyA && l.Price <= dst[len(dst)-1].Price:
+			r.bad(k, "must have the best price first and each price once")
+		}
+		dst = append(dst, l)
+	}
+	return dst
+}
+
+// definition reads F.
+func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fault) {
+	for _, k := range [...]lineKey{keyPriceDecimals, keySizeDecimals} {
+		if _, ok := r.m.get(k); !ok {
+			r.bad(k, "must be there, a whole number from 0 to 8")
+		}
+	}
+	in := &market.Instrument{
+		ID:             id,
+		Name:           r.text(keyName),
+		Kind:           r.text(keyKind),
+		ISIN:           r.text(keyISIN),
+		Currency:       r.text(keyCurrency),
+		SettlementDays: int(r.whole(keySettlementDays, 366)),
+		PriceDecimals:  int(r.whole(keyPriceDecimals, 8)),
+		SizeDecimals:   int(r.whole(keySizeDecimals, 8)),
+		Multiplier:     r.size(keyMultiplier),
+		Lot:            r.size(keyLot),
+		MinSize:        r.size(keyMinSize),
+		Ticks:          r.ticks(),
+		OwnQuotes:      r.flag(keyOwnQuotes),
+		NoBook:         r.flag(keyNoBook),
+		VirtualClock:   r.flag(keyVirtualClock),
+	}
+	if s := r.text(keyStatus); s != "" {
+		var ok bool
+		if in.Phase, ok = market.ParsePhase(s); !ok {
+			r.bad(keyStatus, "must be a trading status: open, halt, closed, ...")
+		}
+	}
+	if r.fault != nil {
+		return nil, r.fault
+	}
+	if err := in.Validate(); err != nil {
+		return nil, NewFault(BadField, err.Error())
+	}
+	return in, nil
+}
+
+func (r *lineReader) ticks() []market.Tick {
+	v, ok := r.m.get(keyTick)
+	if !ok {
+		return nil
+	}
+	if v.kind != Array {
+		r.bad(keyTick, "must be an array of rows [from,step]")
+		return nil
+	}
+	var ticks []market.Tick
+	for row := range rows(v.text) {
+		if row.n != 2 {
+			r.bad(keyTick, "must be an array of rows [from,step]")
+			return nil
+		}
+		ticks = append(ticks, market.Tick{From: r.toPrice(keyTick, row.num[0]), Step: r.toPrice(keyTick, row.num[1])})
+	}
+	return ticks
+}
+
+// conditions reads C, an array of strings.
+func (r *lineReader) conditions() []string {
+	v, ok := r.m.get(keyC)
+	if !ok {
+		return nil
+	}
+	// The array was found to be well formed already, and reading it once more
+	// is cheap: conditions are rare.
+	list, err := ParseJSON(v.text)
+	if v.kind != Array || err != nil || len(list.Items) > maxLineConditions {
+		r.bad(keyC, "must be an array of at most "+strconv.Itoa(maxLineConditions)+" strings")
+		return nil
+	}
+	conditions := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		if list.Items[i].Kind != String || list.Items[i].Text == "" || len(list.Items[i].Text) > maxLineText {
+			r.bad(keyC, "must hold strings of 1 to "+strconv.Itoa(maxLineText)+" bytes")
+			return nil
+		}
+		conditions = append(conditions, r.words.word([]byte(list.Items[i].Text)))
+	}
+	return conditions
+}
+
+// reason is Y, a word in lower_snake_case.
+func (r *lineReader) reason() string {
+	s := r.word(keyY)
+	for i := range len(s) {
+		if c := s[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			r.bad(keyY, "must be a word in lower_snake_case")
+			return ""
+		}
+	}
+	return s
+}
+
+// bytes is a member that is a string or not there.
+func (r *lineReader) bytes(k lineKey) []byte {
+	v, ok := r.m.get(k)
+	if !ok {
+		return nil
+	}
+	if v.kind != String || len(v.text) > maxLineText {
+		r.bad(k, "must be a string of at most "+strconv.Itoa(maxLineText)+" bytes")
+		return nil
+	}
+	return v.text
+}
+
+func (r *lineReader) text(k lineKey) string { return string(r.bytes(k)) }
+
+// word is a string of which there are few.
+func (r *lineReader) word(k lineKey) string { return r.words.word(r.bytes(k)) }
+
+func (r *lineReader) flag(k lineKey) bool {
+	v, ok := r.m.get(k)
+	if ok && v.kind != Bool {
+		r.bad(k, "must be true or false")
+	}
+	return ok && bytes.Equal(v.text, []byte("true"))
+}
+
+func (r *lineReader) time(k lineKey) int64 {
+	v, ok := r.m.get(k)
+	if !ok {
+		return 0
+	}
+	ns, err := ParseTime(v.text)
+	if v.kind != String || err != nil {
+		r.bad(k, "must be an RFC 3339 time between the years 1970 and 2261")
+	}
+	return ns
+}
+
+// number is a member that is a number; nil where it is not there.
+func (r *lineReader) number(k lineKey) []byte {
+	v, ok := r.m.get(k)
+	if !ok {
+		return nil
+	}
+	if v.kind != Number {
+		r.bad(k, "must be a number")
+		return nil
+	}
+	return v.text
+}
+
+// whole is a whole number up to most; 0 where it is not there.
+func (r *lineReader) whole(k lineKey, most uint64) uint64 {
+	text := r.number(k)
+	if text == nil {
+		return 0
+	}
+	return r.toWhole(k, text, most)
+}
+
+func (r *lineReader) toWhole(k lineKey, text []byte, most uint64) uint64 {
+	var v uint64
+	for _, c := range text {
+		d := uint64(c - '0')
+		if d > 9 || v > most/10 || v == most/10 && d > most%10 {
+			r.bad(k, "must hold a whole number from 0 to "+strconv.FormatUint(most, 10))
+			return 0
+		}
+		v = v*10 + d
+	}
+	return v
+}
+
+// price is a price that must be there.
+func (r *lineReader) price(k lineKey) market.Price {
+	if text := r.number(k); text != nil {
+		return r.toPrice(k, text)
+	}
+	r.bad(k, "must be there, a number")
+	return 0
+}
+
+func (r *lineReader) toPrice(k lineKey, text []byte) market.Price {
+	p, err := market.ParsePrice(text)
+	if err != nil {
+		r.bad(k, "is not a price: "+err.Error())
+	}
+	return p
+}
+
+// positive is a size above 0 that must be there.
+func (r *lineReader) positive(k lineKey) market.Size {
+	text := r.number(k)
+	if text == nil {
+		r.bad(k, "must be there, a number above 0")
+		return 0
+	}
+	z := r.toSize(k, text)
+	if z == 0 {
+		r.bad(k, "must be above 0")
+	}
+	return z
+}
+
+// size is a size; 0 where it is not there.
+func (r *lineReader) size(k lineKey) market.Size {
+	if text := r.number(k); text != nil {
+		return r.toSize(k, text)
+	}
+	return 0
+}
+
+func (r *lineReader) toSize(k lineKey, text []byte) market.Size {
+	z, err := market.ParseSize(text)
+	if err != nil {
+		r.bad(k, "is not a size: "+err.Error())
+	}
+	return z
+}

@@ -1,0 +1,343 @@
+package wire
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// lineKey is a name that a line may have and that means something.
+type lineKey uint8
+
+const (
+	keyType lineKey = iota
+	keyI
+	keyS
+	keyT
+	keyRT
+	keySQ
+	keyP
+	keyZ
+	keyX
+	keyG
+	keyC
+	keyXP
+	keyXZ
+	keyBP
+	keyBZ
+	keyBC
+	keyAP
+	keyAZ
+	keyAC
+	keyR
+	keyB
+	keyA
+	keyE
+	keyY
+	keyU
+	keyName
+	keyKind
+	keyISIN
+	keyCurrency
+	keyMultiplier
+	keyPriceDecimals
+	keySizeDecimals
+	keyTick
+	keyLot
+	keyMinSize
+	keySettlementDays
+	keyStatus
+	keyOwnQuotes
+	keyNoBook
+	keyVirtualClock
+	numLineKeys
+)
+
+var lineKeyNames = [numLineKeys]string{
+	"type", "I", "S", "T", "RT", "SQ",
+	"P", "Z", "X", "G", "C", "XP", "XZ",
+	"BP", "BZ", "BC", "AP", "AZ", "AC",
+	"R", "B", "A",
+	"E", "Y", "U",
+	"name", "kind", "isin", "currency", "multiplier", "price_decimals", "size_decimals", "tick", "lot", "min_size",
+	"settlement_days", "status", "own_quotes", "no_book", "virtual_clock",
+}
+
+func (k lineKey) String() string { return lineKeyNames[k] }
+
+// findLineKey is the key of a name: a walk over few names that mostly differ in length.
+func findLineKey(name []byte) (k lineKey, ok bool) {
+	for k := range numLineKeys {
+		if n := lineKeyNames[k]; len(n) == len(name) && n == string(name) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// members are the members of a line that mean something, unread: views of the
+// line but where a string has escapes.
+type members struct {
+	set    uint64 // of lineKey
+	values [numLineKeys]member
+	others [][]byte // names without meaning
+}
+
+type member struct {
+	kind Kind
+	text []byte // decoded string; else the value as written
+}
+
+// get is a member's value; ok is false where it is not there or null.
+func (m *members) get(k lineKey) (v member, ok bool) {
+	if m.set&(1<<k) == 0 || m.values[k].kind == Null {
+		return member{}, false
+	}
+	return m.values[k], true
+}
+
+// scan takes a line apart. It refuses what ParseJSON refuses.
+func (m *members) scan(data []byte) error {
+	m.set, m.others = 0, m.others[:0]
+	if !utf8.Valid(data) {
+		return fmt.Errorf("%w: not UTF-8", ErrJSON)
+	}
+	p := parser{in: data}
+	p.space()
+	if p.at == len(data) || data[p.at] != '{' {
+		return p.fail("a line is a JSON object")
+	}
+	p.at++
+	p.space()
+	if p.at < len(data) && data[p.at] == '}' {
+		p.at++
+	} else {
+		for more := true; more; {
+			if err := m.scanMember(&p); err != nil {
+				return err
+			}
+			var err error
+			if more, err = p.next('}'); err != nil {
+				return err
+			}
+		}
+	}
+	p.space()
+	if p.at != len(data) {
+		return p.fail("text after the value")
+	}
+	return nil
+}
+
+func (m *members) scanMember(p *parser) error {
+	if p.at == len(p.in) || p.in[p.at] != '"' {
+		return p.fail("expected a name")
+	}
+	name, err := p.text()
+	if err != nil {
+		return err
+	}
+	k, known := findLineKey(name)
+	if !m.add(k, known, name) {
+		return p.fail("name given twice, or too many names")
+	}
+	p.space()
+	if p.at == len(p.in) || p.in[p.at] != ':' {
+		return p.fail("expected a colon")
+	}
+	p.at++
+	p.space()
+	v, err := p.member()
+	if known {
+		m.values[k] = v
+	}
+	return err
+}
+
+// add notes a name and says whether it may stand where it does.
+func (m *members) add(k lineKey, known bool, name []byte) bool {
+	if known && m.set&(1<<k) != 0 || bits.OnesCount64(m.set)+len(m.others) == maxLineMembers {
+		return false
+	}
+	for _, other := range m.others {
+		if strings.EqualFold(string(other), string(name)) {
+			return false
+		}
+	}
+	if known {
+		m.set |= 1 << k
+		return true
+	}
+	// No two of the known names differ by case alone.
+	for set := m.set; set != 0; set &= set - 1 {
+		if strings.EqualFold(lineKeyNames[bits.TrailingZeros64(set)], string(name)) {
+			return false
+		}
+	}
+	m.others = append(m.others, name)
+	return true
+}
+
+// member reads the value of a member of the outermost object.
+func (p *parser) member() (member, error) {
+	if p.at == len(p.in) {
+		return member{}, p.fail("unexpected end")
+	}
+	start := p.at
+	switch c := p.in[p.at]; {
+	case c == '"':
+		text, err := p.text()
+		return member{String, text}, err
+	case c == '-' || c-'0' <= 9:
+		text, err := p.numberText()
+		return member{Number, text}, err
+	case c == '[':
+		err := p.skip(1)
+		return member{Array, p.in[start:p.at]}, err
+	}
+	v, err := p.value(1)
+	return member{v.Kind, v.Raw}, err
+}
+
+// skip steps over a value that an array or object of the given depth holds.
+func (p *parser) skip(depth int) error {
+	if p.at == len(p.in) {
+		return p.fail("unexpected end")
+	}
+	var err error
+	switch c := p.in[p.at]; {
+	case c == '"':
+		_, err = p.text()
+	case c == '-' || c-'0' <= 9:
+		_, err = p.numberText()
+	case c == '[':
+		err = p.skipArray(depth + 1)
+	default:
+		_, err = p.value(depth)
+	}
+	return err
+}
+
+func (p *parser) skipArray(depth int) error {
+	if depth > MaxDepth {
+		return p.fail("nested too deep")
+	}
+	p.at++
+	p.space()
+	if p.at < len(p.in) && p.in[p.at] == ']' {
+		p.at++
+		return nil
+	}
+	for {
+		if err := p.skip(depth); err != nil {
+			return err
+		}
+		if more, err := p.next(']'); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// text is a string's decoded text: a view of the input where it has no escapes.
+func (p *parser) text() ([]byte, error) {
+	for i := p.at + 1; i < len(p.in); i++ {
+		switch c := p.in[i]; {
+		case c == '"':
+			text := p.in[p.at+1 : i]
+			p.at = i + 1
+			return text, nil
+		case c == '\\' || c < ' ':
+			s, err := p.str()
+			return []byte(s), err
+		}
+	}
+	return nil, p.fail("unexpected end")
+}
+
+// row is an inner array of up to three numbers; n is 0 where it is something else.
+type row struct {
+	n   int
+	num [3][]byte
+}
+
+// rows goes through an array of rows, as skip has found it well formed.
+func rows(array []byte) iter.Seq[row] {
+	return func(yield func(row) bool) {
+		p := parser{in: array, at: 1}
+		p.space()
+		if array[p.at] == ']' {
+			return
+		}
+		for more := true; more; {
+			r := p.row()
+			if !yield(r) || r.n == 0 {
+				return
+			}
+			more, _ = p.next(']')
+		}
+	}
+}
+
+// row reads a row; n is 0 where it is not one, and then p stands anywhere.
+func (p *parser) row() row {
+	var r row
+	if p.in[p.at] != '[' {
+		return r
+	}
+	p.at++
+	p.space()
+	for n := range len(r.num) {
+		if c := p.in[p.at]; c != '-' && c-'0' > 9 {
+			return r
+		}
+		r.num[n], _ = p.numberText()
+		if more, _ := p.next(']'); !more {
+			r.n = n + 1
+			return r
+		}
+	}
+	return r
+}
+
+// How many texts a decoder remembers, so that a feed that makes them up costs no
+// more than the work.
+const (
+	maxLineIDs   = 1 << 16
+	maxLineWords = 1 << 10
+)
+
+// id reads an identifier, exact or a pattern.
+func (d *LineDecoder) id(text []byte) (market.InstrumentID, bool) {
+	if id, ok := d.ids[string(text)]; ok {
+		return id, true
+	}
+	id, err := market.ParsePattern(string(text))
+	if err != nil {
+		return market.InstrumentID{}, false
+	}
+	if d.ids == nil || len(d.ids) == maxLineIDs {
+		d.ids = make(map[string]market.InstrumentID)
+	}
+	d.ids[id.String()] = id
+	return id, true
+}
+
+// word is text as a string, the same one as last time where there was one.
+func (d *LineDecoder) word(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if s, ok := d.words[string(text)]; ok {
+		return s
+	}
+	if d.words == nil || len(d.words) == maxLineWords {
+		d.words = make(map[string]string)
+	}
+	s := string(text)
+	d.words[s] = s
+	return s
+}

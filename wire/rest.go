@@ -1,0 +1,326 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Reasons that REST alone has, beside those it shares with the socket.
+const (
+	MFARequired    Reason = "mfa_required"
+	EpochChanged   Reason = "epoch_changed"
+	NotImplemented Reason = "not_implemented" // a transfer coding that the server does not know
+)
+
+// Failure is a fault of a REST request and the fields that it is about.
+type Failure struct {
+	Fault
+	Details []Detail
+}
+
+// Detail is what is wrong with one field of a body or one parameter of a query.
+type Detail struct {
+	Field string
+	Msg   string
+}
+
+// NewFailure makes a failure about one field; the field stands in its message too.
+func NewFailure(r Reason, field, msg string) *Failure {
+	return &Failure{Fault{Reason: r, Msg: field + " " + msg}, []Detail{{field, msg}}}
+}
+
+// AppendFailure appends the envelope of an error. code is its HTTP status.
+func AppendFailure(b []byte, code int, f *Failure, requestID string) []byte {
+	b = append(b, `{"success":false,"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(code), 10)
+	b = append(b, `,"reason":`...)
+	b = AppendString(b, string(f.Reason))
+	b = append(b, `,"msg":`...)
+	b = AppendString(b, f.Msg)
+	b = append(b, `,"request_id":`...)
+	b = AppendString(b, requestID)
+	b = appendMember(b, "hint", f.Hint)
+	if len(f.Details) > 0 {
+		b = append(b, `,"details":[`...)
+		for i, d := range f.Details {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"field":`...)
+			b = AppendString(b, d.Field)
+			b = append(b, `,"msg":`...)
+			b = AppendString(b, d.Msg)
+			b = append(b, '}')
+		}
+		b = append(b, ']')
+	}
+	return append(b, "}}\n"...)
+}
+
+// AppendEnvelope appends the envelope of an answer that is no error; data is a JSON object.
+func AppendEnvelope(b, data []byte) []byte {
+	b = append(b, `{"success":true,"data":`...)
+	b = append(b, data...)
+	return append(b, "}\n"...)
+}
+
+// The two values of grant_type.
+const (
+	GrantPassword = "password"
+	GrantRefresh  = "refresh_token"
+)
+
+// TokenRequest is the body of POST /auth/token. It prints and logs as its grant alone.
+type TokenRequest struct {
+	Grant        string // GrantPassword or GrantRefresh
+	Username     string // of GrantPassword
+	Password     string // of GrantPassword
+	RefreshToken string // of GrantRefresh
+}
+
+// Format writes the grant, whatever the verb.
+func (r TokenRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "grant "+r.Grant) }
+
+// LogValue is the grant.
+func (r TokenRequest) LogValue() slog.Value { return slog.StringValue("grant " + r.Grant) }
+
+// ReadTokenRequest reads the body of POST /auth/token as far as its fields and
+// their types. The grant decides which fields count; any other is passed over.
+// The failure is BadJSON, InvalidRequest or UnsupportedGrant.
+func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
+	body, f := readBody(data)
+	if f != nil {
+		return TokenRequest{}, f
+	}
+	grant, f := required(&body, "grant_type")
+	if f != nil {
+		return TokenRequest{}, f
+	}
+	r := TokenRequest{Grant: grant}
+	switch grant {
+	case GrantPassword:
+		if r.Username, f = required(&body, "username"); f != nil {
+			return TokenRequest{}, f
+		}
+		r.Password, f = required(&body, "password")
+	case GrantRefresh:
+		r.RefreshToken, f = required(&body, "refresh_token")
+	default:
+		f = NewFailure(UnsupportedGrant, "grant_type", "must be password or refresh_token")
+	}
+	if f != nil {
+		return TokenRequest{}, f
+	}
+	return r, nil
+}
+
+// ReadRevokeRequest reads the body of POST /auth/revoke: the token.
+// The failure is BadJSON or InvalidRequest.
+func ReadRevokeRequest(data []byte) (token string, f *Failure) {
+	body, f := readBody(data)
+	if f != nil {
+		return "", f
+	}
+	return required(&body, "token")
+}
+
+func readBody(data []byte) (Value, *Failure) {
+	v, err := ParseJSON(data)
+	if err != nil {
+		return v, &Failure{Fault: Fault{Reason: BadJSON, Msg: err.Error()}}
+	}
+	if v.Kind != Object {
+		return v, &Failure{Fault: Fault{Reason: BadJSON, Msg: "The body must be a JSON object"}}
+	}
+	return v, nil
+}
+
+// required is a member that must be there and be a string, which may be empty.
+func required(body *Value, name string) (string, *Failure) {
+	switch v := body.Get(name); v.Kind {
+	case String:
+		return v.Text, nil
+	case Absent, Null:
+		return "", NewFailure(InvalidRequest, name, "is missing")
+	default:
+		return "", NewFailure(InvalidRequest, name, "must be a string")
+	}
+}
+
+// TokenAnswer is the data of a successful POST /auth/token. It prints and logs as
+// its scope alone.
+type TokenAnswer struct {
+	Access           string
+	ExpiresIn        int64 // seconds
+	Refresh          string
+	RefreshExpiresIn int64  // seconds
+	Scope            string // all scopes of the user, with spaces between
+}
+
+// Format writes the scope, whatever the verb.
+func (t TokenAnswer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "scope "+t.Scope) }
+
+// LogValue is the scope.
+func (t TokenAnswer) LogValue() slog.Value { return slog.StringValue("scope " + t.Scope) }
+
+// Append appends t as a JSON object.
+func (t *TokenAnswer) Append(b []byte) []byte {
+	b = append(b, `{"access_token":`...)
+	b = AppendString(b, t.Access)
+	b = append(b, `,"token_type":"bearer","expires_in":`...)
+	b = strconv.AppendInt(b, t.ExpiresIn, 10)
+	b = append(b, `,"refresh_token":`...)
+	b = AppendString(b, t.Refresh)
+	b = append(b, `,"refresh_expires_in":`...)
+	b = strconv.AppendInt(b, t.RefreshExpiresIn, 10)
+	b = append(b, `,"scope":`...)
+	b = AppendString(b, t.Scope)
+	return append(b, '}')
+}
+
+// AppendMarket appends a market as GET /market/markets lists it.
+func AppendMarket(b []byte, m *market.Market) []byte {
+	b = append(b, `{"market":`...)
+	b = AppendString(b, m.ID)
+	b = appendMember(b, "name", m.Name)
+	zone := m.Timezone
+	if zone == "" {
+		zone = "UTC"
+	}
+	b = appendMember(b, "timezone", zone)
+	b = append(b, `,"terms":[`...)
+	for i := range m.Terms {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"term":`...)
+		b = AppendString(b, m.Terms[i].Name)
+		b = append(b, `,"settlement_days":`...)
+		b = strconv.AppendInt(b, int64(m.Terms[i].SettlementDays), 10)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// AppendInstrument appends an instrument as GET /market/instruments lists it,
+// with its trading status of now. What is not known is left out.
+func AppendInstrument(b []byte, in *market.Instrument, status market.Phase) []byte {
+	b = append(b, `{"instrument":`...)
+	b = AppendString(b, in.ID.String())
+	b = appendMember(b, "symbol", in.ID.Symbol)
+	b = appendMember(b, "market", in.ID.Market)
+	b = appendMember(b, "term", in.ID.Term)
+	b = append(b, `,"settlement_days":`...)
+	b = strconv.AppendInt(b, int64(in.SettlementDays), 10)
+	b = appendMember(b, "name", in.Name)
+	b = appendMember(b, "kind", in.Kind)
+	b = appendMember(b, "isin", in.ISIN)
+	b = appendMember(b, "currency", in.Currency)
+	multiplier := in.Multiplier
+	if multiplier == 0 {
+		multiplier = market.Scale
+	}
+	b = append(b, `,"multiplier":`...)
+	b = multiplier.Append(b)
+	b = append(b, `,"price_decimals":`...)
+	b = strconv.AppendInt(b, int64(in.PriceDecimals), 10)
+	b = append(b, `,"size_decimals":`...)
+	b = strconv.AppendInt(b, int64(in.SizeDecimals), 10)
+	b = appendTicks(b, in.Ticks)
+	if in.Lot > 0 {
+		b = append(b, `,"lot":`...)
+		b = in.Lot.Append(b)
+	}
+	if in.MinSize > 0 {
+		b = append(b, `,"min_size":`...)
+		b = in.MinSize.Append(b)
+	}
+	b = appendMember(b, "status", status.String())
+	b = append(b, `,"channels":`...)
+	if in.NoBook {
+		b = append(b, `["trades","quotes","status"]`...)
+	} else {
+		b = append(b, `["trades","quotes","order_book","status"]`...)
+	}
+	return append(b, '}')
+}
+
+func appendTicks(b []byte, ticks []market.Tick) []byte {
+	if len(ticks) == 0 {
+		return b
+	}
+	b = append(b, `,"tick":[`...)
+	for i, t := range ticks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		b = t.From.Append(b)
+		b = append(b, ',')
+		b = t.Step.Append(b)
+		b = append(b, ']')
+	}
+	return append(b, ']')
+}
+
+// MarketStatus is a row of GET /market/status.
+type MarketStatus struct {
+	Market      string
+	Phase       market.Phase
+	Reason      string // why, one word; may be empty
+	Next        int64  // when the phase is expected to change, Unix ns; 0: not known
+	Instruments []InstrumentStatus
+}
+
+// InstrumentStatus is an instrument whose status is not its market's.
+type InstrumentStatus struct {
+	ID     market.InstrumentID
+	Phase  market.Phase
+	Reason string
+	Next   int64
+}
+
+// Append appends s as a JSON object.
+func (s *MarketStatus) Append(b []byte) []byte {
+	b = append(b, `{"market":`...)
+	b = AppendString(b, s.Market)
+	b = appendPhase(b, s.Phase, s.Reason, s.Next)
+	b = append(b, `,"instruments":[`...)
+	for i := range s.Instruments {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		in := &s.Instruments[i]
+		b = append(b, `{"instrument":`...)
+		b = AppendString(b, in.ID.String())
+		b = appendPhase(b, in.Phase, in.Reason, in.Next)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+func appendPhase(b []byte, phase market.Phase, reason string, next int64) []byte {
+	b = appendMember(b, "status", phase.String())
+	b = appendMember(b, "reason", reason)
+	if next == 0 {
+		return b
+	}
+	b = append(b, `,"next_change":"`...)
+	b = AppendTime(b, next)
+	return append(b, '"')
+}
+
+// appendMember appends a further member that is a string, unless it is empty.
+func appendMember(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return AppendString(b, value)
+}
