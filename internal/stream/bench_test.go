@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// BenchmarkPublishTrade is a trade from feed to ring: numbered, kept, encoded, framed.
+func BenchmarkPublishTrade(b *testing.B) {
+	h := New(Config{TradesKept: 1000})
+	hd := define(b, h, "A|M|CI", nil)
+	sh := h.NewShard(func() {})
+	subscribe(b, newClient(b, sh).sub, wire.Trades, "A|M|CI")
+	e := []market.Event{trade(hd, 1)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := h.Publish(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPublishBook is a change of one level with tiers of depth 5 and all
+// levels read, and the quote derived from it.
+func BenchmarkPublishBook(b *testing.B) {
+	h := New(Config{})
+	hd := define(b, h, "A|M|CI", nil)
+	sh := h.NewShard(func() {})
+	sub := newClient(b, sh).sub
+	sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5}}}, Options{})
+	newClient(b, sh).sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{}}}, Options{})
+	for i := range int64(30) {
+		publish(b, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(100-i, 1)}, Asks: []market.Level{level(101+i, 1)}})
+	}
+	e := []market.Event{{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(99, 1)}}}
+	b.ReportAllocs()
+	size := market.Size(1)
+	for b.Loop() {
+		size++
+		e[0].Bids[0].Size = size * market.Scale
+		if err := h.Publish(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkFanout is one trade to n subscribers: their Turn and Gather, without sockets.
+func BenchmarkFanout(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			h := New(Config{TradesKept: 1000})
+			hd := define(b, h, "A|M|CI", nil)
+			sh := h.NewShard(func() {})
+			for range n {
+				subscribe(b, newClient(b, sh).sub, wire.Trades, "A|M|CI")
+			}
+			e := []market.Event{trade(hd, 1)}
+			buf := make([]byte, 0, 1<<16)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := h.Publish(e); err != nil {
+					b.Fatal(err)
+				}
+				sh.Turn(func(s *Subscriber) { buf = s.Gather(buf[:0], 1<<16, false) })
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/delivery")
+		})
+	}
+}

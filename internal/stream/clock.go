@@ -1,0 +1,100 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// conflations are the intervals of conflated tiers, in milliseconds.
+var conflations = [...]int{100, 250, 1000}
+
+// clock is the common clock of the tiers of one interval. It strikes at whole
+// multiples of the interval, and only while some tier has something to say.
+type clock struct {
+	due   int64 // next strike, Unix ns; 0: nothing waits
+	tiers []dirtyTier
+}
+
+type dirtyTier struct {
+	in      *instrument
+	channel wire.Channel
+	tier    *tierState
+}
+
+// Run strikes the clocks of the conflated tiers. It returns nil when ctx ends.
+func (h *Hub) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.kick:
+		case <-timer.C:
+		}
+		h.mu.Lock()
+		next := h.strike(time.Now().UnixNano())
+		h.wakeShards()
+		h.mu.Unlock()
+		if next > 0 {
+			timer.Reset(time.Duration(next - time.Now().UnixNano()))
+		}
+	}
+}
+
+// strike sends what the tiers whose clocks are due have to say, and returns when
+// the next is due; 0 for none.
+func (h *Hub) strike(now int64) (next int64) {
+	for i := range h.clocks {
+		c := &h.clocks[i]
+		if c.due > 0 && c.due <= now {
+			h.flush(c, now)
+		}
+		if c.due > 0 && (next == 0 || c.due < next) {
+			next = c.due
+		}
+	}
+	return next
+}
+
+func (h *Hub) flush(c *clock, now int64) {
+	for _, d := range c.tiers {
+		if !d.tier.dirty {
+			continue // gone, or told by a snapshot
+		}
+		d.tier.dirty = false
+		if d.channel == wire.Quotes {
+			h.flushQuote(d.in, d.tier, now)
+		} else {
+			h.flushBook(d.in, d.tier, now)
+		}
+	}
+	clear(c.tiers)
+	c.tiers, c.due = c.tiers[:0], 0
+}
+
+// soil marks a conflated tier as having something to say.
+func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp, now int64) {
+	t.due = s
+	if t.dirty {
+		return
+	}
+	t.dirty = true
+	for i, ms := range conflations {
+		if ms != t.tier.Conflate {
+			continue
+		}
+		c := &h.clocks[i]
+		c.tiers = append(c.tiers, dirtyTier{in, ch, t})
+		if c.due == 0 {
+			interval := int64(ms) * 1e6
+			c.due = now - now%interval + interval
+			select {
+			case h.kick <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// Package stream is the heart of Rueda: it numbers market events, keeps the books,
+// encodes each message once and lets every subscriber read it from one place.
+//
+// The way of a trade. A feed calls Hub.Publish. The hub, the one numberer,
+// gives the trade its N in its instrument and its position in the whole stream,
+// keeps it on the instrument's tape, encodes and frames it once, and appends the
+// frame to the ring of each topic that has readers: the instrument's own, and
+// the group of each pattern that covers it. It wakes the shards that have
+// readers there. A shard takes a Turn: it notes how far each touched ring goes
+// now and calls its host for each subscriber concerned, whose Gather appends the
+// frames behind its cursors to one buffer, which goes out in one write.
+//
+// A subscriber has no queue. It has, for each identifier of its set, a cursor
+// in a ring; what waits for it is what lies between cursor and tail. To resume
+// is to read the tape and then the ring; to be slow is to be far behind; to
+// conflate is to move the cursor to the newest state.
+//
+// A tier (depth, conflation) of an instrument exists while somebody reads it.
+// All tiers of a book share one N. The R:true for one subscriber shows the tier
+// as of its newest message and takes that message's N, so that the next update chains.
+//
+// # Concurrency
+//
+// One mutex, Hub.mu, guards the hub, the instruments, the topics and the
+// unpublished end of every ring. Publish and Define hold it for a batch, a
+// shard's Turn while it notes tails, Subscribe while it moves cursors. It is
+// never held while calling out, except for a shard's wake, which must not block
+// nor call back. A Shard, its views and its Subscribers belong to one goroutine
+// and take Hub.mu where they touch the hub. What a ring holds before a tail
+// taken under the lock is immutable and read without it. Hub.Run is the only
+// goroutine, the caller's.
+package stream

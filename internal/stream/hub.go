@@ -1,0 +1,194 @@
+package stream
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Config of a Hub. The zero value is ready for use.
+type Config struct {
+	Epoch      string          // of the numbering; "" makes a new one
+	Markets    []market.Market // known before their instruments are defined
+	TradesKept int             // rows an instrument kept for resume; 0: 10,000
+	TapeBytes  int64           // bytes of rows kept for all instruments; 0: 256 MiB
+	Logger     *slog.Logger    // nil discards
+}
+
+// Hub numbers market events, keeps the books, encodes each message once and puts
+// it where its readers are. It is a feed.Sink.
+type Hub struct {
+	cfg   Config
+	log   *slog.Logger
+	epoch string
+
+	kick chan struct{} // the clocks have something to do
+
+	mu       sync.Mutex
+	position uint64 // of the newest message of the whole stream
+	catalog  market.Catalog
+	listed   []*instrument          // by index in the catalogue
+	handles  []*instrument          // by handle: listed instruments and venues
+	venues   map[string]*instrument // a market as a whole, *|MARKET|*
+	topics   map[topicKey]*topic
+	shards   []*Shard
+	rows     int64 // kept in all tapes
+	maxRows  int64
+	version  uint64 // of the catalogue, for ETags
+	clocks   [len(conflations)]clock
+	scratch  scratch
+}
+
+// scratch is the hub's reused memory; guarded by its lock.
+type scratch struct {
+	payload, frame, sum []byte
+	changes             []change
+	bids, asks          []market.Level
+	topBids, topAsks    []market.Level
+}
+
+// New makes a Hub.
+func New(cfg Config) *Hub {
+	if cfg.TradesKept <= 0 {
+		cfg.TradesKept = 10_000
+	}
+	if cfg.TapeBytes <= 0 {
+		cfg.TapeBytes = 256 << 20
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch,
+		venues:  make(map[string]*instrument),
+		topics:  make(map[topicKey]*topic),
+		maxRows: cfg.TapeBytes / rowBytes,
+		kick:    make(chan struct{}, 1),
+	}
+	if h.epoch == "" {
+		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
+	}
+	for _, m := range cfg.Markets {
+		if err := h.catalog.PutMarket(m); err != nil {
+			h.log.Error("market not listed", "market", m.ID, "error", err)
+		}
+	}
+	return h
+}
+
+// Epoch names the numbering.
+func (h *Hub) Epoch() string { return h.epoch }
+
+// Position is the place of the newest message, with the epoch.
+func (h *Hub) Position() (epoch, position string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.epoch, h.place(h.position)
+}
+
+// place is the text of a position.
+func (h *Hub) place(pos uint64) string {
+	return string(strconv.AppendUint(append([]byte(h.epoch), ':'), pos, 10))
+}
+
+// errPosition says that a text is not a position of any server like this one.
+var errPosition = errors.New("not a position")
+
+// parsePlace reads a position: its epoch and number.
+func parsePlace(s string) (epoch string, pos uint64, err error) {
+	epoch, digits, ok := strings.Cut(s, ":")
+	pos, perr := strconv.ParseUint(digits, 10, 63)
+	if !ok || epoch == "" || perr != nil {
+		return "", 0, errPosition
+	}
+	return epoch, pos, nil
+}
+
+// Define lists an instrument or changes its definition; see feed.Sink. A pattern
+// *|MARKET|* lists a market as a whole.
+func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if def.ID.Symbol == market.Any && def.ID.Term == market.Any {
+		return h.defineVenue(def)
+	}
+	i, err := h.catalog.Add(def)
+	if err != nil {
+		return 0, err
+	}
+	h.version++
+	if i < len(h.listed) {
+		in := h.listed[i]
+		in.def = def
+		return in.handle, nil
+	}
+	in := h.newInstrument(def)
+	h.listed = append(h.listed, in)
+	for _, tp := range h.topics {
+		if tp.key.channel != marketStatus && tp.key.id.Matches(in.id) {
+			h.attach(in, tp)
+		}
+	}
+	h.list(in)
+	h.wakeShards()
+	return in.handle, nil
+}
+
+func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
+	if v, ok := h.venues[def.ID.Market]; ok {
+		v.def = def
+		return v.handle, nil
+	}
+	if _, ok := h.catalog.Market(def.ID.Market); !ok {
+		if err := h.catalog.PutMarket(market.Market{ID: def.ID.Market}); err != nil {
+			return 0, err
+		}
+	}
+	in := h.newInstrument(def)
+	in.venue = true
+	h.venues[def.ID.Market] = in
+	for _, tp := range h.topics {
+		if tp.key.channel == marketStatus && (tp.key.id.Market == market.Any || tp.key.id.Matches(in.id)) {
+			h.attach(in, tp)
+		}
+	}
+	return in.handle, nil
+}
+
+func (h *Hub) newInstrument(def market.Instrument) *instrument {
+	in := &instrument{
+		def: def, id: def.ID, ident: wire.MakeIdent(def.ID),
+		handle: market.Handle(len(h.handles)),
+		stale:  !def.BookReady,
+	}
+	in.book = &in.levels
+	h.handles = append(h.handles, in)
+	return in
+}
+
+// list tells what an instrument is when it is listed: its status is number 1 of
+// that channel, and a book known to be empty is number 1 of that.
+func (h *Hub) list(in *instrument) {
+	now := time.Now().UnixNano()
+	in.phase = in.def.Phase
+	if in.phase == market.NoPhase {
+		in.phase = market.Open
+	}
+	h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase}, 0)
+	if in.def.BookReady && !in.def.NoBook {
+		h.sendBook(in, stamp{now, -1}, now)
+	}
+}
+
+func (h *Hub) wakeShards() {
+	for _, s := range h.shards {
+		s.wakeIfTouched()
+	}
+}

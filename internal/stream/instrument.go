@@ -1,0 +1,85 @@
+package stream
+
+import (
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// instrument is all the hub knows of one instrument, or of a market as a whole.
+type instrument struct {
+	def    market.Instrument
+	id     market.InstrumentID
+	ident  wire.Ident
+	handle market.Handle
+	venue  bool
+
+	channels [wire.NumChannels + 1]channel
+
+	trades   tape
+	statuses tape
+
+	bid, ask market.Level // the quote; Size 0: that side is empty
+	quoted   stamp        // of the quote
+
+	levels  market.Book
+	orders  *market.OrderBook // where the feed is order by order
+	book    *market.Book      // &levels, or that of orders
+	changed stamp             // of the book
+	stale   bool              // the book is not known: listed without one, or after a gap
+
+	phase  market.Phase
+	reason string
+	until  int64
+	down   bool // of a venue: its feed is down
+}
+
+// channel is the numbering of one channel of an instrument and its tiers in use.
+type channel struct {
+	n     uint64 // of the newest message; 0: none yet
+	at    int64  // its publication, Unix ns
+	tiers []*tierState
+}
+
+// startTier gives a new tier the state that it is in, so that its first message
+// says what changed since now.
+func (in *instrument) startTier(c wire.Channel, t *tierState) {
+	switch c {
+	case wire.Quotes:
+		t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
+	case wire.OrderBook:
+		t.stamp = in.changed
+		if t.tier.Depth > 0 {
+			t.bids = in.book.Append(make([]market.Level, 0, t.tier.Depth), market.Buy, t.tier.Depth)
+			t.asks = in.book.Append(make([]market.Level, 0, t.tier.Depth), market.Sell, t.tier.Depth)
+		} else if t.tier.Conflate > 0 {
+			t.was = make(map[sidePrice]market.Level)
+		}
+	}
+}
+
+// derivesQuotes says whether the quotes come from the book.
+func (in *instrument) derivesQuotes() bool { return !in.def.OwnQuotes && !in.def.NoBook }
+
+// stamp is the time part of a header.
+type stamp struct {
+	time    int64 // T, Unix ns
+	latency int64 // D, ns; under 0: not told
+}
+
+// stamp dates an event published now. Without a market time the receive time stands
+// in and no latency is told; nor is it where the clock is not of the present.
+func (in *instrument) stamp(e *market.Event, now int64) stamp {
+	switch {
+	case e.Time == 0 && e.Receive == 0:
+		return stamp{now, -1}
+	case e.Time == 0:
+		return stamp{e.Receive, -1}
+	case in.def.VirtualClock:
+		return stamp{e.Time, -1}
+	}
+	return stamp{e.Time, max(0, now-e.Time)}
+}
+
+func (in *instrument) header(n uint64, s stamp) wire.Header {
+	return wire.Header{Ident: in.ident, N: n, Time: s.time, Latency: s.latency}
+}

@@ -1,0 +1,293 @@
+package stream
+
+import (
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Publish applies a batch of events; see feed.Sink.
+func (h *Hub) Publish(events []market.Event) error {
+	now := time.Now().UnixNano()
+	var refused []error
+	h.mu.Lock()
+	for i := range events {
+		if r := h.apply(&events[i], now); r != nil {
+			r.Index = i
+			refused = append(refused, r)
+		}
+	}
+	h.wakeShards()
+	h.mu.Unlock()
+	return errors.Join(refused...)
+}
+
+// apply takes one event or says why not, having changed nothing.
+func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
+	if int(e.Handle) >= len(h.handles) {
+		return &market.Refused{Reason: "unknown_handle", Detail: "no instrument was defined under it"}
+	}
+	in := h.handles[e.Handle]
+	if reason, detail := check(in, e); reason != "" {
+		return &market.Refused{ID: in.id, Reason: reason, Detail: detail}
+	}
+	switch e.Kind {
+	case market.KindTrade, market.KindCancel, market.KindCorrect:
+		h.keepTrade(in, now, e)
+	case market.KindQuote:
+		if in.def.OwnQuotes {
+			h.setQuote(in, first(e.Bids), first(e.Asks), in.stamp(e, now), now)
+		}
+	case market.KindUpdate:
+		return h.updateBook(in, e, now)
+	case market.KindSnapshot:
+		h.takeSnapshot(in, e, now)
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+		return h.updateOrder(in, e, now)
+	case market.KindStatus:
+		h.setStatus(in, now, e)
+	case market.KindGap:
+		h.loseBook(in, now, e)
+	}
+	return nil
+}
+
+func first(levels []market.Level) market.Level {
+	if len(levels) == 0 {
+		return market.Level{}
+	}
+	return levels[0]
+}
+
+// Bounds of an event's texts.
+const (
+	maxTradeID    = 64
+	maxReason     = 64
+	maxConditions = 8
+)
+
+// check is the reason to refuse an event by itself, "" for none.
+func check(in *instrument, e *market.Event) (reason, detail string) {
+	if e.Time < 0 || e.Receive < 0 || e.Until < 0 {
+		return "bad_time", "times are Unix nanoseconds from 1970 on"
+	}
+	if len(e.Reason) > maxReason || !utf8.ValidString(e.Reason) {
+		return "bad_reason", "a reason is a word of at most 64 bytes"
+	}
+	if in.venue && e.Kind != market.KindStatus && e.Kind != market.KindGap {
+		return "bad_kind", "a market as a whole takes status and gap alone"
+	}
+	switch e.Kind {
+	case market.KindTrade, market.KindCancel, market.KindCorrect:
+		return checkTrade(e)
+	case market.KindQuote:
+		if len(e.Bids) > 1 || len(e.Asks) > 1 {
+			return "bad_quote", "a quote has one level a side"
+		}
+		return checkLevels(e)
+	case market.KindUpdate, market.KindSnapshot:
+		if in.def.NoBook {
+			return "no_book", "the instrument was defined without a book"
+		}
+		if reason, detail := checkLevels(e); reason != "" {
+			return reason, detail
+		}
+		if e.Kind == market.KindSnapshot && !ordered(e) {
+			return "bad_snapshot", "levels must be best first, each price once, with sizes above 0"
+		}
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+		if in.def.NoBook {
+			return "no_book", "the instrument was defined without a book"
+		}
+		if !e.Size.Exact() || !e.Price.Exact() {
+			return "bad_size", "price and size have at most 15 significant digits, size is not negative"
+		}
+	case market.KindStatus:
+		if e.Phase.String() == "" {
+			return "bad_status", "unknown phase"
+		}
+	case market.KindGap:
+	default:
+		return "bad_kind", "unknown kind of event"
+	}
+	return "", ""
+}
+
+func checkTrade(e *market.Event) (reason, detail string) {
+	if len(e.TradeID) > maxTradeID || !utf8.ValidString(e.TradeID) {
+		return "bad_trade_id", "a trade id is at most 64 bytes of UTF-8"
+	}
+	if len(e.Conditions) > maxConditions {
+		return "bad_conditions", "at most 8 conditions"
+	}
+	for _, c := range e.Conditions {
+		if len(c) > maxReason || !utf8.ValidString(c) {
+			return "bad_conditions", "a condition is at most 64 bytes of UTF-8"
+		}
+	}
+	if e.Size <= 0 || !e.Size.Exact() || !e.OldSize.Exact() {
+		return "bad_size", "a trade's size is above 0 and has at most 15 significant digits"
+	}
+	if !e.Price.Exact() || !e.OldPrice.Exact() {
+		return "bad_price", "a price has at most 15 significant digits"
+	}
+	return "", ""
+}
+
+func checkLevels(e *market.Event) (reason, detail string) {
+	for _, side := range [2][]market.Level{e.Bids, e.Asks} {
+		for i := range side {
+			if !side[i].Size.Exact() {
+				return "bad_size", "a size is not negative and has at most 15 significant digits"
+			}
+			if !side[i].Price.Exact() {
+				return "bad_price", "a price has at most 15 significant digits"
+			}
+		}
+	}
+	return "", ""
+}
+
+func ordered(e *market.Event) bool {
+	for i, l := range e.Bids {
+		if l.Size == 0 || i > 0 && l.Price >= e.Bids[i-1].Price {
+			return false
+		}
+	}
+	for i, l := range e.Asks {
+		if l.Size == 0 || i > 0 && l.Price <= e.Asks[i-1].Price {
+			return false
+		}
+	}
+	return true
+}
+
+// next numbers a message of a channel and of the whole stream.
+func (h *Hub) next(in *instrument, c wire.Channel, now int64) record {
+	ch := &in.channels[c]
+	ch.n++
+	ch.at = now
+	h.position++
+	return record{pos: h.position, n: ch.n, at: now, in: in}
+}
+
+// framed frames the payload in the hub's scratch memory.
+func (h *Hub) framed() []byte {
+	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
+	return h.scratch.frame
+}
+
+// keepTrade numbers, keeps and sends a trade, its cancel or its correction.
+func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
+	rec := h.next(in, wire.Trades, now)
+	st := in.stamp(e, now)
+	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, price: e.Price, size: e.Size,
+		id: e.TradeID, kind: e.Kind, side: e.Side}
+	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
+		m := &more{oldPrice: e.OldPrice, oldSize: e.OldSize}
+		if len(e.Conditions) > 0 {
+			m.conditions = append(m.conditions, e.Conditions...)
+		}
+		if e.Kind != market.KindTrade && e.TradeID != "" {
+			m.refN = in.trades.find(e.TradeID)
+		}
+		r.more = m
+	}
+	h.rows += int64(in.trades.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	for _, t := range in.channels[wire.Trades].tiers {
+		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+		h.emit(t, h.framed(), rec)
+	}
+}
+
+// setStatus takes a status of an instrument or a market.
+func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
+	var f flag
+	switch e.Phase {
+	case market.FeedDown, market.FeedUp:
+		f = notice
+		if in.venue {
+			in.down = e.Phase == market.FeedDown
+			if in.down {
+				h.loseMarket(in.id.Market)
+			}
+		}
+	default:
+		if !in.venue {
+			defer h.derive(in, in.stamp(e, now), now)
+		}
+		in.phase, in.reason, in.until = e.Phase, e.Reason, e.Until
+	}
+	h.keepStatus(in, now, e, f)
+}
+
+// keepStatus numbers, keeps and sends a status. A notice goes to the readers of
+// the book and of quotes made from it as well.
+func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
+	c := wire.Status
+	if in.venue {
+		c = marketStatus
+	}
+	rec := h.next(in, c, now)
+	rec.flag = f
+	st := in.stamp(e, now)
+	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, kind: market.KindStatus, phase: e.Phase}
+	if e.Reason != "" || e.Until != 0 {
+		r.more = &more{reason: e.Reason, until: e.Until}
+	}
+	h.rows += int64(in.statuses.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+	frame := h.framed()
+	for _, t := range in.channels[c].tiers {
+		h.emit(t, frame, rec)
+	}
+	if f&notice == 0 || in.venue {
+		return
+	}
+	rec.flag |= echo
+	for _, ch := range [2]wire.Channel{wire.OrderBook, wire.Quotes} {
+		if ch == wire.Quotes && !in.derivesQuotes() {
+			continue
+		}
+		for _, t := range in.channels[ch].tiers {
+			for _, tp := range t.topics {
+				h.append(tp, frame, rec)
+			}
+		}
+	}
+}
+
+// loseBook makes a book stale until its next snapshot and tells its readers. Of
+// a market it loses every book.
+func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
+	if in.venue {
+		for _, x := range h.listed {
+			if x.id.Market == in.id.Market {
+				h.loseBook(x, now, e)
+			}
+		}
+		return
+	}
+	if in.stale || in.def.NoBook {
+		return
+	}
+	in.stale = true
+	reason := e.Reason
+	if reason == "" {
+		reason = "gap"
+	}
+	down := market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: reason, Time: e.Time, Receive: e.Receive}
+	h.keepStatus(in, now, &down, notice)
+}
+
+// loseMarket makes all books of a market stale; the market's own notice tells of it.
+func (h *Hub) loseMarket(name string) {
+	for _, in := range h.listed {
+		if in.id.Market == name {
+			in.stale = true
+		}
+	}
+}

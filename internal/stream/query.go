@@ -1,0 +1,151 @@
+package stream
+
+import (
+	"errors"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// State is the trading status of an instrument or a market.
+type State struct {
+	Phase  market.Phase
+	Reason string
+	Since  int64 // Unix ns; 0: not known
+	Until  int64 // next expected change, Unix ns; 0: not known
+}
+
+// Instruments lists what is defined, with its present phase, in the order of
+// definition. version rises with every definition.
+func (h *Hub) Instruments() (list []market.Instrument, version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list = make([]market.Instrument, len(h.listed))
+	for i, in := range h.listed {
+		list[i] = in.def
+		list[i].Phase = in.phase
+	}
+	return list, h.version
+}
+
+// Instrument is the definition of a listed instrument, with its present phase.
+func (h *Hub) Instrument(id market.InstrumentID) (market.Instrument, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in := h.lookup(id)
+	if in == nil {
+		return market.Instrument{}, false
+	}
+	def := in.def
+	def.Phase = in.phase
+	return def, true
+}
+
+// Suggest is the listed identifier that somebody may have meant who wrote id.
+func (h *Hub) Suggest(id market.InstrumentID) (market.InstrumentID, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.catalog.Suggest(id)
+}
+
+// Markets lists the markets.
+func (h *Hub) Markets() []market.Market {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.catalog.Markets()
+}
+
+// Status is the trading status of an instrument.
+func (h *Hub) Status(id market.InstrumentID) (State, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in := h.lookup(id)
+	if in == nil {
+		return State{}, false
+	}
+	return in.state(), true
+}
+
+// MarketStatus is the status of a market as a whole; ok is false where its feed
+// or schedule has told none.
+func (h *Hub) MarketStatus(name string) (s State, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.venues[name]
+	if v == nil || v.statuses.last == 0 {
+		return State{}, false
+	}
+	return v.state(), true
+}
+
+func (in *instrument) state() State {
+	s := State{Phase: in.phase, Reason: in.reason, Until: in.until}
+	if in.down {
+		s = State{Phase: market.FeedDown}
+	}
+	if r, _ := in.statuses.newest(func(r *row) bool { return r.phase == s.Phase }); r != nil {
+		s.Since = r.time
+	}
+	return s
+}
+
+// Snapshot appends, for each listed instrument of ids, a JSON object with its identifier and
+// its newest messages: the last trade T, the quote Q and the status H, each left
+// out where there is none. The rows are separated by commas. All of them are as
+// of the position, so that they can seed a resume.
+func (h *Hub) Snapshot(dst []byte, ids []market.InstrumentID) (_ []byte, epoch, position string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	comma := false
+	for _, id := range ids {
+		in := h.lookup(id)
+		if in == nil {
+			continue
+		}
+		if comma {
+			dst = append(dst, ',')
+		}
+		comma = true
+		dst = append(dst, `{"instrument":`...)
+		dst = wire.AppendString(dst, id.String())
+		if r, n := in.trades.newest(func(r *row) bool { return r.kind == market.KindTrade }); r != nil {
+			dst = append(dst, `,"T":`...)
+			dst = r.message(dst, in.ident, n)
+		}
+		if n := in.channels[wire.Quotes].n; n > 0 {
+			hd := in.header(n, in.quoted)
+			dst = append(dst, `,"Q":`...)
+			dst = wire.AppendQuote(dst, &hd, in.bid, in.ask, true)
+		}
+		dst = append(dst, `,"H":`...)
+		dst = in.appendStatus(dst, in.phase, in.reason, in.until)
+		dst = append(dst, '}')
+	}
+	return dst, h.epoch, h.place(h.position)
+}
+
+// ErrStale says that a book is not known at present: its feed lost something and
+// has not sent a snapshot since.
+var ErrStale = errors.New("order book not known at present")
+
+// AppendBook appends an O message with R:true: the book of an instrument to a
+// depth (0: all levels). Errors: market.ErrUnknownInstrument, ErrNoBook, ErrStale.
+func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, depth int) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in := h.lookup(id)
+	switch {
+	case in == nil:
+		return dst, market.ErrUnknownInstrument
+	case in.def.NoBook:
+		return dst, ErrNoBook
+	case in.stale:
+		return dst, ErrStale
+	}
+	t := tierState{tier: Tier{Depth: depth}, n: in.channels[wire.OrderBook].n, stamp: in.changed}
+	dst, _ = h.bookState(dst, in, &t)
+	return dst, nil
+}
+
+// ErrNoBook says that an instrument has no order book.
+var ErrNoBook = errors.New("the instrument has no order book")

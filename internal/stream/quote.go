@@ -1,0 +1,79 @@
+package stream
+
+import (
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// derive takes the quote from the top of the book, where that is its source. It
+// pauses while the book is not known, or locked or crossed as in an auction.
+func (h *Hub) derive(in *instrument, s stamp, now int64) {
+	if !in.derivesQuotes() || in.stale || in.phase == market.Auction || in.phase == market.PreOpen || in.book.Crossed() {
+		return
+	}
+	bid, _ := in.book.Best(market.Buy)
+	ask, _ := in.book.Best(market.Sell)
+	h.setQuote(in, bid, ask, s, now)
+}
+
+// setQuote takes a quote; a Size of 0 is an empty side. Nothing is said where nothing changed.
+func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64) {
+	if bid.Size == 0 {
+		bid = market.Level{}
+	}
+	if ask.Size == 0 {
+		ask = market.Level{}
+	}
+	c := &in.channels[wire.Quotes]
+	if c.n > 0 && bid == in.bid && ask == in.ask {
+		return
+	}
+	in.bid, in.ask, in.quoted = bid, ask, s
+	rec := h.next(in, wire.Quotes, now)
+	encoded := false
+	for _, t := range c.tiers {
+		if t.tier.Conflate > 0 {
+			h.soil(in, wire.Quotes, t, s, now)
+			continue
+		}
+		if !encoded {
+			hd := in.header(rec.n, s)
+			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, bid, ask, false)
+			h.framed()
+			encoded = true
+		}
+		t.bid, t.ask, t.stamp = bid, ask, s
+		h.emit(t, h.scratch.frame, rec)
+	}
+}
+
+// flushQuote sends a conflated tier's newest quote, unless it is what was sent last.
+func (h *Hub) flushQuote(in *instrument, t *tierState, now int64) {
+	if t.bid == in.bid && t.ask == in.ask && t.n > 0 {
+		return
+	}
+	t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
+	h.position++
+	rec := record{pos: h.position, n: in.channels[wire.Quotes].n, at: now, in: in}
+	hd := in.header(rec.n, t.stamp.asOf(now))
+	h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, t.bid, t.ask, false)
+	h.emit(t, h.framed(), rec)
+}
+
+// asOf tells the latency of a message that waited for its tier's clock.
+func (s stamp) asOf(now int64) stamp {
+	if s.latency >= 0 {
+		s.latency = max(0, now-s.time)
+	}
+	return s
+}
+
+// quoteState appends the payload of a quote tier as of its newest message; ok is
+// false where there was none.
+func (in *instrument) quoteState(b []byte, t *tierState) (_ []byte, ok bool) {
+	if in.channels[wire.Quotes].n == 0 || t.n == 0 {
+		return b, false
+	}
+	hd := in.header(t.n, t.stamp)
+	return wire.AppendQuote(b, &hd, t.bid, t.ask, true), true
+}

@@ -1,0 +1,118 @@
+package stream
+
+// A ring is a chain of append-only segments. The hub appends under its lock; a
+// shard reads, without it, up to a tail that it took under the lock. Nothing
+// below such a tail is ever written again, so that a segment needs no further
+// care: when no cursor points at it or before it, it is garbage.
+type ring struct {
+	last *segment
+	used int // bytes of last
+	n    int // records of last
+}
+
+// Segments double from small to large, since most topics are quiet.
+const (
+	firstSegment = 2 << 10
+	fullSegment  = 64 << 10
+	bytesARecord = 96 // expected, for the room of records in a segment
+)
+
+type segment struct {
+	buf  []byte
+	recs []record
+	n    int      // records, set when the segment is full
+	next *segment // set when the segment is full
+}
+
+// record describes a message in a segment's buffer: one frame, ready to be sent.
+type record struct {
+	in   *instrument
+	pos  uint64 // global position
+	n    uint64 // sequence in (channel, instrument)
+	at   int64  // publication time, Unix ns
+	end  uint32 // of the frame in buf; it begins where the one before it ends
+	flag flag
+}
+
+type flag uint8
+
+const (
+	// notice marks a status that concerns the data of other channels too: the
+	// feed went down or came back.
+	notice flag = 1 << iota
+	// echo marks a notice put into the ring of another channel. A subscriber
+	// that has its status already skips it.
+	echo
+)
+
+// cursor is a place in a ring: before record rec of seg.
+type cursor struct {
+	seg *segment
+	rec int
+}
+
+func newRing() ring {
+	return ring{last: newSegment(firstSegment)}
+}
+
+func newSegment(size int) *segment {
+	return &segment{buf: make([]byte, size), recs: make([]record, max(8, size/bytesARecord))}
+}
+
+func (r *ring) tail() cursor { return cursor{r.last, r.n} }
+
+// append puts a frame at the end. rec.end is filled in.
+func (r *ring) append(frame []byte, rec record) {
+	if r.used+len(frame) > len(r.last.buf) || r.n == len(r.last.recs) {
+		full := r.last
+		next := newSegment(max(min(2*len(full.buf), fullSegment), len(frame)))
+		full.n, full.next = r.n, next
+		r.last, r.used, r.n = next, 0, 0
+	}
+	copy(r.last.buf[r.used:], frame)
+	r.used += len(frame)
+	rec.end = uint32(r.used)
+	r.last.recs[r.n] = rec
+	r.n++
+}
+
+// peek is the record at c and its frame, or ok false at the tail. It steps c into the next
+// segment where its own is done.
+func (c *cursor) peek(tail cursor) (rec *record, frame []byte, ok bool) {
+	for c.seg != tail.seg {
+		if c.rec < c.seg.n {
+			break
+		}
+		c.seg, c.rec = c.seg.next, 0
+	}
+	if c.seg == tail.seg && c.rec >= tail.rec {
+		return nil, nil, false
+	}
+	rec = &c.seg.recs[c.rec]
+	start := uint32(0)
+	if c.rec > 0 {
+		start = c.seg.recs[c.rec-1].end
+	}
+	return rec, c.seg.buf[start:rec.end], true
+}
+
+// waiting counts what lies between a cursor and a tail.
+func (c cursor) waiting(tail cursor) (messages, bytes int) {
+	for {
+		n := tail.rec
+		if c.seg != tail.seg {
+			n = c.seg.n
+		}
+		if n > c.rec {
+			messages += n - c.rec
+			bytes += int(c.seg.recs[n-1].end)
+			if c.rec > 0 {
+				bytes -= int(c.seg.recs[c.rec-1].end)
+			}
+		}
+		if c.seg == tail.seg {
+			return messages, bytes
+		}
+		c = cursor{c.seg.next, 0}
+	}
+}

@@ -1,0 +1,479 @@
+package stream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+func TestTradeReachesItsReadersOnce(t *testing.T) {
+	h := New(Config{})
+	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+	sh := h.NewShard(func() {})
+	c := newClient(t, sh)
+	publish(t, h, trade(a, 1))
+	subscribe(t, c.sub, wire.Trades, "A|M|CI")
+	c.read(1<<20, false)
+	if len(c.trades) != 0 {
+		t.Fatal("a last trade was sent on subscribe")
+	}
+	publish(t, h, trade(a, 2), trade(b, 1), trade(a, 3))
+	called := 0
+	sh.Turn(func(*Subscriber) { called++ })
+	c.read(1<<20, false)
+	if called != 1 || !slices.Equal(c.trades["A|M|CI"], []uint64{2, 3}) || len(c.trades) != 1 {
+		t.Fatalf("called %d, got %v", called, c.trades)
+	}
+}
+
+func TestBookTiersFollowTheBook(t *testing.T) {
+	tiers := []Tier{{1, 0}, {5, 0}, {10, 0}, {25, 0}, {0, 0}, {5, 100}, {0, 100}, {1, 250}}
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		hd := define(t, h, "A|M|CI", nil)
+		sh := h.NewShard(func() {})
+		rng := rand.New(rand.NewPCG(1, 2))
+		clients := make([]*client, len(tiers))
+		join := func(i int) {
+			c := newClient(t, sh)
+			c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), tiers[i]}, {wire.Quotes, id("A|M|CI"), Tier{Conflate: tiers[i].Conflate}}}, Options{})
+			clients[i] = c
+		}
+		for i := range tiers {
+			join(i)
+		}
+		ctx := t.Context()
+		go h.Run(ctx)
+		for step := range 4000 {
+			e := market.Event{Kind: market.KindUpdate, Handle: hd}
+			for range 1 + rng.IntN(4) {
+				p, z := int64(rng.IntN(40)), int64(rng.IntN(3))
+				if rng.IntN(2) == 0 {
+					e.Bids = append(e.Bids, level(100-p, z))
+				} else {
+					e.Asks = append(e.Asks, level(101+p, z))
+				}
+			}
+			if rng.IntN(400) == 0 {
+				e = market.Event{Kind: market.KindGap, Handle: hd}
+				publish(t, h, e)
+				e = market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(99, 1)}, Asks: []market.Level{level(102, 2)}}
+			}
+			publish(t, h, e)
+			if rng.IntN(3) == 0 {
+				sh.Turn(func(*Subscriber) {})
+			}
+			i := rng.IntN(len(clients))
+			if rng.IntN(2) == 0 {
+				clients[i].read(1+rng.IntN(2000), rng.IntN(8) == 0)
+			}
+			if rng.IntN(50) == 0 {
+				clients[i].sub.Close()
+				join(i)
+			}
+			if rng.IntN(5) == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
+			_ = step
+		}
+		time.Sleep(2 * time.Second)
+		sh.Turn(func(*Subscriber) {})
+		for i, c := range clients {
+			c.read(1<<20, false)
+			full, err := h.AppendBook(nil, id("A|M|CI"), tiers[i].Depth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want copyBook
+			m := frames(t, wire.AppendText(nil, full))[0]
+			want.take(t, &m)
+			got := c.books["A|M|CI"]
+			if !slices.Equal(got.bids.Append(nil, market.Buy, 0), want.bids.Append(nil, market.Buy, 0)) ||
+				!slices.Equal(got.asks.Append(nil, market.Sell, 0), want.asks.Append(nil, market.Sell, 0)) {
+				t.Errorf("tier %+v ended with another book", tiers[i])
+			}
+		}
+	})
+}
+
+// TestResumeLosesNothing drops a reader of 20 instruments at random moments; it
+// resumes by N or by position and must see every trade once and in order.
+func TestResumeLosesNothing(t *testing.T) {
+	h := New(Config{TradesKept: 600})
+	sh := h.NewShard(func() {})
+	rng := rand.New(rand.NewPCG(3, 4))
+	var handles []market.Handle
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("S%d|M|CI", i))
+		handles = append(handles, define(t, h, names[i], nil))
+	}
+	seen := map[string]uint64{}
+	var c *client
+	var epoch, position string
+	connect := func(resume *wire.Resume) {
+		c = newClient(t, sh)
+		items := make([]Item, len(names))
+		for i, n := range names {
+			items[i] = Item{Channel: wire.Trades, ID: id(n)}
+		}
+		out := c.sub.Subscribe(items, Options{Resume: resume})
+		if out.Fault != nil || len(out.Rejected) > 0 {
+			t.Fatalf("%+v", out)
+		}
+		for n := range names {
+			if l, lost := out.Lost[wire.Trades][names[n]]; lost {
+				if resume.Seen[wire.Trades][names[n]] > 0 && l.From != seen[names[n]]+1 {
+					t.Fatalf("lost from %d, had %d", l.From, seen[names[n]])
+				}
+				seen[names[n]] = l.To
+			}
+		}
+		epoch, position = out.Epoch, out.Position
+	}
+	connect(nil)
+	sent := make([]int, 20)
+	for range 200 {
+		for range rng.IntN(400) {
+			i := rng.IntN(20)
+			sent[i]++
+			publish(t, h, trade(handles[i], sent[i]))
+			if rng.IntN(4) == 0 {
+				sh.Turn(func(*Subscriber) {})
+				for _, m := range frames(t, c.sub.Gather(nil, 1+rng.IntN(3000), false)) {
+					if m.N != seen[m.I]+1 {
+						t.Fatalf("%s: %d after %d", m.I, m.N, seen[m.I])
+					}
+					seen[m.I] = m.N
+				}
+				epoch, position = c.sub.Position()
+			}
+		}
+		c.sub.Close()
+		for range rng.IntN(300) {
+			i := rng.IntN(20)
+			sent[i]++
+			publish(t, h, trade(handles[i], sent[i]))
+		}
+		r := &wire.Resume{Epoch: epoch, Position: position}
+		r.Seen[wire.Trades] = map[string]uint64{}
+		for _, n := range names {
+			if seen[n] > 0 {
+				r.Seen[wire.Trades][n] = seen[n]
+			}
+		}
+		connect(r)
+	}
+	sh.Turn(func(*Subscriber) {})
+	for _, m := range frames(t, c.sub.Gather(nil, 1<<30, false)) {
+		if m.N != seen[m.I]+1 {
+			t.Fatalf("%s: %d after %d", m.I, m.N, seen[m.I])
+		}
+		seen[m.I] = m.N
+	}
+	for i, n := range names {
+		if seen[n] != uint64(sent[i]) {
+			t.Errorf("%s: ended at %d of %d", n, seen[n], sent[i])
+		}
+	}
+}
+
+// TestOverlappingIdentifiers adds and removes exact identifiers and patterns at
+// random: as long as any of them covers an instrument its trades come once each.
+func TestOverlappingIdentifiers(t *testing.T) {
+	pool := []string{"*|M|CI", "*|M|*", "*|*|*", "A|*|*", "A|M|*", "A|M|CI", "B|M|CI", "A|M|24hs", "B|N|CI", "*|N|CI"}
+	names := []string{"A|M|CI", "B|M|CI", "A|M|24hs", "A|N|CI", "B|N|CI"}
+	for seed := range uint64(40) {
+		h := New(Config{})
+		sh := h.NewShard(func() {})
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var handles []market.Handle
+		for _, n := range names {
+			handles = append(handles, define(t, h, n, nil))
+		}
+		c := newClient(t, sh)
+		set := map[string]bool{}
+		want := map[string][]uint64{}
+		sent := map[string]uint64{}
+		covered := func(n string) bool {
+			for p := range set {
+				if id(p).Matches(id(n)) {
+					return true
+				}
+			}
+			return false
+		}
+		for range 600 {
+			switch rng.IntN(5) {
+			case 0:
+				p := pool[rng.IntN(len(pool))]
+				subscribe(t, c.sub, wire.Trades, p)
+				set[p] = true
+			case 1:
+				p := pool[rng.IntN(len(pool))]
+				// What waits and is no longer covered may or may not have been sent: read first.
+				sh.Turn(func(*Subscriber) {})
+				for c.sub.Pending() {
+					for _, m := range frames(t, c.sub.Gather(nil, 1<<20, false)) {
+						c.trades[m.I] = append(c.trades[m.I], m.N)
+					}
+				}
+				c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id(p)}})
+				delete(set, p)
+			default:
+				i := rng.IntN(len(names))
+				sent[names[i]]++
+				publish(t, h, trade(handles[i], int(sent[names[i]])))
+				if covered(names[i]) {
+					want[names[i]] = append(want[names[i]], sent[names[i]])
+				}
+				if rng.IntN(3) == 0 {
+					sh.Turn(func(*Subscriber) {})
+					for _, m := range frames(t, c.sub.Gather(nil, rng.IntN(600), false)) {
+						c.trades[m.I] = append(c.trades[m.I], m.N)
+					}
+				}
+			}
+		}
+		sh.Turn(func(*Subscriber) {})
+		for c.sub.Pending() {
+			for _, m := range frames(t, c.sub.Gather(nil, 1<<20, false)) {
+				c.trades[m.I] = append(c.trades[m.I], m.N)
+			}
+		}
+		for _, n := range names {
+			if !slices.Equal(c.trades[n], want[n]) {
+				t.Fatalf("seed %d, %s: got %v, want %v", seed, n, c.trades[n], want[n])
+			}
+		}
+		c.sub.Close()
+		if len(h.topics) != 0 || len(sh.views) != 0 {
+			t.Fatalf("seed %d: %d topics and %d views left", seed, len(h.topics), len(sh.views))
+		}
+	}
+}
+
+func TestPatternCoversWhatIsListedLater(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	define(t, h, "A|M|CI", nil)
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.Trades, "*|M|CI")
+	subscribe(t, c.sub, wire.Status, "*|M|CI")
+	c.read(1<<20, false)
+	b := define(t, h, "B|M|CI", nil)
+	publish(t, h, trade(b, 1))
+	sh.Turn(func(*Subscriber) {})
+	got := c.read(1<<20, false)
+	if len(got) != 2 || !slices.Equal(c.trades["B|M|CI"], []uint64{1}) {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestStaleBookIsTold(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.BookReady = false })
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
+	subscribe(t, c.sub, wire.Quotes, "A|M|CI")
+	got := c.read(1<<20, false)
+	if len(got) != 1 || got[0].E != "feed_down" || !got[0].R {
+		t.Fatalf("%+v", got)
+	}
+	publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(1, 1)}},
+		market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(1, 1)}, Asks: []market.Level{level(2, 1)}},
+		market.Event{Kind: market.KindGap, Handle: hd, Reason: "lost_packets"},
+		market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(1, 5)}},
+		market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(1, 7)}})
+	sh.Turn(func(*Subscriber) {})
+	kinds := ""
+	for _, m := range c.read(1<<20, false) {
+		kinds += m.Type
+		if m.Type == "H" {
+			kinds += ":" + m.E + " "
+		}
+	}
+	// Each notice once, though it stands in the rings of the book and the quotes.
+	if kinds != "OH:feed_down H:feed_up OQQ" {
+		t.Fatalf("got %s", kinds)
+	}
+}
+
+func TestMarketWideStatus(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	define(t, h, "A|M|CI", nil)
+	define(t, h, "A|N|CI", nil)
+	m := define(t, h, "*|M|*", nil)
+	status := func(p market.Phase) { publish(t, h, market.Event{Kind: market.KindStatus, Handle: m, Phase: p}) }
+	trades, follower, other, all := newClient(t, sh), newClient(t, sh), newClient(t, sh), newClient(t, sh)
+	subscribe(t, trades.sub, wire.Trades, "A|M|CI")
+	subscribe(t, follower.sub, wire.Status, "A|M|CI")
+	subscribe(t, other.sub, wire.Trades, "A|N|CI")
+	subscribe(t, all.sub, wire.Quotes, "*|*|*")
+	status(market.Closed)
+	status(market.FeedDown)
+	sh.Turn(func(*Subscriber) {})
+	phases := func(c *client) (s string) {
+		c.read(1<<20, false)
+		for _, n := range c.notes {
+			s += n.E + " "
+		}
+		return s
+	}
+	if got := phases(trades); got != "feed_down " {
+		t.Errorf("subscriber of trades got %q", got)
+	}
+	if got := phases(follower); got != "open closed feed_down " {
+		t.Errorf("subscriber of status got %q", got)
+	}
+	if got := phases(other); got != "" {
+		t.Errorf("subscriber of another market got %q", got)
+	}
+	if got := phases(all); got != "feed_down " {
+		t.Errorf("subscriber of everything got %q", got)
+	}
+	late := newClient(t, sh)
+	subscribe(t, late.sub, wire.Trades, "A|M|CI")
+	if got := phases(late); got != "feed_down " {
+		t.Errorf("late subscriber got %q", got)
+	}
+}
+
+func TestConflationKeepsTradesAndNewestState(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	hd := define(t, h, "A|M|CI", nil)
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.Trades, "A|M|CI")
+	subscribe(t, c.sub, wire.Quotes, "A|M|CI")
+	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
+	c.read(1<<20, false)
+	for i := range 1000 {
+		publish(t, h, trade(hd, i), market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
+	}
+	sh.Turn(func(*Subscriber) {})
+	lag := c.sub.Lag()
+	if lag.Messages != 3000 || lag.KeptBytes == 0 || lag.OldestKept == 0 {
+		t.Fatalf("%+v", lag)
+	}
+	got := c.read(1<<10, true)
+	if len(c.trades["A|M|CI"]) != 1000 {
+		t.Fatalf("%d trades", len(c.trades["A|M|CI"]))
+	}
+	quotes, books := 0, 0
+	for _, m := range got {
+		switch m.Type {
+		case "Q":
+			quotes++
+			if m.BZ != "1000" {
+				t.Errorf("quote of size %s", m.BZ)
+			}
+		case "O":
+			books++
+		}
+	}
+	if quotes != 1 || books != 1 {
+		t.Errorf("%d quotes and %d books", quotes, books)
+	}
+}
+
+func TestRefusedEventsChangeNothing(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	bad := []market.Event{
+		{Kind: market.KindTrade, Handle: 99},
+		{Kind: market.KindTrade, Handle: hd, Price: 1, Size: 0},
+		{Kind: market.KindTrade, Handle: hd, Price: 1, Size: -1},
+		{Kind: market.KindTrade, Handle: hd, Price: 1234567890123456789, Size: 1},
+		{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{{Price: 1, Size: -1}}},
+		{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(1, 1), level(2, 1)}},
+		{Kind: market.KindSnapshot, Handle: hd, Asks: []market.Level{level(1, 1), level(1, 1)}},
+		{Kind: market.KindOrderDelete, Handle: hd, OrderID: 5},
+		{Kind: market.KindStatus, Handle: hd},
+		{Kind: 99, Handle: hd},
+		{Kind: market.KindTrade, Handle: hd, Price: 1, Size: 1, TradeID: "\xff"},
+		{Kind: market.KindTrade, Handle: hd, Price: 1, Size: 1, Time: -5},
+	}
+	_, before := h.Position()
+	for i := range bad {
+		if err := h.Publish(bad[i : i+1]); err == nil {
+			t.Errorf("event %d was taken", i)
+		}
+	}
+	if _, after := h.Position(); before != after {
+		t.Errorf("position moved from %s to %s", before, after)
+	}
+}
+
+// TestConcurrentUse has publishers, shards and queries at work at once, for the race detector.
+func TestConcurrentUse(t *testing.T) {
+	h := New(Config{TradesKept: 700})
+	var handles []market.Handle
+	for i := range 8 {
+		handles = append(handles, define(t, h, fmt.Sprintf("S%d|M|CI", i), nil))
+	}
+	var publishers, shards sync.WaitGroup
+	done := make(chan struct{})
+	for p := range 2 {
+		publishers.Go(func() {
+			for i := range 3000 {
+				hd := handles[p*4+i%4]
+				publish(t, h, trade(hd, i), market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(int64(1+i%30), int64(i%3))}})
+			}
+		})
+	}
+	for k := range 2 {
+		wake := make(chan struct{}, 1)
+		sh := h.NewShard(func() {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		})
+		shards.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(k), 9))
+			clients := map[*Subscriber]*client{}
+			add := func() {
+				c := newClient(t, sh)
+				clients[c.sub] = c
+				subscribe(t, c.sub, wire.Trades, "*|M|CI")
+				c.sub.Subscribe([]Item{{wire.OrderBook, id("S1|M|CI"), Tier{Depth: 5}}, {wire.OrderBook, id("S5|M|CI"), Tier{}}}, Options{})
+				c.read(1<<20, false)
+			}
+			for range 10 {
+				add()
+			}
+			for {
+				select {
+				case <-done:
+					return
+				case <-wake:
+				}
+				sh.Turn(func(s *Subscriber) {
+					clients[s].read(1<<16, rng.IntN(4) == 0)
+				})
+				if rng.IntN(10) == 0 {
+					for s := range clients {
+						s.Close()
+						delete(clients, s)
+						break
+					}
+					add()
+				}
+				h.Snapshot(nil, []market.InstrumentID{id("S1|M|CI")})
+			}
+		})
+	}
+	publishers.Wait()
+	close(done)
+	shards.Wait()
+}

@@ -1,0 +1,256 @@
+package stream
+
+import (
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Options of a Subscribe.
+type Options struct {
+	Replace    bool         // items become the whole set
+	NoSnapshot bool         // no R:true of quotes, books and status
+	Resume     *wire.Resume // what the client has seen; nil: live from now
+}
+
+// Outcome is what became of a Subscribe.
+type Outcome struct {
+	Epoch    string
+	Position string // safe to resume from
+	Rejected []Rejected
+	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
+	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
+	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
+}
+
+// Rejected is an item that was not taken.
+type Rejected struct {
+	Item   Item
+	Reason wire.Reason
+	Hint   string
+}
+
+// Lost is a range of N that can't be sent again.
+type Lost struct {
+	From, To uint64 // 0: not told
+	Reason   string // buffer_exceeded, ahead, epoch_changed
+}
+
+// Subscribe adds items to the set, or makes them the set. What is there
+// already with the same tier stays as it is; with another tier it moves. Rights and limits
+// are the caller's to check. What is due (states, replay) comes with the next Gather.
+func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
+	h := s.hub
+	var from uint64
+	var place string
+	if o.Resume != nil && o.Resume.Position != "" {
+		var err error
+		if place, from, err = parsePlace(o.Resume.Position); err != nil {
+			return Outcome{Fault: wire.NewFault(wire.BadField, "resume.position is not a position this server gave")}
+		}
+	}
+	if o.Resume != nil {
+		for c := range wire.NumChannels {
+			for name := range o.Resume.Seen[c] {
+				if id, err := market.ParsePattern(name); err == nil && id.IsPattern() {
+					return Outcome{Fault: wire.NewFault(wire.BadField, "resume takes an N of exact identifiers alone; a pattern resumes by position")}
+				}
+			}
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := Outcome{Epoch: h.epoch, Position: h.place(s.safe())}
+	items, out.Rejected = s.accept(items, o.Replace)
+	if o.Replace {
+		s.keepOnly(items)
+	}
+	s.batch = &batch{}
+	// Exact items first: a pattern that comes in the same message then leaves
+	// them alone, and each keeps its own resume.
+	for _, patterns := range [2]bool{false, true} {
+		for _, x := range items {
+			if x.ID.IsPattern() != patterns {
+				continue
+			}
+			it, fresh := s.put(x)
+			if !fresh {
+				s.resumed(&out, it, o.Resume)
+				continue
+			}
+			if o.Resume != nil && (x.Channel == wire.Trades || x.Channel == wire.Status) {
+				s.resume(&out, it, o.Resume, place, from)
+			}
+			if x.Channel != wire.Trades && !o.NoSnapshot && it.replay == nil {
+				it.state = true
+			}
+			if it.state || it.replay != nil {
+				it.enqueue()
+			}
+			if x.Channel == wire.Status {
+				s.dueVenues(x.ID.Market)
+			}
+		}
+	}
+	s.rearrange()
+	return out
+}
+
+// dueVenues makes how a market as a whole stands due, with the status of one of
+// its instruments.
+func (s *Subscriber) dueVenues(name string) {
+	for _, v := range s.venues {
+		if v.ID.Market == name || v.ID.Market == market.Any || name == market.Any {
+			v.state = true
+			v.enqueue()
+		}
+	}
+}
+
+// maxPatterns bounds the patterns of a subscriber: finding which of them owns an
+// instrument is a walk through them.
+const maxPatterns = 64
+
+// accept parts the items that name something listed from those that do not.
+// A pattern is taken when its market is known: it covers what is listed later too.
+func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected []Rejected) {
+	h := s.hub
+	patterns := len(s.patterns)
+	if replace {
+		patterns = 0
+	}
+	for _, x := range items {
+		if x.ID.IsPattern() {
+			if _, ok := h.catalog.Market(x.ID.Market); !ok && x.ID.Market != market.Any {
+				rejected = append(rejected, Rejected{x, wire.UnknownInstrument, "No market " + x.ID.Market + " is listed; see GET /market/markets"})
+				continue
+			}
+			if !s.Has(x.Channel, x.ID) || replace {
+				patterns++
+			}
+			if patterns > maxPatterns {
+				rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, "A connection holds at most 64 patterns"})
+				continue
+			}
+			taken = append(taken, x)
+			continue
+		}
+		i, ok := h.catalog.Index(x.ID)
+		if !ok {
+			hint := "See GET /market/instruments"
+			if near, ok := h.catalog.Suggest(x.ID); ok {
+				hint = "Did you mean " + near.String() + "?"
+			}
+			rejected = append(rejected, Rejected{x, wire.UnknownInstrument, hint})
+			continue
+		}
+		if !h.listed[i].serves(x.Channel) {
+			rejected = append(rejected, Rejected{x, wire.UnknownChannel, "This instrument has no order book"})
+			continue
+		}
+		taken = append(taken, x)
+	}
+	return taken, rejected
+}
+
+// put adds an item, or moves it to another tier; fresh is false where it was there as it is.
+func (s *Subscriber) put(x Item) (it *item, fresh bool) {
+	old := s.items[itemKey{x.Channel, x.ID}]
+	if old == nil {
+		if it := s.covering(x); it != nil {
+			return s.add(x), false
+		}
+		return s.add(x), true
+	}
+	if old.Tier == x.Tier {
+		return old, false
+	}
+	s.settle()
+	s.drop(old)
+	old.Tier = x.Tier
+	if !s.shadowed(old) {
+		s.start(old)
+	}
+	return old, true
+}
+
+// covering is the pattern that feeds an exact item already.
+func (s *Subscriber) covering(x Item) *item {
+	if x.ID.IsPattern() {
+		return nil
+	}
+	if p := s.pattern(x.Channel, x.ID); p != nil && p.Tier == x.Tier {
+		return p
+	}
+	return nil
+}
+
+// keepOnly removes what is not among the items.
+func (s *Subscriber) keepOnly(items []Item) {
+	keep := make(map[itemKey]bool, len(items))
+	for _, x := range items {
+		keep[itemKey{x.Channel, x.ID}] = true
+	}
+	var gone []*item
+	for _, it := range s.order {
+		if !keep[itemKey{it.Channel, it.ID}] {
+			gone = append(gone, it)
+		}
+	}
+	s.removeAll(gone)
+}
+
+// Unsubscribe removes identifiers from the set, as they were written. Nothing of
+// them is gathered afterwards, but for what another item of the set covers.
+func (s *Subscriber) Unsubscribe(items []Item) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	var gone []*item
+	for _, x := range items {
+		if it := s.items[itemKey{x.Channel, x.ID}]; it != nil {
+			gone = append(gone, it)
+		}
+	}
+	s.removeAll(gone)
+	s.rearrange()
+}
+
+// removeAll takes items out. Where one of them shares instruments with an item
+// that stays, everything that waits is gathered first, so that the other takes
+// over exactly where it ended.
+func (s *Subscriber) removeAll(gone []*item) {
+	for _, it := range gone {
+		if s.shares(it) {
+			s.settle()
+			break
+		}
+	}
+	for _, it := range gone {
+		s.remove(it)
+	}
+}
+
+func (s *Subscriber) shares(it *item) bool {
+	for _, other := range s.order {
+		if other != it && other.Channel == it.Channel && (other.ID.IsPattern() || it.ID.IsPattern()) && intersect(other.ID, it.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// Resync makes a fresh R:true due for items of the set. What is not in the set is rejected.
+func (s *Subscriber) Resync(items []Item) (rejected []Rejected) {
+	for _, x := range items {
+		it := s.items[itemKey{x.Channel, x.ID}]
+		if it == nil || x.Channel == wire.Trades {
+			rejected = append(rejected, Rejected{x, wire.BadField, "Not subscribed; subscribe first"})
+			continue
+		}
+		if it.view == nil {
+			it = s.pattern(x.Channel, x.ID)
+		}
+		it.state = true
+		it.enqueue()
+	}
+	return rejected
+}
