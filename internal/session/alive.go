@@ -1,0 +1,39 @@
+package session
+
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// switchAlive turns the Alive marks of the connection on or off. Turning on what is
+// on leaves their rhythm alone.
+func (s *Session) switchAlive(t moment, on bool) {
+	switch {
+	case !on:
+		s.aliveDue, s.marked = 0, false
+	case s.aliveDue == 0:
+		s.aliveDue = t.add(s.env.aliveInterval())
+	}
+}
+
+// mark makes an Alive mark due. It is made by Gather, when nothing of the stream
+// waits any more: so it never overtakes data.
+func (s *Session) mark(t moment) {
+	for s.aliveDue.due(t) {
+		s.aliveDue = s.aliveDue.add(s.env.aliveInterval())
+	}
+	s.marked = true
+}
+
+// aliveMark is the mark: where the stream is, and what was quiet for an interval.
+func (s *Session) aliveMark(now time.Time) []byte {
+	var last wire.Last
+	before := now.Add(-s.env.aliveInterval()).UnixNano()
+	s.sub.Quiet(before, func(c wire.Channel, id market.InstrumentID, n uint64) {
+		last[c] = append(last[c], wire.Sequence{ID: id, N: n})
+	})
+	epoch, position := s.sub.Position()
+	return wire.AppendAlive(nil, epoch, position, &last)
+}

@@ -1,0 +1,156 @@
+package session
+
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// check is a token on its way through Env.Verify.
+type check struct {
+	id    []byte // of the request
+	token string
+	name  string // for takeover
+	slow  string // policy; "" not given
+	out   bool   // the host has it
+	mark  Mark
+	waits [][]byte // messages that came meanwhile
+	bytes int      // of waits
+}
+
+// authToken starts the check of a token. The answer comes by Verified.
+func (s *Session) authToken(now time.Time, m *wire.Message) {
+	a, f := m.AuthToken()
+	if f != nil {
+		s.complain(s.at(now), f, m.ID)
+		return
+	}
+	s.authDue = 0
+	s.check = &check{id: append([]byte(nil), m.ID...), token: a.Token, name: a.Session, slow: a.Slow}
+}
+
+// TakeToken gives, once, the token that waits to be checked. The host calls
+// Env.Verify with it, outside of the session's goroutine, and answers with Verified.
+// takeover is the session name it came with.
+func (s *Session) TakeToken() (token, takeover string, ok bool) {
+	c := s.check
+	if c == nil || c.out {
+		return "", "", false
+	}
+	c.out = true
+	c.mark = s.env.Registry.Mark()
+	token, c.token = c.token, ""
+	return token, c.name, true
+}
+
+// Busy says that a token check is out. What comes meanwhile waits for its answer, so
+// the host had better leave it in the socket.
+func (s *Session) Busy() bool { return s.check != nil }
+
+// wait keeps a message until the token check is done.
+func (s *Session) wait(now time.Time, msg []byte) {
+	c := s.check
+	if c.bytes += len(msg); c.bytes > s.env.maxWaiting() {
+		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token"), nil, nil)
+		return
+	}
+	c.waits = append(c.waits, append([]byte(nil), msg...))
+}
+
+// Verified is the answer to TakeToken.
+func (s *Session) Verified(now time.Time, id Identity, fault *wire.Fault) {
+	c := s.check
+	if c == nil || !c.out || s.over != "" {
+		return
+	}
+	s.check = nil
+	switch {
+	case fault != nil:
+		s.fail(fault, c.id, nil)
+	case s.known && s.place.user != id.User:
+		s.reply(wire.NewFault(wire.SubjectMismatch, ""), c.id, nil)
+	default:
+		s.welcome(now, &id, c)
+	}
+	for i, msg := range c.waits {
+		if s.check != nil { // another auth_token: the rest waits for that
+			s.check.waits, s.check.bytes = c.waits[i:], c.bytes
+			return
+		}
+		s.Text(now, msg)
+	}
+}
+
+// welcome makes the bearer of a good token at home: a place in the registry,
+// Success, and the clocks.
+func (s *Session) welcome(now time.Time, id *Identity, c *check) {
+	limits := id.Limits.or(s.env.limits())
+	notices, fault := s.env.Registry.admit(&s.place, id, c.name, limits.Connections, c.mark)
+	if fault != nil {
+		s.fail(fault, c.id, nil)
+		return
+	}
+	again := s.known
+	s.known = true
+	if c.slow != "" {
+		s.strict = c.slow == wire.SlowStrict
+	}
+	s.expires, s.warned = id.Expires.UnixNano(), false
+	s.sendSuccess(now, c.id, limits, maxDepth(id), again)
+	s.grant(&Grants{Scopes: id.Scopes, Rights: id.Rights, Limits: id.Limits})
+	if !again {
+		s.pingDue = s.at(now).add(s.env.pingInterval())
+	}
+	for _, n := range notices {
+		s.Notify(now, n)
+	}
+	if s.over == "" {
+		s.watchToken(now)
+	}
+}
+
+func (s *Session) sendSuccess(now time.Time, id []byte, limits Limits, depth int, again bool) {
+	env := s.env
+	s.send(wire.AppendAuthSuccess(nil, &wire.AuthSuccess{
+		ID: id, Session: s.place.name, Version: env.Version, Time: now.UnixNano(),
+		ExpiresIn:         s.expiresIn(now),
+		Interval:          seconds(env.pingInterval()),
+		Timeout:           seconds(env.pongTimeout()),
+		Subscriptions:     limits.Subscriptions,
+		MessagesPerSecond: limits.MessagesPerSecond,
+		MessageBytes:      env.messageBytes(),
+		Connections:       limits.Connections,
+		MaxDepth:          depth,
+		Reauth:            again,
+	}))
+}
+
+func (s *Session) expiresIn(now time.Time) int {
+	return max(0, seconds(time.Duration(s.expires-now.UnixNano())))
+}
+
+// watchToken warns before the token's end and ends the session after it. The
+// token's end is a time of the wall clock, which may be set: so it is looked at
+// anew at every Tick, at least at every ping.
+func (s *Session) watchToken(now time.Time) {
+	if !s.known {
+		return
+	}
+	left := time.Duration(s.expires - now.UnixNano())
+	if left <= s.env.expiryWarning() && !s.warned {
+		s.warned = true
+		s.send(wire.AppendTokenExpiring(nil, s.expiresIn(now)))
+	}
+	due := left - s.env.expiryWarning()
+	if s.warned {
+		due = left + s.env.expiryGrace()
+	}
+	switch {
+	case s.warned && s.env.KeepExpired:
+		s.expiryDue = 0
+	case s.warned && due <= 0:
+		s.fail(wire.NewFault(wire.TokenExpired, ""), nil, nil)
+	default:
+		s.expiryDue = s.at(now).add(due)
+	}
+}

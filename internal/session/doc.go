@@ -1,0 +1,52 @@
+// Package session is one client's protocol: authentication, heartbeat,
+// subscriptions, limits, slow clients, notices, errors and closes. It is the only
+// place with close codes.
+//
+// A [Session] is a pure state machine. It is fed with messages and times, never
+// blocks, reads no clock and starts no goroutine. Whoever has the connection, the
+// host, runs it like this:
+//
+//	s := session.New(env, peer, shard.NewSubscriber(conn), now)
+//
+//	s.Text(now, msg)       // a message came; also Binary, TooBig
+//	s.Tick(now)            // s.Deadline() has passed
+//	s.Notify(now, notice)  // Peer.Post handed a notice over
+//	s.Wrote(now, n)        // the kernel took n bytes
+//
+// and after each of these looks at what the session wants:
+//
+//	token, _, ok := s.TakeToken()            // call env.Verify elsewhere, then s.Verified
+//	buf = s.Gather(now, buf, max, blocked)   // if all before was taken
+//	code, reason, ok := s.Close()            // after the last output: close frame, end
+//	s.Deadline()                             // set the timer
+//
+// and in the end, always, calls s.PeerGone().
+//
+// # Times
+//
+// Every time given must carry the monotonic clock. Heartbeat, rates and the
+// measures of slowness live by it alone. The end of a token is a time of the
+// wall clock and is compared with that.
+//
+// # Output
+//
+// Control messages (answers, pings, warnings) wait in the session and go out first;
+// data goes straight from the stream's rings into the host's buffer. Both are
+// bounded: see Env.MaxWaiting. An Error goes before every close.
+//
+// # Slow clients
+//
+// While output does not come to rest, the session measures now and then what lies
+// behind the socket. Output held up for Env.SlowAfter begins the slow state: waiting
+// quotes and books collapse to their newest state (policy conflate) and a Warning
+// tells. What may not be dropped is bounded by bytes and by age; past either the
+// session ends with slow_client and the client resumes.
+//
+// # Concurrency
+//
+// A Session belongs to one goroutine. [Env] is read by all and changed by none. The
+// [Registry] has one mutex of its own and may be called by anyone; it calls
+// Peer.Post with its mutex held, so a Post must neither block nor call back. No
+// other lock is taken here, but for the stream's inside of it; the registry's is
+// never held while calling the stream.
+package session

@@ -1,0 +1,121 @@
+package session_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/internal/stream"
+)
+
+// drive is a session under direct control of a test: its own time, its own kernel.
+type drive struct {
+	t       testing.TB
+	world   *talk.World
+	shard   *stream.Shard
+	sess    *session.Session
+	now     time.Time
+	notices []session.Notice
+}
+
+// newDrive starts a session, authenticated with a token unless that is "".
+func newDrive(t testing.TB, token string) *drive {
+	t.Helper()
+	script, err := talk.Parse("drive", strings.NewReader("# nothing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := script.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func() {})}
+	peer := session.Peer{Post: func(n session.Notice) { d.notices = append(d.notices, n) }}
+	if token != "" {
+		id, fault := world.Env.Verify(context.Background(), token)
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		peer.Identity = &id
+	}
+	d.sess = session.New(world.Env, peer, d.shard.NewSubscriber(d), d.now)
+	t.Cleanup(d.sess.PeerGone)
+	if token != "" {
+		d.want(`"type":"Success"`)
+	}
+	return d
+}
+
+// text sends a message.
+func (d *drive) text(msg string) { d.sess.Text(d.now, []byte(msg)) }
+
+// gather takes what waits, as one that has not reached the kernel.
+func (d *drive) gather() (texts []string, n int) {
+	d.t.Helper()
+	d.shard.Turn(func(*stream.Subscriber) {})
+	b := d.sess.Gather(d.now, nil, 64<<10, false)
+	texts, err := split(b)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return texts, len(b)
+}
+
+// take gathers until nothing waits; the kernel takes it all at once.
+func (d *drive) take() []string {
+	d.t.Helper()
+	var all []string
+	for {
+		texts, n := d.gather()
+		if n == 0 {
+			return all
+		}
+		d.sess.Wrote(d.now, n)
+		all = append(all, texts...)
+	}
+}
+
+// want takes what waits, which has to be messages that hold these parts.
+func (d *drive) want(parts ...string) {
+	d.t.Helper()
+	got := d.take()
+	if len(got) != len(parts) {
+		d.t.Fatalf("got %d messages, want %d: %q", len(got), len(parts), got)
+	}
+	for i := range parts {
+		if !strings.Contains(got[i], parts[i]) {
+			d.t.Errorf("got %s\nwant %s in it", got[i], parts[i])
+		}
+	}
+}
+
+// pass lets time pass, with every Tick on the way.
+func (d *drive) pass(span time.Duration) {
+	end := d.now.Add(span)
+	for {
+		next := d.sess.Deadline()
+		if next.IsZero() || next.After(end) {
+			break
+		}
+		if next.After(d.now) {
+			d.now = next
+		}
+		d.sess.Tick(d.now)
+		if again := d.sess.Deadline(); !again.IsZero() && !again.After(d.now) {
+			d.t.Fatalf("deadline %v is not after the tick at %v", again, d.now)
+		}
+	}
+	d.now = end
+}
+
+// over checks how the session ended.
+func (d *drive) over(code uint16, reason string) {
+	d.t.Helper()
+	c, r, ok := d.sess.Close()
+	if !ok || c != code || r != reason {
+		d.t.Errorf("got close %d %s %v, want %d %s", c, r, ok, code, reason)
+	}
+}

@@ -1,0 +1,271 @@
+package session_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// host runs sessions without a socket: one goroutine owns them all, and what a
+// client sends reaches the session as it is.
+type host struct {
+	world *talk.World
+	shard *stream.Shard
+	wake  chan struct{}
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex
+	inbox []func(now time.Time)
+
+	conns map[*pipe]struct{} // of the goroutine
+}
+
+func newHost(w *talk.World) *host {
+	h := &host{world: w, wake: make(chan struct{}, 1), conns: make(map[*pipe]struct{})}
+	h.shard = w.Hub.NewShard(h.rouse)
+	return h
+}
+
+func (h *host) rouse() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (h *host) post(f func(time.Time)) {
+	h.mu.Lock()
+	h.inbox = append(h.inbox, f)
+	h.mu.Unlock()
+	h.rouse()
+}
+
+// run owns the sessions until ctx ends.
+func (h *host) run(ctx context.Context) {
+	defer h.wg.Wait()
+	for {
+		timer := time.NewTimer(time.Until(h.deadline()))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			for p := range h.conns {
+				p.sess.PeerGone()
+			}
+			return
+		case <-h.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		now := time.Now()
+		h.mu.Lock()
+		inbox := h.inbox
+		h.inbox = nil
+		h.mu.Unlock()
+		for _, f := range inbox {
+			f(now)
+		}
+		for p := range h.conns {
+			if d := p.sess.Deadline(); !d.IsZero() && !d.After(now) {
+				p.sess.Tick(now)
+			}
+		}
+		h.shard.Turn(func(*stream.Subscriber) {})
+		for p := range h.conns {
+			h.settle(now, p)
+		}
+	}
+}
+
+func (h *host) deadline() time.Time {
+	next := time.Now().Add(time.Hour)
+	for p := range h.conns {
+		if d := p.sess.Deadline(); !d.IsZero() && d.Before(next) {
+			next = d
+		}
+		if !p.endBy.IsZero() && p.endBy.Before(next) {
+			next = p.endBy
+		}
+	}
+	return next
+}
+
+// settle does what a session wants.
+func (h *host) settle(now time.Time, p *pipe) {
+	if token, _, ok := p.sess.TakeToken(); ok {
+		h.wg.Go(func() {
+			id, fault := h.world.Env.Verify(context.Background(), token)
+			h.post(func(now time.Time) { p.sess.Verified(now, id, fault) })
+		})
+	}
+	for p.out == nil || !p.stalled {
+		if p.out != nil {
+			n := len(p.out)
+			p.deliver(p.out)
+			p.out = nil
+			p.sess.Wrote(now, n)
+		}
+		if p.out = p.sess.Gather(now, nil, 4<<10, p.stalled); len(p.out) == 0 {
+			p.out = nil
+			break
+		}
+	}
+	code, reason, ok := p.sess.Close()
+	switch {
+	case !ok:
+	case p.out == nil && !p.sess.Pending(now):
+		h.end(p, &talk.Closed{Code: code, Reason: reason})
+	case p.endBy.IsZero():
+		p.endBy = now.Add(2 * time.Second)
+	case !now.Before(p.endBy):
+		h.end(p, &talk.Closed{Code: 1006})
+	}
+}
+
+func (h *host) end(p *pipe, err error) {
+	if _, ok := h.conns[p]; ok {
+		delete(h.conns, p)
+		p.sess.PeerGone()
+		p.finish(err)
+	}
+}
+
+// dial connects a client.
+func (h *host) dial(bearer string) (talk.Conn, error) {
+	p := &pipe{host: h, more: make(chan struct{}, 1)}
+	peer := session.Peer{Post: func(n session.Notice) {
+		h.post(func(now time.Time) { p.sess.Notify(now, n) })
+	}}
+	if bearer != "" {
+		peer.Mark = h.world.Env.Registry.Mark()
+		id, fault := h.world.Env.Verify(context.Background(), bearer)
+		if fault != nil {
+			return nil, fault
+		}
+		peer.Identity = &id
+	}
+	h.post(func(now time.Time) {
+		p.sess = session.New(h.world.Env, peer, h.shard.NewSubscriber(p), now)
+		h.conns[p] = struct{}{}
+	})
+	return p, nil
+}
+
+// pipe is a connection without a socket: Send puts into the session, Receive
+// takes what the host took from it.
+type pipe struct {
+	host *host
+	more chan struct{}
+
+	mu    sync.Mutex
+	queue []string
+	err   error // after the queue
+
+	// The rest belongs to the host's goroutine.
+	sess    *session.Session
+	out     []byte // gathered, not taken by the client
+	stalled bool
+	endBy   time.Time
+}
+
+func (p *pipe) Send(text bool, msg []byte) error {
+	p.host.post(func(now time.Time) {
+		limit := p.host.world.Env.MessageBytes
+		switch {
+		case !text:
+			p.sess.Binary(now)
+		case limit > 0 && len(msg) > limit || len(msg) > 64<<10:
+			p.sess.TooBig(now)
+		default:
+			p.sess.Text(now, msg)
+		}
+	})
+	return nil
+}
+
+func (p *pipe) Receive() (string, error) {
+	for {
+		p.mu.Lock()
+		if len(p.queue) > 0 {
+			text := p.queue[0]
+			p.queue = p.queue[1:]
+			p.mu.Unlock()
+			return text, nil
+		}
+		err := p.err
+		p.mu.Unlock()
+		if err != nil {
+			return "", err
+		}
+		<-p.more
+	}
+}
+
+func (p *pipe) Close() error {
+	p.host.post(func(time.Time) { p.host.end(p, &talk.Closed{Code: 1006}) })
+	return nil
+}
+
+func (p *pipe) Stall(on bool) {
+	p.host.post(func(time.Time) { p.stalled = on })
+}
+
+// deliver hands frames to the client.
+func (p *pipe) deliver(frames []byte) {
+	texts, err := split(frames)
+	if err != nil {
+		panic(err)
+	}
+	p.mu.Lock()
+	p.queue = append(p.queue, texts...)
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pipe) finish(err error) {
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pipe) signal() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// split takes unmasked, unfragmented text frames apart; each must hold a JSON
+// object as this server writes it.
+func split(b []byte) ([]string, error) {
+	var all []string
+	for len(b) > 0 {
+		if len(b) < 2 || b[0] != 0x81 {
+			return nil, errors.New("not a text frame")
+		}
+		head, n := 2, int(b[1])
+		switch {
+		case n == 126 && len(b) >= 4:
+			head, n = 4, int(binary.BigEndian.Uint16(b[2:]))
+		case n == 127 && len(b) >= 10:
+			head, n = 10, int(binary.BigEndian.Uint64(b[2:]))
+		}
+		if len(b) < head+n {
+			return nil, errors.New("frame cut short")
+		}
+		text := b[head : head+n]
+		if v, err := wire.ParseJSON(text); err != nil || v.Kind != wire.Object {
+			return nil, errors.New("not a JSON object: " + string(text))
+		}
+		all = append(all, string(text))
+		b = b[head+n:]
+	}
+	return all, nil
+}

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"cmp"
+	"time"
+)
+
+// Identity is who a token stands for and what its user may do.
+type Identity struct {
+	User     string    // stable id
+	Username string    // for people
+	Family   string    // of the token's refresh family
+	Expires  time.Time // of the token, by the wall clock
+	Scopes   []string
+	Rights   Rights
+	Limits   Limits
+}
+
+// Scopes that a session asks for.
+const (
+	scopeRead     = "marketdata:read"
+	scopeDepth    = "marketdata:depth"
+	scopeWildcard = "marketdata:wildcard"
+)
+
+// Limits of a user. 0 stands for the gateway's own.
+type Limits struct {
+	Connections       int
+	Subscriptions     int
+	MessagesPerSecond int
+}
+
+// or fills what is 0 from d.
+func (l Limits) or(d Limits) Limits {
+	return Limits{
+		Connections:       cmp.Or(l.Connections, d.Connections),
+		Subscriptions:     cmp.Or(l.Subscriptions, d.Subscriptions),
+		MessagesPerSecond: cmp.Or(l.MessagesPerSecond, d.MessagesPerSecond),
+	}
+}
+
+// Rights are what a user may see. They add up; what none grants is refused. They
+// are shared between sessions and never changed in place.
+type Rights []Right
+
+// Right is to the data of one market, or of every market that is or will be.
+type Right struct {
+	Market string // "*": every market
+	Trades bool
+	Quotes bool
+	Depth  int // deepest order_book tier: 0 none, -1 all levels
+}
+
+// Grants are the part of an Identity that may change under an open connection.
+type Grants struct {
+	Scopes []string
+	Rights Rights
+	Limits Limits
+}

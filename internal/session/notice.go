@@ -1,0 +1,75 @@
+package session
+
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// NoticeKind is what happened.
+type NoticeKind uint8
+
+// Kinds of notices and the fields of Notice each uses.
+const (
+	Revoked       NoticeKind = iota + 1 // the token family was revoked: closes
+	Replaced                            // another connection took the session's name: closes
+	Extended                            // the token family was refreshed: Expires
+	GrantsChanged                       // the user's rights, scopes or limits: Grants
+	Drain                               // the server shuts down: In
+	Overload                            // the host sheds this connection: closes with 503 overloaded
+	Broken                              // the host cannot go on with this connection: closes with 500 internal
+)
+
+// Notice tells a session of something that happened elsewhere.
+type Notice struct {
+	Kind    NoticeKind
+	Family  string // "": it does not matter of which family the session is
+	Expires time.Time
+	Grants  *Grants // shared, not changed
+	In      time.Duration
+}
+
+// Notify takes a notice.
+func (s *Session) Notify(now time.Time, n Notice) {
+	// A re-authentication may have moved the session to another family meanwhile.
+	if s.over != "" || n.Family != "" && n.Family != s.place.family {
+		return
+	}
+	switch n.Kind {
+	case Revoked:
+		s.fail(wire.NewFault(wire.TokenRevoked, ""), nil, nil)
+	case Replaced:
+		s.fail(wire.NewFault(wire.Replaced, ""), nil, nil)
+	case Extended:
+		s.extend(now, n.Expires)
+	case GrantsChanged:
+		s.grant(n.Grants)
+	case Drain:
+		s.drain(now, n.In)
+	case Overload:
+		s.fail(wire.NewFault(wire.Overloaded, ""), nil, nil)
+	default:
+		s.fail(wire.NewFault(wire.Internal, ""), nil, nil)
+	}
+}
+
+// extend moves the token's end to that of its family's newest token.
+func (s *Session) extend(now time.Time, expires time.Time) {
+	if !s.known || expires.UnixNano() <= s.expires {
+		return
+	}
+	s.expires, s.warned = expires.UnixNano(), false
+	s.watchToken(now)
+}
+
+// drain tells when to reconnect, feeds until then, and ends the session. A client
+// that is not authenticated yet hears nothing but the end.
+func (s *Session) drain(now time.Time, in time.Duration) {
+	if s.drainDue != 0 {
+		return
+	}
+	if s.known {
+		s.send(wire.AppendShuttingDown(nil, int(in.Milliseconds())))
+	}
+	s.drainDue = s.at(now).add(max(0, in))
+}

@@ -1,0 +1,247 @@
+package session
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Registry knows the authenticated sessions of a gateway by user and family. It
+// counts a user's connections, gives a session's name to its newest bearer, and
+// passes notices on. Its methods may be called from any goroutine.
+//
+// A notice may come for a token whose check is still out and whose session is
+// therefore not here yet. The registry keeps the newest notices and tells them to
+// a session at its admission, so that none falls into that gap.
+//
+// The zero Registry is empty and ready.
+type Registry struct {
+	mu       sync.Mutex
+	users    map[string]*place // the newest session of each
+	families map[string]*place
+	size     int // sessions
+	draining bool
+	log      []event // ring of the newest notices; event seq is at seq % keptEvents
+	seq      uint64  // of the newest event
+}
+
+// keptEvents bounds the memory of notices. A check that is out while so many go by
+// is answered as overloaded.
+const keptEvents = 1024
+
+// retryAfterLimit is told to a client over its connection limit, in seconds: about
+// as long as a connection that died unnoticed keeps its place.
+const retryAfterLimit = 30
+
+// place is a session's entry in the registry, a link of two lists: the sessions of
+// its user and those of its token family. They are short, and links cost
+// less memory than a slice each. Its fields are guarded by the registry's mutex;
+// the session itself, which alone causes a change of family and name, may read those.
+type place struct {
+	in         bool
+	user       string
+	family     string
+	name       string // "" none
+	post       func(Notice)
+	nextOfUser *place
+	nextOfKin  *place // of the family
+}
+
+// event is a notice as it is kept for those who are yet to be admitted.
+type event struct {
+	user   string // of this user's sessions; "" by family
+	family string
+	notice Notice
+}
+
+// Mark is a moment in a registry's run of notices. The zero Mark was not taken.
+type Mark uint64
+
+// Mark is the present moment. Notices for a token that was checked from here on
+// are told to its session at admission.
+func (r *Registry) Mark() Mark {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Mark(r.seq + 1)
+}
+
+// admit enters p, or moves it to the family and name of a new token. It answers
+// with the notices since mark that concern it. The faults are ConnectionLimit,
+// ShuttingDown and Overloaded; p is then as it was before.
+func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Mark) ([]Notice, *wire.Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining && !p.in {
+		return nil, wire.NewFault(wire.ShuttingDown, "")
+	}
+	if mark != 0 && r.seq+1-uint64(mark) > keptEvents {
+		return nil, wire.NewFault(wire.Overloaded, "")
+	}
+	if name == "" {
+		name = p.name
+	}
+	connections := r.takeOver(id.User, p, name)
+	if !p.in && connections >= limit {
+		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
+	}
+	r.remove(p)
+	p.user, p.family, p.name = id.User, id.Family, name
+	r.enter(p)
+	return r.since(mark, p), nil
+}
+
+// takeOver replaces the bearer of a name, unless that is p itself, and counts the
+// user's connections that are left.
+func (r *Registry) takeOver(user string, p *place, name string) (connections int) {
+	var old *place
+	for q := r.users[user]; q != nil; q = q.nextOfUser {
+		connections++
+		if q != p && name != "" && q.name == name {
+			old = q
+		}
+	}
+	if old == nil {
+		return connections
+	}
+	r.remove(old)
+	old.post(Notice{Kind: Replaced})
+	return connections - 1
+}
+
+// release takes p out. It may be called for a place that is not in.
+func (r *Registry) release(p *place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(p)
+}
+
+func (r *Registry) enter(p *place) {
+	if r.users == nil {
+		r.users, r.families = make(map[string]*place), make(map[string]*place)
+	}
+	p.nextOfUser, r.users[p.user] = r.users[p.user], p
+	p.nextOfKin, r.families[p.family] = r.families[p.family], p
+	p.in = true
+	r.size++
+}
+
+func (r *Registry) remove(p *place) {
+	if !p.in {
+		return
+	}
+	p.in = false
+	r.size--
+	unlink(r.users, p.user, p, func(q *place) **place { return &q.nextOfUser })
+	unlink(r.families, p.family, p, func(q *place) **place { return &q.nextOfKin })
+}
+
+// unlink takes p out of the list that heads holds under name.
+func unlink(heads map[string]*place, name string, p *place, next func(*place) **place) {
+	head := heads[name]
+	at := &head
+	for *at != p {
+		at = next(*at)
+	}
+	*at, *next(p) = *next(p), nil
+	if head == nil {
+		delete(heads, name)
+	} else {
+		heads[name] = head
+	}
+}
+
+// since is what happened to p from mark on.
+func (r *Registry) since(mark Mark, p *place) []Notice {
+	var list []Notice
+	for seq := uint64(mark); mark != 0 && seq <= r.seq; seq++ {
+		e := &r.log[seq%keptEvents]
+		if e.user != "" && e.user == p.user || e.user == "" && e.family == p.family {
+			list = append(list, e.notice)
+		}
+	}
+	return list
+}
+
+// keep notes an event for those who are yet to be admitted.
+func (r *Registry) keep(e event) {
+	if r.log == nil {
+		r.log = make([]event, keptEvents)
+	}
+	r.seq++
+	r.log[r.seq%keptEvents] = e
+}
+
+// Revoke closes the sessions of a token family with token_revoked.
+func (r *Registry) Revoke(family string) {
+	r.tellFamily(family, Notice{Kind: Revoked})
+}
+
+// Extend moves the deadline of a family's sessions to the end of its newest
+// access token. A deadline never moves back.
+func (r *Registry) Extend(family string, expires time.Time) {
+	r.tellFamily(family, Notice{Kind: Extended, Expires: expires})
+}
+
+func (r *Registry) tellFamily(family string, n Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n.Family = family
+	r.keep(event{family: family, notice: n})
+	for p := r.families[family]; p != nil; p = p.nextOfKin {
+		p.post(n)
+	}
+}
+
+// RevokeUser closes all sessions of a user with token_revoked.
+func (r *Registry) RevokeUser(user string) {
+	r.tellUser(user, Notice{Kind: Revoked})
+}
+
+// GrantsChanged tells a user's sessions their new scopes, rights and limits. What is
+// no longer allowed is taken out of their subscriptions.
+func (r *Registry) GrantsChanged(user string, g Grants) {
+	r.tellUser(user, Notice{Kind: GrantsChanged, Grants: &g})
+}
+
+func (r *Registry) tellUser(user string, n Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keep(event{user: user, notice: n})
+	for p := r.users[user]; p != nil; p = p.nextOfUser {
+		p.post(n)
+	}
+}
+
+// Drain admits nobody any more and gives every session its own moment to
+// reconnect, spread evenly over the window.
+func (r *Registry) Drain(window time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.draining = true
+	i := 0
+	for _, head := range r.users {
+		for p := head; p != nil; p = p.nextOfUser {
+			i++
+			p.post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
+		}
+	}
+}
+
+// Connections is how many sessions a user has.
+func (r *Registry) Connections(user string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for p := r.users[user]; p != nil; p = p.nextOfUser {
+		n++
+	}
+	return n
+}
+
+// Len is how many sessions there are.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.size
+}

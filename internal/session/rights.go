@@ -1,0 +1,151 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// scope is the scopes that count here, as bits.
+type scope uint8
+
+const (
+	mayRead scope = 1 << iota
+	mayDepth
+	mayWildcard
+)
+
+func scopesOf(names []string) scope {
+	var has scope
+	for _, name := range names {
+		switch name {
+		case scopeRead:
+			has |= mayRead
+		case scopeDepth:
+			has |= mayDepth
+		case scopeWildcard:
+			has |= mayWildcard
+		}
+	}
+	return has
+}
+
+// grant sets what the user may do, and takes out of the subscriptions what is no
+// longer allowed.
+func (s *Session) grant(g *Grants) {
+	s.scopes, s.rights = scopesOf(g.Scopes), g.Rights
+	s.limit(g.Limits.or(s.env.limits()))
+	var gone []stream.Item
+	told := wire.Subscription{Msg: "Rights changed"}
+	for c := range wire.NumChannels {
+		for _, x := range s.sub.List(c) {
+			if reason, _ := s.may(x); reason != "" {
+				gone = append(gone, x)
+				told.Given[c] = true
+				told.Removed = append(told.Removed, wire.Rejection{Channel: c.String(), Instrument: x.ID.String(), Reason: reason})
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	s.sub.Unsubscribe(gone)
+	for c := range wire.NumChannels {
+		if told.Given[c] {
+			told.Lists[c] = identifiers(s.sub.List(c))
+		}
+	}
+	s.acknowledge(&told)
+}
+
+func (s *Session) limit(l Limits) {
+	s.maxItems, s.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
+}
+
+func identifiers(items []stream.Item) []string {
+	list := make([]string, len(items))
+	for i := range items {
+		list[i] = items[i].ID.String()
+	}
+	return list
+}
+
+// may says why an item is not for this user: Forbidden where a scope lacks or the
+// server does not do it, NotEntitled where a right to the market's data lacks; ""
+// where it may be had.
+func (s *Session) may(x stream.Item) (reason wire.Reason, hint string) {
+	book := x.Channel == wire.OrderBook
+	if s.scopes&mayRead == 0 {
+		return wire.Forbidden, "Needs the scope " + scopeRead
+	}
+	if x.ID.IsPattern() {
+		if s.scopes&mayWildcard == 0 {
+			return wire.Forbidden, "Needs the scope " + scopeWildcard + "; name instruments one by one"
+		}
+		if book && !s.env.BookWildcards {
+			return wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
+		}
+	}
+	ok, deepest := s.rights.cover(x)
+	if !ok {
+		if book && deepest > 0 {
+			return wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
+		}
+		return wire.NotEntitled, ""
+	}
+	if book && s.scopes&mayDepth == 0 {
+		return wire.Forbidden, "Needs the scope " + scopeDepth
+	}
+	return "", ""
+}
+
+// cover says whether the rights cover an item, and the deepest book of its market
+// (0: none, -1: all levels). A pattern for every market needs a right to every market, also
+// to those which are yet to be listed.
+func (r Rights) cover(x stream.Item) (ok bool, deepest int) {
+	for i := range r {
+		g := &r[i]
+		if g.Market != market.Any && g.Market != x.ID.Market {
+			continue
+		}
+		switch x.Channel {
+		case wire.Trades:
+			ok = ok || g.Trades
+		case wire.Quotes:
+			ok = ok || g.Quotes
+		case wire.Status:
+			ok = ok || g.Trades || g.Quotes || g.Depth != 0
+		case wire.OrderBook:
+			ok = ok || g.Depth < 0 || x.Tier.Depth > 0 && x.Tier.Depth <= g.Depth
+			deepest = deeper(deepest, g.Depth)
+		}
+	}
+	return ok, deepest
+}
+
+// deeper is the deeper of two depths, of which -1 is all levels.
+func deeper(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
+
+// maxDepth is the deepest book tier an identity may have anywhere, as Success tells
+// it: 0 all levels, -1 none.
+func maxDepth(id *Identity) int {
+	deepest := 0
+	for i := range id.Rights {
+		deepest = deeper(deepest, id.Rights[i].Depth)
+	}
+	switch {
+	case deepest == 0 || !slices.Contains(id.Scopes, scopeDepth):
+		return -1
+	case deepest < 0:
+		return 0
+	}
+	return deepest
+}

@@ -1,0 +1,51 @@
+// Package talk runs protocol conversations: plain text files that say what a client
+// sends, what it gets, and when. The same files run against the bare session,
+// over a server's socket, and stand in the protocol document.
+//
+// # Grammar
+//
+// One line is one step. The first line is a comment that states the rule the
+// file shows. Empty lines and further comments count for nothing.
+//
+//	# TEXT                      comment
+//	> TEXT                      the client sends a text message
+//	< PATTERN                   the client gets this as its next message, now
+//	closed CODE [REASON]        the client gets this close, now
+//	nothing                     nothing has come that was not named
+//	after DURATION              time passes; what comes earlier than that is a failure
+//
+//	login [TOKEN]               auth_token and its Success in one line; TOKEN is demo if left out
+//	connect [TOKEN]             connects, with a Bearer token at the handshake or none
+//	send binary                 the client sends a binary message
+//	send N bytes                the client sends a text message of N bytes
+//	silent                      from here on pings are shown, and answered by hand
+//	stop reading, read          the client takes nothing from its socket, and again everything
+//	hang up                     the client ends the connection
+//
+//	set NAME VALUE              a setting of the server, before the first connection; see World.set
+//	user NAME KEY=VALUE...      defines a user, or changes its rights under open connections:
+//	                            scopes=read,depth,wildcard rights=BYMA/trades/quotes/book5,SIM/quotes
+//	                            connections=N subscriptions=N rate=N
+//	token NAME USER FAMILY TIME a token that ends after that time
+//	trade ID PRICE SIZE         a trade is published
+//	quote ID BID SIZE ASK SIZE  a quote is published
+//	book ID BID SIZE ASK SIZE   a whole book of one level a side is published
+//	status ID PHASE [REASON]    a trading status is published
+//	list ID                     an instrument is listed
+//	revoke FAMILY               a token family is revoked
+//	revoke user USER            all of a user's are
+//	extend FAMILY DURATION      a token family is refreshed; its newest token ends after that
+//	drain DURATION              the server shuts down over that time
+//
+// In a PATTERN "..." stands for any text; all else is meant to the letter. The lines of a
+// client may begin with a name and a colon ("a: > ..."), where there is more
+// than one client, and with a count ("60 x > ..."). A client connects with its first line.
+//
+// Clients answer pings by themselves and do not show them, unless they are silent.
+//
+// There are two users: demo may do all, basic sees quotes alone and may not use
+// patterns. Tokens: demo and demo2 (families f1 and f2), basic (f3), for a day; expired,
+// revoked and overloaded are answered as such, any other is not valid. The
+// instruments are GGAL|BYMA|24hs, GGAL|BYMA|CI, AL30|BYMA|CI, FAKE|SIM|CI and INDEX|BYMA|CI,
+// which has no book and has its own quotes, as GGAL|BYMA|CI has.
+package talk

@@ -1,0 +1,356 @@
+package talk
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Conn is a client's end of a connection, WebSocket or not.
+type Conn interface {
+	Send(text bool, msg []byte) error
+
+	// Receive waits for the next message. At the end of the connection the error
+	// is a *Closed.
+	Receive() (string, error)
+
+	Close() error
+}
+
+// Staller is a Conn whose client can stop reading, so that the server's output
+// stays with the server.
+type Staller interface {
+	Stall(on bool)
+}
+
+// Closed tells how a connection ended.
+type Closed struct {
+	Code   uint16 // of the close frame; 1006: there was none
+	Reason string
+}
+
+func (c *Closed) Error() string { return fmt.Sprintf("closed %d %s", c.Code, c.Reason) }
+
+// Host has the server under test.
+type Host struct {
+	// Dial connects a client; bearer is for the handshake's Authorization header, ""
+	// for none.
+	Dial func(bearer string) (Conn, error)
+
+	// Settle waits until all that a step set in motion has come to rest:
+	// synctest.Wait in a bubble. Without it a script whose clients stop reading may
+	// see more or less of what one moment brings. nil does not wait.
+	Settle func()
+
+	// Tolerance is how late a message may come. A millisecond will do in a bubble,
+	// where time stands still while anything moves.
+	Tolerance time.Duration
+}
+
+// Run runs the conversation in w.
+func (s *Script) Run(t testing.TB, w *World, h Host) {
+	t.Helper()
+	r := &run{Host: h, world: w, clients: make(map[string]*client), now: time.Now()}
+	defer r.end(t)
+	for i := range s.step {
+		st := &s.step[i]
+		for range st.times {
+			if err := verbs()[st.verb](r, st); err != nil {
+				t.Errorf("%s.talk:%d: %s %s\n\t%v", s.Name, st.line, st.verb, st.rest, err)
+				return
+			}
+			if h.Settle != nil {
+				h.Settle()
+			}
+		}
+	}
+	if err := r.quiet(h.Tolerance); err != nil {
+		t.Errorf("%s.talk: at the end: %v", s.Name, err)
+	}
+}
+
+// run is a conversation under way.
+type run struct {
+	Host
+	world   *World
+	clients map[string]*client
+	now     time.Time // by the script
+}
+
+// client is one connection and what came over it.
+type client struct {
+	conn    Conn
+	done    chan struct{} // the reader has returned
+	arrived chan struct{} // something came since it was last looked at
+
+	mu     sync.Mutex
+	events []event
+	silent bool
+}
+
+type event struct {
+	at   time.Time
+	text string // of a message
+	err  error  // of the end
+}
+
+func (e event) String() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	return "< " + e.text
+}
+
+// read takes what comes, and answers pings.
+func (c *client) read() {
+	defer close(c.done)
+	for {
+		text, err := c.conn.Receive()
+		c.mu.Lock()
+		silent := c.silent
+		if err != nil || silent || text != wire.Ping {
+			c.events = append(c.events, event{time.Now(), text, err})
+		}
+		c.mu.Unlock()
+		select {
+		case c.arrived <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+		if text == wire.Ping && !silent {
+			_ = c.conn.Send(true, []byte(`{"action":"pong"}`)) // the end of the connection comes by Receive
+		}
+	}
+}
+
+// next waits for the next event up to limit.
+func (c *client) next(limit time.Duration) (event, bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		if len(c.events) > 0 {
+			e := c.events[0]
+			c.events = c.events[1:]
+			c.mu.Unlock()
+			return e, true
+		}
+		c.mu.Unlock()
+		select {
+		case <-c.arrived:
+		case <-timer.C:
+			return event{}, false
+		}
+	}
+}
+
+func (r *run) client(name string) (*client, error) {
+	if c := r.clients[name]; c != nil {
+		return c, nil
+	}
+	return r.connect(name, "")
+}
+
+func (r *run) connect(name, bearer string) (*client, error) {
+	conn, err := r.Dial(bearer)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c := &client{conn: conn, done: make(chan struct{}), arrived: make(chan struct{}, 1)}
+	go c.read()
+	r.clients[name] = c
+	return c, nil
+}
+
+// end closes what is open and waits for the readers.
+func (r *run) end(t testing.TB) {
+	for _, c := range r.clients {
+		if err := c.conn.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		<-c.done
+	}
+}
+
+// expect takes the next event of a client, which has to be of now.
+func (r *run) expect(name string) (event, error) {
+	c, err := r.client(name)
+	if err != nil {
+		return event{}, err
+	}
+	e, ok := c.next(r.Tolerance)
+	if !ok {
+		return e, errors.New("nothing came")
+	}
+	if early := r.now.Sub(e.at); early > 0 {
+		return e, fmt.Errorf("came %v early: %v", early, e)
+	}
+	return e, nil
+}
+
+// quiet checks that nothing is left that no step named, after a wait.
+func (r *run) quiet(wait time.Duration) error {
+	time.Sleep(wait)
+	for name, c := range r.clients {
+		c.mu.Lock()
+		for _, e := range c.events {
+			var end *Closed
+			if !errors.As(e.err, &end) {
+				c.mu.Unlock()
+				return fmt.Errorf("client %q: unexpected %v", name, e)
+			}
+		}
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// verbs is what the steps do.
+func verbs() map[string]func(*run, *step) error {
+	all := map[string]func(*run, *step) error{
+		">": (*run).sendText, "<": (*run).receive, "closed": (*run).closed,
+		// A wait so short that the times of the steps after it still hold.
+		"nothing": func(r *run, _ *step) error { return r.quiet(r.Tolerance / 1000) },
+		"after":   (*run).after, "login": (*run).login, "connect": (*run).connectStep,
+		"send": (*run).sendOther, "silent": (*run).silence,
+		"stop": (*run).stall, "read": (*run).stall, "hang": (*run).hangUp,
+	}
+	for verb, act := range worldVerbs() {
+		all[verb] = func(r *run, st *step) error { return act(r.world, strings.Fields(st.rest)) }
+	}
+	return all
+}
+
+func (r *run) sendText(st *step) error { return r.send(st.conn, true, []byte(st.rest)) }
+
+func (r *run) send(name string, text bool, msg []byte) error {
+	c, err := r.client(name)
+	if err != nil {
+		return err
+	}
+	return c.conn.Send(text, msg)
+}
+
+func (r *run) sendOther(st *step) error {
+	if st.rest == "binary" {
+		return r.send(st.conn, false, []byte{1, 2, 3})
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(st.rest, " bytes"))
+	if err != nil {
+		return errors.New("send binary, or send N bytes")
+	}
+	return r.send(st.conn, true, []byte(strings.Repeat(" ", n)))
+}
+
+func (r *run) receive(st *step) error {
+	e, err := r.expect(st.conn)
+	if err != nil {
+		return err
+	}
+	if e.err != nil || !match(st.rest, e.text) {
+		return fmt.Errorf("got %v", e)
+	}
+	return nil
+}
+
+func (r *run) closed(st *step) error {
+	e, err := r.expect(st.conn)
+	if err != nil {
+		return err
+	}
+	var end *Closed
+	if !errors.As(e.err, &end) || strings.TrimSpace(fmt.Sprintf("%d %s", end.Code, end.Reason)) != st.rest {
+		return fmt.Errorf("got %v", e)
+	}
+	return nil
+}
+
+func (r *run) after(st *step) error {
+	d, err := time.ParseDuration(st.rest)
+	if err != nil {
+		return err
+	}
+	r.now = r.now.Add(d)
+	time.Sleep(time.Until(r.now))
+	return nil
+}
+
+func (r *run) login(st *step) error {
+	token := st.rest
+	if token == "" {
+		token = "demo"
+	}
+	if err := r.send(st.conn, true, []byte(`{"action":"auth_token","token":"`+token+`"}`)); err != nil {
+		return err
+	}
+	return r.receive(&step{conn: st.conn, rest: `{"type":"Success","code":200,"msg":"Connected",...}`})
+}
+
+func (r *run) connectStep(st *step) error {
+	_, err := r.connect(st.conn, st.rest)
+	return err
+}
+
+func (r *run) silence(st *step) error {
+	c, err := r.client(st.conn)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.silent = true
+	c.mu.Unlock()
+	return nil
+}
+
+func (r *run) stall(st *step) error {
+	c, err := r.client(st.conn)
+	if err != nil {
+		return err
+	}
+	s, ok := c.conn.(Staller)
+	if !ok {
+		return errors.New("this connection cannot stop reading")
+	}
+	s.Stall(st.verb == "stop")
+	return nil
+}
+
+func (r *run) hangUp(st *step) error {
+	c, err := r.client(st.conn)
+	if err != nil {
+		return err
+	}
+	delete(r.clients, st.conn)
+	err = c.conn.Close()
+	<-c.done
+	return err
+}
+
+// match says whether text is as the pattern has it, in which "..." is any text.
+func match(pattern, text string) bool {
+	parts := strings.Split(pattern, "...")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if !strings.HasPrefix(text, first) {
+		return false
+	}
+	text = text[len(first):]
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(text, p)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(p):]
+	}
+	return strings.HasSuffix(text, last)
+}

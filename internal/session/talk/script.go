@@ -1,0 +1,133 @@
+package talk
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Script is one conversation.
+type Script struct {
+	Name string // of the file, without its ending
+	Rule string // what it shows
+	Text string
+	step []step
+}
+
+// step is one line.
+type step struct {
+	line  int
+	conn  string // the client's name
+	times int
+	verb  string
+	rest  string // what follows the verb
+}
+
+// Load reads all *.talk files of a folder, in the order of their names.
+func Load(fsys fs.FS) ([]*Script, error) {
+	names, err := fs.Glob(fsys, "*.talk")
+	if err != nil {
+		return nil, fmt.Errorf("list conversations: %w", err)
+	}
+	var all []*Script
+	for _, name := range names {
+		f, err := fsys.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read conversation: %w", err)
+		}
+		s, err := Parse(strings.TrimSuffix(path.Base(name), ".talk"), f)
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("read conversation: %w", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Parse reads a conversation.
+func Parse(name string, r io.Reader) (*Script, error) {
+	s := &Script{Name: name}
+	var text strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(r, &text))
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		comment, isComment := strings.CutPrefix(line, "#")
+		switch {
+		case n == 1 && !isComment:
+			return nil, fmt.Errorf("%s.talk:1: the first line states the rule", name)
+		case n == 1:
+			s.Rule = strings.TrimSpace(comment)
+		case isComment || line == "":
+		default:
+			st, err := parseStep(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s.talk:%d: %w", name, n, err)
+			}
+			st.line = n
+			s.step = append(s.step, st)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s.talk: %w", name, err)
+	}
+	s.Text = text.String()
+	return s, nil
+}
+
+func parseStep(line string) (step, error) {
+	st := step{times: 1}
+	if name, rest, ok := strings.Cut(line, ": "); ok && isWord(name) {
+		st.conn, line = name, rest
+	}
+	if count, rest, ok := strings.Cut(line, " x "); ok {
+		if n, err := strconv.Atoi(count); err == nil {
+			st.times, line = n, rest
+		}
+	}
+	st.verb, st.rest, _ = strings.Cut(line, " ")
+	if _, ok := verbs()[st.verb]; !ok {
+		return st, fmt.Errorf("unknown step %q", st.verb)
+	}
+	return st, nil
+}
+
+func isWord(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Duration is how much time the steps let pass.
+func (s *Script) Duration() time.Duration {
+	var sum time.Duration
+	for _, st := range s.step {
+		if st.verb == "after" {
+			d, _ := time.ParseDuration(st.rest)
+			sum += d * time.Duration(st.times)
+		}
+	}
+	return sum
+}
+
+// Stalls says whether a client of the conversation stops reading, for which Conn
+// has to be a Staller.
+func (s *Script) Stalls() bool {
+	for _, st := range s.step {
+		if st.verb == "stop" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package talk
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{`{"a":1}`, `{"a":1}`, true},
+		{`{"a":1}`, `{"a":12}`, false},
+		{`{"a":...}`, `{"a":12}`, true},
+		{`{"a":...}`, `{"b":12}`, false},
+		{`...`, ``, true},
+		{`a...b`, `ab`, true},
+		{`a...a`, `a`, false},
+		{`a...b...c`, `a1b2b3c`, true},
+		{`a...b...c`, `a1c2c`, false},
+		{`a...b...`, `acb`, true},
+		{`a.b`, `axb`, false},
+	} {
+		if got := match(c.pattern, c.text); got != c.want {
+			t.Errorf("match(%q, %q) is %v", c.pattern, c.text, got)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	s, err := Parse("x", strings.NewReader("# The rule.\n\na: 3 x > {}\n2 x after 5s\n> a: b x c\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rule != "The rule." || s.Duration() != 10*time.Second || s.Stalls() {
+		t.Errorf("got rule %q, duration %v", s.Rule, s.Duration())
+	}
+	for i, want := range []step{
+		{3, "a", 3, ">", "{}"}, {4, "", 2, "after", "5s"}, {5, "", 1, ">", "a: b x c"},
+	} {
+		if s.step[i] != want {
+			t.Errorf("got %+v, want %+v", s.step[i], want)
+		}
+	}
+	for text, want := range map[string]string{
+		"> {}\n":            "x.talk:1: the first line states the rule",
+		"# rule\nwait 5s\n": `x.talk:2: unknown step "wait"`,
+	} {
+		if _, err := Parse("x", strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// echo is a connection on which a message "DURATION TEXT" comes back as TEXT after
+// that time, and "close" ends it.
+type echo struct{ out chan string }
+
+func (e *echo) Send(_ bool, msg []byte) error {
+	delay, text, _ := strings.Cut(string(msg), " ")
+	d, err := time.ParseDuration(delay)
+	if err != nil {
+		return err
+	}
+	go func() {
+		time.Sleep(d)
+		e.out <- text
+	}()
+	return nil
+}
+
+func (e *echo) Receive() (string, error) {
+	text := <-e.out
+	if text == "close" {
+		return "", &Closed{Code: 4504, Reason: "late"}
+	}
+	return text, nil
+}
+
+func (e *echo) Close() error {
+	select {
+	case e.out <- "close":
+	default: // over already
+	}
+	return nil
+}
+
+// recorder is a test that only notes what failed.
+type recorder struct {
+	testing.TB
+	failed []string
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Errorf(f string, a ...any) { r.failed = append(r.failed, fmt.Sprintf(f, a...)) }
+
+// TestRun has the runner find what a script does not say.
+func TestRun(t *testing.T) {
+	for _, c := range []struct{ name, script, want string }{
+		{"good", "> 0s hello\n< hel...\n> 5s late\nafter 5s\n< late", ""},
+		{"good end", "> 1s close\nafter 1s\nclosed 4504 late", ""},
+		{"end that nobody awaits", "> 0s close", ""},
+		{"other text", "> 0s hello\n< hullo", "got < hello"},
+		{"nothing", "< hello", "nothing came"},
+		{"early", "> 1s hello\nafter 2s\n< hello", "came 1s early: < hello"},
+		{"late", "> 2s hello\nafter 1s\n< hello", "nothing came"},
+		{"more at the end", "> 0s hello", `at the end: client "": unexpected < hello`},
+		{"more in between", "> 0s hello\nnothing", `unexpected < hello`},
+		{"other close", "> 0s close\nclosed 4504 early", "got closed 4504 late"},
+		{"message for close", "> 0s hello\nclosed 4504 late", "got < hello"},
+		{"close for message", "> 0s close\n< hello", "got closed 4504 late"},
+		{"cannot stall", "stop reading", "this connection cannot stop reading"},
+		{"unknown instrument", "trade X|Y|Z 1 1", "X|Y|Z is not listed"},
+		{"bad price", "trade GGAL|BYMA|24hs x 1", "not a plain decimal"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Parse(c.name, strings.NewReader("# rule\n"+c.script))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := s.World()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := &recorder{TB: t}
+				s.Run(r, w, Host{
+					Dial:      func(string) (Conn, error) { return &echo{make(chan string, 100)}, nil },
+					Settle:    synctest.Wait,
+					Tolerance: time.Millisecond,
+				})
+				got := strings.Join(r.failed, "\n")
+				if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+				time.Sleep(time.Minute) // for echoes on their way
+			})
+		})
+	}
+}
+
+func TestBadSteps(t *testing.T) {
+	for _, line := range []string{
+		"set nonsense 1", "set connections many", "set connections",
+	} {
+		s, err := Parse("x", strings.NewReader("# rule\n"+line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.World(); err == nil || !strings.HasPrefix(err.Error(), "x.talk:2: ") {
+			t.Errorf("%s: got %v", line, err)
+		}
+	}
+}

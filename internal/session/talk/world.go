@@ -1,0 +1,254 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// World is the server's side of a conversation: the market, the users, and what
+// happens to them. Run changes it by steps; its host serves Env and Hub.
+type World struct {
+	Env *session.Env
+	Hub *stream.Hub
+
+	mu     sync.Mutex
+	delay  time.Duration // of every token check
+	users  map[string]*session.Grants
+	tokens map[string]session.Identity
+
+	handles map[string]market.Handle
+	trades  int
+}
+
+// day is the life of the tokens that are there from the start.
+const day = 24 * time.Hour
+
+// World makes the world that a conversation starts in, with its settings.
+func (s *Script) World() (*World, error) {
+	w := &World{
+		users:   make(map[string]*session.Grants),
+		tokens:  make(map[string]session.Identity),
+		handles: make(map[string]market.Handle),
+	}
+	w.Env = &session.Env{Registry: &session.Registry{}, Version: "test", Verify: w.verify}
+	cfg := stream.Config{Epoch: "e1"}
+	for i := range s.step {
+		if st := &s.step[i]; st.verb == "set" {
+			if err := w.set(&cfg, strings.Fields(st.rest)); err != nil {
+				return nil, fmt.Errorf("%s.talk:%d: %w", s.Name, st.line, err)
+			}
+		}
+	}
+	w.Hub = stream.New(cfg)
+	for _, id := range []string{"GGAL|BYMA|24hs", "GGAL|BYMA|CI", "AL30|BYMA|CI", "FAKE|SIM|CI", "INDEX|BYMA|CI"} {
+		if err := w.list([]string{id}); err != nil {
+			return nil, err
+		}
+	}
+	w.users["demo"] = &session.Grants{
+		Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"},
+		Rights: session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+	}
+	w.users["basic"] = &session.Grants{
+		Scopes: []string{"marketdata:read"},
+		Rights: session.Rights{{Market: "*", Quotes: true}},
+	}
+	for _, token := range [][]string{{"demo", "demo", "f1"}, {"demo2", "demo", "f2"}, {"basic", "basic", "f3"}} {
+		if err := w.token(append(token, day.String())); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// verify is Env.Verify.
+func (w *World) verify(_ context.Context, token string) (session.Identity, *wire.Fault) {
+	w.mu.Lock()
+	delay := w.delay
+	w.mu.Unlock()
+	time.Sleep(delay)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch token {
+	case "expired":
+		return session.Identity{}, wire.NewFault(wire.TokenExpired, "")
+	case "revoked":
+		return session.Identity{}, wire.NewFault(wire.TokenRevoked, "")
+	case "overloaded":
+		return session.Identity{}, wire.NewFault(wire.Overloaded, "")
+	}
+	id, ok := w.tokens[token]
+	if !ok {
+		return id, wire.NewFault(wire.InvalidToken, "")
+	}
+	g := w.users[id.User]
+	id.Scopes, id.Rights, id.Limits = g.Scopes, g.Rights, g.Limits
+	return id, nil
+}
+
+// set is one setting: its name, its value.
+func (w *World) set(cfg *stream.Config, args []string) error {
+	if len(args) != 2 {
+		return errors.New("set NAME VALUE")
+	}
+	durations := map[string]*time.Duration{
+		"auth_timeout": &w.Env.AuthTimeout, "max_age": &w.Env.MaxAge, "verify": &w.delay,
+	}
+	numbers := map[string]*int{
+		"connections": &w.Env.Connections, "subscriptions": &w.Env.Subscriptions,
+		"message_bytes": &w.Env.MessageBytes, "max_waiting": &w.Env.MaxWaiting,
+		"trades_kept": &cfg.TradesKept,
+	}
+	switches := map[string]*bool{
+		"book_wildcards": &w.Env.BookWildcards, "keep_expired": &w.Env.KeepExpired,
+	}
+	var err error
+	if d := durations[args[0]]; d != nil {
+		*d, err = time.ParseDuration(args[1])
+	} else if n := numbers[args[0]]; n != nil {
+		*n, err = strconv.Atoi(args[1])
+	} else if b := switches[args[0]]; b != nil {
+		*b, err = strconv.ParseBool(args[1])
+	} else {
+		err = fmt.Errorf("unknown setting %q", args[0])
+	}
+	return err
+}
+
+// worldVerbs are the steps that are not a client's.
+func worldVerbs() map[string]func(*World, []string) error {
+	return map[string]func(*World, []string) error{
+		"set":   func(*World, []string) error { return nil }, // done before all else
+		"user":  (*World).user,
+		"token": (*World).token, "list": (*World).list,
+		"trade": (*World).trade, "quote": (*World).quote, "book": (*World).book, "status": (*World).status,
+		"revoke": (*World).revoke, "extend": (*World).extend, "drain": (*World).drain,
+	}
+}
+
+// user defines a user or changes one.
+func (w *World) user(args []string) error {
+	if len(args) == 0 {
+		return errors.New("user NAME KEY=VALUE...")
+	}
+	g := &session.Grants{Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"}}
+	for _, arg := range args[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		var err error
+		switch key {
+		case "scopes":
+			g.Scopes = nil
+			for _, name := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
+				g.Scopes = append(g.Scopes, "marketdata:"+name)
+			}
+		case "rights":
+			g.Rights, err = parseRights(value)
+		case "connections":
+			g.Limits.Connections, err = strconv.Atoi(value)
+		case "subscriptions":
+			g.Limits.Subscriptions, err = strconv.Atoi(value)
+		case "rate":
+			g.Limits.MessagesPerSecond, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	w.users[args[0]] = g
+	w.mu.Unlock()
+	w.Env.Registry.GrantsChanged(args[0], *g)
+	return nil
+}
+
+// parseRights reads MARKET/WHAT/...,MARKET/...
+func parseRights(text string) (session.Rights, error) {
+	var all session.Rights
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		parts := strings.Split(one, "/")
+		right := session.Right{Market: parts[0]}
+		for _, what := range parts[1:] {
+			depth, isBook := strings.CutPrefix(what, "book")
+			switch {
+			case what == "trades":
+				right.Trades = true
+			case what == "quotes":
+				right.Quotes = true
+			case isBook && depth == "":
+				right.Depth = -1
+			case isBook:
+				n, err := strconv.Atoi(depth)
+				if err != nil {
+					return nil, err
+				}
+				right.Depth = n
+			default:
+				return nil, fmt.Errorf("unknown right %q", what)
+			}
+		}
+		all = append(all, right)
+	}
+	return all, nil
+}
+
+func (w *World) token(args []string) error {
+	if len(args) != 4 {
+		return errors.New("token NAME USER FAMILY TIME")
+	}
+	life, err := time.ParseDuration(args[3])
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tokens[args[0]] = session.Identity{User: args[1], Username: args[1], Family: args[2], Expires: time.Now().Add(life)}
+	return nil
+}
+
+func (w *World) revoke(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "user":
+		w.Env.Registry.RevokeUser(args[1])
+	case len(args) == 1:
+		w.Env.Registry.Revoke(args[0])
+	default:
+		return errors.New("revoke FAMILY, or revoke user USER")
+	}
+	return nil
+}
+
+func (w *World) extend(args []string) error {
+	if len(args) != 2 {
+		return errors.New("extend FAMILY DURATION")
+	}
+	d, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	w.Env.Registry.Extend(args[0], time.Now().Add(d))
+	return nil
+}
+
+func (w *World) drain(args []string) error {
+	if len(args) != 1 {
+		return errors.New("drain DURATION")
+	}
+	d, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	w.Env.Registry.Drain(d)
+	return nil
+}
