@@ -1,0 +1,269 @@
+package socket
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// verify is the token check of the tests: the token is the user's name, but for
+// a few that do something special.
+func verify(ctx context.Context, token string) (session.Identity, *wire.Fault) {
+	switch {
+	case token == "expired":
+		return session.Identity{}, &wire.Fault{Reason: wire.TokenExpired}
+	case token == "down":
+		return session.Identity{}, &wire.Fault{Reason: wire.Overloaded, RetryAfter: 3}
+	case token == "panic":
+		panic("secret of the token")
+	case token == "slow":
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return session.Identity{}, &wire.Fault{Reason: wire.Overloaded}
+		}
+	case token == "stuck":
+		<-ctx.Done()
+		return session.Identity{}, &wire.Fault{Reason: wire.Overloaded}
+	case strings.HasPrefix(token, "bad"):
+		return session.Identity{}, &wire.Fault{Reason: wire.InvalidToken}
+	}
+	return session.Identity{
+		User: "u-" + token, Username: token, Family: "f-" + token,
+		Expires: time.Now().Add(24 * time.Hour),
+		Scopes:  []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
+		Rights:  session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+		Limits:  session.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
+	}, nil
+}
+
+// start runs a server until the test ends, and then shows that nothing of it is left.
+func start(t testing.TB, change func(*Config)) *Server {
+	t.Helper()
+	cfg := Config{
+		Env:    &session.Env{Verify: verify, Registry: new(session.Registry), Version: "test"},
+		Hub:    stream.New(stream.Config{}),
+		Shards: 2,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s := New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if open, waiting, _ := s.seats.count(); open != 0 || waiting != 0 || len(s.seats.byAddress) != 0 {
+			t.Errorf("%d open, %d unauthenticated, %d addresses after Run", open, waiting, len(s.seats.byAddress))
+		}
+		for _, sh := range s.shards {
+			if n := sh.load.Load(); n != 0 || len(sh.conns) != 0 || len(sh.timers) != 0 {
+				t.Errorf("shard keeps %d, %d, %d after Run", n, len(sh.conns), len(sh.timers))
+			}
+		}
+	})
+	return s
+}
+
+// A client is the test's end of a connection.
+type client struct {
+	t  testing.TB
+	nc net.Conn
+	r  *bufio.Reader
+}
+
+var testAddress = netip.MustParseAddr("127.0.0.9")
+
+// dial connects over a pipe, past the handshake.
+func dial(t testing.TB, s *Server) *client {
+	t.Helper()
+	c, err := tryDial(t, s, session.Peer{Address: testAddress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tryDial(t testing.TB, s *Server, peer session.Peer) (*client, error) {
+	near, far := net.Pipe()
+	if err := s.Serve(far, peer); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { near.Close() })
+	return &client{t, near, newReader(near)}, nil
+}
+
+func newReader(nc net.Conn) *bufio.Reader { return bufio.NewReader(nc) }
+
+const goodHandshake = "GET /stream HTTP/1.1\r\nHost: gw\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+// listen serves the endpoint on 127.0.0.1.
+func listen(t testing.TB, s *Server) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("HTTP server: %v", err)
+		}
+	}()
+	t.Cleanup(func() { h.Close(); <-done })
+	return l.Addr().String()
+}
+
+// connect dials over TCP and sends the handshake with more right after it.
+func connect(t testing.TB, address, more string) *client {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return upgradeOn(t, nc, more)
+}
+
+func upgradeOn(t testing.TB, nc net.Conn, more string) *client {
+	t.Helper()
+	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // a hung test says where
+		t.Fatal(err)
+	}
+	c := &client{t, nc, newReader(nc)}
+	c.write(goodHandshake + "\r\n" + more)
+	r, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("handshake answered %s", r.Status)
+	}
+	return c
+}
+
+func (c *client) write(raw string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.nc, raw); err != nil {
+		c.t.Fatalf("write: %v", err)
+	}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	c.write(frame(opText, text))
+}
+
+// next reads one frame.
+func (c *client) next() (opcode byte, payload string, err error) {
+	var head [2]byte
+	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+		return 0, "", err
+	}
+	length := uint64(head[1])
+	switch length {
+	case 126:
+		var n [2]byte
+		_, err = io.ReadFull(c.r, n[:])
+		length = uint64(binary.BigEndian.Uint16(n[:]))
+	case 127:
+		var n [8]byte
+		_, err = io.ReadFull(c.r, n[:])
+		length = binary.BigEndian.Uint64(n[:])
+	}
+	if err != nil || head[0]&0xf0 != 0x80 || length > 1<<24 {
+		return 0, "", fmt.Errorf("frame header %x: %w", head, err)
+	}
+	b := make([]byte, length)
+	_, err = io.ReadFull(c.r, b)
+	return head[0] & 0x0f, string(b), err
+}
+
+// want reads one frame, which must be a text that contains all of parts.
+func (c *client) want(parts ...string) string {
+	c.t.Helper()
+	opcode, payload, err := c.next()
+	if err != nil {
+		c.t.Fatalf("read: %v, want %q", err, parts)
+	}
+	for _, part := range parts {
+		if opcode != opText || !strings.Contains(payload, part) {
+			c.t.Fatalf("got opcode %d %q, want %q", opcode, payload, parts)
+		}
+	}
+	return payload
+}
+
+// wantClose reads one frame, which must be a close frame.
+func (c *client) wantClose(code uint16, reason string) {
+	c.t.Helper()
+	opcode, payload, err := c.next()
+	if err != nil {
+		c.t.Fatalf("read: %v, want close %d", err, code)
+	}
+	want := string([]byte{byte(code >> 8), byte(code)}) + reason
+	if code == codeNoStatus {
+		want = ""
+	}
+	if opcode != opClose || payload != want {
+		c.t.Fatalf("got opcode %d %q, want close %d %q", opcode, payload, code, reason)
+	}
+}
+
+// wantEnd shows that the connection ends with nothing more.
+func (c *client) wantEnd() {
+	c.t.Helper()
+	if opcode, payload, err := c.next(); err == nil {
+		c.t.Fatalf("got opcode %d %q, want the end", opcode, payload)
+	}
+}
+
+// skipTo reads frames up to a close frame, and returns its code and the text before it.
+func (c *client) skipTo() (code uint16, last string) {
+	c.t.Helper()
+	for {
+		opcode, payload, err := c.next()
+		switch {
+		case err != nil:
+			c.t.Fatalf("read: %v, want a close frame", err)
+		case opcode == opClose:
+			return binary.BigEndian.Uint16([]byte(payload)), last
+		}
+		last = payload
+	}
+}
+
+func (c *client) auth(token string) {
+	c.t.Helper()
+	c.send(`{"action":"auth_token","token":"` + token + `"}`)
+	c.want(`{"type":"Success","code":200,"msg":"Connected"`)
+}
+
+// echo shows that the connection lives: the answer to a client's ping comes next.
+func (c *client) echo(id string) {
+	c.t.Helper()
+	c.send(`{"action":"ping","id":"` + id + `"}`)
+	c.want(`"action":"pong"`)
+}

@@ -1,0 +1,123 @@
+package socket
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// violated ends a connection whose peer does not speak RFC 6455. Its bytes have
+// no meaning any more: they are read and thrown away, since closing a socket
+// with bytes unread would reset it and take the close frame from the peer.
+func (sh *shard) violated(now time.Time, c *conn, v *ProtocolError) {
+	c.deaf = true
+	if c.phase == phaseOpen {
+		sh.part(now, c, appendClose(nil, v.Code, v.Text))
+	}
+}
+
+// dismiss ends a connection on the server's own account, without its session.
+func (sh *shard) dismiss(now time.Time, c *conn, fault *wire.Fault) {
+	if c.phase != phaseOpen {
+		return
+	}
+	frames := wire.AppendText(nil, wire.AppendError(nil, fault, nil, nil))
+	sh.part(now, c, appendClose(frames, uint16(4000+fault.Reason.Socket().Code), string(fault.Reason)))
+}
+
+// dismissAll sends away the connections that are there, and those that come.
+func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
+	sh.leave = fault
+	for c := range sh.conns {
+		if c.closeBy.IsZero() { // else its session is saying goodbye already
+			sh.dismiss(now, c, fault)
+		}
+	}
+}
+
+// part ends the session and leaves the connection to its closing handshake:
+// farewell, a close frame at its end, goes out after what is with the writer.
+func (sh *shard) part(now time.Time, c *conn, farewell []byte) {
+	c.phase = phaseClosing
+	c.farewell = farewell
+	c.pong = nil
+	c.parser.Discard()
+	if c.closeBy.IsZero() {
+		c.closeBy = now.Add(sh.server.cfg.CloseTimeout)
+	}
+	sh.gone(c)
+	sh.touch(c)
+}
+
+// parted is called when the kernel has the close frame. It ends the connection
+// once the peer has answered: the server closes first (RFC 6455, section 7.1.1).
+func (sh *shard) parted(c *conn) {
+	switch {
+	case c.eof:
+		sh.end(c, false)
+	case c.deaf:
+		c.closeWrite() // a close frame of the peer could not be seen
+	}
+}
+
+// end gives back everything that the connection holds. With reset the socket is
+// not closed in order.
+func (sh *shard) end(c *conn, reset bool) {
+	if c.phase == phaseEnded {
+		return
+	}
+	c.phase = phaseEnded
+	sh.gone(c)
+	sh.timers.set(c, time.Time{})
+	delete(sh.conns, c)
+	sh.load.Add(-1)
+	// The socket goes last: a client that sees its end finds its places free.
+	sh.server.seats.leave(c)
+	c.release(reset)
+	c.in, c.greeting, c.pong, c.farewell = nil, nil, nil, nil
+}
+
+// gone tells the session, once, that its connection is over.
+func (sh *shard) gone(c *conn) {
+	sess := c.sess
+	if sess == nil {
+		return
+	}
+	c.sess = nil
+	defer func() {
+		if v := recover(); v != nil {
+			sh.logPanic(c, v)
+		}
+	}()
+	sess.PeerGone()
+}
+
+// caught keeps a panic in one session from the others. It is to be deferred.
+func (sh *shard) caught(now time.Time, c *conn) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	sh.logPanic(c, v)
+	if c.phase != phaseOpen {
+		sh.end(c, true) // the fault is our own
+		return
+	}
+	sh.dismiss(now, c, &wire.Fault{Reason: wire.Internal})
+}
+
+func (sh *shard) logPanic(c *conn, v any) {
+	sh.log.Error("session panicked", "address", c.peer.Address, "panic", panicText(v), "stack", string(debug.Stack()))
+}
+
+// panicText tells what a panic was about without its value, which may hold what
+// a client sent: the type, and the text of a fault of the runtime.
+func panicText(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", v)
+}

@@ -1,0 +1,178 @@
+package socket
+
+import (
+	"container/list"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// maxTracked bounds the addresses whose handshakes are counted. One past it is
+// let through uncounted: the limits on open connections still hold.
+const maxTracked = 1 << 16
+
+// limitKey is the address that limits count: an IPv6 client owns its whole /64.
+func limitKey(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}
+
+// A gate admits handshakes, by the generic cell rate algorithm: an address may
+// make burst of them at once, and gets one back every interval. It keeps one
+// time an address: when all of its burst will be back.
+type gate struct {
+	interval time.Duration
+	burst    int
+
+	mu   sync.Mutex
+	full map[netip.Addr]time.Time
+}
+
+func newGate(perSecond float64, burst int) *gate {
+	return &gate{
+		interval: time.Duration(float64(time.Second) / perSecond),
+		burst:    burst,
+		full:     make(map[netip.Addr]time.Time),
+	}
+}
+
+// pass takes one handshake from the address's allowance. When there is none
+// left, wait says when there is.
+func (g *gate) pass(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
+	key := limitKey(a)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	full, tracked := g.full[key]
+	if full.Before(now) {
+		full = now
+	}
+	full = full.Add(g.interval)
+	if over := full.Sub(now) - time.Duration(g.burst)*g.interval; over > 0 {
+		return over, false
+	}
+	if !tracked && len(g.full) >= maxTracked && !g.prune(now) {
+		return 0, true
+	}
+	g.full[key] = full
+	return 0, true
+}
+
+// prune forgets addresses whose burst is back. It looks at a few only, in the
+// map's random order, so that a full table costs each handshake the same.
+func (g *gate) prune(now time.Time) (room bool) {
+	looked := 0
+	for key, full := range g.full {
+		if !full.After(now) {
+			delete(g.full, key)
+			room = true
+		}
+		if looked++; looked == 64 {
+			break
+		}
+	}
+	return room
+}
+
+// seats counts the open connections, and keeps the unauthenticated ones in the
+// order in which they came.
+type seats struct {
+	maxOpen       int           // in all
+	maxWaiting    int           // unauthenticated, in all
+	maxPerAddress int           // unauthenticated, of one address
+	empty         chan struct{} // closed when no more seats are given and all are free
+
+	mu        sync.Mutex
+	open      int
+	waiting   *list.List // of *conn, oldest first
+	byAddress map[netip.Addr]int
+	shut      bool // no more seats
+}
+
+func newSeats(c *Config) *seats {
+	return &seats{
+		maxOpen:       c.MaxOpen,
+		maxWaiting:    c.MaxUnauthenticated,
+		maxPerAddress: c.MaxUnauthenticatedPerAddress,
+		empty:         make(chan struct{}),
+		waiting:       list.New(),
+		byAddress:     make(map[netip.Addr]int),
+	}
+}
+
+// take gives c a seat. Where the unauthenticated connections are at their
+// bound, the oldest of them is to make room and is returned: somebody who only
+// holds sockets open must not keep others out.
+func (s *seats) take(c *conn, authenticated bool) (evict *conn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.shut:
+		return nil, ErrClosed
+	case s.open >= s.maxOpen:
+		return nil, ErrFull
+	case !authenticated && s.byAddress[c.key] >= s.maxPerAddress:
+		return nil, ErrAddressFull
+	}
+	s.open++
+	if authenticated {
+		return nil, nil
+	}
+	if s.waiting.Len() >= s.maxWaiting {
+		evict = s.waiting.Front().Value.(*conn)
+		s.stand(evict)
+	}
+	s.byAddress[c.key]++
+	c.seat = s.waiting.PushBack(c)
+	return evict, nil
+}
+
+// authenticated takes c off the unauthenticated ones.
+func (s *seats) authenticated(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stand(c)
+}
+
+// stand takes c off the waiting list; mu is held.
+func (s *seats) stand(c *conn) {
+	if c.seat == nil {
+		return
+	}
+	s.waiting.Remove(c.seat)
+	c.seat = nil
+	if s.byAddress[c.key]--; s.byAddress[c.key] == 0 {
+		delete(s.byAddress, c.key)
+	}
+}
+
+// leave gives the seat back; once for each take.
+func (s *seats) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stand(c)
+	s.open--
+	if s.shut && s.open == 0 {
+		close(s.empty)
+	}
+}
+
+// shutOut refuses seats from now on.
+func (s *seats) shutOut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shut && s.open == 0 {
+		close(s.empty)
+	}
+	s.shut = true
+}
+
+func (s *seats) count() (open, waiting int, shut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open, s.waiting.Len(), s.shut
+}

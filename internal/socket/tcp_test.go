@@ -1,0 +1,395 @@
+package socket
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// many lets a test make as many connections of one address as it likes.
+func many(c *Config) {
+	c.HandshakeBurst, c.MaxUnauthenticatedPerAddress = 1<<30, 1<<30
+}
+
+// await waits for something that another goroutine is about to do.
+func await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	giveUp := time.After(30 * time.Second)
+	for !done() {
+		select {
+		case <-look.C:
+		case <-giveUp:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// ask sends a request and reads the answer.
+func ask(t *testing.T, address, request string) (*http.Response, []byte) {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c := &client{t: t, nc: nc}
+	c.write(request)
+	r, err := http.ReadResponse(newReader(nc), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		return r, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, body
+}
+
+func TestEndpoint(t *testing.T) {
+	s := start(t, many)
+	address := listen(t, s)
+	good := goodHandshake
+	cases := []struct {
+		name, request string
+		status        int
+		reason        string
+		header        [2]string
+	}{
+		{"good", good + "\r\n", 101, "", [2]string{"Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}},
+		{"extension offered", good + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 101, "", [2]string{"Sec-WebSocket-Extensions", ""}},
+		{"subprotocol", good + "Sec-WebSocket-Protocol: a, rueda.v1.json\r\n\r\n", 101, "", [2]string{"Sec-WebSocket-Protocol", "rueda.v1.json"}},
+		{"plain GET", "GET /stream HTTP/1.1\r\nHost: gw\r\n\r\n", 426, "upgrade_required", [2]string{"Upgrade", "websocket"}},
+		{"version 8", strings.Replace(good, "13", "8", 1) + "\r\n", 426, "upgrade_required", [2]string{"Sec-WebSocket-Version", "13"}},
+		{"POST", strings.Replace(good, "GET", "POST", 1) + "\r\n", 405, "method_not_allowed", [2]string{"Allow", "GET"}},
+		{"HTTP/1.0", strings.Replace(good, "HTTP/1.1", "HTTP/1.0", 1) + "\r\n", 400, "invalid_request", [2]string{}},
+		{"body", good + "Content-Length: 2\r\n\r\n{}", 400, "invalid_request", [2]string{}},
+		{"chunked body", good + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "invalid_request", [2]string{}},
+		{"no key", strings.Replace(good, "-Key", "-Kay", 1) + "\r\n", 400, "invalid_request", [2]string{}},
+		{"two keys", good + "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", 400, "invalid_request", [2]string{}},
+		{"token in the URL", strings.Replace(good, "/stream", "/stream?token=secret", 1) + "\r\n", 400, "invalid_request", [2]string{}},
+		{"foreign origin", good + "Origin: https://evil.com\r\n\r\n", 403, "forbidden", [2]string{}},
+		{"null origin", good + "Origin: null\r\n\r\n", 403, "forbidden", [2]string{}},
+		{"own origin", good + "Origin: https://gw\r\n\r\n", 101, "", [2]string{}},
+		{"bearer", good + "Authorization: Bearer ana\r\n\r\n", 101, "", [2]string{}},
+		{"bad bearer", good + "Authorization: Bearer bad\r\n\r\n", 401, "invalid_token", [2]string{"WWW-Authenticate", "Bearer"}},
+		{"expired bearer", good + "Authorization: Bearer expired\r\n\r\n", 401, "token_expired", [2]string{"WWW-Authenticate", "Bearer"}},
+		{"bearer not checked", good + "Authorization: Bearer down\r\n\r\n", 503, "unavailable", [2]string{"Retry-After", "3"}},
+		{"bearer check fails", good + "Authorization: Bearer panic\r\n\r\n", 500, "internal", [2]string{}},
+		{"two bearers", good + "Authorization: Bearer ana\r\nAuthorization: Bearer bob\r\n\r\n", 400, "invalid_request", [2]string{}},
+		{"own request id", "GET /stream HTTP/1.1\r\nHost: gw\r\nX-Request-Id: mine-1\r\n\r\n", 426, "upgrade_required", [2]string{"X-Request-Id", "mine-1"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r, body := ask(t, address, c.request)
+			if r.StatusCode != c.status {
+				t.Fatalf("answered %s %s", r.Status, body)
+			}
+			if c.header[0] != "" && r.Header.Get(c.header[0]) != c.header[1] {
+				t.Errorf("%s is %q, want %q", c.header[0], r.Header.Get(c.header[0]), c.header[1])
+			}
+			if c.status == 101 {
+				return
+			}
+			var envelope struct {
+				Success bool
+				Error   struct {
+					Code      int
+					Reason    string
+					Msg       string
+					RequestID string `json:"request_id"`
+				}
+			}
+			if err := json.Unmarshal(body, &envelope); err != nil {
+				t.Fatalf("%v: %s", err, body)
+			}
+			e := envelope.Error
+			if envelope.Success || e.Code != c.status || e.Reason != c.reason || e.Msg == "" ||
+				e.RequestID == "" || e.RequestID != r.Header.Get("X-Request-Id") {
+				t.Errorf("body %s", body)
+			}
+			if bytes.Contains(body, []byte("secret")) {
+				t.Errorf("the answer repeats the token: %s", body)
+			}
+		})
+	}
+	await(t, "every connection gone", func() bool { return s.Stats().Open == 0 })
+}
+
+// TestPipelined shows that what comes in one piece with the handshake is handled
+// once, and in order.
+func TestPipelined(t *testing.T) {
+	address := listen(t, start(t, many))
+	c := connect(t, address, frame(opText, `{"action":"auth_token","token":"ana"}`)+frame(opText, `{"action":"ping","id":1}`)+
+		frame(opPing, "p")+frame(opText, `{"action":"ping","id":2}`)[:9])
+	c.want(`"type":"Success"`)
+	c.want(`"id":1`)
+	if opcode, payload, err := c.next(); opcode != opPong || payload != "p" || err != nil {
+		t.Fatalf("got opcode %d %q, %v, want the pong", opcode, payload, err)
+	}
+	c.write(frame(opText, `{"action":"ping","id":2}`)[9:])
+	c.want(`"id":2`)
+	c.echo("3")
+}
+
+// TestBearerAtHandshake shows that Success comes at once.
+func TestBearerAtHandshake(t *testing.T) {
+	s := start(t, many)
+	c := connect(t, listen(t, s), "")
+	c.auth("ana")
+	nc, err := net.Dial("tcp", c.nc.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	b := &client{t, nc, newReader(nc)}
+	b.write(goodHandshake + "Authorization: Bearer bob\r\n\r\n")
+	if r, err := http.ReadResponse(b.r, nil); err != nil || r.StatusCode != 101 {
+		t.Fatal(r, err)
+	}
+	b.want(`{"type":"Success","code":200,"msg":"Connected"`)
+	b.echo("1")
+	if got := s.Stats(); got.Unauthenticated != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+// TestHandshakeLimit shows the answer to an address that asks too often.
+func TestHandshakeLimit(t *testing.T) {
+	address := listen(t, start(t, func(c *Config) { c.HandshakeBurst, c.HandshakeRate = 2, 0.01 }))
+	for range 2 {
+		if r, _ := ask(t, address, goodHandshake+"\r\n"); r.StatusCode != 101 {
+			t.Fatalf("within the burst: %s", r.Status)
+		}
+	}
+	r, body := ask(t, address, goodHandshake+"\r\n")
+	if r.StatusCode != 429 || !bytes.Contains(body, []byte(`"rate_limited"`)) || r.Header.Get("Retry-After") == "" {
+		t.Errorf("past the burst: %s %s, Retry-After %q", r.Status, body, r.Header.Get("Retry-After"))
+	}
+}
+
+// TestSlowHandshake shows that half a handshake is cut off at the HTTP server's
+// ReadHeaderTimeout.
+func TestSlowHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil)
+		l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+		h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+		served := make(chan error)
+		go func() { served <- h.Serve(l) }()
+		near, far := net.Pipe()
+		l.conns <- far
+		begin := time.Now()
+		c := &client{t: t, nc: near}
+		c.write(goodHandshake) // without its last line
+		if answer, err := io.ReadAll(near); err != nil || bytes.Contains(answer, []byte(" 101 ")) {
+			t.Errorf("got %q, %v", answer, err)
+		}
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("cut off after %v", took)
+		}
+		h.Close()
+		<-served
+	})
+}
+
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// TestVanishing shows that a connection that breaks off, in any manner, is
+// cleaned up, and that the others do not notice.
+func TestVanishing(t *testing.T) {
+	s := start(t, many)
+	address := listen(t, s)
+	other := connect(t, address, "")
+	other.auth("other")
+	manners := []struct {
+		name string
+		do   func(c *client, nc *net.TCPConn) error
+	}{
+		{"closed", func(c *client, nc *net.TCPConn) error { return nc.Close() }},
+		{"half closed", func(c *client, nc *net.TCPConn) error { return nc.CloseWrite() }},
+		{"reset", func(c *client, nc *net.TCPConn) error {
+			nc.SetLinger(0)
+			return nc.Close()
+		}},
+		{"reset in a frame", func(c *client, nc *net.TCPConn) error {
+			c.write(frame(opText, "cut off")[:7])
+			nc.SetLinger(0)
+			return nc.Close()
+		}},
+		{"closed in a fragmented message", func(c *client, nc *net.TCPConn) error {
+			c.write(part(opText, "cut off"))
+			return nc.Close()
+		}},
+		{"reset right after a request", func(c *client, nc *net.TCPConn) error {
+			c.send(`{"action":"ping","id":1}`)
+			nc.SetLinger(0)
+			return nc.Close()
+		}},
+		{"closed with a check out", func(c *client, nc *net.TCPConn) error {
+			c.send(`{"action":"auth_token","token":"slow"}`)
+			return nc.Close()
+		}},
+	}
+	for _, m := range manners {
+		t.Run(m.name, func(t *testing.T) {
+			c := connect(t, address, "")
+			c.t = t
+			if err := m.do(c, c.nc.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the connection gone", func() bool { return s.Stats().Open == 1 })
+			other.echo(m.name)
+		})
+	}
+}
+
+// TestCyclesOverTCP connects and disconnects many times, several at once, and
+// shows that nothing is left and that a connection that stays is served throughout.
+func TestCyclesOverTCP(t *testing.T) {
+	s := start(t, many)
+	address := listen(t, s)
+	stays := connect(t, address, "")
+	stays.auth("stays")
+	const workers = 4
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range soak(10_000) / workers {
+				cycle(t, address, i*workers+w)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	for busy := true; busy; {
+		select {
+		case <-done:
+			busy = false
+		default:
+			stays.echo("1")
+		}
+	}
+	await(t, "every connection gone", func() bool { return s.Stats().Open == 1 })
+	await(t, "every goroutine gone", func() bool { return goroutines(t) == 2 })
+}
+
+// goroutines counts those of connections.
+func goroutines(t *testing.T) int {
+	t.Helper()
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(stacks.String(), "socket.(*conn).read(") + strings.Count(stacks.String(), "socket.(*conn).write(")
+}
+
+// cycle is one connection that ends in the i-th manner. It reports by t.Error,
+// being on a goroutine of its own.
+func cycle(t *testing.T, address string, i int) {
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer nc.Close()
+	in := goodHandshake + "\r\n"
+	switch i % 6 {
+	case 0:
+		in += frame(opText, `{"action":"auth_token","token":"ana"}`) + closing(1000, "")
+	case 1:
+		in += frame(opText, `{"action":"auth_token","token":"bad"}`)
+	case 2:
+		in += "\x81\x00 not masked"
+	case 3:
+		in += frame(opText, "cut")[:4]
+	case 4:
+		in = in[:20+i%100]
+	}
+	if _, err := io.WriteString(nc, in); err != nil {
+		t.Error(err)
+		return
+	}
+	switch i % 6 {
+	case 0, 2: // the server ends it
+		// On a starved machine the two seconds to close in order may not do.
+		if _, err := io.Copy(io.Discard, nc); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("manner %d: %v", i%6, err)
+		}
+	case 3:
+		nc.(*net.TCPConn).SetLinger(0)
+	}
+}
+
+// TestTLS shows the same over TLS: a conversation, both manners of closing, and
+// a peer that takes nothing.
+func TestTLS(t *testing.T) {
+	p := newTape(t)
+	s := start(t, p.config)
+	h := httptest.NewUnstartedServer(s)
+	h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	trust := h.Client().Transport.(*http.Transport).TLSClientConfig
+	secure := func() *client {
+		nc, err := tls.Dial("tcp", h.Listener.Addr().String(), trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		return upgradeOn(t, nc, "")
+	}
+	c, lazy, rude := secure(), secure(), secure()
+	for _, c := range []*client{c, lazy, rude} {
+		c.auth("ana")
+	}
+	c.echo("1")
+	c.write(frame(opText, "\xff"))
+	c.wantClose(1007, "text not UTF-8")
+	c.nc.Close()
+
+	rude.nc.(*tls.Conn).NetConn().Close()
+	await(t, "both gone", func() bool { return s.Stats().Open == 1 })
+
+	lazy.subscribe()
+	for s.Stats().Open == 1 {
+		p.publish(1000)
+	}
+}

@@ -1,0 +1,297 @@
+package socket
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// protocolJSON is the one subprotocol spoken so far; no subprotocol means the same.
+const protocolJSON = "rueda.v1.json"
+
+// upgradeRequired is the reason beside status 426. The other refusals of a
+// handshake use the words of REST:
+//
+//	400 invalid_request     malformed handshake, token in the URL or the subprotocol
+//	401 invalid_token       bad Bearer; token_expired and token_revoked as they apply
+//	403 forbidden           Origin not on the list
+//	405 method_not_allowed  anything but GET
+//	426 upgrade_required    not WebSocket, or another version of it than 13
+//	429 rate_limited        too many handshakes, or unauthenticated connections, of one address
+//	503 unavailable         no place for another connection, draining, tokens cannot be checked
+const upgradeRequired wire.Reason = "upgrade_required"
+
+// An upgradeRequest is what the check of a handshake looks at, from whatever
+// read the HTTP request.
+type upgradeRequest struct {
+	method       string
+	major, minor int    // of the HTTP version
+	host         string // of the request, with its port if it had one
+	query        string // raw
+	body         bool   // a body is announced
+	header       http.Header
+}
+
+// A handshake is an upgrade request found good.
+type handshake struct {
+	key      string // Sec-WebSocket-Key
+	protocol string // subprotocol chosen; "" for none
+	token    string // of Authorization: Bearer, not verified yet; "" for none
+}
+
+// A refusal is the HTTP answer to a handshake that is not accepted.
+type refusal struct {
+	status     int
+	reason     wire.Reason
+	msg        string
+	header     [2]string // one more header; none when empty
+	retryAfter int       // seconds; 0: none
+}
+
+func invalid(msg string) *refusal {
+	return &refusal{status: http.StatusBadRequest, reason: wire.InvalidRequest, msg: msg}
+}
+
+// checkUpgrade judges a handshake by RFC 6455 section 4.2.1 and by the stream's
+// own rules. origins is the allow list; none means the request's own host.
+func checkUpgrade(r *upgradeRequest, origins []string) (handshake, *refusal) {
+	if f := checkMethod(r); f != nil {
+		return handshake{}, f
+	}
+	if f := checkQuery(r.query); f != nil {
+		return handshake{}, f
+	}
+	if f := checkVersion(r); f != nil {
+		return handshake{}, f
+	}
+	key, f := one(r.header, "Sec-WebSocket-Key")
+	if f != nil {
+		return handshake{}, f
+	}
+	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != 16 {
+		return handshake{}, invalid("Sec-WebSocket-Key is not 16 bytes of base64")
+	}
+	if f := checkOrigin(r, origins); f != nil {
+		return handshake{}, f
+	}
+	protocol, f := chooseProtocol(r.header)
+	if f != nil {
+		return handshake{}, f
+	}
+	token, f := bearer(r.header)
+	if f != nil {
+		return handshake{}, f
+	}
+	return handshake{key: key, protocol: protocol, token: token}, nil
+}
+
+func checkMethod(r *upgradeRequest) *refusal {
+	switch {
+	case r.method != http.MethodGet:
+		return &refusal{status: http.StatusMethodNotAllowed, reason: wire.MethodNotAllowed,
+			msg: "The stream is opened by GET", header: [2]string{"Allow", http.MethodGet}}
+	case r.major == 1 && r.minor < 1 || r.major < 1:
+		return invalid("HTTP/1.1 is needed")
+	case r.body:
+		// Its bytes would be taken for frames.
+		return invalid("A handshake has no body")
+	}
+	return nil
+}
+
+// checkQuery refuses a token in the URL without reading it: URLs end up in logs.
+func checkQuery(raw string) *refusal {
+	if raw == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return invalid("Query string not understood")
+	}
+	for name := range query {
+		switch strings.ToLower(name) {
+		case "token", "access_token", "jwt":
+			return invalid("A token does not belong in the URL; send auth_token, or Authorization: Bearer")
+		}
+	}
+	return nil
+}
+
+func checkVersion(r *upgradeRequest) *refusal {
+	if r.major != 1 || !hasToken(r.header.Values("Upgrade"), "websocket") || !hasToken(r.header.Values("Connection"), "upgrade") {
+		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
+			msg: "This is a WebSocket endpoint", header: [2]string{"Upgrade", "websocket"}}
+	}
+	if version, f := one(r.header, "Sec-WebSocket-Version"); f != nil || version != "13" {
+		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
+			msg: "WebSocket version 13 is needed", header: [2]string{"Sec-WebSocket-Version", "13"}}
+	}
+	return nil
+}
+
+// checkOrigin lets programs through, which send no Origin, and pages of the
+// listed origins. "*" in the list lets every page through.
+func checkOrigin(r *upgradeRequest, origins []string) *refusal {
+	values := r.header.Values("Origin")
+	if len(values) == 0 || slices.Contains(origins, "*") {
+		return nil
+	}
+	forbidden := &refusal{status: http.StatusForbidden, reason: wire.Forbidden, msg: "Origin not allowed"}
+	if len(values) > 1 {
+		return forbidden
+	}
+	scheme, host, ok := splitOrigin(values[0])
+	if !ok {
+		return forbidden
+	}
+	if len(origins) == 0 {
+		if !strings.EqualFold(host, trimPort(scheme, r.host)) {
+			return forbidden
+		}
+		return nil
+	}
+	for _, listed := range origins {
+		if s, h, ok := splitOrigin(listed); ok && s == scheme && strings.EqualFold(h, host) {
+			return nil
+		}
+	}
+	return forbidden
+}
+
+// splitOrigin takes an origin apart; a default port is left out of its host.
+func splitOrigin(s string) (scheme, host string, ok bool) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", "", false // "null" among others
+	}
+	return u.Scheme, trimPort(u.Scheme, u.Host), true
+}
+
+func trimPort(scheme, host string) string {
+	switch scheme {
+	case "http":
+		return strings.TrimSuffix(host, ":80")
+	case "https":
+		return strings.TrimSuffix(host, ":443")
+	}
+	return host
+}
+
+// chooseProtocol takes the first of the client's list that is known. Some
+// clients that cannot set headers put a token there: that is refused, since the
+// chosen protocol is echoed and logged on the way.
+func chooseProtocol(h http.Header) (string, *refusal) {
+	chosen := ""
+	for name := range tokens(h.Values("Sec-WebSocket-Protocol")) {
+		lower := strings.ToLower(name)
+		if strings.HasPrefix(name, "eyJ") || strings.Contains(lower, "bearer") || lower == "token" || lower == "access_token" || lower == "jwt" {
+			return "", invalid("A token does not belong in the subprotocol; send auth_token, or Authorization: Bearer")
+		}
+		if chosen == "" && name == protocolJSON {
+			chosen = name
+		}
+	}
+	return chosen, nil
+}
+
+// bearer takes the token out of the Authorization header (RFC 6750, section 2.1).
+func bearer(h http.Header) (string, *refusal) {
+	values := h.Values("Authorization")
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+	default:
+		return "", invalid("More than one Authorization header")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || strings.ContainsFunc(token, notToken68) {
+		return "", unauthorized(wire.InvalidToken, "Authorization is not a Bearer token")
+	}
+	return token, nil
+}
+
+func unauthorized(reason wire.Reason, msg string) *refusal {
+	return &refusal{status: http.StatusUnauthorized, reason: reason, msg: msg,
+		header: [2]string{"WWW-Authenticate", "Bearer"}}
+}
+
+func notToken68(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-._~+/=", r)
+}
+
+// one is the value of a header that must come exactly once.
+func one(h http.Header, name string) (string, *refusal) {
+	values := h.Values(name)
+	if len(values) != 1 {
+		return "", invalid(name + " must come exactly once")
+	}
+	return values[0], nil
+}
+
+// tokens are the members of a header that is a comma-separated list.
+func tokens(values []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, value := range values {
+			for member := range strings.SplitSeq(value, ",") {
+				if member = strings.Trim(member, " \t"); member != "" && !yield(member) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func hasToken(values []string, want string) bool {
+	for member := range tokens(values) {
+		if strings.EqualFold(member, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendSwitching appends the 101 answer. Extensions are declined by silence.
+func (h *handshake) appendSwitching(b []byte) []byte {
+	b = append(b, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
+	// The GUID and the digest are RFC 6455's, section 4.2.2; nothing is kept secret by them.
+	sum := sha1.Sum([]byte(h.key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	b = base64.StdEncoding.AppendEncode(b, sum[:])
+	if h.protocol != "" {
+		b = append(append(b, "\r\nSec-WebSocket-Protocol: "...), h.protocol...)
+	}
+	return append(b, "\r\n\r\n"...)
+}
+
+// write answers a request over net/http.
+func (f *refusal) write(w http.ResponseWriter, requestID string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Request-Id", requestID)
+	if f.header[0] != "" {
+		h.Set(f.header[0], f.header[1])
+	}
+	if f.status == http.StatusUpgradeRequired {
+		h.Set("Upgrade", "websocket") // RFC 9110, section 15.5.22
+		h.Set("Connection", "Upgrade")
+	}
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	w.WriteHeader(f.status)
+	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
+	_, _ = w.Write(wire.AppendFailure(nil, f.status, &failure, requestID)) // a client that is gone misses nothing
+}
