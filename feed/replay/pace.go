@@ -1,0 +1,58 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// pace tells when a line is due.
+type pace struct {
+	speed float64 // 0: at once
+	begun time.Time
+	first int64 // receive time of the first line
+	timer *time.Timer
+}
+
+func newPace(speed float64) pace {
+	switch {
+	case speed == 0:
+		speed = 1
+	case speed < 0 || math.IsInf(speed, 1):
+		speed = 0
+	}
+	return pace{speed: speed}
+}
+
+// until is how long it is until a line is due.
+func (p *pace) until(receive int64) time.Duration {
+	if p.speed == 0 {
+		return 0
+	}
+	if p.begun.IsZero() {
+		p.begun, p.first = time.Now(), receive
+	}
+	after := float64(receive-p.first) / p.speed
+	// A speed near 0 may ask for more than a Duration holds.
+	return time.Duration(min(after, 1<<62)) - time.Since(p.begun)
+}
+
+func (p *pace) wait(ctx context.Context, d time.Duration) error {
+	if p.timer == nil {
+		p.timer = time.NewTimer(d)
+	} else {
+		p.timer.Reset(d)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pace) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

@@ -1,0 +1,111 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// maxSniff is in how many lines a message that names its symbol must be found.
+const maxSniff = 100
+
+// sniff tells what the recording is of by its first messages.
+func (s *Source) sniff() (err error) {
+	in, err := openLines(s.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	var f fields
+	for range maxSniff {
+		line, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var k kind
+		if err == nil {
+			if err = f.read(line); err == nil {
+				k, err = f.kind()
+			}
+		}
+		if err != nil && in.number == 1 {
+			return fmt.Errorf("%w (a recording that is known is lines of a receive time in Unix nanoseconds, a space and a message of Binance, plain or gzip)", s.at(in, err))
+		}
+		if err != nil {
+			return s.at(in, err)
+		}
+		if k == trade || k == quote || k == depth {
+			s.futures = f.futures(k)
+			if err := s.define(&f); err != nil {
+				return s.at(in, err)
+			}
+			return nil
+		}
+	}
+	if in.number == 1 {
+		return fmt.Errorf("replay %s: the file is empty", s.path)
+	}
+	return fmt.Errorf("replay %s: no trade, bookTicker or depth message in the first %d lines", s.path, maxSniff)
+}
+
+// at gives an error its place.
+func (s *Source) at(in *lines, err error) error {
+	at := 0
+	if bad, ok := errors.AsType[*scanError](err); ok {
+		at = bad.at
+	}
+	return in.fault(s.path, at, err)
+}
+
+// read takes a line apart and holds it against what the recording is of.
+func (s *Source) read(f *fields, line []byte) (kind, error) {
+	if err := f.read(line); err != nil {
+		return other, err
+	}
+	k, err := f.kind()
+	if err != nil || k == other {
+		return other, err
+	}
+	if k != snapshot && string(f.symbol) != s.instrument.ID.Symbol {
+		return other, &scanError{0, fmt.Sprintf("symbol %q in a recording of %s", f.symbol, s.instrument.ID.Symbol)}
+	}
+	if f.futures(k) != s.futures {
+		return other, &scanError{0, "message of another market than those before: futures and spot are two recordings"}
+	}
+	return k, nil
+}
+
+// define makes the definition from a message.
+func (s *Source) define(f *fields) error {
+	in := market.Instrument{
+		ID:            market.InstrumentID{Symbol: string(f.symbol), Market: "BINANCE", Term: "SPOT"},
+		Kind:          "spot",
+		Currency:      currency(string(f.symbol)),
+		PriceDecimals: f.priceDecimals,
+		SizeDecimals:  f.sizeDecimals,
+		OwnQuotes:     true,
+		VirtualClock:  true,
+	}
+	if s.futures {
+		in.ID.Term, in.Kind = "PERP", "perpetual"
+	}
+	in.Name = in.ID.Symbol + " " + in.Kind
+	if err := in.Validate(); err != nil {
+		return err
+	}
+	s.instrument = in
+	return nil
+}
+
+// currency is what a symbol is priced in, by its end; "" where that is not plain.
+func currency(symbol string) string {
+	for _, c := range [...]string{"FDUSD", "USDT", "USDC", "TUSD", "BUSD", "BTC", "ETH", "BNB", "EUR", "TRY", "BRL", "ARS"} {
+		if len(symbol) > len(c) && strings.HasSuffix(symbol, c) {
+			return c
+		}
+	}
+	return ""
+}

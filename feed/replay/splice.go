@@ -1,0 +1,147 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// splicer joins depth messages to a snapshot and then to one another.
+type splicer struct {
+	futures bool
+	state   spliceState
+	last    uint64 // update id of the snapshot, or of the newest message applied
+	held    []diff // since the gap, or the beginning
+	levels  int    // in held
+}
+
+type spliceState uint8
+
+const (
+	waiting  spliceState = iota // for a snapshot
+	spanning                    // for the first message after it
+	chained
+)
+
+// diff is a depth message.
+type diff struct {
+	first, last, previous uint64
+	event                 market.Event
+}
+
+// What waits for a snapshot is bounded; a recording without one would else be held whole.
+const (
+	maxHeld       = 2000
+	maxHeldLevels = 200_000
+)
+
+// verdict is what becomes of a depth message.
+type verdict uint8
+
+const (
+	apply verdict = iota
+	drop          // it ended before the snapshot
+	hold          // until there is a snapshot
+	gap           // it does not follow: the book is lost; held too
+)
+
+// follow judges a depth message. Held ones are copied.
+func (p *splicer) follow(d *diff) verdict {
+	switch {
+	case p.state == waiting:
+		p.hold(d)
+		return hold
+	case p.state == spanning && p.old(d, p.last):
+		return drop
+	case p.state == spanning && p.spans(d, p.last), p.state == chained && p.chains(d):
+		p.state, p.last = chained, d.last
+		return apply
+	}
+	p.state = waiting
+	p.hold(d)
+	return gap
+}
+
+// snapshot judges a snapshot: whether it is to be used. If so, the messages that
+// were held are to be followed next.
+func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
+	switch p.state {
+	case chained:
+		return nil, false
+	case spanning:
+		if id < p.last {
+			return nil, false
+		}
+	case waiting:
+		i := slices.IndexFunc(p.held, func(d diff) bool { return !p.old(&d, id) })
+		if i >= 0 && !p.spans(&p.held[i], id) {
+			return nil, false // something is missing between it and what came since
+		}
+	}
+	held, p.held, p.levels = p.held, nil, 0
+	p.state, p.last = spanning, id
+	return held, true
+}
+
+// old says that d ended before snapshot id.
+func (p *splicer) old(d *diff, id uint64) bool {
+	if p.futures {
+		return d.last < id
+	}
+	return d.last <= id
+}
+
+// spans says that d is the first message to apply to snapshot id.
+func (p *splicer) spans(d *diff, id uint64) bool {
+	if !p.futures {
+		id++
+	}
+	return d.first <= id && id <= d.last
+}
+
+func (p *splicer) chains(d *diff) bool {
+	if p.futures {
+		return d.previous == p.last
+	}
+	return d.first == p.last+1
+}
+
+// hold keeps a copy of a message. Where there are too many the older half goes:
+// a snapshot is then too old for the rest, which the splice will find.
+func (p *splicer) hold(d *diff) {
+	c := *d
+	c.event.Bids, c.event.Asks = slices.Clone(c.event.Bids), slices.Clone(c.event.Asks)
+	p.held = append(p.held, c)
+	p.levels += len(c.event.Bids) + len(c.event.Asks)
+	for len(p.held) > maxHeld || p.levels > maxHeldLevels {
+		half := (len(p.held) + 1) / 2
+		for i := range p.held[:half] {
+			p.levels -= len(p.held[i].event.Bids) + len(p.held[i].event.Asks)
+		}
+		p.held = slices.Delete(p.held, 0, half)
+	}
+}
+
+var errPriceTwice = errors.New("a price twice on one side")
+
+// bestFirst puts the levels of a side in order. They come in one or the other.
+func bestFirst(levels []market.Level, side market.Side) error {
+	compare := func(a, b market.Level) int { return cmp.Compare(a.Price, b.Price) }
+	if side == market.Buy {
+		compare = func(a, b market.Level) int { return cmp.Compare(b.Price, a.Price) }
+	}
+	if n := len(levels); n > 1 && compare(levels[0], levels[n-1]) > 0 {
+		slices.Reverse(levels)
+	}
+	if !slices.IsSortedFunc(levels, compare) {
+		slices.SortFunc(levels, compare)
+	}
+	for i := 1; i < len(levels); i++ {
+		if levels[i].Price == levels[i-1].Price {
+			return errPriceTwice
+		}
+	}
+	return nil
+}

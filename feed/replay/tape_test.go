@@ -1,0 +1,191 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/feed/feedtest"
+	"github.com/ruedahq/rueda/market"
+)
+
+// tape is the path of a recorded tape; the test is left out where there is none.
+func tape(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("RUEDA_TAPES")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("recorded tapes not found: set RUEDA_TAPES to the directory that holds " + name)
+	}
+	return path
+}
+
+// tapes are the recordings and what a reference reading of them found.
+var tapes = []struct {
+	file                   string
+	id                     string
+	lines, trades, quotes  int
+	depth, applied, levels int
+}{
+	{"binance_usdm_btcusdt_20240808.jsonl.gz", "BTCUSDT|BINANCE|PERP", 93_954, 21_313, 66_089, 6_551, 6_547, 443_521},
+	{"binance_spot_btcusdt_20240808.jsonl.gz", "BTCUSDT|BINANCE|SPOT", 41_249, 9_757, 28_040, 3_451, 3_449, 124_090},
+}
+
+// top is the best bid and offer as of an update id.
+type top struct {
+	sequence uint64
+	bid, ask market.Level
+}
+
+// oracle is a sink that notes the quotes, and the best bid and offer of the book after each
+// depth message. Either may be ahead of the other, so they are compared in the end.
+type oracle struct {
+	mu      sync.Mutex
+	book    market.Book
+	quotes  []top
+	updates []top
+	counts  map[market.Kind]int
+	crossed int
+}
+
+func (o *oracle) Define(market.Instrument) (market.Handle, error) { return 7, nil }
+
+func (o *oracle) Publish(events []market.Event) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.counts == nil {
+		o.counts = make(map[market.Kind]int)
+	}
+	for i := range events {
+		e := &events[i]
+		o.counts[e.Kind]++
+		switch e.Kind {
+		case market.KindQuote:
+			o.quotes = append(o.quotes, top{e.Sequence, e.Bids[0], e.Asks[0]})
+		case market.KindSnapshot, market.KindUpdate:
+			if e.Kind == market.KindSnapshot {
+				o.book.Reset()
+			}
+			for _, l := range e.Bids {
+				o.book.Set(market.Buy, l)
+			}
+			for _, l := range e.Asks {
+				o.book.Set(market.Sell, l)
+			}
+			if o.book.Crossed() {
+				o.crossed++
+			}
+			if e.Kind == market.KindUpdate {
+				bid, _ := o.book.Best(market.Buy)
+				ask, _ := o.book.Best(market.Sell)
+				o.updates = append(o.updates, top{e.Sequence, bid, ask})
+			}
+		}
+	}
+	return nil
+}
+
+// equal is after how many depth messages the book agreed with the newest quote
+// whose update id is not above the message's.
+func (o *oracle) equal(t *testing.T) (n int) {
+	slices.SortStableFunc(o.quotes, func(a, b top) int { return cmp.Compare(a.sequence, b.sequence) })
+	i := 0
+	for _, u := range o.updates {
+		for i < len(o.quotes) && o.quotes[i].sequence <= u.sequence {
+			i++
+		}
+		if i > 0 && o.quotes[i-1].bid == u.bid && o.quotes[i-1].ask == u.ask {
+			n++
+		} else {
+			t.Errorf("after update %d the best are %v and %v, the quotes say otherwise", u.sequence, u.bid, u.ask)
+		}
+	}
+	return n
+}
+
+// Both tapes are played side by side, as two sources of one gateway would.
+func TestTapes(t *testing.T) {
+	for _, tt := range tapes {
+		t.Run(tt.id, func(t *testing.T) {
+			path := tape(t, tt.file)
+			t.Parallel()
+			source, err := Open(path, Config{Speed: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in := source.Instrument(); in.ID.String() != tt.id || !in.OwnQuotes || !in.VirtualClock || in.BookReady || in.Currency != "USDT" {
+				t.Errorf("instrument %+v", in)
+			}
+			var o oracle
+			begun := time.Now()
+			if err := source.Run(t.Context(), &o); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d events in %v", o.counts[market.KindTrade]+o.counts[market.KindQuote]+o.counts[market.KindUpdate], time.Since(begun).Round(time.Millisecond))
+			want := Stats{Lines: tt.lines, Trades: tt.trades, Quotes: tt.quotes, Depth: tt.depth, Levels: tt.levels,
+				Snapshots: 1, Unused: tt.depth - tt.applied, Passes: 1}
+			if got := source.Stats(); got != want {
+				t.Errorf("played %+v\n  want %+v", got, want)
+			}
+			for kind, want := range map[market.Kind]int{
+				market.KindTrade: tt.trades, market.KindQuote: tt.quotes, market.KindUpdate: tt.applied,
+				market.KindSnapshot: 1, market.KindGap: 0,
+			} {
+				if got := o.counts[kind]; got != want {
+					t.Errorf("%d events of kind %d, want %d", got, kind, want)
+				}
+			}
+			if n := o.equal(t); n != tt.applied || o.crossed != 0 {
+				t.Errorf("book crossed %d times, equal to the quotes %d times of %d", o.crossed, n, tt.applied)
+			}
+		})
+	}
+}
+
+func TestTapesConform(t *testing.T) {
+	for _, tt := range tapes {
+		t.Run(tt.id, func(t *testing.T) {
+			path := tape(t, tt.file)
+			feedtest.Run(t, func(t *testing.T) feed.Source {
+				source, err := Open(path, Config{Speed: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return source
+			}, feedtest.Options{
+				Events:         5_000,
+				TimeSlack:      2 * time.Second, // trades and depth are two streams
+				UnknownDeletes: true,            // of levels below the snapshot's thousand
+			})
+		})
+	}
+}
+
+// BenchmarkTape is a whole tape, unpacked, read and spliced.
+func BenchmarkTape(b *testing.B) {
+	for _, tt := range tapes {
+		b.Run(tt.id, func(b *testing.B) {
+			source, err := Open(tape(b, tt.file), Config{Speed: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := source.Run(b.Context(), new(feedtest.CountSink)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(tt.lines)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+		})
+	}
+}
