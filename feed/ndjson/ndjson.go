@@ -1,0 +1,232 @@
+package ndjson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Config says where to listen and what to bear.
+type Config struct {
+	Listen         string         // TCP address, host:port; port 0 takes a free one
+	Insecure       bool           // Listen may be off the loopback interface
+	MaxProducers   int            // connections at a time; 0 means 64
+	MaxInstruments int            // defined in one Run; 0 means 10,000
+	MaxFaults      int            // bad lines in a row after which a producer is closed; 0 means 100
+	AnswerTimeout  time.Duration  // a producer that takes no answer for so long is closed; 0 means 5 s
+	OnListen       func(net.Addr) // called by Run when it listens; nil: nobody
+	Logger         *slog.Logger   // nil: none
+}
+
+// MaxLine is the longest line, in bytes, without its line feed.
+const MaxLine = 1 << 20
+
+// Source listens for producers. It is a feed.Source.
+type Source struct {
+	config  Config
+	address string
+
+	mu    sync.Mutex
+	addr  net.Addr
+	conns map[net.Conn]struct{}
+	stats Stats
+	down  map[string]bool // markets whose feed was down when the last Run ended
+}
+
+// Stats counts what came, in all runs together.
+type Stats struct {
+	Producers int // connected now
+	Lines     int // blank ones left out
+	Events    int // given to the sink, gaps and feed status of our own too
+	Faults    int // lines skipped and events refused
+	Holes     int // in SQ
+	Ignored   int // quotes of instruments whose quotes come from the book
+}
+
+// New checks the configuration and makes a Source of it. It does not listen yet.
+func New(config Config) (*Source, error) {
+	if config.Listen == "" {
+		return nil, errors.New("ndjson: no address to listen on")
+	}
+	address, err := net.ResolveTCPAddr("tcp", config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("ndjson: address %q: %w", config.Listen, err)
+	}
+	if !config.Insecure && !address.IP.IsLoopback() {
+		return nil, fmt.Errorf("ndjson: address %q is off the loopback interface, and whoever can connect can publish any price: use 127.0.0.1, or set insecure", config.Listen)
+	}
+	if config.MaxProducers <= 0 {
+		config.MaxProducers = 64
+	}
+	if config.MaxInstruments <= 0 {
+		config.MaxInstruments = 10_000
+	}
+	if config.MaxFaults <= 0 {
+		config.MaxFaults = 100
+	}
+	if config.AnswerTimeout <= 0 {
+		config.AnswerTimeout = 5 * time.Second
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Source{config: config, address: address.String(), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}, nil
+}
+
+// Addr is the address that Run listens on; nil where it does not.
+func (s *Source) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Stats is what came so far.
+func (s *Source) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+func (s *Source) count(f func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.stats)
+}
+
+// Run implements feed.Source.
+func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	desk := newDesk(s, sink, fail)
+	var owned sync.WaitGroup
+	owned.Go(func() {
+		<-ctx.Done()
+		_ = listener.Close() // nothing was written to it
+		s.closeAll()
+	})
+	err = s.accept(ctx, listener, desk, &owned)
+	fail(err)
+	owned.Wait()
+	s.mu.Lock()
+	s.addr = nil
+	s.mu.Unlock()
+	return context.Cause(ctx)
+}
+
+func (s *Source) listen(ctx context.Context) (net.Listener, error) {
+	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
+	listener, err := config.Listen(ctx, "tcp", s.address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("ndjson: %w: give another port than that of %s, or 0 for any that is free", err, s.address)
+	case err != nil:
+		return nil, fmt.Errorf("ndjson: %w", err)
+	}
+	s.mu.Lock()
+	s.addr = listener.Addr()
+	s.mu.Unlock()
+	if s.config.OnListen != nil {
+		s.config.OnListen(listener.Addr())
+	}
+	return listener, nil
+}
+
+// accept takes connections until the context ends or accepting does not come back.
+func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, owned *sync.WaitGroup) error {
+	failures := 0
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close() // it came too late to be told
+			}
+			return ctx.Err()
+		case err != nil:
+			// Out of file descriptors, most likely: others may give some back.
+			if failures++; failures == 100 {
+				return fmt.Errorf("ndjson: accept: %w", err)
+			}
+			s.config.Logger.Warn("producer not accepted", "err", err)
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
+			continue
+		}
+		failures = 0
+		s.admit(ctx, conn, desk, owned)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// admit starts a producer. One too many is told so; of those too there are only
+// as many at a time as there may be producers.
+func (s *Source) admit(ctx context.Context, conn net.Conn, desk *desk, owned *sync.WaitGroup) {
+	s.mu.Lock()
+	n := len(s.conns)
+	if n < 2*s.config.MaxProducers {
+		s.conns[conn] = struct{}{}
+	}
+	full := s.stats.Producers >= s.config.MaxProducers
+	if !full {
+		s.stats.Producers++
+	}
+	s.mu.Unlock()
+	if n >= 2*s.config.MaxProducers {
+		_ = conn.Close() // it is refused
+		return
+	}
+	p := newProducer(s, desk, conn)
+	owned.Go(func() {
+		defer s.release(conn)
+		if full {
+			p.refuse(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, more are not taken", s.config.MaxProducers)))
+			return
+		}
+		p.log.Info("producer connected")
+		err := p.run(ctx)
+		s.count(func(c *Stats) { c.Producers-- })
+		p.log.Info("producer disconnected", "lines", p.line, "err", err)
+	})
+}
+
+func (s *Source) release(conn net.Conn) {
+	s.mu.Lock()
+	delete(s.conns, conn)
+	s.mu.Unlock()
+	_ = conn.Close() // all that mattered was flushed
+}
+
+func (s *Source) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		_ = conn.Close() // the source ends
+	}
+}

@@ -1,0 +1,333 @@
+package ndjson
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// producer is one connection. Its own goroutine alone touches it.
+type producer struct {
+	source *Source
+	desk   *desk
+	conn   net.Conn
+	log    *slog.Logger
+
+	in      *bufio.Reader
+	long    []byte // a line that does not fit into in
+	out     *bufio.Writer
+	decoder wire.LineDecoder
+	decoded wire.Line
+	line    int // number of the line at hand, from 1
+	faults  int // bad lines in a row
+	ignored bool
+
+	batch  []market.Event
+	lines  []int          // where each event of the batch comes from
+	levels []market.Level // of the batch
+
+	known  map[market.InstrumentID]*instrument // used by this producer
+	venues map[*venue]struct{}                 // fed by it
+	books  map[*instrument]bool                // fed by it: true where it was told to be stale
+	last   map[sequenceKey]uint64
+}
+
+// sequenceKey is what SQ counts in: T, X and C together, the others by themselves.
+type sequenceKey struct {
+	handle  market.Handle
+	channel market.Kind
+}
+
+// A batch is published when no other line has come yet, or it has become this long.
+const (
+	maxBatch       = 512
+	maxBatchLevels = 1 << 14
+)
+
+var (
+	errTooLong = errors.New("line too long")
+	errTooMany = errors.New("too many bad lines")
+)
+
+func newProducer(s *Source, d *desk, conn net.Conn) *producer {
+	return &producer{
+		source: s, desk: d, conn: conn,
+		log:    s.config.Logger.With("producer", conn.RemoteAddr().String()),
+		in:     bufio.NewReaderSize(conn, 64<<10),
+		out:    bufio.NewWriter(conn),
+		known:  make(map[market.InstrumentID]*instrument),
+		venues: make(map[*venue]struct{}),
+		books:  make(map[*instrument]bool),
+		last:   make(map[sequenceKey]uint64),
+	}
+}
+
+// run reads lines until the producer or the context ends. The error is nil where
+// the producer closed the connection itself.
+func (p *producer) run(ctx context.Context) error {
+	defer func() { p.desk.leave(p.books, p.venues) }()
+	for {
+		line, err := p.next()
+		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
+			p.line++
+			p.take(line, err)
+		}
+		if p.faults >= p.source.config.MaxFaults {
+			p.publish()
+			p.refuse(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d bad lines one after the other", p.faults)))
+			return errTooMany
+		}
+		if !p.whole() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
+			p.publish()
+			if err := p.flush(); err != nil {
+				return fmt.Errorf("answer producer: %w", err)
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, errTooLong):
+			return fmt.Errorf("read from producer: %w", err)
+		}
+	}
+}
+
+// take handles one line, or one that is too long to be read.
+func (p *producer) take(data []byte, err error) {
+	var fault *wire.Fault
+	switch {
+	case errors.Is(err, errTooLong):
+		fault = wire.NewFault(wire.MessageTooBig, fmt.Sprintf("longer than %d bytes", MaxLine))
+	case len(data) == 0:
+		return
+	default:
+		if fault = p.decoder.Decode(data, &p.decoded); fault == nil {
+			fault = p.event(&p.decoded)
+		} else {
+			p.lostUpdate(&p.decoded)
+		}
+	}
+	p.source.count(func(c *Stats) { c.Lines++ })
+	if fault != nil {
+		p.fault(p.line, fault)
+		return
+	}
+	p.faults = 0
+}
+
+// event adds what a line says to the batch.
+func (p *producer) event(l *wire.Line) *wire.Fault {
+	switch {
+	case l.Definition != nil:
+		return p.define(l.Definition)
+	case l.ID.IsPattern():
+		return p.wholeMarket(l)
+	}
+	i := p.instrument(l.ID)
+	if i == nil {
+		return wire.NewFault(wire.UnknownInstrument, l.ID.String()+" is not defined: send its F line first")
+	}
+	e := l.Event
+	e.Handle = i.handle
+	switch e.Kind {
+	case market.KindQuote:
+		if !i.ownQuotes.Load() {
+			p.ignore(i)
+			return nil
+		}
+	case market.KindSnapshot, market.KindUpdate, market.KindGap:
+		if i.noBook.Load() {
+			return wire.NewFault(wire.BadField, l.ID.String()+" was defined with no_book")
+		}
+	}
+	if f := p.sequence(i, &e); f != nil {
+		return f
+	}
+	switch e.Kind {
+	case market.KindSnapshot:
+		p.books[i] = false
+	case market.KindUpdate:
+		if _, fed := p.books[i]; !fed {
+			p.books[i] = false
+		}
+	case market.KindGap:
+		p.books[i] = true
+	}
+	e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+	p.add(e)
+	return nil
+}
+
+func (p *producer) define(in *market.Instrument) *wire.Fault {
+	p.publish() // what was said before was said of the old definition
+	i, err := p.desk.define(*in)
+	if err != nil {
+		return wire.NewFault(wire.BadField, "definition refused: "+err.Error())
+	}
+	p.use(i)
+	return nil
+}
+
+// wholeMarket handles H and Gap of *|MARKET|*.
+func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
+	v := p.desk.venue(l.ID.Market)
+	if v == nil {
+		return wire.NewFault(wire.UnknownInstrument, "no instrument of market "+l.ID.Market+" is defined: send an F line first")
+	}
+	p.feeds(v)
+	e := l.Event
+	if e.Kind == market.KindStatus {
+		e.Handle = v.handle
+		p.add(e)
+		return nil
+	}
+	for _, i := range p.desk.booksOf(v.name) {
+		e.Handle = i.handle
+		p.add(e)
+	}
+	return nil
+}
+
+// instrument is a defined instrument; nil where it is not.
+func (p *producer) instrument(id market.InstrumentID) *instrument {
+	i, ok := p.known[id]
+	if !ok {
+		if i = p.desk.instrument(id); i != nil {
+			p.use(i)
+		}
+	}
+	return i
+}
+
+func (p *producer) use(i *instrument) {
+	p.known[i.id] = i
+	p.feeds(i.venue)
+}
+
+func (p *producer) feeds(v *venue) {
+	if _, ok := p.venues[v]; !ok {
+		p.venues[v] = struct{}{}
+		p.desk.join(v)
+	}
+}
+
+// sequence checks SQ. A hole in the book makes it stale.
+func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
+	key := sequenceKey{i.handle, e.Kind}
+	switch e.Kind {
+	case market.KindCancel, market.KindCorrect:
+		key.channel = market.KindTrade
+	case market.KindSnapshot:
+		key.channel = market.KindUpdate
+	case market.KindGap:
+		return nil
+	}
+	if e.Sequence == 0 {
+		return nil
+	}
+	last := p.last[key]
+	switch {
+	case last == 0, e.Kind == market.KindSnapshot, e.Sequence == last+1:
+	case e.Sequence <= last:
+		return wire.NewFault(wire.BadField, "SQ must rise: "+strconv.FormatUint(e.Sequence, 10)+" came after "+strconv.FormatUint(last, 10))
+	default:
+		p.hole(i, e, last)
+	}
+	p.last[key] = e.Sequence
+	return nil
+}
+
+func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
+	p.source.count(func(c *Stats) { c.Holes++ })
+	what := fmt.Sprintf("SQ of %s goes from %d to %d", i.id, last, e.Sequence)
+	if e.Kind == market.KindUpdate {
+		what += ": the book is stale until an O line with R:true"
+		p.stale(i, "sequence_gap")
+	}
+	p.warn("sequence_gap", what)
+	p.log.Warn("producer left out lines", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
+}
+
+// stale says that a book has lost something, unless that was said already.
+func (p *producer) stale(i *instrument, reason string) {
+	if !p.books[i] {
+		p.books[i] = true
+		p.add(market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reason})
+	}
+}
+
+// lostUpdate makes a book stale when a line that was to change it is skipped.
+func (p *producer) lostUpdate(l *wire.Line) {
+	if l.Event.Kind != market.KindUpdate && l.Event.Kind != market.KindSnapshot {
+		return
+	}
+	if i := p.known[l.ID]; i != nil && !i.noBook.Load() {
+		if _, fed := p.books[i]; fed {
+			p.stale(i, "bad_line")
+		}
+	}
+}
+
+// ignore leaves a quote out and says so, once.
+func (p *producer) ignore(i *instrument) {
+	p.source.count(func(c *Stats) { c.Ignored++ })
+	if !p.ignored {
+		p.ignored = true
+		p.warn("quote_ignored", i.id.String()+" has its quotes from its book: Q lines are left out unless F says own_quotes (this is told once)")
+	}
+}
+
+func (p *producer) add(e market.Event) {
+	p.batch = append(p.batch, e)
+	p.lines = append(p.lines, p.line)
+}
+
+// keep copies levels to where they stay until the batch is published.
+func (p *producer) keep(levels []market.Level) []market.Level {
+	if len(levels) == 0 {
+		return nil
+	}
+	n := len(p.levels)
+	p.levels = append(p.levels, levels...)
+	return p.levels[n:len(p.levels):len(p.levels)]
+}
+
+// publish gives the batch to the sink and answers for what it refused.
+func (p *producer) publish() {
+	for len(p.batch) > 0 {
+		refused := p.desk.publish(p.batch)
+		batch, lines := p.batch, p.lines
+		p.batch, p.lines = nil, nil
+		for _, r := range refused {
+			e := &batch[r.Index]
+			p.fault(lines[r.Index], wire.NewFault(wire.BadField, "refused: "+r.Reason+": "+r.Detail))
+			if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
+				p.staleHandle(e.Handle)
+			}
+		}
+		if len(p.batch) == 0 {
+			clear(batch)
+			p.batch, p.lines = batch[:0], lines[:0]
+		}
+	}
+	p.levels = p.levels[:0]
+}
+
+// staleHandle is stale for a book that the sink refused a change of.
+func (p *producer) staleHandle(h market.Handle) {
+	for i := range p.books {
+		if i.handle == h {
+			p.stale(i, "event_refused")
+		}
+	}
+}
