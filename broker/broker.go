@@ -1,0 +1,89 @@
+// Package broker is the contract between Rueda and a broker's own user base:
+// who may log in, what they may see, which accounts are theirs.
+//
+// A user base is a Users and an Accounts. brokertest.Run checks an
+// implementation against the rules written here.
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors an implementation returns, wrapped or bare. Any other error is a fault
+// of the user base and treated as ErrUnavailable.
+var (
+	ErrInvalidCredentials = errors.New("wrong username or password") // unknown user, wrong password, disabled user: one error
+	ErrNotFound           = errors.New("no such user or account")
+	ErrDisabled           = errors.New("user is disabled")
+	ErrUnavailable        = errors.New("user base unavailable") // down, or its login queue is full; never counted as a failed login
+)
+
+// Users is the user base.
+type Users interface {
+	// Authenticate checks a password. It takes the same time for an unknown
+	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrUnavailable.
+	Authenticate(ctx context.Context, username, password string) (User, error)
+
+	// User reads a user by id, for the checks at refresh and for current rights.
+	// Errors: ErrNotFound, ErrDisabled, ErrUnavailable.
+	User(ctx context.Context, id string) (User, error)
+}
+
+// Accounts are the broker's trading accounts.
+type Accounts interface {
+	// ListAccounts returns the accounts of a user, by stable order; none is an empty list.
+	ListAccounts(ctx context.Context, userID string) ([]Account, error)
+}
+
+// User is a person or program that may log in.
+type User struct {
+	ID           string // stable, opaque, never used again for another user; up to 64 bytes
+	Username     string // the login name
+	Scopes       []string
+	Entitlements []Entitlement
+	Limits       Limits
+	Version      int64 // rises when password, status or rights change; tokens of before a password change die with it
+}
+
+// Scopes of protocol section 10.
+const (
+	ScopeAccounts = "accounts:read"
+	ScopeRead     = "marketdata:read"
+	ScopeDepth    = "marketdata:depth"
+	ScopeWildcard = "marketdata:wildcard"
+	ScopeHistory  = "marketdata:history"
+	ScopeAdmin    = "admin"
+)
+
+// Entitlement is a right to a market's data. What no entitlement grants is refused.
+type Entitlement struct {
+	Market string `toml:"market" json:"market"` // "*": every market
+	Trades bool   `toml:"trades" json:"trades"`
+	Quotes bool   `toml:"quotes" json:"quotes"`
+	Depth  int    `toml:"depth" json:"depth"` // deepest order_book tier: 0 none, -1 all levels
+}
+
+// Limits of a user; 0 means the gateway's default.
+type Limits struct {
+	Connections       int `toml:"connections" json:"connections,omitempty"`
+	Subscriptions     int `toml:"subscriptions" json:"subscriptions,omitempty"`
+	MessagesPerSecond int `toml:"messages_per_second" json:"messages_per_second,omitempty"`
+	RequestsPerMinute int `toml:"requests_per_minute" json:"requests_per_minute,omitempty"`
+}
+
+// Account is a trading account, in the words of protocol section 9.
+type Account struct {
+	ID          string    `json:"account_id"`
+	Number      string    `json:"number"`
+	Name        string    `json:"name"`
+	Type        string    `json:"type"`   // cash, margin
+	Status      string    `json:"status"` // active, restricted, closed
+	Currency    string    `json:"currency"`
+	Currencies  []string  `json:"currencies"`
+	Roles       []string  `json:"roles"`
+	Permissions []string  `json:"permissions"`
+	IsDefault   bool      `json:"is_default"`
+	CreatedAt   time.Time `json:"created_at"`
+}

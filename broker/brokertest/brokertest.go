@@ -1,0 +1,281 @@
+// Package brokertest checks a user base against the contract of package broker.
+//
+// A user base proves itself with a test that opens it with a few users and calls
+// Run:
+//
+//	func TestConformance(t *testing.T) {
+//		brokertest.Run(t, func(t *testing.T) brokertest.Base { ... })
+//	}
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Base is a user base with the users that Run needs in it.
+type Base struct {
+	Users    broker.Users
+	Accounts broker.Accounts
+
+	Trader   Login // may log in, has at least two accounts
+	Other    Login // may log in, has no account
+	Disabled Login // may not log in; ID is needed
+
+	// SetPassword and Disable change the user with this username, as whoever
+	// manages the base would. nil: it cannot be done from here, and what depends on it is not checked.
+	SetPassword func(ctx context.Context, username, password string) error
+	Disable     func(ctx context.Context, username string) error
+}
+
+// Login is a user and the password. ID may be empty where nobody knows it before a login.
+type Login struct {
+	ID, Username, Password string
+}
+
+// Run checks a base. open is called once for each check and gives a base that
+// nothing else uses; it ends with t.
+func Run(t *testing.T, open func(t *testing.T) Base) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, Base)
+	}{
+		{"login", login},
+		{"login refused", loginRefused},
+		{"password as it is", passwordAsIs},
+		{"user by id", userByID},
+		{"answers are the caller's own", ownAnswers},
+		{"canceled", canceled},
+		{"many at once", manyAtOnce},
+		{"accounts", accounts},
+		{"password changed", passwordChanged},
+		{"user disabled", userDisabled},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+	}
+}
+
+func mustLogin(t *testing.T, b Base, l Login) broker.User {
+	t.Helper()
+	u, err := b.Users.Authenticate(t.Context(), l.Username, l.Password)
+	if err != nil {
+		t.Fatalf("log in as %q: %v", l.Username, err)
+	}
+	return u
+}
+
+func refused(t *testing.T, b Base, what, username, password string) {
+	t.Helper()
+	u, err := b.Users.Authenticate(t.Context(), username, password)
+	if !errors.Is(err, broker.ErrInvalidCredentials) {
+		t.Errorf("%s: error %v, want ErrInvalidCredentials", what, err)
+	}
+	if !reflect.DeepEqual(u, broker.User{}) {
+		t.Errorf("%s: a user comes with the error: %+v", what, u)
+	}
+}
+
+func login(t *testing.T, b Base) {
+	u := mustLogin(t, b, b.Trader)
+	if u.ID == "" || len(u.ID) > 64 || b.Trader.ID != "" && u.ID != b.Trader.ID {
+		t.Errorf("id %q", u.ID)
+	}
+	if u.Username != b.Trader.Username {
+		t.Errorf("username %q, want %q", u.Username, b.Trader.Username)
+	}
+	scopes := slices.Clone(u.Scopes)
+	slices.Sort(scopes)
+	if len(slices.Compact(scopes)) != len(u.Scopes) {
+		t.Errorf("scopes repeat: %v", u.Scopes)
+	}
+	for _, s := range u.Scopes {
+		if s == "" || strings.ContainsAny(s, " \t\n\"\\") {
+			t.Errorf("scope %q is not one word", s)
+		}
+	}
+	for _, e := range u.Entitlements {
+		if e.Market == "" || e.Depth < -1 {
+			t.Errorf("entitlement %+v", e)
+		}
+	}
+	if again := mustLogin(t, b, b.Trader); !reflect.DeepEqual(again, u) {
+		t.Errorf("logged in again as %+v, before as %+v", again, u)
+	}
+	if other := mustLogin(t, b, b.Other); other.ID == u.ID {
+		t.Error("two users have one id")
+	}
+}
+
+func loginRefused(t *testing.T, b Base) {
+	name, password := b.Trader.Username, b.Trader.Password
+	refused(t, b, "wrong password", name, password+"x")
+	refused(t, b, "password cut", name, password[:len(password)-1])
+	refused(t, b, "empty password", name, "")
+	refused(t, b, "endless password", name, strings.Repeat("x", 100_000))
+	refused(t, b, "another's password", name, b.Other.Password)
+	refused(t, b, "unknown user", name+"-nobody", password)
+	refused(t, b, "empty username", "", password)
+	refused(t, b, "user with a space", name+" ", password)
+	refused(t, b, "pattern", "*", password)
+	refused(t, b, "SQL", name+"' OR '1'='1", password)
+	refused(t, b, "LDAP", "*)(uid=*", password)
+	refused(t, b, "look-alike", strings.Replace(name, "a", "\u0430", 1)+"\u200b", password)
+	refused(t, b, "NUL", name+"\x00", password)
+	refused(t, b, "not UTF-8", name+"\xff", password)
+	refused(t, b, "disabled user", b.Disabled.Username, b.Disabled.Password)
+}
+
+func passwordAsIs(t *testing.T, b Base) {
+	name, password := b.Trader.Username, b.Trader.Password
+	refused(t, b, "space before", name, " "+password)
+	refused(t, b, "space after", name, password+" ")
+	refused(t, b, "line end after", name, password+"\n")
+	refused(t, b, "NUL after", name, password+"\x00")
+	if upper := strings.ToUpper(password); upper != password {
+		refused(t, b, "another case", name, upper)
+	}
+	mustLogin(t, b, b.Trader)
+}
+
+func userByID(t *testing.T, b Base) {
+	u := mustLogin(t, b, b.Trader)
+	got, err := b.Users.User(t.Context(), u.ID)
+	if err != nil || !reflect.DeepEqual(got, u) {
+		t.Errorf("by id %+v, %v; by login %+v", got, err, u)
+	}
+	for _, id := range []string{u.ID + "x", "", u.Username, "*", "' OR '1'='1"} {
+		if id == u.ID {
+			continue // a base may use its usernames as ids
+		}
+		if _, err := b.Users.User(t.Context(), id); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("id %q: error %v, want ErrNotFound", id, err)
+		}
+	}
+	if _, err := b.Users.User(t.Context(), b.Disabled.ID); !errors.Is(err, broker.ErrDisabled) {
+		t.Errorf("disabled user: error %v, want ErrDisabled", err)
+	}
+}
+
+func ownAnswers(t *testing.T, b Base) {
+	u := mustLogin(t, b, b.Trader)
+	want, err := b.Users.User(t.Context(), u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scopes, entitlements := slices.Clone(want.Scopes), slices.Clone(want.Entitlements)
+	for i := range u.Scopes {
+		u.Scopes[i] = "changed"
+	}
+	for i := range u.Entitlements {
+		u.Entitlements[i] = broker.Entitlement{Market: "changed"}
+	}
+	got, err := b.Users.User(t.Context(), u.ID)
+	if err != nil || !slices.Equal(got.Scopes, scopes) || !slices.Equal(got.Entitlements, entitlements) {
+		t.Errorf("a caller that writes to its answer changes the next: %+v, %v", got, err)
+	}
+}
+
+func canceled(t *testing.T, b Base) {
+	u := mustLogin(t, b, b.Trader)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	// It may still answer right; it must not say what is not so.
+	if _, err := b.Users.Authenticate(ctx, b.Trader.Username, b.Trader.Password); errors.Is(err, broker.ErrInvalidCredentials) {
+		t.Errorf("a canceled login counts as a wrong password: %v", err)
+	}
+	if _, err := b.Users.User(ctx, u.ID); errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) {
+		t.Errorf("a canceled read says that the user is gone: %v", err)
+	}
+	mustLogin(t, b, b.Trader)
+}
+
+func manyAtOnce(t *testing.T, b Base) {
+	u := mustLogin(t, b, b.Trader)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			login := b.Trader
+			if i%2 == 1 {
+				login.Password += "x"
+			}
+			_, err := b.Users.Authenticate(t.Context(), login.Username, login.Password)
+			if wrong := errors.Is(err, broker.ErrInvalidCredentials); err != nil && !errors.Is(err, broker.ErrUnavailable) && wrong != (i%2 == 1) {
+				t.Errorf("login %d: %v", i, err)
+			}
+			if got, err := b.Users.User(t.Context(), u.ID); err != nil || got.ID != u.ID {
+				t.Errorf("read %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func accounts(t *testing.T, b Base) {
+	trader, other := mustLogin(t, b, b.Trader), mustLogin(t, b, b.Other)
+	list, err := b.Accounts.ListAccounts(t.Context(), trader.ID)
+	if err != nil || len(list) < 2 {
+		t.Fatalf("%d accounts, %v; the seed has two or more", len(list), err)
+	}
+	seen := map[string]bool{}
+	for _, a := range list {
+		if a.ID == "" || seen[a.ID] {
+			t.Errorf("id %q is empty or repeats", a.ID)
+		}
+		seen[a.ID] = true
+		if a.Number == "" || a.Type == "" || a.Status == "" || a.Currency == "" {
+			t.Errorf("a field is empty: %+v", a)
+		}
+		if a.Currencies == nil || a.Roles == nil || a.Permissions == nil {
+			t.Errorf("a list is nil, which would be null on the wire: %+v", a)
+		}
+	}
+	if again, err := b.Accounts.ListAccounts(t.Context(), trader.ID); err != nil || !reflect.DeepEqual(again, list) {
+		t.Errorf("asked again: %+v, %v; before %+v", again, err, list)
+	}
+	for _, id := range []string{other.ID, "", "nobody", trader.ID + "'"} {
+		if list, err := b.Accounts.ListAccounts(t.Context(), id); err != nil || len(list) != 0 {
+			t.Errorf("accounts of %q: %v, %v; want none", id, list, err)
+		}
+	}
+}
+
+func passwordChanged(t *testing.T, b Base) {
+	if b.SetPassword == nil {
+		t.Log("passwords cannot be changed here")
+		return
+	}
+	before := mustLogin(t, b, b.Trader)
+	const password = "another good password"
+	if err := b.SetPassword(t.Context(), b.Trader.Username, password); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, b, "the old password", b.Trader.Username, b.Trader.Password)
+	after := mustLogin(t, b, Login{Username: b.Trader.Username, Password: password})
+	if after.ID != before.ID || after.Version <= before.Version {
+		t.Errorf("after the change %+v, before %+v: the id stays, the version rises", after, before)
+	}
+	mustLogin(t, b, b.Other)
+}
+
+func userDisabled(t *testing.T, b Base) {
+	if b.Disable == nil {
+		t.Log("users cannot be disabled here")
+		return
+	}
+	u := mustLogin(t, b, b.Trader)
+	if err := b.Disable(t.Context(), b.Trader.Username); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, b, "disabled", b.Trader.Username, b.Trader.Password)
+	if _, err := b.Users.User(t.Context(), u.ID); !errors.Is(err, broker.ErrDisabled) {
+		t.Errorf("by id: error %v, want ErrDisabled", err)
+	}
+	mustLogin(t, b, b.Other)
+}
