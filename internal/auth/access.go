@@ -1,0 +1,164 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+const (
+	// maxAccessToken bounds what is looked at: our own are about 450 bytes.
+	maxAccessToken = 4 << 10
+	// tokenType is the typ of RFC 9068: an ID token, or a JWT made for something
+	// else with the same key, is not an access token.
+	tokenType = "at+jwt"
+	// clientID is there because RFC 9068 asks for one. The password grant knows no clients.
+	clientID = "rueda"
+	// clockLeeway is for nbf and iat, which another node of the installation may
+	// have set. exp has none: the server promised that moment to its client.
+	clockLeeway = 30 * time.Second
+)
+
+// claims are the whole content of an access token. Times are whole seconds, as
+// integers: a fraction, a string or 1e300 does not decode.
+type claims struct {
+	jwt.RegisteredClaims `json:"-"` // only to satisfy jwt.Claims: check does the validation
+
+	Issuer    string           `json:"iss"`
+	Subject   string           `json:"sub"`
+	Audience  jwt.ClaimStrings `json:"aud"`
+	Expires   int64            `json:"exp"`
+	NotBefore int64            `json:"nbf"`
+	Issued    int64            `json:"iat"`
+	TokenID   string           `json:"jti"`
+	ClientID  string           `json:"client_id"`
+	Family    string           `json:"sid"`
+	Version   int64            `json:"ver"`
+}
+
+// accessTokens mints access tokens and accepts those it might have minted.
+type accessTokens struct {
+	keys     *KeySet
+	issuer   string
+	audience string
+	lifetime time.Duration
+	parser   *jwt.Parser
+}
+
+func newAccessTokens(keys *KeySet, issuer, audience string, lifetime time.Duration) *accessTokens {
+	return &accessTokens{
+		keys:     keys,
+		issuer:   issuer,
+		audience: audience,
+		lifetime: lifetime,
+		// Claims are validated by check: the parser's own validation takes
+		// fractions and strings for times and has one leeway for all.
+		parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
+	}
+}
+
+func (a *accessTokens) mint(user broker.User, family string, now time.Time) (token Secret, expires time.Time, err error) {
+	c := &claims{
+		Issuer:    a.issuer,
+		Subject:   user.ID,
+		Audience:  jwt.ClaimStrings{a.audience},
+		Expires:   now.Add(a.lifetime).Unix(),
+		NotBefore: now.Unix(),
+		Issued:    now.Unix(),
+		TokenID:   randomID(16),
+		ClientID:  clientID,
+		Family:    family,
+		Version:   user.Version,
+	}
+	key := a.keys.keys[0]
+	t := jwt.NewWithClaims(jwt.SigningMethodES256, c)
+	t.Header = map[string]any{"alg": algorithm, "kid": key.id, "typ": tokenType}
+	text, err := t.SignedString(key.private)
+	if err != nil {
+		return Secret{}, time.Time{}, fmt.Errorf("sign an access token: %w", err)
+	}
+	return NewSecret(text), time.Unix(c.Expires, 0), nil
+}
+
+// parse checks form, header and signature. It says nothing about time.
+func (a *accessTokens) parse(text string) (*claims, error) {
+	if err := checkForm(text); err != nil {
+		return nil, err
+	}
+	c := new(claims)
+	if _, err := a.parser.ParseWithClaims(text, c, a.key); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkForm refuses what is too long or holds a character that a token cannot
+// have. The base64 decoder skips line ends even when strict, so that a token would have
+// several spellings.
+func checkForm(text string) error {
+	if len(text) > maxAccessToken {
+		return errors.New("token is too long")
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return errors.New("token has a character that is not base64url")
+		}
+	}
+	return nil
+}
+
+// key is the parser's call for the key, once the header is decoded and before the
+// signature is checked. A header holds exactly what mint puts there: that leaves
+// out crit and b64, which must be understood or refused, and jwk, jku, x5u and
+// x5c, which would let a token bring its own key.
+func (a *accessTokens) key(t *jwt.Token) (any, error) {
+	for name := range t.Header {
+		switch name {
+		case "alg", "kid", "typ":
+		default:
+			return nil, fmt.Errorf("header parameter %.32q is not allowed", name)
+		}
+	}
+	if typ, _ := t.Header["typ"].(string); typ != tokenType {
+		return nil, fmt.Errorf("typ is not %s", tokenType)
+	}
+	id, _ := t.Header["kid"].(string)
+	key := a.keys.byID[id]
+	if key == nil {
+		return nil, errors.New("kid names no key")
+	}
+	return key, nil
+}
+
+// errExpired tells a token that was good from one that never was.
+var errExpired = errors.New("token has expired")
+
+// check validates the claims.
+func (a *accessTokens) check(c *claims, now time.Time) error {
+	lifetime := int64(a.lifetime / time.Second)
+	latest := now.Add(clockLeeway).Unix()
+	switch {
+	case c.Issuer != a.issuer:
+		return errors.New("iss is another")
+	case !slices.Contains(c.Audience, a.audience):
+		return errors.New("aud is another")
+	case c.Subject == "" || c.Family == "" || c.TokenID == "":
+		return errors.New("sub, sid or jti is missing")
+	case c.Issued <= 0 || c.Issued > latest:
+		return errors.New("iat is missing or in the future")
+	case c.NotBefore > latest:
+		return errors.New("nbf is in the future")
+	case c.Expires <= c.Issued || c.Expires-c.Issued > lifetime:
+		return errors.New("exp is missing or further from iat than a token lives")
+	case !now.Before(time.Unix(c.Expires, 0)):
+		return errExpired
+	}
+	return nil
+}

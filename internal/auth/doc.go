@@ -1,0 +1,37 @@
+// Package auth says who a client is: it takes passwords and refresh tokens, gives
+// out access tokens, checks them, and ends them.
+//
+// # Access tokens
+//
+// An access token is a JWT in the shape of RFC 9068, signed with ES256 by the
+// KeySet's first key. It names the user (sub), the login it descends from (sid,
+// the token family) and the user's version (ver). It holds no right, no account
+// and no name: those are looked up where they are used, so that they can be taken
+// away. Verify accepts exactly what Service itself mints and nothing more; the
+// list of checks is in access.go.
+//
+// # Refresh tokens
+//
+// A login starts a family. Each refresh answers with the presented token's one
+// successor, derived from it by HMAC, so that asking twice gives the same answer
+// and a family never branches. The presented token lives on until the successor
+// is first used; presented again more than a grace period after its death, it is
+// taken as stolen and the family ends. Rotation.Decide is that rule, whole; a
+// Store applies it within one transaction. A Store holds hashes only: neither it
+// nor the key file is enough to make a token.
+//
+// # What goes on without a database
+//
+// Verify needs the user base only for a user it has not seen, and never the Store.
+// While the user base is down, the users it has seen stay as they were last read.
+// Logins and refreshes answer Unavailable.
+//
+// # Concurrency
+//
+// A Service is safe for concurrent use. Run owns the only goroutine there is, the
+// caller's; everything else happens in the calls. The throttle, the token
+// cache, the users and the revocations each have one mutex, which is held for map
+// operations only: never during a call to the Store, the user base or a hook, and
+// no two at a time. Hooks of Config are called on the goroutine of the request
+// that caused them, after the change is durable, and must not block.
+package auth

@@ -1,0 +1,46 @@
+package auth
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reasons of an Error: the words of the wire contract.
+const (
+	InvalidRequest      = "invalid_request"       // a field is missing, too long or has control characters
+	InvalidCredentials  = "invalid_credentials"   // unknown user, wrong password, disabled user
+	InvalidRefreshToken = "invalid_refresh_token" // garbled, unknown, expired, dead or revoked, or its user may not log in any more
+	InvalidToken        = "invalid_token"
+	TokenExpired        = "token_expired"
+	TokenRevoked        = "token_revoked"
+	RateLimited         = "rate_limited"      // this address, or this family, asks too often
+	TooManyFailures     = "too_many_failures" // this account had too many wrong passwords
+	Unavailable         = "unavailable"       // the user base or the Store is down, or the login queue is full
+)
+
+// Error is the one error type of Service. What is said to a client follows from
+// Reason and RetryAfter alone; Err is for the log and never holds a secret.
+type Error struct {
+	Reason     string
+	RetryAfter time.Duration // with RateLimited, TooManyFailures and Unavailable
+	Err        error         // what caused it; may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s: %v", e.Reason, e.Err)
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func refuse(reason string, cause error) *Error { return &Error{Reason: reason, Err: cause} }
+
+// unavailableRetry is how long a client should wait for a dependency to come back.
+const unavailableRetry = 2 * time.Second
+
+func unavailable(cause error) *Error {
+	return &Error{Reason: Unavailable, RetryAfter: unavailableRetry, Err: cause}
+}

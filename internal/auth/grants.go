@@ -1,0 +1,222 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Bounds of what a client may send, in bytes.
+const (
+	maxUsername     = 128
+	maxPassword     = 1024
+	maxRefreshToken = 1024 // ours have 52; a longer one is no typing error but a broken client
+	maxClientKept   = 200
+)
+
+// Password is the password grant: it starts a family. The Error's reason is
+// InvalidRequest, InvalidCredentials, RateLimited, TooManyFailures or Unavailable.
+// The answer is the same for an unknown user, a wrong password and a disabled user.
+func (s *Service) Password(ctx context.Context, username, password string, from Origin) (Tokens, error) {
+	if err := checkUsername(username); err != nil {
+		return Tokens{}, refuse(InvalidRequest, err)
+	}
+	if len(password) > maxPassword || !utf8.ValidString(password) {
+		return Tokens{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
+	}
+	attempt, refused := s.throttle.password(username, from.Address, time.Now())
+	if refused != nil {
+		s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
+		return Tokens{}, refused
+	}
+	read := s.users.begin()
+	user, err := s.authenticate(ctx, username, password)
+	switch {
+	case errors.Is(err, broker.ErrInvalidCredentials):
+		// The charge stays. The username is not logged: people type passwords there.
+		s.cfg.Logger.Info("login refused", "error", err, "address", from.Address)
+		return Tokens{}, refuse(InvalidCredentials, err)
+	case err != nil:
+		attempt.refund()
+		s.cfg.Logger.Warn("login failed", "error", err)
+		return Tokens{}, unavailable(err)
+	}
+	attempt.succeed()
+	s.note(read, knownUser{user: user})
+	return s.login(ctx, user, from)
+}
+
+// authenticate leaves out the user base for an empty password: some (LDAP) take
+// one for an anonymous login that succeeds.
+func (s *Service) authenticate(ctx context.Context, username, password string) (broker.User, error) {
+	if password == "" {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	return s.cfg.Users.Authenticate(ctx, username, password)
+}
+
+func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {
+	if err := ctx.Err(); err != nil {
+		return Tokens{}, unavailable(err) // the client has gone: no family for nobody
+	}
+	now := time.Now()
+	family := Family{
+		ID:          randomID(16),
+		UserID:      user.ID,
+		UserVersion: user.Version,
+		KeyID:       s.cfg.Keys.derivers[0].id,
+		Created:     now,
+		Used:        now,
+		Address:     addressText(from),
+		Client:      clientText(from),
+	}
+	_, _ = rand.Read(family.Seed[:])
+	secret := newRefreshSecret()
+	first := RefreshToken{Hash: secret.hash(), Family: family.ID, Issued: now, Expires: s.refreshEnd(family, now)}
+	tokens, _, err := s.tokens(user, family.ID, secret, first.Expires, now)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if err := s.cfg.Store.CreateFamily(ctx, family, first); err != nil {
+		s.cfg.Logger.Error("login not stored", "error", err)
+		return Tokens{}, unavailable(err)
+	}
+	s.cfg.Logger.Info("login", "user", user.ID, "family", family.ID, "address", from.Address)
+	return tokens, nil
+}
+
+// Refresh is the refresh grant. The Error's reason is InvalidRequest (far too
+// long), InvalidRefreshToken, RateLimited or Unavailable.
+func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin) (Tokens, error) {
+	text := refreshToken.Reveal()
+	if len(text) > maxRefreshToken {
+		return Tokens{}, refuse(InvalidRequest, errors.New("refresh token is too long"))
+	}
+	secret, ok := parseRefreshSecret(text)
+	if !ok {
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("not a refresh token"))
+	}
+	presented, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+	if errors.Is(err, ErrNotFound) {
+		if refused := s.throttle.unknownToken(from.Address, time.Now()); refused != nil {
+			return Tokens{}, refused
+		}
+		return Tokens{}, refuse(InvalidRefreshToken, err)
+	}
+	if err != nil {
+		s.cfg.Logger.Error("refresh token not read", "error", err)
+		return Tokens{}, unavailable(err)
+	}
+	if refused := s.throttle.refresh(family.ID, time.Now()); refused != nil {
+		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
+		return Tokens{}, refused
+	}
+	user, err := s.recheck(ctx, family)
+	if err != nil {
+		return Tokens{}, err
+	}
+	return s.rotate(ctx, user, secret, presented, family, from)
+}
+
+// recheck asks the user base itself, not what is remembered, whether the user of
+// family may still have tokens.
+func (s *Service) recheck(ctx context.Context, family Family) (broker.User, error) {
+	k, err := s.readUser(ctx, family.UserID)
+	switch {
+	case err != nil:
+		s.cfg.Logger.Warn("refresh failed", "error", err)
+		return broker.User{}, unavailable(err)
+	case k.gone:
+		return broker.User{}, refuse(InvalidRefreshToken, errors.New("user may not log in any more"))
+	case k.user.Version != family.UserVersion:
+		return broker.User{}, refuse(InvalidRefreshToken, errors.New("login is of before the user's last change"))
+	}
+	return k.user, nil
+}
+
+func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
+	successor, ok := s.cfg.Keys.derive(family.KeyID, family.Seed, secret)
+	if !ok {
+		s.cfg.Logger.Warn("the key file has no secret of this name, its families are over", "key", family.KeyID)
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is gone"))
+	}
+	now := time.Now()
+	end := s.refreshEnd(family, now)
+	if !now.Before(end) { // the cap on a family's age may be younger than the family
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is too long ago"))
+	}
+	tokens, expires, err := s.tokens(user, family.ID, successor, end, now)
+	if err != nil {
+		return Tokens{}, err
+	}
+	outcome, err := s.cfg.Store.Rotate(ctx, Rotation{
+		Presented: presented.Hash,
+		Successor: successor.hash(),
+		Now:       now,
+		Expires:   end,
+		Strict:    s.cfg.Rotation == RotationStrict,
+		Grace:     s.cfg.GracePeriod,
+		Address:   addressText(from),
+		Client:    clientText(from),
+	})
+	if err != nil {
+		s.cfg.Logger.Error("refresh not stored", "family", family.ID, "error", err)
+		return Tokens{}, unavailable(err)
+	}
+	switch outcome {
+	case Granted:
+		s.cfg.Logger.Debug("refresh", "user", user.ID, "family", family.ID, "address", from.Address)
+		s.cfg.OnRefresh(family.ID, expires)
+		return tokens, nil
+	case Reused:
+		s.cfg.Logger.Warn("dead refresh token presented, family revoked", "user", user.ID, "family", family.ID, "address", from.Address)
+		s.familyOver(family.ID, now)
+	}
+	return Tokens{}, refuse(InvalidRefreshToken, errors.New(outcome.String()))
+}
+
+// refreshEnd is when a refresh token answered now ends.
+func (s *Service) refreshEnd(family Family, now time.Time) time.Time {
+	end := now.Add(s.cfg.RefreshTTL)
+	if last := family.Created.Add(s.cfg.FamilyMaxAge); s.cfg.FamilyMaxAge > 0 && last.Before(end) {
+		return last
+	}
+	return end
+}
+
+func checkUsername(username string) error {
+	switch {
+	case username == "" || len(username) > maxUsername:
+		return errors.New("username is not of 1 to 128 bytes")
+	case !utf8.ValidString(username) || strings.ContainsFunc(username, unicode.IsControl):
+		return errors.New("username has control characters or is not UTF-8")
+	}
+	return nil
+}
+
+func addressText(from Origin) string {
+	if !from.Address.IsValid() {
+		return ""
+	}
+	return from.Address.Unmap().String()
+}
+
+// clientText is the User-Agent as it is kept: cut, and printable in one line.
+func clientText(from Origin) string {
+	text := from.Client
+	if len(text) > maxClientKept {
+		text = text[:maxClientKept]
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,345 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+const (
+	grace = 30 * time.Second
+	day   = 24 * time.Hour
+	month = 30 * day
+)
+
+// origin is where requests of the tests come from.
+var origin = auth.Origin{Address: netip.MustParseAddr("192.0.2.1"), Client: "test/1"}
+
+// soak is a count of a long test: whole in a soak run, a twentieth otherwise.
+func soak(n int) int {
+	if os.Getenv("RUEDA_SOAK") == "1" {
+		return n
+	}
+	return max(1, n/20)
+}
+
+// people is a user base in memory, whose passwords are plain.
+type people struct {
+	mu       sync.Mutex
+	byID     map[string]*person
+	down     error
+	logins   int           // passwords checked
+	reads    int           // users read
+	checking chan struct{} // if there, a password check waits for it to close
+}
+
+type person struct {
+	user     broker.User
+	password string
+	disabled bool
+}
+
+func newPeople() *people {
+	p := &people{byID: make(map[string]*person)}
+	for _, name := range []string{"maria", "otto"} {
+		p.byID["us_"+name] = &person{
+			user: broker.User{
+				ID: "us_" + name, Username: name, Version: 1,
+				Scopes:       []string{broker.ScopeAccounts, broker.ScopeRead},
+				Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true}},
+			},
+			password: name + "'s password",
+		}
+	}
+	return p
+}
+
+func (p *people) change(id string, f func(*person)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p.byID[id])
+}
+
+func (p *people) setDown(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = err
+}
+
+func (p *people) counts() (logins, reads int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logins, p.reads
+}
+
+func (p *people) Authenticate(ctx context.Context, username, password string) (broker.User, error) {
+	if p.checking != nil {
+		<-p.checking
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.logins++
+	if p.down != nil {
+		return broker.User{}, p.down
+	}
+	x := p.byID["us_"+username]
+	if x == nil || x.password != password || x.disabled {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	return x.user, nil
+}
+
+func (p *people) User(ctx context.Context, id string) (broker.User, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads++
+	switch x := p.byID[id]; {
+	case p.down != nil:
+		return broker.User{}, p.down
+	case x == nil:
+		return broker.User{}, broker.ErrNotFound
+	case x.disabled:
+		return broker.User{}, broker.ErrDisabled
+	default:
+		return x.user, nil
+	}
+}
+
+// faulty is a Store that may be down.
+type faulty struct {
+	auth.Store
+	mu   sync.Mutex
+	down error
+}
+
+func (f *faulty) setDown(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = err
+}
+
+func (f *faulty) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.down
+}
+
+func (f *faulty) CreateFamily(ctx context.Context, family auth.Family, t auth.RefreshToken) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.CreateFamily(ctx, family, t)
+}
+
+func (f *faulty) Lookup(ctx context.Context, h auth.Hash) (auth.RefreshToken, auth.Family, error) {
+	if err := f.err(); err != nil {
+		return auth.RefreshToken{}, auth.Family{}, err
+	}
+	return f.Store.Lookup(ctx, h)
+}
+
+func (f *faulty) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, error) {
+	if err := f.err(); err != nil {
+		return auth.Refused, err
+	}
+	return f.Store.Rotate(ctx, r)
+}
+
+func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, now time.Time) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.RevokeFamily(ctx, id, reason, now)
+}
+
+// hooks remembers what a Service told.
+type hooks struct {
+	mu       sync.Mutex
+	families []string
+	users    []string
+	rights   []broker.User
+	extended map[string]time.Time
+}
+
+func (h *hooks) revokedFamilies() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.families)
+}
+
+func (h *hooks) revokedUsers() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.users)
+}
+
+// world is a Service and what it stands on.
+type world struct {
+	*auth.Service
+	t      testing.TB
+	cfg    auth.Config
+	people *people
+	store  *faulty
+	told   *hooks
+}
+
+// newWorld makes a Service whose throttle does not get in the way, changed by the
+// given functions.
+func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
+	t.Helper()
+	keys, err := auth.NewKeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, people: newPeople(), store: &faulty{Store: store.NewMemory()}, told: &hooks{extended: make(map[string]time.Time)}}
+	w.cfg = auth.Config{
+		Users: w.people,
+		Keys:  keys,
+		Throttle: auth.Throttle{
+			AddressPerMinute: 1e6, AddressBurst: 1e6, AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
+		},
+		OnRevoke: func(family string) {
+			w.told.mu.Lock()
+			defer w.told.mu.Unlock()
+			w.told.families = append(w.told.families, family)
+		},
+		OnRevokeUser: func(user string) {
+			w.told.mu.Lock()
+			defer w.told.mu.Unlock()
+			w.told.users = append(w.told.users, user)
+		},
+		OnRights: func(user broker.User) {
+			w.told.mu.Lock()
+			defer w.told.mu.Unlock()
+			w.told.rights = append(w.told.rights, user)
+		},
+		OnRefresh: func(family string, expires time.Time) {
+			w.told.mu.Lock()
+			defer w.told.mu.Unlock()
+			w.told.extended[family] = expires
+		},
+	}
+	for _, f := range change {
+		f(&w.cfg)
+	}
+	if w.cfg.Store != nil {
+		w.store.Store = w.cfg.Store
+	}
+	w.cfg.Store = w.store
+	w.restart()
+	return w
+}
+
+func strict(c *auth.Config) { c.Rotation = auth.RotationStrict }
+
+func defaultThrottle(c *auth.Config) { c.Throttle = auth.Throttle{} }
+
+func logTo(l *slog.Logger) func(*auth.Config) { return func(c *auth.Config) { c.Logger = l } }
+
+// restart makes the Service anew from what is kept.
+func (w *world) restart() {
+	w.t.Helper()
+	s, err := auth.New(w.t.Context(), w.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Service = s
+}
+
+func (w *world) login(name string) auth.Tokens {
+	w.t.Helper()
+	tokens, err := w.Password(w.t.Context(), name, name+"'s password", origin)
+	if err != nil {
+		w.t.Fatalf("log in: %v", err)
+	}
+	return tokens
+}
+
+func (w *world) refresh(token auth.Secret) auth.Tokens {
+	w.t.Helper()
+	tokens, err := w.Refresh(w.t.Context(), token, origin)
+	if err != nil {
+		w.t.Fatalf("refresh: %v", err)
+	}
+	return tokens
+}
+
+func (w *world) refuses(token auth.Secret, reason string) {
+	w.t.Helper()
+	_, err := w.Refresh(w.t.Context(), token, origin)
+	wantReason(w.t, err, reason)
+}
+
+func (w *world) verify(token auth.Secret) auth.Identity {
+	w.t.Helper()
+	id, err := w.Verify(w.t.Context(), token.Reveal())
+	if err != nil {
+		w.t.Fatalf("verify: %v", err)
+	}
+	return id
+}
+
+func (w *world) rejects(token auth.Secret, reason string) {
+	w.t.Helper()
+	_, err := w.Verify(w.t.Context(), token.Reveal())
+	wantReason(w.t, err, reason)
+}
+
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*auth.Error](err); ok {
+		return e.Reason
+	}
+	if err != nil {
+		return "not an auth.Error: " + err.Error()
+	}
+	return ""
+}
+
+func wantReason(t testing.TB, err error, reason string) {
+	t.Helper()
+	if got := reasonOf(err); got != reason {
+		t.Errorf("reason %q (%v), want %q", got, err, reason)
+	}
+}
+
+// newKeyFile is a key set and the private key that signs for it.
+func newKeyFile(t testing.TB) (*auth.KeySet, *ecdsa.PrivateKey, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys.json")
+	keys, err := auth.OpenKeySet(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Keys []struct {
+			ID      string `json:"kid"`
+			Private []byte `json:"private"`
+		} `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), file.Keys[0].Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys, private, file.Keys[0].ID
+}

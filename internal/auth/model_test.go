@@ -1,0 +1,199 @@
+package auth_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// modelFamily is a family as the contract tells it, in the plainest way: every use of
+// every token is written down, and what follows is worked out from that.
+type modelFamily struct {
+	strict  bool
+	tokens  []*modelToken
+	access  []modelAccess
+	revoked bool
+	told    int // how often OnRevoke must have been called
+}
+
+type modelToken struct {
+	text      string
+	carried   time.Time   // the last answer that carried it
+	uses      []time.Time // refreshes that succeeded
+	successor *modelToken
+}
+
+type modelAccess struct {
+	text    string
+	expires time.Time
+}
+
+// expiry is the exp of an access token made now: a JWT knows whole seconds.
+func expiry(now time.Time) time.Time { return now.Truncate(time.Second).Add(day) }
+
+// death is when the token died, if it did.
+func (f *modelFamily) death(t *modelToken) (time.Time, bool) {
+	of := t
+	if !f.strict {
+		of = t.successor
+	}
+	if of == nil || len(of.uses) == 0 {
+		return time.Time{}, false
+	}
+	return of.uses[0], true
+}
+
+// present says whether a refresh must succeed, and revokes if it must.
+func (f *modelFamily) present(t *modelToken, now time.Time) bool {
+	if f.revoked || !now.Before(t.carried.Add(month)) {
+		return false
+	}
+	died, dead := f.death(t)
+	if !dead {
+		return true
+	}
+	if now.Sub(died) > grace {
+		f.revoke()
+		return false
+	}
+	return f.strict && len(t.successor.uses) == 0
+}
+
+func (f *modelFamily) revoke() {
+	if !f.revoked {
+		f.revoked = true
+		f.told++
+	}
+}
+
+// answer writes down a refresh that succeeded.
+func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time) error {
+	t.uses = append(t.uses, now)
+	text := got.Refresh.Reveal()
+	if t.successor == nil {
+		for _, other := range f.tokens {
+			if other.text == text {
+				return fmt.Errorf("the successor is a token that was there")
+			}
+		}
+		t.successor = &modelToken{text: text}
+		f.tokens = append(f.tokens, t.successor)
+	}
+	if t.successor.text != text {
+		return fmt.Errorf("another successor than before")
+	}
+	t.successor.carried = now
+	f.access = append(f.access, modelAccess{got.Access.Reveal(), expiry(now)})
+	return nil
+}
+
+// step is one thing that happens after a wait.
+type step struct {
+	Wait  time.Duration
+	What  string
+	Which int // token, counted from the newest
+}
+
+func drawSteps(rt *rapid.T) []step {
+	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
+		return step{
+			Wait: rapid.SampledFrom([]time.Duration{
+				0, 1, time.Second, grace - 1, grace, grace + 1, time.Hour, day - 1, day, 15 * day, month - 1, month,
+			}).Draw(rt, "wait"),
+			What:  rapid.SampledFrom([]string{"refresh", "refresh", "refresh", "refresh", "refresh", "refresh", "verify", "verify", "restart", "log out"}).Draw(rt, "what"),
+			Which: rapid.IntRange(0, 3).Draw(rt, "which"),
+		}
+	}), 1, 25).Draw(rt, "steps")
+}
+
+// TestFamilyModel plays random lives of a family to a Service and to the model.
+func TestFamilyModel(t *testing.T) {
+	for _, strictly := range []bool{false, true} {
+		granted, revoked := 0, 0
+		for range soak(40) {
+			rapid.Check(t, func(rt *rapid.T) {
+				steps := drawSteps(rt)
+				var err error
+				synctest.Test(t, func(t *testing.T) {
+					f := &modelFamily{strict: strictly}
+					err = play(newWorld(t, func(c *auth.Config) {
+						if strictly {
+							strict(c)
+						}
+					}), f, steps)
+					granted += len(f.access)
+					revoked += f.told
+				})
+				if err != nil {
+					rt.Fatal(err)
+				}
+			})
+		}
+		t.Logf("strict %v: %d answers, %d families revoked", strictly, granted, revoked)
+	}
+}
+
+func play(w *world, f *modelFamily, steps []step) error {
+	tokens := w.login("maria")
+	now := time.Now()
+	f.tokens = []*modelToken{{text: tokens.Refresh.Reveal(), carried: now}}
+	f.access = []modelAccess{{tokens.Access.Reveal(), expiry(now)}}
+	for i, s := range steps {
+		time.Sleep(s.Wait)
+		if err := f.step(w, s); err != nil {
+			return fmt.Errorf("step %d, %+v: %w", i, s, err)
+		}
+		if got := len(w.told.revokedFamilies()); got != f.told {
+			return fmt.Errorf("step %d, %+v: OnRevoke %d times, want %d", i, s, got, f.told)
+		}
+	}
+	return nil
+}
+
+func (f *modelFamily) step(w *world, s step) error {
+	now := time.Now()
+	token := f.tokens[max(0, len(f.tokens)-1-s.Which)]
+	switch s.What {
+	case "refresh":
+		must := f.present(token, now)
+		got, err := w.Refresh(w.t.Context(), auth.NewSecret(token.text), origin)
+		if (err == nil) != must {
+			return fmt.Errorf("error %v; must succeed: %v", err, must)
+		}
+		if err != nil && reasonOf(err) != auth.InvalidRefreshToken {
+			return err
+		}
+		if err == nil {
+			return f.answer(token, got, now)
+		}
+	case "verify":
+		for _, a := range f.access {
+			want := ""
+			if f.revoked {
+				want = auth.TokenRevoked
+			}
+			if !now.Before(a.expires) {
+				want = auth.TokenExpired
+			}
+			if _, err := w.Verify(w.t.Context(), a.text); reasonOf(err) != want {
+				return fmt.Errorf("reason %q (%v), want %q", reasonOf(err), err, want)
+			}
+		}
+	case "log out":
+		if s.Which != 3 { // seldom, or there is not much more to see
+			return nil
+		}
+		if !f.revoked {
+			f.revoke()
+			return w.Revoke(w.t.Context(), auth.NewSecret(token.text))
+		}
+	case "restart":
+		w.restart()
+	}
+	return nil
+}

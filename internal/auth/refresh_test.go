@@ -1,0 +1,408 @@
+package auth_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+func TestGrantAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		for _, tokens := range []auth.Tokens{tokens, w.refresh(tokens.Refresh)} {
+			if tokens.ExpiresIn != day || tokens.RefreshExpiresIn != month || tokens.Scope != "accounts:read marketdata:read" {
+				t.Errorf("answer %+v", tokens)
+			}
+			id := w.verify(tokens.Access)
+			if id.User.ID != "us_maria" || id.User.Username != "maria" || len(id.User.Entitlements) != 1 || id.Family == "" || id.TokenID == "" {
+				t.Errorf("identity %+v", id)
+			}
+			if !id.Issued.Equal(time.Now()) || !id.Expires.Equal(time.Now().Add(day)) {
+				t.Errorf("issued %v, expires %v", id.Issued, id.Expires)
+			}
+		}
+	})
+}
+
+// TestOneSuccessor: 64 uses of one token at once give one successor.
+func TestOneSuccessor(t *testing.T) {
+	for _, mode := range []func(*auth.Config){defaultThrottle, strict} {
+		for name, open := range map[string]func(t *testing.T) auth.Store{
+			"memory": func(*testing.T) auth.Store { return store.NewMemory() },
+			"sqlite": openSQLite,
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, mode, func(c *auth.Config) { c.Store = open(t) })
+				first := w.login("maria")
+				var mu sync.Mutex
+				successors := make(map[string]int)
+				var wg sync.WaitGroup
+				for range 64 {
+					wg.Go(func() {
+						tokens, err := w.Refresh(t.Context(), first.Refresh, origin)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						successors[tokens.Refresh.Reveal()]++
+					})
+				}
+				wg.Wait()
+				if len(successors) != 1 || successors[first.Refresh.Reveal()] != 0 {
+					t.Errorf("%d successors: %v", len(successors), successors)
+				}
+				for token := range successors {
+					w.refresh(auth.NewSecret(token))
+				}
+			})
+		}
+	}
+}
+
+func openSQLite(t *testing.T) auth.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "rueda.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestLostAnswer: a refresh whose answer was lost is made again, at any time and by
+// any process, with the same successor.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.login("maria")
+		lost := w.refresh(first.Refresh)
+		time.Sleep(20 * day)
+		w.restart()
+		again := w.refresh(first.Refresh)
+		if again.Refresh.Reveal() != lost.Refresh.Reveal() {
+			t.Error("another successor")
+		}
+		if again.Access.Reveal() == lost.Access.Reveal() {
+			t.Error("the access token is not a fresh one")
+		}
+		// 30 days from the last answer that carried it, not from the first.
+		time.Sleep(month - time.Nanosecond)
+		w.refuses(first.Refresh, auth.InvalidRefreshToken)
+		w.refresh(lost.Refresh)
+	})
+}
+
+// TestFirstTokenForever: a client of the specification's letter keeps its first
+// refresh token, ignores successors and renews daily: that works for 30 days.
+func TestFirstTokenForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.login("maria")
+		start := time.Now()
+		for time.Since(start) < month-day {
+			time.Sleep(23 * time.Hour)
+			w.verify(w.refresh(first.Refresh).Access)
+		}
+		time.Sleep(month - time.Since(start) - time.Second)
+		w.refresh(first.Refresh)
+		time.Sleep(2 * time.Second)
+		w.refuses(first.Refresh, auth.InvalidRefreshToken)
+		if got := w.told.revokedFamilies(); len(got) != 0 {
+			t.Errorf("an expired token was taken for a stolen one: %v", got)
+		}
+	})
+}
+
+// TestDeadToken: within 30 s of its death a token is late, then it is stolen.
+func TestDeadToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.login("maria")
+		bystander := w.login("maria")
+		second := w.refresh(first.Refresh)
+		time.Sleep(time.Hour)
+		third := w.refresh(second.Refresh) // first dies
+		time.Sleep(grace)
+		w.refuses(first.Refresh, auth.InvalidRefreshToken)
+		w.verify(third.Access)
+		second = w.refresh(second.Refresh) // the family lives on
+		if second.Refresh.Reveal() != third.Refresh.Reveal() {
+			t.Error("another successor")
+		}
+		family := w.verify(third.Access).Family
+
+		time.Sleep(time.Nanosecond)
+		w.refuses(first.Refresh, auth.InvalidRefreshToken)
+		if got := w.told.revokedFamilies(); !slices.Equal(got, []string{family}) {
+			t.Errorf("OnRevoke for %v, want %s", got, family)
+		}
+		w.refuses(third.Refresh, auth.InvalidRefreshToken)
+		for _, tokens := range []auth.Tokens{first, second, third} {
+			w.rejects(tokens.Access, auth.TokenRevoked)
+		}
+		w.restart()
+		w.rejects(third.Access, auth.TokenRevoked)
+		w.verify(w.refresh(bystander.Refresh).Access)
+		if got := w.told.revokedFamilies(); len(got) != 1 {
+			t.Errorf("OnRevoke again: %v", got)
+		}
+	})
+}
+
+// TestStrictWindow: in strict rotation a repeat within 30 s gives the same answer.
+func TestStrictWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, strict)
+		first := w.login("maria")
+		second := w.refresh(first.Refresh)
+		time.Sleep(grace)
+		if again := w.refresh(first.Refresh); again.Refresh.Reveal() != second.Refresh.Reveal() {
+			t.Error("another successor")
+		}
+		time.Sleep(time.Second)
+		w.refuses(first.Refresh, auth.InvalidRefreshToken)
+		w.rejects(second.Access, auth.TokenRevoked)
+		if got := w.told.revokedFamilies(); len(got) != 1 {
+			t.Errorf("OnRevoke for %v", got)
+		}
+	})
+}
+
+// TestThief: whoever of thief and victim comes late ends the family; the other one
+// is asked for the password.
+func TestThief(t *testing.T) {
+	for _, mode := range []func(*auth.Config){defaultThrottle, strict} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mode)
+			stolen := w.login("maria").Refresh
+			thief := w.refresh(stolen)
+			thief = w.refresh(thief.Refresh) // uses the successor: the stolen one dies
+			time.Sleep(day / 2)
+			w.refuses(stolen, auth.InvalidRefreshToken) // the victim's own, late
+			w.rejects(thief.Access, auth.TokenRevoked)
+			w.refuses(thief.Refresh, auth.InvalidRefreshToken)
+		})
+	}
+}
+
+func TestFamilyMaxAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *auth.Config) { c.FamilyMaxAge = 40 * day })
+		tokens := w.login("maria")
+		time.Sleep(29 * day)
+		tokens = w.refresh(tokens.Refresh)
+		if tokens.RefreshExpiresIn != 11*day {
+			t.Errorf("expires in %v, the family ends in 11 days", tokens.RefreshExpiresIn)
+		}
+		time.Sleep(11*day - 1)
+		tokens = w.refresh(tokens.Refresh)
+		time.Sleep(time.Nanosecond)
+		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	})
+}
+
+// TestShorterMaxAge: a cap that is introduced later holds for older logins too.
+func TestShorterMaxAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		time.Sleep(20 * day)
+		w.cfg.FamilyMaxAge = 10 * day
+		w.restart()
+		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	})
+}
+
+func TestRefreshChecksTheUser(t *testing.T) {
+	for name, change := range map[string]func(*person){
+		"disabled":         func(p *person) { p.disabled = true },
+		"password changed": func(p *person) { p.user.Version++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tokens := w.login("maria")
+			other := w.login("otto")
+			w.people.change("us_maria", change)
+			w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+			w.rejects(tokens.Access, auth.TokenRevoked)
+			if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
+				t.Errorf("OnRevokeUser for %v", got)
+			}
+			w.refresh(other.Refresh)
+		})
+	}
+}
+
+func TestDisabledForAWhile(t *testing.T) {
+	w := newWorld(t)
+	tokens := w.login("maria")
+	w.people.change("us_maria", func(p *person) { p.disabled = true })
+	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	w.people.change("us_maria", func(p *person) { p.disabled = false })
+	w.refresh(tokens.Refresh) // this base did not raise the version, so it may go on
+}
+
+// TestStoreDown: nothing is lost and nobody is logged out by a database that fails.
+func TestStoreDown(t *testing.T) {
+	w := newWorld(t)
+	tokens := w.login("maria")
+	w.store.setDown(errors.New("no database"))
+	_, err := w.Password(t.Context(), "maria", "maria's password", origin)
+	wantReason(t, err, auth.Unavailable)
+	if e, _ := errors.AsType[*auth.Error](err); e.RetryAfter <= 0 {
+		t.Error("no hint when to come back")
+	}
+	w.refuses(tokens.Refresh, auth.Unavailable)
+	wantReason(t, w.Revoke(t.Context(), tokens.Refresh), auth.Unavailable)
+	wantReason(t, w.Revoke(t.Context(), tokens.Access), auth.Unavailable)
+	w.verify(tokens.Access)
+	w.store.setDown(nil)
+	w.refresh(tokens.Refresh)
+}
+
+func TestUserBaseDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		w.people.setDown(errors.New("no user base"))
+		w.refuses(tokens.Refresh, auth.Unavailable)
+		_, before := w.people.counts()
+		for range 100 {
+			time.Sleep(time.Minute) // what is remembered is old each time
+			w.verify(tokens.Access)
+			w.verify(tokens.Access) // and a base that failed is left alone for a while
+		}
+		if _, after := w.people.counts(); after-before != 100 {
+			t.Errorf("the base was asked %d times", after-before)
+		}
+		w.people.setDown(nil)
+		w.refresh(tokens.Refresh)
+
+		w.people.setDown(errors.New("no user base"))
+		w.restart() // remembers nobody
+		w.rejects(tokens.Access, auth.Unavailable)
+	})
+}
+
+// TestKeyFileLost: with other secrets no old token of either kind works, and none fails worse than that.
+func TestKeyFileLost(t *testing.T) {
+	w := newWorld(t)
+	tokens := w.login("maria")
+	keys, err := auth.NewKeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cfg.Keys = keys
+	w.restart()
+	w.rejects(tokens.Access, auth.InvalidToken)
+	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	if err := w.Revoke(t.Context(), tokens.Access); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadRefreshTokens(t *testing.T) {
+	w := newWorld(t)
+	tokens := w.login("maria")
+	good := tokens.Refresh.Reveal()
+	if len(good) != 52 || !strings.HasPrefix(good, "rt1_") {
+		t.Errorf("token %q", good)
+	}
+	w.store.setDown(errors.New("asked about a token that is visibly wrong"))
+	for what, text := range map[string]string{
+		"empty":               "",
+		"access token":        tokens.Access.Reveal(),
+		"space before":        " " + good,
+		"space after":         good + " ",
+		"line end":            good + "\n",
+		"line end inside":     good[:20] + "\n" + good[21:],
+		"padded":              good + "====",
+		"prefix alone":        "rt1_",
+		"other prefix":        "rt2_" + good[4:],
+		"prefix in capitals":  "RT1_" + good[4:],
+		"standard alphabet":   good[:10] + "+/" + good[12:],
+		"one character less":  good[:51],
+		"no checksum":         good[:46],
+		"swapped characters":  good[:20] + good[21:22] + good[20:21] + good[22:],
+		"just under the size": strings.Repeat("x", 1024),
+	} {
+		if text == good { // two equal characters were swapped
+			continue
+		}
+		if _, err := w.Refresh(t.Context(), auth.NewSecret(text), origin); reasonOf(err) != auth.InvalidRefreshToken {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := 4; i < len(good); i++ { // each character changed
+		b := []byte(good)
+		b[i] = 'A'
+		if good[i] == 'A' {
+			b[i] = 'B'
+		}
+		w.refuses(auth.NewSecret(string(b)), auth.InvalidRefreshToken)
+	}
+	w.refuses(auth.NewSecret(strings.Repeat("x", 10_000)), auth.InvalidRequest)
+	w.store.setDown(nil)
+
+	stranger := newWorld(t).login("maria") // well formed, of another installation
+	w.refuses(stranger.Refresh, auth.InvalidRefreshToken)
+	w.rejects(tokens.Refresh, auth.InvalidToken)
+	w.refresh(tokens.Refresh)
+}
+
+func TestRefreshExtendsTheFamilysSockets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		time.Sleep(time.Hour + time.Millisecond)
+		id := w.verify(w.refresh(tokens.Refresh).Access)
+		if got := w.told.extended[id.Family]; !got.Equal(id.Expires) {
+			t.Errorf("OnRefresh said %v, the token says %v", got, id.Expires)
+		}
+	})
+}
+
+func TestHousekeeping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory()
+		w := newWorld(t, func(c *auth.Config) { c.Store = memory })
+		done := make(chan error)
+		ctx, cancel := contextOf(t)
+		go func() { done <- w.Run(ctx) }()
+		w.login("maria")
+		revoked := w.login("maria")
+		if err := w.Revoke(ctx, revoked.Refresh); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(day - time.Second)
+		w.rejects(revoked.Access, auth.TokenRevoked)
+		time.Sleep(time.Hour)
+		w.rejects(revoked.Access, auth.TokenExpired)
+		if list, err := memory.Revoked(ctx, time.Time{}); err != nil || len(list) != 0 {
+			t.Errorf("still kept: %v, %v", list, err)
+		}
+		time.Sleep(month)
+		if n, err := memory.Expire(ctx, time.Now(), time.Now()); err != nil || n != 0 {
+			t.Errorf("%d families were left over, %v", n, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Revoke ends the family of an access or refresh token. A token that is not ours
+// is no error; one that is ours works here even when it has expired or died,
+// because who logs out must be out. The Error's reason is Unavailable.
+func (s *Service) Revoke(ctx context.Context, token Secret) error {
+	family, err := s.familyOf(ctx, token.Reveal())
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	now := time.Now()
+	if err == nil {
+		err = s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, now)
+	}
+	if err != nil {
+		s.cfg.Logger.Error("logout not stored", "error", err)
+		return unavailable(err)
+	}
+	s.cfg.Logger.Info("logout", "family", family)
+	s.familyOver(family, now)
+	return nil
+}
+
+func (s *Service) familyOf(ctx context.Context, token string) (string, error) {
+	if secret, ok := parseRefreshSecret(token); ok {
+		_, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+		return family.ID, err
+	}
+	c, err := s.signed(token)
+	if err != nil {
+		return "", ErrNotFound
+	}
+	return c.Family, nil
+}
+
+// RevokeUser ends all families of a user.
+func (s *Service) RevokeUser(ctx context.Context, userID string) error {
+	now := time.Now()
+	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, now)
+	if err != nil {
+		return unavailable(err)
+	}
+	s.cfg.Logger.Info("user's families revoked", "user", userID, "families", len(families))
+	for _, family := range families {
+		s.familyOver(family, now)
+	}
+	return nil
+}
+
+// familyOver makes a revocation, stored by now, known to token checks and then to sockets.
+func (s *Service) familyOver(family string, at time.Time) {
+	s.revoked.add(family, at)
+	s.cfg.OnRevoke(family)
+}

@@ -1,0 +1,178 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+func TestRevoke(t *testing.T) {
+	for name, pick := range map[string]func(auth.Tokens) auth.Secret{
+		"by access token":  func(x auth.Tokens) auth.Secret { return x.Access },
+		"by refresh token": func(x auth.Tokens) auth.Secret { return x.Refresh },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tokens := w.login("maria")
+			successor := w.refresh(tokens.Refresh)
+			other := w.login("maria")
+			family := w.verify(tokens.Access).Family
+			for range 2 { // a second time is as good
+				if err := w.Revoke(t.Context(), pick(tokens)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				w.rejects(tokens.Access, auth.TokenRevoked)
+				w.rejects(successor.Access, auth.TokenRevoked)
+				w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+				w.refuses(successor.Refresh, auth.InvalidRefreshToken)
+				w.verify(other.Access)
+				w.restart()
+			}
+			if got := w.told.revokedFamilies(); !slices.Contains(got, family) {
+				t.Errorf("OnRevoke for %v, want %s", got, family)
+			}
+		})
+	}
+}
+
+func TestRevokeOfNothing(t *testing.T) {
+	w := newWorld(t)
+	tokens := w.login("maria")
+	for _, text := range []string{"", "x", "rt1_", strings.Repeat("x", 100_000), newWorld(t).login("maria").Refresh.Reveal(), newWorld(t).login("maria").Access.Reveal()} {
+		if err := w.Revoke(t.Context(), auth.NewSecret(text)); err != nil {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+	if got := w.told.revokedFamilies(); len(got) != 0 {
+		t.Errorf("OnRevoke for %v", got)
+	}
+	w.verify(tokens.Access)
+}
+
+// TestRevokeWithOldToken: who logs out with what is left of a login is logged out.
+func TestRevokeWithOldToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.login("maria")
+		second := w.refresh(first.Refresh)
+		w.refresh(second.Refresh)
+		time.Sleep(2 * day)
+		second = w.refresh(second.Refresh)
+		if err := w.Revoke(t.Context(), first.Access); err != nil { // expired
+			t.Fatal(err)
+		}
+		w.rejects(second.Access, auth.TokenRevoked)
+
+		first = w.login("maria")
+		second = w.refresh(first.Refresh)
+		third := w.refresh(second.Refresh)
+		if err := w.Revoke(t.Context(), first.Refresh); err != nil { // dead
+			t.Fatal(err)
+		}
+		w.rejects(third.Access, auth.TokenRevoked)
+	})
+}
+
+func TestRevokeUser(t *testing.T) {
+	w := newWorld(t)
+	a, b, other := w.login("maria"), w.login("maria"), w.login("otto")
+	if err := w.RevokeUser(t.Context(), "us_maria"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tokens := range []auth.Tokens{a, b} {
+		w.rejects(tokens.Access, auth.TokenRevoked)
+		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	}
+	if got := w.told.revokedFamilies(); len(got) != 2 {
+		t.Errorf("OnRevoke for %v", got)
+	}
+	w.verify(other.Access)
+	w.verify(w.login("maria").Access)
+}
+
+// TestUsersChanged: what another process did to users is noticed for those in use.
+func TestUsersChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maria, otto := w.login("maria"), w.login("otto")
+		w.UsersChanged(t.Context())
+		if len(w.told.users) != 0 || len(w.told.rights) != 0 {
+			t.Fatalf("nothing changed, told %+v", w.told)
+		}
+		w.people.change("us_maria", func(p *person) { p.disabled = true })
+		w.people.change("us_otto", func(p *person) { p.user.Entitlements = []broker.Entitlement{{Market: "*"}} })
+		w.verify(maria.Access) // not told yet
+		w.UsersChanged(t.Context())
+		if !slices.Equal(w.told.users, []string{"us_maria"}) || len(w.told.rights) != 1 || w.told.rights[0].ID != "us_otto" {
+			t.Errorf("told %+v", w.told)
+		}
+		w.rejects(maria.Access, auth.TokenRevoked)
+		if id := w.verify(otto.Access); id.User.Entitlements[0].Market != "*" {
+			t.Errorf("rights of before: %+v", id.User)
+		}
+
+		w.people.change("us_maria", func(p *person) { p.disabled, p.user.Version = false, 2 })
+		w.UsersChanged(t.Context())
+		w.rejects(maria.Access, auth.TokenRevoked) // it is of version 1
+		w.verify(w.login("maria").Access)
+	})
+}
+
+func TestUsersChangedWhileDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.login("maria")
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		go w.Run(ctx)
+		w.people.change("us_maria", func(p *person) { p.disabled = true })
+		w.people.setDown(errors.New("down"))
+		w.UsersChanged(ctx)
+		w.people.setDown(nil)
+		time.Sleep(time.Minute + time.Second)
+		if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
+			t.Errorf("OnRevokeUser for %v", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestUserIsReadAgain: a base that tells of no changes is asked after UserTTL.
+func TestUserIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		w.people.change("us_maria", func(p *person) { p.user.Version++ })
+		time.Sleep(time.Minute - 1)
+		w.verify(tokens.Access)
+		time.Sleep(time.Nanosecond)
+		w.rejects(tokens.Access, auth.TokenRevoked)
+	})
+}
+
+// TestNewerTokenIsNotRefused: a token minted elsewhere for a changed user must not
+// meet an old memory of that user.
+func TestNewerTokenIsNotRefused(t *testing.T) {
+	w := newWorld(t)
+	w.login("maria")
+	other := newWorld(t, func(c *auth.Config) { c.Keys, c.Users, c.Store = w.cfg.Keys, w.people, w.store.Store })
+	w.people.change("us_maria", func(p *person) { p.user.Version++ })
+	id := w.verify(other.login("maria").Access)
+	if id.User.Version != 2 {
+		t.Errorf("identity of version %d", id.User.Version)
+	}
+}

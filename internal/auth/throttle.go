@@ -1,0 +1,203 @@
+package auth
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Throttle bounds guessing and hammering. The zero value of each field means its default.
+type Throttle struct {
+	AddressPerMinute int // failed grants of an address (IPv4 address, IPv6 /64): 10
+	AddressBurst     int // as many at once: 20
+	AccountFree      int // wrong passwords of an account before it has to wait: 5
+	FamilyPerMinute  int // refreshes of a family: 30
+	FamilyBurst      int // as many at once: 100, so that a fleet of processes with one token may start together
+}
+
+func (t *Throttle) setDefaults() {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&t.AddressPerMinute, 10}, {&t.AddressBurst, 20}, {&t.AccountFree, 5}, {&t.FamilyPerMinute, 30}, {&t.FamilyBurst, 100}} {
+		if *f.field <= 0 {
+			*f.field = f.value
+		}
+	}
+}
+
+const (
+	// throttled bounds each of the throttle's tables, in keys; about 100 bytes each.
+	throttled = 1 << 16
+	// After the free ones an account waits 1 s, 2 s, 4 s and so on to maxBackoff.
+	maxBackoff = 15 * time.Minute
+	// failuresKept is how long an account's wrong passwords are remembered after the last.
+	failuresKept = 24 * time.Hour
+)
+
+// throttle decides whether a grant may be tried. An attempt is charged before the
+// check it is for, under one lock, so that checks made in parallel cannot pass the
+// bound together; what turns out to be no failure is given back.
+type throttle struct {
+	free    int
+	address rate
+	family  rate
+
+	mu        sync.Mutex
+	addresses table[netip.Prefix, time.Time]
+	families  table[string, time.Time]
+	accounts  table[account, failures]
+	known     table[account, struct{}] // places from which an account was logged in to
+}
+
+// account is a login name, and a place if it is known there: whoever hammers an
+// account from elsewhere does not make its owner wait.
+type account struct {
+	username string
+	place    netip.Prefix // zero: everywhere else
+}
+
+// failures are an account's wrong passwords in a row, those being checked included.
+type failures struct {
+	count int
+	last  time.Time
+}
+
+func newThrottle(c Throttle) *throttle {
+	return &throttle{
+		free:      c.AccountFree,
+		address:   perMinute(c.AddressPerMinute, c.AddressBurst),
+		family:    perMinute(c.FamilyPerMinute, c.FamilyBurst),
+		addresses: newTable[netip.Prefix, time.Time](throttled),
+		families:  newTable[string, time.Time](throttled),
+		accounts:  newTable[account, failures](throttled),
+		known:     newTable[account, struct{}](throttled),
+	}
+}
+
+// attempt is a charged password check. Unless succeed or refund ends it, it was a failure.
+type attempt struct {
+	t       *throttle
+	place   netip.Prefix
+	account account
+}
+
+// password charges an attempt at a password, or refuses it and charges nothing.
+func (t *throttle) password(username string, from netip.Addr, now time.Time) (*attempt, *Error) {
+	a := &attempt{t: t, place: placeOf(from), account: account{username: username}}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.known.get(account{username, a.place}); ok {
+		a.account.place = a.place
+	}
+	f, _ := t.accounts.get(a.account)
+	if now.Sub(f.last) > failuresKept {
+		f = failures{}
+	}
+	if wait := f.last.Add(t.backoff(f.count)).Sub(now); wait > 0 {
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+	}
+	if wait := take(&t.addresses, t.address, a.place, now); wait > 0 {
+		return nil, &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	t.accounts.put(a.account, failures{f.count + 1, now})
+	return a, nil
+}
+
+// backoff is the wait after count failures in a row.
+func (t *throttle) backoff(count int) time.Duration {
+	if count < t.free {
+		return 0
+	}
+	return min(time.Second<<min(count-t.free, 30), maxBackoff)
+}
+
+// succeed ends an attempt whose password was right: the account's failures are
+// forgotten, and its place is known from now on.
+func (a *attempt) succeed() {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	give(&a.t.addresses, a.t.address, a.place)
+	a.t.accounts.delete(a.account)
+	a.t.known.put(account{a.account.username, a.place}, struct{}{})
+}
+
+// refund ends an attempt that was not checked, for no fault of the client.
+func (a *attempt) refund() {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	give(&a.t.addresses, a.t.address, a.place)
+	if f, ok := a.t.accounts.get(a.account); ok && f.count > 0 {
+		a.t.accounts.put(a.account, failures{f.count - 1, f.last})
+	}
+}
+
+// refresh charges a family for a refresh.
+func (t *throttle) refresh(family string, now time.Time) *Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait := take(&t.families, t.family, family, now); wait > 0 {
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// unknownToken charges an address for a refresh token that nobody has. It comes after the
+// look-up, unlike a password's charge: 256 bits cannot be guessed, and an address
+// with a thousand well-behaved clients behind it must not be counted together.
+func (t *throttle) unknownToken(from netip.Addr, now time.Time) *Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait := take(&t.addresses, t.address, placeOf(from), now); wait > 0 {
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// placeOf is what counts as one address: one IPv4 address, or the /64 that one
+// IPv6 customer has. All connections without an address are one place.
+func placeOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap()
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, err := a.WithZone("").Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// rate is the generic cell rate algorithm: one attempt every interval, and ahead
+// of that by burst at most. A key's state is one time: when it would be even.
+type rate struct {
+	interval time.Duration
+	burst    time.Duration
+}
+
+func perMinute(n, burst int) rate {
+	interval := time.Minute / time.Duration(n)
+	return rate{interval, time.Duration(burst) * interval}
+}
+
+// take charges key once, or returns how long to wait until that would be possible.
+func take[K comparable](t *table[K, time.Time], r rate, key K, now time.Time) time.Duration {
+	even, ok := t.get(key)
+	if !ok || even.Before(now) {
+		even = now
+	}
+	even = even.Add(r.interval)
+	if wait := even.Sub(now) - r.burst; wait > 0 {
+		return wait
+	}
+	t.put(key, even)
+	return 0
+}
+
+// give takes a charge back.
+func give[K comparable](t *table[K, time.Time], r rate, key K) {
+	if even, ok := t.get(key); ok {
+		t.put(key, even.Add(-r.interval))
+	}
+}

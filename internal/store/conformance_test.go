@@ -1,0 +1,382 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// backends are all stores there are; each must pass the suite below.
+var backends = []struct {
+	name string
+	open func(t testing.TB) auth.Store
+}{
+	{"memory", func(testing.TB) auth.Store { return store.NewMemory() }},
+	{"sqlite", func(t testing.TB) auth.Store { return openFile(t, filepath.Join(t.TempDir(), "rueda.db")) }},
+	{"sqlite in memory", func(t testing.TB) auth.Store {
+		s, err := store.OpenInMemory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeStore(t, s) })
+		return s
+	}},
+}
+
+func openFile(t testing.TB, path string) *store.SQLite {
+	t.Helper()
+	s, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func closeStore(t testing.TB, s *store.SQLite) {
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// epoch is when the tests begin; a nanosecond that a coarser column would lose.
+var epoch = time.Unix(1_790_000_000, 123_456_789)
+
+const (
+	day   = 24 * time.Hour
+	month = 30 * day
+	grace = 30 * time.Second
+)
+
+func hash(name string) auth.Hash { return sha256.Sum256([]byte(name)) }
+
+func family(id, user string) (auth.Family, auth.RefreshToken) {
+	f := auth.Family{
+		ID: id, UserID: user, UserVersion: 3, KeyID: "k1", Seed: hash("seed " + id),
+		Created: epoch, Used: epoch, Address: "192.0.2.1", Client: "test/1",
+	}
+	return f, auth.RefreshToken{Hash: hash(id + "0"), Family: id, Issued: epoch, Expires: epoch.Add(month)}
+}
+
+func rotation(id string, n int, at time.Duration, strict bool) auth.Rotation {
+	now := epoch.Add(at)
+	return auth.Rotation{
+		Presented: hash(fmt.Sprint(id, n)), Successor: hash(fmt.Sprint(id, n+1)),
+		Now: now, Expires: now.Add(month), Strict: strict, Grace: grace,
+		Address: "192.0.2.2", Client: "test/2",
+	}
+}
+
+// suite is what a Store must do.
+var suite = []struct {
+	name string
+	test func(t *testing.T, s auth.Store)
+}{
+	{"a login is read as written", testCreate},
+	{"a family or token is made once", testCreateTwice},
+	{"an unknown token", testUnknown},
+	{"rotation by activation", testActivation},
+	{"strict rotation", testStrict},
+	{"the end of a token moves only forward", testEndMoves},
+	{"64 at once", testParallel},
+	{"reuse revokes", testReuse},
+	{"revoking a family", testRevokeFamily},
+	{"revoking a user", testRevokeUser},
+	{"expiry", testExpire},
+	{"expiry of many", testExpireMany},
+}
+
+func TestConformance(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			for _, c := range suite {
+				t.Run(c.name, func(t *testing.T) { c.test(t, b.open(t)) })
+			}
+		})
+	}
+}
+
+func create(t testing.TB, s auth.Store, id, user string) {
+	t.Helper()
+	f, first := family(id, user)
+	if err := s.CreateFamily(t.Context(), f, first); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rotate(t testing.TB, s auth.Store, r auth.Rotation, want auth.Outcome) {
+	t.Helper()
+	got, err := s.Rotate(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Fatalf("at %v: %v, want %v", r.Now.Sub(epoch), got, want)
+	}
+}
+
+func lookup(t testing.TB, s auth.Store, name string) (auth.RefreshToken, auth.Family) {
+	t.Helper()
+	token, f, err := s.Lookup(t.Context(), hash(name))
+	if err != nil {
+		t.Fatalf("look up %s: %v", name, err)
+	}
+	return token, f
+}
+
+func testCreate(t *testing.T, s auth.Store) {
+	wantFamily, wantToken := family("a", "u1")
+	create(t, s, "a", "u1")
+	token, f := lookup(t, s, "a0")
+	if token != wantToken {
+		t.Errorf("token %+v, want %+v", token, wantToken)
+	}
+	if f != wantFamily {
+		t.Errorf("family %+v, want %+v", f, wantFamily)
+	}
+}
+
+func testCreateTwice(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	f, first := family("a", "u1")
+	if err := s.CreateFamily(t.Context(), f, first); err == nil {
+		t.Error("the same family was made twice")
+	}
+	f, _ = family("b", "u1")
+	first.Family = "b"
+	if err := s.CreateFamily(t.Context(), f, first); err == nil {
+		t.Error("two families have one token")
+	}
+	rotate(t, s, rotation("b", 0, 0, false), auth.Refused)
+}
+
+func testUnknown(t *testing.T, s auth.Store) {
+	if _, _, err := s.Lookup(t.Context(), hash("a0")); !errors.Is(err, auth.ErrNotFound) {
+		t.Errorf("look up: %v", err)
+	}
+	rotate(t, s, rotation("a", 0, 0, false), auth.Refused)
+	if err := s.RevokeFamily(t.Context(), "a", auth.RevokedLogout, epoch); err != nil {
+		t.Errorf("revoke: %v", err)
+	}
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, epoch)
+	if err != nil || len(ids) != 0 {
+		t.Errorf("revoke user: %v, %v", ids, err)
+	}
+}
+
+func testActivation(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
+	rotate(t, s, rotation("a", 0, 2*time.Hour, false), auth.Granted) // its answer was lost
+	token, f := lookup(t, s, "a1")
+	want := auth.RefreshToken{Hash: hash("a1"), Parent: hash("a0"), Family: "a", Issued: epoch.Add(time.Hour), Expires: epoch.Add(2*time.Hour + month)}
+	if !sameToken(token, want) {
+		t.Errorf("successor %+v, want %+v", token, want)
+	}
+	if !f.Used.Equal(epoch.Add(2*time.Hour)) || f.Address != "192.0.2.2" || f.Client != "test/2" {
+		t.Errorf("family not noted as used: %+v", f)
+	}
+	if token, _ := lookup(t, s, "a0"); !token.Dead.IsZero() {
+		t.Error("the parent died before its successor was used")
+	}
+	rotate(t, s, rotation("a", 1, 3*time.Hour, false), auth.Granted)
+	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(3 * time.Hour)) {
+		t.Errorf("the parent died at %v", token.Dead)
+	}
+	rotate(t, s, rotation("a", 1, 4*time.Hour, false), auth.Granted)
+	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(3 * time.Hour)) {
+		t.Errorf("the parent died again, at %v", token.Dead)
+	}
+	rotate(t, s, rotation("a", 0, 3*time.Hour+grace, false), auth.Late)
+	rotate(t, s, rotation("a", 1, 5*time.Hour, false), auth.Granted) // a late one harms nobody
+}
+
+// sameToken compares without the location of times.
+func sameToken(a, b auth.RefreshToken) bool {
+	return a.Hash == b.Hash && a.Parent == b.Parent && a.Family == b.Family &&
+		a.Issued.Equal(b.Issued) && a.Expires.Equal(b.Expires) && a.Dead.Equal(b.Dead)
+}
+
+func testStrict(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	rotate(t, s, rotation("a", 0, time.Hour, true), auth.Granted)
+	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Granted) // the retry window
+	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(time.Hour)) {
+		t.Errorf("the window runs from %v, not from the first use", token.Dead)
+	}
+	rotate(t, s, rotation("a", 1, time.Hour+grace, true), auth.Granted)
+	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Late) // its successor was used
+	rotate(t, s, rotation("a", 0, time.Hour+grace+1, true), auth.Reused)
+	rotate(t, s, rotation("a", 1, time.Hour+grace+2, true), auth.Refused)
+}
+
+func testEndMoves(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
+	earlier := rotation("a", 0, 2*time.Hour, false)
+	earlier.Expires = epoch.Add(day)
+	rotate(t, s, earlier, auth.Granted)
+	if token, _ := lookup(t, s, "a1"); !token.Expires.Equal(epoch.Add(time.Hour + month)) {
+		t.Errorf("the end moved back to %v", token.Expires)
+	}
+	rotate(t, s, rotation("a", 0, month-1, false), auth.Granted)
+	rotate(t, s, rotation("a", 0, month, false), auth.Refused)
+	rotate(t, s, rotation("a", 1, 2*month-2, false), auth.Granted)
+}
+
+func testParallel(t *testing.T, s auth.Store) {
+	for _, strict := range []bool{false, true} {
+		id := fmt.Sprint("family-", strict, "-")
+		create(t, s, id, "u1")
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				got, err := s.Rotate(t.Context(), rotation(id, 0, time.Hour, strict))
+				if err != nil || got != auth.Granted {
+					t.Errorf("%v, %v", got, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func testReuse(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	create(t, s, "b", "u1")
+	rotate(t, s, rotation("a", 0, 0, false), auth.Granted)
+	rotate(t, s, rotation("a", 1, 0, false), auth.Granted)
+	rotate(t, s, rotation("a", 0, grace+1, false), auth.Reused)
+	for n := range 3 {
+		rotate(t, s, rotation("a", n, grace+2, false), auth.Refused)
+	}
+	rotate(t, s, rotation("b", 0, grace+2, false), auth.Granted)
+	if _, f := lookup(t, s, "a1"); !f.Revoked.Equal(epoch.Add(grace+1)) || f.RevokedFor != auth.RevokedReuse {
+		t.Errorf("revoked at %v for %s", f.Revoked, f.RevokedFor)
+	}
+}
+
+func testRevokeFamily(t *testing.T, s auth.Store) {
+	create(t, s, "a", "u1")
+	for i, reason := range []string{auth.RevokedLogout, auth.RevokedReuse} {
+		if err := s.RevokeFamily(t.Context(), "a", reason, epoch.Add(time.Duration(i)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Refused)
+	if _, f := lookup(t, s, "a0"); !f.Revoked.Equal(epoch) || f.RevokedFor != auth.RevokedLogout {
+		t.Errorf("revoked at %v for %s: the first stays", f.Revoked, f.RevokedFor)
+	}
+	for _, c := range []struct {
+		since time.Time
+		want  int
+	}{{epoch, 1}, {epoch.Add(1), 0}} {
+		list, err := s.Revoked(t.Context(), c.since)
+		if err != nil || len(list) != c.want {
+			t.Errorf("revoked since %v: %v, %v", c.since, list, err)
+		}
+		for _, r := range list {
+			if r.Family != "a" || !r.At.Equal(epoch) {
+				t.Errorf("revocation %+v", r)
+			}
+		}
+	}
+}
+
+func testRevokeUser(t *testing.T, s auth.Store) {
+	for _, id := range []string{"a", "b", "c"} {
+		create(t, s, id, "u1")
+	}
+	create(t, s, "d", "u2")
+	if err := s.RevokeFamily(t.Context(), "c", auth.RevokedLogout, epoch); err != nil {
+		t.Fatal(err)
+	}
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, epoch)
+	slices.Sort(ids)
+	if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
+		t.Errorf("%v, %v; want the live ones", ids, err)
+	}
+	rotate(t, s, rotation("a", 0, 0, false), auth.Refused)
+	rotate(t, s, rotation("d", 0, 0, false), auth.Granted)
+}
+
+func testExpire(t *testing.T, s auth.Store) {
+	create(t, s, "live", "u1")
+	create(t, s, "ended", "u1")
+	create(t, s, "revoked", "u1")
+	create(t, s, "long revoked", "u1")
+	rotate(t, s, rotation("live", 0, time.Hour, false), auth.Granted)
+	for id, at := range map[string]time.Duration{"revoked": time.Hour, "long revoked": 0} {
+		if err := s.RevokeFamily(t.Context(), id, auth.RevokedLogout, epoch.Add(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expire := func(at time.Duration, want int) {
+		t.Helper()
+		n, err := s.Expire(t.Context(), epoch.Add(at), epoch.Add(time.Hour))
+		if err != nil || n != want {
+			t.Errorf("at %v: %d families, %v; want %d", at, n, err, want)
+		}
+	}
+	expire(month-1, 1) // long revoked
+	lookup(t, s, "ended0")
+	expire(month, 1) // ended
+	for _, name := range []string{"ended0", "live0", "long revoked0"} {
+		if _, _, err := s.Lookup(t.Context(), hash(name)); !errors.Is(err, auth.ErrNotFound) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
+	}
+	rotate(t, s, rotation("live", 1, month, false), auth.Granted)
+	if list, err := s.Revoked(t.Context(), epoch); err != nil || len(list) != 1 {
+		t.Errorf("a recent revocation was forgotten: %v, %v", list, err)
+	}
+}
+
+func testExpireMany(t *testing.T, s auth.Store) {
+	const families = 520 // more than fit in a transaction
+	for i := range families {
+		create(t, s, fmt.Sprint("f", i), "u1")
+	}
+	if n, err := s.Expire(t.Context(), epoch.Add(month), epoch); err != nil || n != families {
+		t.Errorf("%d families expired, %v", n, err)
+	}
+}
+
+// TestBackendsAgree plays the same random rotations to SQL and to Go.
+func TestBackendsAgree(t *testing.T) {
+	memory := store.NewMemory()
+	database, err := store.OpenInMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, database)
+	families := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		families++
+		id := fmt.Sprint("agree", families, "-")
+		create(t, memory, id, "u1")
+		create(t, database, id, "u1")
+		var at time.Duration
+		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+			at += rapid.SampledFrom([]time.Duration{0, 1, grace - 1, grace, grace + 1, day, month}).Draw(rt, "wait")
+			r := rotation(id, rapid.IntRange(0, 5).Draw(rt, "token"), at, rapid.Bool().Draw(rt, "strict"))
+			want, err := memory.Rotate(t.Context(), r)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if got, err := database.Rotate(t.Context(), r); err != nil || got != want {
+				rt.Fatalf("SQLite says %v, %v; memory says %v", got, err, want)
+			}
+		}
+	})
+}

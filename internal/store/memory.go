@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// Memory is an auth.Store in memory: what it holds ends with the process.
+type Memory struct {
+	mu       sync.Mutex
+	families map[string]*auth.Family
+	tokens   map[auth.Hash]*auth.RefreshToken
+}
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory {
+	return &Memory{
+		families: make(map[string]*auth.Family),
+		tokens:   make(map[auth.Hash]*auth.RefreshToken),
+	}
+}
+
+// CreateFamily implements auth.Store.
+func (m *Memory) CreateFamily(ctx context.Context, f auth.Family, first auth.RefreshToken) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.families[f.ID] != nil || m.tokens[first.Hash] != nil {
+		return errors.New("store a login: the family or the token is there already")
+	}
+	m.families[f.ID] = &f
+	m.tokens[first.Hash] = &first
+	return nil
+}
+
+// Lookup implements auth.Store.
+func (m *Memory) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken, auth.Family, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tokens[hash]
+	if t == nil {
+		return auth.RefreshToken{}, auth.Family{}, auth.ErrNotFound
+	}
+	return *t, *m.families[t.Family], nil
+}
+
+// Rotate implements auth.Store.
+func (m *Memory) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	presented, successor := m.tokens[r.Presented], m.tokens[r.Successor]
+	if presented == nil {
+		return auth.Refused, nil
+	}
+	family := m.families[presented.Family]
+	outcome := r.Decide(*presented, successor, *family)
+	switch outcome {
+	case auth.Granted:
+		if successor == nil {
+			successor = &auth.RefreshToken{Hash: r.Successor, Parent: r.Presented, Family: family.ID, Issued: r.Now}
+			m.tokens[r.Successor] = successor
+		}
+		if r.Expires.After(successor.Expires) {
+			successor.Expires = r.Expires
+		}
+		kill(m.tokens[presented.Parent], r.Now)
+		if r.Strict {
+			kill(presented, r.Now)
+		}
+		family.Used, family.Address, family.Client = r.Now, r.Address, r.Client
+	case auth.Reused:
+		end(family, auth.RevokedReuse, r.Now)
+	}
+	return outcome, nil
+}
+
+func kill(t *auth.RefreshToken, now time.Time) {
+	if t != nil && t.Dead.IsZero() {
+		t.Dead = now
+	}
+}
+
+func end(f *auth.Family, reason string, now time.Time) {
+	if f.Revoked.IsZero() {
+		f.Revoked, f.RevokedFor = now, reason
+	}
+}
+
+// RevokeFamily implements auth.Store.
+func (m *Memory) RevokeFamily(ctx context.Context, id, reason string, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.families[id]; f != nil {
+		end(f, reason, now)
+	}
+	return nil
+}
+
+// RevokeUser implements auth.Store.
+func (m *Memory) RevokeUser(ctx context.Context, userID, reason string, now time.Time) (ids []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, f := range m.families {
+		if f.UserID == userID && f.Revoked.IsZero() {
+			end(f, reason, now)
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Revoked implements auth.Store.
+func (m *Memory) Revoked(ctx context.Context, since time.Time) (list []auth.Revocation, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, f := range m.families {
+		if !f.Revoked.IsZero() && !f.Revoked.Before(since) {
+			list = append(list, auth.Revocation{Family: id, At: f.Revoked})
+		}
+	}
+	return list, nil
+}
+
+// Expire implements auth.Store.
+func (m *Memory) Expire(ctx context.Context, now, keepRevoked time.Time) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := make(map[string]bool)
+	for hash, t := range m.tokens {
+		f := m.families[t.Family]
+		if !t.Expires.After(now) || over(f, keepRevoked) {
+			delete(m.tokens, hash)
+		} else {
+			left[t.Family] = true
+		}
+	}
+	families := 0
+	for id, f := range m.families {
+		if over(f, keepRevoked) || f.Revoked.IsZero() && !left[id] {
+			delete(m.families, id)
+			families++
+		}
+	}
+	return families, nil
+}
+
+// over says whether a family was revoked before the given time.
+func over(f *auth.Family, before time.Time) bool {
+	return !f.Revoked.IsZero() && f.Revoked.Before(before)
+}
