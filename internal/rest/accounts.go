@@ -1,0 +1,119 @@
+package rest
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// accountCursor marks the cursors of the list of accounts.
+const accountCursor = 'a'
+
+// accounts is GET /broker/accounts?status=&limit=&cursor=.
+func (h *Handler) accounts(q *request) (result, error) {
+	status, f := q.params.get("status")
+	if f != nil {
+		return result{}, f
+	}
+	switch status {
+	case "", "active", "restricted", "closed":
+	default:
+		return result{}, wire.NewFailure(wire.BadField, "status", "must be active, restricted or closed")
+	}
+	pg, f := q.params.page(accountCursor)
+	if f != nil {
+		return result{}, f
+	}
+	list, err := h.listAccounts(q)
+	if err != nil {
+		return result{}, err
+	}
+	if pg.after != "" {
+		i := slices.IndexFunc(list, func(a broker.Account) bool { return a.ID == pg.after })
+		if i < 0 {
+			return result{}, badCursor()
+		}
+		list = list[i+1:]
+	}
+	b := append([]byte(nil), `{"accounts":[`...)
+	rows, last := 0, ""
+	more := false
+	for i := range list {
+		if status != "" && list[i].Status != status {
+			continue
+		}
+		if rows == pg.limit {
+			more = true
+			break
+		}
+		if rows > 0 {
+			b = append(b, ',')
+		}
+		b = appendAccount(b, &list[i])
+		rows, last = rows+1, list[i].ID
+	}
+	b = append(b, ']')
+	if more {
+		b = appendNext(b, accountCursor, last)
+	}
+	return result{object: append(b, '}')}, nil
+}
+
+// account is GET /broker/accounts/{id}. That of another user is not found, as
+// if it did not exist.
+func (h *Handler) account(q *request) (result, error) {
+	list, err := h.listAccounts(q)
+	if err != nil {
+		return result{}, err
+	}
+	for i := range list {
+		if list[i].ID == q.segment {
+			return result{object: appendAccount(nil, &list[i])}, nil
+		}
+	}
+	return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "No such account"}
+}
+
+// listAccounts reads the accounts of the token's own user.
+func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
+	list, err := h.cfg.Accounts.ListAccounts(q.Context(), q.user.ID)
+	if err == nil || errors.Is(err, broker.ErrNotFound) {
+		return list, nil
+	}
+	h.log.LogAttrs(q.Context(), slog.LevelWarn, "accounts not read",
+		slog.String(keyRequest, q.id), slog.String(keyUser, q.user.ID), slog.Any(keyError, err))
+	return nil, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
+}
+
+func appendAccount(b []byte, a *broker.Account) []byte {
+	for _, m := range []struct{ name, value string }{
+		{`{"account_id":`, a.ID},
+		{`,"number":`, a.Number},
+		{`,"name":`, a.Name},
+		{`,"type":`, a.Type},
+		{`,"status":`, a.Status},
+		{`,"currency":`, a.Currency},
+	} {
+		b = append(b, m.name...)
+		b = wire.AppendString(b, m.value)
+	}
+	b = append(b, `,"currencies":`...)
+	b = wire.AppendStrings(b, a.Currencies)
+	b = append(b, `,"roles":`...)
+	b = wire.AppendStrings(b, a.Roles)
+	b = append(b, `,"permissions":`...)
+	b = wire.AppendStrings(b, a.Permissions)
+	b = append(b, `,"is_default":`...)
+	if a.IsDefault {
+		b = append(b, "true"...)
+	} else {
+		b = append(b, "false"...)
+	}
+	b = append(b, `,"created_at":"`...)
+	b = a.CreatedAt.UTC().AppendFormat(b, time.RFC3339)
+	return append(b, `"}`...)
+}

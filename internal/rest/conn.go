@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// listener wraps the connections it accepts.
+type listener struct {
+	net.Listener
+	log *slog.Logger
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, log: l.log}, nil
+}
+
+// conn stands between net/http and a connection, for two things that no handler
+// can see. It watches the header sections that are read, for what net/http mends
+// in silence: a Content-Length beside a Transfer-Encoding, a repeated
+// Content-Length, a folded line. A server and a proxy that mend them differently
+// disagree on where a request ends, which lets one client put words in
+// another's mouth (request smuggling; RFC 9112, sections 5.2 and 11.2). And it puts the
+// envelope around what net/http itself answers, in plain text, to a request that it
+// cannot read.
+type conn struct {
+	net.Conn
+	log     *slog.Logger
+	framing framing      // of the goroutine that reads
+	verdict atomic.Int32 // of framing, for handlers
+	last    atomic.Bool  // the request that must be the last was handled
+}
+
+// Verdicts on a connection; they only rise.
+const (
+	framingSound int32 = iota
+	framingLast        // where the request being read ends is not followed: it must be the last
+	framingBad         // a header section was ambiguous
+)
+
+// Read reads, and watches what it reads.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if verdict := c.framing.feed(p[:n]); verdict > c.verdict.Load() {
+		c.verdict.Store(verdict) // before net/http sees the bytes, so in time for their handler
+	}
+	return n, err
+}
+
+// plainAnswer is what follows the status line when net/http refuses a request
+// before there is a handler. Answers of handlers have a Date and other fields.
+const plainAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// Write writes, and puts a plain answer of net/http into the envelope.
+func (c *conn) Write(p []byte) (int, error) {
+	line, rest, _ := bytes.Cut(p[:min(len(p), 256)], []byte("\r"))
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || !bytes.HasPrefix(rest, []byte(plainAnswer[1:])) {
+		return c.Conn.Write(p)
+	}
+	f := wire.Failure{Fault: wire.Fault{Reason: wire.InvalidRequest, Msg: "Request not understood"}}
+	switch {
+	case bytes.HasPrefix(line, []byte("HTTP/1.1 431 ")):
+		f.Fault = wire.Fault{Reason: wire.HeadersTooBig}
+	case bytes.HasPrefix(line, []byte("HTTP/1.1 501 ")):
+		f.Fault = wire.Fault{Reason: wire.NotImplemented}
+	}
+	code, msg := statusOf(f.Reason)
+	if f.Msg == "" {
+		f.Msg = msg
+	}
+	id := rand.Text()
+	body := wire.AppendFailure(nil, code, &f, id)
+	b := make([]byte, 0, 512)
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(code), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(code)...)
+	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(body)), 10)
+	b = append(b, "\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "...)
+	b = append(b, id...)
+	b = append(b, "\r\n\r\n"...)
+	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
+		slog.String(keyRequest, id), slog.Int(keyStatus, code), slog.String(keyReason, string(f.Reason)),
+		slog.String(keyAddress, c.RemoteAddr().String()))
+	if _, err := c.Conn.Write(append(b, body...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite closes the sending half, so that a client that is still sending
+// reads its answer before the connection is reset. net/http looks for it.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// checkFraming refuses a request on a connection where a header section was
+// ambiguous, and makes the request the last one of a connection that can no longer
+// be watched. It is called once a request.
+func checkFraming(q *request) *wire.Fault {
+	c, ok := q.Context().Value(connKey{}).(*conn)
+	if !ok {
+		return nil // not served by a Server
+	}
+	verdict := c.verdict.Load()
+	if verdict == framingSound {
+		return nil
+	}
+	q.out.Set("Connection", "close")
+	if verdict == framingLast && !c.last.Swap(true) {
+		return nil
+	}
+	return wire.NewFault(wire.InvalidRequest, "The length of the request is ambiguous")
+}

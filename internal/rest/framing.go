@@ -1,0 +1,90 @@
+package rest
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// framing follows a connection's requests as far as it takes to find their header
+// sections, and judges these. A chunked body is not followed: the request that
+// brings one is the last of its connection. The zero framing is at the start of a
+// request. It holds no more than the beginning of one line.
+type framing struct {
+	verdict  int32
+	body     uint64 // bytes of the body still to come
+	started  bool   // the request line was read
+	length   bool   // the section has a Content-Length
+	transfer bool   // the section has a Transfer-Encoding
+	next     uint64 // its Content-Length
+	line     [64]byte
+	filled   int
+	long     bool // the line is longer than that
+}
+
+// feed goes on with what came in and returns the verdict so far.
+func (f *framing) feed(p []byte) int32 {
+	for len(p) > 0 && f.verdict == framingSound {
+		if f.body > 0 {
+			n := min(f.body, uint64(len(p)))
+			f.body -= n
+			p = p[n:]
+			continue
+		}
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			f.keep(p)
+			break
+		}
+		f.keep(p[:end])
+		p = p[end+1:]
+		f.endLine()
+		f.filled, f.long = 0, false
+	}
+	return f.verdict
+}
+
+func (f *framing) keep(p []byte) {
+	n := copy(f.line[f.filled:], p)
+	f.filled += n
+	f.long = f.long || n < len(p)
+}
+
+func (f *framing) endLine() {
+	line := bytes.TrimSuffix(f.line[:f.filled], []byte("\r"))
+	switch {
+	case len(line) == 0 && !f.long:
+		if f.started { // empty lines before a request line are passed over
+			f.endSection()
+		}
+	case !f.started:
+		f.started = true
+	case line[0] == ' ' || line[0] == '\t':
+		f.verdict = framingBad // a folded line
+	default:
+		f.field(line)
+	}
+}
+
+func (f *framing) field(line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	switch {
+	case bytes.EqualFold(name, []byte("Content-Length")):
+		n, err := strconv.ParseUint(string(bytes.Trim(value, " \t")), 10, 63)
+		if f.length || f.long || err != nil {
+			f.verdict = framingBad
+		}
+		f.length, f.next = true, n
+	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		f.transfer = true
+	}
+}
+
+func (f *framing) endSection() {
+	switch {
+	case f.length && f.transfer:
+		f.verdict = framingBad
+	case f.transfer:
+		f.verdict = framingLast
+	}
+	*f = framing{verdict: f.verdict, body: f.next}
+}

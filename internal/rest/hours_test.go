@@ -1,0 +1,69 @@
+package rest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// What the feed tells of a market stands over the schedule.
+func TestMarketStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it is Saturday, 2000-01-01 00:00 UTC
+		hub := stream.New(stream.Config{Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires",
+			Schedule: market.Schedule{Sessions: []market.Session{{Start: 11 * time.Hour, End: 17 * time.Hour, Phase: market.Open}}}}}})
+		g := newGateway(t, func(c *rest.Config, _ *auth.Config) { c.Hub = hub })
+		access, _ := g.login(t, "demo")
+		id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}
+		handle, err := hub.Define(market.Instrument{ID: id, Phase: market.Closed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		venue, err := hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: "BYMA", Term: market.Any}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish := func(handle market.Handle, phase market.Phase, reason string, until int64) {
+			t.Helper()
+			if err := hub.Publish([]market.Event{{Kind: market.KindStatus, Handle: handle, Phase: phase, Reason: reason, Until: until}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(what, want string) {
+			t.Helper()
+			w := g.get("/market/status", access)
+			if got := rows(t, w, "markets"); w.Code != http.StatusOK || got != want {
+				t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+			}
+		}
+		check("before a word of the feed", `[{"market":"BYMA","status":"closed","reason":"outside_hours","next_change":"2000-01-03T14:00:00.000000000Z","instruments":[]}]`)
+		publish(handle, market.Suspended, "news", 0)
+		check("an instrument apart", `[{"market":"BYMA","status":"closed","reason":"outside_hours","next_change":"2000-01-03T14:00:00.000000000Z","instruments":[{"instrument":"GGAL|BYMA|CI","status":"suspended","reason":"news"}]}]`)
+		publish(handle, market.Closed, "", 0)
+		publish(venue, market.Closed, "strike", 0)
+		check("the feed agrees with the schedule", `[{"market":"BYMA","status":"closed","reason":"strike","next_change":"2000-01-03T14:00:00.000000000Z","instruments":[]}]`)
+		publish(venue, market.Open, "", time.Now().Add(time.Hour).UnixNano())
+		check("the feed does not", `[{"market":"BYMA","status":"open","next_change":"2000-01-01T01:00:00.000000000Z","instruments":[{"instrument":"GGAL|BYMA|CI","status":"closed"}]}]`)
+		publish(venue, market.FeedDown, "", 0)
+		check("the feed is down", `[{"market":"BYMA","status":"feed_down","instruments":[]}]`)
+	})
+}
+
+// rows is a list of the answer's data, as sent.
+func rows(t *testing.T, w *httptest.ResponseRecorder, name string) string {
+	t.Helper()
+	body, err := wire.ParseJSON(w.Body.Bytes())
+	if err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	data := body.Get("data")
+	list := data.Get(name)
+	return string(list.Raw)
+}

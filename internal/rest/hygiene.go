@@ -1,0 +1,127 @@
+package rest
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Bounds of what is read of a request, in bytes. Headers are bounded by the Server.
+const (
+	maxURI       = 8 << 10
+	maxTokenBody = 8 << 10
+	maxBody      = 64 << 10
+	maxRequestID = 64
+)
+
+// checkHygiene refuses requests that no route should ever see, and reads the query.
+func checkHygiene(q *request) *wire.Fault {
+	// HTTP/2's preface arrives as a request of its own; "*" and the
+	// authority of CONNECT are no resource of ours.
+	if q.ProtoMajor != 1 || !strings.HasPrefix(q.URL.Path, "/") {
+		q.out.Set("Connection", "close")
+		return wire.NewFault(wire.InvalidRequest, "Request target not understood")
+	}
+	if len(q.RequestURI) > maxURI {
+		return &wire.Fault{Reason: wire.URITooLong}
+	}
+	if !plainPath(q.URL) {
+		return &wire.Fault{Reason: wire.NotFound}
+	}
+	var f *wire.Fault
+	q.params, f = readQuery(q.URL.RawQuery)
+	return f
+}
+
+// plainPath says whether a path has one reading only: no encoded or doubled
+// slash, no dot segment, no control character. Proxies and servers that
+// clean paths differ over these, and rules in front could be passed by.
+func plainPath(u *url.URL) bool {
+	p := u.Path
+	if strings.Count(p, "/") != strings.Count(u.EscapedPath(), "/") || strings.Contains(p, "//") {
+		return false
+	}
+	for segment := range strings.SplitSeq(p, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return utf8.ValidString(p) && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
+}
+
+// params are the parameters of a query.
+type params url.Values
+
+// readQuery reads a query. Secrets in it are refused, and not read: URLs end up in
+// logs and histories.
+func readQuery(raw string) (params, *wire.Fault) {
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, wire.NewFault(wire.InvalidRequest, "Query not understood")
+	}
+	for name, list := range values {
+		switch strings.ToLower(name) {
+		case "token", "access_token", "refresh_token", "jwt", "username", "password":
+			return nil, wire.NewFault(wire.InvalidRequest, "Tokens and credentials do not belong in the URL")
+		}
+		for _, v := range list {
+			if !utf8.ValidString(v) {
+				return nil, wire.NewFault(wire.InvalidRequest, "Query is not UTF-8")
+			}
+		}
+	}
+	return params(values), nil
+}
+
+// get is a parameter; "" where it is not given. One given twice is at fault.
+func (p params) get(name string) (string, *wire.Failure) {
+	switch list := p[name]; len(list) {
+	case 0:
+		return "", nil
+	case 1:
+		return list[0], nil
+	default:
+		return "", wire.NewFailure(wire.BadField, name, "is given more than once")
+	}
+}
+
+// requestID is the client's own id for the request, or a new one where it has
+// none that is fit for a log line.
+func requestID(h http.Header) string {
+	if given := h.Values("X-Request-Id"); len(given) == 1 && saneID(given[0]) {
+		return given[0]
+	}
+	return rand.Text()
+}
+
+func saneID(s string) bool {
+	if s == "" || len(s) > maxRequestID {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// peerAddress is the address of the TCP peer. Forwarding headers are not believed.
+func peerAddress(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{} // an in-memory connection
+	}
+	return ap.Addr().Unmap()
+}

@@ -1,0 +1,69 @@
+package rest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestRateTable(t *testing.T) {
+	table := newRateTable()
+	now := time.Now()
+	for i := range 600 {
+		if q := table.take("u1", 600, now); q.wait != 0 || q.remaining != 599-i {
+			t.Fatalf("request %d: wait %v, %d remaining", i+1, q.wait, q.remaining)
+		}
+	}
+	q := table.take("u1", 600, now)
+	if q.wait != 100*time.Millisecond || q.remaining != 0 || q.reset != time.Minute {
+		t.Errorf("over the limit: %+v", q)
+	}
+	if q := table.take("u2", 600, now); q.wait != 0 {
+		t.Errorf("another key waits %v", q.wait)
+	}
+	// A refusal costs nothing, so after exactly the wait there is room for one.
+	now = now.Add(100 * time.Millisecond)
+	if q := table.take("u1", 600, now); q.wait != 0 {
+		t.Errorf("after the wait: %+v", q)
+	}
+	if q := table.take("u1", 600, now); q.wait != 100*time.Millisecond {
+		t.Errorf("and another: %+v", q)
+	}
+	if q := table.take("u1", 600, now.Add(time.Minute)); q.remaining != 599 {
+		t.Errorf("after a minute: %+v", q)
+	}
+	if q := table.take("one", 1, now); q.wait != 0 || q.remaining != 0 || q.reset != time.Minute {
+		t.Errorf("limit of one: %+v", q)
+	}
+}
+
+// No rate is forgotten by a change of generations: in every span of time no more
+// goes through than the burst and what the span brings.
+func TestRateTableOverTime(t *testing.T) {
+	table := newRateTable()
+	start := time.Now()
+	passed := 0
+	for elapsed := time.Duration(0); elapsed < 10*time.Minute; elapsed += 70 * time.Millisecond {
+		if table.take("u1", 60, start.Add(elapsed)).wait == 0 {
+			passed++
+		}
+		if most := 60 + int(elapsed/time.Second) + 1; passed > most {
+			t.Fatalf("after %v %d requests went through, more than %d", elapsed, passed, most)
+		}
+	}
+	if passed < 655 {
+		t.Errorf("only %d requests went through", passed)
+	}
+}
+
+func TestRateTableIsBounded(t *testing.T) {
+	table := newRateTable()
+	table.maxYoung = 100
+	now := time.Now()
+	for i := range 10_000 {
+		table.take(fmt.Sprint(i), 600, now)
+		if n := len(table.young) + len(table.old); n > 200 {
+			t.Fatalf("%d keys kept", n)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package rest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Config is what a Handler is made of. Auth, Accounts and Hub are needed; the
+// zero value of every other field means what is said beside it.
+type Config struct {
+	Auth     *auth.Service
+	Accounts broker.Accounts
+	Hub      *stream.Hub
+
+	// Stream serves /stream, the WebSocket upgrade, with its own answers and
+	// log. Its ResponseWriter is an http.Hijacker, which gives the connection
+	// as the Server's listener accepted it. nil: not found.
+	Stream http.Handler
+
+	// Ready says why the gateway should get no traffic now; it is asked at each
+	// GET /readyz and must not block. nil: always ready.
+	Ready func() error
+
+	// Origins are the origins of web pages that may read answers, such as
+	// https://app.example.com; "*" is every page. Empty: the request's own host.
+	Origins []string
+
+	// RequestsPerMinute bounds a user who has no such limit of their own: 600.
+	RequestsPerMinute int
+
+	Logger *slog.Logger // nil: discarded
+}
+
+// Handler answers REST requests.
+type Handler struct {
+	cfg       Config
+	log       *slog.Logger
+	origins   []string            // of Config, in the form of parseOrigin
+	routes    map[string][]*route // by path
+	zones     zones
+	users     *rateTable
+	addresses *rateTable
+}
+
+// New makes a Handler.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Auth == nil || cfg.Accounts == nil || cfg.Hub == nil {
+		return nil, errors.New("rest: Auth, Accounts and Hub are needed")
+	}
+	if cfg.RequestsPerMinute < 0 {
+		return nil, errors.New("rest: RequestsPerMinute must not be negative")
+	}
+	if cfg.RequestsPerMinute == 0 {
+		cfg.RequestsPerMinute = 600
+	}
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{cfg: cfg, log: cfg.Logger, users: newRateTable(), addresses: newRateTable()}
+	for _, o := range cfg.Origins {
+		origin, ok := parseOrigin(o)
+		if !ok && o != "*" {
+			return nil, fmt.Errorf("rest: origin %q is not like https://app.example.com", o)
+		}
+		h.origins = append(h.origins, cmp.Or(origin, o))
+	}
+	h.routes = h.table()
+	return h, nil
+}
+
+// request is an HTTP request with what the steps before its route's function found out.
+type request struct {
+	*http.Request
+	id       string
+	address  netip.Addr  // of the peer; the zero Addr where it has none
+	out      http.Header // of the answer
+	route    *route
+	params   params
+	segment  string // the path's last segment, where the route leaves it open
+	user     broker.User
+	presents bool // a Bearer token was given
+}
+
+// answer is a whole answer.
+type answer struct {
+	status int
+	body   []byte
+	reason wire.Reason // of an error
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	q := &request{Request: r, id: requestID(r.Header), address: peerAddress(r), out: w.Header()}
+	unsound := checkFraming(q)
+	if unsound == nil && r.URL.Path == streamPath && h.cfg.Stream != nil {
+		h.upgrade(w, q)
+		return
+	}
+	a := h.answer(q, unsound)
+	a.write(w, q)
+	h.logAccess(q, &a, time.Since(start))
+}
+
+func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			a = h.panicked(q, p)
+		}
+	}()
+	if unsound != nil {
+		return h.refuse(q, unsound)
+	}
+	r, err := h.serve(q)
+	switch {
+	case err != nil:
+		return h.refuse(q, err)
+	case r.status != 0:
+		return answer{status: r.status, body: r.raw}
+	}
+	return answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
+}
+
+// panicked tells the log where it happened; the value may quote the request.
+func (h *Handler) panicked(q *request, value any) answer {
+	h.log.LogAttrs(q.Context(), slog.LevelError, "request handler panicked",
+		slog.String(keyRequest, q.id),
+		slog.String(keyType, fmt.Sprintf("%T", value)),
+		slog.String(keyStack, string(debug.Stack())))
+	return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Internal}})
+}
+
+// refuse turns an error into its answer.
+func (h *Handler) refuse(q *request, err error) answer {
+	var (
+		failure *wire.Failure
+		fault   *wire.Fault
+		refused *auth.Error
+	)
+	switch {
+	case errors.As(err, &failure):
+		return q.failed(failure)
+	case errors.As(err, &fault):
+		return q.failed(&wire.Failure{Fault: *fault})
+	case errors.As(err, &refused):
+		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Reason(refused.Reason), RetryAfter: seconds(refused.RetryAfter)}})
+	}
+	h.log.LogAttrs(q.Context(), slog.LevelError, "request failed",
+		slog.String(keyRequest, q.id), slog.Any(keyError, err))
+	return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Internal}})
+}
+
+// failed is the answer of a failure, with the headers that its status asks for.
+func (q *request) failed(f *wire.Failure) answer {
+	told := *f
+	code, msg := statusOf(f.Reason)
+	if told.Msg == "" {
+		told.Msg = msg
+	}
+	switch code {
+	case http.StatusUnauthorized:
+		// RFC 6750, section 3.1: no error code where no token was given.
+		challenge := "Bearer"
+		if q.presents {
+			challenge = `Bearer error="invalid_token"`
+		}
+		q.out.Set("WWW-Authenticate", challenge)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		q.out.Set("Retry-After", strconv.Itoa(max(1, told.RetryAfter)))
+	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusInternalServerError:
+		q.out.Set("Connection", "close") // the rest of the body may still be on its way
+	}
+	q.out.Del("ETag")
+	q.out.Set("Cache-Control", "no-store")
+	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &told, q.id)}
+}
+
+func (a *answer) write(w http.ResponseWriter, q *request) {
+	set := func(name, value string) {
+		if _, ok := q.out[name]; !ok {
+			q.out.Set(name, value)
+		}
+	}
+	set("Cache-Control", "no-store")
+	q.out.Set("X-Content-Type-Options", "nosniff")
+	q.out.Set("X-Request-Id", q.id)
+	if len(a.body) > 0 {
+		set("Content-Type", "application/json")
+		q.out.Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a client that is gone misses nothing
+}
+
+// seconds rounds up, so that who waits that long does not come too early.
+func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -1,0 +1,130 @@
+package rest
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// streamPath is the path of the WebSocket upgrade.
+const streamPath = "/stream"
+
+// What a route asks of a request, beside the scopes of package broker.
+const (
+	anyone  = ""      // no token; an Authorization header is not looked at
+	anyUser = "token" // a token, whatever its user's scopes
+)
+
+// route is a row of the table of routes.
+type route struct {
+	method string
+	path   string // a last segment {id} stands for any one segment
+	needs  string // anyone, anyUser or a scope
+	serve  func(*request) (result, error)
+	probe  bool // asked all the time by machines
+}
+
+// result is what a route's function answers with: an object for the envelope, or
+// something without one.
+type result struct {
+	object []byte // a JSON object
+	status int    // not 0: this status with raw as its body
+	raw    []byte
+}
+
+// table is all routes, by path.
+func (h *Handler) table() map[string][]*route {
+	table := make(map[string][]*route)
+	for _, r := range []*route{
+		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
+		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke},
+		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts},
+		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account},
+		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets},
+		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments},
+		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus},
+		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time},
+		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot},
+		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book},
+		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks},
+		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
+		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
+	} {
+		table[r.path] = append(table[r.path], r)
+	}
+	return table
+}
+
+// serve takes a request through all steps to its route's function.
+func (h *Handler) serve(q *request) (result, error) {
+	if f := checkHygiene(q); f != nil {
+		return result{}, f
+	}
+	routes, segment := h.find(q.URL.Path)
+	if routes == nil {
+		return result{}, &wire.Fault{Reason: wire.NotFound}
+	}
+	q.segment = segment
+	q.route = routes[0] // for the log, whatever the method
+	preflight, f := h.crossOrigin(q, routes)
+	if f != nil {
+		return result{}, f
+	}
+	if preflight {
+		return result{status: http.StatusNoContent}, nil
+	}
+	if f := q.choose(routes); f != nil {
+		return result{}, f
+	}
+	if !acceptsJSON(q.Header.Values("Accept")) {
+		return result{}, &wire.Fault{Reason: wire.NotAcceptable}
+	}
+	if q.route.needs != anyone {
+		if err := h.admit(q); err != nil {
+			return result{}, err
+		}
+	}
+	return q.route.serve(q)
+}
+
+// find is the routes of a path; none is nil.
+func (h *Handler) find(path string) (routes []*route, segment string) {
+	if routes = h.routes[path]; routes != nil {
+		return routes, ""
+	}
+	cut := strings.LastIndexByte(path, '/') + 1
+	if cut == len(path) {
+		return nil, ""
+	}
+	return h.routes[path[:cut]+"{id}"], path[cut:]
+}
+
+// choose sets the route of the request's method.
+func (q *request) choose(routes []*route) *wire.Fault {
+	method := q.Method
+	if method == http.MethodHead {
+		method = http.MethodGet // net/http leaves the body out
+	}
+	for _, r := range routes {
+		if r.method == method {
+			q.route = r
+			return nil
+		}
+	}
+	q.out.Set("Allow", allowed(routes))
+	return &wire.Fault{Reason: wire.MethodNotAllowed}
+}
+
+// allowed is the methods of routes, for Allow.
+func allowed(routes []*route) string {
+	var methods []string
+	for _, r := range routes {
+		methods = append(methods, r.method)
+		if r.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	return strings.Join(methods, ", ")
+}

@@ -1,0 +1,323 @@
+package rest_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+// pipeListener gives in-memory connections, whose deadlines a bubble's clock rules.
+type pipeListener struct {
+	conns chan net.Conn
+	once  sync.Once
+	over  chan struct{}
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), over: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.over:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.over) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+
+func (l *pipeListener) dial() net.Conn {
+	client, server := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }
+
+// send writes text until all is written or the other side hangs up, and says after
+// how long it did.
+func send(c net.Conn, text string, pause time.Duration) (cut time.Duration) {
+	start := time.Now()
+	for i := range len(text) {
+		if _, err := c.Write([]byte{text[i]}); err != nil {
+			return time.Since(start)
+		}
+		time.Sleep(pause) // of the bubble's clock
+	}
+	return 0
+}
+
+func inBubble(t *testing.T, f func(t *testing.T, g *gateway, l *pipeListener)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeListener()
+		g := newGateway(t, nil)
+		stop := g.serveOn(t, l)
+		defer stop()
+		f(t, g, l)
+	})
+}
+
+// A header section that comes one byte at a time.
+func TestSlowHeadersAreCut(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *gateway, l *pipeListener) {
+		c := l.dial()
+		defer c.Close()
+		if cut := send(c, "GET /livez HTTP/1.1\r\nHost: rueda.test\r\nX: "+strings.Repeat("a", 1000), 100*time.Millisecond); cut.Round(time.Second) != 5*time.Second {
+			t.Errorf("cut after %v, want 5s", cut)
+		}
+	})
+}
+
+// Half a body, whole in length or in chunks, and then nothing.
+func TestStalledBodyIs408(t *testing.T) {
+	for _, framing := range []string{"Content-Length: 20\r\n\r\n{\"grant", "Transfer-Encoding: chunked\r\n\r\nff\r\n{\"grant"} {
+		inBubble(t, func(t *testing.T, _ *gateway, l *pipeListener) {
+			c := l.dial()
+			defer c.Close()
+			start := time.Now()
+			if _, err := io.WriteString(c, "POST /auth/token HTTP/1.1\r\nHost: rueda.test\r\nContent-Type: application/json\r\n"+framing); err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(r.Body)
+			if took := time.Since(start); took != 10*time.Second {
+				t.Errorf("answered after %v, want 10s", took)
+			}
+			if r.StatusCode != http.StatusRequestTimeout || !bytes.Contains(body, []byte(`"reason":"timeout"`)) || !r.Close {
+				t.Errorf("status %d, close %v: %s", r.StatusCode, r.Close, body)
+			}
+		})
+	}
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *gateway, l *pipeListener) {
+		c := l.dial()
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: rueda.test\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		reader := bufio.NewReader(c)
+		r, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := reader.ReadByte(); err == nil {
+			t.Fatal("the server spoke")
+		}
+		if idle := time.Since(start); idle != 60*time.Second {
+			t.Errorf("closed after %v, want 60s", idle)
+		}
+	})
+}
+
+// post sends a body to the handler itself and returns the answer.
+func (g *gateway) post(path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	return w
+}
+
+func (g *gateway) get(path, token string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	return w
+}
+
+// login returns an access and a refresh token.
+func (g *gateway) login(t *testing.T, user string) (access, refresh string) {
+	t.Helper()
+	w := g.post("/auth/token", `{"grant_type":"password","username":"`+user+`","password":"`+user+`"}`)
+	if w.Code != http.StatusOK {
+		t.Fatalf("login: %d %s", w.Code, w.Body)
+	}
+	return member(t, w, "access_token"), member(t, w, "refresh_token")
+}
+
+// A request that is being answered when the server stops is answered.
+func TestRunEndsAfterItsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeListener()
+		answer := make(chan struct{})
+		g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
+			c.Ready = func() error { <-answer; return nil }
+		})
+		stop := g.serveOn(t, l)
+		c := l.dial()
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /readyz HTTP/1.1\r\nHost: rueda.test\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		synctest.Wait()
+		close(answer)
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("status %d, %v", r.StatusCode, err)
+		}
+		<-stopped
+	})
+}
+
+func TestRunTellsWhyItCannotServe(t *testing.T) {
+	l := newPipeListener()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err := rest.NewServer(rest.ServerConfig{Handler: http.NotFoundHandler()}).Run(t.Context(), l)
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who hijacks gets the connection itself and what was read ahead of it.
+func TestHijackGivesTheConnection(t *testing.T) {
+	got := make(chan string, 2)
+	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
+		c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			hijacker, ok := w.(http.Hijacker)
+			if !ok {
+				t.Error("cannot be hijacked")
+				return
+			}
+			conn, rw, err := hijacker.Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if _, ok := conn.(*net.TCPConn); !ok {
+				t.Errorf("got a %T", conn)
+			}
+			ahead := make([]byte, rw.Reader.Buffered())
+			if _, err := io.ReadFull(rw, ahead); err != nil {
+				t.Error(err)
+			}
+			got <- string(ahead)
+		})
+	})
+	c, err := net.Dial("tcp", g.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: rueda.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nframe"); err != nil {
+		t.Fatal(err)
+	}
+	if ahead := <-got; ahead != "frame" {
+		t.Errorf("read ahead %q", ahead)
+	}
+}
+
+// A connection whose chunks are not followed carries no other request, whatever
+// a handler says of it.
+func TestNothingFollowsChunks(t *testing.T) {
+	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
+		c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Del("Connection")
+			w.WriteHeader(http.StatusTeapot)
+		})
+	})
+	c, err := net.Dial("tcp", g.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(c)
+	for _, want := range []int{http.StatusTeapot, http.StatusBadRequest} {
+		r, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != want {
+			t.Errorf("status %d, want %d; %v", r.StatusCode, want, err)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	lender := httptest.NewTLSServer(nil) // of its certificate
+	defer lender.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGateway(t, nil)
+	t.Cleanup(g.serveOn(t, tls.NewListener(l, &tls.Config{Certificates: lender.TLS.Certificates, NextProtos: []string{"http/1.1"}})))
+	client := lender.Client()
+	defer client.CloseIdleConnections()
+	r, err := client.Get("https://" + l.Addr().String() + "/livez")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"live"`)) {
+		t.Errorf("status %d, %v: %s", r.StatusCode, err, body)
+	}
+}
+
+// A panic on the way to the stream hangs up, and its value stays out of the log.
+func TestUpgradePanicHangsUp(t *testing.T) {
+	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
+		c.Stream = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary-panic") })
+	})
+	c, err := net.Dial("tcp", g.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(c); err != nil || len(answer) > 0 {
+		t.Errorf("answered %q, %v", answer, err)
+	}
+	if log := g.log.String(); !strings.Contains(log, "upgrade panicked") || strings.Contains(log, "canary") {
+		t.Errorf("logged: %s", log)
+	}
+}

@@ -1,0 +1,177 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// maxSnapshot bounds the instruments of one snapshot.
+const maxSnapshot = 100
+
+// snapshot is GET /market/snapshot?instruments=a,b: the newest messages of each
+// that the user may see, as of an epoch and position. All instruments are good or
+// the request is refused, with a detail for each that is not.
+func (h *Handler) snapshot(q *request) (result, error) {
+	text, f := q.params.get("instruments")
+	if f != nil {
+		return result{}, f
+	}
+	ids, f := parseInstruments(text)
+	if f != nil {
+		return result{}, f
+	}
+	if f := h.checkListed("instruments", ids); f != nil {
+		return result{}, f
+	}
+	for _, id := range ids {
+		if r := rightsIn(&q.user, id.Market); !r.trades && !r.quotes {
+			return result{}, wire.NewFault(wire.NotEntitled, "No right to the data of "+id.Market)
+		}
+	}
+	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), ids)
+	rows, err := onlyEntitled(append(rows, ']'), ids, &q.user)
+	if err != nil {
+		return result{}, err
+	}
+	b := append(make([]byte, 0, len(rows)+128), `{"epoch":`...)
+	b = wire.AppendString(b, epoch)
+	b = append(b, `,"position":`...)
+	b = wire.AppendString(b, position)
+	b = append(b, `,"instruments":`...)
+	b = append(b, rows...)
+	return result{object: append(b, '}')}, nil
+}
+
+// onlyEntitled takes out of each row, an object a listed instrument in the order of
+// ids, the messages that the user may not see. Every other byte stays.
+func onlyEntitled(rows []byte, ids []market.InstrumentID, u *broker.User) ([]byte, error) {
+	if !slices.ContainsFunc(ids, func(id market.InstrumentID) bool {
+		r := rightsIn(u, id.Market)
+		return !r.trades || !r.quotes
+	}) {
+		return rows, nil
+	}
+	list, err := wire.ParseJSON(rows)
+	if err != nil || len(list.Items) != len(ids) {
+		return nil, fmt.Errorf("read the snapshot of %d instruments as %d rows: %w", len(ids), len(list.Items), err)
+	}
+	out := append(make([]byte, 0, len(rows)), '[')
+	for i, id := range ids {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		r := rightsIn(u, id.Market)
+		hidden := map[string]bool{"T": !r.trades, "Q": !r.quotes}
+		out = append(out, '{')
+		comma := false
+		for _, m := range list.Items[i].Fields {
+			if hidden[m.Name] {
+				continue
+			}
+			if comma {
+				out = append(out, ',')
+			}
+			comma = true
+			out = append(wire.AppendString(out, m.Name), ':')
+			out = append(out, m.Value.Raw...)
+		}
+		out = append(out, '}')
+	}
+	return append(out, ']'), nil
+}
+
+// book is GET /market/book?instrument=&depth=: one O message.
+func (h *Handler) book(q *request) (result, error) {
+	if f := q.needScope(broker.ScopeDepth); f != nil {
+		return result{}, f
+	}
+	text, f := q.params.get("instrument")
+	if f != nil {
+		return result{}, f
+	}
+	id, err := market.ParseInstrumentID(text)
+	if err != nil {
+		return result{}, wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
+	}
+	text, f = q.params.get("depth")
+	if f != nil {
+		return result{}, f
+	}
+	depth, ok := map[string]int{"": 5, "1": 1, "5": 5, "10": 10, "25": 25, "0": 0}[text]
+	if !ok {
+		return result{}, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
+	}
+	if f := h.checkListed("instrument", []market.InstrumentID{id}); f != nil {
+		return result{}, f
+	}
+	wanted := depth
+	if wanted == 0 {
+		wanted = allLevels
+	}
+	if rightsIn(&q.user, id.Market).depth < wanted {
+		return result{}, wire.NewFault(wire.NotEntitled, "No right to an order book of "+id.Market+" this deep")
+	}
+	object, err := h.cfg.Hub.AppendBook(nil, id, depth)
+	switch {
+	case errors.Is(err, stream.ErrNoBook):
+		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
+	case errors.Is(err, stream.ErrStale):
+		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
+	case err != nil:
+		return result{}, fmt.Errorf("read the book of %s: %w", id, err)
+	}
+	return result{object: object}, nil
+}
+
+// parseInstruments reads identifiers with commas between; repeats are left out.
+// What is not an identifier is named by its place, since it may be anything.
+func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
+	if text == "" {
+		return nil, wire.NewFailure(wire.BadField, "instruments", "is missing")
+	}
+	if strings.Count(text, ",") >= maxSnapshot {
+		return nil, wire.NewFailure(wire.BadField, "instruments", fmt.Sprintf("names more than %d", maxSnapshot))
+	}
+	bad := &wire.Failure{Fault: wire.Fault{Reason: wire.BadInstrument}}
+	var ids []market.InstrumentID
+	place := 0
+	for item := range strings.SplitSeq(text, ",") {
+		place++
+		id, err := market.ParseInstrumentID(item)
+		if err != nil {
+			bad.Details = append(bad.Details, wire.Detail{Field: "instruments", Msg: fmt.Sprintf("item %d is not of the form SYMBOL|MARKET|TERM", place)})
+		} else if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if bad.Details != nil {
+		return nil, bad
+	}
+	return ids, nil
+}
+
+// checkListed refuses instruments that are not in the catalogue. None ever leaves
+// it, so they are there afterwards too.
+func (h *Handler) checkListed(field string, ids []market.InstrumentID) *wire.Failure {
+	unknown := &wire.Failure{Fault: wire.Fault{Reason: wire.UnknownInstrument}}
+	for _, id := range ids {
+		if _, ok := h.cfg.Hub.Instrument(id); ok {
+			continue
+		}
+		unknown.Details = append(unknown.Details, wire.Detail{Field: field, Msg: id.String() + " is not listed"})
+		if near, ok := h.cfg.Hub.Suggest(id); ok && unknown.Hint == "" {
+			unknown.Hint = "Did you mean " + near.String() + "?"
+		}
+	}
+	if unknown.Details == nil {
+		return nil
+	}
+	return unknown
+}
