@@ -44,7 +44,7 @@ type User struct {
 	Scopes       []string
 	Entitlements []Entitlement
 	Limits       Limits
-	Version      int64 // rises when password, status or rights change; tokens of before a password change die with it
+	Version      int64 // rises when the password or status changes, not with rights; tokens of an older version die
 }
 
 // Scopes of protocol section 10.

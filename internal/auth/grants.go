@@ -30,7 +30,7 @@ func (s *Service) Password(ctx context.Context, username, password string, from 
 	if len(password) > maxPassword || !utf8.ValidString(password) {
 		return Tokens{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
 	}
-	attempt, refused := s.throttle.password(username, from.Address, time.Now())
+	attempt, refused := s.throttle.password(ctx, username, from.Address)
 	if refused != nil {
 		s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
 		return Tokens{}, refused
@@ -39,7 +39,8 @@ func (s *Service) Password(ctx context.Context, username, password string, from 
 	user, err := s.authenticate(ctx, username, password)
 	switch {
 	case errors.Is(err, broker.ErrInvalidCredentials):
-		// The charge stays. The username is not logged: people type passwords there.
+		attempt.fail()
+		// The username is not logged: people type passwords there.
 		s.cfg.Logger.Info("login refused", "error", err, "address", from.Address)
 		return Tokens{}, refuse(InvalidCredentials, err)
 	case err != nil:

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -33,11 +35,15 @@ const (
 	maxBackoff = 15 * time.Minute
 	// failuresKept is how long an account's wrong passwords are remembered after the last.
 	failuresKept = 24 * time.Hour
+	// So many attempts at one account may wait for those before them.
+	maxQueued = 256
 )
 
 // throttle decides whether a grant may be tried. An attempt is charged before the
 // check it is for, under one lock, so that checks made in parallel cannot pass the
-// bound together; what turns out to be no failure is given back.
+// bound together; what turns out to be no failure is given back. While as many
+// attempts at an account are being checked as may still fail, the next one waits
+// for their outcome: a fleet of processes that log in at once is no attack.
 type throttle struct {
 	free    int
 	address rate
@@ -46,7 +52,7 @@ type throttle struct {
 	mu        sync.Mutex
 	addresses table[netip.Prefix, time.Time]
 	families  table[string, time.Time]
-	accounts  table[account, failures]
+	accounts  table[account, *failures]
 	known     table[account, struct{}] // places from which an account was logged in to
 }
 
@@ -57,10 +63,13 @@ type account struct {
 	place    netip.Prefix // zero: everywhere else
 }
 
-// failures are an account's wrong passwords in a row, those being checked included.
+// failures are an account's wrong passwords in a row, and what is being checked.
 type failures struct {
-	count int
-	last  time.Time
+	count   int
+	last    time.Time
+	checked int           // attempts being checked
+	queued  int           // attempts that wait for those
+	done    chan struct{} // closed when one of those has ended
 }
 
 func newThrottle(c Throttle) *throttle {
@@ -70,38 +79,70 @@ func newThrottle(c Throttle) *throttle {
 		family:    perMinute(c.FamilyPerMinute, c.FamilyBurst),
 		addresses: newTable[netip.Prefix, time.Time](throttled),
 		families:  newTable[string, time.Time](throttled),
-		accounts:  newTable[account, failures](throttled),
+		accounts:  newTable[account, *failures](throttled),
 		known:     newTable[account, struct{}](throttled),
 	}
 }
 
-// attempt is a charged password check. Unless succeed or refund ends it, it was a failure.
+// attempt is a charged password check, to be ended by one of succeed, fail and refund.
 type attempt struct {
-	t       *throttle
-	place   netip.Prefix
-	account account
+	t        *throttle
+	place    netip.Prefix
+	account  account
+	failures *failures
 }
 
 // password charges an attempt at a password, or refuses it and charges nothing.
-func (t *throttle) password(username string, from netip.Addr, now time.Time) (*attempt, *Error) {
+func (t *throttle) password(ctx context.Context, username string, from netip.Addr) (*attempt, *Error) {
 	a := &attempt{t: t, place: placeOf(from), account: account{username: username}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.known.get(account{username, a.place}); ok {
-		a.account.place = a.place
+	for {
+		now := time.Now()
+		if _, ok := t.known.get(account{username, a.place}); ok {
+			a.account.place = a.place
+		}
+		f := t.failuresOf(a.account, now)
+		if wait := f.last.Add(t.backoff(f.count)).Sub(now); wait > 0 {
+			return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+		}
+		if f.checked < max(1, t.free-f.count) {
+			if wait := take(&t.addresses, t.address, a.place, now); wait > 0 {
+				return nil, &Error{Reason: RateLimited, RetryAfter: wait}
+			}
+			f.checked++
+			a.failures = f
+			return a, nil
+		}
+		if f.queued >= maxQueued {
+			return nil, unavailable(errors.New("too many logins of one account at once"))
+		}
+		f.queued++
+		done := f.done
+		t.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		t.mu.Lock()
+		f.queued--
+		if err := ctx.Err(); err != nil {
+			return nil, unavailable(err)
+		}
 	}
-	f, _ := t.accounts.get(a.account)
+}
+
+// failuresOf is an account's entry, made where there is none.
+func (t *throttle) failuresOf(a account, now time.Time) *failures {
+	f, ok := t.accounts.get(a)
+	if !ok {
+		f = &failures{done: make(chan struct{})}
+		t.accounts.put(a, f)
+	}
 	if now.Sub(f.last) > failuresKept {
-		f = failures{}
+		f.count = 0
 	}
-	if wait := f.last.Add(t.backoff(f.count)).Sub(now); wait > 0 {
-		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
-	}
-	if wait := take(&t.addresses, t.address, a.place, now); wait > 0 {
-		return nil, &Error{Reason: RateLimited, RetryAfter: wait}
-	}
-	t.accounts.put(a.account, failures{f.count + 1, now})
-	return a, nil
+	return f
 }
 
 // backoff is the wait after count failures in a row.
@@ -118,8 +159,18 @@ func (a *attempt) succeed() {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	give(&a.t.addresses, a.t.address, a.place)
-	a.t.accounts.delete(a.account)
+	a.failures.count = 0
 	a.t.known.put(account{a.account.username, a.place}, struct{}{})
+	a.end()
+}
+
+// fail ends an attempt whose password was wrong: it stays charged.
+func (a *attempt) fail() {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	a.failures.count++
+	a.failures.last = time.Now()
+	a.end()
 }
 
 // refund ends an attempt that was not checked, for no fault of the client.
@@ -127,8 +178,18 @@ func (a *attempt) refund() {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	give(&a.t.addresses, a.t.address, a.place)
-	if f, ok := a.t.accounts.get(a.account); ok && f.count > 0 {
-		a.t.accounts.put(a.account, failures{f.count - 1, f.last})
+	a.end()
+}
+
+// end lets those that wait look again. The lock is held. An entry that the bounded
+// table has dropped meanwhile serves those that still hold it.
+func (a *attempt) end() {
+	f := a.failures
+	f.checked--
+	close(f.done)
+	f.done = make(chan struct{})
+	if f.count == 0 && f.checked == 0 && f.queued == 0 {
+		a.t.accounts.delete(a.account)
 	}
 }
 
