@@ -43,8 +43,6 @@ func (s *Session) Gather(now time.Time, dst []byte, max int, blocked bool) []byt
 	}
 	if n := len(dst) - start; n > 0 {
 		s.gave(s.at(now), n)
-	} else {
-		s.restIfDone()
 	}
 	return dst
 }

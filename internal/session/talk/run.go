@@ -58,10 +58,11 @@ func (s *Script) Run(t testing.TB, w *World, h Host) {
 	t.Helper()
 	r := &run{Host: h, world: w, clients: make(map[string]*client), now: time.Now()}
 	defer r.end(t)
+	acts := verbs()
 	for i := range s.step {
 		st := &s.step[i]
 		for range st.times {
-			if err := verbs()[st.verb](r, st); err != nil {
+			if err := acts[st.verb](r, st); err != nil {
 				t.Errorf("%s.talk:%d: %s %s\n\t%v", s.Name, st.line, st.verb, st.rest, err)
 				return
 			}
@@ -201,14 +202,11 @@ func (r *run) quiet(wait time.Duration) error {
 	time.Sleep(wait)
 	for name, c := range r.clients {
 		c.mu.Lock()
-		for _, e := range c.events {
-			var end *Closed
-			if !errors.As(e.err, &end) {
-				c.mu.Unlock()
-				return fmt.Errorf("client %q: unexpected %v", name, e)
-			}
-		}
+		events := c.events
 		c.mu.Unlock()
+		if len(events) > 0 {
+			return fmt.Errorf("client %q: unexpected %v", name, events[0])
+		}
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func Load(fsys fs.FS) ([]*Script, error) {
 func Parse(name string, r io.Reader) (*Script, error) {
 	s := &Script{Name: name}
 	var text strings.Builder
+	known := verbs()
 	lines := bufio.NewScanner(io.TeeReader(r, &text))
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -68,9 +69,9 @@ func Parse(name string, r io.Reader) (*Script, error) {
 			s.Rule = strings.TrimSpace(comment)
 		case isComment || line == "":
 		default:
-			st, err := parseStep(line)
-			if err != nil {
-				return nil, fmt.Errorf("%s.talk:%d: %w", name, n, err)
+			st := parseStep(line)
+			if known[st.verb] == nil {
+				return nil, fmt.Errorf("%s.talk:%d: unknown step %q", name, n, st.verb)
 			}
 			st.line = n
 			s.step = append(s.step, st)
@@ -83,7 +84,7 @@ func Parse(name string, r io.Reader) (*Script, error) {
 	return s, nil
 }
 
-func parseStep(line string) (step, error) {
+func parseStep(line string) step {
 	st := step{times: 1}
 	if name, rest, ok := strings.Cut(line, ": "); ok && isWord(name) {
 		st.conn, line = name, rest
@@ -94,10 +95,7 @@ func parseStep(line string) (step, error) {
 		}
 	}
 	st.verb, st.rest, _ = strings.Cut(line, " ")
-	if _, ok := verbs()[st.verb]; !ok {
-		return st, fmt.Errorf("unknown step %q", st.verb)
-	}
-	return st, nil
+	return st
 }
 
 func isWord(s string) bool {

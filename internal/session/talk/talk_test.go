@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"good", "> 0s hello\n< hel...\n> 5s late\nafter 5s\n< late", ""},
 		{"good end", "> 1s close\nafter 1s\nclosed 4504 late", ""},
-		{"end that nobody awaits", "> 0s close", ""},
+		{"end that nobody awaits", "> 0s close", `at the end: client "": unexpected closed 4504 late`},
 		{"other text", "> 0s hello\n< hullo", "got < hello"},
 		{"nothing", "< hello", "nothing came"},
 		{"early", "> 1s hello\nafter 2s\n< hello", "came 1s early: < hello"},

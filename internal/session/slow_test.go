@@ -1,0 +1,174 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+)
+
+// publish publishes quotes of GGAL|BYMA|CI, with sizes 2, 4, 7, 11, ..., then trades.
+func (d *drive) publish(quotes, trades int) {
+	d.t.Helper()
+	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}
+	h, err := d.world.Hub.Define(market.Instrument{ID: id, OwnQuotes: true, BookReady: true})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	level := market.Level{Price: 7050 * market.Scale, Size: market.Scale}
+	for i := range quotes {
+		level.Size += market.Size(i+1) * market.Scale
+		q := market.Event{Kind: market.KindQuote, Handle: h, Bids: []market.Level{level}}
+		if err := d.world.Hub.Publish([]market.Event{q}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	for range trades {
+		e := market.Event{Kind: market.KindTrade, Handle: h, Price: level.Price, Size: level.Size}
+		if err := d.world.Hub.Publish([]market.Event{e}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.shard.Turn(func(*stream.Subscriber) {})
+}
+
+// follow is a session that follows quotes and trades of GGAL|BYMA|CI.
+func follow(t *testing.T, options string) *drive {
+	t.Helper()
+	d := newDrive(t, "demo")
+	d.text(`{"action":"subscribe","quotes":["GGAL|BYMA|CI"],"trades":["GGAL|BYMA|CI"],"snapshot":false` + options + `}`)
+	d.want("Subscription")
+	return d
+}
+
+// some gathers about max bytes, which do not reach the kernel.
+func (d *drive) some(max int) ([]string, int) {
+	d.t.Helper()
+	b := d.sess.Gather(d.now, nil, max, false)
+	texts, err := split(b)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return texts, len(b)
+}
+
+// TestTrickle has a kernel that takes a byte now and then: it is slow, and not
+// stalled, and gets one ping, not one every 20 s.
+func TestTrickle(t *testing.T) {
+	d := follow(t, "")
+	d.publish(1, 0)
+	_, n := d.gather()
+	for range 5 {
+		d.pass(20 * time.Second)
+		d.sess.Wrote(d.now, 1)
+		n--
+	}
+	if _, _, over := d.sess.Close(); over {
+		t.Fatal("closed")
+	}
+	d.sess.Wrote(d.now, n)
+	texts := d.take()
+	if got := strings.Count(strings.Join(texts, "\n"), `{"action":"ping"}`); got != 1 {
+		t.Errorf("%d pings waited: %q", got, texts)
+	}
+	d.text(`{"action":"pong"}`)
+	d.publish(2, 0)
+	d.gather()
+	d.pass(30 * time.Second)
+	d.over(4507, "slow_client")
+}
+
+// TestComesToRest has the stream announce something that is not for this subscriber
+// after all. The session stops looking.
+func TestComesToRest(t *testing.T) {
+	d := newDrive(t, "demo")
+	d.text(`{"action":"subscribe","quotes":["GGAL|BYMA|CI"],"conflate":"1s","snapshot":false}`)
+	d.text(`{"action":"subscribe","quotes":["*|BYMA|CI"],"snapshot":false}`)
+	_, n := d.gather()
+	d.publish(1, 0)
+	if !d.sess.Pending(d.now) {
+		t.Fatal("nothing was announced")
+	}
+	d.sess.Wrote(d.now, n)
+	d.want()
+	d.pass(time.Second)
+	if next := d.sess.Deadline().Sub(d.now); next < 10*time.Second {
+		t.Errorf("the next deadline is %v away", next)
+	}
+}
+
+// TestAliveWaits has an Alive mark fall due while data waits: it comes after.
+func TestAliveWaits(t *testing.T) {
+	d := follow(t, `,"alive":true`)
+	d.pass(15 * time.Second)
+	d.publish(0, 3)
+	for i := range 3 {
+		texts, n := d.some(10)
+		if len(texts) != 1+i/2 || !strings.Contains(texts[0], `"type":"T"`) {
+			t.Fatalf("got %q", texts)
+		}
+		if i == 2 && !strings.Contains(texts[1], `"type":"Alive"`) {
+			t.Errorf("got %q", texts)
+		}
+		d.sess.Wrote(d.now, n)
+	}
+	d.want()
+}
+
+// TestReplayIsNotSlow holds up the replay of a resume: that alone is no reason to warn.
+func TestReplayIsNotSlow(t *testing.T) {
+	d := newDrive(t, "demo")
+	d.publish(0, 50)
+	d.text(`{"action":"subscribe","trades":["GGAL|BYMA|CI"],"resume":{"epoch":"e1","trades":{"GGAL|BYMA|CI":0}}}`)
+	_, n := d.some(1000)
+	d.pass(10 * time.Second)
+	d.sess.Wrote(d.now, n)
+	texts := d.take()
+	if got := strings.Join(texts, "\n"); strings.Contains(got, "Warning") || !strings.Contains(texts[len(texts)-1], "CaughtUp") {
+		t.Errorf("got %q", texts)
+	}
+}
+
+// TestAgeSurvivesClockSteps sets the clock forward while a trade waits: that does
+// not make it old.
+func TestAgeSurvivesClockSteps(t *testing.T) {
+	d := follow(t, "")
+	d.publish(0, 1)
+	_, n := d.gather()
+	d.publish(0, 1)
+	d.now = d.now.Add(300 * time.Millisecond)
+	d.sess.Tick(stepWall(d.now, time.Hour))
+	d.sess.Wrote(d.now, n)
+	d.want(`"type":"Warning"`, `"type":"T"`)
+}
+
+// TestSlowByBytes has more wait than the bound though none of it waits for long.
+func TestSlowByBytes(t *testing.T) {
+	d := follow(t, "")
+	d.world.Env.MaxWaiting = 300
+	d.publish(1, 0)
+	_, n := d.gather()
+	d.now = d.now.Add(200 * time.Millisecond)
+	d.publish(2, 0)
+	d.sess.Wrote(d.now, n)
+	_, n = d.gather()
+	d.publish(5, 0)
+	d.now = d.now.Add(50 * time.Millisecond)
+	d.sess.Tick(stepWall(d.now, -time.Second)) // so that no quote looks older than it is
+	d.sess.Wrote(d.now, n)
+	d.want(`"type":"Warning"`, `"type":"Q"`)
+}
+
+// TestExtendNeverShortens ignores a refresh whose token ends before the session's own.
+func TestExtendNeverShortens(t *testing.T) {
+	d := newDrive(t, "demo")
+	d.sess.Notify(d.now, session.Notice{Kind: session.Extended, Family: "f1", Expires: d.now.Add(time.Second)})
+	d.sess.Tick(d.now.Add(time.Minute / 2))
+	d.want(`"action":"ping"`)
+	if _, _, over := d.sess.Close(); over {
+		t.Error("closed")
+	}
+}
