@@ -16,7 +16,7 @@
 // and after each of these looks at what the session wants:
 //
 //	token, _, ok := s.TakeToken()            // call env.Verify elsewhere, then s.Verified
-//	buf = s.Gather(now, buf, max, blocked)   // if all before was taken
+//	buf = s.Gather(now, buf, max)   // if all before was taken
 //	code, reason, ok := s.Close()            // after the last output: close frame, end
 //	s.Deadline()                             // set the timer
 //

@@ -56,7 +56,7 @@ func (d *drive) text(msg string) { d.sess.Text(d.now, []byte(msg)) }
 func (d *drive) gather() (texts []string, n int) {
 	d.t.Helper()
 	d.shard.Turn(func(*stream.Subscriber) {})
-	b := d.sess.Gather(d.now, nil, 64<<10, false)
+	b := d.sess.Gather(d.now, nil, 64<<10)
 	texts, err := split(b)
 	if err != nil {
 		d.t.Fatal(err)

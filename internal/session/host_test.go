@@ -111,7 +111,7 @@ func (h *host) settle(now time.Time, p *pipe) {
 			p.out = nil
 			p.sess.Wrote(now, n)
 		}
-		if p.out = p.sess.Gather(now, nil, 4<<10, p.stalled); len(p.out) == 0 {
+		if p.out = p.sess.Gather(now, nil, 4<<10); len(p.out) == 0 {
 			p.out = nil
 			break
 		}

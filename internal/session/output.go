@@ -29,16 +29,15 @@ func (s *Session) fail(f *wire.Fault, id, extra []byte) {
 
 // Gather appends complete server frames to dst, about max bytes of them, control
 // messages first. With nothing to send it returns dst as it is. The host calls it when the
-// kernel has taken all that was gathered before; blocked says that it took its time, so that
-// waiting quotes and books may collapse to their newest state.
-func (s *Session) Gather(now time.Time, dst []byte, max int, blocked bool) []byte {
+// kernel has taken all that was gathered before.
+func (s *Session) Gather(now time.Time, dst []byte, max int) []byte {
 	start := len(dst)
 	n := wholeFrames(s.control, max)
 	dst = append(dst, s.control[:n]...)
 	if s.control = s.control[n:]; len(s.control) == 0 {
 		s.control = nil
 		if s.over == "" {
-			dst = s.gatherStream(now, dst, max-n, blocked)
+			dst = s.gatherStream(now, dst, max-n)
 		}
 	}
 	if n := len(dst) - start; n > 0 {
@@ -47,9 +46,11 @@ func (s *Session) Gather(now time.Time, dst []byte, max int, blocked bool) []byt
 	return dst
 }
 
-func (s *Session) gatherStream(now time.Time, dst []byte, max int, blocked bool) []byte {
+// gatherStream takes what the stream has. For a client that was told it is slow,
+// waiting quotes and books collapse to their newest state.
+func (s *Session) gatherStream(now time.Time, dst []byte, max int) []byte {
 	if max > 0 {
-		dst = s.sub.Gather(dst, max, !s.strict && (blocked || s.isSlow()))
+		dst = s.sub.Gather(dst, max, !s.strict && s.isSlow())
 	}
 	if s.marked && !s.sub.Pending() {
 		s.marked = false

@@ -171,7 +171,7 @@ func TestGatherWholeFrames(t *testing.T) {
 	}
 	total := 0
 	for {
-		b := d.sess.Gather(d.now, []byte("before"), 100, false)
+		b := d.sess.Gather(d.now, []byte("before"), 100)
 		if string(b[:6]) != "before" {
 			t.Fatal("what was in the buffer is gone")
 		}

@@ -25,7 +25,7 @@ func TestSize(t *testing.T) {
 		now = now.Add(20 * time.Second)
 		s.Tick(now)
 		s.Text(now, []byte(`{"action":"ping"}`))
-		s.Wrote(now, len(s.Gather(now, nil, 1<<16, false)))
+		s.Wrote(now, len(s.Gather(now, nil, 1<<16)))
 		s.Text(now, []byte(`{"action":"pong"}`))
 	}
 	if s.control != nil || s.check != nil || s.faults != nil || s.slow != nil {

@@ -101,6 +101,9 @@ func (s *Session) watchOutput(now time.Time) {
 	if behind >= s.env.slowAfter() && !s.sub.Replaying() || lag.Bytes > s.env.maxWaiting() {
 		s.warnSlow(t, behind, lag.Messages)
 	}
+	if !s.strict && lag.Bytes > s.env.maxWaiting() {
+		s.sub.Collapse()
+	}
 	s.slowDue = t.add(s.env.slowAfter())
 	if oldest != 0 {
 		s.slowDue = min(s.slowDue, t.add(s.env.maxAge()-age(oldest)))

@@ -47,7 +47,7 @@ func follow(t *testing.T, options string) *drive {
 // some gathers about max bytes, which do not reach the kernel.
 func (d *drive) some(max int) ([]string, int) {
 	d.t.Helper()
-	b := d.sess.Gather(d.now, nil, max, false)
+	b := d.sess.Gather(d.now, nil, max)
 	texts, err := split(b)
 	if err != nil {
 		d.t.Fatal(err)

@@ -63,8 +63,6 @@ type conn struct {
 	before   int    // bytes with the writer that come before the session's
 	own      int    // of the session
 	writing  bool   // the writer has a buffer
-	waited   bool   // something new came while it had
-	blocked  bool   // the last buffer took long, and something waited for it
 
 	closeBy time.Time // the connection ends then at the latest; zero: no closing yet
 
@@ -125,15 +123,10 @@ func (c *conn) write() {
 }
 
 func (c *conn) writeBuffer(buf []byte) error {
-	start := time.Now()
 	for len(buf) > 0 {
 		n, err := c.net.Write(buf[:min(len(buf), chunkSize)])
 		buf = buf[n:]
-		in := input{kind: inputWrote, conn: c, n: n, last: len(buf) == 0, failed: err != nil}
-		if in.last {
-			in.took = time.Since(start)
-		}
-		c.shard.post(in)
+		c.shard.post(input{kind: inputWrote, conn: c, n: n, last: len(buf) == 0, failed: err != nil})
 		if err != nil {
 			return err
 		}

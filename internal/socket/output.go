@@ -10,10 +10,6 @@ import (
 // that what a slow peer has not taken can still be conflated.
 const gatherSize = 64 << 10
 
-// blockedAfter is how long a write takes that the peer holds up. One into a
-// socket with room takes some microseconds.
-const blockedAfter = time.Millisecond
-
 // wrote tells the session what the kernel took of its bytes.
 func (sh *shard) wrote(now time.Time, c *conn, in *input) {
 	before := min(in.n, c.before)
@@ -30,8 +26,6 @@ func (sh *shard) wrote(now time.Time, c *conn, in *input) {
 	}
 	if in.last {
 		c.writing = false
-		c.blocked = c.waited && in.took > blockedAfter
-		c.waited = false
 	}
 }
 
@@ -65,7 +59,7 @@ func (sh *shard) gather(now time.Time, c *conn) {
 	*buf = append(*buf, c.greeting...)
 	c.before, c.own, c.greeting = len(*buf), 0, nil
 	if c.phase == phaseOpen {
-		*buf = c.sess.Gather(now, *buf, gatherSize, c.blocked)
+		*buf = c.sess.Gather(now, *buf, gatherSize)
 		c.own = len(*buf) - c.before
 		sh.settle(now, c)
 		// A session that is over and has nothing more to say gets its close frame.

@@ -18,7 +18,7 @@ const (
 	inputStart    inputKind = iota // a new connection
 	inputData                      // data came from the peer
 	inputEOF                       // nothing more comes from the peer
-	inputWrote                     // n bytes were taken by the kernel; last, took, failed
+	inputWrote                     // n bytes were taken by the kernel; last, failed
 	inputVerified                  // a token check is done: verdict
 	inputNotice                    // notice for the session
 	inputDismiss                   // all connections are to end: fault; conn is nil
@@ -32,7 +32,6 @@ type input struct {
 	n       int
 	conn    *conn
 	data    []byte
-	took    time.Duration // from the first to the last byte of the buffer
 	verdict *verdict
 	fault   *wire.Fault
 	notice  session.Notice
@@ -149,9 +148,7 @@ func (sh *shard) touch(c *conn) {
 // news is called for each subscriber that has something new to read.
 func (sh *shard) news(sub *stream.Subscriber) {
 	c := sub.Key().(*conn)
-	if c.writing {
-		c.waited = true
-		return // its writer will call for more
+	if !c.writing { // or else its writer will call for more
+		sh.touch(c)
 	}
-	sh.touch(c)
 }

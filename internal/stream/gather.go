@@ -6,7 +6,8 @@ import (
 )
 
 // Gather appends the frames that wait, up to about max bytes, and steps over
-// them. With conflate, waiting quotes and books collapse to their newest state first:
+// them; with max 0 only those made ahead of time, which belong to before the
+// last change of the set. With conflate, waiting quotes and books collapse to their newest state first:
 // a quote to the newest of its instrument, updates of a book to one R:true.
 // Trades and status never do.
 func (s *Subscriber) Gather(dst []byte, max int, conflate bool) []byte {

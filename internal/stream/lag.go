@@ -50,6 +50,18 @@ func (s *Subscriber) Lag() Lag {
 	return l
 }
 
+// Collapse lets go of the waiting quotes and books of a socket that takes nothing:
+// in their place an R:true is due.
+func (s *Subscriber) Collapse() {
+	for _, it := range s.queue {
+		if it.view == nil || it.at == it.view.tail || it.Channel != wire.Quotes && it.Channel != wire.OrderBook {
+			continue
+		}
+		s.carry = it.gatherNotices(s.carry)
+		it.state = true
+	}
+}
+
 // gathered is a position that nothing unsent of the item lies at or before.
 func (it *item) gathered() uint64 {
 	low := ^uint64(0)

@@ -477,3 +477,30 @@ func TestConcurrentUse(t *testing.T) {
 	close(done)
 	shards.Wait()
 }
+
+func TestCollapseLetsGo(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	hd := define(t, h, "A|M|CI", nil)
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
+	subscribe(t, c.sub, wire.Quotes, "*|M|CI")
+	subscribe(t, c.sub, wire.Trades, "A|M|CI")
+	c.read(1<<20, false)
+	for i := range 100 {
+		publish(t, h, trade(hd, i), market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
+	}
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: hd}, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(50, 100)}})
+	sh.Turn(func(*Subscriber) {})
+	c.sub.Collapse()
+	if lag := c.sub.Lag(); lag.Messages != 100 || lag.KeptBytes+len(c.sub.carry) != lag.Bytes {
+		t.Fatalf("%+v", lag)
+	}
+	kinds := map[string]int{}
+	for _, m := range c.read(1<<20, false) {
+		kinds[m.Type]++
+	}
+	if kinds["T"] != 100 || kinds["O"] != 1 || kinds["Q"] != 1 || kinds["H"] != 2 {
+		t.Errorf("got %v", kinds)
+	}
+}

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// config is the file of serve, field by field. What each means, with its default, is
+// written in templates/rueda.toml, which names every key.
+type config struct {
+	Listen      string       `toml:"listen"`
+	Insecure    bool         `toml:"insecure"`
+	Data        string       `toml:"data"`
+	Drain       duration     `toml:"drain"`
+	Origins     []string     `toml:"origins"`
+	Markets     string       `toml:"markets"`
+	Instruments string       `toml:"instruments"`
+	TLS         tlsConfig    `toml:"tls"`
+	Auth        authConfig   `toml:"auth"`
+	Stream      streamConfig `toml:"stream"`
+	Limits      limitsConfig `toml:"limits"`
+	Log         logConfig    `toml:"log"`
+	Feeds       []feedConfig `toml:"feed"`
+}
+
+type tlsConfig struct {
+	Certificate string   `toml:"certificate"`
+	Key         string   `toml:"key"`
+	Reload      duration `toml:"reload"`
+}
+
+type authConfig struct {
+	Issuer        string   `toml:"issuer"`
+	Audience      string   `toml:"audience"`
+	AccessTTL     duration `toml:"access_ttl"`
+	RefreshTTL    duration `toml:"refresh_ttl"`
+	FamilyMaxAge  duration `toml:"family_max_age"`
+	Rotation      string   `toml:"rotation"`
+	GracePeriod   duration `toml:"grace_period"`
+	PasswordSlots int      `toml:"password_slots"`
+	PasswordQueue int      `toml:"password_queue"`
+}
+
+type streamConfig struct {
+	AuthTimeout   duration `toml:"auth_timeout"`
+	PingInterval  duration `toml:"ping_interval"`
+	PongTimeout   duration `toml:"pong_timeout"`
+	CloseOnExpiry *bool    `toml:"close_on_expiry"`
+	BookWildcards bool     `toml:"book_wildcards"`
+	TradesKept    int      `toml:"trades_kept"`
+	TradesBytes   size     `toml:"trades_bytes"`
+	MaxWaiting    size     `toml:"max_waiting"`
+	MaxAge        duration `toml:"max_age"`
+}
+
+type limitsConfig struct {
+	Connections       int  `toml:"connections"`
+	Subscriptions     int  `toml:"subscriptions"`
+	MessagesPerSecond int  `toml:"messages_per_second"`
+	MessageBytes      size `toml:"message_bytes"`
+	RequestsPerMinute int  `toml:"requests_per_minute"`
+	LoginsPerMinute   int  `toml:"logins_per_minute"`
+	LoginBurst        int  `toml:"login_burst"`
+	Sockets           int  `toml:"sockets"`
+	SocketsWaiting    int  `toml:"sockets_waiting"`
+	Handshakes        int  `toml:"handshakes"`
+}
+
+type logConfig struct {
+	Format string `toml:"format"`
+	Level  string `toml:"level"`
+}
+
+// settings are a configuration that was read, checked and found good.
+type settings struct {
+	gateway gateway.Config
+	data    gateway.DataConfig
+	log     *slog.Logger
+}
+
+// maxConfig bounds a configuration file: a mistaken path may name anything.
+const maxConfig = 8 << 20
+
+// readConfig reads the file and those that it names. The error tells every mistake found.
+func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error) {
+	text, err := readFile(name)
+	if err != nil {
+		return nil, fail(exitUsage, err, "rueda serve --init DIR writes an example.")
+	}
+	var c config
+	doc, err := decode(name, text, &c)
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	c.check(doc)
+	s := c.settings(doc)
+	s.log = log(c.Log)
+	s.gateway.Logger = s.log
+	var catalogue error
+	s.gateway.Markets, s.gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
+	for i := range c.Feeds {
+		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.log)
+		if ok {
+			s.gateway.Feeds = append(s.gateway.Feeds, f)
+		}
+	}
+	if err := errors.Join(doc.err(), catalogue); err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	return s, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if info.Size() > maxConfig || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read the configuration: %s is no text file of at most 8 MiB", name)
+	}
+	return os.ReadFile(name)
+}
+
+// check finds what is of the right type and wrong all the same.
+func (c *config) check(doc *document) {
+	oneOf := func(key, value string, good ...string) {
+		for _, g := range good {
+			if value == "" || value == g {
+				return
+			}
+		}
+		doc.wrong(key, "%q: %s", value, suggestion(value, good))
+	}
+	oneOf("auth.rotation", c.Auth.Rotation, "activation", "strict")
+	oneOf("log.format", c.Log.Format, "text", "json")
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	for _, d := range []struct {
+		key   string
+		value duration
+	}{
+		{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL},
+		{"auth.grace_period", c.Auth.GracePeriod}, {"stream.ping_interval", c.Stream.PingInterval},
+		{"stream.pong_timeout", c.Stream.PongTimeout}, {"stream.auth_timeout", c.Stream.AuthTimeout},
+	} {
+		if d.value != 0 && time.Duration(d.value) < time.Second {
+			doc.wrong(d.key, "is under a second")
+		}
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{
+		{"auth.password_slots", c.Auth.PasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue},
+		{"stream.trades_kept", c.Stream.TradesKept},
+		{"limits.connections", c.Limits.Connections}, {"limits.subscriptions", c.Limits.Subscriptions},
+		{"limits.messages_per_second", c.Limits.MessagesPerSecond}, {"limits.requests_per_minute", c.Limits.RequestsPerMinute},
+		{"limits.logins_per_minute", c.Limits.LoginsPerMinute}, {"limits.login_burst", c.Limits.LoginBurst},
+		{"limits.sockets", c.Limits.Sockets}, {"limits.sockets_waiting", c.Limits.SocketsWaiting},
+		{"limits.handshakes", c.Limits.Handshakes},
+	} {
+		if n.value < 0 {
+			doc.wrong(n.key, "must not be negative; leave it out for the default")
+		}
+	}
+	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
+		doc.wrong("tls", "certificate and key go together")
+	}
+}
+
+func (c *config) settings(doc *document) *settings {
+	a, s, l := c.Auth, c.Stream, c.Limits
+	return &settings{
+		data: gateway.DataConfig{
+			Folder:        doc.relative(cmp.Or(c.Data, "data")),
+			PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
+		},
+		gateway: gateway.Config{
+			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins,
+			Drain: time.Duration(c.Drain), Version: readBuild().Version,
+			TLS: gateway.TLS{
+				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
+				Reload: time.Duration(c.TLS.Reload),
+			},
+			Auth: gateway.Auth{
+				Issuer: a.Issuer, Audience: a.Audience,
+				AccessTTL: time.Duration(a.AccessTTL), RefreshTTL: time.Duration(a.RefreshTTL),
+				FamilyMaxAge: time.Duration(a.FamilyMaxAge),
+				Rotation:     a.Rotation, GracePeriod: time.Duration(a.GracePeriod),
+			},
+			Stream: gateway.Stream{
+				AuthTimeout: time.Duration(s.AuthTimeout), PingInterval: time.Duration(s.PingInterval),
+				PongTimeout: time.Duration(s.PongTimeout),
+				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
+				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
+				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge),
+			},
+			Limits: gateway.Limits{
+				Connections: l.Connections, Subscriptions: l.Subscriptions,
+				MessagesPerSecond: l.MessagesPerSecond, MessageBytes: int(l.MessageBytes),
+				RequestsPerMinute: l.RequestsPerMinute,
+				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst,
+				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
+			},
+		},
+	}
+}
+
+// openData opens the database that a configuration names.
+func (s *settings) openData(ctx context.Context) (*gateway.Data, error) {
+	data, err := gateway.OpenData(ctx, s.data)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", filepath.Clean(s.data.Folder), err)
+	}
+	return data, nil
+}
+
+// newLogger writes the log to standard error, as the configuration says.
+func newLogger(std streams) func(logConfig) *slog.Logger {
+	return func(c logConfig) *slog.Logger {
+		opts := &slog.HandlerOptions{}
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // checked with the rest
+			opts.Level = level
+		}
+		if c.Format == "json" {
+			return slog.New(slog.NewJSONHandler(std.talk, opts))
+		}
+		return slog.New(slog.NewTextHandler(std.talk, opts))
+	}
+}

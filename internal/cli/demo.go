@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+)
+
+// Users of a dev server. The password of each is its name.
+const (
+	demoUser  = "demo"
+	basicUser = "basic"
+)
+
+// addDemoUsers adds the users of a dev server where they are missing: demo with all
+// rights and two accounts, basic who sees quotes and prices level by level at the top of the book.
+func addDemoUsers(ctx context.Context, users *local.Base) error {
+	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin}
+	for _, u := range []local.NewUser{
+		{
+			Username: demoUser, Password: demoUser, WeakPassword: true, Scopes: all,
+			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+			// Somebody who tries things opens and forgets many connections.
+			Limits: broker.Limits{Connections: 100},
+		},
+		{
+			Username: basicUser, Password: basicUser, WeakPassword: true,
+			Scopes:       []string{broker.ScopeRead},
+			Entitlements: []broker.Entitlement{{Market: "*", Quotes: true}},
+		},
+	} {
+		if _, err := users.Add(ctx, u); err != nil && !errors.Is(err, local.ErrExists) {
+			return fmt.Errorf("add user %s: %w", u.Username, err)
+		}
+	}
+	for _, a := range []broker.Account{
+		{
+			Number: "100001", Name: "Juan Perez", Type: "cash", IsDefault: true, Currencies: []string{"ARS", "USD"},
+			CreatedAt: time.Date(2021, time.March, 2, 0, 0, 0, 0, time.UTC),
+		},
+		{
+			Number: "100002", Name: "Juan Perez", Type: "margin",
+			CreatedAt: time.Date(2023, time.August, 14, 0, 0, 0, 0, time.UTC),
+		},
+	} {
+		if _, err := users.AddAccount(ctx, demoUser, a); err != nil && !errors.Is(err, local.ErrExists) {
+			return fmt.Errorf("add account %s: %w", a.Number, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/feed/ndjson"
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	listen      string
+	seed        uint64
+	speed       float64
+	instruments int
+	replay      []string
+	ndjson      string
+	data        string
+	verbose     bool
+}
+
+func newDev(std streams) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a gateway with a simulated market, always open, in memory",
+		Long: `Dev is a whole gateway in one command: a simulated exchange with some sixty
+instruments of market BYMA, and two users. Nothing is written to disk unless --data is given.
+
+  demo/demo    all rights, two accounts
+  basic/basic  quotes only, no wildcards
+
+The same seed gives the same market, event by event.`,
+		Example: `  rueda dev
+  rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
+  rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market beside the simulated one
+  rueda dev --ndjson 127.0.0.1:9100                  take events as JSON lines over TCP`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDev(cmd.Context(), std, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
+	f.Uint64Var(&o.seed, "seed", 42, "seed of the simulated market")
+	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second")
+	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments (0: the default set)")
+	f.StringArrayVar(&o.replay, "replay", nil, "recorded market data to play as well, again and again for several files")
+	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines")
+	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens (default: in memory)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
+	return cmd
+}
+
+func runDev(ctx context.Context, std streams, o devOptions) (err error) {
+	began := time.Now()
+	level := "warn"
+	if o.verbose {
+		level = "info"
+	}
+	log := newLogger(std)(logConfig{Level: level})
+	feeds, listed, err := o.feeds(log)
+	if err != nil {
+		return err
+	}
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	if err := addDemoUsers(ctx, data.Users); err != nil {
+		return err
+	}
+	g, err := gateway.New(gateway.Config{
+		Listen: o.listen, Data: data, Feeds: feeds, Version: readBuild().Version,
+		Drain:  time.Second,
+		Limits: gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
+		Logger: log,
+		OnReady: func(b gateway.Bound) {
+			greet(std, o, b, listed, time.Since(began))
+		},
+	})
+	if err != nil {
+		return explainListen(err, o.listen, "--listen")
+	}
+	return explainListen(g.Run(ctx), o.listen, "--listen")
+}
+
+// feeds are the simulated exchange and whatever else was asked for; listed says what they list.
+func (o *devOptions) feeds(log *slog.Logger) (feeds []gateway.Feed, listed string, err error) {
+	exchange, err := sim.New(sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments})
+	if err != nil {
+		return nil, "", fail(exitUsage, err, "")
+	}
+	feeds = append(feeds, gateway.Feed{Name: "sim", Source: exchange})
+	listed = fmt.Sprintf("%d simulated", len(exchange.Instruments()))
+	for _, name := range o.replay {
+		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, Logger: log})
+		if err != nil {
+			return nil, "", fail(exitUsage, err, "")
+		}
+		feeds = append(feeds, gateway.Feed{Name: "replay", Source: tape})
+		listed += ", " + tape.Instrument().ID.String() + " recorded"
+	}
+	if o.ndjson != "" {
+		lines, err := ndjson.New(ndjson.Config{Listen: o.ndjson, Logger: log})
+		if err != nil {
+			return nil, "", fail(exitUsage, err, "")
+		}
+		feeds = append(feeds, gateway.Feed{Name: "ndjson", Source: lines, Late: true})
+	}
+	return feeds, listed, nil
+}
+
+// greet says where everything is and what to try.
+func greet(std streams, o devOptions, b gateway.Bound, listed string, took time.Duration) {
+	p := painter(std.out)
+	program := programName()
+	url := ""
+	if b.REST != defaultURL {
+		url = " --url " + b.REST
+	}
+	seed := fmt.Sprintf("seed %d", o.seed)
+	if o.speed != 1 {
+		seed += fmt.Sprintf(", speed %g", o.speed)
+	}
+	fmt.Fprintf(std.out, "%s in %d ms. Simulated market, %s, always open.\n", p.bold("Ready"), took.Milliseconds(), seed)
+	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
+	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
+	if o.ndjson != "" {
+		fmt.Fprintf(std.out, "  JSON lines   %s\n", o.ndjson)
+	}
+	fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
+	fmt.Fprintf(std.out, "  Instruments  %s\n", listed)
+	fmt.Fprintf(std.out, "  Try\n")
+	fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell("GGAL|BYMA|24hs"), url)
+	fmt.Fprintf(std.out, "    %s watch %s --book --depth 5%s\n", program, quoteShell("AL30|BYMA|CI"), url)
+	fmt.Fprintf(std.out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", b.REST)
+	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+}
+
+// programName is how whoever started this program would start it again.
+func programName() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/rueda"
+	}
+	return quoteShell(os.Args[0])
+}
+
+// explainListen says what to do about an address that cannot be listened on.
+func explainListen(err error, address, setting string) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		host, _, _ := net.SplitHostPort(address)
+		return fail(exitError, fmt.Errorf("%s is in use by another program", address),
+			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
+	case errors.Is(err, gateway.ErrInsecure):
+		return fail(exitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that ends\nTLS, set insecure = true in the configuration.")
+	}
+	return err
+}

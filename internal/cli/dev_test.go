@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func startDev(t *testing.T, args ...string) (p *program, url string) {
+	t.Helper()
+	p = start(t, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...)
+	p.line(`^Ready in \d+ ms\. Simulated market, seed 42`)
+	return p, p.line(`^  REST +(http://\S+)`)[1]
+}
+
+func TestDevSaysWhatToTry(t *testing.T) {
+	p, url := startDev(t)
+	p.line(`^  Stream +ws://\S+/stream$`)
+	p.line(`^  Users +demo/demo with all rights, basic/basic with quotes only$`)
+	p.line(`^  Instruments +\d+ simulated$`)
+	p.line(`watch 'GGAL\|BYMA\|24hs' --url ` + url + `$`)
+	p.line(`watch 'AL30\|BYMA\|CI' --book --depth 5 --url `)
+	p.line(`curl -s ` + url + `/auth/token`)
+	p.stop()
+	if status := p.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+}
+
+func TestWatchMovingMarket(t *testing.T) {
+	_, url := startDev(t, "--speed", "20")
+	w := start(t, "watch", "*|BYMA|*", "--trades", "--count", "3", "--url", url)
+	for range 3 {
+		w.line(`^\d\d:\d\d:\d\d\.\d{3}  T  \S+\|BYMA\|\S+  \S+ x \S+  (buy|sell)  #\d+$`)
+	}
+	if status := w.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	w = start(t, "watch", "GGAL|BYMA|24hs", "--book", "--quotes", "--status", "--depth", "1", "-o", "jsonl", "--count", "40", "--url", url)
+	kinds := map[string]int{}
+	for line := range w.out {
+		var m struct {
+			Type string `json:"type"`
+			I    string `json:"I"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.I != "GGAL|BYMA|24hs" && m.I != "*|BYMA|*" {
+			t.Errorf("line %q: %v", line, err)
+		}
+		kinds[m.Type]++
+	}
+	if kinds["Q"] == 0 || kinds["O"] == 0 || kinds["H"] == 0 {
+		t.Errorf("messages by type: %v", kinds)
+	}
+}
+
+func TestWatchRefused(t *testing.T) {
+	_, url := startDev(t)
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		env    map[string]string
+		status int
+		talk   string
+	}{
+		{"unknown instrument", []string{"GGLA|BYMA|24hs"}, nil, exitNotFound, `Did you mean GGAL\|BYMA\|24hs`},
+		{"wrong password", []string{"GGAL|BYMA|24hs"}, map[string]string{"RUEDA_PASSWORD": "wrong"}, exitRefused, `invalid_credentials`},
+		{"no right", []string{"GGAL|BYMA|24hs", "--trades"}, map[string]string{"RUEDA_USER": "basic", "RUEDA_PASSWORD": "basic"}, exitRefused, `not_entitled`},
+		{"bad option", []string{"GGAL|BYMA|24hs", "--book", "--depth", "7"}, nil, exitError, `unsupported_option`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for k, v := range tc.env {
+				t.Setenv(k, v)
+			}
+			w := start(t, append([]string{"watch", "--url", url}, tc.args...)...)
+			if status := w.exit(); status != tc.status {
+				t.Errorf("ended with %d, want %d", status, tc.status)
+			}
+			w.said(tc.talk)
+		})
+	}
+}
+
+// flaky forwards connections to a server and cuts them all when told to.
+type flaky struct {
+	net.Listener
+	to string
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func startFlaky(t *testing.T, to string) *flaky {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flaky{Listener: l, to: to}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", f.to)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			f.mu.Lock()
+			f.open = append(f.open, from, to)
+			f.mu.Unlock()
+			for _, pair := range [2][2]net.Conn{{from, to}, {to, from}} {
+				all.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1]) // ends when either does
+					pair[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		f.cut()
+		all.Wait()
+	})
+	return f
+}
+
+func (f *flaky) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.open {
+		c.Close()
+	}
+	f.open = nil
+}
+
+// TestWatchResumes cuts the link of a watch again and again. Every trade of every
+// instrument comes once and in order, by name and by wildcard.
+func TestWatchResumes(t *testing.T) {
+	_, url := startDev(t, "--speed", "50")
+	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
+	for _, id := range []string{"GGAL|BYMA|24hs", "*|BYMA|24hs"} {
+		t.Run(id, func(t *testing.T) {
+			w := start(t, "watch", id, "--trades", "-o", "jsonl", "--url", "http://"+link.Addr().String())
+			last := map[string]uint64{}
+			for cuts := range 4 {
+				for range 25 {
+					m := w.line(`"type":"([TXC])".*"I":"(\S+?)","N":(\d+)`)
+					n, err := strconv.ParseUint(m[3], 10, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if before := last[m[2]]; before > 0 && n != before+1 {
+						t.Fatalf("after %d cuts: %s came with N %d after %d", cuts, m[2], n, before)
+					}
+					last[m[2]] = n
+				}
+				link.cut()
+			}
+			w.said(`link lost`)
+			w.said(`live again`)
+			if talk := w.talk.String(); strings.Contains(talk, "  lost: ") {
+				t.Errorf("something was lost:\n%s", talk)
+			}
+			w.stop()
+			if status := w.exit(); status != exitInterrupted {
+				t.Errorf("ended with %d", status)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// printer writes data messages, each with one write, so that a reader has a line as
+// soon as it is there.
+type printer interface {
+	message(v *wire.Value, raw []byte) error
+}
+
+// writeError is the failure to print.
+type writeError struct{ error }
+
+func (w writeError) Unwrap() error { return w.error }
+
+// linePrinter writes messages as they came, one a line.
+type linePrinter struct{ out io.Writer }
+
+func (p linePrinter) message(_ *wire.Value, raw []byte) error {
+	_, err := p.out.Write(append(raw, '\n'))
+	return err
+}
+
+// textPrinter writes messages for people.
+type textPrinter struct {
+	out io.Writer
+	paint
+}
+
+func (p textPrinter) message(v *wire.Value, _ []byte) error {
+	var b strings.Builder
+	b.WriteString(p.faint(clockTime(text(v, "T"))))
+	kind := text(v, "type")
+	b.WriteString("  " + kind + "  " + p.bold(text(v, "I")) + "  ")
+	switch kind {
+	case "T":
+		b.WriteString(amount(v, "P", "Z"))
+		switch text(v, "G") {
+		case "B":
+			b.WriteString("  " + p.green("buy"))
+		case "S":
+			b.WriteString("  " + p.red("sell"))
+		}
+	case "X":
+		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "P", "Z") + " cancelled")
+	case "C":
+		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "XP", "XZ") + " corrected to " + amount(v, "P", "Z"))
+	case "Q":
+		b.WriteString(p.green(amount(v, "BP", "BZ")) + "  |  " + p.red(amount(v, "AP", "AZ")))
+	case "O":
+		b.WriteString(p.book(v))
+	case "H":
+		b.WriteString(text(v, "E"))
+		if reason := text(v, "Y"); reason != "" {
+			b.WriteString(" (" + reason + ")")
+		}
+		if until := text(v, "U"); until != "" {
+			b.WriteString(" until " + clockTime(until))
+		}
+	}
+	b.WriteString("  " + p.faint("#"+text(v, "N")) + "\n")
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}
+
+// amount is "price x size"; "-" where there is none.
+func amount(v *wire.Value, price, size string) string {
+	if v.Get(price).Kind == wire.Absent {
+		return "-"
+	}
+	return text(v, price) + " x " + text(v, size)
+}
+
+// clockTime is the local time of day of a time on the wire.
+func clockTime(s string) string {
+	ns, err := wire.ParseTime(s)
+	if err != nil {
+		return s
+	}
+	return time.Unix(0, ns).Format("15:04:05.000")
+}
+
+// book is a whole book, or its changes, best first.
+func (p textPrinter) book(v *wire.Value) string {
+	word := "changes"
+	if v.Get("R").True {
+		word = "book"
+	}
+	bids, asks := v.Get("B"), v.Get("A")
+	return word + "  " + p.green(levels(&bids)) + "  |  " + p.red(levels(&asks))
+}
+
+const levelsShown = 5
+
+func levels(side *wire.Value) string {
+	if len(side.Items) == 0 {
+		return "-"
+	}
+	var shown []string
+	for i := range side.Items {
+		if i == levelsShown {
+			shown = append(shown, "...")
+			break
+		}
+		level := side.Items[i].Items
+		if len(level) < 2 {
+			continue
+		}
+		if level[1].Text == "0" {
+			shown = append(shown, level[0].Text+" gone")
+			continue
+		}
+		shown = append(shown, level[0].Text+" x "+level[1].Text)
+	}
+	return strings.Join(shown, "  ")
+}

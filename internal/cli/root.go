@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// streams are what a command reads and writes.
+type streams struct {
+	in   io.Reader
+	out  io.Writer // data
+	talk io.Writer // everything else
+}
+
+// Main runs the program with its arguments (without its name) and returns the
+// exit status. The first interrupt or SIGTERM ends the command in order, the second at once.
+func Main(args []string) int {
+	// Writing to a reader that has gone is an error like others, not a death.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	return run(ctx, args, streams{in: os.Stdin, out: os.Stdout, talk: os.Stderr})
+}
+
+func run(ctx context.Context, args []string, std streams) int {
+	root := newRoot(std)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	status, text, advice := outcome(ctx, err)
+	if text != "" {
+		for line := range strings.Lines(text) {
+			fmt.Fprintf(std.talk, "rueda: %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	if advice != "" {
+		fmt.Fprintf(std.talk, "  %s\n", strings.ReplaceAll(advice, "\n", "\n  "))
+	}
+	return status
+}
+
+func newRoot(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rueda",
+		Short: "A brokerage API gateway: tokens, accounts and a real-time market-data stream",
+		Long: `Rueda gives a broker's clients token authentication, their accounts and a
+real-time market-data stream, and gives you the same server with a simulated
+market on your laptop.`,
+		Example: `  rueda dev                                a market in this terminal
+  rueda watch 'GGAL|BYMA|24hs'             its trades and quotes in another
+  rueda serve --init rueda && rueda serve --config rueda/rueda.toml`,
+		Args:          subcommand,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.talk)
+	root.SetFlagErrorFunc(badFlag)
+	root.AddCommand(newDev(std), newServe(std), newUser(std), newWatch(std), newVersion(std))
+	asUsage(root)
+	return root
+}
+
+// badFlag says which flag is near one that does not exist.
+func badFlag(cmd *cobra.Command, err error) error {
+	advice := "See " + cmd.CommandPath() + " --help"
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var known []string
+		for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+			known = append(known, m[1])
+		}
+		if near, ok := nearest(name, known); ok {
+			advice = "Did you mean --" + near + "?"
+		}
+	}
+	return fail(exitUsage, err, advice)
+}
+
+// subcommand refuses what is not the name of a subcommand, and says which one is near.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	advice := "See " + cmd.CommandPath() + " --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		advice = "Did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	}
+	return fail(exitUsage, fmt.Errorf("unknown command %q", args[0]), advice)
+}
+
+// asUsage makes what cobra says of a command's arguments a mistake of usage.
+func asUsage(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		check = cobra.ArbitraryArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if f := (*failure)(nil); err != nil && !errors.As(err, &f) {
+			return fail(exitUsage, err, "See "+cmd.CommandPath()+" --help")
+		}
+		return err
+	}
+	for _, sub := range cmd.Commands() {
+		asUsage(sub)
+	}
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+func newServe(std streams) *cobra.Command {
+	var config, folder string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a gateway by a configuration file",
+		Long: `Serve runs a gateway for real clients: users and tokens in a database, markets and
+instruments from files, feeds, TLS.
+
+--init writes a configuration with a comment for every key, and --check reads
+one and tells every mistake in it without serving. The first SIGTERM drains:
+clients are sent away over the drain window; the second ends at once.`,
+		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml
+  rueda serve --config rueda/rueda.toml --check
+  rueda user add ana --config rueda/rueda.toml
+  rueda serve --config rueda/rueda.toml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case folder != "" && (config != "" || check):
+				return fail(exitUsage, errors.New("--init goes alone"), "")
+			case folder != "":
+				return writeExamples(std, folder)
+			case config == "":
+				return fail(exitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
+			case check:
+				return checkConfig(std, config)
+			}
+			return runServe(cmd.Context(), std, config)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&config, "config", "", "configuration file")
+	f.BoolVar(&check, "check", false, "read the configuration, say what is wrong with it, and end")
+	f.StringVar(&folder, "init", "", "write an example configuration into this folder, and end")
+	return cmd
+}
+
+// checkConfig reads a configuration as serve does, its certificate too, and opens no database.
+func checkConfig(std streams, name string) error {
+	s, err := readConfig(name, newLogger(std))
+	if err != nil {
+		return err
+	}
+	if err := gateway.Check(s.gateway); err != nil {
+		return fail(exitUsage, fmt.Errorf("%s: %w", name, err), "")
+	}
+	_, err = fmt.Fprintf(std.out, "%s is good: %d markets, %d instruments, %d feeds\n",
+		name, len(s.gateway.Markets), len(s.gateway.Instruments), len(s.gateway.Feeds))
+	return err
+}
+
+func runServe(ctx context.Context, std streams, name string) (err error) {
+	s, err := readConfig(name, newLogger(std))
+	if err != nil {
+		return err
+	}
+	data, err := s.openData(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	s.gateway.Data = data
+	where := "listen in " + name + ", such as"
+	g, err := gateway.New(s.gateway)
+	if err != nil {
+		return explainListen(err, s.gateway.Listen, where)
+	}
+	warnNoUsers(ctx, std, data, name)
+	return explainListen(g.Run(ctx), s.gateway.Listen, where)
+}
+
+// warnNoUsers says how to add the first user, for there is no other way in.
+func warnNoUsers(ctx context.Context, std streams, data *gateway.Data, name string) {
+	if list, err := data.Users.List(ctx); err == nil && len(list) == 0 {
+		fmt.Fprintf(std.talk, "Nobody can log in yet: %s user add NAME --config %s\n", programName(), quoteShell(name))
+	}
+}
+
+// writeExamples writes the example configuration. It replaces no file.
+func writeExamples(std streams, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	written, err := copyTemplates(folder)
+	for _, name := range written {
+		if _, err := fmt.Fprintln(std.out, name); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.talk, "Next: %s serve --config %s --check\n", programName(), quoteShell(written[0]))
+	return nil
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// writeCertificate writes tls.crt and tls.key for 127.0.0.1 and returns who trusts them.
+func writeCertificate(t *testing.T, folder string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	write(t, filepath.Join(folder, "tls.crt"), string(certificate))
+	write(t, filepath.Join(folder, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	return pool
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServe runs the example configuration with TLS, and a user added and disabled
+// beside it.
+func TestServe(t *testing.T) {
+	folder := t.TempDir()
+	config := filepath.Join(folder, "rueda.toml")
+	command := func(input string, args ...string) {
+		t.Helper()
+		var talk transcript
+		if status := run(t.Context(), args, streams{in: strings.NewReader(input), out: io.Discard, talk: &talk}); status != exitOK {
+			t.Fatalf("rueda %s: status %d: %s", strings.Join(args, " "), status, &talk)
+		}
+	}
+	command("", "serve", "--init", folder)
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := writeCertificate(t, folder)
+	edited := strings.NewReplacer(
+		`listen = "127.0.0.1:8080"`, `listen = "127.0.0.1:0"`,
+		`# certificate = `, `certificate = `, `# key = `, `key = `,
+		`# drain = "10s"`, `drain = "100ms"`, `# format = "text"`, `format = "json"`,
+	).Replace(string(text))
+	write(t, config, edited)
+
+	server := start(t, "serve", "--config", config)
+	server.said(`Nobody can log in yet: .* user add NAME --config`)
+	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
+	command("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
+
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	a := &api{client: client}
+	if a.base, err = url.Parse("https://" + address); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.login(t.Context(), "ana", "correct horse battery staple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := open(t, client, a.stream(), got.access)
+	expect(t, conn, `{"type":"Success","code":200,"msg":"Connected"`)
+
+	// Another process disables the user: within half a second the socket is told and closed.
+	began := time.Now()
+	command("", "user", "disable", "ana", "--config", config)
+	expect(t, conn, `{"type":"Error","code":401,"reason":"token_revoked"`)
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != 4401 {
+		t.Errorf("read after the end: %v", err)
+	}
+	t.Logf("figure: closed %v after the command began", time.Since(began).Round(time.Millisecond))
+	if _, err := a.login(t.Context(), "ana", "correct horse battery staple"); err == nil {
+		t.Error("a disabled user logged in")
+	}
+
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	for _, secret := range []string{got.access, got.refresh, "correct horse"} {
+		if strings.Contains(server.talk.String(), secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+// open connects and authenticates.
+func open(t *testing.T, client *http.Client, url, token string) *websocket.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	if err := conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"action":"auth_token","token":%q}`, token)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// expect wants the next message to begin so.
+func expect(t *testing.T, conn *websocket.Conn, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, msg, err := conn.Read(ctx)
+	if err != nil || !strings.HasPrefix(string(msg), want) {
+		t.Fatalf("got %s, %v; want %s", msg, err, want)
+	}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// isTerminal says whether a person is at the other end of a stream.
+func isTerminal(s any) bool {
+	f, ok := s.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// paint wraps text in an ANSI attribute where the stream is a terminal that wants it.
+type paint bool
+
+func painter(w io.Writer) paint {
+	return paint(isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+func (p paint) bold(s string) string  { return p.with("1", s) }
+func (p paint) faint(s string) string { return p.with("2", s) }
+func (p paint) green(s string) string { return p.with("32", s) }
+func (p paint) red(s string) string   { return p.with("31", s) }
+
+func (p paint) with(attribute, s string) string {
+	if !p {
+		return s
+	}
+	return "\x1b[" + attribute + "m" + s + "\x1b[0m"
+}
+
+// quoteShell writes a word so that a shell takes it as one: identifiers hold pipes.
+func quoteShell(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+const maxPassword = 1024
+
+// readPassword takes the first line of standard input if fromStdin is set, otherwise asks at
+// the terminal, without echo; twice if it is a new one.
+func readPassword(std streams, prompt string, fromStdin, isNew bool) (string, error) {
+	if fromStdin {
+		return readLine(std.in)
+	}
+	if !isTerminal(std.in) {
+		return "", fail(exitUsage, errors.New("no password given"),
+			"There is no terminal to ask at: pipe it in with --password-stdin.")
+	}
+	password, err := askSecret(std, prompt+": ")
+	if err != nil || !isNew {
+		return password, err
+	}
+	again, err := askSecret(std, "Once more: ")
+	if err != nil {
+		return "", err
+	}
+	if again != password {
+		return "", errors.New("the two passwords differ")
+	}
+	return password, nil
+}
+
+func askSecret(std streams, prompt string) (string, error) {
+	in, ok := std.in.(*os.File)
+	if !ok {
+		return "", errors.New("standard input is not a terminal")
+	}
+	fmt.Fprint(std.talk, prompt)
+	text, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(std.talk)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return string(text), nil
+}
+
+// readLine reads the first line without its line end.
+func readLine(r io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(r, maxPassword+2)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	switch {
+	case line == "":
+		return "", fail(exitUsage, errors.New("no password on standard input"), "")
+	case len(line) > maxPassword:
+		return "", fail(exitUsage, fmt.Errorf("a password has at most %d bytes", maxPassword), "")
+	}
+	return line, nil
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// userOptions are the flags that the user commands share.
+type userOptions struct {
+	config    string
+	data      string
+	fromStdin bool
+	rights    string
+}
+
+func newUser(std streams) *cobra.Command {
+	var o userOptions
+	cmd := &cobra.Command{
+		Use:   "user",
+		Short: "Add, change and list the users of a database",
+		Long: `User works on the database of a configuration or data folder, also while a gateway
+has it open: a running gateway notices within half a second. A disabled user,
+or one with a new password, loses tokens and open sockets at once.
+
+A password is asked for at the terminal, or read from standard input; it is
+never an argument, which other users of the machine could read.`,
+		Example: `  rueda user add ana --config rueda/rueda.toml
+  pass show ana | rueda user passwd ana --config rueda/rueda.toml --password-stdin
+  rueda user disable ana --data /var/lib/rueda
+  rueda user list --data /var/lib/rueda`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := cmd.PersistentFlags()
+	f.StringVar(&o.config, "config", "", "configuration that names the database")
+	f.StringVar(&o.data, "data", "", "data folder with the database")
+
+	add := o.command(std, "add NAME", "Add a user", cobra.ExactArgs(1), o.add)
+	add.Flags().StringVar(&o.rights, "rights", "all", "all, or quotes: best bid and offer, no wildcards")
+	passwd := o.command(std, "passwd NAME", "Give a user a new password", cobra.ExactArgs(1), o.passwd)
+	for _, c := range []*cobra.Command{add, passwd} {
+		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
+	}
+	cmd.AddCommand(add, passwd,
+		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", cobra.ExactArgs(1), o.disable),
+		o.command(std, "enable NAME", "Let a disabled user in again", cobra.ExactArgs(1), o.enable),
+		o.command(std, "list", "List the users", cobra.NoArgs, o.list))
+	return cmd
+}
+
+// userCommand does something to the user base. The name is "" for list.
+type userCommand func(ctx context.Context, std streams, users *local.Base, name string) error
+
+func (o *userOptions) command(std streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			data, err := o.open(cmd.Context(), std)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, data.Close()) }()
+			name := strings.Join(args, "")
+			err = do(cmd.Context(), std, data.Users, name)
+			if errors.Is(err, broker.ErrNotFound) {
+				return fail(exitNotFound, fmt.Errorf("there is no user %q", name), "See rueda user list.")
+			}
+			return err
+		},
+	}
+}
+
+func (o *userOptions) open(ctx context.Context, std streams) (*gateway.Data, error) {
+	if (o.config == "") == (o.data == "") {
+		return nil, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
+	}
+	if o.config == "" {
+		return gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
+	}
+	s, err := readConfig(o.config, newLogger(std))
+	if err != nil {
+		return nil, err
+	}
+	return s.openData(ctx)
+}
+
+func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, name string) error {
+	u := local.NewUser{Username: name, Scopes: []string{broker.ScopeRead}}
+	switch o.rights {
+	case "all":
+		u.Scopes = append(u.Scopes, broker.ScopeAccounts, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory)
+		u.Entitlements = []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}
+	case "quotes":
+		u.Entitlements = []broker.Entitlement{{Market: "*", Quotes: true}}
+	default:
+		return fail(exitUsage, fmt.Errorf("rights %q are neither all nor quotes", o.rights), "")
+	}
+	var err error
+	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, true); err != nil {
+		return err
+	}
+	_, err = users.Add(ctx, u)
+	return err
+}
+
+func (o *userOptions) passwd(ctx context.Context, std streams, users *local.Base, name string) error {
+	password, err := readPassword(std, "New password of "+name, o.fromStdin, true)
+	if err != nil {
+		return err
+	}
+	return users.SetPassword(ctx, name, password)
+}
+
+func (o *userOptions) disable(ctx context.Context, _ streams, users *local.Base, name string) error {
+	return users.Disable(ctx, name)
+}
+
+func (o *userOptions) enable(ctx context.Context, _ streams, users *local.Base, name string) error {
+	return users.Enable(ctx, name)
+}
+
+// list prints a table for people, and rows with tabs and no heading for programs.
+func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, _ string) error {
+	all, err := users.List(ctx)
+	if err != nil {
+		return err
+	}
+	var table strings.Builder
+	for _, u := range all {
+		status := "active"
+		if u.Disabled {
+			status = "disabled"
+		}
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\n", u.Username, status, u.Created.Format("2006-01-02"), strings.Join(u.Scopes, " "))
+	}
+	if !isTerminal(std.out) {
+		_, err = fmt.Fprint(std.out, table.String())
+		return err
+	}
+	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "USER\tSTATUS\tSINCE\tSCOPES\n"+table.String())
+	return w.Flush()
+}

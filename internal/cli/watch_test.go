@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// standIn is a server that says to a watch what a test wants said.
+func standIn(t *testing.T, expiresIn int, talk func(ctx context.Context, conn *websocket.Conn) error) (url string, refreshes *atomic.Int64) {
+	t.Helper()
+	refreshes = new(atomic.Int64)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /auth/token", func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]string
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if body["grant_type"] == wire.GrantRefresh {
+			refreshes.Add(1)
+		}
+		fmt.Fprintf(w, `{"success":true,"data":{"access_token":"a","refresh_token":"r","expires_in":%d}}`, expiresIn)
+	})
+	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.CloseNow() }()
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		if err := talk(ctx, conn); err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL, refreshes
+}
+
+// say sends messages; hear wants one that holds a text.
+func say(ctx context.Context, conn *websocket.Conn, messages ...string) error {
+	for _, m := range messages {
+		if err := conn.Write(ctx, websocket.MessageText, []byte(m)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hear(ctx context.Context, conn *websocket.Conn, want string) error {
+	_, msg, err := conn.Read(ctx)
+	if err == nil && !strings.Contains(string(msg), want) {
+		err = fmt.Errorf("got %s, want %s in it", msg, want)
+	}
+	return err
+}
+
+// waitForEnd waits until the client has gone.
+func waitForEnd(ctx context.Context, conn *websocket.Conn) error {
+	if _, msg, err := conn.Read(ctx); err == nil {
+		return fmt.Errorf("got %s after the end", msg)
+	}
+	return ctx.Err()
+}
+
+const (
+	success    = `{"type":"Success","code":200,"msg":"Connected"}`
+	subscribed = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7"}`
+)
+
+func bookMessage(n int, rest string) string {
+	return fmt.Sprintf(`{"type":"O","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z",%s}`, n, rest)
+}
+
+// TestWatchMendsBook breaks the chain of a book: the watch asks for it once, prints nothing of it
+// until it has it, and goes on.
+func TestWatchMendsBook(t *testing.T) {
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(
+			hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, `"order_book":["GGAL|BYMA|CI"]`), say(ctx, conn, subscribed,
+				bookMessage(1, `"R":true,"DL":5,"B":[[7040,1]],"A":[]`),
+				bookMessage(2, `"L":1,"B":[[7040,2]]`),
+				bookMessage(4, `"L":3,"B":[[7040,4]]`),
+				bookMessage(5, `"L":4,"B":[[7040,5]]`)),
+			hear(ctx, conn, `"action":"resync"`), say(ctx, conn, `{"action":"ping"}`),
+			hear(ctx, conn, `"pong"`), say(ctx, conn,
+				bookMessage(6, `"R":true,"DL":5,"B":[[7040,6]],"A":[]`),
+				bookMessage(7, `"L":6,"B":[[7040,0]]`)),
+			waitForEnd(ctx, conn))
+	})
+	w := start(t, "watch", "GGAL|BYMA|CI", "--book", "--url", url, "--count", "4")
+	for _, want := range []string{"book  7040 x 1  |  -  #1", "changes  7040 x 2  |  -  #2", "book  7040 x 6  |  -  #6", "changes  7040 gone  |  -  #7"} {
+		if got := w.line(`  O  GGAL\|BYMA\|CI  (.*)$`)[1]; got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	}
+	if status := w.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	w.said(`does not chain at #4`)
+}
+
+// TestWatchRefreshes keeps a socket open over the ends of several tokens.
+func TestWatchRefreshes(t *testing.T) {
+	var refreshes *atomic.Int64
+	var url string
+	url, refreshes = standIn(t, 1, func(ctx context.Context, conn *websocket.Conn) error {
+		err := errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"subscribe"`), say(ctx, conn, subscribed))
+		look := time.NewTicker(10 * time.Millisecond)
+		defer look.Stop()
+		for refreshes.Load() < 2 && ctx.Err() == nil {
+			<-look.C
+		}
+		trade := `{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":1,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`
+		return errors.Join(err, say(ctx, conn, trade), waitForEnd(ctx, conn))
+	})
+	w := start(t, "watch", "GGAL|BYMA|CI", "--trades", "--url", url, "--count", "1")
+	w.line(`  T  GGAL\|BYMA\|CI  7050 x 1  #1$`)
+	if talk := w.talk.String(); strings.Contains(talk, "link lost") {
+		t.Errorf("the link was lost:\n%s", talk)
+	}
+}
+
+func TestTextPrinter(t *testing.T) {
+	const header = `"S":"GGAL","I":"GGAL|BYMA|CI","N":9,"T":"2026-11-20T14:30:00.123456789Z"`
+	for _, tc := range []struct{ message, want string }{
+		{`{"type":"T",` + header + `,"P":7050.5,"Z":120,"G":"S"}`, "T  GGAL|BYMA|CI  7050.5 x 120  sell  #9"},
+		{`{"type":"X",` + header + `,"X":"88","P":7050,"Z":120}`, "X  GGAL|BYMA|CI  trade 88 of 7050 x 120 cancelled  #9"},
+		{`{"type":"C",` + header + `,"X":"88","P":7045,"Z":100,"XP":7450,"XZ":90}`, "C  GGAL|BYMA|CI  trade 88 of 7450 x 90 corrected to 7045 x 100  #9"},
+		{`{"type":"Q",` + header + `,"BP":0.00000001,"BZ":3}`, "Q  GGAL|BYMA|CI  0.00000001 x 3  |  -  #9"},
+		{`{"type":"O",` + header + `,"R":true,"B":[[3,1],[2,1]],"A":[[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}`, "O  GGAL|BYMA|CI  book  3 x 1  2 x 1  |  4 x 1  5 x 1  6 x 1  7 x 1  8 x 1  ...  #9"},
+		{`{"type":"H",` + header + `,"E":"halt","Y":"volatility"}`, "H  GGAL|BYMA|CI  halt (volatility)  #9"},
+	} {
+		v, err := wire.ParseJSON([]byte(tc.message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := (textPrinter{out: &b}).message(&v, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(strings.TrimRight(b.String(), "\n"), "  "); got != tc.want {
+			t.Errorf("got  %q\nwant %q", got, tc.want)
+		}
+	}
+}
+
+func TestAddressOfGateway(t *testing.T) {
+	for address, stream := range map[string]string{
+		"http://127.0.0.1:8080":         "ws://127.0.0.1:8080/stream",
+		"http://localhost:8080/":        "ws://localhost:8080/stream",
+		"http://[::1]:8080":             "ws://[::1]:8080/stream",
+		"https://api.broker.example/v1": "wss://api.broker.example/v1/stream",
+		"http://api.broker.example":     "",
+		"http://127.evil.example":       "",
+		"https://ana:x@broker.example":  "",
+		"127.0.0.1:8080":                "",
+		"ftp://127.0.0.1":               "",
+	} {
+		a, err := newAPI(address)
+		if (err == nil) != (stream != "") || err == nil && a.stream() != stream {
+			t.Errorf("%s: %v, want %q", address, err, stream)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	for i, most := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		if wait := b.next(nil); wait < 0 || wait >= most {
+			t.Errorf("pause %d is %v, not under %v", i, wait, most)
+		}
+	}
+	if wait := b.next(&refusal{Wait: time.Hour}); wait < time.Hour {
+		t.Errorf("paused %v where the server asked for an hour", wait)
+	}
+}
+
+func TestQuoteShell(t *testing.T) {
+	for word, want := range map[string]string{"rueda": "rueda", "GGAL|BYMA|24hs": "'GGAL|BYMA|24hs'", "it's": `'it'\''s'`, "": "''", "./a-b_c.1:2=3": "./a-b_c.1:2=3"} {
+		if got := quoteShell(word); got != want {
+			t.Errorf("%q: got %s, want %s", word, got, want)
+		}
+	}
+}
