@@ -32,7 +32,6 @@ type instrument struct {
 	last       int64 // newest event time
 	book       market.Book
 	orders     market.OrderBook
-	byOrder    bool // the book comes order by order
 	stale      bool
 	gap        bool // stale since a KindGap
 	trades     map[string]struct{}

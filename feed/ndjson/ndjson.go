@@ -163,7 +163,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 			if failures++; failures == 100 {
 				return fmt.Errorf("ndjson: accept: %w", err)
 			}
-			s.config.Logger.Warn("producer not accepted", "err", err)
+			s.config.Logger.Warn("producer not accepted", "error", err)
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
 				return err
 			}
@@ -212,7 +212,7 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, desk *desk, owned *sy
 		p.log.Info("producer connected")
 		err := p.run(ctx)
 		s.count(func(c *Stats) { c.Producers-- })
-		p.log.Info("producer disconnected", "lines", p.line, "err", err)
+		p.log.Info("producer disconnected", "lines", p.line, "error", err)
 	})
 }
 

@@ -317,6 +317,6 @@ func (p *player) refused(err error) error {
 		}
 	}
 	p.stats.Refused += len(errs)
-	p.source.config.Logger.Warn("recorded events refused", "file", p.source.path, "line", p.stats.Lines, "count", len(errs), "err", errs[0])
+	p.source.config.Logger.Warn("recorded events refused", "file", p.source.path, "line", p.stats.Lines, "count", len(errs), "error", errs[0])
 	return nil
 }

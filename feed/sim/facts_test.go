@@ -15,8 +15,7 @@ type tape struct {
 	pending market.Size // traded, and not yet seen to leave the book
 	side    market.Side // aggressor of that
 	trades  int
-	signs   []float64 // of marketable orders, not of their fills
-	last    int64
+	signs   []float64     // of marketable orders, not of their fills
 	counts  map[int64]int // trades by second
 	spreads []float64     // in basis points, after each update
 	updates int

@@ -36,7 +36,7 @@ func TestFraming(t *testing.T) {
 	} {
 		for _, step := range []int{1, 2, 7, 1 << 20} {
 			var f framing
-			got := int32(framingSound)
+			got := framingSound
 			for in := []byte(tt.in); len(in) > 0; {
 				n := min(step, len(in))
 				got = f.feed(in[:n])

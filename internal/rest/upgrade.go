@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,7 +18,7 @@ func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 		if p == nil {
 			return
 		}
-		if p != http.ErrAbortHandler {
+		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 			h.log.LogAttrs(q.Context(), slog.LevelError, "upgrade panicked",
 				slog.String(keyType, fmt.Sprintf("%T", p)), slog.String(keyStack, string(debug.Stack())))
 		}

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"errors"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
@@ -58,8 +59,9 @@ func (sh *shard) parse(now time.Time, c *conn) {
 		}
 		ev, n, err := c.parser.Next(c.in)
 		c.in = c.in[n:]
-		if err != nil {
-			sh.violated(now, c, err.(*ProtocolError))
+		var violation *ProtocolError
+		if errors.As(err, &violation) {
+			sh.violated(now, c, violation)
 			continue
 		}
 		sh.event(now, c, ev)

@@ -260,11 +260,10 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 		peer.Identity = &v.identity
 	}
 	c, err := s.seat(peer)
-	switch err {
-	case nil:
-	case ErrAddressFull:
+	if errors.Is(err, ErrAddressFull) {
 		return tooMany("Too many unauthenticated connections of this address", time.Second)
-	default:
+	}
+	if err != nil {
 		return unavailable("No place for another connection")
 	}
 	nc, rw, err := http.NewResponseController(w).Hijack()

@@ -1,0 +1,167 @@
+package socket
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session/talk"
+)
+
+// TestTalk runs the protocol conversations through the whole of a connection, the
+// handshake, the frames, the shards, over a pipe in a bubble, where time is exact.
+// Clients that stop reading are left to the session's own tests and to TestTalkTCP: a
+// pipe has no buffer that could fill.
+func TestTalk(t *testing.T) {
+	for _, script := range conversations(t) {
+		if script.Stalls() {
+			continue
+		}
+		t.Run(script.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+				converse(t, script, l, l.dial, synctest.Wait, time.Millisecond)
+			})
+		})
+	}
+}
+
+// TestTalkTCP runs them over real sockets: those that let little time pass, and all when
+// the long counts run in full.
+func TestTalkTCP(t *testing.T) {
+	longest := 3 * time.Second
+	if os.Getenv("RUEDA_SOAK") != "" {
+		longest = 10 * time.Minute
+	}
+	for _, script := range conversations(t) {
+		if script.Stalls() || script.Duration() > longest {
+			continue
+		}
+		t.Run(script.Name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dial := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
+			// A message may come as late as a busy machine brings it.
+			converse(t, script, l, dial, nil, time.Second)
+		})
+	}
+}
+
+func conversations(t *testing.T) []*talk.Script {
+	t.Helper()
+	scripts, err := talk.Load(os.DirFS("../session/testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scripts
+}
+
+// converse runs a conversation against a server on l.
+func converse(t *testing.T, script *talk.Script, l net.Listener, dial func() (net.Conn, error), settle func(), tolerance time.Duration) {
+	world, err := script.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := New(Config{Env: world.Env, Hub: world.Hub, Shards: 2, MaxMessage: world.Env.MessageBytes})
+	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Go(func() {
+		if err := world.Hub.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Go(func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	script.Run(t, world, talk.Host{
+		Dial: func(bearer string) (talk.Conn, error) {
+			nc, err := dial()
+			if err != nil {
+				return nil, err
+			}
+			return greet(nc, bearer)
+		},
+		Settle: settle, Tolerance: tolerance, RealClock: settle == nil,
+	})
+	cancel()
+	h.Close()
+	all.Wait()
+	if n := world.Env.Registry.Len(); n != 0 {
+		t.Errorf("%d sessions are left in the registry", n)
+	}
+}
+
+// greet takes a connection past the handshake.
+func greet(nc net.Conn, bearer string) (talk.Conn, error) {
+	c := &talker{client: client{nc: nc, r: newReader(nc)}}
+	head := goodHandshake
+	if bearer != "" {
+		head += "Authorization: Bearer " + bearer + "\r\n"
+	}
+	if _, err := nc.Write([]byte(head + "\r\n")); err != nil {
+		return nil, err
+	}
+	r, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != http.StatusSwitchingProtocols {
+		return nil, errors.Join(&talk.Closed{Code: 1006, Reason: r.Status}, nc.Close())
+	}
+	return c, nil
+}
+
+// talker is a client as a conversation sees it.
+type talker struct{ client }
+
+func (c *talker) Send(text bool, msg []byte) error {
+	opcode := byte(opBinary)
+	if text {
+		opcode = opText
+	}
+	_, err := c.nc.Write([]byte(frame(opcode, string(msg))))
+	return err
+}
+
+func (c *talker) Receive() (string, error) {
+	opcode, payload, err := c.next()
+	switch {
+	case err != nil:
+		return "", &talk.Closed{Code: 1006}
+	case opcode != opClose:
+		return payload, nil
+	}
+	// The peer's close frame is answered, which ends the handshake at once.
+	_, _ = c.nc.Write([]byte(frame(opClose, payload)))
+	return "", &talk.Closed{Code: binary.BigEndian.Uint16([]byte(payload)), Reason: payload[2:]}
+}
+
+func (c *talker) Close() error { return c.nc.Close() }
+
+func (l *pipeListener) dial() (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
