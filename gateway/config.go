@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Config is what a Gateway is made of. The zero value of each field means what its
+// comment says, and the zero Config is a gateway in memory without users or a market.
+type Config struct {
+	// Listen is the one address of REST and the stream; "": 127.0.0.1:8080.
+	// Port 0 takes a free one, which OnReady tells.
+	Listen string
+	// Listener takes the connections instead, whatever its address; nil: Listen is
+	// opened. Run closes it.
+	Listener net.Listener
+	// TLS are the certificate files; zero: plain HTTP, on a loopback address only.
+	TLS TLS
+	// Insecure allows plain HTTP on other addresses too, for a gateway behind a proxy that
+	// ends TLS.
+	Insecure bool
+	// Origins are the web origins (https://app.broker.example) whose pages may
+	// call; none: those of the gateway's own host.
+	Origins []string
+
+	// Data is where tokens, and the users unless Users is set, are kept; nil: in memory.
+	// Whoever opened it closes it after Run.
+	Data *Data
+
+	// Users is the user base; nil: that of Data. With a Users of your own,
+	// Accounts and WatchUsers are yours too.
+	Users broker.Users
+	// Accounts are the users' accounts; nil: nobody has any.
+	Accounts broker.Accounts
+	// WatchUsers calls changed whenever the user base may have changed, and
+	// returns nil when ctx ends. nil: a change is noticed when a user is read again,
+	// within a minute.
+	WatchUsers func(ctx context.Context, changed func()) error
+
+	// Markets are the venues, with terms and hours; a market not named here is
+	// listed with its first instrument and is always open.
+	Markets []market.Market
+	// Instruments are listed from the start; feeds may list more.
+	Instruments []market.Instrument
+	// Feeds give the events. Each is started again when it fails.
+	Feeds []Feed
+
+	Auth   Auth
+	Stream Stream
+	Limits Limits
+
+	// Drain is how long a gateway that ends goes on feeding its sockets while it
+	// sends them away one by one; 0: 10 s.
+	Drain time.Duration
+
+	// Version is told to clients; "": devel.
+	Version string
+	// Logger takes the log; nil: discarded.
+	Logger *slog.Logger
+	// OnReady is called once, when requests are answered; nil: nobody is told.
+	OnReady func(Bound)
+}
+
+// Bound is where a gateway that is ready can be reached.
+type Bound struct {
+	Address string // 127.0.0.1:8080
+	REST    string // http://127.0.0.1:8080
+	Stream  string // ws://127.0.0.1:8080/stream
+}
+
+// Auth are the settings of tokens.
+type Auth struct {
+	Issuer       string        // iss of access tokens; "": rueda
+	Audience     string        // aud of access tokens; "": rueda
+	AccessTTL    time.Duration // 0: 24 h
+	RefreshTTL   time.Duration // from the last answer that carried the token; 0: 30 days
+	FamilyMaxAge time.Duration // end of a login however often it is refreshed; 0: none
+	Rotation     string        // activation, or strict; "": activation
+	GracePeriod  time.Duration // in which a dead refresh token is an accident, not a theft; 0: 30 s
+}
+
+// Stream are the settings of the stream.
+type Stream struct {
+	AuthTimeout   time.Duration // for the first auth_token; 0: 10 s
+	PingInterval  time.Duration // 0: 20 s
+	PongTimeout   time.Duration // 0: 30 s, the specification's
+	KeepExpired   bool          // leave sockets open past the end of their token
+	BookWildcards bool          // allow * in order_book subscriptions
+	TradesKept    int           // rows an instrument, for resume; 0: 10,000
+	TradesBytes   int64         // of all rows kept; 0: 256 MiB
+	MaxWaiting    int           // bytes that may wait for one client; 0: 1 MiB
+	MaxAge        time.Duration // how old a trade that waits may get; 0: 5 s
+}
+
+// Limits bound what one user, address or client may take. Those of a user's own,
+// where the user base gives any, come first.
+type Limits struct {
+	Connections       int // sockets a user; 0: 8
+	Subscriptions     int // identifiers a socket; 0: 2,000
+	MessagesPerSecond int // client messages a socket; 0: 20
+	MessageBytes      int // of a client's message; 0: 64 KiB
+	RequestsPerMinute int // REST requests a user; 0: 600
+	LoginsPerMinute   int // failed grants an address; 0: 10
+	LoginBurst        int // as many at once; 0: 20
+	Sockets           int // in all; 0: 20,000
+	SocketsWaiting    int // of one address, before they authenticate; 0: 32
+	Handshakes        int // of an address at once; 0: 200
+}

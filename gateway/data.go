@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// Data is a gateway's durable state: one database, and beside it the keys.
+type Data struct {
+	// Users is the built-in user base, and what manages it.
+	Users *local.Base
+
+	folder string
+	store  *store.SQLite
+}
+
+// Files of a data folder.
+const (
+	databaseFile = "rueda.db"
+	keyFile      = "keys.json"
+)
+
+// DataConfig says where Data is. The zero value of each field means what its comment says.
+type DataConfig struct {
+	Folder        string        // made where there is none; "": in memory, gone with the process
+	PasswordSlots int           // passwords checked at once, each with 19 MiB; 0: one fewer than cores
+	PasswordQueue int           // logins that may wait for a slot; 0: 64 a slot
+	PasswordWait  time.Duration // how long a login waits for a slot at most; 0: 2 s
+}
+
+// OpenData opens the database and brings it up to date. Several processes may
+// have the same one open.
+func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
+	var s *store.SQLite
+	var err error
+	if cfg.Folder == "" {
+		s, err = store.OpenInMemory(ctx)
+	} else {
+		s, err = store.Open(ctx, filepath.Join(cfg.Folder, databaseFile))
+	}
+	if err != nil {
+		return nil, err
+	}
+	users, err := local.Open(ctx, local.Config{
+		Writer: s.Writer(), Reader: s.Reader(),
+		Slots: cfg.PasswordSlots, Queue: cfg.PasswordQueue, QueueWait: cfg.PasswordWait,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &Data{Users: users, folder: cfg.Folder, store: s}, nil
+}
+
+// Close ends the use of the database.
+func (d *Data) Close() error {
+	if err := d.store.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
+}
+
+// keys are those of the folder, made where there are none.
+func (d *Data) keys() (*auth.KeySet, error) {
+	if d.folder == "" {
+		return auth.NewKeySet()
+	}
+	return auth.OpenKeySet(filepath.Join(d.folder, keyFile))
+}

@@ -1,0 +1,212 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket"
+	"github.com/ruedahq/rueda/internal/stream"
+)
+
+// Gateway is a gateway that was put together and runs once.
+type Gateway struct {
+	cfg  Config
+	log  *slog.Logger
+	data *Data // made here: to be closed here
+
+	hub         *stream.Hub
+	hours       *hours // nil: no market has any
+	feeds       []*supervisor
+	auth        *auth.Service
+	registry    *session.Registry
+	sockets     *socket.Server
+	rest        *rest.Server
+	certificate *certificate // nil: plain HTTP
+
+	up       atomic.Bool // feeds and servers run
+	draining atomic.Bool
+}
+
+// New puts a gateway together: it opens the keys, reads the certificate and lists the
+// markets and instruments. Nothing runs yet. The error names what is wrong with cfg.
+func New(cfg Config) (*Gateway, error) {
+	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	cfg.Version = cmp.Or(cfg.Version, "devel")
+	cfg.Drain = cmp.Or(cfg.Drain, defaultDrain)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{cfg: cfg, log: cfg.Logger, registry: &session.Registry{}}
+	if err := g.build(); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// Check says what is wrong with cfg, and leaves nothing behind: Data is not touched.
+func Check(cfg Config) error {
+	cfg.Data = nil
+	g, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	return g.close()
+}
+
+func (g *Gateway) build() error {
+	if err := checkAddress(&g.cfg); err != nil {
+		return err
+	}
+	if g.cfg.TLS != (TLS{}) {
+		c, err := newCertificate(g.cfg.TLS, g.log)
+		if err != nil {
+			return err
+		}
+		g.certificate = c
+	}
+	if err := g.buildMarket(); err != nil {
+		return err
+	}
+	if err := g.buildUsers(); err != nil {
+		return err
+	}
+	return g.buildServers()
+}
+
+// buildMarket makes the way of a trade: feeds, hours, hub.
+func (g *Gateway) buildMarket() error {
+	for _, m := range g.cfg.Markets {
+		if err := m.Validate(); err != nil {
+			return err
+		}
+	}
+	g.hub = stream.New(stream.Config{
+		Markets:    g.cfg.Markets,
+		TradesKept: g.cfg.Stream.TradesKept,
+		TapeBytes:  g.cfg.Stream.TradesBytes,
+		Logger:     g.log,
+	})
+	var sink feed.Sink = g.hub
+	var err error
+	if g.hours, err = newHours(g.cfg.Markets, sink, g.log); err != nil {
+		return err
+	}
+	if g.hours != nil {
+		sink = g.hours
+	}
+	for _, in := range g.cfg.Instruments {
+		if _, err := sink.Define(in); err != nil {
+			return fmt.Errorf("list an instrument: %w", err)
+		}
+	}
+	for _, f := range g.cfg.Feeds {
+		if f.Source == nil {
+			return fmt.Errorf("feed %q has no source", f.Name)
+		}
+		g.feeds = append(g.feeds, newSupervisor(f, sink, g.log))
+	}
+	return nil
+}
+
+// buildUsers makes the way of a login: user base, keys, tokens.
+func (g *Gateway) buildUsers() error {
+	data := g.cfg.Data
+	if data == nil {
+		d, err := OpenData(context.Background(), DataConfig{})
+		if err != nil {
+			return err
+		}
+		data, g.data = d, d
+	}
+	if g.cfg.Users == nil {
+		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
+	}
+	if g.cfg.Accounts == nil {
+		g.cfg.Accounts = noAccounts{}
+	}
+	keys, err := data.keys()
+	if err != nil {
+		return err
+	}
+	a, l := g.cfg.Auth, g.cfg.Limits
+	g.auth, err = auth.New(context.Background(), auth.Config{
+		Users: g.cfg.Users, Store: data.store, Keys: keys,
+		Issuer: a.Issuer, Audience: a.Audience,
+		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
+		Rotation: a.Rotation, GracePeriod: a.GracePeriod,
+		Throttle:     auth.Throttle{AddressPerMinute: l.LoginsPerMinute, AddressBurst: l.LoginBurst},
+		OnRevoke:     g.registry.Revoke,
+		OnRevokeUser: g.registry.RevokeUser,
+		OnRefresh:    g.registry.Extend,
+		OnRights:     func(u broker.User) { g.registry.GrantsChanged(u.ID, grantsOf(u)) },
+		Logger:       g.log,
+	})
+	return err
+}
+
+// buildServers makes what clients connect to.
+func (g *Gateway) buildServers() error {
+	s, l := g.cfg.Stream, g.cfg.Limits
+	g.sockets = socket.New(socket.Config{
+		Env: &session.Env{
+			Verify: g.verify, Registry: g.registry, Version: g.cfg.Version,
+			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
+			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
+			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge,
+			Connections: l.Connections, Subscriptions: l.Subscriptions,
+			MessagesPerSecond: l.MessagesPerSecond, MessageBytes: l.MessageBytes,
+		},
+		Hub:                          g.hub,
+		Origins:                      g.cfg.Origins,
+		MaxMessage:                   l.MessageBytes,
+		MaxOpen:                      l.Sockets,
+		MaxUnauthenticatedPerAddress: l.SocketsWaiting,
+		HandshakeBurst:               l.Handshakes,
+		Logger:                       g.log,
+	})
+	handler, err := rest.New(rest.Config{
+		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub,
+		Stream: g.sockets, Ready: g.ready, Origins: g.cfg.Origins,
+		RequestsPerMinute: l.RequestsPerMinute, Logger: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.rest = rest.NewServer(rest.ServerConfig{Handler: handler, Logger: g.log})
+	return nil
+}
+
+// ready says why the gateway should get no new clients now.
+func (g *Gateway) ready() error {
+	if !g.up.Load() {
+		return errors.New("starting")
+	}
+	if g.draining.Load() {
+		return errors.New("shutting down")
+	}
+	if len(g.feeds) == 0 {
+		return nil
+	}
+	for _, f := range g.feeds {
+		if !f.failing.Load() {
+			return nil
+		}
+	}
+	return errors.New("no feed is up")
+}
+
+func (g *Gateway) close() error {
+	if g.data == nil {
+		return nil
+	}
+	return g.data.Close()
+}

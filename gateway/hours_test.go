@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// byma is open from 11 to 17 with a pre-open, from Monday to Friday. A bubble's clock
+// starts at midnight UTC of Saturday, 2000-01-01.
+func byma() market.Market {
+	return market.Market{
+		ID:    "BYMA",
+		Terms: []market.Term{{Name: "CI"}, {Name: "24hs", SettlementDays: 1}},
+		Schedule: market.Schedule{
+			Sessions: []market.Session{
+				{Start: 10*time.Hour + 30*time.Minute, End: 11 * time.Hour, Phase: market.PreOpen},
+				{Start: 11 * time.Hour, End: 17 * time.Hour, Phase: market.Open},
+			},
+			Holidays: []market.Holiday{{Date: "2000-01-04", Name: "banks closed", Terms: []string{"CI"}}},
+		},
+	}
+}
+
+func TestHoursPublishTheDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rec recorder
+		h, err := newHours([]market.Market{byma(), {ID: "SIM"}}, &rec, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"GGAL|BYMA|24hs", "GGAL|BYMA|CI", "FAKE|SIM|CI"} {
+			parsed, err := market.ParseInstrumentID(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Define(market.Instrument{ID: parsed}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*24*time.Hour) // to Tuesday's end
+		defer cancel()
+		if err := h.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		monday := []string{
+			"*|BYMA|* pre_open", "GGAL|BYMA|24hs pre_open", "GGAL|BYMA|CI pre_open",
+			"*|BYMA|* open", "GGAL|BYMA|24hs open", "GGAL|BYMA|CI open",
+			"*|BYMA|* closed outside_hours", "GGAL|BYMA|24hs closed outside_hours", "GGAL|BYMA|CI closed outside_hours",
+		}
+		want := slices.Concat(
+			[]string{"*|BYMA|* listed ", "GGAL|BYMA|24hs listed closed", "GGAL|BYMA|CI listed closed", "FAKE|SIM|CI listed "},
+			[]string{"*|BYMA|* closed weekend"},
+		)
+		if got := rec.events[:len(want)]; !slices.Equal(got, want) {
+			t.Errorf("start:\n got %q\nwant %q", got, want)
+		}
+		i := slices.Index(rec.events, "*|BYMA|* pre_open")
+		var day []string
+		for _, e := range rec.events[i:] {
+			day = append(day, e)
+			if len(day) == len(monday) {
+				break
+			}
+		}
+		if !slices.Equal(day, monday) {
+			t.Errorf("Monday:\n got %q\nwant %q", day, monday)
+		}
+		tuesday := rec.events[i+len(monday):]
+		if !slices.Contains(tuesday, "GGAL|BYMA|24hs open") || slices.Contains(tuesday, "GGAL|BYMA|CI open") ||
+			!slices.Contains(tuesday, "GGAL|BYMA|CI closed holiday") {
+			t.Errorf("on a holiday of one term: %q", tuesday)
+		}
+	})
+}
+
+func TestNoHoursWithoutSchedule(t *testing.T) {
+	h, err := newHours([]market.Market{{ID: "SIM"}}, &recorder{}, slog.New(slog.DiscardHandler))
+	if h != nil || err != nil {
+		t.Errorf("hours %v, error %v", h, err)
+	}
+	bad := byma()
+	bad.Timezone = "America/Nowhere"
+	if _, err := newHours([]market.Market{bad}, &recorder{}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("no error for an unknown time zone")
+	}
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	defaultDrain = 10 * time.Second
+	// While it drains, a gateway looks this often whether all sockets have gone.
+	drainLook = 20 * time.Millisecond
+	// A feed that gives nothing for so long is not waited for.
+	feedPatience = 3 * time.Second
+	// A watch of the user base that failed is started again after so long.
+	watchAgain = 2 * time.Second
+)
+
+// Run serves until ctx ends, then drains: readiness turns to 503, the sockets are sent
+// away over the drain window and fed until then, and the requests being
+// answered are finished. It returns nil then, or what went wrong. It is called once.
+func (g *Gateway) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, g.close()) }()
+	l := g.cfg.Listener
+	if l == nil {
+		if l, err = listen(ctx, g.cfg.Listen, g.cfg.Insecure || g.certificate != nil); err != nil {
+			return err
+		}
+	}
+	bound := g.bound(l.Addr())
+	if g.certificate != nil {
+		l = tls.NewListener(l, g.certificate.config())
+	}
+
+	// What feeds the sockets goes on until the last of them has gone, and what
+	// answers requests until then too, so that a balancer sees the 503.
+	back := newCrew("market and users")
+	defer back.end()
+	for _, f := range g.feeds {
+		back.run(f.Run)
+	}
+	if g.hours != nil {
+		back.run(g.hours.Run)
+	}
+	if g.certificate != nil {
+		back.run(g.certificate.Run)
+	}
+	back.run(g.hub.Run)
+	back.run(g.auth.Run)
+	back.run(g.watchUsers)
+
+	front := newCrew("requests")
+	defer front.end()
+	front.run(func(ctx context.Context) error { return g.rest.Run(ctx, l) })
+
+	sockets := newCrew("sockets")
+	defer sockets.end()
+	sockets.run(g.sockets.Run)
+
+	g.awaitFeeds(ctx)
+	g.up.Store(true)
+	g.log.Info("ready", "address", bound.Address, "tls", g.certificate != nil)
+	if g.cfg.OnReady != nil {
+		g.cfg.OnReady(bound)
+	}
+	select {
+	case <-ctx.Done():
+		g.drain()
+		return nil
+	case <-back.failed():
+		return back.cause()
+	case <-front.failed():
+		return front.cause()
+	case <-sockets.failed():
+		return sockets.cause()
+	}
+}
+
+// awaitFeeds waits until every feed has given its first events, so that a client who
+// comes when the gateway is ready finds a market.
+func (g *Gateway) awaitFeeds(ctx context.Context) {
+	late := time.After(feedPatience)
+	for _, f := range g.feeds {
+		if f.feed.Late {
+			continue
+		}
+		select {
+		case <-f.given:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *Gateway) bound(a net.Addr) Bound {
+	b := Bound{Address: a.String(), REST: "http://" + a.String(), Stream: "ws://" + a.String() + "/stream"}
+	if g.certificate != nil {
+		b.REST, b.Stream = "https://"+b.Address, "wss://"+b.Address+"/stream"
+	}
+	return b
+}
+
+// drain sends the sockets away, each at its own moment of the window.
+func (g *Gateway) drain() {
+	g.draining.Store(true)
+	g.log.Info("shutting down", "sockets", g.registry.Len(), "window", g.cfg.Drain)
+	g.registry.Drain(g.cfg.Drain)
+	window := time.After(g.cfg.Drain)
+	look := time.NewTicker(drainLook)
+	defer look.Stop()
+	for g.registry.Len() > 0 {
+		select {
+		case <-look.C:
+		case <-window:
+			return
+		}
+	}
+}
+
+// watchUsers has changes of the user base looked at when they happen, those that other
+// processes make too. Without it they are found when a user is next read.
+func (g *Gateway) watchUsers(ctx context.Context) error {
+	if g.cfg.WatchUsers == nil {
+		return nil
+	}
+	for {
+		err := g.cfg.WatchUsers(ctx, func() { g.auth.UsersChanged(ctx) })
+		if ctx.Err() != nil {
+			return nil
+		}
+		g.log.Error("users not watched, trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchAgain):
+		}
+		g.auth.UsersChanged(ctx) // what may have been missed
+	}
+}
+
+// crew is a number of functions that run until end, or until one of them fails.
+type crew struct {
+	name   string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	all    sync.WaitGroup
+}
+
+func newCrew(name string) *crew {
+	c := &crew{name: name}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+func (c *crew) run(f func(context.Context) error) {
+	c.all.Go(func() {
+		if err := f(c.ctx); err != nil {
+			c.cancel(fmt.Errorf("%s: %w", c.name, err)) // the first one counts
+		}
+	})
+}
+
+func (c *crew) failed() <-chan struct{} { return c.ctx.Done() }
+func (c *crew) cause() error            { return context.Cause(c.ctx) }
+
+// end stops the functions and waits for them.
+func (c *crew) end() {
+	c.cancel(context.Canceled)
+	c.all.Wait()
+}

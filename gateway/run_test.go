@@ -1,0 +1,210 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// launch starts a gateway that the test ends itself.
+func launch(t *testing.T, cfg gateway.Config) (c *literalClient, stop context.CancelFunc, done <-chan error) {
+	t.Helper()
+	ready := make(chan gateway.Bound, 1)
+	cfg.Listen, cfg.OnReady = "127.0.0.1:0", func(b gateway.Bound) { ready <- b }
+	g, err := gateway.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	select {
+	case b := <-ready:
+		return &literalClient{http: &http.Client{}, rest: b.REST, stream: b.Stream}, stop, ended
+	case err := <-ended:
+		t.Fatalf("run: %v", err)
+	}
+	panic("unreachable")
+}
+
+func (c *literalClient) enter(t *testing.T, username, password string) {
+	t.Helper()
+	answer, err := c.token(`{"grant_type":"password","username":"` + username + `","password":"` + password + `"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.access = answer.Data.AccessToken
+}
+
+// TestDrain ends a gateway under three clients: each is told its own moment, goes on
+// getting trades until then, and is closed 4503; readiness is 503 all the while.
+func TestDrain(t *testing.T) {
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	addDemo(t, data.Users)
+	const window = 600 * time.Millisecond
+	c, stop, done := launch(t, gateway.Config{
+		Data: data, Drain: window,
+		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs"}, 10 * time.Millisecond}}},
+	})
+	c.enter(t, "demo", "demo-password")
+	var bots []*bot
+	for range 3 {
+		b := connect(t, c)
+		b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
+		bots = append(bots, b)
+	}
+	for _, b := range bots {
+		b.until(t, "T", "")
+	}
+	stop()
+	for _, b := range bots {
+		b.until(t, "Warning", "shutting_down")
+	}
+	res, err := c.http.Get(c.rest + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("readiness while draining: %s", res.Status)
+	}
+	trades := 0
+	for _, b := range bots {
+		for {
+			m, err := b.next(t.Context())
+			if code := websocket.CloseStatus(err); code == 4503 {
+				break
+			} else if err != nil {
+				t.Fatalf("closed by %v", err)
+			}
+			if m.Type == "T" {
+				trades++
+			}
+		}
+	}
+	if trades == 0 {
+		t.Error("no trade came while draining")
+	}
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+// until reads on to a message of a type and reason.
+func (b *bot) until(t *testing.T, kind, reason string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		m, err := b.next(ctx)
+		if err != nil {
+			t.Fatalf("waiting for %s %s: %v", kind, reason, err)
+		}
+		if m.Type == kind && m.Reason == reason {
+			return
+		}
+	}
+}
+
+// TestUsersChangedElsewhere changes a user by another connection to the database, as
+// another process does: the open socket ends within half a second.
+func TestUsersChangedElsewhere(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	opened := func() *gateway.Data {
+		t.Helper()
+		d, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	elsewhere := opened().Users
+	for name, change := range map[string]func() error{
+		"password": func() error { return elsewhere.SetPassword(t.Context(), "password", "another long password") },
+		"disabled": func() error { return elsewhere.Disable(t.Context(), "disabled") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := elsewhere.Add(t.Context(), local.NewUser{Username: name, Password: "a long password", Scopes: []string{broker.ScopeRead}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, stop, done := launch(t, gateway.Config{Data: opened(), Drain: time.Millisecond})
+			c.enter(t, name, "a long password")
+			b := connect(t, c)
+			began := time.Now()
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+			b.until(t, "Error", "token_revoked")
+			if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+				t.Errorf("closed by %v", err)
+			}
+			t.Logf("figure: user change noticed after %v", time.Since(began).Round(time.Millisecond))
+			if _, err := c.token(`{"grant_type":"password","username":"` + name + `","password":"a long password"}`); err == nil {
+				t.Error("the old login still works")
+			}
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReadiness follows a feed that is down at first.
+func TestReadiness(t *testing.T) {
+	up := make(chan struct{})
+	c, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Feeds: []gateway.Feed{{Name: "late", Source: brokenUntil(up)}}})
+	status := func() int {
+		t.Helper()
+		res, err := c.http.Get(c.rest + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := status(); got != http.StatusServiceUnavailable {
+		t.Errorf("with its only feed down: %d", got)
+	}
+	close(up)
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(30 * time.Second); status() != http.StatusOK; <-look.C {
+		if time.Now().After(deadline) {
+			t.Fatal("never ready again")
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// brokenUntil is a source that fails until a channel is closed, and then trades.
+type brokenUntil chan struct{}
+
+func (b brokenUntil) Run(ctx context.Context, sink feed.Sink) error {
+	select {
+	case <-b:
+		return metronome{[]string{"GGAL|BYMA|24hs"}, time.Millisecond}.Run(ctx, sink)
+	default:
+		return errors.New("not connected")
+	}
+}
