@@ -1,0 +1,13 @@
+// Command rueda is the gateway and its tools; rueda --help tells what it does.
+package main
+
+import (
+	"os"
+	_ "time/tzdata" // market hours, on systems without time zones too
+
+	"github.com/ruedahq/rueda/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:]))
+}
