@@ -1,0 +1,28 @@
+// Command custom-gateway is a gateway with a feed and users of its own. Copy it and
+// put your exchange and your user base where clock and directory are.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	g, err := gateway.New(gateway.Config{
+		Users:   directory{},
+		Feeds:   []gateway.Feed{{Name: "clock", Source: clock{}}},
+		OnReady: func(b gateway.Bound) { log.Printf("ana/secret at %s and %s", b.REST, b.Stream) },
+	})
+	if err == nil {
+		err = g.Run(ctx)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
