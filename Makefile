@@ -1,0 +1,56 @@
+# Everything there is to do with the tree. `make test` is what CI runs.
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 1m
+BENCH    ?= .
+TAPES    := $(or $(RUEDA_TAPES),../shared/data)
+LINT     := go tool -modfile=tools/go.mod golangci-lint
+
+# The race detector needs a C compiler.
+CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
+RACE     := $(if $(CC_FOUND),-race,)
+
+.PHONY: help run test soak fuzz bench lint
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## a brokerage API with a moving market on http://127.0.0.1:8080
+	go run ./cmd/rueda dev
+
+test: ## format, vet and all tests with the race detector; long counts at a twentieth
+	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.git/*')); \
+		if [ -n "$$bad" ]; then echo "not formatted (gofmt -w them):"; echo "$$bad"; exit 1; fi
+	go vet ./...
+ifeq ($(RACE),)
+	@echo "no C compiler found: tests run without the race detector"
+	@[ -z "$$RUEDA_REQUIRE_ALL" ]
+endif
+	go test $(RACE) -timeout 14m ./...
+	@echo
+	@echo "Left out:"
+	@echo "  long counts in full     make soak"
+	@echo "  fuzzing                 make fuzz"
+	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
+	@[ -n "$(RACE)" ] || echo "  the race detector       install a C compiler"
+	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
+
+soak: ## the long counts in full; prints their figures
+	@mkdir -p build
+	RUEDA_SOAK=1 go test -count=1 -p 1 -timeout 120m -v ./... | tee build/soak.txt | grep -E 'figure:|^(ok|FAIL|panic)|--- FAIL'
+
+fuzz: ## every fuzz target for FUZZTIME (1m), one after another
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+		for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -c6-); do \
+			echo "== $$target in $$(dirname "$$file")"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s "$$(dirname "$$file")" || exit 1; \
+		done; \
+	done
+
+bench: ## the benchmarks with allocations; BENCH chooses by name
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+lint: ## the linters of .golangci.yml, pinned in tools/go.mod
+	$(LINT) run ./...

@@ -1,0 +1,520 @@
+// Package rueda_test executes the floor plan of ARCHITECTURE.md: which package may
+// import which, how big things may grow, and which habits have no place here.
+package rueda_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ruedahq/rueda"
+
+// Limits of size, in lines.
+const (
+	maxFile     = 700  // tests too
+	maxFunc     = 80   // tests too, without their tables of cases
+	maxPackage  = 4000 // without tests
+	maxRequires = 9    // direct dependencies of code that is not a test
+)
+
+// room is a row of the floor plan: a package, what of ours it may import and what
+// of others. The standard library is open to all.
+type room struct {
+	imports []string // folders of this module
+	outside []string // modules
+	pure    bool     // no goroutine, no clock, no file, no network
+}
+
+// plan is the whole house. A package that is not listed is a failure, and so is
+// an import that its row does not name.
+func plan() map[string]room {
+	const (
+		toml = "github.com/BurntSushi/toml"
+		cobr = "github.com/spf13/cobra"
+		jwt  = "github.com/golang-jwt/jwt/v5"
+		lite = "modernc.org/sqlite"
+		sock = "github.com/coder/websocket"
+		goos = "github.com/pressly/goose/v3"
+		term = "golang.org/x/term"
+		xcry = "golang.org/x/crypto"
+	)
+	row := func(s string) []string { return strings.Fields(s) }
+	return map[string]room{
+		"market": {pure: true},
+		"wire":   {imports: row("market"), pure: true},
+
+		"feed":          {imports: row("market")},
+		"feed/sim":      {imports: row("feed market")},
+		"feed/replay":   {imports: row("feed market")},
+		"feed/ndjson":   {imports: row("feed market wire")},
+		"feed/feedtest": {imports: row("feed market")},
+
+		"broker":            {},
+		"broker/local":      {imports: row("broker"), outside: row(goos + " " + xcry)},
+		"broker/brokertest": {imports: row("broker")},
+
+		"internal/stream":       {imports: row("market wire")},
+		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
+		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
+		"internal/socket":       {imports: row("internal/session internal/stream wire")},
+
+		"internal/auth":  {imports: row("broker"), outside: row(jwt)},
+		"internal/store": {imports: row("internal/auth broker"), outside: row(goos + " " + lite)},
+		"internal/rest":  {imports: row("internal/auth internal/stream broker market wire")},
+
+		"gateway": {imports: row("market wire feed broker broker/local " +
+			"internal/auth internal/store internal/stream internal/session internal/socket internal/rest")},
+		"internal/cli": {
+			imports: row("gateway market wire feed feed/sim feed/replay feed/ndjson broker broker/local"),
+			outside: row(toml + " " + cobr + " " + sock + " " + term),
+		},
+		"cmd/rueda":               {imports: row("internal/cli")},
+		"examples/custom-gateway": {imports: row("gateway market feed broker")},
+	}
+}
+
+// source is a parsed file of the module.
+type source struct {
+	name string // slash-separated, from the module's root
+	dir  string
+	test bool
+	text string
+	file *ast.File
+	fset *token.FileSet
+}
+
+// sources parses every Go file of the module, those of other platforms too.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || name == "tools") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		all = append(all, source{
+			name: name, dir: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
+			text: string(text), file: file, fset: fset,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (s *source) imports() []string {
+	var list []string
+	for _, spec := range s.file.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (s *source) at(p token.Pos) string {
+	return fmt.Sprintf("%s:%d", s.name, s.fset.Position(p).Line)
+}
+
+func TestFloorPlan(t *testing.T) {
+	rooms := plan()
+	seen := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		seen[s.dir] = true
+		r, ok := rooms[s.dir]
+		if !ok {
+			t.Errorf("%s: package %s is not on the floor plan", s.name, s.dir)
+			continue
+		}
+		for _, p := range s.imports() {
+			ours, isOurs := strings.CutPrefix(p, module+"/")
+			switch {
+			case isOurs:
+				if !slices.Contains(r.imports, ours) {
+					t.Errorf("%s imports %s; the plan gives it %v", s.name, ours, r.imports)
+				}
+			case isStandard(p):
+			default:
+				if !slices.ContainsFunc(r.outside, func(m string) bool { return within(p, m) }) {
+					t.Errorf("%s imports %s; the plan gives it %v", s.name, p, r.outside)
+				}
+			}
+		}
+	}
+	for dir := range rooms {
+		if !seen[dir] {
+			t.Errorf("package %s is on the floor plan and not in the tree", dir)
+		}
+	}
+}
+
+func isStandard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".")
+}
+
+// within says whether import path p belongs to module m.
+func within(p, m string) bool { return p == m || strings.HasPrefix(p, m+"/") }
+
+// TestPlanIsAcyclic would be the compiler's to find, but for rows that no import uses yet.
+func TestPlanIsAcyclic(t *testing.T) {
+	rooms := plan()
+	state := map[string]int{} // 1: on the way, 2: done
+	var visit func(string, []string)
+	visit = func(dir string, way []string) {
+		switch state[dir] {
+		case 1:
+			t.Errorf("the plan goes in a circle: %v", append(way, dir))
+			return
+		case 2:
+			return
+		}
+		if _, ok := rooms[dir]; !ok {
+			t.Errorf("row %v names %s, which has no row", way, dir)
+		}
+		state[dir] = 1
+		for _, next := range rooms[dir].imports {
+			visit(next, append(way, dir))
+		}
+		state[dir] = 2
+	}
+	for dir := range rooms {
+		visit(dir, nil)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	lines := map[string]int{}
+	for _, s := range sources(t) {
+		n := strings.Count(s.text, "\n")
+		if n > maxFile {
+			t.Errorf("%s has %d lines; a file has at most %d", s.name, n, maxFile)
+		}
+		if !s.test {
+			lines[s.dir] += n
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			n := s.span(f)
+			if s.test {
+				n -= s.tables(f)
+			}
+			if n > maxFunc {
+				t.Errorf("%s: %s has %d lines; a function has at most %d", s.at(f.Pos()), f.Name.Name, n, maxFunc)
+			}
+		}
+	}
+	for dir, n := range lines {
+		if n > maxPackage {
+			t.Errorf("package %s has %d lines; a package has at most %d", dir, n, maxPackage)
+		}
+	}
+}
+
+// span is the number of lines of a node.
+func (s *source) span(n ast.Node) int {
+	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
+}
+
+// tables is the number of lines that a function spends on composite literals.
+func (s *source) tables(f *ast.FuncDecl) int {
+	total := 0
+	ast.Inspect(f, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if ok {
+			total += s.span(lit) - 1
+		}
+		return !ok
+	})
+	return total
+}
+
+// TestPureRooms holds the packages to it that promise neither goroutine nor clock
+// nor I/O: their state machines and tables are run by others, in any time.
+func TestPureRooms(t *testing.T) {
+	rooms := plan()
+	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"}
+	for _, s := range sources(t) {
+		if s.test || !rooms[s.dir].pure {
+			continue
+		}
+		for _, p := range s.imports() {
+			if p == "os" || p == "net" || p == "net/http" || p == "io/ioutil" {
+				t.Errorf("%s imports %s: %s does no I/O", s.name, p, s.dir)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: %s starts no goroutine", s.at(n.Pos()), s.dir)
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, n.Sel.Name) {
+					t.Errorf("%s: time.%s: %s reads no clock", s.at(n.Pos()), n.Sel.Name, s.dir)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestNoInit refuses init functions: what a program does is said in main.
+func TestNoInit(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s: init function", s.at(f.Pos()))
+			}
+		}
+	}
+}
+
+// TestNoMutableState allows a package-level variable to be an error, an interface
+// guard, an embedded file, or a table: a composite literal, a compiled
+// pattern or a replacer that nothing in its package assigns to, or takes the address of.
+func TestNoMutableState(t *testing.T) {
+	tables := map[string]map[string]bool{} // by folder
+	all := sources(t)
+	for _, s := range all {
+		if s.test {
+			continue
+		}
+		for _, spec := range packageVars(s.file) {
+			for i, name := range spec.Names {
+				switch kindOfVar(spec, i) {
+				case varTable:
+					if tables[s.dir] == nil {
+						tables[s.dir] = map[string]bool{}
+					}
+					tables[s.dir][name.Name] = true
+				case varMutable:
+					t.Errorf("%s: package-level variable %s", s.at(name.Pos()), name.Name)
+				}
+			}
+		}
+	}
+	for _, s := range all {
+		if s.test {
+			continue
+		}
+		for _, p := range changes(s.file, tables[s.dir]) {
+			t.Errorf("%s: a package-level table is changed", s.at(p))
+		}
+	}
+}
+
+func packageVars(f *ast.File) []*ast.ValueSpec {
+	var list []*ast.ValueSpec
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR || strings.Contains(rawComment(g.Doc), "//go:embed") {
+			continue
+		}
+		for _, spec := range g.Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok && !strings.Contains(rawComment(v.Doc), "//go:embed") {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+// rawComment is the text of a comment with its directives, which Text leaves out.
+func rawComment(g *ast.CommentGroup) string {
+	var b strings.Builder
+	if g != nil {
+		for _, c := range g.List {
+			b.WriteString(c.Text + "\n")
+		}
+	}
+	return b.String()
+}
+
+type varKind int
+
+const (
+	varFixed varKind = iota // an error or a guard
+	varTable
+	varMutable
+)
+
+func kindOfVar(spec *ast.ValueSpec, i int) varKind {
+	if spec.Names[i].Name == "_" {
+		return varFixed
+	}
+	if i >= len(spec.Values) {
+		return varMutable
+	}
+	switch v := spec.Values[i].(type) {
+	case *ast.CompositeLit:
+		return varTable
+	case *ast.UnaryExpr: // an error with fields
+		if _, ok := v.X.(*ast.CompositeLit); ok && strings.HasPrefix(strings.ToLower(spec.Names[i].Name), "err") {
+			return varTable
+		}
+	case *ast.CallExpr:
+		sel, ok := v.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return varMutable
+		}
+		x, _ := sel.X.(*ast.Ident)
+		if x == nil {
+			return varMutable
+		}
+		switch x.Name + "." + sel.Sel.Name {
+		case "errors.New", "fmt.Errorf":
+			return varFixed
+		case "regexp.MustCompile", "strings.NewReplacer", "netip.MustParsePrefix", "crc32.MakeTable":
+			return varTable
+		}
+	}
+	return varMutable
+}
+
+// changes finds assignments to the named tables, by name: a local variable may not
+// take a table's name and be assigned to either.
+func changes(f *ast.File, tables map[string]bool) []token.Pos {
+	var list []token.Pos
+	check := func(e ast.Expr) {
+		for {
+			switch x := e.(type) {
+			case *ast.IndexExpr:
+				e = x.X
+			case *ast.SelectorExpr:
+				e = x.X
+			case *ast.ParenExpr:
+				e = x.X
+			case *ast.Ident:
+				if tables[x.Name] {
+					list = append(list, x.Pos())
+				}
+				return
+			default:
+				return
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok != token.DEFINE {
+				for _, e := range n.Lhs {
+					check(e)
+				}
+			}
+		case *ast.IncDecStmt:
+			check(n.X)
+		case *ast.UnaryExpr:
+			if n.Op == token.AND {
+				check(n.X)
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// TestDependencies counts the modules that code other than tests imports, and wants
+// a decision record for every one, those of tests too.
+func TestDependencies(t *testing.T) {
+	requires := requiredModules(t)
+	records := decisions(t)
+	direct := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, p := range s.imports() {
+			if isStandard(p) || within(p, module) {
+				continue
+			}
+			m := ""
+			for _, r := range requires {
+				if within(p, r) && len(r) > len(m) {
+					m = r
+				}
+			}
+			if m == "" {
+				t.Errorf("%s imports %s, which go.mod does not require", s.name, p)
+				continue
+			}
+			direct[m] = direct[m] || !s.test
+		}
+	}
+	n := 0
+	for m, code := range direct {
+		if code {
+			n++
+		}
+		if !strings.Contains(records, "`"+m+"`") {
+			t.Errorf("module %s has no record in docs/decisions", m)
+		}
+	}
+	if n > maxRequires {
+		t.Errorf("%d direct dependencies; at most %d", n, maxRequires)
+	}
+}
+
+func requiredModules(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, m := range regexp.MustCompile(`(?m)^(?:require\s+|\t)(\S+\.\S+/\S+) v`).FindAllStringSubmatch(string(text), -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+func decisions(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob("docs/decisions/[0-9]*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no decision records: %v", err)
+	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}

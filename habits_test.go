@@ -1,0 +1,131 @@
+package rueda_test
+
+import (
+	"go/ast"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWords looks for what belongs to one machine or one moment and not to the tree.
+func TestWords(t *testing.T) {
+	// Put together here, so that this file does not find itself.
+	machine := regexp.MustCompile(`/wo` + `rk/|/ro` + `ot/|/ho` + `me/|/tmp/` + `rueda`)
+	tapes := ".." + "/shared"
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" || d.Name() == "build" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if m := machine.FindString(line); m != "" {
+				t.Errorf("%s:%d: %q is a place on one machine", name, i+1, m)
+			}
+			if strings.Contains(line, tapes) && !strings.Contains(string(text), "RUEDA_TAPES") {
+				t.Errorf("%s:%d: the recorded tapes are found by RUEDA_TAPES", name, i+1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHabitsOfTests wants tests that neither sleep nor hide: time passes in a
+// synctest bubble, and what is left out is left out by a RUEDA_ variable or for
+// want of a feature of the system.
+func TestHabitsOfTests(t *testing.T) {
+	skip := regexp.MustCompile(`\.Skip(f|Now)?\(`)
+	reason := regexp.MustCompile(`RUEDA_|runtime\.GOOS|/proc/`)
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		bubble := slices.Contains(s.imports(), "testing/synctest")
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			body := s.text[s.fset.Position(f.Pos()).Offset:s.fset.Position(f.End()).Offset]
+			if strings.Contains(body, "time.Sl"+"eep(") && !bubble {
+				t.Errorf("%s: %s sleeps outside of a synctest bubble", s.at(f.Pos()), f.Name.Name)
+			}
+			if skip.MatchString(body) && !reason.MatchString(body) {
+				t.Errorf("%s: %s skips and nothing says why it may", s.at(f.Pos()), f.Name.Name)
+			}
+		}
+	}
+}
+
+// TestSilencedLinters wants the linter's name and a reason behind every nolint.
+func TestSilencedLinters(t *testing.T) {
+	marker := "//no" + "lint"
+	good := regexp.MustCompile(`^` + marker + `:[a-z,]+ // \S+`)
+	for _, s := range sources(t) {
+		for _, g := range s.file.Comments {
+			for _, c := range g.List {
+				if strings.HasPrefix(c.Text, marker) && !good.MatchString(c.Text) {
+					t.Errorf("%s: a silenced linter has a name and a reason", s.at(c.Pos()))
+				}
+			}
+		}
+	}
+}
+
+// TestLogKeys wants the attributes of log lines to have names of one list, so that a log can be searched
+// without knowing which package wrote a line.
+func TestLogKeys(t *testing.T) {
+	keys := strings.Fields(`address again_in bytes count duration error expires families family feed file
+		instrument key last line lines market method panic path phase producer reason request_id route sequence sockets stack status
+		tls type until user window`)
+	levels := []string{"Debug", "Info", "Warn", "Error", "With"}
+	check := func(s *source, e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return
+		}
+		if key, err := strconv.Unquote(lit.Value); err == nil && !slices.Contains(keys, key) {
+			t.Errorf("%s: log key %q is not on the list", s.at(lit.Pos()), key)
+		}
+	}
+	for _, s := range sources(t) {
+		if s.test || !slices.Contains(s.imports(), "log/slog") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(levels, sel.Sel.Name) {
+				return true
+			}
+			first := 1 // after the message
+			if sel.Sel.Name == "With" {
+				first = 0
+			}
+			for i := first; i < len(call.Args); i += 2 {
+				check(&s, call.Args[i])
+			}
+			return true
+		})
+	}
+}
