@@ -30,16 +30,16 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	if f := h.checkListed("instruments", ids); f != nil {
 		return result{}, f
 	}
-	for _, id := range ids {
-		if r := rightsIn(&q.user, id.Market); !r.trades && !r.quotes {
+	wanted := make([]stream.Wanted, len(ids))
+	for i, id := range ids {
+		r := rightsIn(&q.user, id.Market)
+		if !r.trades && !r.quotes {
 			return result{}, wire.NewFault(wire.NotEntitled, "No right to the data of "+id.Market)
 		}
+		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes}
 	}
-	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), ids)
-	rows, err := onlyEntitled(append(rows, ']'), ids, &q.user)
-	if err != nil {
-		return result{}, err
-	}
+	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
+	rows = append(rows, ']')
 	b := append(make([]byte, 0, len(rows)+128), `{"epoch":`...)
 	b = wire.AppendString(b, epoch)
 	b = append(b, `,"position":`...)
@@ -47,44 +47,6 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	b = append(b, `,"instruments":`...)
 	b = append(b, rows...)
 	return result{object: append(b, '}')}, nil
-}
-
-// onlyEntitled takes out of each row, an object a listed instrument in the order of
-// ids, the messages that the user may not see. Every other byte stays.
-func onlyEntitled(rows []byte, ids []market.InstrumentID, u *broker.User) ([]byte, error) {
-	if !slices.ContainsFunc(ids, func(id market.InstrumentID) bool {
-		r := rightsIn(u, id.Market)
-		return !r.trades || !r.quotes
-	}) {
-		return rows, nil
-	}
-	list, err := wire.ParseJSON(rows)
-	if err != nil || len(list.Items) != len(ids) {
-		return nil, fmt.Errorf("read the snapshot of %d instruments as %d rows: %w", len(ids), len(list.Items), err)
-	}
-	out := append(make([]byte, 0, len(rows)), '[')
-	for i, id := range ids {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		r := rightsIn(u, id.Market)
-		hidden := map[string]bool{"T": !r.trades, "Q": !r.quotes}
-		out = append(out, '{')
-		comma := false
-		for _, m := range list.Items[i].Fields {
-			if hidden[m.Name] {
-				continue
-			}
-			if comma {
-				out = append(out, ',')
-			}
-			comma = true
-			out = append(wire.AppendString(out, m.Name), ':')
-			out = append(out, m.Value.Raw...)
-		}
-		out = append(out, '}')
-	}
-	return append(out, ']'), nil
 }
 
 // book is GET /market/book?instrument=&depth=: one O message.

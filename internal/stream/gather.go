@@ -127,13 +127,19 @@ func (it *item) wants(rec *record) bool {
 // wantsEcho says whether a notice in the ring of a book or quote is news: it is
 // not where the status itself is subscribed, or the other of the two rings told it.
 func (s *Subscriber) wantsEcho(rec *record) bool {
-	if s.owner(wire.Status, rec.in.id) != nil || s.noticed[rec.in] >= rec.n {
+	return s.owner(wire.Status, rec.in.id) == nil && s.unnoticed(rec.in, rec.n)
+}
+
+// unnoticed says whether a notice of an instrument with sequence n is news, and
+// takes note of it.
+func (s *Subscriber) unnoticed(in *instrument, n uint64) bool {
+	if s.noticed[in] >= n {
 		return false
 	}
 	if s.noticed == nil {
 		s.noticed = make(map[*instrument]uint64)
 	}
-	s.noticed[rec.in] = rec.n
+	s.noticed[in] = n
 	return true
 }
 
@@ -193,14 +199,16 @@ func (it *item) gatherState(dst []byte) []byte {
 		if it.overlap && it.sub.owner(it.Channel, in.id) != it {
 			continue
 		}
-		dst = h.appendState(dst, in, it.Channel, it.Tier)
+		dst = it.sub.appendState(dst, in, it.Channel, it.Tier)
 	}
 	return dst
 }
 
 // appendState appends the framed R:true of an instrument's tier, or nothing
-// where there is none yet. A book that is not known is told as such.
-func (h *Hub) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
+// where there is none yet. A book that is not known, and quotes that come from it,
+// are told as such, once.
+func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
+	h := s.hub
 	if c == wire.Status {
 		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}
@@ -208,15 +216,17 @@ func (h *Hub) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier)
 		if t.tier != tier {
 			continue
 		}
+		if in.stale && (c == wire.OrderBook || in.derivesQuotes()) {
+			if !h.marketDown(in) && s.unnoticed(in, in.statuses.last) {
+				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
+			}
+			return dst
+		}
 		ok := false
 		if c == wire.Quotes {
 			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
 		} else {
 			h.scratch.payload, ok = h.bookState(h.scratch.payload[:0], in, t)
-			if !ok && in.serves(c) && !h.marketDown(in) {
-				h.scratch.payload = in.appendStatus(h.scratch.payload[:0], market.FeedDown, "no_snapshot", 0)
-				ok = true
-			}
 		}
 		if ok {
 			dst = wire.AppendText(dst, h.scratch.payload)

@@ -38,9 +38,7 @@ func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		h.keepTrade(in, now, e)
 	case market.KindQuote:
-		if in.def.OwnQuotes {
-			h.setQuote(in, first(e.Bids), first(e.Asks), in.stamp(e, now), now)
-		}
+		h.setQuote(in, first(e.Bids), first(e.Asks), in.stamp(e, now), now)
 	case market.KindUpdate:
 		return h.updateBook(in, e, now)
 	case market.KindSnapshot:
@@ -84,6 +82,9 @@ func check(in *instrument, e *market.Event) (reason, detail string) {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		return checkTrade(e)
 	case market.KindQuote:
+		if in.derivesQuotes() {
+			return "derived_quotes", "the instrument was defined with quotes from its book"
+		}
 		if len(e.Bids) > 1 || len(e.Asks) > 1 {
 			return "bad_quote", "a quote has one level a side"
 		}

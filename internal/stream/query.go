@@ -89,16 +89,23 @@ func (in *instrument) state() State {
 	return s
 }
 
-// Snapshot appends, for each listed instrument of ids, a JSON object with its identifier and
-// its newest messages: the last trade T, the quote Q and the status H, each left
-// out where there is none. The rows are separated by commas. All of them are as
-// of the position, so that they can seed a resume.
-func (h *Hub) Snapshot(dst []byte, ids []market.InstrumentID) (_ []byte, epoch, position string) {
+// Wanted is an instrument of a Snapshot, with what may be told of it.
+type Wanted struct {
+	ID     market.InstrumentID
+	Trades bool
+	Quotes bool
+}
+
+// Snapshot appends, for each listed instrument of list, a JSON object with its
+// identifier and its newest messages: the last trade T, the quote Q and the status H,
+// each left out where it is not wanted or there is none. The rows are separated by
+// commas. All of them are as of the position, so that they can seed a resume.
+func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	comma := false
-	for _, id := range ids {
-		in := h.lookup(id)
+	for _, w := range list {
+		in := h.lookup(w.ID)
 		if in == nil {
 			continue
 		}
@@ -107,12 +114,12 @@ func (h *Hub) Snapshot(dst []byte, ids []market.InstrumentID) (_ []byte, epoch, 
 		}
 		comma = true
 		dst = append(dst, `{"instrument":`...)
-		dst = wire.AppendString(dst, id.String())
-		if r, n := in.trades.newest(func(r *row) bool { return r.kind == market.KindTrade }); r != nil {
+		dst = wire.AppendString(dst, w.ID.String())
+		if r, n := in.trades.newest(isTrade); r != nil && w.Trades {
 			dst = append(dst, `,"T":`...)
 			dst = r.message(dst, in.ident, n)
 		}
-		if n := in.channels[wire.Quotes].n; n > 0 {
+		if n := in.channels[wire.Quotes].n; n > 0 && w.Quotes {
 			hd := in.header(n, in.quoted)
 			dst = append(dst, `,"Q":`...)
 			dst = wire.AppendQuote(dst, &hd, in.bid, in.ask, true)
@@ -123,6 +130,8 @@ func (h *Hub) Snapshot(dst []byte, ids []market.InstrumentID) (_ []byte, epoch, 
 	}
 	return dst, h.epoch, h.place(h.position)
 }
+
+func isTrade(r *row) bool { return r.kind == market.KindTrade }
 
 // ErrStale says that a book is not known at present: its feed lost something and
 // has not sent a snapshot since.

@@ -469,7 +469,7 @@ func TestConcurrentUse(t *testing.T) {
 					}
 					add()
 				}
-				h.Snapshot(nil, []market.InstrumentID{id("S1|M|CI")})
+				h.Snapshot(nil, []Wanted{{id("S1|M|CI"), true, true}})
 			}
 		})
 	}

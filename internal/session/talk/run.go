@@ -292,7 +292,12 @@ func (r *run) after(st *step) error {
 		return err
 	}
 	r.now = r.now.Add(d)
-	time.Sleep(time.Until(r.now))
+	wait := time.Until(r.now)
+	if r.RealClock {
+		// The server's clocks began a little after the script's.
+		wait += r.Tolerance / 20
+	}
+	time.Sleep(wait)
 	return nil
 }
 
