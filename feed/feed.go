@@ -36,8 +36,9 @@ type Sink interface {
 	// Publish applies events in order; a batch is atomic to readers. It may
 	// wait for the sink's own work, never for a client. It keeps neither the
 	// slice nor what it points to. An event that breaks the contract (unknown
-	// handle, negative or unrepresentable size or price, crossed or unordered
-	// snapshot) is refused on its own and the rest is applied; the error joins
-	// what was refused, as *market.Refused values.
+	// handle, negative or unrepresentable size or price, unordered snapshot, levels
+	// mixed with single orders) is refused on its own and the rest is applied; the
+	// error joins what was refused, as *market.Refused values. A book may be locked
+	// or crossed, as in an auction.
 	Publish([]market.Event) error
 }

@@ -71,6 +71,35 @@ func (b *Book) adjust(side Side, price Price, size Size, orders int32) (l Level,
 
 const maxSize = Size(1<<63 - 1)
 
+// Merge puts many levels of a side at once, in one pass over it, where Set would
+// move the side for each. levels are worst first, each price once. changed is
+// called for each level that changed, with what stood there before.
+func (b *Book) Merge(side Side, levels []Level, changed func(was, now Level)) {
+	s := &b.bids
+	if side == Sell {
+		s = &b.asks
+	}
+	worse := func(x, y Price) bool { return side == Sell && x > y || side != Sell && x < y }
+	old := *s
+	merged := make([]Level, 0, len(old)+len(levels))
+	for _, l := range levels {
+		for len(old) > 0 && worse(old[0].Price, l.Price) {
+			merged, old = append(merged, old[0]), old[1:]
+		}
+		was := Level{Price: l.Price}
+		if len(old) > 0 && old[0].Price == l.Price {
+			was, old = old[0], old[1:]
+		}
+		if l.Size > 0 {
+			merged = append(merged, l)
+		}
+		if was != l && (was.Size > 0 || l.Size > 0) {
+			changed(was, l)
+		}
+	}
+	*s = append(merged, old...)
+}
+
 // find is the index of price, or where it belongs. Most changes are near the
 // best level, so the last few are scanned before the rest is halved.
 func find(s []Level, side Side, price Price) int {

@@ -67,7 +67,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 		s.refuseAll(t, id, list)
 		return
 	}
-	out := s.sub.Subscribe(items, stream.Options{NoSnapshot: !req.Snapshot, Resume: req.Resume})
+	out := s.sub.Subscribe(items, stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume})
 	if out.Fault != nil {
 		s.complain(t, out.Fault, id)
 		return
@@ -76,9 +76,6 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	if len(out.Rejected) == len(items) && len(list) > 0 {
 		s.refuseAll(t, id, list)
 		return
-	}
-	if req.Replace {
-		s.keepOnly(list)
 	}
 	if req.Alive != nil {
 		s.switchAlive(t, *req.Alive)
@@ -89,29 +86,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	}
 	s.tell(&ack, req, list)
 	if req.Resume != nil && s.over == "" {
-		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.Position, &out.Resumed)))
-	}
-}
-
-// keepOnly takes out what is in the set and not in the list. The list was taken
-// before, so that a message of which nothing is good leaves the set as it was.
-func (s *Session) keepOnly(list []wanted) {
-	keep := make(map[stream.Item]bool, len(list))
-	for i := range list {
-		if list[i].reason == "" {
-			keep[list[i].item] = true
-		}
-	}
-	var gone []stream.Item
-	for c := range wire.NumChannels {
-		for _, x := range s.sub.List(c) {
-			if !keep[x] {
-				gone = append(gone, x)
-			}
-		}
-	}
-	if len(gone) > 0 {
-		s.sub.Unsubscribe(gone)
+		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)))
 	}
 }
 

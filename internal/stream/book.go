@@ -19,37 +19,71 @@ func (h *Hub) updateBook(in *instrument, e *market.Event, now int64) *market.Ref
 	if in.stale {
 		return nil
 	}
-	changes := h.scratch.changes[:0]
-	for _, l := range e.Bids {
-		changes = set(changes, in.book, market.Buy, l)
+	if in.orders != nil && in.orders.Len() > 0 {
+		return &market.Refused{ID: in.id, Reason: "bad_kind", Detail: "the book is kept order by order; a snapshot begins one of levels"}
 	}
-	for _, l := range e.Asks {
-		changes = set(changes, in.book, market.Sell, l)
+	if in.book.Len(market.Buy)+len(e.Bids) > maxLevels || in.book.Len(market.Sell)+len(e.Asks) > maxLevels {
+		h.loseBook(in, now, &market.Event{Reason: "too_deep", Time: e.Time, Receive: e.Receive})
+		return &market.Refused{ID: in.id, Reason: "bad_book", Detail: "a side of a book has at most 65,536 levels"}
 	}
+	changes := setAll(h.scratch.changes[:0], in.book, market.Buy, e.Bids)
+	changes = setAll(changes, in.book, market.Sell, e.Asks)
 	h.bookChanged(in, changes, in.stamp(e, now), now)
 	return nil
 }
 
-func set(changes []change, b *market.Book, side market.Side, l market.Level) []change {
-	was, changed := b.Set(side, l)
-	if !changed {
+// manyLevels is from how many levels on a side is merged in one pass.
+const manyLevels = 64
+
+// setAll puts levels into a side and appends what changed.
+func setAll(changes []change, b *market.Book, side market.Side, levels []market.Level) []change {
+	if len(levels) > manyLevels {
+		levels = worstFirst(levels, side)
+		b.Merge(side, levels, func(was, now market.Level) { changes = append(changes, change{side, was, now}) })
 		return changes
 	}
-	return append(changes, change{side, was, l})
+	for _, l := range levels {
+		if was, changed := b.Set(side, l); changed {
+			changes = append(changes, change{side, was, l})
+		}
+	}
+	return changes
+}
+
+// worstFirst is a sorted copy of levels, the last of each price.
+func worstFirst(levels []market.Level, side market.Side) []market.Level {
+	list := slices.Clone(levels)
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b market.Level) int {
+		if side == market.Sell {
+			return cmp.Compare(b.Price, a.Price)
+		}
+		return cmp.Compare(a.Price, b.Price)
+	})
+	return slices.CompactFunc(list, func(a, b market.Level) bool { return a.Price == b.Price })
 }
 
 // updateOrder applies an event of a single order.
 func (h *Hub) updateOrder(in *instrument, e *market.Event, now int64) *market.Refused {
-	if in.orders == nil {
-		in.orders = new(market.OrderBook)
-		in.book = in.orders.Book()
-	}
 	if in.stale {
 		return nil
+	}
+	if in.orders == nil {
+		if in.levels.Len(market.Buy)+in.levels.Len(market.Sell) > 0 {
+			return &market.Refused{ID: in.id, Reason: "bad_kind", Detail: "the book is kept by levels; an empty snapshot begins one of orders"}
+		}
+		in.orders = new(market.OrderBook)
+		in.book = in.orders.Book()
 	}
 	changes, err := changeOrder(h.scratch.changes[:0], in.orders, e)
 	if err != nil {
 		return &market.Refused{ID: in.id, Reason: "bad_order", Detail: err.Error()}
+	}
+	for i := range changes {
+		if !changes[i].now.Size.Exact() {
+			h.loseBook(in, now, &market.Event{Reason: "bad_size", Time: e.Time, Receive: e.Receive})
+			return &market.Refused{ID: in.id, Reason: "bad_size", Detail: "the orders at a price add up to more than 15 significant digits"}
+		}
 	}
 	h.bookChanged(in, changes, in.stamp(e, now), now)
 	return nil

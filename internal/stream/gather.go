@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"math"
+
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -69,6 +71,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if it.view == nil {
 		return dst, false
 	}
+	defer func() { it.fresh = false }()
 	if conflate && it.at != it.view.tail {
 		switch it.Channel {
 		case wire.Quotes:
@@ -81,31 +84,42 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if it.state {
 		dst = it.gatherState(dst)
 	}
+	dst = it.gatherRing(dst, limit)
+	return dst, it.at != it.view.tail
+}
+
+// gatherRing appends what lies between the cursor and the tail, up to the limit.
+func (it *item) gatherRing(dst []byte, limit int) []byte {
 	for len(dst) < limit {
 		rec, frame, ok := it.at.peek(it.view.tail)
 		if !ok {
-			return dst, false
+			return dst
 		}
 		it.at.rec++
 		if it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}
-	return dst, it.at != it.view.tail
+	return dst
 }
 
 func (it *item) gatherReplay(dst []byte, limit int) []byte {
+	r := it.replay
 	var payload []byte
 	for len(dst) < limit {
-		in, n, r, ok := it.replay.next()
-		if !ok {
-			b := it.replay.batch
+		if in, n, rw, ok := r.next(); ok {
+			payload = rw.message(payload[:0], in.ident, n)
+			dst = wire.AppendText(dst, payload)
+			continue
+		}
+		r.done(it.sub)
+		dst = it.sub.takeCarry(dst)
+		if len(r.after) == 0 {
 			it.replay = nil
-			b.done(it.sub)
 			return dst
 		}
-		payload = r.message(payload[:0], in.ident, n)
-		dst = wire.AppendText(dst, payload)
+		dst = append(dst, r.after[0].frame...)
+		r.after = r.after[1:]
 	}
 	return dst
 }
@@ -190,6 +204,9 @@ func (it *item) gatherState(dst []byte) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	it.view.tail, it.view.pos = it.view.topic.ring.tail(), h.position
+	if (it.Channel == wire.Status || it.Channel == marketStatus) && !it.fresh {
+		dst = it.gatherRing(dst, math.MaxInt) // no status is left out once one was told
+	}
 	it.at = it.view.tail
 	for _, in := range h.covered(it.Item) {
 		if in.venue {
@@ -261,38 +278,4 @@ func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, 
 	}
 	hd := in.header(in.statuses.last, s)
 	return wire.AppendStatus(b, &hd, phase, reason, until, true)
-}
-
-// settle gathers everything that waits into carry, so that every item stands at one
-// place and an instrument can pass from one to another. The hub's lock is held.
-func (s *Subscriber) settle() {
-	for _, list := range [2][]*item{s.order, s.venues} {
-		for _, it := range list {
-			if it.view == nil {
-				continue
-			}
-			it.view.tail, it.view.pos = it.view.topic.ring.tail(), s.hub.position
-			if it.at != it.view.tail {
-				it.enqueue()
-			}
-		}
-	}
-	states := make([]*item, 0, 8)
-	for _, it := range s.queue {
-		if it.state {
-			// A state is made when it is gathered; until then nothing is owed.
-			it.state = false
-			it.at = it.view.tail
-			states = append(states, it)
-		}
-	}
-	for len(s.queue) > 0 {
-		carry := s.carry
-		s.carry = nil
-		s.carry = append(carry, s.Gather(nil, 1<<20, false)...)
-	}
-	for _, it := range states {
-		it.state = true
-		it.enqueue()
-	}
 }

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"math"
+
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -22,7 +24,7 @@ type Lag struct {
 func (s *Subscriber) Lag() Lag {
 	l := Lag{Bytes: len(s.carry)}
 	for _, it := range s.queue {
-		if it.view == nil || it.state {
+		if it.view == nil {
 			continue
 		}
 		messages, bytes := it.at.waiting(it.view.tail)
@@ -64,18 +66,22 @@ func (s *Subscriber) Collapse() {
 
 // gathered is a position that nothing unsent of the item lies at or before.
 func (it *item) gathered() uint64 {
-	low := ^uint64(0)
 	if it.replay != nil {
-		low = it.replay.position()
+		return min(it.replay.position(), it.ringPosition())
 	}
+	return it.ringPosition()
+}
+
+// ringPosition is a position that nothing in the item's ring which waits lies at or before.
+func (it *item) ringPosition() uint64 {
 	if it.view == nil {
-		return low
+		return math.MaxUint64
 	}
 	at := it.at
 	if rec, _, ok := at.peek(it.view.tail); ok {
-		return min(low, rec.pos-1)
+		return rec.pos - 1
 	}
-	return min(low, it.view.pos)
+	return it.view.pos
 }
 
 // safe is a position to resume from: nothing at or before it still waits.
@@ -107,7 +113,7 @@ func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n 
 				continue
 			}
 			t := in.tape(c)
-			n := t.seek(it.gathered())
+			n := t.seek(it.ringPosition())
 			if it.replay != nil {
 				n = it.replay.delivered(in, n)
 			}
@@ -124,6 +130,11 @@ func (r *replay) delivered(in *instrument, n uint64) uint64 {
 	for _, p := range r.parts {
 		if p.in == in {
 			return p.n - 1
+		}
+	}
+	for _, k := range r.after {
+		if k.rec.in == in {
+			return k.rec.n - 1
 		}
 	}
 	return n

@@ -67,6 +67,9 @@ const (
 	maxConditions = 8
 )
 
+// maxLevels bounds a side of a book: ten times the deepest real one seen.
+const maxLevels = 1 << 16
+
 // check is the reason to refuse an event by itself, "" for none.
 func check(in *instrument, e *market.Event) (reason, detail string) {
 	if e.Time < 0 || e.Receive < 0 || e.Until < 0 {
@@ -140,6 +143,9 @@ func checkTrade(e *market.Event) (reason, detail string) {
 
 func checkLevels(e *market.Event) (reason, detail string) {
 	for _, side := range [2][]market.Level{e.Bids, e.Asks} {
+		if len(side) > maxLevels {
+			return "bad_book", "a side of a book has at most 65,536 levels"
+		}
 		for i := range side {
 			if !side[i].Size.Exact() {
 				return "bad_size", "a size is not negative and has at most 15 significant digits"
@@ -210,11 +216,14 @@ func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
 	switch e.Phase {
 	case market.FeedDown, market.FeedUp:
 		f = notice
-		if in.venue {
-			in.down = e.Phase == market.FeedDown
-			if in.down {
+		switch down := e.Phase == market.FeedDown; {
+		case in.venue:
+			in.down = down
+			if down {
 				h.loseMarket(in.id.Market)
 			}
+		case down:
+			in.stale = true
 		}
 	default:
 		if !in.venue {

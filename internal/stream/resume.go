@@ -9,8 +9,15 @@ import (
 // are views taken under the hub's lock: they stay while anyone looks at them, so
 // that a gap which was promised is sent whole however long it takes.
 type replay struct {
-	batch *batch
-	parts []part
+	batches []*batch // that wait for it
+	parts   []part
+	after   []kept // live messages that go out behind the rows
+}
+
+// kept is a message that left its ring before it was gathered.
+type kept struct {
+	rec   *record
+	frame []byte
 }
 
 type part struct {
@@ -25,12 +32,16 @@ type batch struct {
 	frame []byte
 }
 
-func (b *batch) done(s *Subscriber) {
-	b.left--
-	if b.left == 0 {
-		s.carry = append(s.carry, b.frame...)
-		b.frame = nil
+// done tells the batches that the rows have gone, once.
+func (r *replay) done(s *Subscriber) {
+	for _, b := range r.batches {
+		b.left--
+		if b.left == 0 {
+			s.carry = append(s.carry, b.frame...)
+			b.frame = nil
+		}
 	}
+	r.batches = nil
 }
 
 // AfterReplay sends a framed message right after the last row that the last
@@ -134,7 +145,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from uint64) {
 func (s *Subscriber) replays(it *item, parts []part) {
 	if len(parts) > 0 {
 		s.batch.left++
-		it.replay = &replay{batch: s.batch, parts: parts}
+		it.replay = &replay{batches: []*batch{s.batch}, parts: parts}
 	}
 }
 
@@ -193,6 +204,9 @@ func (r *replay) next() (in *instrument, n uint64, rw *row, ok bool) {
 // position is a place that nothing unsent of the replay lies at or before.
 func (r *replay) position() uint64 {
 	low := ^uint64(0)
+	if len(r.after) > 0 {
+		low = r.after[0].rec.pos - 1
+	}
 	for _, p := range r.parts {
 		for _, c := range p.rows {
 			if len(c) > 0 {

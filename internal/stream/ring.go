@@ -12,7 +12,7 @@ type ring struct {
 
 // Segments double from small to large, since most topics are quiet.
 const (
-	firstSegment = 2 << 10
+	firstSegment = 512
 	fullSegment  = 64 << 10
 	bytesARecord = 96 // expected, for the room of records in a segment
 )
@@ -56,7 +56,7 @@ func newRing() ring {
 }
 
 func newSegment(size int) *segment {
-	return &segment{buf: make([]byte, size), recs: make([]record, max(8, size/bytesARecord))}
+	return &segment{buf: make([]byte, size), recs: make([]record, max(4, size/bytesARecord))}
 }
 
 func (r *ring) tail() cursor { return cursor{r.last, r.n} }

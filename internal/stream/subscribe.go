@@ -7,7 +7,7 @@ import (
 
 // Options of a Subscribe.
 type Options struct {
-	Replace    bool         // items become the whole set
+	Replace    bool         // items become the whole set, unless none of them can be taken
 	NoSnapshot bool         // no R:true of quotes, books and status
 	Resume     *wire.Resume // what the client has seen; nil: live from now
 }
@@ -15,7 +15,8 @@ type Options struct {
 // Outcome is what became of a Subscribe.
 type Outcome struct {
 	Epoch    string
-	Position string // safe to resume from
+	Position string // safe to resume from now on
+	CaughtUp string // safe to resume from once the replay has ended
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
 	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
@@ -59,9 +60,10 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := Outcome{Epoch: h.epoch, Position: h.place(s.safe())}
+	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
+	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
-	if o.Replace {
+	if o.Replace && (len(items) > 0 || asked == 0) {
 		s.keepOnly(items)
 	}
 	s.batch = &batch{}
@@ -92,6 +94,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		}
 	}
 	s.rearrange()
+	out.Position = h.place(s.safe())
 	return out
 }
 
@@ -164,12 +167,17 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 	if old.Tier == x.Tier {
 		return old, false
 	}
-	s.settle()
+	if s.shares(old) {
+		s.settle(old.Channel, old.ID)
+	}
 	s.drop(old)
 	old.Tier = x.Tier
-	if !s.shadowed(old) {
-		s.start(old)
+	if p := s.covering(x); p != nil {
+		p.state = true // what the client has is of another tier
+		p.enqueue()
+		return old, false
 	}
+	s.start(old)
 	return old, true
 }
 
@@ -211,31 +219,6 @@ func (s *Subscriber) Unsubscribe(items []Item) {
 		}
 	}
 	s.removeAll(gone)
-	s.rearrange()
-}
-
-// removeAll takes items out. Where one of them shares instruments with an item
-// that stays, everything that waits is gathered first, so that the other takes
-// over exactly where it ended.
-func (s *Subscriber) removeAll(gone []*item) {
-	for _, it := range gone {
-		if s.shares(it) {
-			s.settle()
-			break
-		}
-	}
-	for _, it := range gone {
-		s.remove(it)
-	}
-}
-
-func (s *Subscriber) shares(it *item) bool {
-	for _, other := range s.order {
-		if other != it && other.Channel == it.Channel && (other.ID.IsPattern() || it.ID.IsPattern()) && intersect(other.ID, it.ID) {
-			return true
-		}
-	}
-	return false
 }
 
 // Resync makes a fresh R:true due for items of the set. What is not in the set is rejected.

@@ -50,6 +50,7 @@ type item struct {
 
 	queued  bool
 	state   bool // an R:true is due
+	fresh   bool // nothing of its ring was gathered yet
 	overlap bool // some of its instruments are another item's
 	replay  *replay
 }
@@ -124,14 +125,7 @@ func (s *Subscriber) add(x Item) *item {
 // start makes an item read from now on. The hub's lock is held.
 func (s *Subscriber) start(it *item) {
 	s.shard.join(it, topicKey{it.Channel, it.ID, it.Tier})
-}
-
-// remove takes an item out of the set. The hub's lock is held.
-func (s *Subscriber) remove(it *item) {
-	delete(s.items, itemKey{it.Channel, it.ID})
-	s.order = without(s.order, it)
-	s.patterns = without(s.patterns, it)
-	s.drop(it)
+	it.fresh = true
 }
 
 // drop ends an item's reading and forgets what was due to it. The hub's lock is held.
@@ -139,7 +133,7 @@ func (s *Subscriber) drop(it *item) {
 	s.shard.leave(it)
 	it.state = false
 	if it.replay != nil {
-		it.replay.batch.done(s)
+		it.replay.done(s)
 		it.replay = nil
 	}
 	if it.queued {
@@ -204,6 +198,10 @@ func (s *Subscriber) rearrange() {
 	for _, it := range s.order {
 		if it.view == nil && !s.shadowed(it) {
 			s.start(it)
+			if it.Channel == wire.Quotes || it.Channel == wire.OrderBook {
+				it.state = true
+				it.enqueue()
+			}
 		}
 	}
 	s.followVenues()

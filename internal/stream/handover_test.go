@@ -1,0 +1,215 @@
+package stream
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestNothingGoesBeforeTheAcknowledgement: a message that moves a book to another
+// tier and resumes trades has its replay behind the acknowledgement, which is sent
+// after Gather with max 0.
+func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	c := newClient(t, h.NewShard(func() {}))
+	c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5}}}, Options{})
+	c.read(1<<20, false)
+	for i := range 10 {
+		publish(t, h, trade(hd, i))
+	}
+	r := &wire.Resume{Epoch: h.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 3}
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}, {wire.OrderBook, id("A|M|CI"), Tier{Depth: 10}}}, Options{Resume: r})
+	if early := frames(t, c.sub.Gather(nil, 0, false)); len(early) > 0 {
+		t.Fatalf("went out early: %+v", early)
+	}
+	if c.read(1<<20, false); len(c.trades["A|M|CI"]) != 7 {
+		t.Errorf("replayed %v", c.trades)
+	}
+}
+
+// TestPositionOfTheAcknowledgement is safe although the replay has not been sent.
+func TestPositionOfTheAcknowledgement(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func() {})
+	_, position := h.Position()
+	for i := range 10 {
+		publish(t, h, trade(hd, i))
+	}
+	sh.Turn(func(*Subscriber) {})
+	for range 3 { // each time the socket is lost before the first row
+		c := newClient(t, sh)
+		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
+		c.sub.Close()
+		position = out.Position
+	}
+	c := newClient(t, sh)
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
+	if c.read(1<<20, false); len(c.trades["A|M|CI"]) != 10 {
+		t.Errorf("resumed %v", c.trades)
+	}
+}
+
+// TestReplayIsInherited: a pattern that goes while it replays leaves the rest to
+// the identifiers that stay, behind which its own live messages come.
+func TestReplayIsInherited(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func() {})
+	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+	_, position := h.Position()
+	for i := range 50 {
+		publish(t, h, trade(a, i), trade(b, i))
+	}
+	sh.Turn(func(*Subscriber) {})
+	c := newClient(t, sh)
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
+	c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)))
+	subscribe(t, c.sub, wire.Trades, "A|M|CI")
+	for _, m := range frames(t, c.sub.Gather(nil, 1000, false)) {
+		c.take(&m)
+	}
+	publish(t, h, trade(a, 50), trade(b, 50))
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}})
+	publish(t, h, trade(a, 51), trade(b, 51))
+	sh.Turn(func(*Subscriber) {})
+	got := c.read(1000, false)
+	if n := len(c.trades["A|M|CI"]); n != 52 {
+		t.Errorf("%d trades of A, want 52", n)
+	}
+	caught := slices.IndexFunc(got, func(m message) bool { return m.Type == "CaughtUp" })
+	last := slices.IndexFunc(got, func(m message) bool { return m.N == 50 && m.I == "A|M|CI" })
+	if caught < last || last < 0 {
+		t.Errorf("caught up at %d, the last row at %d", caught, last)
+	}
+}
+
+// TestConflatedQuoteSurvives: what a conflated tier still had to say is told by
+// the identifier that takes over.
+func TestConflatedQuoteSurvives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		hd := define(t, h, "A|M|CI", nil)
+		sh := h.NewShard(func() {})
+		go h.Run(t.Context())
+		c := newClient(t, sh)
+		slow := Tier{Conflate: 1000}
+		c.sub.Subscribe([]Item{{wire.Quotes, id("*|M|*"), slow}}, Options{})
+		c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), slow}}, Options{})
+		c.read(1<<20, false)
+		publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(100, 7)}})
+		c.sub.Unsubscribe([]Item{{wire.Quotes, id("*|M|*"), slow}})
+		time.Sleep(2 * time.Second)
+		sh.Turn(func(*Subscriber) {})
+		got := c.read(1<<20, false)
+		if len(got) == 0 || got[len(got)-1].BZ != "7" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestNoStatusIsSkipped: a state that is due does not jump over what waits.
+func TestNoStatusIsSkipped(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	define(t, h, "B|M|CI", nil)
+	venue := define(t, h, "*|M|*", nil)
+	sh := h.NewShard(func() {})
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.Status, "A|M|CI")
+	c.read(1<<20, false)
+	for _, p := range []market.Phase{market.Halt, market.Auction, market.Open} {
+		publish(t, h, market.Event{Kind: market.KindStatus, Handle: hd, Phase: p}, market.Event{Kind: market.KindStatus, Handle: venue, Phase: p})
+	}
+	sh.Turn(func(*Subscriber) {})
+	c.sub.Resync([]Item{{Channel: wire.Status, ID: id("A|M|CI")}})
+	subscribe(t, c.sub, wire.Status, "B|M|CI")
+	told := map[string]int{}
+	for _, m := range c.read(1<<20, false) {
+		if !m.R {
+			told[m.I]++
+		}
+	}
+	if told["A|M|CI"] != 3 || told["*|M|*"] != 3 {
+		t.Errorf("told %v", told)
+	}
+}
+
+// TestReplaceIsTheWholeSet: what is replaced does not count towards a limit, and
+// a replacement of which nothing is good changes nothing.
+func TestReplaceIsTheWholeSet(t *testing.T) {
+	h := New(Config{})
+	define(t, h, "A|M|CI", nil)
+	c := newClient(t, h.NewShard(func() {}))
+	patterns := func(from int) (items []Item) {
+		for i := range 40 {
+			items = append(items, Item{Channel: wire.Trades, ID: market.InstrumentID{Symbol: string(rune('A' + from + i)), Market: "M", Term: "*"}})
+		}
+		return items
+	}
+	c.sub.Subscribe(patterns(0), Options{})
+	if out := c.sub.Subscribe(patterns(20)[:10], Options{Replace: true}); len(out.Rejected) > 0 || c.sub.Len() != 10 {
+		t.Errorf("%d in the set, rejected %v", c.sub.Len(), out.Rejected)
+	}
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("NOPE|M|CI")}}, Options{Replace: true})
+	if c.sub.Len() != 10 {
+		t.Errorf("a bad replacement left %d", c.sub.Len())
+	}
+	c.sub.Subscribe(nil, Options{Replace: true})
+	if c.sub.Len() != 0 {
+		t.Errorf("an empty replacement left %d", c.sub.Len())
+	}
+}
+
+// TestBooksOfOneKind: levels and single orders do not mix, and no side grows without bound.
+func TestBooksOfOneKind(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	add := market.Event{Kind: market.KindOrderAdd, Handle: hd, OrderID: 1, Side: market.Buy, Price: 100 * market.Scale, Size: 5 * market.Scale}
+	levels := market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(100, 0)}}
+	publish(t, h, add)
+	if err := h.Publish([]market.Event{levels}); err == nil {
+		t.Error("levels were put into a book of orders")
+	}
+	publish(t, h, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(99, 1)}})
+	if err := h.Publish([]market.Event{add}); err == nil {
+		t.Error("an order was put into a book of levels")
+	}
+	big := market.Event{Kind: market.KindUpdate, Handle: hd}
+	for i := range int64(maxLevels - 2) {
+		big.Bids = append(big.Bids, level(maxLevels-i, 1))
+	}
+	publish(t, h, big)
+	if err := h.Publish([]market.Event{big}); err == nil {
+		t.Error("a side grew past its bound")
+	}
+	if _, err := h.AppendBook(nil, id("A|M|CI"), 5); err == nil {
+		t.Error("a book that could not be kept is not stale")
+	}
+}
+
+// TestStateDoesNotHideWhatWaits: a slow socket's waiting data is counted and let go
+// of also where a state is due already.
+func TestStateDoesNotHideWhatWaits(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func() {})
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
+	for i := range 100 {
+		publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
+		sh.Turn(func(*Subscriber) {})
+	}
+	if c.sub.Lag().Bytes == 0 {
+		t.Error("what waits behind a state that is due is not counted")
+	}
+	c.sub.Collapse()
+	if got := c.sub.Lag().Bytes; got != 0 {
+		t.Errorf("%d bytes wait after Collapse", got)
+	}
+}
