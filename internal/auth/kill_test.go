@@ -62,7 +62,7 @@ func TestKill(t *testing.T) {
 			w.refresh(again.Refresh)
 		}
 	}
-	t.Logf("%d answers before kills, %d of the refreshes cut off had been committed", answers, lost)
+	t.Logf("figure: kill -9: %d answers before kills, %d of the refreshes cut off had been committed", answers, lost)
 }
 
 // said is what a killed process had said.
