@@ -67,7 +67,7 @@ func (a *accessTokens) mint(user broker.User, family string, now time.Time) (tok
 		Issuer:    a.issuer,
 		Subject:   user.ID,
 		Audience:  jwt.ClaimStrings{a.audience},
-		Expires:   now.Add(a.lifetime).Unix(),
+		Expires:   now.Unix() + int64(a.lifetime/time.Second),
 		NotBefore: now.Unix(),
 		Issued:    now.Unix(),
 		TokenID:   randomID(16),

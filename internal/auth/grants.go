@@ -118,6 +118,9 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
 		return Tokens{}, refused
 	}
+	if s.revoked.has(family.ID) { // which the Store may not know yet
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is over"))
+	}
 	user, err := s.recheck(ctx, family)
 	if err != nil {
 		return Tokens{}, err

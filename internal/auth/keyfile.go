@@ -61,6 +61,12 @@ func OpenKeySet(path string) (*KeySet, error) {
 }
 
 func readKeyFile(path string) (*KeySet, error) {
+	// To open a named pipe would wait for a writer. A link to a file is good.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

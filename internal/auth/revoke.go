@@ -8,23 +8,40 @@ import (
 
 // Revoke ends the family of an access or refresh token. A token that is not ours
 // is no error; one that is ours works here even when it has expired or died,
-// because who logs out must be out. The Error's reason is Unavailable.
+// because who logs out must be out. That holds while the Store is down, too: the
+// family is over in this process at once and stored later, and the caller is told
+// to try again. The Error's reason is Unavailable.
 func (s *Service) Revoke(ctx context.Context, token Secret) error {
 	family, err := s.familyOf(ctx, token.Reveal())
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	now := time.Now()
-	if err == nil {
-		err = s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, now)
-	}
 	if err != nil {
-		s.cfg.Logger.Error("logout not stored", "error", err)
+		s.cfg.Logger.Error("logout not possible, refresh token not read", "error", err)
 		return unavailable(err)
 	}
+	now := time.Now()
+	if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, now); err != nil {
+		s.cfg.Logger.Error("logout not stored", "family", family, "error", err)
+		s.revoked.addUnstored(family, now)
+		s.cfg.OnRevoke(family)
+		return unavailable(err)
+	}
+	s.revoked.stored(family)
 	s.cfg.Logger.Info("logout", "family", family)
 	s.familyOver(family, now)
 	return nil
+}
+
+// storeRevoked stores the logouts that could not be stored when they came.
+func (s *Service) storeRevoked(ctx context.Context) {
+	for family, at := range s.revoked.allUnstored() {
+		if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, at); err != nil {
+			s.cfg.Logger.Warn("logouts still not stored", "error", err)
+			return
+		}
+		s.revoked.stored(family)
+	}
 }
 
 func (s *Service) familyOf(ctx context.Context, token string) (string, error) {

@@ -176,3 +176,45 @@ func TestNewerTokenIsNotRefused(t *testing.T) {
 		t.Errorf("identity of version %d", id.User.Version)
 	}
 }
+
+// TestRevokeWhileStoreIsDown: who logs out is out at once, is told that it is not
+// stored, and stays out when the store is back.
+func TestRevokeWhileStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		family := w.verify(tokens.Access).Family
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		go w.Run(ctx)
+
+		w.store.setDown(errors.New("down"))
+		wantReason(t, w.Revoke(ctx, tokens.Access), auth.Unavailable)
+		w.rejects(tokens.Access, auth.TokenRevoked)
+		if got := w.told.revokedFamilies(); !slices.Equal(got, []string{family}) {
+			t.Errorf("OnRevoke for %v, want %s", got, family)
+		}
+		time.Sleep(2 * day) // far past the life of the access token
+		w.store.setDown(nil)
+		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+		time.Sleep(2 * time.Minute) // housekeeping stores it
+		w.restart()
+		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestFractionalLifetime: what is minted verifies, whatever the fractions of clock and lifetime.
+func TestFractionalLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *auth.Config) { c.AccessTTL = 1900 * time.Millisecond })
+		for range 10 {
+			time.Sleep(300 * time.Millisecond)
+			tokens := w.login("maria")
+			if id := w.verify(tokens.Access); id.Expires.Sub(id.Issued) != tokens.ExpiresIn || tokens.ExpiresIn != time.Second {
+				t.Errorf("from %v to %v, told %v", id.Issued, id.Expires, tokens.ExpiresIn)
+			}
+		}
+	})
+}

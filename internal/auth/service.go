@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ type Config struct {
 	Issuer   string // iss of access tokens: "rueda"
 	Audience string // aud of access tokens: "rueda"
 
-	AccessTTL    time.Duration // 24 h
+	AccessTTL    time.Duration // 24 h; a token lives for the whole seconds of it
 	RefreshTTL   time.Duration // 30 days from the last answer that carried the token
 	FamilyMaxAge time.Duration // end of a login however often it is refreshed: none
 	Rotation     string        // RotationActivation
@@ -121,7 +122,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		throttle: newThrottle(cfg.Throttle),
 		verified: verified{tokens: newTable[Hash, *claims](maxVerified)},
 		users:    users{base: cfg.Users, ttl: cfg.UserTTL, known: newTable[string, knownUser](maxUsers)},
-		revoked:  revocations{at: make(map[string]time.Time)},
+		revoked:  revocations{at: make(map[string]time.Time), unstored: make(map[string]time.Time)},
 	}
 	past, err := cfg.Store.Revoked(ctx, time.Now().Add(-cfg.AccessTTL))
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Service) tokens(user broker.User, family string, refresh refreshSecret,
 	return Tokens{
 		Access:           access,
 		Refresh:          refresh.text(),
-		ExpiresIn:        s.cfg.AccessTTL,
+		ExpiresIn:        s.cfg.AccessTTL.Truncate(time.Second),
 		RefreshExpiresIn: refreshEnd.Sub(now),
 		Scope:            strings.Join(user.Scopes, " "),
 	}, expires, nil
@@ -182,8 +183,8 @@ const (
 	revokedMargin = time.Minute
 )
 
-// Run forgets what has expired, and reads changed users that could not be read when
-// they changed, until ctx ends; it then returns nil.
+// Run forgets what has expired, reads changed users that could not be read when
+// they changed, and stores revocations that could not be stored when they came, until ctx ends; it then returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
@@ -194,6 +195,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		s.readStale(ctx)
+		s.storeRevoked(ctx)
 		if round%expireEvery == 0 {
 			s.expire(ctx, time.Now())
 		}
@@ -213,8 +215,9 @@ func (s *Service) expire(ctx context.Context, now time.Time) {
 // revocations are the families whose access tokens would still verify by
 // themselves.
 type revocations struct {
-	mu sync.RWMutex
-	at map[string]time.Time
+	mu       sync.RWMutex
+	at       map[string]time.Time
+	unstored map[string]time.Time // those of at that the Store has yet to learn
 }
 
 func (r *revocations) add(family string, at time.Time) {
@@ -230,11 +233,30 @@ func (r *revocations) has(family string) bool {
 	return ok
 }
 
+// addUnstored is add for one that only this process knows.
+func (r *revocations) addUnstored(family string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at[family], r.unstored[family] = at, at
+}
+
+func (r *revocations) allUnstored() map[string]time.Time {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return maps.Clone(r.unstored)
+}
+
+func (r *revocations) stored(family string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unstored, family)
+}
+
 func (r *revocations) forget(before time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for family, at := range r.at {
-		if at.Before(before) {
+		if _, kept := r.unstored[family]; !kept && at.Before(before) {
 			delete(r.at, family)
 		}
 	}

@@ -111,6 +111,7 @@ func (t *throttle) password(ctx context.Context, username string, from netip.Add
 				return nil, &Error{Reason: RateLimited, RetryAfter: wait}
 			}
 			f.checked++
+			t.accounts.put(a.account, f)
 			a.failures = f
 			return a, nil
 		}
@@ -126,18 +127,19 @@ func (t *throttle) password(ctx context.Context, username string, from netip.Add
 		}
 		t.mu.Lock()
 		f.queued--
+		t.forgetIdle(a.account, f)
 		if err := ctx.Err(); err != nil {
 			return nil, unavailable(err)
 		}
 	}
 }
 
-// failuresOf is an account's entry, made where there is none.
+// failuresOf is an account's entry. One that is new is not in the table until its
+// attempt is charged: refused requests must not push out what counts.
 func (t *throttle) failuresOf(a account, now time.Time) *failures {
 	f, ok := t.accounts.get(a)
 	if !ok {
 		f = &failures{done: make(chan struct{})}
-		t.accounts.put(a, f)
 	}
 	if now.Sub(f.last) > failuresKept {
 		f.count = 0
@@ -168,8 +170,15 @@ func (a *attempt) succeed() {
 func (a *attempt) fail() {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
+	now := time.Now()
 	a.failures.count++
-	a.failures.last = time.Now()
+	a.failures.last = now
+	if f, ok := a.t.accounts.get(a.account); !ok {
+		a.t.accounts.put(a.account, a.failures)
+	} else if f != a.failures { // the bounded table had dropped ours
+		f.count++
+		f.last = now
+	}
 	a.end()
 }
 
@@ -188,8 +197,16 @@ func (a *attempt) end() {
 	f.checked--
 	close(f.done)
 	f.done = make(chan struct{})
-	if f.count == 0 && f.checked == 0 && f.queued == 0 {
-		a.t.accounts.delete(a.account)
+	a.t.forgetIdle(a.account, f)
+}
+
+// forgetIdle takes an entry that says nothing out of the table, if it is the one there.
+func (t *throttle) forgetIdle(a account, f *failures) {
+	if f.count > 0 || f.checked > 0 || f.queued > 0 {
+		return
+	}
+	if listed, ok := t.accounts.get(a); ok && listed == f {
+		t.accounts.delete(a)
 	}
 }
 
@@ -237,9 +254,15 @@ type rate struct {
 	burst    time.Duration
 }
 
+// maxRate and maxBurst keep an interval above zero and a burst within a Duration.
+const (
+	maxRate  = int(time.Minute / time.Microsecond)
+	maxBurst = 1_000_000
+)
+
 func perMinute(n, burst int) rate {
-	interval := time.Minute / time.Duration(n)
-	return rate{interval, time.Duration(burst) * interval}
+	interval := time.Minute / time.Duration(min(max(n, 1), maxRate))
+	return rate{interval, time.Duration(min(max(burst, 1), maxBurst)) * interval}
 }
 
 // take charges key once, or returns how long to wait until that would be possible.

@@ -12,6 +12,9 @@ const maxKeys = 1 << 17
 // may spend a whole window's requests at once.
 const window = time.Minute
 
+// maxPerWindow is one request a microsecond; whatever allows more allows this.
+const maxPerWindow = int(window / time.Microsecond)
+
 // rateTable limits requests by key, by the generic cell rate algorithm: a key's
 // state is the one time at which it would be even. An entry older than a window
 // says nothing any more, so two generations of entries, changed once a window,
@@ -37,6 +40,7 @@ type quota struct {
 
 // take charges key with one request of limit a window, or refuses and charges nothing.
 func (t *rateTable) take(key string, limit int, now time.Time) quota {
+	limit = min(max(limit, 1), maxPerWindow)
 	interval := window / time.Duration(limit)
 	t.mu.Lock()
 	defer t.mu.Unlock()

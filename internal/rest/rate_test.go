@@ -2,6 +2,7 @@ package rest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -64,6 +65,18 @@ func TestRateTableIsBounded(t *testing.T) {
 		table.take(fmt.Sprint(i), 600, now)
 		if n := len(table.young) + len(table.old); n > 200 {
 			t.Fatalf("%d keys kept", n)
+		}
+	}
+}
+
+// A limit that means no limit must not divide by zero.
+func TestRateTableAbsurdLimits(t *testing.T) {
+	table := newRateTable()
+	now := time.Now()
+	for _, limit := range []int{math.MinInt, 0, 1, maxPerWindow, maxPerWindow + 1, math.MaxInt} {
+		q := table.take(fmt.Sprint(limit), limit, now)
+		if q.wait != 0 || q.limit < 1 || q.remaining != q.limit-1 {
+			t.Errorf("limit %d: %+v", limit, q)
 		}
 	}
 }

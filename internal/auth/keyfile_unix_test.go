@@ -1,0 +1,23 @@
+//go:build unix
+
+package auth_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// TestKeyFileIsAPipe: nobody will ever write to it, so it must not be opened.
+func TestKeyFileIsAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.OpenKeySet(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v", err)
+	}
+}

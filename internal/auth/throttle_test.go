@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func charge(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
+	t.Helper()
+	return th.password(t.Context(), username, netip.MustParseAddr(from))
+}
+
+func charged(t *testing.T, th *throttle, username, from string) *attempt {
+	t.Helper()
+	a, refused := charge(t, th, username, from)
+	if refused != nil {
+		t.Fatalf("%s from %s: %v", username, from, refused)
+	}
+	return a
+}
+
+// newSmallThrottle keeps four accounts, and takes one failure of an address.
+func newSmallThrottle() *throttle {
+	th := newThrottle(Throttle{AddressPerMinute: 1, AddressBurst: 1, AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1})
+	th.accounts = newTable[account, *failures](4)
+	return th
+}
+
+// TestRefusedAttemptsPushOutNothing: an address that is at its limit names as many
+// accounts as it likes, and the failures of others stay.
+func TestRefusedAttemptsPushOutNothing(t *testing.T) {
+	th := newSmallThrottle()
+	charged(t, th, "maria", "192.0.2.1").fail()
+	charged(t, th, "nobody", "192.0.2.66").fail()
+	for i := range 100 {
+		if _, refused := charge(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
+			t.Fatalf("attempt %d: %v", i, refused)
+		}
+	}
+	if _, refused := charge(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
+		t.Errorf("maria's failure is forgotten: %v", refused)
+	}
+	charged(t, th, "otto", "192.0.2.3").refund()
+	if n := len(th.accounts.young) + len(th.accounts.old); n != 2 {
+		t.Errorf("%d accounts are kept, want the two with failures", n)
+	}
+}
+
+// TestDroppedEntry: an attempt whose entry the table dropped meanwhile ends without harm
+// to the entry that came after, and its failure counts.
+func TestDroppedEntry(t *testing.T) {
+	flood := func(t *testing.T, th *throttle) {
+		for i := range 8 {
+			charged(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).fail()
+		}
+	}
+	t.Run("refunded", func(t *testing.T) {
+		th := newSmallThrottle()
+		first := charged(t, th, "maria", "192.0.2.1")
+		flood(t, th)
+		second := charged(t, th, "maria", "192.0.2.2")
+		first.refund()
+		if f, ok := th.accounts.get(account{username: "maria"}); !ok || f != second.failures {
+			t.Error("the second attempt's entry is gone")
+		}
+		second.refund()
+	})
+	t.Run("failed", func(t *testing.T) {
+		for _, again := range []bool{false, true} {
+			th := newSmallThrottle()
+			first := charged(t, th, "maria", "192.0.2.1")
+			flood(t, th)
+			if again {
+				defer charged(t, th, "maria", "192.0.2.2").refund()
+			}
+			first.fail()
+			if f, ok := th.accounts.get(account{username: "maria"}); !ok || f.count != 1 {
+				t.Errorf("with a second attempt %v: the failure does not count", again)
+			}
+		}
+	})
+}
+
+func TestAbsurdRates(t *testing.T) {
+	for _, n := range []int{math.MinInt, 0, 1, maxRate + 1, math.MaxInt} {
+		for _, burst := range []int{math.MinInt, 0, 1, math.MaxInt} {
+			r := perMinute(n, burst)
+			if r.interval <= 0 || r.burst < r.interval {
+				t.Errorf("%d a minute, %d at once: %+v", n, burst, r)
+			}
+			even := newTable[string, time.Time](10)
+			if wait := take(&even, r, "key", time.Now()); wait != 0 {
+				t.Errorf("%d a minute, %d at once: wait %v", n, burst, wait)
+			}
+		}
+	}
+}
