@@ -35,6 +35,7 @@ type Source struct {
 	address string
 
 	mu    sync.Mutex
+	early net.Listener // of Listen, for the next Run; nil: Run opens one
 	addr  net.Addr
 	conns map[net.Conn]struct{}
 	stats Stats
@@ -81,7 +82,32 @@ func New(config Config) (*Source, error) {
 	return &Source{config: config, address: address.String(), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}, nil
 }
 
-// Addr is the address that Run listens on; nil where it does not.
+// Listen opens the address before Run does, so that what is wrong with it shows before a
+// program says that it is ready. Producers wait until Run. The next Run closes it, or Close.
+func (s *Source) Listen(ctx context.Context) error {
+	listener, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.early, s.addr = listener, listener.Addr()
+	return nil
+}
+
+// Close ends what Listen began, where no Run has.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.early == nil {
+		return nil
+	}
+	err := s.early.Close()
+	s.early, s.addr = nil, nil
+	return err
+}
+
+// Addr is the address that Run or Listen listens on; nil where neither does.
 func (s *Source) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +153,28 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	return context.Cause(ctx)
 }
 
+// listen is what Listen opened, or else opens the address.
 func (s *Source) listen(ctx context.Context) (net.Listener, error) {
+	s.mu.Lock()
+	listener := s.early
+	s.early = nil
+	s.mu.Unlock()
+	if listener == nil {
+		var err error
+		if listener, err = s.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	s.addr = listener.Addr()
+	s.mu.Unlock()
+	if s.config.OnListen != nil {
+		s.config.OnListen(listener.Addr())
+	}
+	return listener, nil
+}
+
+func (s *Source) open(ctx context.Context) (net.Listener, error) {
 	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
 	}}
@@ -137,12 +184,6 @@ func (s *Source) listen(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("ndjson: %w: give another port than that of %s, or 0 for any that is free", err, s.address)
 	case err != nil:
 		return nil, fmt.Errorf("ndjson: %w", err)
-	}
-	s.mu.Lock()
-	s.addr = listener.Addr()
-	s.mu.Unlock()
-	if s.config.OnListen != nil {
-		s.config.OnListen(listener.Addr())
 	}
 	return listener, nil
 }

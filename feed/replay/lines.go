@@ -21,6 +21,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("replay %s: line %d, offset %d: %v", e.File, e.Line, e.Offset, e.Err)
 }
 
+// Final says that the recording is damaged and stays so: there is no use in playing it again.
+func (e *Error) Final() bool { return true }
+
 // Unwrap is what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
