@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -33,6 +35,18 @@ type DataConfig struct {
 	PasswordSlots int           // passwords checked at once, each with 19 MiB; 0: one fewer than cores
 	PasswordQueue int           // logins that may wait for a slot; 0: 64 a slot
 	PasswordWait  time.Duration // how long a login waits for a slot at most; 0: 2 s
+}
+
+// Exists says whether there is a database already; one in memory never is.
+func (c DataConfig) Exists() (bool, error) {
+	if c.Folder == "" {
+		return false, nil
+	}
+	_, err := os.Stat(filepath.Join(c.Folder, databaseFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // OpenData opens the database and brings it up to date. Several processes may

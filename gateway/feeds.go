@@ -15,7 +15,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Feed is a source of market events.
+// Feed is a source of market events. It is started again when its Run fails, unless the
+// error has a method Final() bool that says true: another try would end no better. An
+// instrument has one feed, the first that defines it; a market may have several.
 type Feed struct {
 	Name   string // for the log
 	Source feed.Source
@@ -45,29 +47,28 @@ const (
 // knows which markets the source feeds: those are told when it fails, and when
 // it gives events again. It is the source's feed.Sink.
 type supervisor struct {
-	feed Feed
-	sink feed.Sink
-	log  *slog.Logger
+	feed  Feed
+	sink  feed.Sink
+	board *board
+	log   *slog.Logger
 
 	given   chan struct{} // closed when the source has given something, or has failed or ended first
 	giving  sync.Once
-	down    atomic.Bool // the markets were told feed_down
-	failing atomic.Bool // and the source is to come back
+	down    atomic.Bool // the board was told that it is off
+	failing atomic.Bool // and it is not well again
+	off     bool        // guarded by board.mu
 
 	mu       sync.Mutex
-	markets  map[string]market.Handle // of *|MARKET|*
-	refused  int                      // calls since it was last told
+	refused  int // calls since it was last told
 	lastTold time.Time
 }
 
-func newSupervisor(f Feed, sink feed.Sink, log *slog.Logger) *supervisor {
-	return &supervisor{
-		feed: f, sink: sink, log: log.With("feed", f.Name),
-		given: make(chan struct{}), markets: map[string]market.Handle{},
-	}
+func newSupervisor(f Feed, sink feed.Sink, b *board, log *slog.Logger) *supervisor {
+	return &supervisor{feed: f, sink: sink, board: b, log: log.With("feed", f.Name), given: make(chan struct{})}
 }
 
-// Run runs the source again and again until ctx ends or the source has no more.
+// Run runs the source again and again until ctx ends, the source has no more, or trying
+// again is of no use.
 func (s *supervisor) Run(ctx context.Context) error {
 	pause := firstPause
 	for {
@@ -79,7 +80,15 @@ func (s *supervisor) Run(ctx context.Context) error {
 		if err == nil {
 			s.failing.Store(false)
 			s.log.Info("feed ended: it has no more")
-			s.tell(market.FeedDown, reasonFeedEnded)
+			s.tell(reasonFeedEnded)
+			s.board.leave(s)
+			return nil
+		}
+		if isFinal(err) {
+			s.failing.Store(true)
+			s.log.Error("feed ended: it failed, and trying again would not help", "error", err)
+			s.tell(reasonFeedError)
+			s.board.leave(s)
 			return nil
 		}
 		if time.Since(began) > wellAfter {
@@ -89,7 +98,7 @@ func (s *supervisor) Run(ctx context.Context) error {
 		pause = min(2*pause, lastPause)
 		s.failing.Store(true)
 		s.log.Error("feed failed", "error", err, "again_in", wait.Round(time.Millisecond))
-		s.tell(market.FeedDown, reasonFeedError)
+		s.tell(reasonFeedError)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -111,27 +120,19 @@ func (s *supervisor) once(ctx context.Context) (err error) {
 	return s.feed.Source.Run(ctx, s)
 }
 
-// Define hands an instrument on to the hub and learns its market.
+// isFinal says whether a source's error stays the same however often it is tried.
+func isFinal(err error) bool {
+	var f interface{ Final() bool }
+	return errors.As(err, &f) && f.Final()
+}
+
+// Define hands an instrument on to the hub, unless another feed has it.
 func (s *supervisor) Define(in market.Instrument) (market.Handle, error) {
-	h, err := s.sink.Define(in)
+	h, err := s.board.define(s, in)
 	if err != nil {
 		s.noteRefused(err)
-		return h, err
 	}
-	s.mu.Lock()
-	_, known := s.markets[in.ID.Market]
-	s.mu.Unlock()
-	if known {
-		return h, nil
-	}
-	whole, err := s.sink.Define(wholeMarket(in.ID.Market))
-	if err != nil {
-		return h, fmt.Errorf("define market %s: %w", in.ID.Market, err)
-	}
-	s.mu.Lock()
-	s.markets[in.ID.Market] = whole
-	s.mu.Unlock()
-	return h, nil
+	return h, err
 }
 
 // wholeMarket is the definition that stands for a market as a whole.
@@ -144,9 +145,9 @@ func (s *supervisor) Publish(events []market.Event) error {
 	if s.down.Load() && s.down.CompareAndSwap(true, false) {
 		s.failing.Store(false)
 		s.log.Info("feed is back")
-		s.status(market.FeedUp, "")
+		s.board.on(s)
 	}
-	err := s.sink.Publish(events)
+	err := s.board.pass(s, events)
 	if err != nil {
 		s.noteRefused(err)
 	}
@@ -175,24 +176,9 @@ func (s *supervisor) noteRefused(err error) {
 	}
 }
 
-func (s *supervisor) tell(phase market.Phase, reason string) {
+// tell has the markets of the source told that it is down.
+func (s *supervisor) tell(reason string) {
 	if !s.down.Swap(true) {
-		s.status(phase, reason)
-	}
-}
-
-// status publishes a status of every market that the source feeds.
-func (s *supervisor) status(phase market.Phase, reason string) {
-	s.mu.Lock()
-	events := make([]market.Event, 0, len(s.markets))
-	for _, h := range s.markets {
-		events = append(events, market.Event{Kind: market.KindStatus, Handle: h, Phase: phase, Reason: reason})
-	}
-	s.mu.Unlock()
-	if len(events) == 0 {
-		return
-	}
-	if err := s.sink.Publish(events); err != nil {
-		s.log.Error("feed status not published", "error", err)
+		s.board.off(s, reason)
 	}
 }

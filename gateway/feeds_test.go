@@ -32,7 +32,10 @@ func (r *recorder) Define(in market.Instrument) (market.Handle, error) {
 func (r *recorder) Publish(events []market.Event) error {
 	for _, e := range events {
 		text := "trade"
-		if e.Kind == market.KindStatus {
+		switch e.Kind {
+		case market.KindGap:
+			text = "gap " + e.Reason
+		case market.KindStatus:
 			text = strings.TrimSpace(e.Phase.String() + " " + e.Reason)
 		}
 		r.note(r.ids[e.Handle], text)
@@ -73,7 +76,7 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 				panic("source is broken")
 			}
 			return nil // it has no more
-		})}, &rec, slog.New(slog.DiscardHandler))
+		})}, &rec, newBoard(), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -102,7 +105,7 @@ func TestSupervisorBacksOff(t *testing.T) {
 		s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(context.Context, feed.Sink) error {
 			starts = append(starts, time.Now())
 			return errors.New("refused")
-		})}, &recorder{}, slog.New(slog.DiscardHandler))
+		})}, &recorder{}, newBoard(), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := s.Run(ctx); err != nil {
@@ -121,4 +124,105 @@ func TestSupervisorBacksOff(t *testing.T) {
 			t.Error("a feed that fails is not taken as failing")
 		}
 	})
+}
+
+// final is an error that stays.
+type final struct{ error }
+
+func (final) Final() bool { return true }
+
+func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
+	var rec recorder
+	runs := 0
+	s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(_ context.Context, sink feed.Sink) error {
+		runs++
+		return errors.Join(oneTrade(sink), final{errors.New("damaged")})
+	})}, &rec, newBoard(), slog.New(slog.DiscardHandler))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := rec.events[len(rec.events)-1]; runs != 1 || last != "*|BYMA|* feed_down feed_error" || !s.failing.Load() {
+		t.Errorf("%d runs, in the end %q, failing %v", runs, last, s.failing.Load())
+	}
+}
+
+// TestTwoFeedsOfAMarket wants a market to be down when all of its feeds are, and an
+// instrument to have one feed.
+func TestTwoFeedsOfAMarket(t *testing.T) {
+	var rec recorder
+	b := newBoard()
+	var feeds [2]*supervisor
+	var handles [2]market.Handle
+	for i, symbol := range []string{"GGAL", "AL30"} {
+		feeds[i] = newSupervisor(Feed{Name: "feed of " + symbol}, &rec, b, slog.New(slog.DiscardHandler))
+		h, err := feeds[i].Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles[i] = h
+	}
+	ggal := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}
+	if _, err := feeds[1].Define(market.Instrument{ID: ggal}); !errors.Is(err, errOwned) || !strings.Contains(err.Error(), "feed of GGAL") {
+		t.Errorf("an instrument of another feed: %v", err)
+	}
+	whole, err := feeds[0].Define(wholeMarket("BYMA"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(i int, p market.Phase) {
+		t.Helper()
+		err := feeds[i].Publish([]market.Event{
+			{Kind: market.KindStatus, Handle: whole, Phase: p},
+			{Kind: market.KindTrade, Handle: handles[i]},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec.events = nil
+	say(1, market.FeedDown)
+	say(1, market.FeedUp)
+	feeds[0].tell(reasonFeedError)
+	say(1, market.FeedDown)
+	say(1, market.FeedUp)
+	say(1, market.FeedDown)
+	say(0, market.FeedUp)
+	want := []string{
+		"AL30|BYMA|CI trade", "AL30|BYMA|CI trade",
+		"GGAL|BYMA|CI gap feed_error",
+		"*|BYMA|* feed_down", "AL30|BYMA|CI trade",
+		"*|BYMA|* feed_up", "AL30|BYMA|CI trade",
+		"*|BYMA|* feed_down", "AL30|BYMA|CI trade",
+		"*|BYMA|* feed_up", "GGAL|BYMA|CI trade",
+	}
+	if !slices.Equal(rec.events, want) {
+		t.Errorf("events:\n got %q\nwant %q", rec.events, want)
+	}
+}
+
+// refuser refuses every event.
+type refuser struct{ recorder }
+
+func (refuser) Publish(events []market.Event) error {
+	var errs []error
+	for i := range events {
+		errs = append(errs, &market.Refused{Index: i})
+	}
+	return errors.Join(errs...)
+}
+
+func TestRefusedKeepTheirPlaces(t *testing.T) {
+	events := make([]market.Event, 4)
+	i := 0
+	err := publishSome(&refuser{}, events, func(*market.Event) bool { i++; return i%2 == 0 })
+	var places []int
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var r *market.Refused
+		if errors.As(e, &r) {
+			places = append(places, r.Index)
+		}
+	}
+	if !slices.Equal(places, []int{1, 3}) {
+		t.Errorf("refused at %v", places)
+	}
 }

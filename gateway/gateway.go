@@ -108,11 +108,12 @@ func (g *Gateway) buildMarket() error {
 			return fmt.Errorf("list an instrument: %w", err)
 		}
 	}
+	shared := newBoard()
 	for _, f := range g.cfg.Feeds {
 		if f.Source == nil {
 			return fmt.Errorf("feed %q has no source", f.Name)
 		}
-		g.feeds = append(g.feeds, newSupervisor(f, sink, g.log))
+		g.feeds = append(g.feeds, newSupervisor(f, sink, shared, g.log))
 	}
 	return nil
 }

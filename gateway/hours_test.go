@@ -90,3 +90,62 @@ func TestNoHoursWithoutSchedule(t *testing.T) {
 		t.Error("no error for an unknown time zone")
 	}
 }
+
+// TestHoursOwnOpenAndClosed has a feed that says open on a weekend, and halts an
+// instrument over the times of a day.
+func TestHoursOwnOpenAndClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rec recorder
+		h, err := newHours([]market.Market{byma()}, &rec, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		synctest.Wait()
+		id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
+		ggal, err := h.Define(market.Instrument{ID: id, Phase: market.Open})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := h.Define(wholeMarket("BYMA"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		say := func(handle market.Handle, p market.Phase) {
+			t.Helper()
+			trade := market.Event{Kind: market.KindTrade, Handle: ggal}
+			if err := h.Publish([]market.Event{{Kind: market.KindStatus, Handle: handle, Phase: p}, trade}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{"*|BYMA|* listed ", "*|BYMA|* closed weekend", "GGAL|BYMA|24hs listed closed"}
+		check := func(step string, more ...string) {
+			t.Helper()
+			synctest.Wait()
+			want = append(want, more...)
+			if !slices.Equal(rec.events, want) {
+				t.Errorf("%s:\n got %q\nwant %q", step, rec.events, want)
+			}
+		}
+		const traded = "GGAL|BYMA|24hs trade"
+		say(whole, market.Open)
+		say(ggal, market.Open)
+		check("open on a Saturday", traded, traded)
+		say(ggal, market.Halt)
+		check("halt while closed", traded)
+		time.Sleep(2*24*time.Hour + 12*time.Hour) // Monday noon
+		check("a halt outlasts the opening", "*|BYMA|* closed outside_hours", "GGAL|BYMA|24hs closed outside_hours",
+			"*|BYMA|* pre_open", "GGAL|BYMA|24hs halt", "*|BYMA|* open")
+		say(ggal, market.Open)
+		check("the halt ends", "GGAL|BYMA|24hs open", traded)
+		say(ggal, market.Closed)
+		say(whole, market.FeedDown)
+		check("closed is of the hours, feed_down of the feed", traded, "*|BYMA|* feed_down", traded)
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

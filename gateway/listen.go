@@ -13,9 +13,12 @@ var ErrInsecure = errors.New("plain HTTP would carry passwords and tokens in the
 
 // checkAddress finds what can be known to be wrong with the address before it is opened.
 func checkAddress(cfg *Config) error {
-	host, _, err := net.SplitHostPort(cfg.Listen)
+	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %q: not of the form host:port: %w", cfg.Listen, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("listen on %q: %q is not a port from 0 to 65535", cfg.Listen, port)
 	}
 	if cfg.Insecure || cfg.TLS != (TLS{}) {
 		return nil

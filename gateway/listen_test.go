@@ -28,6 +28,11 @@ func TestCheckAddress(t *testing.T) {
 	if err := checkAddress(&Config{Listen: "8080"}); err == nil || errors.Is(err, ErrInsecure) {
 		t.Errorf("no port: error %v", err)
 	}
+	for _, port := range []string{"99999", "65536", "-1", "nonsense"} {
+		if err := checkAddress(&Config{Listen: "127.0.0.1:" + port}); err == nil {
+			t.Errorf("port %s: no error", port)
+		}
+	}
 }
 
 func TestIsLoopback(t *testing.T) {
