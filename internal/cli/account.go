@@ -33,9 +33,9 @@ func (a *account) access(ctx context.Context) (string, error) {
 		fresh, err = a.api.login(ctx, a.username, a.password)
 	}
 	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
-		advice := "The passwords of a dev server are demo/demo and basic/basic."
-		if r.Reason != wire.InvalidCredentials {
-			advice = ""
+		advice := ""
+		if known := a.username == demoUser || a.username == basicUser; known && r.Reason == wire.InvalidCredentials && isThisMachine(a.api.base.Hostname()) {
+			advice = "The passwords of a dev server are demo/demo and basic/basic."
 		}
 		return "", fail(exitRefused, r, advice)
 	}

@@ -2,15 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ruedahq/rueda/wire"
@@ -44,17 +47,55 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s: %s", r.Reason, r.Msg)
 }
 
-// newAPI checks the address of a gateway. A password goes in the open to this machine only.
+// newAPI checks the address of a gateway; that of its stream will do. A password goes in the
+// open to this machine only.
 func newAPI(address string) (*api, error) {
+	const advice = "It looks like http://127.0.0.1:8080 or https://api.broker.example"
 	u, err := url.Parse(address)
+	if err == nil && u.Host != "" && (u.Scheme == "ws" || u.Scheme == "wss") {
+		u.Scheme = "http" + strings.TrimPrefix(u.Scheme, "ws")
+	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, fail(exitUsage, fmt.Errorf("%q is not the address of a gateway", address), "It looks like http://127.0.0.1:8080 or https://api.broker.example")
+		return nil, fail(exitUsage, fmt.Errorf("%q is not the address of a gateway", address), cmp.Or(withScheme(address), advice))
 	}
 	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
 		return nil, fail(exitUsage, fmt.Errorf("%s would carry the password in the open", address), "Use https://"+u.Host)
 	}
-	u.Path = strings.TrimRight(u.Path, "/")
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
 	return &api{base: u, client: &http.Client{Timeout: 30 * time.Second}}, nil
+}
+
+// withScheme is the advice for an address that lacks http:// alone; "" for others.
+func withScheme(address string) string {
+	if strings.Contains(address, "://") {
+		return ""
+	}
+	scheme := "https://"
+	if u, err := url.Parse("http://" + address); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return ""
+	} else if isThisMachine(u.Hostname()) {
+		scheme = "http://"
+	}
+	return "It lacks the scheme: " + scheme + address
+}
+
+// plain says of a connection that failed what happened, without the names of libraries and calls.
+func plain(err error) error {
+	var unknown *net.DNSError
+	var slow net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("connection refused")
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return errors.New("connection broken")
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return fmt.Errorf("there is no host %s", unknown.Name)
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("no answer in time")
+	}
+	return err
 }
 
 func isThisMachine(host string) bool {
@@ -95,7 +136,7 @@ func (a *api) grant(ctx context.Context, body map[string]string) (tokens, error)
 	req.Header.Set("User-Agent", userAgent())
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return tokens{}, err
+		return tokens{}, plain(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -108,7 +108,7 @@ func decodeNamed(name string, into any) (*document, error) {
 	if name == "" {
 		return &document{}, nil
 	}
-	text, err := readFile(name)
+	text, err := readFile(name, maxCatalogue)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -83,15 +85,23 @@ type logConfig struct {
 type settings struct {
 	gateway gateway.Config
 	data    gateway.DataConfig
+	lines   map[string]string // addresses of feeds of type ndjson, by name
 	log     *slog.Logger
 }
 
-// maxConfig bounds a configuration file: a mistaken path may name anything.
-const maxConfig = 8 << 20
+// Bounds of a configuration file and of those of the catalogue, which list every
+// instrument: a mistaken path may name anything.
+const (
+	maxConfig    = 1 << 20
+	maxCatalogue = 4 << 20
+)
+
+// maxCount bounds a limit that has no bound of its own: more is a slip of the keyboard.
+const maxCount = 1_000_000
 
 // readConfig reads the file and those that it names. The error tells every mistake found.
 func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error) {
-	text, err := readFile(name)
+	text, err := readFile(name, maxConfig)
 	if err != nil {
 		return nil, fail(exitUsage, err, "rueda serve --init DIR writes an example.")
 	}
@@ -106,7 +116,9 @@ func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error
 	s.gateway.Logger = s.log
 	var catalogue error
 	s.gateway.Markets, s.gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
+	s.lines = map[string]string{}
 	for i := range c.Feeds {
+		s.lines[c.Feeds[i].Name] = c.Feeds[i].Listen
 		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.log)
 		if ok {
 			s.gateway.Feeds = append(s.gateway.Feeds, f)
@@ -118,13 +130,13 @@ func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error
 	return s, nil
 }
 
-func readFile(name string) ([]byte, error) {
+func readFile(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	if info.Size() > maxConfig || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read the configuration: %s is no text file of at most 8 MiB", name)
+	if info.Size() > most || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read the configuration: %s is no text file of at most %d MiB", name, most>>20)
 	}
 	return os.ReadFile(name)
 }
@@ -154,6 +166,22 @@ func (c *config) check(doc *document) {
 			doc.wrong(d.key, "is under a second")
 		}
 	}
+	for _, d := range []struct {
+		key   string
+		value duration
+	}{{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}} {
+		if v := time.Duration(d.value); v > time.Second && v%time.Second != 0 {
+			doc.wrong(d.key, "is not of whole seconds")
+		}
+	}
+	c.checkCounts(doc)
+	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
+		doc.wrong("tls", "certificate and key go together")
+	}
+	c.checkListen(doc)
+}
+
+func (c *config) checkCounts(doc *document) {
 	for _, n := range []struct {
 		key   string
 		value int
@@ -169,10 +197,28 @@ func (c *config) check(doc *document) {
 		if n.value < 0 {
 			doc.wrong(n.key, "must not be negative; leave it out for the default")
 		}
+		if n.value > maxCount {
+			doc.wrong(n.key, "must be at most %d", maxCount)
+		}
 	}
-	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
-		doc.wrong("tls", "certificate and key go together")
+}
+
+// checkListen refuses what gateway.New would, with the line of the key.
+func (c *config) checkListen(doc *document) {
+	if c.Listen == "" {
+		return
 	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		doc.wrong("listen", "%q is not of the form host:port, such as \"127.0.0.1:8080\"", c.Listen)
+		return
+	}
+	_, err = netip.ParseAddr(host)
+	if c.Insecure || c.TLS.Certificate != "" || host != "" && (err != nil || isThisMachine(host)) {
+		return
+	}
+	doc.wrong("listen", "%q: %v: listen on 127.0.0.1, or give [tls] a certificate and key; behind a proxy that ends TLS set insecure = true",
+		c.Listen, gateway.ErrInsecure)
 }
 
 func (c *config) settings(doc *document) *settings {

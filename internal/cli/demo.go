@@ -16,6 +16,33 @@ const (
 	basicUser = "basic"
 )
 
+// ownsUsers says whether a user base is that of a dev server: an empty one, or one where
+// demo has the password that no other command gives. Any other belongs to
+// somebody, and users with a known password would open it to everyone.
+func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
+	all, err := users.List(ctx)
+	if err != nil || len(all) == 0 {
+		return err == nil, err
+	}
+	_, err = users.Authenticate(ctx, demoUser, demoUser)
+	if errors.Is(err, broker.ErrInvalidCredentials) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// addDemo adds the users of a dev server to a base that is one's, and says so if it is not.
+func addDemo(ctx context.Context, std streams, users *local.Base, folder string) (added bool, err error) {
+	if added, err = ownsUsers(ctx, users); err != nil {
+		return false, err
+	}
+	if !added {
+		fmt.Fprintf(std.talk, "%s has users of its own: %s and %s are not added.\n", folder, demoUser, basicUser)
+		return false, nil
+	}
+	return true, addDemoUsers(ctx, users)
+}
+
 // addDemoUsers adds the users of a dev server where they are missing: demo with all
 // rights and two accounts, basic who sees quotes and prices level by level at the top of the book.
 func addDemoUsers(ctx context.Context, users *local.Base) error {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,11 +39,14 @@ func newDev(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a gateway with a simulated market, always open, in memory",
-		Long: `Dev is a whole gateway in one command: a simulated exchange with some sixty
-instruments of market BYMA, and two users. Nothing is written to disk unless --data is given.
+		Long: `Dev is a whole gateway in one command, for this machine only: a simulated exchange
+that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI, and
+two users. Nothing is written to disk unless --data is given.
 
   demo/demo    all rights, two accounts
   basic/basic  quotes only, no wildcards
+
+A --data folder that has other users keeps to those: demo and basic are not added to it.
 
 The same seed gives the same market, event by event.`,
 		Example: `  rueda dev
@@ -55,11 +61,11 @@ The same seed gives the same market, event by event.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
 	f.Uint64Var(&o.seed, "seed", 42, "seed of the simulated market")
-	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second")
-	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments (0: the default set)")
-	f.StringArrayVar(&o.replay, "replay", nil, "recorded market data to play as well, again and again for several files")
-	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines")
-	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens (default: in memory)")
+	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second, above 0; of --replay too")
+	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0 is the default set")
+	f.StringArrayVar(&o.replay, "replay", nil, "recording to play as well, over and over; give the flag once for each file")
+	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines over TCP (see docs/feeds.md)")
+	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens; demo and basic are added to a new one only (default: in memory)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
@@ -71,25 +77,29 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 		level = "info"
 	}
 	log := newLogger(std)(logConfig{Level: level})
-	feeds, listed, err := o.feeds(log)
+	m, err := o.market(ctx, log)
 	if err != nil {
 		return err
+	}
+	if m.lines != nil {
+		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	if err := addDemoUsers(ctx, data.Users); err != nil {
+	demo, err := addDemo(ctx, std, data.Users, o.data)
+	if err != nil {
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
-		Listen: o.listen, Data: data, Feeds: feeds, Version: readBuild().Version,
+		Listen: o.listen, Data: data, Feeds: m.feeds, Version: readBuild().Version,
 		Drain:  time.Second,
 		Limits: gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
 		Logger: log,
 		OnReady: func(b gateway.Bound) {
-			greet(std, o, b, listed, time.Since(began))
+			greet(std, o, b, m, demo, time.Since(began))
 		},
 	})
 	if err != nil {
@@ -98,34 +108,58 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	return explainListen(g.Run(ctx), o.listen, "--listen")
 }
 
-// feeds are the simulated exchange and whatever else was asked for; listed says what they list.
-func (o *devOptions) feeds(log *slog.Logger) (feeds []gateway.Feed, listed string, err error) {
+// devMarket is what a dev gateway has to show.
+type devMarket struct {
+	feeds    []gateway.Feed
+	listed   string         // what the feeds list
+	recorded []string       // identifiers
+	lines    *ndjson.Source // nil: none asked for
+}
+
+// market makes the simulated exchange and whatever else was asked for.
+func (o *devOptions) market(ctx context.Context, log *slog.Logger) (*devMarket, error) {
+	if !goodSpeed(o.speed) {
+		return nil, fail(exitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
+	}
 	exchange, err := sim.New(sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments})
 	if err != nil {
-		return nil, "", fail(exitUsage, err, "")
+		return nil, fail(exitUsage, err, "")
 	}
-	feeds = append(feeds, gateway.Feed{Name: "sim", Source: exchange})
-	listed = fmt.Sprintf("%d simulated", len(exchange.Instruments()))
+	m := &devMarket{
+		feeds:  []gateway.Feed{{Name: "sim", Source: exchange}},
+		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
+	}
 	for _, name := range o.replay {
 		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, Logger: log})
 		if err != nil {
-			return nil, "", fail(exitUsage, err, "")
+			return nil, fail(exitUsage, err, "")
 		}
-		feeds = append(feeds, gateway.Feed{Name: "replay", Source: tape})
-		listed += ", " + tape.Instrument().ID.String() + " recorded"
-	}
-	if o.ndjson != "" {
-		lines, err := ndjson.New(ndjson.Config{Listen: o.ndjson, Logger: log})
-		if err != nil {
-			return nil, "", fail(exitUsage, err, "")
+		id := tape.Instrument().ID.String()
+		if slices.Contains(m.recorded, id) {
+			return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s", name, id), "An instrument has one feed.")
 		}
-		feeds = append(feeds, gateway.Feed{Name: "ndjson", Source: lines, Late: true})
+		m.feeds = append(m.feeds, gateway.Feed{Name: "replay of " + filepath.Base(name), Source: tape})
+		m.listed += ", " + id + " recorded"
+		m.recorded = append(m.recorded, id)
 	}
-	return feeds, listed, nil
+	if o.ndjson == "" {
+		return m, nil
+	}
+	if m.lines, err = ndjson.New(ndjson.Config{Listen: o.ndjson, Logger: log}); err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	if err := m.lines.Listen(ctx); err != nil {
+		return nil, explainListen(err, o.ndjson, "--ndjson")
+	}
+	m.feeds = append(m.feeds, gateway.Feed{Name: "ndjson", Source: m.lines, Late: true})
+	return m, nil
 }
 
+// goodSpeed says whether a feed can play at that speed for clients: time goes forward and ends.
+func goodSpeed(speed float64) bool { return speed > 0 && !math.IsInf(speed, 1) }
+
 // greet says where everything is and what to try.
-func greet(std streams, o devOptions, b gateway.Bound, listed string, took time.Duration) {
+func greet(std streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, took time.Duration) {
 	p := painter(std.out)
 	program := programName()
 	url := ""
@@ -139,16 +173,30 @@ func greet(std streams, o devOptions, b gateway.Bound, listed string, took time.
 	fmt.Fprintf(std.out, "%s in %d ms. Simulated market, %s, always open.\n", p.bold("Ready"), took.Milliseconds(), seed)
 	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
-	if o.ndjson != "" {
-		fmt.Fprintf(std.out, "  JSON lines   %s\n", o.ndjson)
+	if m.lines != nil {
+		fmt.Fprintf(std.out, "  JSON lines   %s\n", m.lines.Addr())
 	}
-	fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
-	fmt.Fprintf(std.out, "  Instruments  %s\n", listed)
+	if demo {
+		fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
+	} else {
+		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
+	}
+	fmt.Fprintf(std.out, "  Instruments  %s\n", m.listed)
+	if demo {
+		suggest(std, m, program, b.REST, url)
+	}
+	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+}
+
+// suggest is what to try as demo.
+func suggest(std streams, m *devMarket, program, rest, url string) {
 	fmt.Fprintf(std.out, "  Try\n")
 	fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell("GGAL|BYMA|24hs"), url)
 	fmt.Fprintf(std.out, "    %s watch %s --book --depth 5%s\n", program, quoteShell("AL30|BYMA|CI"), url)
-	fmt.Fprintf(std.out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", b.REST)
-	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+	if len(m.recorded) > 0 {
+		fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell(m.recorded[0]), url)
+	}
+	fmt.Fprintf(std.out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", rest)
 }
 
 // programName is how whoever started this program would start it again.
@@ -166,6 +214,8 @@ func explainListen(err error, address, setting string) error {
 		host, _, _ := net.SplitHostPort(address)
 		return fail(exitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
+	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
+		return fail(exitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
 	case errors.Is(err, gateway.ErrInsecure):
 		return fail(exitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that ends\nTLS, set insecure = true in the configuration.")
 	}

@@ -175,3 +175,34 @@ func TestWatchResumes(t *testing.T) {
 		})
 	}
 }
+
+// TestDevKeepsToTheUsersOfAFolder: whoever points dev at a folder in use does not let
+// the world in as demo.
+func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
+	own, others := t.TempDir(), t.TempDir()
+	for range 2 { // new, and then its own of before
+		p, _ := startDev(t, "--data", own)
+		p.line(`^  Users +demo/demo with all rights`)
+		p.stop()
+		if status := p.exit(); status != exitOK {
+			t.Fatalf("ended with %d", status)
+		}
+	}
+	talk := &transcript{}
+	std := streams{in: strings.NewReader("correct horse battery staple\n"), out: io.Discard, talk: talk}
+	if status := run(t.Context(), []string{"user", "add", "ana", "--data", others, "--password-stdin"}, std); status != exitOK {
+		t.Fatalf("user add: %d: %s", status, talk)
+	}
+	p, _ := startDev(t, "--data", others)
+	p.said(`has users of its own: demo and basic are not added`)
+	p.line(`^  Users +those of `)
+	p.stop()
+	p.exit()
+	var list strings.Builder
+	if status := run(t.Context(), []string{"user", "list", "--data", others}, streams{out: &list, talk: talk}); status != exitOK {
+		t.Fatalf("user list: %d: %s", status, talk)
+	}
+	if got := list.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ana\t") {
+		t.Errorf("users:\n%s", got)
+	}
+}

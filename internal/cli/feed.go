@@ -32,6 +32,9 @@ func (c *feedConfig) feed(doc *document, key string, log *slog.Logger) (f gatewa
 	if c.Name == "" {
 		doc.wrong(key, "name is missing; the log calls the feed by it")
 	}
+	if k := key + ".speed"; doc.lines[k] > 0 && !goodSpeed(c.Speed) {
+		doc.wrong(k, "must be above 0; 1 is real time")
+	}
 	source, err := c.source(doc, key, log)
 	if err != nil {
 		doc.wrong(key, "%s", oneLine(err))

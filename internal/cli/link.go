@@ -46,7 +46,7 @@ func (w *watcher) connect(ctx context.Context) (live bool, err error) {
 	conn, _, err := websocket.Dial(dial, w.account.api.stream(), opts) //nolint:bodyclose // the library closes it
 	cancel()
 	if err != nil {
-		return false, err
+		return false, plain(err)
 	}
 	defer func() { _ = conn.CloseNow() }() // it may be closed already
 	conn.SetReadLimit(maxMessage)
@@ -173,7 +173,7 @@ func (l *link) place(v *wire.Value) {
 func (l *link) subscribed(v *wire.Value) {
 	again := l.epoch != ""
 	l.place(v)
-	l.rejected(v)
+	taken := l.rejected(v)
 	l.lost(v)
 	if l.live {
 		return
@@ -183,16 +183,32 @@ func (l *link) subscribed(v *wire.Value) {
 		l.talk("live again")
 		return
 	}
-	l.talk("live as %s: %s", l.account.username, strings.Join(l.ids, " "))
+	l.talk("live as %s: %s", l.account.username, strings.Join(taken, " "))
 }
 
-func (l *link) rejected(v *wire.Value) {
+// rejected tells which identifiers were refused, and returns those that were taken on one
+// channel at least.
+func (l *link) rejected(v *wire.Value) (taken []string) {
+	wanted := 0
+	for _, on := range l.opts.on {
+		if on {
+			wanted++
+		}
+	}
+	refusals := map[string]int{}
 	list := v.Get("rejected")
 	for i := range list.Items {
 		r := &list.Items[i]
+		refusals[text(r, "instrument")]++
 		l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s %s refused: %s. %s",
 			text(r, "channel"), text(r, "instrument"), text(r, "msg"), text(r, "hint"))))
 	}
+	for _, id := range l.ids {
+		if refusals[id] < wanted {
+			taken = append(taken, id)
+		}
+	}
+	return taken
 }
 
 // lost tells which messages cannot be had any more.
@@ -202,8 +218,14 @@ func (l *link) lost(v *wire.Value) {
 		channel := &lost.Fields[i]
 		for j := range channel.Value.Fields {
 			id := &channel.Value.Fields[j]
-			l.talk("lost: %s %s #%s to #%s (%s)", channel.Name, id.Name,
-				text(&id.Value, "from"), text(&id.Value, "to"), text(&id.Value, "reason"))
+			line := "lost: " + channel.Name + " " + id.Name
+			if from := text(&id.Value, "from"); from != "" {
+				line += " from #" + from
+			}
+			if to := text(&id.Value, "to"); to != "" {
+				line += " to #" + to
+			}
+			l.talk("%s (%s)", line, text(&id.Value, "reason"))
 		}
 	}
 }
@@ -239,7 +261,10 @@ func (l *link) refused(v *wire.Value) error {
 func (l *link) explain(err error) error {
 	var f *failure
 	var w writeError
-	if l.last != nil && !errors.As(err, &f) && !errors.As(err, &w) && !errors.Is(err, errEnough) {
+	if errors.As(err, &w) {
+		return err // standard output broke, not the socket
+	}
+	if l.last != nil && !errors.As(err, &f) && !errors.Is(err, errEnough) {
 		return l.last
 	}
 	var closed websocket.CloseError
@@ -249,7 +274,7 @@ func (l *link) explain(err error) error {
 	case errors.Is(err, io.EOF):
 		return errors.New("connection broken")
 	}
-	return err
+	return plain(err)
 }
 
 // data prints a market-data message, unless it was printed before.

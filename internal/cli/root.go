@@ -19,6 +19,18 @@ type streams struct {
 	in   io.Reader
 	out  io.Writer // data
 	talk io.Writer // everything else
+	exit func(int) // ends the process; nil: nothing does
+}
+
+// endAtOnce makes an interrupt end the process while there is nothing to put in order
+// and what is done cannot be broken off: a configuration is being read. The
+// caller defers what it returns.
+func (s streams) endAtOnce(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if s.exit != nil {
+			s.exit(exitInterrupted)
+		}
+	})
 }
 
 // Main runs the program with its arguments (without its name) and returns the
@@ -29,7 +41,7 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	return run(ctx, args, streams{in: os.Stdin, out: os.Stdout, talk: os.Stderr})
+	return run(ctx, args, streams{in: os.Stdin, out: os.Stdout, talk: os.Stderr, exit: os.Exit})
 }
 
 func run(ctx context.Context, args []string, std streams) int {

@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("USED", used.Addr().String())
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst},
 	})
 }
 
@@ -51,4 +51,13 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// envsubst writes the values of variables into a file: envsubst file.
+func envsubst(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: envsubst file")
+	}
+	name := ts.MkAbs(args[0])
+	ts.Check(os.WriteFile(name, []byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
 )
 
@@ -37,7 +38,7 @@ clients are sent away over the drain window; the second ends at once.`,
 			case config == "":
 				return fail(exitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
 			case check:
-				return checkConfig(std, config)
+				return checkConfig(cmd.Context(), std, config)
 			}
 			return runServe(cmd.Context(), std, config)
 		},
@@ -50,7 +51,8 @@ clients are sent away over the drain window; the second ends at once.`,
 }
 
 // checkConfig reads a configuration as serve does, its certificate too, and opens no database.
-func checkConfig(std streams, name string) error {
+func checkConfig(ctx context.Context, std streams, name string) error {
+	defer std.endAtOnce(ctx)()
 	s, err := readConfig(name, newLogger(std))
 	if err != nil {
 		return err
@@ -63,8 +65,14 @@ func checkConfig(std streams, name string) error {
 	return err
 }
 
+// loadConfig reads a configuration for a command that goes on.
+func loadConfig(ctx context.Context, std streams, name string) (*settings, error) {
+	defer std.endAtOnce(ctx)()
+	return readConfig(name, newLogger(std))
+}
+
 func runServe(ctx context.Context, std streams, name string) (err error) {
-	s, err := readConfig(name, newLogger(std))
+	s, err := loadConfig(ctx, std, name)
 	if err != nil {
 		return err
 	}
@@ -75,6 +83,16 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.gateway.Data = data
 	where := "listen in " + name + ", such as"
+	for _, f := range s.gateway.Feeds {
+		lines, ok := f.Source.(*ndjson.Source)
+		if !ok {
+			continue
+		}
+		if err := lines.Listen(ctx); err != nil {
+			return explainListen(err, s.lines[f.Name], fmt.Sprintf("listen of feed %q in %s, such as", f.Name, name))
+		}
+		defer func() { err = errors.Join(err, lines.Close()) }()
+	}
 	g, err := gateway.New(s.gateway)
 	if err != nil {
 		return explainListen(err, s.gateway.Listen, where)

@@ -44,6 +44,9 @@ type document struct {
 // The error is of a text that is not TOML.
 func decode(file string, text []byte, into any) (*document, error) {
 	doc := &document{file: file}
+	if line, deep := tooDeep(string(text)); deep {
+		return doc, &mistake{file: file, line: line, text: "nests deeper than " + strconv.Itoa(maxDepth) + " levels"}
+	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(text), &tree); err != nil {
 		var syntax toml.ParseError

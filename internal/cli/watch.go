@@ -40,7 +40,11 @@ twice, or watch says which.
 
 An instrument is SYMBOL|MARKET|TERM, quoted since the shell knows pipes too; * may
 stand for a whole part. Messages go to standard output and everything else to
-standard error.`,
+standard error.
+
+Exit status: 0 after --count, --for, or when the reader of its output has gone; 1 other
+errors; 2 a mistake on the command line; 3 credentials or rights refused; 4 no such
+instrument; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda watch 'GGAL|BYMA|24hs'
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
   rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
@@ -55,7 +59,7 @@ standard error.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.url, "url", "", "address of the gateway (default $RUEDA_URL or "+defaultURL+")")
+	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL or "+defaultURL+")")
 	f.StringVar(&o.user, "user", "", "who logs in (default $RUEDA_USER or demo)")
 	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, or a prompt)")
 	f.BoolVar(&o.on[wire.Trades], "trades", false, "every trade (default with --quotes)")

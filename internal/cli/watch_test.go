@@ -161,21 +161,58 @@ func TestTextPrinter(t *testing.T) {
 
 func TestAddressOfGateway(t *testing.T) {
 	for address, stream := range map[string]string{
-		"http://127.0.0.1:8080":         "ws://127.0.0.1:8080/stream",
-		"http://localhost:8080/":        "ws://localhost:8080/stream",
-		"http://[::1]:8080":             "ws://[::1]:8080/stream",
-		"https://api.broker.example/v1": "wss://api.broker.example/v1/stream",
-		"http://api.broker.example":     "",
-		"http://127.evil.example":       "",
-		"https://ana:x@broker.example":  "",
-		"127.0.0.1:8080":                "",
-		"ftp://127.0.0.1":               "",
+		"http://127.0.0.1:8080":            "ws://127.0.0.1:8080/stream",
+		"http://localhost:8080/":           "ws://localhost:8080/stream",
+		"http://[::1]:8080":                "ws://[::1]:8080/stream",
+		"https://api.broker.example/v1":    "wss://api.broker.example/v1/stream",
+		"ws://127.0.0.1:8080":              "ws://127.0.0.1:8080/stream",
+		"ws://127.0.0.1:8080/stream":       "ws://127.0.0.1:8080/stream",
+		"wss://api.broker.example/stream/": "wss://api.broker.example/stream",
+		"ws://api.broker.example":          "",
+		"http://api.broker.example":        "",
+		"http://127.evil.example":          "",
+		"https://ana:x@broker.example":     "",
+		"127.0.0.1:8080":                   "",
+		"ftp://127.0.0.1":                  "",
 	} {
 		a, err := newAPI(address)
 		if (err == nil) != (stream != "") || err == nil && a.stream() != stream {
 			t.Errorf("%s: %v, want %q", address, err, stream)
 		}
 	}
+}
+
+func TestAddressWithoutScheme(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:8080":           "http://127.0.0.1:8080",
+		"localhost:8080":           "http://localhost:8080",
+		"api.broker.example":       "https://api.broker.example",
+		"ftp://api.broker.example": "It looks like",
+	} {
+		_, err := newAPI(address)
+		var f *failure
+		if !errors.As(err, &f) || !strings.Contains(f.advice, want) {
+			t.Errorf("%s: %v, want advice of %s", address, err, want)
+		}
+	}
+}
+
+// TestWatchTellsWhatItHas has a server refuse one of two instruments and lose what it
+// cannot number.
+func TestWatchTellsWhatItHas(t *testing.T) {
+	const ack = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7",` +
+		`"rejected":[{"channel":"trades","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument"}],` +
+		`"lost":{"trades":{"GGAL|BYMA|CI":{"reason":"epoch_changed"},"AL30|BYMA|CI":{"from":3,"to":9,"reason":"too_old"}}}}`
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, `"subscribe"`), say(ctx, conn, ack), waitForEnd(ctx, conn))
+	})
+	w := start(t, "watch", "GGAL|BYMA|CI", "NONE|BYMA|CI", "--trades", "--url", url)
+	w.said(`  lost: trades GGAL\|BYMA\|CI \(epoch_changed\)\n`)
+	w.said(`  lost: trades AL30\|BYMA\|CI from #3 to #9 \(too_old\)\n`)
+	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
+	w.stop()
+	w.exit()
 }
 
 func TestBackoff(t *testing.T) {

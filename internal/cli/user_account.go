@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+)
+
+// accounts are the commands below user account.
+func (o *userOptions) accounts(std streams) *cobra.Command {
+	var a broker.Account
+	cmd := &cobra.Command{
+		Use:   "account",
+		Short: "Add and list the accounts of a user",
+		Long: `Account works on what GET /broker/accounts shows to a user. Numbers are the broker's own, and no two
+accounts have the same one.`,
+		Example: `  rueda user account add ana 100001 --config rueda/rueda.toml
+  rueda user account add ana 100002 --type margin --currency USD --config rueda/rueda.toml
+  rueda user account list ana --config rueda/rueda.toml`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	add := o.command(std, "add NAME NUMBER", "Give a user an account", cobra.ExactArgs(2),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			return addAccount(ctx, std, users, args[0], args[1], a)
+		})
+	f := add.Flags()
+	f.StringVar(&a.Type, "type", "cash", "cash or margin")
+	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
+	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
+	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise")
+	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", cobra.ExactArgs(1), listAccounts))
+	return cmd
+}
+
+func addAccount(ctx context.Context, std streams, users *local.Base, name, number string, a broker.Account) error {
+	if a.Type != "cash" && a.Type != "margin" {
+		return fail(exitUsage, fmt.Errorf("type %q is neither cash nor margin", a.Type), "")
+	}
+	a.Number = number
+	made, err := users.AddAccount(ctx, name, a)
+	if err != nil {
+		return err
+	}
+	return done(std, "Added account %s to %s: %s, %s", made.Number, name, made.Type, made.Currency)
+}
+
+// listAccounts prints a table for people, and rows with tabs and no heading for programs.
+func listAccounts(ctx context.Context, std streams, users *local.Base, args []string) error {
+	all, err := users.List(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(u local.Entry) bool { return u.Username == args[0] })
+	if i < 0 {
+		return broker.ErrNotFound
+	}
+	list, err := users.ListAccounts(ctx, all[i].ID)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(std.talk, "%s has no accounts: rueda user account add %s NUMBER adds one.\n", args[0], quoteShell(args[0]))
+		return nil
+	}
+	var table strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", a.Number, a.Type, a.Currency, a.Status, a.Name)
+	}
+	return printTable(std, "NUMBER\tTYPE\tCURRENCY\tSTATUS\tHOLDER\n", table.String())
+}
