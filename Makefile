@@ -39,7 +39,7 @@ endif
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
-	RUEDA_SOAK=1 go test -count=1 -p 1 -timeout 120m -v ./... | tee build/soak.txt | grep -E 'figure:|^(ok|FAIL|panic)|--- FAIL'
+	RUEDA_SOAK=1 go test -count=1 -p 1 -timeout 120m -v ./... | tee build/soak.txt | grep --line-buffered -E 'figure:|^(ok|FAIL|panic)|--- FAIL'
 
 fuzz: ## every fuzz target for FUZZTIME (1m), one after another
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \

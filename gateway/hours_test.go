@@ -124,6 +124,8 @@ func TestHoursOwnOpenAndClosed(t *testing.T) {
 		check := func(step string, more ...string) {
 			t.Helper()
 			synctest.Wait()
+			h.mu.Lock()
+			defer h.mu.Unlock()
 			want = append(want, more...)
 			if !slices.Equal(rec.events, want) {
 				t.Errorf("%s:\n got %q\nwant %q", step, rec.events, want)
