@@ -71,7 +71,6 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if it.view == nil {
 		return dst, false
 	}
-	defer func() { it.fresh = false }()
 	if conflate && it.at != it.view.tail {
 		switch it.Channel {
 		case wire.Quotes:
@@ -84,6 +83,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if it.state {
 		dst = it.gatherState(dst)
 	}
+	it.fresh = false
 	dst = it.gatherRing(dst, limit)
 	return dst, it.at != it.view.tail
 }

@@ -80,8 +80,7 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 }
 
 // resume gives a fresh item of trades or status its replay, or says what is lost.
-// place and from are the epoch and number of the position; place is "" for none.
-func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, place string, from uint64) {
+func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since position) {
 	h := s.hub
 	name := it.ID.String()
 	n, byN := r.Seen[it.Channel][name]
@@ -92,16 +91,16 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, place string
 	case byN:
 		s.resumeByN(out, it, h.lookup(it.ID), n)
 		return
-	case place == "":
+	case since.epoch == "":
 		return
-	case place != h.epoch || r.Epoch != h.epoch:
+	case since.epoch != h.epoch || r.Epoch != h.epoch:
 		out.lose(it.Channel, name, Lost{Reason: "epoch_changed"})
 		return
-	case from > h.position:
+	case since.pos > h.position:
 		out.lose(it.Channel, name, Lost{Reason: "ahead"})
 		return
 	}
-	s.resumeByPosition(out, it, from)
+	s.resumeByPosition(out, it, since.pos)
 }
 
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {

@@ -51,7 +51,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 		}
 		ctx := t.Context()
 		go h.Run(ctx)
-		for step := range 4000 {
+		for range 4000 {
 			e := market.Event{Kind: market.KindUpdate, Handle: hd}
 			for range 1 + rng.IntN(4) {
 				p, z := int64(rng.IntN(40)), int64(rng.IntN(3))
@@ -81,7 +81,6 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				time.Sleep(20 * time.Millisecond)
 			}
-			_ = step
 		}
 		time.Sleep(2 * time.Second)
 		sh.Turn(func(*Subscriber) {})

@@ -40,24 +40,11 @@ type Lost struct {
 // already with the same tier stays as it is; with another tier it moves. Rights and limits
 // are the caller's to check. What is due (states, replay) comes with the next Gather.
 func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
+	since, fault := readResume(o.Resume)
+	if fault != nil {
+		return Outcome{Fault: fault}
+	}
 	h := s.hub
-	var from uint64
-	var place string
-	if o.Resume != nil && o.Resume.Position != "" {
-		var err error
-		if place, from, err = parsePlace(o.Resume.Position); err != nil {
-			return Outcome{Fault: wire.NewFault(wire.BadField, "resume.position is not a position this server gave")}
-		}
-	}
-	if o.Resume != nil {
-		for c := range wire.NumChannels {
-			for name := range o.Resume.Seen[c] {
-				if id, err := market.ParsePattern(name); err == nil && id.IsPattern() {
-					return Outcome{Fault: wire.NewFault(wire.BadField, "resume takes an N of exact identifiers alone; a pattern resumes by position")}
-				}
-			}
-		}
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
@@ -71,31 +58,62 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	// them alone, and each keeps its own resume.
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
-			if x.ID.IsPattern() != patterns {
-				continue
-			}
-			it, fresh := s.put(x)
-			if !fresh {
-				s.resumed(&out, it, o.Resume)
-				continue
-			}
-			if o.Resume != nil && (x.Channel == wire.Trades || x.Channel == wire.Status) {
-				s.resume(&out, it, o.Resume, place, from)
-			}
-			if x.Channel != wire.Trades && !o.NoSnapshot && it.replay == nil {
-				it.state = true
-			}
-			if it.state || it.replay != nil {
-				it.enqueue()
-			}
-			if x.Channel == wire.Status {
-				s.dueVenues(x.ID.Market)
+			if x.ID.IsPattern() == patterns {
+				s.take(&out, x, &o, since)
 			}
 		}
 	}
 	s.rearrange()
 	out.Position = h.place(s.safe())
 	return out
+}
+
+// position is where a client says it was.
+type position struct {
+	epoch string // "" it did not say
+	pos   uint64
+}
+
+// readResume reads the position of a resume, and refuses an N where none can be.
+func readResume(r *wire.Resume) (p position, f *wire.Fault) {
+	if r == nil {
+		return p, nil
+	}
+	if r.Position != "" {
+		var err error
+		if p.epoch, p.pos, err = parsePlace(r.Position); err != nil {
+			return p, wire.NewFault(wire.BadField, "resume.position is not a position this server gave")
+		}
+	}
+	for c := range wire.NumChannels {
+		for name := range r.Seen[c] {
+			if id, err := market.ParsePattern(name); err == nil && id.IsPattern() {
+				return p, wire.NewFault(wire.BadField, "resume takes an N of exact identifiers alone; a pattern resumes by position")
+			}
+		}
+	}
+	return p, nil
+}
+
+// take adds one item and makes due what it begins with: a replay, or else a state.
+func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position) {
+	it, fresh := s.put(x)
+	if !fresh {
+		s.resumed(out, it, o.Resume)
+		return
+	}
+	if o.Resume != nil && (x.Channel == wire.Trades || x.Channel == wire.Status) {
+		s.resume(out, it, o.Resume, since)
+	}
+	if x.Channel != wire.Trades && !o.NoSnapshot && it.replay == nil {
+		it.state = true
+	}
+	if it.state || it.replay != nil {
+		it.enqueue()
+	}
+	if x.Channel == wire.Status && !o.NoSnapshot {
+		s.dueVenues(x.ID.Market)
+	}
 }
 
 // dueVenues makes how a market as a whole stands due, with the status of one of
