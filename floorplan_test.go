@@ -64,10 +64,11 @@ func plan() map[string]room {
 		"broker/local":      {imports: row("broker"), outside: row(goos + " " + xcry)},
 		"broker/brokertest": {imports: row("broker")},
 
-		"internal/stream":       {imports: row("market wire")},
+		"internal/deflate":      {pure: true},
+		"internal/stream":       {imports: row("internal/deflate market wire")},
 		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/session internal/stream wire")},
+		"internal/socket":       {imports: row("internal/deflate internal/session internal/stream wire")},
 
 		"internal/auth":  {imports: row("broker"), outside: row(jwt)},
 		"internal/store": {imports: row("internal/auth broker"), outside: row(goos + " " + lite)},
@@ -103,7 +104,7 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		if d.IsDir() {
-			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || name == "tools") {
+			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || name == "tools" || name == "bench") {
 				return fs.SkipDir
 			}
 			return nil

@@ -28,6 +28,7 @@ type Gateway struct {
 	feeds       []*supervisor
 	auth        *auth.Service
 	registry    *session.Registry
+	bearers     bearers
 	sockets     *socket.Server
 	rest        *rest.Server
 	certificate *certificate // nil: plain HTTP
@@ -159,7 +160,7 @@ func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
-			Verify: g.verify, Registry: g.registry, Version: g.cfg.Version,
+			Verify: g.verify, Known: g.known, Registry: g.registry, Version: g.cfg.Version,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge,

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
@@ -11,19 +13,66 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// verify is the one function by which the way of a trade asks something of the
-// way of a login: whether a token is good, and for whom.
-func (g *Gateway) verify(ctx context.Context, token string) (session.Identity, *wire.Fault) {
+// verify and known are where the way of a trade asks something of the way of a
+// login: whether a token is good, and for whom.
+func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 	id, err := g.auth.Verify(ctx, token)
 	if err != nil {
-		return session.Identity{}, tokenFault(err)
+		return nil, tokenFault(err)
 	}
-	grants := grantsOf(id.User)
-	return session.Identity{
+	return g.bearers.of(&id), nil
+}
+
+// known is verify where nothing has to be waited for.
+func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
+	id, ok, err := g.auth.Known(token)
+	switch {
+	case !ok:
+		return nil, nil, false
+	case err != nil:
+		return nil, tokenFault(err), true
+	}
+	return g.bearers.of(&id), nil, true
+}
+
+// maxBearers bounds the identities remembered.
+const maxBearers = 1 << 16
+
+// bearers are the identities of tokens in use, so that all the connections of a
+// token share one.
+type bearers struct {
+	mu      sync.Mutex
+	byToken map[string]bearer
+}
+
+type bearer struct {
+	user broker.User // that it was made from
+	id   *session.Identity
+}
+
+func (b *bearers) of(id *auth.Identity) *session.Identity {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.byToken[id.TokenID]; ok && sameUser(&known.user, &id.User) {
+		return known.id
+	}
+	fresh := &session.Identity{
 		User: id.User.ID, Username: id.User.Username,
 		Family: id.Family, Expires: id.Expires,
-		Scopes: grants.Scopes, Rights: grants.Rights, Limits: grants.Limits,
-	}, nil
+		Grants: grantsOf(id.User),
+	}
+	if b.byToken == nil || len(b.byToken) >= maxBearers {
+		b.byToken = make(map[string]bearer) // those in use come back
+	}
+	b.byToken[id.TokenID] = bearer{id.User, fresh}
+	return fresh
+}
+
+// sameUser says whether two copies of a user are of one reading of the user base.
+func sameUser(a, b *broker.User) bool {
+	return a.ID == b.ID && a.Username == b.Username && a.Version == b.Version && a.Limits == b.Limits &&
+		unsafe.SliceData(a.Scopes) == unsafe.SliceData(b.Scopes) && len(a.Scopes) == len(b.Scopes) &&
+		unsafe.SliceData(a.Entitlements) == unsafe.SliceData(b.Entitlements) && len(a.Entitlements) == len(b.Entitlements)
 }
 
 // tokenFault is what a client is told of a token that did not verify.

@@ -263,15 +263,5 @@ func AppendStrings(b []byte, list []string) []byte {
 
 // AppendText appends payload as one unmasked RFC 6455 text frame, as servers send it.
 func AppendText(b, payload []byte) []byte {
-	b = append(b, 0x81)
-	n := len(payload)
-	switch {
-	case n < 126:
-		b = append(b, byte(n))
-	case n < 1<<16:
-		b = append(b, 126, byte(n>>8), byte(n))
-	default:
-		b = append(b, 127, 0, 0, 0, byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
-	}
-	return append(b, payload...)
+	return append(appendFrameHead(b, frameText, len(payload)), payload...)
 }

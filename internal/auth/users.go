@@ -74,13 +74,8 @@ func (u *users) end(order uint64, now knownUser) (before knownUser, ok bool) {
 // memory if that is recent or the base is down. A memory older than the token is not enough.
 func (s *Service) user(ctx context.Context, id string, version int64) (broker.User, error) {
 	u := &s.users
-	now := time.Now()
-	u.mu.Lock()
-	k, ok := u.known.get(id)
-	stale, down := k.order <= u.changed, now.Before(u.quiet)
-	u.mu.Unlock()
-	recent := !stale && now.Sub(k.read) < u.ttl && (k.gone || k.user.Version >= version)
-	if ok && (recent || down) {
+	k, ok, enough := u.remembered(id, version, time.Now())
+	if enough {
 		return k.result()
 	}
 	fresh, err := s.readUser(ctx, id)
@@ -97,6 +92,17 @@ func (s *Service) user(ctx context.Context, id string, version int64) (broker.Us
 		return broker.User{}, unavailable(err)
 	}
 	return k.result()
+}
+
+// remembered is what is known of a user, if anything is, and whether that is enough
+// for a token of the given version.
+func (u *users) remembered(id string, version int64, now time.Time) (k knownUser, ok, enough bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	k, ok = u.known.get(id)
+	stale, down := k.order <= u.changed, now.Before(u.quiet)
+	recent := !stale && now.Sub(k.read) < u.ttl && (k.gone || k.user.Version >= version)
+	return k, ok, ok && (recent || down)
 }
 
 // readUser asks the user base and notes the answer.

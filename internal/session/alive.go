@@ -10,21 +10,23 @@ import (
 // switchAlive turns the Alive marks of the connection on or off. Turning on what is
 // on leaves their rhythm alone.
 func (s *Session) switchAlive(t moment, on bool) {
+	a := s.put()
 	switch {
 	case !on:
-		s.aliveDue, s.marked = 0, false
-	case s.aliveDue == 0:
-		s.aliveDue = t.add(s.env.aliveInterval())
+		a.aliveDue, a.marked = 0, false
+	case a.aliveDue == 0:
+		a.aliveDue = t.add(s.env.aliveInterval())
 	}
 }
 
 // mark makes an Alive mark due. It is made by Gather, when nothing of the stream
 // waits any more: so it never overtakes data.
 func (s *Session) mark(t moment) {
-	for s.aliveDue.due(t) {
-		s.aliveDue = s.aliveDue.add(s.env.aliveInterval())
+	a := s.aside
+	for a.aliveDue.due(t) {
+		a.aliveDue = a.aliveDue.add(s.env.aliveInterval())
 	}
-	s.marked = true
+	a.marked = true
 }
 
 // aliveMark is the mark: where the stream is, and what was quiet for an interval.

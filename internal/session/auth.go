@@ -14,7 +14,7 @@ type check struct {
 	slow  string // policy; "" not given
 	out   bool   // the host has it
 	mark  Mark
-	waits [][]byte // messages that came meanwhile
+	waits []held   // messages that came meanwhile
 	bytes int      // of waits
 }
 
@@ -25,15 +25,26 @@ func (s *Session) authToken(now time.Time, m *wire.Message) {
 		s.complain(s.at(now), f, m.ID)
 		return
 	}
-	s.authDue = 0
-	s.check = &check{id: append([]byte(nil), m.ID...), token: a.Token, name: a.Session, slow: a.Slow}
+	if !s.known {
+		s.tokenDue = 0
+	}
+	c := &check{id: append([]byte(nil), m.ID...), token: a.Token, name: a.Session, slow: a.Slow}
+	s.put().check = c
+	if s.env.Known == nil {
+		return
+	}
+	c.mark = s.env.Registry.Mark()
+	if id, fault, ok := s.env.Known(c.token); ok {
+		c.out, c.token = true, ""
+		s.Verified(now, id, fault)
+	}
 }
 
 // TakeToken gives, once, the token that waits to be checked. The host calls
 // Env.Verify with it, outside of the session's goroutine, and answers with Verified.
 // takeover is the session name it came with.
 func (s *Session) TakeToken() (token, takeover string, ok bool) {
-	c := s.check
+	c := s.checking()
 	if c == nil || c.out {
 		return "", "", false
 	}
@@ -45,39 +56,45 @@ func (s *Session) TakeToken() (token, takeover string, ok bool) {
 
 // Busy says that a token check is out. What comes meanwhile waits for its answer, so
 // the host had better leave it in the socket.
-func (s *Session) Busy() bool { return s.check != nil }
+func (s *Session) Busy() bool { return s.checking() != nil }
 
-// wait keeps a message until the token check is done.
-func (s *Session) wait(now time.Time, msg []byte) {
-	c := s.check
+// held is a message that waits, and who takes it.
+type held struct {
+	msg  []byte
+	take func(time.Time, []byte)
+}
+
+// hold keeps a message until the token check is done.
+func (s *Session) hold(now time.Time, msg []byte, take func(time.Time, []byte)) {
+	c := s.checking()
 	if c.bytes += len(msg); c.bytes > s.env.maxWaiting() {
 		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token"), nil, nil)
 		return
 	}
-	c.waits = append(c.waits, append([]byte(nil), msg...))
+	c.waits = append(c.waits, held{append([]byte(nil), msg...), take})
 }
 
 // Verified is the answer to TakeToken.
-func (s *Session) Verified(now time.Time, id Identity, fault *wire.Fault) {
-	c := s.check
-	if c == nil || !c.out || s.over != "" {
+func (s *Session) Verified(now time.Time, id *Identity, fault *wire.Fault) {
+	c := s.checking()
+	if c == nil || !c.out || s.over != nil {
 		return
 	}
-	s.check = nil
+	s.aside.check = nil
 	switch {
 	case fault != nil:
 		s.fail(fault, c.id, nil)
-	case s.known && s.place.user != id.User:
+	case s.known && s.place.who.User != id.User:
 		s.reply(wire.NewFault(wire.SubjectMismatch, ""), c.id, nil)
 	default:
-		s.welcome(now, &id, c)
+		s.welcome(now, id, c)
 	}
-	for i, msg := range c.waits {
-		if s.check != nil { // another auth_token: the rest waits for that
-			s.check.waits, s.check.bytes = c.waits[i:], c.bytes
+	for i, h := range c.waits {
+		if next := s.checking(); next != nil { // another auth_token: the rest waits for that
+			next.waits, next.bytes = c.waits[i:], c.bytes
 			return
 		}
-		s.Text(now, msg)
+		h.take(now, h.msg)
 	}
 }
 
@@ -97,14 +114,14 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	}
 	s.expires, s.warned = id.Expires.UnixNano(), false
 	s.sendSuccess(now, c.id, limits, maxDepth(id), again)
-	s.grant(&Grants{Scopes: id.Scopes, Rights: id.Rights, Limits: id.Limits})
+	s.grant(&id.Grants)
 	if !again {
 		s.pingDue = s.at(now).add(s.env.pingInterval())
 	}
 	for _, n := range notices {
 		s.Notify(now, n)
 	}
-	if s.over == "" {
+	if s.over == nil {
 		s.watchToken(now)
 	}
 }
@@ -147,10 +164,10 @@ func (s *Session) watchToken(now time.Time) {
 	}
 	switch {
 	case s.warned && s.env.KeepExpired:
-		s.expiryDue = 0
+		s.tokenDue = 0
 	case s.warned && due <= 0:
 		s.fail(wire.NewFault(wire.TokenExpired, ""), nil, nil)
 	default:
-		s.expiryDue = s.at(now).add(due)
+		s.tokenDue = s.at(now).add(due)
 	}
 }

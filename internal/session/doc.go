@@ -6,17 +6,18 @@
 // blocks, reads no clock and starts no goroutine. Whoever has the connection, the
 // host, runs it like this:
 //
-//	s := session.New(env, peer, shard.NewSubscriber(conn), now)
+//	s.Start(env, peer, shard, conn, now)
 //
 //	s.Text(now, msg)       // a message came; also Binary, TooBig
 //	s.Tick(now)            // s.Deadline() has passed
-//	s.Notify(now, notice)  // Peer.Post handed a notice over
-//	s.Wrote(now, n)        // the kernel took n bytes
+//	s.Notify(now, notice)  // Host.Post handed a notice over
+//	s.Wrote(now, n)        // the kernel took n bytes more of what was left
 //
 // and after each of these looks at what the session wants:
 //
 //	token, _, ok := s.TakeToken()            // call env.Verify elsewhere, then s.Verified
-//	buf = s.Gather(now, buf, max)   // if all before was taken
+//	b := s.Gather(now, buf[:0], max)         // if all before was taken
+//	s.Sent(now, len(b), n)                   // the kernel took n of them at once
 //	code, reason, ok := s.Close()            // after the last output: close frame, end
 //	s.Deadline()                             // set the timer
 //
@@ -46,7 +47,7 @@
 //
 // A Session belongs to one goroutine. [Env] is read by all and changed by none. The
 // [Registry] has one mutex of its own and may be called by anyone; it calls
-// Peer.Post with its mutex held, so a Post must neither block nor call back. No
+// Host.Post with its mutex held, so a Post must neither block nor call back. No
 // other lock is taken here, but for the stream's inside of it; the registry's is
 // never held while calling the stream.
 package session

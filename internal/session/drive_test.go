@@ -32,21 +32,31 @@ func newDrive(t testing.TB, token string) *drive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func() {})}
-	peer := session.Peer{Post: func(n session.Notice) { d.notices = append(d.notices, n) }}
+	d := &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}
+	peer := session.Peer{Host: d}
 	if token != "" {
 		id, fault := world.Env.Verify(context.Background(), token)
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		peer.Identity = &id
+		peer.Identity = id
 	}
-	d.sess = session.New(world.Env, peer, d.shard.NewSubscriber(d), d.now)
+	d.sess = new(session.Session)
+	d.sess.Start(world.Env, peer, d.shard, d, d.now)
 	t.Cleanup(d.sess.PeerGone)
 	if token != "" {
 		d.want(`"type":"Success"`)
 	}
 	return d
+}
+
+// Post takes a notice.
+func (d *drive) Post(n session.Notice) { d.notices = append(d.notices, n) }
+
+// turn has the shard take note of what was published.
+func (d *drive) turn() {
+	for d.shard.Turn(); d.shard.Next() != nil; {
+	}
 }
 
 // text sends a message.
@@ -55,8 +65,11 @@ func (d *drive) text(msg string) { d.sess.Text(d.now, []byte(msg)) }
 // gather takes what waits, as one that has not reached the kernel.
 func (d *drive) gather() (texts []string, n int) {
 	d.t.Helper()
-	d.shard.Turn(func(*stream.Subscriber) {})
+	d.turn()
 	b := d.sess.Gather(d.now, nil, 64<<10)
+	if len(b) > 0 {
+		d.sess.Sent(d.now, len(b), 0)
+	}
 	texts, err := split(b)
 	if err != nil {
 		d.t.Fatal(err)

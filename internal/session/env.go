@@ -14,7 +14,13 @@ type Env struct {
 	// Verify checks an access token. It may block, and the host calls it outside
 	// of the session's goroutine, see [Session.TakeToken]. Its faults are
 	// InvalidToken, TokenExpired, TokenRevoked and Overloaded.
-	Verify func(ctx context.Context, token string) (Identity, *wire.Fault)
+	Verify func(ctx context.Context, token string) (*Identity, *wire.Fault)
+
+	// Known is Verify where the answer is at hand: it does not block, and ok says
+	// whether it could answer. nil: it never can.
+	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
+
+	Origin time.Time // moments count from here; required, not after the first session's start
 
 	Registry *Registry // required
 	Version  string    // of the server, told in Success

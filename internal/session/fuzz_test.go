@@ -81,7 +81,7 @@ func (d *drive) happen(what byte) {
 	case 5:
 		r.GrantsChanged("demo", session.Grants{Scopes: []string{"marketdata:read"}, Rights: session.Rights{{Market: "BYMA", Trades: true}}})
 	case 6:
-		d.sess.Binary(d.now)
+		d.sess.Binary(d.now, []byte{1})
 	case 7:
 		r.Revoke("f1")
 	case 8:

@@ -23,7 +23,7 @@ func (s *Session) beat(t moment) {
 	}
 	s.send([]byte(wire.Ping))
 	// Control messages go out before anything else, so where this one ends is known.
-	s.pingEnd = s.gathered + uint64(len(s.control))
+	s.pingEnd = s.gathered() + uint64(s.waiting())
 }
 
 // pingTaken starts the time for the pong of a ping that the kernel took.

@@ -29,7 +29,7 @@ type host struct {
 
 func newHost(w *talk.World) *host {
 	h := &host{world: w, wake: make(chan struct{}, 1), conns: make(map[*pipe]struct{})}
-	h.shard = w.Hub.NewShard(h.rouse)
+	h.shard = w.Hub.NewShard(func(bool) { h.rouse() })
 	return h
 }
 
@@ -76,7 +76,8 @@ func (h *host) run(ctx context.Context) {
 				p.sess.Tick(now)
 			}
 		}
-		h.shard.Turn(func(*stream.Subscriber) {})
+		for h.shard.Turn(); h.shard.Next() != nil; {
+		}
 		for p := range h.conns {
 			h.settle(now, p)
 		}
@@ -115,6 +116,7 @@ func (h *host) settle(now time.Time, p *pipe) {
 			p.out = nil
 			break
 		}
+		p.sess.Sent(now, len(p.out), 0)
 	}
 	code, reason, ok := p.sess.Close()
 	switch {
@@ -139,19 +141,18 @@ func (h *host) end(p *pipe, err error) {
 // dial connects a client.
 func (h *host) dial(bearer string) (talk.Conn, error) {
 	p := &pipe{host: h, more: make(chan struct{}, 1)}
-	peer := session.Peer{Post: func(n session.Notice) {
-		h.post(func(now time.Time) { p.sess.Notify(now, n) })
-	}}
+	peer := session.Peer{Host: p}
 	if bearer != "" {
 		peer.Mark = h.world.Env.Registry.Mark()
 		id, fault := h.world.Env.Verify(context.Background(), bearer)
 		if fault != nil {
 			return nil, fault
 		}
-		peer.Identity = &id
+		peer.Identity = id
 	}
 	h.post(func(now time.Time) {
-		p.sess = session.New(h.world.Env, peer, h.shard.NewSubscriber(p), now)
+		p.sess = new(session.Session)
+		p.sess.Start(h.world.Env, peer, h.shard, p, now)
 		h.conns[p] = struct{}{}
 	})
 	return p, nil
@@ -174,12 +175,17 @@ type pipe struct {
 	endBy   time.Time
 }
 
+// Post takes a notice.
+func (p *pipe) Post(n session.Notice) {
+	p.host.post(func(now time.Time) { p.sess.Notify(now, n) })
+}
+
 func (p *pipe) Send(text bool, msg []byte) error {
 	p.host.post(func(now time.Time) {
 		limit := p.host.world.Env.MessageBytes
 		switch {
 		case !text:
-			p.sess.Binary(now)
+			p.sess.Binary(now, msg)
 		case limit > 0 && len(msg) > limit || len(msg) > 64<<10:
 			p.sess.TooBig(now)
 		default:

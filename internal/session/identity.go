@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Identity is who a token stands for and what its user may do.
+// Identity is who a token stands for and what its user may do. It is shared between
+// sessions and never changed.
 type Identity struct {
 	User     string    // stable id
 	Username string    // for people
 	Family   string    // of the token's refresh family
 	Expires  time.Time // of the token, by the wall clock
-	Scopes   []string
-	Rights   Rights
-	Limits   Limits
+	Grants
 }
 
 // Scopes that a session asks for.

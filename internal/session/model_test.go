@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -61,7 +60,8 @@ func newModel(t *testing.T, rt *rapid.T) *model {
 	d.world.Env.BadMessages = 1 << 20
 	id, _ := d.world.Env.Verify(t.Context(), "demo")
 	d.sess.PeerGone()
-	d.sess = session.New(d.world.Env, session.Peer{Identity: &id, Post: func(session.Notice) {}}, d.shard.NewSubscriber(d), d.now)
+	d.sess = new(session.Session)
+	d.sess.Start(d.world.Env, session.Peer{Host: d, Identity: id}, d.shard, d, d.now)
 	d.want("Success")
 	m := &model{rt: rt, drive: d, handles: map[string]market.Handle{}, set: map[entry]bool{}, last: map[string]int{}}
 	for _, name := range modelListed {
@@ -257,7 +257,7 @@ func (m *model) trade() {
 			want[name] = true
 		}
 	}
-	m.drive.shard.Turn(func(*stream.Subscriber) {})
+	m.drive.turn()
 	for _, text := range m.drive.take() {
 		var msg struct {
 			Type, I string

@@ -32,7 +32,7 @@ type Notice struct {
 // Notify takes a notice.
 func (s *Session) Notify(now time.Time, n Notice) {
 	// A re-authentication may have moved the session to another family meanwhile.
-	if s.over != "" || n.Family != "" && n.Family != s.place.family {
+	if s.over != nil || n.Family != "" && n.Family != s.place.family() {
 		return
 	}
 	switch n.Kind {
@@ -65,11 +65,11 @@ func (s *Session) extend(now time.Time, expires time.Time) {
 // drain tells when to reconnect, feeds until then, and ends the session. A client
 // that is not authenticated yet hears nothing but the end.
 func (s *Session) drain(now time.Time, in time.Duration) {
-	if s.drainDue != 0 {
+	if s.put().drainDue != 0 {
 		return
 	}
 	if s.known {
 		s.send(wire.AppendShuttingDown(nil, int(in.Milliseconds())))
 	}
-	s.drainDue = s.at(now).add(max(0, in))
+	s.put().drainDue = s.at(now).add(max(0, in))
 }

@@ -10,53 +10,81 @@ import (
 // send puts a control message behind those that wait. A client that asks and never reads
 // cannot make them grow past the bound.
 func (s *Session) send(payload []byte) {
-	s.control = wire.AppendText(s.control, payload)
-	if len(s.control) > s.env.maxWaiting() {
+	a := s.put()
+	a.control = wire.AppendText(a.control, payload)
+	if len(a.control) > s.env.maxWaiting() {
 		s.tooSlow()
 	}
+}
+
+// waiting is the length of the control messages that wait.
+func (s *Session) waiting() int {
+	if s.aside == nil {
+		return 0
+	}
+	return len(s.aside.control)
 }
 
 // fail says why and ends the session: an Error goes before every close. extra are
 // further members of the Error.
 func (s *Session) fail(f *wire.Fault, id, extra []byte) {
-	if s.over != "" {
+	if s.over != nil {
 		return
 	}
-	s.over = f.Reason
-	s.control = wire.AppendText(s.control, wire.AppendError(nil, f, id, extra))
+	s.over = f
+	a := s.put()
+	a.control = wire.AppendText(a.control, wire.AppendError(nil, f, id, extra))
 	s.leave()
 }
 
-// Gather appends complete server frames to dst, about max bytes of them, control
-// messages first. With nothing to send it returns dst as it is. The host calls it when the
-// kernel has taken all that was gathered before.
+// Gather gives complete server frames, about max bytes of them, control messages
+// first; nothing where there is nothing to send. They are appended to dst, whose length is
+// 0, or are memory shared with other sessions: the result is only read. The host calls Gather
+// when the kernel has taken all that was gathered before, and Sent after it.
 func (s *Session) Gather(now time.Time, dst []byte, max int) []byte {
-	start := len(dst)
-	n := wholeFrames(s.control, max)
-	dst = append(dst, s.control[:n]...)
-	if s.control = s.control[n:]; len(s.control) == 0 {
-		s.control = nil
-		if s.over == "" {
-			dst = s.gatherStream(now, dst, max-n)
+	if s.aside == nil && s.over == nil {
+		return s.sub.Gather(dst, max, s.format, false)
+	}
+	return s.gatherAll(now, dst, max)
+}
+
+func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
+	if a := s.aside; a != nil {
+		n := wholeFrames(a.control, max)
+		dst = s.sub.Transcode(dst, a.control[:n], s.format)
+		a.control = a.control[n:]
+		if len(a.control) > 0 {
+			return dst
 		}
+		a.control = nil
 	}
-	if n := len(dst) - start; n > 0 {
-		s.gave(s.at(now), n)
+	if s.over != nil {
+		return dst
 	}
+	// For a client that was told it is slow, waiting quotes and books collapse to
+	// their newest state.
+	if len(dst) < max {
+		n := len(dst)
+		b := s.sub.Gather(dst[n:], max-n, s.format, !s.strict && s.isSlow())
+		dst = joined(dst, b)
+	}
+	if a := s.aside; a != nil && a.marked && !s.sub.Pending() {
+		a.marked = false
+		dst = s.sub.Transcode(dst, wire.AppendText(nil, s.aliveMark(now)), s.format)
+	}
+	s.tidy()
 	return dst
 }
 
-// gatherStream takes what the stream has. For a client that was told it is slow,
-// waiting quotes and books collapse to their newest state.
-func (s *Session) gatherStream(now time.Time, dst []byte, max int) []byte {
-	if max > 0 {
-		dst = s.sub.Gather(dst, max, !s.strict && s.isSlow())
+// joined is dst with b, which may lie behind dst already.
+func joined(dst, b []byte) []byte {
+	switch {
+	case len(b) == 0:
+		return dst
+	case len(dst) == 0:
+		return b
 	}
-	if s.marked && !s.sub.Pending() {
-		s.marked = false
-		dst = wire.AppendText(dst, s.aliveMark(now))
-	}
-	return dst
+	return append(dst, b...)
 }
 
 // wholeFrames is the length of the leading frames of b that reach max, or all.
@@ -82,14 +110,17 @@ func wholeFrames(b []byte, max int) int {
 func (s *Session) Pending(time.Time) bool { return s.pending() }
 
 func (s *Session) pending() bool {
-	return len(s.control) > 0 || s.over == "" && (s.marked || s.sub.Pending())
+	if a := s.aside; a != nil && (len(a.control) > 0 || s.over == nil && a.marked) {
+		return true
+	}
+	return s.over == nil && s.sub.Pending()
 }
 
 // Close says whether the session is over. Once all that is gathered has gone, the
 // host sends a close frame with code and reason and ends the connection.
 func (s *Session) Close() (code uint16, reason string, ok bool) {
-	if s.over == "" || s.over == gone {
+	if s.over == nil || s.over.Reason == gone {
 		return 0, "", false
 	}
-	return uint16(4000 + s.over.Socket().Code), string(s.over), true
+	return uint16(4000 + s.over.Reason.Socket().Code), string(s.over.Reason), true
 }

@@ -57,10 +57,11 @@ type faults struct {
 }
 
 func (s *Session) lately() *faults {
-	if s.faults == nil {
-		s.faults = &faults{}
+	a := s.put()
+	if a.faults == nil {
+		a.faults = &faults{}
 	}
-	return s.faults
+	return a.faults
 }
 
 // recent is when something happened in the last minute.
@@ -100,8 +101,9 @@ const maxStrangers = 10
 
 // stranger answers a client that did not say who it is.
 func (s *Session) stranger(id []byte) {
-	s.lately().strangers++
-	if s.faults.strangers >= maxStrangers {
+	lately := s.lately()
+	lately.strangers++
+	if lately.strangers >= maxStrangers {
 		s.fail(wire.NewFault(wire.TooManyFailures, "Authenticate first"), id, nil)
 		return
 	}

@@ -40,12 +40,20 @@ const retryAfterLimit = 30
 // the session itself, which alone causes a change of family and name, may read those.
 type place struct {
 	in         bool
-	user       string
-	family     string
+	who        *Identity
 	name       string // "" none
-	post       func(Notice)
+	host       Host
 	nextOfUser *place
 	nextOfKin  *place // of the family
+}
+
+func (p *place) user() string { return p.who.User }
+
+func (p *place) family() string {
+	if p.who == nil {
+		return ""
+	}
+	return p.who.Family
 }
 
 // event is a notice as it is kept for those who are yet to be admitted.
@@ -86,7 +94,7 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
 	}
 	r.remove(p)
-	p.user, p.family, p.name = id.User, id.Family, name
+	p.who, p.name = id, name
 	r.enter(p)
 	return r.since(mark, p), nil
 }
@@ -105,7 +113,7 @@ func (r *Registry) takeOver(user string, p *place, name string) (connections int
 		return connections
 	}
 	r.remove(old)
-	old.post(Notice{Kind: Replaced})
+	old.host.Post(Notice{Kind: Replaced})
 	return connections - 1
 }
 
@@ -120,8 +128,8 @@ func (r *Registry) enter(p *place) {
 	if r.users == nil {
 		r.users, r.families = make(map[string]*place), make(map[string]*place)
 	}
-	p.nextOfUser, r.users[p.user] = r.users[p.user], p
-	p.nextOfKin, r.families[p.family] = r.families[p.family], p
+	p.nextOfUser, r.users[p.user()] = r.users[p.user()], p
+	p.nextOfKin, r.families[p.family()] = r.families[p.family()], p
 	p.in = true
 	r.size++
 }
@@ -132,8 +140,8 @@ func (r *Registry) remove(p *place) {
 	}
 	p.in = false
 	r.size--
-	unlink(r.users, p.user, p, func(q *place) **place { return &q.nextOfUser })
-	unlink(r.families, p.family, p, func(q *place) **place { return &q.nextOfKin })
+	unlink(r.users, p.user(), p, func(q *place) **place { return &q.nextOfUser })
+	unlink(r.families, p.family(), p, func(q *place) **place { return &q.nextOfKin })
 }
 
 // unlink takes p out of the list that heads holds under name.
@@ -156,7 +164,7 @@ func (r *Registry) since(mark Mark, p *place) []Notice {
 	var list []Notice
 	for seq := uint64(mark); mark != 0 && seq <= r.seq; seq++ {
 		e := &r.log[seq%keptEvents]
-		if e.user != "" && e.user == p.user || e.user == "" && e.family == p.family {
+		if e.user != "" && e.user == p.user() || e.user == "" && e.family == p.family() {
 			list = append(list, e.notice)
 		}
 	}
@@ -189,7 +197,7 @@ func (r *Registry) tellFamily(family string, n Notice) {
 	n.Family = family
 	r.keep(event{family: family, notice: n})
 	for p := r.families[family]; p != nil; p = p.nextOfKin {
-		p.post(n)
+		p.host.Post(n)
 	}
 }
 
@@ -209,7 +217,7 @@ func (r *Registry) tellUser(user string, n Notice) {
 	defer r.mu.Unlock()
 	r.keep(event{user: user, notice: n})
 	for p := r.users[user]; p != nil; p = p.nextOfUser {
-		p.post(n)
+		p.host.Post(n)
 	}
 }
 
@@ -223,7 +231,7 @@ func (r *Registry) Drain(window time.Duration) {
 	for _, head := range r.users {
 		for p := head; p != nil; p = p.nextOfUser {
 			i++
-			p.post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
+			p.host.Post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
 		}
 	}
 }

@@ -18,12 +18,15 @@ type note struct {
 
 func newNote() *note {
 	n := &note{}
-	n.post = func(x Notice) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.got = append(n.got, x)
-	}
+	n.host = n
 	return n
+}
+
+// Post keeps a notice.
+func (n *note) Post(x Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.got = append(n.got, x)
 }
 
 func (n *note) kinds() []NoticeKind {

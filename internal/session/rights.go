@@ -36,7 +36,7 @@ func scopesOf(names []string) scope {
 // grant sets what the user may do, and takes out of the subscriptions what is no
 // longer allowed.
 func (s *Session) grant(g *Grants) {
-	s.scopes, s.rights = scopesOf(g.Scopes), g.Rights
+	s.scopes, s.grants = scopesOf(g.Scopes), g
 	s.limit(g.Limits.or(s.env.limits()))
 	var gone []stream.Item
 	told := wire.Subscription{Msg: "Rights changed"}
@@ -89,7 +89,7 @@ func (s *Session) may(x stream.Item) (reason wire.Reason, hint string) {
 			return wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 		}
 	}
-	ok, deepest := s.rights.cover(x)
+	ok, deepest := s.grants.Rights.cover(x)
 	if !ok {
 		if book && deepest > 0 {
 			return wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)

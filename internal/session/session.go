@@ -1,67 +1,95 @@
 package session
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Session is one client's protocol. See the package comment for how a host runs it.
-type Session struct {
-	env  *Env
-	sub  *stream.Subscriber
-	zero time.Time // moments count from here
+// gone is the reason of Session.over when the peer left.
+const gone wire.Reason = "gone"
 
+// Session is one client's protocol. See the package comment for how a host runs
+// it. It lies by value in its host's connection: a million of them are held in
+// memory, so what most do not have most of the time hangs behind two pointers.
+type Session struct {
+	env    *Env
+	grants *Grants // shared, not changed; nil before authentication
+	aside  *aside  // what is seldom there; nil: nothing of it
+	out    *output // what does not come to rest; nil: all is at rest
+	over   *wire.Fault
 	place  place // in the registry
-	rights Rights
-	scopes scope
-	known  bool // authenticated
-	strict bool // slow-client policy
-	warned bool // of the token's end
-	marked bool // an Alive mark is owed
+	sub    stream.Subscriber
+
+	rate     moment // when the client's allowance is whole again
+	expires  int64  // the token's end by the wall clock, Unix ns
+	tokenDue moment // when the first token must have come, or else when to look at the token's end
+	pingDue  moment
+	pongDue  moment // pong for the oldest ping that the kernel took and none answered
+	taken    uint64 // bytes of output that the kernel took
+	pingEnd  uint64 // where the ping ends that the kernel has not taken yet; 0: there is none
 
 	maxItems  uint32 // identifiers in the set
 	perSecond uint32 // messages
-
-	over wire.Reason // why the session ended; gone: the peer left
-	rate moment      // when the client's allowance is whole again
-
-	authDue   moment // end of the time for the first auth_token
-	expires   int64  // the token's end by the wall clock, Unix ns
-	expiryDue moment // when to look at it
-	drainDue  moment
-	aliveDue  moment
-	pingDue   moment
-	pongDue   moment // pong for the oldest ping that the kernel took and none answered
-	pingEnd   uint64 // where the ping ends that the kernel has not taken yet; 0: there is none
-
-	control  []byte // frames that wait, before any of the stream
-	gathered uint64 // bytes given to the host
-	taken    uint64 // bytes of them that the kernel took
-	outSince moment // output has not come to rest since
-	outGiven moment // of the buffer that is out
-	progress moment // when the kernel last took something, or had nothing to take
-	slowDue  moment // when to look at what waits
-	slow     *slowness
-
-	check  *check  // a token that is being checked
-	faults *faults // what the client did wrong lately
+	scopes    scope
+	format    wire.Format
+	known     bool // authenticated
+	strict    bool // slow-client policy
+	warned    bool // of the token's end
 }
 
-// gone is Session.over when the peer left.
-const gone wire.Reason = "gone"
+// aside is what a session has now and then: answers and pings on their way out, a
+// token that is being checked, faults of the client, and options few use.
+type aside struct {
+	control  []byte // frames that wait, before any of the stream
+	check    *check
+	faults   *faults // what the client did wrong lately
+	slow     *slowness
+	drainDue moment
+	aliveDue moment
+	marked   bool // an Alive mark is owed
+}
 
-// Peer is what the host knows of a connection when it is made.
-type Peer struct {
-	Address netip.Addr
-	Client  string // User-Agent of the handshake
+// put makes room for what is seldom there.
+func (s *Session) put() *aside {
+	if s.aside == nil {
+		s.aside = &aside{}
+	}
+	return s.aside
+}
 
+// tidy lets go of the room when nothing is in it any more.
+func (s *Session) tidy() {
+	if a := s.aside; a != nil && a.empty() {
+		s.aside = nil
+	}
+}
+
+func (a *aside) empty() bool {
+	return len(a.control) == 0 && a.check == nil && a.faults == nil && !a.marked &&
+		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0
+}
+
+// check is the token that is being checked, if any.
+func (s *Session) checking() *check {
+	if s.aside == nil {
+		return nil
+	}
+	return s.aside.check
+}
+
+// Host is a session's way back to whoever runs it.
+type Host interface {
 	// Post hands a notice to the session's goroutine, which calls Notify with it.
 	// It is called under the registry's mutex by any goroutine, so it must not
 	// block and must not call the registry. It may be called after PeerGone.
-	Post func(Notice)
+	Post(Notice)
+}
+
+// Peer is what the host knows of a connection when it is made.
+type Peer struct {
+	Host Host
 
 	// Identity of the handshake's Authorization header, already verified; nil:
 	// none was sent. Mark is Registry.Mark of before it was verified.
@@ -69,28 +97,31 @@ type Peer struct {
 	Mark     Mark
 }
 
-// New starts the session of a connection. sub is the session's from now on.
-func New(env *Env, peer Peer, sub *stream.Subscriber, now time.Time) *Session {
-	s := &Session{
-		env: env, sub: sub,
-		zero: now.Add(-1), // so that no moment is 0
-	}
+// Start begins the session of a connection. It subscribes by shard; key is what
+// the shard's turns name the connection by.
+func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, key any, now time.Time) {
+	*s = Session{env: env}
+	shard.Open(&s.sub, key)
 	s.limit(env.limits())
-	s.place.post = peer.Post
-	t := s.at(now)
+	s.place.host = peer.Host
 	if peer.Identity != nil {
 		s.welcome(now, peer.Identity, &check{mark: peer.Mark})
 	} else {
-		s.authDue = t.add(env.authTimeout())
+		s.tokenDue = s.at(now).add(env.authTimeout())
 	}
-	return s
 }
 
-// A moment is a point in the session's life by the monotonic clock, in
-// nanoseconds; 0 is none. It is a third of the size of a time.Time.
+// SetFormat has everything sent in a format other than JSON, one message a frame. It is
+// called right after Start.
+func (s *Session) SetFormat(f wire.Format) { s.format = f }
+
+// A moment is a point in time by the monotonic clock, in nanoseconds from just before
+// Env.Origin; 0 is none. It is a third of the size of a time.Time.
 type moment int64
 
-func (s *Session) at(now time.Time) moment { return moment(now.Sub(s.zero)) }
+func (s *Session) at(now time.Time) moment { return moment(now.Sub(s.env.Origin)) + 1 }
+
+func (s *Session) time(m moment) time.Time { return s.env.Origin.Add(time.Duration(m - 1)) }
 
 func (m moment) add(d time.Duration) moment { return m + moment(d) }
 
@@ -99,19 +130,39 @@ func (m moment) due(t moment) bool { return m != 0 && m <= t }
 
 // Text takes a complete text message. It keeps nothing of msg.
 func (s *Session) Text(now time.Time, msg []byte) {
-	if s.over != "" {
+	if s.over != nil {
 		return
 	}
 	m, fault := wire.ReadMessage(msg)
+	s.receive(now, &m, fault, msg, s.Text)
+}
+
+// Binary takes a complete binary message: MessagePack, where the client asked for
+// that. It keeps nothing of msg.
+func (s *Session) Binary(now time.Time, msg []byte) {
+	switch {
+	case s.over != nil:
+	case s.format&^wire.Deflate == wire.Msgpack:
+		m, fault := wire.ReadPacked(msg)
+		s.receive(now, &m, fault, msg, s.Binary)
+	case !s.charge(s.at(now)):
+		s.refuse(s.at(now), nil)
+	default:
+		s.complain(s.at(now), wire.NewFault(wire.BadMessage, "Messages are text here, not binary"), nil)
+	}
+}
+
+// receive answers a message, or keeps it for again while a token is being checked.
+func (s *Session) receive(now time.Time, m *wire.Message, fault *wire.Fault, msg []byte, again func(time.Time, []byte)) {
 	if fault == nil && m.Action == "pong" {
 		s.pongDue = 0 // it answers every ping before it, and is never charged
 		return
 	}
-	if s.check != nil {
-		s.wait(now, msg)
+	if s.checking() != nil {
+		s.hold(now, msg, again)
 		return
 	}
-	s.message(now, &m, fault)
+	s.message(now, m, fault)
 }
 
 // message answers one message. Faults are looked for in the order of the
@@ -161,19 +212,6 @@ func (s *Session) action(name string) func(time.Time, *wire.Message) {
 	return nil
 }
 
-// Binary takes a complete binary message: this protocol has none.
-func (s *Session) Binary(now time.Time) {
-	if s.over != "" {
-		return
-	}
-	t := s.at(now)
-	if !s.charge(t) {
-		s.refuse(t, nil)
-		return
-	}
-	s.complain(t, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"), nil)
-}
-
 // TooBig is told when a message over the size limit was announced.
 func (s *Session) TooBig(time.Time) {
 	s.fail(wire.NewFault(wire.MessageTooBig, ""), nil, nil)
@@ -182,58 +220,67 @@ func (s *Session) TooBig(time.Time) {
 // Tick does what is due. The host calls it when Deadline has passed.
 func (s *Session) Tick(now time.Time) {
 	t := s.at(now)
-	if s.over == "" && s.authDue.due(t) {
+	if s.over == nil && !s.known && s.tokenDue.due(t) {
 		s.fail(wire.NewFault(wire.AuthTimeout, ""), nil, nil)
 	}
-	if s.over == "" {
+	if s.over == nil {
 		s.watchToken(now)
 	}
-	if s.over == "" && s.drainDue.due(t) {
+	if s.over == nil && s.aside != nil && s.aside.drainDue.due(t) {
 		s.fail(wire.NewFault(wire.ShuttingDown, ""), nil, nil)
 	}
-	if s.over == "" {
+	if s.over == nil {
 		s.beat(t)
 	}
-	if s.over == "" {
+	if s.over == nil && s.out != nil {
 		s.watchOutput(now)
 	}
-	if s.over == "" && s.aliveDue.due(t) {
+	if s.over == nil && s.aside != nil && s.aside.aliveDue.due(t) {
 		s.mark(t)
 	}
 }
 
 // Deadline is when Tick must be called next; zero: there is nothing to wait for.
 func (s *Session) Deadline() time.Time {
-	if s.over != "" {
+	if s.over != nil {
 		return time.Time{}
 	}
-	next := moment(0)
-	for _, m := range [...]moment{
-		s.authDue, s.expiryDue, s.drainDue, s.pingDue, s.pongDue, s.aliveDue, s.slowDue, s.stallDue(),
-	} {
-		if m != 0 && (next == 0 || m < next) {
-			next = m
-		}
+	next := earliest(earliest(s.tokenDue, s.pingDue), s.pongDue)
+	if s.aside != nil {
+		next = earliest(earliest(next, s.aside.drainDue), s.aside.aliveDue)
+	}
+	if s.out != nil {
+		next = earliest(earliest(next, s.out.lookDue), s.stallDue())
 	}
 	if next == 0 {
 		return time.Time{}
 	}
-	return s.zero.Add(time.Duration(next))
+	return s.time(next)
+}
+
+// earliest is the earlier of two moments that are set.
+func earliest(a, b moment) moment {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // PeerGone gives back what the session holds. The host calls it once the
 // connection has ended, however that came; calling it again is nothing.
 func (s *Session) PeerGone() {
 	s.leave()
-	if s.over == "" {
-		s.over = gone
+	if s.over == nil {
+		s.over = &wire.Fault{Reason: gone}
 	}
-	s.control = nil
+	s.aside = nil
 }
 
 // leave gives back the places outside of the session.
 func (s *Session) leave() {
 	s.env.Registry.release(&s.place)
 	s.sub.Close()
-	s.check = nil
+	if s.aside != nil {
+		s.aside.check = nil
+	}
 }

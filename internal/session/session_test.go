@@ -149,7 +149,7 @@ func TestPeerGone(t *testing.T) {
 	if n := d.world.Env.Registry.Len(); n != 0 {
 		t.Errorf("%d sessions are left in the registry", n)
 	}
-	d.sess.Verified(d.now, session.Identity{User: "demo"}, nil)
+	d.sess.Verified(d.now, &session.Identity{User: "demo"}, nil)
 	d.text(`{"action":"ping"}`)
 	d.sess.Tick(d.now)
 	if _, _, ok := d.sess.Close(); ok || d.sess.Pending(d.now) || !d.sess.Deadline().IsZero() {

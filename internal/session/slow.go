@@ -14,52 +14,86 @@ type slowness struct {
 	warnEnd uint64 // where the last one ends in the output
 }
 
-func (s *Session) isSlow() bool { return s.slow != nil && s.slow.on }
+func (s *Session) isSlow() bool { return s.aside != nil && s.aside.slow != nil && s.aside.slow.on }
 
-// gave notes that n bytes were given to the host.
-func (s *Session) gave(t moment, n int) {
-	if s.gathered == s.taken {
-		s.outGiven, s.progress = t, t
-	}
-	s.gathered += uint64(n)
-	if s.outSince == 0 {
-		s.outSince = t
-		s.slowDue = t.add(s.env.slowAfter())
-	}
+// output is how far the output is that does not come to rest.
+type output struct {
+	left     int    // bytes given to the host that the kernel has not taken
+	since    moment // output has not come to rest since
+	given    moment // of what is left
+	progress moment // when the kernel last took something, or had nothing to take
+	lookDue  moment // when to look at what waits
 }
 
-// Wrote is told that the kernel took n more bytes of what Gather gave.
+// Sent is told what became of what Gather gave: of given bytes the kernel took
+// taken at once. The host calls it once after each Gather that gave something.
+func (s *Session) Sent(now time.Time, given, taken int) {
+	s.taken += uint64(taken)
+	if s.pingEnd != 0 && taken > 0 {
+		s.pingTaken(s.at(now))
+	}
+	if s.out == nil {
+		if taken == given && s.aside == nil && !s.sub.Pending() {
+			return // as nearly always
+		}
+		t := s.at(now)
+		s.out = &output{since: t, lookDue: t.add(s.env.slowAfter())}
+	}
+	t := s.at(now)
+	o := s.out
+	if o.left == 0 {
+		o.given, o.progress = t, t
+	}
+	o.left += given - taken
+	if taken > 0 {
+		o.progress = t
+	}
+	s.restIfDone()
+}
+
+// Wrote is told that the kernel took n more bytes of what was left.
 func (s *Session) Wrote(now time.Time, n int) {
 	if n <= 0 {
 		return
 	}
 	t := s.at(now)
 	s.taken += uint64(n)
-	s.progress = t
+	if s.out != nil {
+		s.out.left -= n
+		s.out.progress = t
+	}
 	s.pingTaken(t)
 	s.restIfDone()
 }
 
 // restIfDone ends the slow state once everything was taken and nothing waits.
 func (s *Session) restIfDone() {
-	if s.over != "" || s.outstanding() || s.pending() {
+	if s.over != nil || s.outstanding() || s.pending() {
 		return
 	}
-	s.outSince, s.slowDue = 0, 0
-	if s.slow != nil {
-		s.slow.on = false
+	s.out = nil
+	if s.isSlow() {
+		s.aside.slow.on = false
 	}
 }
 
 // outstanding says whether the kernel still has to take something.
-func (s *Session) outstanding() bool { return s.gathered != s.taken }
+func (s *Session) outstanding() bool { return s.out != nil && s.out.left != 0 }
+
+// gathered is where what was given to the host ends in the output.
+func (s *Session) gathered() uint64 {
+	if s.out == nil {
+		return s.taken
+	}
+	return s.taken + uint64(s.out.left)
+}
 
 // stallDue is when a socket that takes nothing is given up.
 func (s *Session) stallDue() moment {
 	if !s.outstanding() {
 		return 0
 	}
-	return s.progress.add(s.env.stallTimeout())
+	return s.out.progress.add(s.env.stallTimeout())
 }
 
 // watchOutput looks at what waits behind the socket, now and then while output does
@@ -70,10 +104,10 @@ func (s *Session) watchOutput(now time.Time) {
 		s.tooSlow()
 		return
 	}
-	if !s.slowDue.due(t) {
+	if !s.out.lookDue.due(t) {
 		return
 	}
-	if s.restIfDone(); s.outSince == 0 {
+	if s.restIfDone(); s.out == nil {
 		return
 	}
 	lag := s.sub.Lag()
@@ -83,7 +117,7 @@ func (s *Session) watchOutput(now time.Time) {
 		}
 		// Publication is a time of the wall clock, which may be set. Nothing waits for
 		// longer than output has not come to rest.
-		return min(time.Duration(now.UnixNano()-published), time.Duration(t-s.outSince))
+		return min(time.Duration(now.UnixNano()-published), time.Duration(t-s.out.since))
 	}
 	bytes, oldest := lag.KeptBytes, lag.OldestKept
 	if s.strict {
@@ -95,7 +129,7 @@ func (s *Session) watchOutput(now time.Time) {
 	}
 	held := time.Duration(0)
 	if s.outstanding() {
-		held = time.Duration(t - s.outGiven)
+		held = time.Duration(t - s.out.given)
 	}
 	behind := max(held, age(lag.Oldest))
 	if behind >= s.env.slowAfter() && !s.sub.Replaying() || lag.Bytes > s.env.maxWaiting() {
@@ -104,23 +138,24 @@ func (s *Session) watchOutput(now time.Time) {
 	if !s.strict && lag.Bytes > s.env.maxWaiting() {
 		s.sub.Collapse()
 	}
-	s.slowDue = t.add(s.env.slowAfter())
+	s.out.lookDue = t.add(s.env.slowAfter())
 	if oldest != 0 {
-		s.slowDue = min(s.slowDue, t.add(s.env.maxAge()-age(oldest)))
+		s.out.lookDue = min(s.out.lookDue, t.add(s.env.maxAge()-age(oldest)))
 	}
-	if s.isSlow() && s.slow.warnDue > t {
-		s.slowDue = min(s.slowDue, s.slow.warnDue)
+	if s.isSlow() && s.aside.slow.warnDue > t {
+		s.out.lookDue = min(s.out.lookDue, s.aside.slow.warnDue)
 	}
 }
 
 // warnSlow begins or goes on with the slow state, and warns now and then.
 func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
-	if s.slow == nil {
-		s.slow = &slowness{}
+	a := s.put()
+	if a.slow == nil {
+		a.slow = &slowness{}
 	}
-	w := s.slow
+	w := a.slow
 	w.on = true
-	if w.warnDue > t || w.warnEnd > s.gathered {
+	if w.warnDue > t || w.warnEnd > s.gathered() {
 		return // a warning was given lately, or still waits itself
 	}
 	w.warnDue = t.add(s.env.slowWarning())
@@ -129,14 +164,14 @@ func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
 		msg = "Reading too slowly"
 	}
 	s.send(wire.AppendSlow(nil, msg, int(behind.Milliseconds()), queued))
-	w.warnEnd = s.gathered + uint64(len(s.control))
+	w.warnEnd = s.gathered() + uint64(s.waiting())
 }
 
 // tooSlow ends the session of a client that does not read. What it has of each
 // instrument when this Error reaches it, is what was gathered so far: nothing
 // but the Error follows.
 func (s *Session) tooSlow() {
-	if s.over != "" {
+	if s.over != nil {
 		return
 	}
 	var last wire.Last

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -32,7 +31,7 @@ func (d *drive) publish(quotes, trades int) {
 			d.t.Fatal(err)
 		}
 	}
-	d.shard.Turn(func(*stream.Subscriber) {})
+	d.turn()
 }
 
 // follow is a session that follows quotes and trades of GGAL|BYMA|CI.
@@ -48,6 +47,7 @@ func follow(t *testing.T, options string) *drive {
 func (d *drive) some(max int) ([]string, int) {
 	d.t.Helper()
 	b := d.sess.Gather(d.now, nil, max)
+	d.sess.Sent(d.now, len(b), 0)
 	texts, err := split(b)
 	if err != nil {
 		d.t.Fatal(err)

@@ -85,7 +85,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 		ack.Lost[c] = ranges(out.Lost[c])
 	}
 	s.tell(&ack, req, list)
-	if req.Resume != nil && s.over == "" {
+	if req.Resume != nil && s.over == nil {
 		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)))
 	}
 }
@@ -201,7 +201,8 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 	}
 	// What the stream had gathered for a change of the set is of before it, and so
 	// goes before what is told of it.
-	s.control = s.sub.Gather(s.control, 0, false)
+	a := s.put()
+	a.control = s.sub.TakeCarry(a.control)
 	s.send(wire.AppendSubscription(nil, ack))
 }
 

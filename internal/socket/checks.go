@@ -15,7 +15,7 @@ import (
 // at most max at a time. What waits is bounded by the connections, of which each
 // has one check out at most.
 type checks struct {
-	verify  func(context.Context, string) (session.Identity, *wire.Fault)
+	verify  func(context.Context, string) (*session.Identity, *wire.Fault)
 	timeout time.Duration
 	max     int
 	log     *slog.Logger
@@ -36,7 +36,7 @@ type check struct {
 
 // A verdict is the outcome of a check.
 type verdict struct {
-	identity session.Identity
+	identity *session.Identity
 	fault    *wire.Fault // nil: the token is good
 }
 

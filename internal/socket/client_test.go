@@ -23,32 +23,34 @@ import (
 
 // verify is the token check of the tests: the token is the user's name, but for
 // a few that do something special.
-func verify(ctx context.Context, token string) (session.Identity, *wire.Fault) {
+func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 	switch {
 	case token == "expired":
-		return session.Identity{}, &wire.Fault{Reason: wire.TokenExpired}
+		return nil, &wire.Fault{Reason: wire.TokenExpired}
 	case token == "down":
-		return session.Identity{}, &wire.Fault{Reason: wire.Overloaded, RetryAfter: 3}
+		return nil, &wire.Fault{Reason: wire.Overloaded, RetryAfter: 3}
 	case token == "panic":
 		panic("secret of the token")
 	case token == "slow":
 		select {
 		case <-time.After(3 * time.Second):
 		case <-ctx.Done():
-			return session.Identity{}, &wire.Fault{Reason: wire.Overloaded}
+			return nil, &wire.Fault{Reason: wire.Overloaded}
 		}
 	case token == "stuck":
 		<-ctx.Done()
-		return session.Identity{}, &wire.Fault{Reason: wire.Overloaded}
+		return nil, &wire.Fault{Reason: wire.Overloaded}
 	case strings.HasPrefix(token, "bad"):
-		return session.Identity{}, &wire.Fault{Reason: wire.InvalidToken}
+		return nil, &wire.Fault{Reason: wire.InvalidToken}
 	}
-	return session.Identity{
+	return &session.Identity{
 		User: "u-" + token, Username: token, Family: "f-" + token,
 		Expires: time.Now().Add(24 * time.Hour),
-		Scopes:  []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
-		Rights:  session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
-		Limits:  session.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
+		Grants: session.Grants{
+			Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
+			Rights: session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+			Limits: session.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
+		},
 	}, nil
 }
 
@@ -96,14 +98,14 @@ var testAddress = netip.MustParseAddr("127.0.0.9")
 // dial connects over a pipe, past the handshake.
 func dial(t testing.TB, s *Server) *client {
 	t.Helper()
-	c, err := tryDial(t, s, session.Peer{Address: testAddress})
+	c, err := tryDial(t, s, Peer{Address: testAddress})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func tryDial(t testing.TB, s *Server, peer session.Peer) (*client, error) {
+func tryDial(t testing.TB, s *Server, peer Peer) (*client, error) {
 	near, far := net.Pipe()
 	if err := s.Serve(far, peer); err != nil {
 		return nil, err

@@ -82,17 +82,16 @@ func (sh *shard) end(c *conn, reset bool) {
 
 // gone tells the session, once, that its connection is over.
 func (sh *shard) gone(c *conn) {
-	sess := c.sess
-	if sess == nil {
+	if !c.live {
 		return
 	}
-	c.sess = nil
+	c.live = false
 	defer func() {
 		if v := recover(); v != nil {
 			sh.logPanic(c, v)
 		}
 	}()
-	sess.PeerGone()
+	c.sess.PeerGone()
 }
 
 // caught keeps a panic in one session from the others. It is to be deferred.

@@ -38,7 +38,7 @@ type conn struct {
 	net    net.Conn
 	tcp    *net.TCPConn // under net, or nil
 	secure bool         // net is not the TCP connection itself: TLS
-	peer   session.Peer
+	peer   Peer
 	key    netip.Addr    // the address as limits count it
 	early  []byte        // came with the handshake
 	taken  chan struct{} // to the reader: its bytes are used up
@@ -48,7 +48,8 @@ type conn struct {
 	seat *list.Element // guarded by seats.mu
 
 	// The rest belongs to the shard.
-	sess   *session.Session
+	sess   session.Session
+	live   bool // sess is to be told of its end
 	parser Parser
 	phase  phase
 
@@ -69,6 +70,19 @@ type conn struct {
 	deadline time.Time // in the shard's timers
 	slot     int
 	dirty    bool // in the shard's list of connections to flush
+}
+
+// Peer is who is at the other end of a connection.
+type Peer struct {
+	Address  netip.Addr
+	Client   string            // User-Agent of the handshake
+	Identity *session.Identity // of the handshake's token, verified; nil: none was sent
+	Mark     session.Mark      // of before it was verified
+}
+
+// Post hands a notice to the connection's shard.
+func (c *conn) Post(n session.Notice) {
+	c.shard.post(input{kind: inputNotice, conn: c, notice: n})
 }
 
 // read moves bytes from the socket to the shard, one buffer at a time: while the

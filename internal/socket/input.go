@@ -43,7 +43,9 @@ func (sh *shard) start(now time.Time, c *conn) {
 		sh.dismiss(now, c, sh.leave)
 		return
 	}
-	c.sess = session.New(sh.server.cfg.Env, c.peer, sh.stream.NewSubscriber(c), now)
+	c.live = true
+	peer := session.Peer{Host: c, Identity: c.peer.Identity, Mark: c.peer.Mark}
+	c.sess.Start(sh.server.cfg.Env, peer, sh.stream, c, now)
 	sh.settle(now, c)
 }
 
@@ -96,7 +98,7 @@ func (sh *shard) event(now time.Time, c *conn, ev Event) {
 	case EventText:
 		c.sess.Text(now, ev.Payload)
 	case EventBinary:
-		c.sess.Binary(now)
+		c.sess.Binary(now, ev.Payload)
 	case EventTooBig:
 		c.sess.TooBig(now)
 	default:

@@ -59,8 +59,12 @@ func (sh *shard) gather(now time.Time, c *conn) {
 	*buf = append(*buf, c.greeting...)
 	c.before, c.own, c.greeting = len(*buf), 0, nil
 	if c.phase == phaseOpen {
-		*buf = c.sess.Gather(now, *buf, gatherSize)
-		c.own = len(*buf) - c.before
+		n := len(*buf)
+		b := c.sess.Gather(now, (*buf)[n:], gatherSize)
+		*buf = append(*buf, b...)
+		if c.own = len(b); c.own > 0 {
+			c.sess.Sent(now, c.own, 0)
+		}
 		sh.settle(now, c)
 		// A session that is over and has nothing more to say gets its close frame.
 		if code, reason, ok := c.sess.Close(); ok && c.own == 0 {

@@ -2,9 +2,12 @@ package socket
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/internal/deflate"
 )
 
 // Opcodes of RFC 6455, section 11.8.
@@ -24,6 +27,12 @@ const (
 	codeProtocolError = 1002
 	codeNoStatus      = 1005 // never on the wire: a close frame without a code
 	codeInvalidText   = 1007
+)
+
+// Bits of a frame's first byte.
+const (
+	bitsReserved  = 0x70
+	bitCompressed = 0x40 // RSV1, by RFC 7692
 )
 
 const (
@@ -63,6 +72,7 @@ var (
 	errCloseCode       = &ProtocolError{codeProtocolError, "close code not allowed"}
 	errCloseText       = &ProtocolError{codeInvalidText, "close reason not UTF-8"}
 	errText            = &ProtocolError{codeInvalidText, "text not UTF-8"}
+	errInflate         = &ProtocolError{codeInvalidText, "compressed data corrupt"}
 )
 
 // EventKind tells what an Event is.
@@ -76,14 +86,15 @@ const (
 	EventPing
 	EventPong
 	EventClose  // Code, and the reason in Payload; the last event of a connection
-	EventTooBig // a message announced to pass the limit; messages are skipped from here on
+	EventTooBig // a message passes the limit; messages are skipped from here on
 )
 
 // An Event is what Parser.Next found.
 type Event struct {
 	Kind    EventKind
 	Code    uint16 // EventClose only; 1005 when the frame had none
-	Payload []byte // unmasked; valid until the next call of Next, and only while its buffer is
+	Payload []byte // unmasked; valid until the next call of Next, and only while its buffer is; of a
+	// compressed message until the inflater is used again, by any parser
 }
 
 // A Parser is the server's side of RFC 6455 framing: it is fed with whatever
@@ -91,13 +102,15 @@ type Event struct {
 // is owned by one goroutine at a time.
 //
 // A message that lies in one frame inside one buffer is unmasked in place and
-// handed out without a copy. Anything else is assembled in a carry buffer that
+// handed out without a copy, unless it is compressed. Anything else is assembled in a carry buffer that
 // grows with the bytes received, never with the length announced, and is let go
 // with the message: a parser between messages holds no memory but itself.
 //
 // The sequence of events, and the error that ends it, do not depend on how the
 // bytes were cut into buffers.
 type Parser struct {
+	inflater *deflate.Decompressor // nil: no message may be compressed
+
 	carry []byte         // the message so far, then what came of the current frame
 	err   *ProtocolError // sticky
 	need  uint64         // payload bytes of the current frame still to come
@@ -116,12 +129,19 @@ type Parser struct {
 	held    bool // the last event's payload lies in carry[base:]
 	discard bool // data messages are skipped
 	closed  bool // a close frame came: nothing after it counts
+
+	compressed bool // the message being assembled
 }
 
 // NewParser returns a parser that takes messages of up to maxMessage bytes.
 func NewParser(maxMessage int) Parser {
 	return Parser{limit: int32(min(max(maxMessage, 0), 1<<30))}
 }
+
+// AllowDeflate makes the parser take messages compressed by RFC 7692 without context
+// takeover. Many parsers of one goroutine may share an inflater. It is called before
+// the first Next.
+func (p *Parser) AllowDeflate(inflater *deflate.Decompressor) { p.inflater = inflater }
 
 // Discard makes the parser skip data messages from here on, and report control
 // frames only. It is for a connection that is being closed.
@@ -197,12 +217,12 @@ func (p *Parser) header(b []byte) (n int, done bool) {
 			p.headLen++
 			n++
 		}
-		if p.err = checkHead(p.head[:p.headLen]); p.err != nil || !p.headWhole() {
+		if p.err = p.checkHead(p.head[:p.headLen]); p.err != nil || !p.headWhole() {
 			return n, false
 		}
 		h = p.head[:p.headLen]
 		p.headLen = 0
-	} else if p.err = checkHead(b); p.err != nil {
+	} else if p.err = p.checkHead(b); p.err != nil {
 		return 0, false
 	}
 	size := headSize(h[1])
@@ -220,7 +240,7 @@ func (p *Parser) header(b []byte) (n int, done bool) {
 	if n == 0 {
 		n = size
 	}
-	if p.err = p.sequence(); p.err != nil {
+	if p.err = p.sequence(h[0]&bitCompressed != 0); p.err != nil {
 		return n, false
 	}
 	p.payload = true
@@ -245,13 +265,13 @@ func headSize(b byte) int {
 
 // checkHead judges as much of a header as has come: a violation is found at the
 // same byte however the input was cut.
-func checkHead(h []byte) *ProtocolError {
+func (p *Parser) checkHead(h []byte) *ProtocolError {
 	if len(h) < 2 {
 		return nil
 	}
 	opcode, length := h[0]&0x0f, h[1]&0x7f
 	switch {
-	case h[0]&0x70 != 0:
+	case h[0]&bitsReserved != 0 && !p.mayCompress(h[0]):
 		return errReservedBits
 	case opcode > opBinary && opcode < opClose, opcode > opPong:
 		return errOpcode
@@ -271,8 +291,15 @@ func checkHead(h []byte) *ProtocolError {
 	return nil
 }
 
+// mayCompress tells whether a frame that begins with b, with some reserved bit set, may have
+// just that: only the first frame of a message says that it is compressed (RFC 7692, section 6).
+func (p *Parser) mayCompress(b byte) bool {
+	opcode := b & 0x0f
+	return p.inflater != nil && b&bitsReserved == bitCompressed && (opcode == opText || opcode == opBinary)
+}
+
 // sequence judges the frame's place among the frames before it.
-func (p *Parser) sequence() *ProtocolError {
+func (p *Parser) sequence(compressed bool) *ProtocolError {
 	switch {
 	case p.opcode >= opClose:
 	case p.opcode == opContinuation:
@@ -287,6 +314,7 @@ func (p *Parser) sequence() *ProtocolError {
 	default:
 		p.message = p.opcode
 		p.fragments = 1
+		p.compressed = compressed
 	}
 	return nil
 }
@@ -361,6 +389,19 @@ func (p *Parser) skipped() {
 
 func (p *Parser) data(payload []byte) Event {
 	kind := EventBinary
+	if p.compressed {
+		var err error
+		payload, err = p.inflater.Inflate(payload, int(p.limit))
+		switch {
+		case errors.Is(err, deflate.ErrTooBig):
+			p.discard, p.carry, p.held = true, nil, false
+			p.skipped()
+			return Event{Kind: EventTooBig}
+		case err != nil:
+			p.err = errInflate
+			return Event{}
+		}
+	}
 	if p.message == opText {
 		kind = EventText
 		if !utf8.Valid(payload) {

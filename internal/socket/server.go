@@ -104,6 +104,9 @@ type Server struct {
 // New makes a Server. It takes connections at once, and serves them once Run runs.
 func New(cfg Config) *Server {
 	cfg.fill()
+	if cfg.Env.Origin.IsZero() {
+		cfg.Env.Origin = time.Now()
+	}
 	s := &Server{
 		cfg:    cfg,
 		gate:   newGate(cfg.HandshakeRate, cfg.HandshakeBurst),
@@ -168,10 +171,9 @@ func (s *Server) Stats() Stats {
 	return Stats{Open: open, Unauthenticated: waiting, Draining: shut}
 }
 
-// Serve takes a connection whose handshake is done, and returns at once. peer's
-// Post is set here. On an error, ErrClosed, ErrFull or ErrAddressFull, the
+// Serve takes a connection whose handshake is done, and returns at once. On an error, ErrClosed, ErrFull or ErrAddressFull, the
 // connection stays the caller's.
-func (s *Server) Serve(nc net.Conn, peer session.Peer) error {
+func (s *Server) Serve(nc net.Conn, peer Peer) error {
 	c, err := s.seat(peer)
 	if err != nil {
 		return err
@@ -181,7 +183,7 @@ func (s *Server) Serve(nc net.Conn, peer session.Peer) error {
 }
 
 // seat makes a connection of the lighter shard, with a place among those open.
-func (s *Server) seat(peer session.Peer) (*conn, error) {
+func (s *Server) seat(peer Peer) (*conn, error) {
 	lighter := s.shards[0]
 	for _, sh := range s.shards[1:] {
 		if sh.load.Load() < lighter.load.Load() {
@@ -193,15 +195,12 @@ func (s *Server) seat(peer session.Peer) (*conn, error) {
 		parser: NewParser(s.cfg.MaxMessage),
 		taken:  make(chan struct{}, 1), out: make(chan *[]byte, 1), done: make(chan struct{}),
 	}
-	c.peer.Post = func(n session.Notice) {
-		lighter.post(input{kind: inputNotice, conn: c, notice: n})
-	}
 	evicted, err := s.seats.take(c, peer.Identity != nil)
 	if err != nil {
 		return nil, err
 	}
 	if evicted != nil {
-		evicted.peer.Post(session.Notice{Kind: session.Overload})
+		evicted.Post(session.Notice{Kind: session.Overload})
 	}
 	lighter.load.Add(1)
 	return c, nil
@@ -240,7 +239,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
-	peer := session.Peer{Address: s.cfg.Address(r), Client: r.UserAgent()}
+	peer := Peer{Address: s.cfg.Address(r), Client: r.UserAgent()}
 	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
 		return tooMany("Too many handshakes", wait)
 	}
@@ -257,7 +256,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 		if v.fault != nil {
 			return notVerified(v.fault)
 		}
-		peer.Identity = &v.identity
+		peer.Identity = v.identity
 	}
 	c, err := s.seat(peer)
 	if errors.Is(err, ErrAddressFull) {

@@ -281,7 +281,7 @@ func TestSessionPanics(t *testing.T) {
 		})
 		other := dial(t, s)
 		other.auth("other")
-		c, err := tryDial(t, s, session.Peer{Client: "victim"})
+		c, err := tryDial(t, s, Peer{Client: "victim"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestSessionPanics(t *testing.T) {
 		synctest.Wait()
 		for victim := range s.shards[0].conns { // which are at rest
 			if victim.peer.Client == "victim" {
-				victim.sess = new(session.Session)
+				victim.sess = session.Session{}
 			}
 		}
 		c.send(`{"action":"ping","id":"payload of the client"}`)
@@ -326,7 +326,7 @@ func TestRunEnds(t *testing.T) {
 		polite.wantClose(4503, "shutting_down")
 		polite.write(closing(4503, ""))
 		polite.wantEnd()
-		if err := s.Serve(nil, session.Peer{}); !errors.Is(err, ErrClosed) {
+		if err := s.Serve(nil, Peer{}); !errors.Is(err, ErrClosed) {
 			t.Errorf("Serve while ending: %v", err)
 		}
 		if err := <-ended; err != nil {
@@ -341,15 +341,15 @@ func TestRunEnds(t *testing.T) {
 }
 
 func TestSeats(t *testing.T) {
-	peer := func(i int) session.Peer {
-		return session.Peer{Address: netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})}
+	peer := func(i int) Peer {
+		return Peer{Address: netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})}
 	}
 	t.Run("of one address", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, func(cfg *Config) { cfg.MaxUnauthenticatedPerAddress = 3 })
 			first := dial(t, s)
 			second, _ := dial(t, s), dial(t, s)
-			if _, err := tryDial(t, s, session.Peer{Address: testAddress}); !errors.Is(err, ErrAddressFull) {
+			if _, err := tryDial(t, s, Peer{Address: testAddress}); !errors.Is(err, ErrAddressFull) {
 				t.Errorf("fourth: %v", err)
 			}
 			if _, err := tryDial(t, s, peer(1)); err != nil {
@@ -413,7 +413,7 @@ func TestIdleStorm(t *testing.T) {
 		n := soak(20_000)
 		s := start(t, func(cfg *Config) { cfg.MaxUnauthenticated = n / 2; cfg.MaxOpen = 2 * n })
 		for i := range n {
-			if _, err := tryDial(t, s, session.Peer{Address: netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)})}); err != nil {
+			if _, err := tryDial(t, s, Peer{Address: netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)})}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -63,7 +63,7 @@ func newShard(s *Server) *shard {
 		wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		conns: make(map[*conn]struct{}),
 	}
-	sh.stream = s.cfg.Hub.NewShard(sh.rouse)
+	sh.stream = s.cfg.Hub.NewShard(func(bool) { sh.rouse() })
 	return sh
 }
 
@@ -129,7 +129,10 @@ func (sh *shard) turn(now time.Time) {
 		sh.expire(now, c)
 		sh.touch(c)
 	}
-	sh.stream.Turn(sh.news)
+	sh.stream.Turn()
+	for sub := sh.stream.Next(); sub != nil; sub = sh.stream.Next() {
+		sh.news(sub)
+	}
 	for i := 0; i < len(sh.dirty); i++ {
 		sh.flush(now, sh.dirty[i])
 	}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
@@ -282,7 +281,7 @@ func TestDrain(t *testing.T) {
 				ended <- time.Since(begin)
 			}()
 		}
-		if _, err := tryDial(t, s, session.Peer{}); !errors.Is(err, ErrClosed) {
+		if _, err := tryDial(t, s, Peer{}); !errors.Is(err, ErrClosed) {
 			t.Errorf("a new connection: %v", err)
 		}
 		for i := range n {

@@ -12,7 +12,7 @@ import (
 func BenchmarkPublishTrade(b *testing.B) {
 	h := New(Config{TradesKept: 1000})
 	hd := define(b, h, "A|M|CI", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	subscribe(b, newClient(b, sh).sub, wire.Trades, "A|M|CI")
 	e := []market.Event{trade(hd, 1)}
 	b.ReportAllocs()
@@ -28,7 +28,7 @@ func BenchmarkPublishTrade(b *testing.B) {
 func BenchmarkPublishBook(b *testing.B) {
 	h := New(Config{})
 	hd := define(b, h, "A|M|CI", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	sub := newClient(b, sh).sub
 	sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5}}}, Options{})
 	newClient(b, sh).sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{}}}, Options{})
@@ -53,7 +53,7 @@ func BenchmarkFanout(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			h := New(Config{TradesKept: 1000})
 			hd := define(b, h, "A|M|CI", nil)
-			sh := h.NewShard(func() {})
+			sh := h.NewShard(func(bool) {})
 			for range n {
 				subscribe(b, newClient(b, sh).sub, wire.Trades, "A|M|CI")
 			}
@@ -64,7 +64,10 @@ func BenchmarkFanout(b *testing.B) {
 				if err := h.Publish(e); err != nil {
 					b.Fatal(err)
 				}
-				sh.Turn(func(s *Subscriber) { buf = s.Gather(buf[:0], 1<<16, false) })
+				sh.Turn()
+				for s := sh.Next(); s != nil; s = sh.Next() {
+					s.Gather(buf[:0], 1<<16, wire.JSON, false)
+				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/delivery")
 		})

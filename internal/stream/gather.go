@@ -1,101 +1,204 @@
 package stream
 
 import (
-	"math"
-
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Gather appends the frames that wait, up to about max bytes, and steps over
-// them; with max 0 only those made ahead of time, which belong to before the
-// last change of the set. With conflate, waiting quotes and books collapse to their newest state first:
-// a quote to the newest of its instrument, updates of a book to one R:true.
-// Trades and status never do.
-func (s *Subscriber) Gather(dst []byte, max int, conflate bool) []byte {
-	limit := len(dst) + max
-	dst = s.takeCarry(dst)
-	done := 0
-	for done < len(s.queue) && len(dst) < limit {
-		it := s.queue[done]
-		var more bool
-		dst, more = it.gather(dst, limit, conflate)
-		dst = s.takeCarry(dst)
-		done++
-		if more {
-			// It goes on after the others: no instrument starves another.
-			s.queue = append(s.queue, it)
-		} else {
-			it.queued = false
+// Gather gives the frames that wait, about max bytes of them, and steps over them.
+// They are appended to dst, whose length is 0, or are memory that other subscribers share:
+// the result is only read. With conflate, waiting quotes and books collapse to their
+// newest state first: a quote to the newest of its instrument, updates of a book to
+// one R:true. Trades and status never do.
+func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) []byte {
+	if s.wait == nil {
+		if s.head == 0 {
+			return dst
+		}
+		if !conflate {
+			if b, ok := s.gatherTurn(dst, max, f); ok {
+				return b
+			}
 		}
 	}
-	n := copy(s.queue, s.queue[done:])
-	clear(s.queue[n:])
-	s.queue = s.queue[:n]
+	s.hold()
+	if f == wire.JSON {
+		return s.gatherWaiting(dst, max, conflate)
+	}
+	b := s.gatherWaiting(s.shard.scratch[:0], max, conflate)
+	dst = s.Transcode(dst, b, f)
+	if cap(b) <= 4*maxPlain {
+		s.shard.scratch = b[:0]
+	}
 	return dst
 }
 
+// gatherTurn gives what the present turn brought to a subscriber that keeps up; ok is
+// false, and nothing done, where that has to be looked at message by message.
+func (s *Subscriber) gatherTurn(dst []byte, max int, f wire.Format) (_ []byte, ok bool) {
+	sh := s.shard
+	e := &sh.entries[s.head-1]
+	b := e.item.view.chunk(f, &sh.transcoder)
+	if len(b) == 0 || len(b) > max || e.item.flag&overlap != 0 {
+		return dst, false
+	}
+	if e.next == 0 {
+		s.head, s.tail = 0, 0
+		return b, true
+	}
+	start := len(dst)
+	dst = append(dst, b...)
+	for e.next != 0 {
+		e = &sh.entries[e.next-1]
+		b = e.item.view.chunk(f, &sh.transcoder)
+		if len(b) == 0 || len(dst)+len(b) > start+max || e.item.flag&overlap != 0 {
+			return dst[:start], false
+		}
+		dst = append(dst, b...)
+	}
+	s.head, s.tail = 0, 0
+	return dst, true
+}
+
+// gatherWaiting appends what waits, as JSON.
+func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
+	w := s.wait
+	if w == nil {
+		return dst
+	}
+	limit := len(dst) + max
+	dst = w.takeCarry(dst)
+	done := 0
+	for done < len(w.queue) && len(dst) < limit {
+		it := w.queue[done]
+		var more bool
+		dst, more = it.gather(dst, limit, conflate)
+		dst = w.takeCarry(dst)
+		done++
+		if more {
+			// It goes on after the others: no instrument starves another.
+			w.queue = append(w.queue, it)
+		} else {
+			it.keepUp()
+		}
+	}
+	n := copy(w.queue, w.queue[done:])
+	clear(w.queue[n:])
+	w.queue = w.queue[:n]
+	if len(dst) < limit {
+		dst = s.gatherVenues(dst)
+	}
+	s.rest()
+	return dst
+}
+
+// keepUp takes an item of which nothing waits any more off the queue; if it can, it
+// goes on with what each turn brings.
+func (it *item) keepUp() {
+	it.late.listed = false
+	if it.late.after <= it.view.pos {
+		it.late = nil
+	}
+}
+
+// Transcode appends frames in another format.
+func (s *Subscriber) Transcode(dst, frames []byte, f wire.Format) []byte {
+	if f == wire.JSON || len(frames) == 0 {
+		return append(dst, frames...)
+	}
+	// Compression pays where many share it; what is one subscriber's alone goes without.
+	return s.shard.transcoder.Append(dst, frames, f&^wire.Deflate)
+}
+
 // Pending says whether Gather would give something, or might.
-func (s *Subscriber) Pending() bool { return len(s.queue) > 0 || len(s.carry) > 0 }
+func (s *Subscriber) Pending() bool {
+	return s.head != 0 || s.wait != nil && (len(s.wait.queue) > 0 || len(s.wait.carry) > 0 || len(s.wait.venues) > 0)
+}
 
 // Replaying says whether a replay is under way.
 func (s *Subscriber) Replaying() bool {
-	for _, it := range s.queue {
-		if it.replay != nil {
+	for _, it := range s.queue() {
+		if it.late.replay != nil {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *Subscriber) takeCarry(dst []byte) []byte {
-	if len(s.carry) == 0 {
+// TakeCarry appends the frames that were made ahead of time, of before the last
+// change of the set, and lets go of them.
+func (s *Subscriber) TakeCarry(dst []byte) []byte {
+	if s.wait == nil {
 		return dst
 	}
-	dst = append(dst, s.carry...)
-	if cap(s.carry) > 4<<10 {
-		s.carry = nil
+	dst = s.wait.takeCarry(dst)
+	s.rest()
+	return dst
+}
+
+func (w *wait) takeCarry(dst []byte) []byte {
+	if len(w.carry) == 0 {
+		return dst
+	}
+	dst = append(dst, w.carry...)
+	if cap(w.carry) > 4<<10 {
+		w.carry = nil
 	} else {
-		s.carry = s.carry[:0]
+		w.carry = w.carry[:0]
 	}
 	return dst
 }
 
 // gather appends what one item has; more says that it stopped at the limit.
 func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more bool) {
-	if it.replay != nil {
-		if dst = it.gatherReplay(dst, limit); it.replay != nil {
+	l := it.late
+	if l.replay != nil {
+		if dst = it.gatherReplay(dst, limit); l.replay != nil {
 			return dst, true
 		}
 	}
-	if it.view == nil {
+	if !it.reads() {
 		return dst, false
 	}
-	if conflate && it.at != it.view.tail {
-		switch it.Channel {
+	if conflate && l.at != it.view.tail {
+		switch it.channel() {
 		case wire.Quotes:
 			return it.gatherNewest(dst), false
 		case wire.OrderBook:
-			dst = it.gatherNotices(dst)
-			it.state = true
+			dst = it.gatherNotices(dst, it.view.tail)
+			l.state = true
 		}
 	}
-	if it.state {
+	if l.state {
 		dst = it.gatherState(dst)
 	}
-	it.fresh = false
-	dst = it.gatherRing(dst, limit)
-	return dst, it.at != it.view.tail
+	l.fresh = false
+	dst = it.gatherRing(dst, it.view.tail, limit)
+	return dst, l.at != it.view.tail
 }
 
-// gatherRing appends what lies between the cursor and the tail, up to the limit.
-func (it *item) gatherRing(dst []byte, limit int) []byte {
+// take is the next record for the item before a tail, and its frame; ok is false at the tail.
+func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
+	l := it.late
+	for {
+		rec, frame, ok = l.at.peek(tail)
+		if !ok {
+			return nil, nil, false
+		}
+		l.at.rec++
+		if rec.pos > l.after {
+			return rec, frame, true
+		}
+	}
+}
+
+// gatherRing appends what lies between the item's place and a tail, up to the limit.
+func (it *item) gatherRing(dst []byte, tail cursor, limit int) []byte {
 	for len(dst) < limit {
-		rec, frame, ok := it.at.peek(it.view.tail)
+		rec, frame, ok := it.take(tail)
 		if !ok {
 			return dst
 		}
-		it.at.rec++
 		if it.wants(rec) {
 			dst = append(dst, frame...)
 		}
@@ -104,7 +207,7 @@ func (it *item) gatherRing(dst []byte, limit int) []byte {
 }
 
 func (it *item) gatherReplay(dst []byte, limit int) []byte {
-	r := it.replay
+	r := it.late.replay
 	var payload []byte
 	for len(dst) < limit {
 		if in, n, rw, ok := r.next(); ok {
@@ -113,9 +216,9 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			continue
 		}
 		r.done(it.sub)
-		dst = it.sub.takeCarry(dst)
+		dst = it.sub.wait.takeCarry(dst)
 		if len(r.after) == 0 {
-			it.replay = nil
+			it.late.replay = nil
 			return dst
 		}
 		dst = append(dst, r.after[0].frame...)
@@ -126,14 +229,11 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 
 // wants says whether a message of the item's ring is to be sent by this item.
 func (it *item) wants(rec *record) bool {
-	s := it.sub
 	switch {
-	case it.Channel == marketStatus:
-		return rec.flag&notice != 0 || s.followsStatus(rec.in.id.Market)
 	case rec.flag&echo != 0:
-		return s.wantsEcho(rec)
-	case it.overlap:
-		return s.owner(it.Channel, rec.in.id) == it
+		return it.sub.wantsEcho(rec)
+	case it.flag&overlap != 0:
+		return it.sub.owner(it.channel(), rec.in.id) == it
 	}
 	return true
 }
@@ -147,23 +247,25 @@ func (s *Subscriber) wantsEcho(rec *record) bool {
 // unnoticed says whether a notice of an instrument with sequence n is news, and
 // takes note of it.
 func (s *Subscriber) unnoticed(in *instrument, n uint64) bool {
-	if s.noticed[in] >= n {
+	m := s.more()
+	if m.noticed[in] >= n {
 		return false
 	}
-	if s.noticed == nil {
-		s.noticed = make(map[*instrument]uint64)
+	if m.noticed == nil {
+		m.noticed = make(map[*instrument]uint64)
 	}
-	s.noticed[in] = n
+	m.noticed[in] = n
 	return true
 }
 
 // gatherNewest appends the newest waiting quote of each instrument.
 func (it *item) gatherNewest(dst []byte) []byte {
-	if it.state {
-		return it.gatherState(it.gatherNotices(dst))
+	l := it.late
+	if l.state {
+		return it.gatherState(it.gatherNotices(dst, it.view.tail))
 	}
 	newest := make(map[*instrument]uint64)
-	for at := it.at; ; at.rec++ {
+	for at := l.at; ; at.rec++ {
 		rec, _, ok := at.peek(it.view.tail)
 		if !ok {
 			break
@@ -172,8 +274,8 @@ func (it *item) gatherNewest(dst []byte) []byte {
 			newest[rec.in] = rec.pos
 		}
 	}
-	for ; ; it.at.rec++ {
-		rec, frame, ok := it.at.peek(it.view.tail)
+	for {
+		rec, frame, ok := it.take(it.view.tail)
 		if !ok {
 			return dst
 		}
@@ -183,10 +285,10 @@ func (it *item) gatherNewest(dst []byte) []byte {
 	}
 }
 
-// gatherNotices appends the notices among what waits and steps over the rest.
-func (it *item) gatherNotices(dst []byte) []byte {
-	for ; ; it.at.rec++ {
-		rec, frame, ok := it.at.peek(it.view.tail)
+// gatherNotices appends the notices among what waits before a tail and steps over the rest.
+func (it *item) gatherNotices(dst []byte, tail cursor) []byte {
+	for {
+		rec, frame, ok := it.take(tail)
 		if !ok {
 			return dst
 		}
@@ -196,36 +298,33 @@ func (it *item) gatherNotices(dst []byte) []byte {
 	}
 }
 
-// gatherState appends the R:true of all instruments the item owns, and goes on
-// from the tail that they are as of.
+// gatherState appends the R:true of all instruments the item owns. What was
+// published up to now is told by it.
 func (it *item) gatherState(dst []byte) []byte {
-	it.state = false
-	h := it.sub.hub
+	l, h := it.late, it.sub.shard.hub
+	l.state = false
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	it.view.tail, it.view.pos = it.view.topic.ring.tail(), h.position
-	if (it.Channel == wire.Status || it.Channel == marketStatus) && !it.fresh {
-		dst = it.gatherRing(dst, math.MaxInt) // no status is left out once one was told
+	if it.channel() == wire.Status && !l.fresh {
+		dst = it.gatherRing(dst, it.view.topic.ring.tail(), maxInt) // no status is left out once one was told
 	}
-	it.at = it.view.tail
-	for _, in := range h.covered(it.Item) {
-		if in.venue {
-			dst = it.sub.appendVenue(dst, in)
+	l.at, l.after = it.view.tail, h.position
+	for _, in := range h.covered(it.item()) {
+		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
 			continue
 		}
-		if it.overlap && it.sub.owner(it.Channel, in.id) != it {
-			continue
-		}
-		dst = it.sub.appendState(dst, in, it.Channel, it.Tier)
+		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
 	}
 	return dst
 }
+
+const maxInt = int(^uint(0) >> 1)
 
 // appendState appends the framed R:true of an instrument's tier, or nothing
 // where there is none yet. A book that is not known, and quotes that come from it,
 // are told as such, once.
 func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
-	h := s.hub
+	h := s.shard.hub
 	if c == wire.Status {
 		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}
@@ -248,18 +347,6 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 		if ok {
 			dst = wire.AppendText(dst, h.scratch.payload)
 		}
-	}
-	return dst
-}
-
-// appendVenue appends how a market as a whole stands: that its feed is down, to
-// everybody, and its phase, where its status is subscribed.
-func (s *Subscriber) appendVenue(dst []byte, in *instrument) []byte {
-	if in.phase != market.NoPhase && s.followsStatus(in.id.Market) {
-		dst = s.hub.appendStatus(dst, in, in.phase, in.reason, in.until)
-	}
-	if in.down {
-		dst = s.hub.appendStatus(dst, in, market.FeedDown, "", 0)
 	}
 	return dst
 }

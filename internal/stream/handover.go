@@ -16,29 +16,36 @@ import (
 // settle brings the items of a channel that share instruments with id to the present tail of
 // their rings. The hub's lock is held.
 func (s *Subscriber) settle(c wire.Channel, id market.InstrumentID) {
-	for _, it := range s.order {
-		if it.Channel != c || it.view == nil || !intersect(it.ID, id) {
+	w := s.waiting()
+	for _, it := range s.items {
+		if it.channel() != c || !it.reads() || !intersect(it.id(), id) {
 			continue
 		}
-		it.view.tail, it.view.pos = it.view.topic.ring.tail(), s.hub.position
+		l, present := it.behind(), it.view.topic.ring.tail()
 		if c == wire.Quotes || c == wire.OrderBook {
-			s.carry = it.gatherNotices(s.carry)
-			it.state = true
-			it.enqueue()
-			continue
+			w.carry = it.gatherNotices(w.carry, present)
+			l.state = true
+			s.enqueue(it)
+		} else {
+			it.carryOver(w, present)
 		}
-		for ; ; it.at.rec++ {
-			rec, frame, ok := it.at.peek(it.view.tail)
-			if !ok {
-				break
-			}
-			switch {
-			case !it.wants(rec):
-			case it.replay != nil:
-				it.replay.after = append(it.replay.after, kept{rec, frame})
-			default:
-				s.carry = append(s.carry, frame...)
-			}
+		l.at, l.after = it.view.tail, s.shard.hub.position
+	}
+}
+
+// carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
+// else or behind the item's replay.
+func (it *item) carryOver(w *wait, tail cursor) {
+	for {
+		rec, frame, ok := it.take(tail)
+		switch {
+		case !ok:
+			return
+		case !it.wants(rec):
+		case it.late.replay != nil:
+			it.late.replay.after = append(it.late.replay.after, kept{rec, frame})
+		default:
+			w.carry = append(w.carry, frame...)
 		}
 	}
 }
@@ -48,61 +55,70 @@ func (s *Subscriber) removeAll(gone []*item) {
 	if len(gone) == 0 {
 		return
 	}
+	before := s.markets()
 	out := make(map[*item]bool, len(gone))
 	for _, it := range gone {
 		out[it] = true
 		if s.shares(it) {
-			s.settle(it.Channel, it.ID)
+			s.settle(it.channel(), it.id())
 		}
 	}
 	left := func(it *item) bool { return out[it] }
-	s.order = slices.DeleteFunc(s.order, left)
-	s.patterns = slices.DeleteFunc(s.patterns, left)
-	s.queue = slices.DeleteFunc(s.queue, left)
-	for _, it := range gone {
-		delete(s.items, itemKey{it.Channel, it.ID})
-		s.shard.leave(it)
-		it.state, it.queued = false, false
+	s.items = slices.DeleteFunc(s.items, left)
+	if s.set != nil {
+		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
 	}
-	s.rearrange()
+	if s.wait != nil {
+		s.wait.queue = slices.DeleteFunc(s.wait.queue, left)
+	}
+	var replays []*item
+	var heirless []*replay
 	for _, it := range gone {
-		if it.replay != nil {
-			s.bequeath(it)
+		if s.set != nil && s.set.index != nil {
+			delete(s.set.index, itemKey{it.channel(), it.id()})
 		}
+		if it.late != nil && it.late.replay != nil {
+			replays, heirless = append(replays, it), append(heirless, it.late.replay)
+		}
+		s.shard.leave(it)
 	}
+	s.rearrange(before)
+	for i, it := range replays {
+		s.bequeath(it, heirless[i])
+	}
+	s.rest()
 }
 
 // shares says whether another item of the set covers instruments of it as well.
 func (s *Subscriber) shares(it *item) bool {
-	list := s.patterns
-	if it.ID.IsPattern() {
-		list = s.order
+	list := s.patterns()
+	if it.id().IsPattern() {
+		list = s.items
 	}
 	return slices.ContainsFunc(list, func(other *item) bool {
-		return other != it && other.Channel == it.Channel && intersect(other.ID, it.ID)
+		return other != it && other.channel() == it.channel() && intersect(other.id(), it.id())
 	})
 }
 
 // bequeath gives what is left of an item's replay to the owners of its instruments.
-func (s *Subscriber) bequeath(it *item) {
-	r := it.replay
-	it.replay = nil
+func (s *Subscriber) bequeath(it *item, r *replay) {
 	heir := func(in *instrument) *replay {
-		o := s.owner(it.Channel, in.id)
-		if o == nil || o.view == nil {
+		o := s.owner(it.channel(), in.id)
+		if o == nil || !o.reads() {
 			return nil
 		}
-		if o.replay == nil {
-			o.replay = &replay{}
+		l := o.behind()
+		if l.replay == nil {
+			l.replay = &replay{}
 		}
 		for _, b := range r.batches {
-			if !slices.Contains(o.replay.batches, b) {
+			if !slices.Contains(l.replay.batches, b) {
 				b.left++
-				o.replay.batches = append(o.replay.batches, b)
+				l.replay.batches = append(l.replay.batches, b)
 			}
 		}
-		o.enqueue()
-		return o.replay
+		s.enqueue(o)
+		return l.replay
 	}
 	for _, p := range r.parts {
 		if h := heir(p.in); h != nil {

@@ -12,11 +12,11 @@ import (
 
 // TestNothingGoesBeforeTheAcknowledgement: a message that moves a book to another
 // tier and resumes trades has its replay behind the acknowledgement, which is sent
-// after Gather with max 0.
+// after TakeCarry.
 func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
-	c := newClient(t, h.NewShard(func() {}))
+	c := newClient(t, h.NewShard(func(bool) {}))
 	c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5}}}, Options{})
 	c.read(1<<20, false)
 	for i := range 10 {
@@ -25,7 +25,7 @@ func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
 	r := &wire.Resume{Epoch: h.Epoch()}
 	r.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 3}
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}, {wire.OrderBook, id("A|M|CI"), Tier{Depth: 10}}}, Options{Resume: r})
-	if early := frames(t, c.sub.Gather(nil, 0, false)); len(early) > 0 {
+	if early := frames(t, c.sub.TakeCarry(nil)); len(early) > 0 {
 		t.Fatalf("went out early: %+v", early)
 	}
 	if c.read(1<<20, false); len(c.trades["A|M|CI"]) != 7 {
@@ -37,12 +37,12 @@ func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
 func TestPositionOfTheAcknowledgement(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	_, position := h.Position()
 	for i := range 10 {
 		publish(t, h, trade(hd, i))
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	for range 3 { // each time the socket is lost before the first row
 		c := newClient(t, sh)
 		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
@@ -60,24 +60,24 @@ func TestPositionOfTheAcknowledgement(t *testing.T) {
 // the identifiers that stay, behind which its own live messages come.
 func TestReplayIsInherited(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
 	_, position := h.Position()
 	for i := range 50 {
 		publish(t, h, trade(a, i), trade(b, i))
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	c := newClient(t, sh)
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
 	c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)))
 	subscribe(t, c.sub, wire.Trades, "A|M|CI")
-	for _, m := range frames(t, c.sub.Gather(nil, 1000, false)) {
+	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
 		c.take(&m)
 	}
 	publish(t, h, trade(a, 50), trade(b, 50))
 	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}})
 	publish(t, h, trade(a, 51), trade(b, 51))
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	got := c.read(1000, false)
 	if n := len(c.trades["A|M|CI"]); n != 52 {
 		t.Errorf("%d trades of A, want 52", n)
@@ -95,7 +95,7 @@ func TestConflatedQuoteSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
 		hd := define(t, h, "A|M|CI", nil)
-		sh := h.NewShard(func() {})
+		sh := h.NewShard(func(bool) {})
 		go h.Run(t.Context())
 		c := newClient(t, sh)
 		slow := Tier{Conflate: 1000}
@@ -105,7 +105,7 @@ func TestConflatedQuoteSurvives(t *testing.T) {
 		publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(100, 7)}})
 		c.sub.Unsubscribe([]Item{{wire.Quotes, id("*|M|*"), slow}})
 		time.Sleep(2 * time.Second)
-		sh.Turn(func(*Subscriber) {})
+		turn(sh)
 		got := c.read(1<<20, false)
 		if len(got) == 0 || got[len(got)-1].BZ != "7" {
 			t.Errorf("got %+v", got)
@@ -119,14 +119,14 @@ func TestNoStatusIsSkipped(t *testing.T) {
 	hd := define(t, h, "A|M|CI", nil)
 	define(t, h, "B|M|CI", nil)
 	venue := define(t, h, "*|M|*", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.Status, "A|M|CI")
 	c.read(1<<20, false)
 	for _, p := range []market.Phase{market.Halt, market.Auction, market.Open} {
 		publish(t, h, market.Event{Kind: market.KindStatus, Handle: hd, Phase: p}, market.Event{Kind: market.KindStatus, Handle: venue, Phase: p})
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	c.sub.Resync([]Item{{Channel: wire.Status, ID: id("A|M|CI")}})
 	subscribe(t, c.sub, wire.Status, "B|M|CI")
 	told := map[string]int{}
@@ -145,7 +145,7 @@ func TestNoStatusIsSkipped(t *testing.T) {
 func TestReplaceIsTheWholeSet(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
-	c := newClient(t, h.NewShard(func() {}))
+	c := newClient(t, h.NewShard(func(bool) {}))
 	patterns := func(from int) (items []Item) {
 		for i := range 40 {
 			items = append(items, Item{Channel: wire.Trades, ID: market.InstrumentID{Symbol: string(rune('A' + from + i)), Market: "M", Term: "*"}})
@@ -198,12 +198,12 @@ func TestBooksOfOneKind(t *testing.T) {
 func TestStateDoesNotHideWhatWaits(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
 	for i := range 100 {
 		publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
-		sh.Turn(func(*Subscriber) {})
+		turn(sh)
 	}
 	if c.sub.Lag().Bytes == 0 {
 		t.Error("what waits behind a state that is due is not counted")

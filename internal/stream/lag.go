@@ -22,16 +22,20 @@ type Lag struct {
 // Lag measures what waits behind the socket. It walks the segments between
 // each cursor and its tail.
 func (s *Subscriber) Lag() Lag {
-	l := Lag{Bytes: len(s.carry)}
-	for _, it := range s.queue {
-		if it.view == nil {
+	s.hold()
+	var l Lag
+	if s.wait != nil {
+		l.Bytes = len(s.wait.carry)
+	}
+	for _, it := range s.queue() {
+		if !it.reads() {
 			continue
 		}
-		messages, bytes := it.at.waiting(it.view.tail)
-		if it.replay != nil && bytes < maxBehindReplay {
+		messages, bytes := it.late.at.waiting(it.view.tail)
+		if it.late.replay != nil && bytes < maxBehindReplay {
 			continue
 		}
-		at := it.at
+		at := it.late.at
 		rec, _, ok := at.peek(it.view.tail)
 		if !ok {
 			continue
@@ -41,11 +45,11 @@ func (s *Subscriber) Lag() Lag {
 		if l.Oldest == 0 || rec.at < l.Oldest {
 			l.Oldest = rec.at
 		}
-		if it.Channel == wire.Quotes || it.Channel == wire.OrderBook {
+		if it.channel() == wire.Quotes || it.channel() == wire.OrderBook {
 			continue
 		}
 		l.KeptBytes += bytes
-		if it.replay == nil && (l.OldestKept == 0 || rec.at < l.OldestKept) {
+		if it.late.replay == nil && (l.OldestKept == 0 || rec.at < l.OldestKept) {
 			l.OldestKept = rec.at
 		}
 	}
@@ -55,39 +59,44 @@ func (s *Subscriber) Lag() Lag {
 // Collapse lets go of the waiting quotes and books of a socket that takes nothing:
 // in their place an R:true is due.
 func (s *Subscriber) Collapse() {
-	for _, it := range s.queue {
-		if it.view == nil || it.at == it.view.tail || it.Channel != wire.Quotes && it.Channel != wire.OrderBook {
+	s.hold()
+	for _, it := range s.queue() {
+		if !it.reads() || it.late.at == it.view.tail || it.channel() != wire.Quotes && it.channel() != wire.OrderBook {
 			continue
 		}
-		s.carry = it.gatherNotices(s.carry)
-		it.state = true
+		s.wait.carry = it.gatherNotices(s.wait.carry, it.view.tail)
+		it.late.state = true
 	}
 }
 
 // gathered is a position that nothing unsent of the item lies at or before.
 func (it *item) gathered() uint64 {
-	if it.replay != nil {
-		return min(it.replay.position(), it.ringPosition())
+	if it.late != nil && it.late.replay != nil {
+		return min(it.late.replay.position(), it.ringPosition())
 	}
 	return it.ringPosition()
 }
 
 // ringPosition is a position that nothing in the item's ring which waits lies at or before.
 func (it *item) ringPosition() uint64 {
-	if it.view == nil {
+	switch {
+	case !it.reads():
 		return math.MaxUint64
+	case it.late == nil:
+		return it.view.pos
 	}
-	at := it.at
+	at := it.late.at
 	if rec, _, ok := at.peek(it.view.tail); ok {
-		return rec.pos - 1
+		return max(rec.pos-1, it.late.after)
 	}
-	return it.view.pos
+	return max(it.view.pos, it.late.after)
 }
 
-// safe is a position to resume from: nothing at or before it still waits.
+// safe is a position to resume from: nothing at or before it still waits. What the
+// present turn brought has been held.
 func (s *Subscriber) safe() uint64 {
 	low := s.shard.position
-	for _, it := range s.queue {
+	for _, it := range s.queue() {
 		low = min(low, it.gathered())
 	}
 	return low
@@ -95,27 +104,30 @@ func (s *Subscriber) safe() uint64 {
 
 // Position is a place to resume from: nothing at or before it still waits.
 func (s *Subscriber) Position() (epoch, position string) {
-	return s.hub.epoch, s.hub.place(s.safe())
+	s.hold()
+	h := s.shard.hub
+	return h.epoch, h.place(s.safe())
 }
 
 // Delivered calls f with the last N gathered of each instrument of a channel
 // that replays (trades, status); an instrument of which nothing came yet is left out.
 func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n uint64)) {
-	h := s.hub
+	s.hold()
+	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, it := range s.order {
-		if it.Channel != c || it.view == nil {
+	for _, it := range s.items {
+		if it.channel() != c || !it.reads() {
 			continue
 		}
-		for _, in := range h.covered(it.Item) {
-			if it.overlap && s.owner(c, in.id) != it {
+		for _, in := range h.covered(it.item()) {
+			if it.flag&overlap != 0 && s.owner(c, in.id) != it {
 				continue
 			}
 			t := in.tape(c)
 			n := t.seek(it.ringPosition())
-			if it.replay != nil {
-				n = it.replay.delivered(in, n)
+			if it.late != nil && it.late.replay != nil {
+				n = it.late.replay.delivered(in, n)
 			}
 			if n > 0 {
 				f(in.id, n)
@@ -143,20 +155,20 @@ func (r *replay) delivered(in *instrument, n uint64) uint64 {
 // Quiet calls f for each instrument and channel of the set whose last message is
 // older than before (Unix ns), with its N (0: none yet). Call it with nothing pending.
 func (s *Subscriber) Quiet(before int64, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
-	h := s.hub
+	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, it := range s.order {
-		if it.view == nil {
+	for _, it := range s.items {
+		if !it.reads() {
 			continue
 		}
-		for _, in := range h.covered(it.Item) {
-			if it.overlap && s.owner(it.Channel, in.id) != it {
+		for _, in := range h.covered(it.item()) {
+			if it.flag&overlap != 0 && s.owner(it.channel(), in.id) != it {
 				continue
 			}
-			n, at := in.newest(it.Channel, it.Tier)
+			n, at := in.newest(it.channel(), it.tier())
 			if at < before {
-				f(it.Channel, in.id, n)
+				f(it.channel(), in.id, n)
 			}
 		}
 	}

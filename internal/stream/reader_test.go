@@ -110,8 +110,21 @@ type client struct {
 	raw    []message
 }
 
+func open(sh *Shard) *Subscriber {
+	sub := new(Subscriber)
+	sh.Open(sub, nil)
+	return sub
+}
+
+// turn has a shard take note of what was published, and nobody gather it yet.
+func turn(sh *Shard) (ready int) {
+	for sh.Turn(); sh.Next() != nil; ready++ {
+	}
+	return ready
+}
+
 func newClient(t testing.TB, sh *Shard) *client {
-	return &client{t: t, sub: sh.NewSubscriber(nil), books: map[string]*copyBook{}, trades: map[string][]uint64{}, last: map[string]uint64{}}
+	return &client{t: t, sub: open(sh), books: map[string]*copyBook{}, trades: map[string][]uint64{}, last: map[string]uint64{}}
 }
 
 // read gathers all that waits, in pieces.
@@ -119,7 +132,7 @@ func (c *client) read(max int, conflate bool) []message {
 	c.t.Helper()
 	var all []message
 	for c.sub.Pending() {
-		got := frames(c.t, c.sub.Gather(nil, max, conflate))
+		got := frames(c.t, c.sub.Gather(nil, max, wire.JSON, conflate))
 		for i := range got {
 			c.take(&got[i])
 		}

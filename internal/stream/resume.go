@@ -37,7 +37,8 @@ func (r *replay) done(s *Subscriber) {
 	for _, b := range r.batches {
 		b.left--
 		if b.left == 0 {
-			s.carry = append(s.carry, b.frame...)
+			w := s.waiting()
+			w.carry = append(w.carry, b.frame...)
 			b.frame = nil
 		}
 	}
@@ -47,21 +48,22 @@ func (r *replay) done(s *Subscriber) {
 // AfterReplay sends a framed message right after the last row that the last
 // Subscribe replays; at once where it replays none. The frame is copied.
 func (s *Subscriber) AfterReplay(frame []byte) {
-	if s.batch == nil || s.batch.left == 0 {
-		s.carry = append(s.carry, frame...)
+	w := s.waiting()
+	if w.batch == nil || w.batch.left == 0 {
+		w.carry = append(w.carry, frame...)
 		return
 	}
-	s.batch.frame = append([]byte(nil), frame...)
+	w.batch.frame = append([]byte(nil), frame...)
 }
 
 // resumed tells where an item stands that was there already.
 func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
-	if r == nil || it.ID.IsPattern() || (it.Channel != wire.Trades && it.Channel != wire.Status) {
+	if r == nil || it.id().IsPattern() || (it.channel() != wire.Trades && it.channel() != wire.Status) {
 		return
 	}
-	name := it.ID.String()
-	if _, ok := r.Seen[it.Channel][name]; ok {
-		out.resume(it.Channel, name, s.hub.lookup(it.ID).tape(it.Channel).last)
+	name := it.id().String()
+	if _, ok := r.Seen[it.channel()][name]; ok {
+		out.resume(it.channel(), name, s.shard.hub.lookup(it.id()).tape(it.channel()).last)
 	}
 }
 
@@ -81,37 +83,37 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 
 // resume gives a fresh item of trades or status its replay, or says what is lost.
 func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since position) {
-	h := s.hub
-	name := it.ID.String()
-	n, byN := r.Seen[it.Channel][name]
+	h := s.shard.hub
+	name := it.id().String()
+	n, byN := r.Seen[it.channel()][name]
 	switch {
 	case byN && r.Epoch != h.epoch:
-		out.lose(it.Channel, name, Lost{From: n + 1, Reason: "epoch_changed"})
+		out.lose(it.channel(), name, Lost{From: n + 1, Reason: "epoch_changed"})
 		return
 	case byN:
-		s.resumeByN(out, it, h.lookup(it.ID), n)
+		s.resumeByN(out, it, h.lookup(it.id()), n)
 		return
 	case since.epoch == "":
 		return
 	case since.epoch != h.epoch || r.Epoch != h.epoch:
-		out.lose(it.Channel, name, Lost{Reason: "epoch_changed"})
+		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
 		return
 	case since.pos > h.position:
-		out.lose(it.Channel, name, Lost{Reason: "ahead"})
+		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
 	s.resumeByPosition(out, it, since.pos)
 }
 
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {
-	name, t := it.ID.String(), in.tape(it.Channel)
+	name, t := it.id().String(), in.tape(it.channel())
 	switch {
 	case n > t.last:
-		out.lose(it.Channel, name, Lost{Reason: "ahead"})
+		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.first():
-		out.lose(it.Channel, name, Lost{From: n + 1, To: t.last, Reason: "buffer_exceeded"})
+		out.lose(it.channel(), name, Lost{From: n + 1, To: t.last, Reason: "buffer_exceeded"})
 	default:
-		out.resume(it.Channel, name, t.last)
+		out.resume(it.channel(), name, t.last)
 		if n < t.last {
 			s.replays(it, []part{{in, n + 1, t.after(n)}})
 		}
@@ -122,17 +124,17 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64)
 // all that a pattern covers and no other item of the set does.
 func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from uint64) {
 	var parts []part
-	for _, in := range s.hub.covered(it.Item) {
-		if s.owner(it.Channel, in.id) != it {
+	for _, in := range s.shard.hub.covered(it.item()) {
+		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
-		name, t := in.id.String(), in.tape(it.Channel)
+		name, t := in.id.String(), in.tape(it.channel())
 		if t.dropped > from {
-			out.lose(it.Channel, name, Lost{To: t.last, Reason: "buffer_exceeded"})
+			out.lose(it.channel(), name, Lost{To: t.last, Reason: "buffer_exceeded"})
 			continue
 		}
-		if !it.ID.IsPattern() {
-			out.resume(it.Channel, name, t.last)
+		if !it.id().IsPattern() {
+			out.resume(it.channel(), name, t.last)
 		}
 		if n := t.seek(from); n < t.last {
 			parts = append(parts, part{in, n + 1, t.after(n)})
@@ -143,8 +145,9 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from uint64) {
 
 func (s *Subscriber) replays(it *item, parts []part) {
 	if len(parts) > 0 {
-		s.batch.left++
-		it.replay = &replay{batches: []*batch{s.batch}, parts: parts}
+		b := s.wait.batch
+		b.left++
+		it.behind().replay = &replay{batches: []*batch{b}, parts: parts}
 	}
 }
 
@@ -160,14 +163,6 @@ func (h *Hub) lookup(id market.InstrumentID) *instrument {
 // covered is the instruments, or the markets as a whole, of an item.
 func (h *Hub) covered(x Item) []*instrument {
 	var list []*instrument
-	if x.Channel == marketStatus {
-		for name, v := range h.venues {
-			if x.ID.Market == name || x.ID.Market == market.Any {
-				list = append(list, v)
-			}
-		}
-		return list
-	}
 	for i := range h.catalog.Match(x.ID) {
 		list = append(list, h.listed[i])
 	}

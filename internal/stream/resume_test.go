@@ -39,7 +39,7 @@ func TestResumeAnswers(t *testing.T) {
 		{"position before the tape", wire.Resume{Epoch: "e1", Position: "e1:5"}, -1, 0, Lost{0, last, "buffer_exceeded"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, h.NewShard(func() {}))
+			c := newClient(t, h.NewShard(func(bool) {}))
 			defer c.sub.Close()
 			if tt.n >= 0 {
 				tt.resume.Seen[wire.Trades] = map[string]uint64{"A|M|CI": uint64(tt.n)}
@@ -63,7 +63,7 @@ func TestResumeAnswers(t *testing.T) {
 func TestResumeFaults(t *testing.T) {
 	h := New(Config{Epoch: "e1"})
 	define(t, h, "A|M|CI", nil)
-	c := newClient(t, h.NewShard(func() {}))
+	c := newClient(t, h.NewShard(func(bool) {}))
 	for _, position := range []string{"x", "e1:", "e1:x", ":5", "e1:-1", "e1:99999999999999999999"} {
 		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Resume: &wire.Resume{Epoch: "e1", Position: position}})
 		if out.Fault == nil || out.Fault.Reason != wire.BadField || c.sub.Len() != 0 {
@@ -79,7 +79,7 @@ func TestResumeFaults(t *testing.T) {
 
 func TestPatternResumesByPosition(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	var handles []market.Handle
 	for i := range 5 {
 		handles = append(handles, define(t, h, fmt.Sprintf("S%d|M|CI", i), nil))
@@ -89,7 +89,7 @@ func TestPatternResumesByPosition(t *testing.T) {
 	for i := range 100 {
 		publish(t, h, trade(handles[i%4], i)) // nothing of the fifth yet
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	c.read(2000, false)
 	epoch, position := c.sub.Position()
 	c.sub.Close()
@@ -102,7 +102,7 @@ func TestPatternResumesByPosition(t *testing.T) {
 	for i := range 50 {
 		publish(t, h, trade(handles[i%5], i))
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	d.read(700, false)
 	for i := range 5 {
 		want := uint64(30)
@@ -117,7 +117,7 @@ func TestPatternResumesByPosition(t *testing.T) {
 
 func TestStatusResumes(t *testing.T) {
 	h := New(Config{Epoch: "e1"})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	a := define(t, h, "A|M|CI", nil)
 	for _, p := range []market.Phase{market.Halt, market.Open, market.Closed} {
 		publish(t, h, market.Event{Kind: market.KindStatus, Handle: a, Phase: p})
@@ -137,7 +137,7 @@ func TestStatusResumes(t *testing.T) {
 
 func TestTierMoves(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	hd := define(t, h, "A|M|CI", nil)
 	publish(t, h, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(9, 1), level(8, 1), level(7, 1)}})
 	c := newClient(t, sh)
@@ -165,7 +165,7 @@ func TestTierMoves(t *testing.T) {
 func TestRejectedItemsSayWhatToDo(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "GGAL|BYMA|24hs", func(in *market.Instrument) { in.NoBook = true })
-	c := newClient(t, h.NewShard(func() {}))
+	c := newClient(t, h.NewShard(func(bool) {}))
 	out := c.sub.Subscribe([]Item{
 		{Channel: wire.Trades, ID: id("GGLA|BYMA|24hs")},
 		{Channel: wire.Trades, ID: id("*|NYSE|24hs")},
@@ -183,14 +183,14 @@ func TestRejectedItemsSayWhatToDo(t *testing.T) {
 
 func TestQuietAndDelivered(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	a := define(t, h, "A|M|CI", nil)
 	define(t, h, "B|M|CI", nil)
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.Trades, "*|M|CI")
 	publish(t, h, trade(a, 1), trade(a, 2), trade(a, 3))
-	sh.Turn(func(*Subscriber) {})
-	size := len(c.sub.Gather(nil, 1, false)) // the first alone
+	turn(sh)
+	size := len(c.sub.Gather(nil, 1, wire.JSON, false)) // the first alone
 	if size == 0 {
 		t.Fatal("nothing gathered")
 	}
@@ -214,7 +214,7 @@ func TestQuietAndDelivered(t *testing.T) {
 // TestReplayOutlivesTheTape holds a replay open while the tape drops its rows.
 func TestReplayOutlivesTheTape(t *testing.T) {
 	h := New(Config{Epoch: "e1", TradesKept: 1})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	a := define(t, h, "A|M|CI", nil)
 	for i := range chunkRows {
 		publish(t, h, trade(a, i))
@@ -223,13 +223,13 @@ func TestReplayOutlivesTheTape(t *testing.T) {
 	r := &wire.Resume{Epoch: "e1"}
 	r.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 0}
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Resume: r})
-	for _, m := range frames(t, c.sub.Gather(nil, 1000, false)) {
+	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
 		c.take(&m)
 	}
 	for i := range 4 * chunkRows {
 		publish(t, h, trade(a, i))
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	c.read(1000, false)
 	if got := len(c.trades["A|M|CI"]); got != 5*chunkRows {
 		t.Errorf("got %d trades of %d", got, 5*chunkRows)

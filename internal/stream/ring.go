@@ -5,9 +5,10 @@ package stream
 // below such a tail is ever written again, so that a segment needs no further
 // care: when no cursor points at it or before it, it is garbage.
 type ring struct {
-	last *segment
-	used int // bytes of last
-	n    int // records of last
+	last   *segment
+	used   int // bytes of last
+	n      int // records of last
+	echoes int // records flagged so, ever
 }
 
 // Segments double from small to large, since most topics are quiet.
@@ -74,6 +75,22 @@ func (r *ring) append(frame []byte, rec record) {
 	rec.end = uint32(r.used)
 	r.last.recs[r.n] = rec
 	r.n++
+	if rec.flag&echo != 0 {
+		r.echoes++
+	}
+}
+
+// span is the frames of the records from one to another of a segment.
+func (s *segment) span(from, to int) []byte {
+	if from == to {
+		return nil
+	}
+	start := uint32(0)
+	if from > 0 {
+		start = s.recs[from-1].end
+	}
+	end := s.recs[to-1].end
+	return s.buf[start:end:end]
 }
 
 // peek is the record at c and its frame, or ok false at the tail. It steps c into the next

@@ -1,35 +1,53 @@
 package stream
 
+import (
+	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
 // Shard is the hub's counterpart of one goroutine that owns connections. All
 // methods of it and its subscribers are called by that goroutine.
 type Shard struct {
 	hub   *Hub
 	index int
-	wake  func()
+	wake  func(urgent bool)
 
 	touched []*topic // since the last Turn; guarded by the hub's lock
 	told    bool     // wake was called since the last Turn; guarded by the hub's lock
+	pressed bool     // likewise, as urgent
 
 	views    map[*topic]*view
-	position uint64   // of the hub at the last Turn
-	turn     []*topic // reused
-	ready    []*Subscriber
+	subs     []*Subscriber
+	venue    *view         // of all market-wide statuses; nil without subscribers
+	news     []*Subscriber // got market-wide statuses since the last Turn
+	position uint64        // of the hub at the last Turn
+
+	// The present turn.
+	turn    []*topic // reused
+	ready   []*Subscriber
+	next    int // in ready
+	entries []entry
+
+	transcoder wire.Transcoder
+	scratch    []byte
 }
 
-// view is what a shard knows of a topic: how far it may read, and who of its own reads it.
-type view struct {
-	topic   *topic
-	tail    cursor
-	pos     uint64 // of the hub when tail was taken
-	readers []*item
+// entry says that the present turn brings something for an item. The entries of a
+// subscriber are linked.
+type entry struct {
+	item *item
+	next int32 // place of the subscriber's next entry, from 1; 0: none
 }
 
 // NewShard adds a shard. wake is called, under the hub's lock, when there is
-// something new for it; it must not block nor call back.
-func (h *Hub) NewShard(wake func()) *Shard {
+// something new for it, and once more, urgent, when much of one topic waits; it must
+// not block nor call back.
+func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), position: h.position}
+	s.transcoder.Compress = new(deflate.Compressor).Append
 	h.shards = append(h.shards, s)
 	for _, tp := range h.topics {
 		tp.seen = append(tp.seen, shardSeen{})
@@ -37,90 +55,215 @@ func (h *Hub) NewShard(wake func()) *Shard {
 	return s
 }
 
+// Open begins a subscriber, which lies in its host's memory. key is what the host
+// finds it by.
+func (s *Shard) Open(sub *Subscriber, key any) {
+	*sub = Subscriber{shard: s, key: key, slot: int32(len(s.subs))}
+	s.subs = append(s.subs, sub)
+	if s.venue == nil {
+		s.hub.mu.Lock()
+		defer s.hub.mu.Unlock()
+		s.venue = s.view(topicKey{channel: marketStatus, id: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
+		s.venue.read(s)
+	}
+}
+
+// forget takes a subscriber out of the shard's list. The hub's lock is held.
+func (s *Shard) forget(sub *Subscriber) {
+	last := len(s.subs) - 1
+	s.subs[sub.slot] = s.subs[last]
+	s.subs[sub.slot].slot = sub.slot
+	s.subs[last] = nil
+	s.subs = s.subs[:last]
+	if last == 0 {
+		s.venue.unread(s)
+		s.venue = nil
+	}
+}
+
 func (s *Shard) touch(tp *topic) { s.touched = append(s.touched, tp) }
+
+// urgentBytes of one topic are not held back for the sake of larger writes.
+const urgentBytes = 16 << 10
 
 func (s *Shard) wakeIfTouched() {
 	if len(s.touched) > 0 && !s.told {
 		s.told = true
-		s.wake()
+		s.wake(false)
 	}
 }
 
-// Turn takes note of what was published since the last Turn and calls f once
-// for each subscriber for whom there is something to gather.
-func (s *Shard) Turn(f func(*Subscriber)) {
+func (s *Shard) press() {
+	if !s.pressed {
+		s.pressed = true
+		s.wake(true)
+	}
+}
+
+// Turn takes note of what was published since the last Turn. Next gives the
+// subscribers for whom there is something to gather.
+func (s *Shard) Turn() {
+	for s.Next() != nil { // of a turn that was left early
+	}
+	s.entries = s.entries[:0]
 	h := s.hub
 	h.mu.Lock()
 	s.turn, s.touched = s.touched, s.turn[:0]
-	s.told = false
+	s.told, s.pressed = false, false
 	s.position = h.position
-	for _, tp := range s.turn {
-		tp.seen[s.index].touched = false
-		if v := s.views[tp]; v != nil {
-			v.tail, v.pos = tp.ring.tail(), h.position
+	for i, tp := range s.turn {
+		seen := &tp.seen[s.index]
+		seen.touched, seen.bytes = false, 0
+		switch v := s.views[tp]; {
+		case v == nil:
+			s.turn[i] = nil
+		case v == s.venue:
+			s.passVenues()
+			s.turn[i] = nil
+		default:
+			v.advance(h.position)
 		}
 	}
 	h.mu.Unlock()
-	s.ready = s.ready[:0]
 	for _, tp := range s.turn {
-		v := s.views[tp]
-		if v == nil {
-			continue
-		}
-		for _, it := range v.readers {
-			it.enqueue()
-			if !it.sub.called {
-				it.sub.called = true
-				s.ready = append(s.ready, it.sub)
-			}
+		if tp != nil {
+			s.collect(s.views[tp])
 		}
 	}
 	clear(s.turn)
-	for _, sub := range s.ready {
+	for i, sub := range s.news {
+		s.mark(sub)
+		s.news[i] = nil
+	}
+	s.news = s.news[:0]
+}
+
+// collect lists the readers of a view that the turn has brought forward.
+func (s *Shard) collect(v *view) {
+	v.join()
+	for _, it := range v.readers {
+		sub := it.sub
+		if it.late != nil {
+			sub.enqueue(it)
+		} else {
+			s.entries = append(s.entries, entry{item: it})
+			n := int32(len(s.entries))
+			if sub.head == 0 {
+				sub.head = n
+			} else {
+				s.entries[sub.tail-1].next = n
+			}
+			sub.tail = n
+		}
+		s.mark(sub)
+	}
+}
+
+func (s *Shard) mark(sub *Subscriber) {
+	if !sub.called && !sub.closed {
+		sub.called = true
+		s.ready = append(s.ready, sub)
+	}
+}
+
+// Next is the next subscriber of this turn for whom there is something to gather;
+// nil at the end. Between two calls anything may be done with any subscriber.
+func (s *Shard) Next() *Subscriber {
+	for {
+		if s.next > 0 {
+			// What the host did not gather for the last one waits from now on.
+			s.ready[s.next-1].hold()
+			s.ready[s.next-1] = nil
+		}
+		if s.next == len(s.ready) {
+			s.ready, s.next = s.ready[:0], 0
+			return nil
+		}
+		sub := s.ready[s.next]
+		s.next++
 		sub.called = false
 		if !sub.closed {
-			f(sub)
+			return sub
 		}
 	}
-	clear(s.ready)
 }
 
 // join makes an item a reader of a topic from its present tail on. The hub's lock is held.
 func (s *Shard) join(it *item, key topicKey) {
+	v := s.view(key)
+	v.read(s)
+	it.view, it.late, it.place = v, nil, int32(len(v.readers))
+	it.flag |= reading
+	v.readers = append(v.readers, it)
+	if v.tail != v.topic.ring.tail() {
+		// What the shard has yet to take note of was published before.
+		it.late = &late{at: v.tail, after: s.hub.position}
+	}
+}
+
+// view finds or makes the shard's view of a topic. The hub's lock is held.
+func (s *Shard) view(key topicKey) *view {
 	tp := s.hub.topic(key)
 	v := s.views[tp]
 	if v == nil {
-		v = &view{topic: tp}
+		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.echoes, pos: s.hub.position}
 		s.views[tp] = v
 	}
-	v.tail, v.pos = tp.ring.tail(), s.hub.position
-	tp.refs++
-	tp.seen[s.index].readers++
-	it.view, it.at, it.place = v, v.tail, len(v.readers)
-	v.readers = append(v.readers, it)
+	return v
 }
 
 // leave ends an item's reading. The hub's lock is held.
 func (s *Shard) leave(it *item) {
-	v := it.view
-	if v == nil {
+	if it.flag&reading == 0 {
 		return
 	}
-	last := len(v.readers) - 1
+	v := it.view
+	last := int32(len(v.readers) - 1)
 	v.readers[it.place] = v.readers[last]
 	v.readers[it.place].place = it.place
 	v.readers[last] = nil
 	v.readers = v.readers[:last]
-	it.view, it.at = nil, cursor{}
+	it.view, it.late = &view{key: v.key}, nil
+	it.flag &^= reading
+	v.unread(s)
+}
+
+// read counts a reader of the view's topic in; unread counts it out, and lets go of
+// what nobody reads. The hub's lock is held.
+func (v *view) read(s *Shard) {
+	v.topic.refs++
+	v.topic.seen[s.index].readers++
+}
+
+func (v *view) unread(s *Shard) {
 	v.topic.refs--
-	v.topic.seen[s.index].readers--
-	if last == 0 {
+	seen := &v.topic.seen[s.index]
+	if seen.readers--; seen.readers == 0 {
 		delete(s.views, v.topic)
 	}
 	s.hub.release(v.topic)
 }
 
-// NewSubscriber adds a connection. key is what the host finds it by.
-func (s *Shard) NewSubscriber(key any) *Subscriber {
-	return &Subscriber{hub: s.hub, shard: s, key: key}
+// passVenues gives the market-wide statuses that came to all whom they concern. They
+// are few, and so have no cursor a subscriber. The hub's lock is held.
+func (s *Shard) passVenues() {
+	v := s.venue
+	if v == nil {
+		return
+	}
+	at := v.tail
+	v.tail, v.pos = v.topic.ring.tail(), s.hub.position
+	for ; ; at.rec++ {
+		rec, frame, ok := at.peek(v.tail)
+		if !ok {
+			return
+		}
+		for _, sub := range s.subs {
+			if sub.concerns(rec) {
+				w := sub.waiting()
+				w.carry = append(w.carry, frame...)
+				s.news = append(s.news, sub)
+			}
+		}
+	}
 }

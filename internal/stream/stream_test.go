@@ -16,7 +16,7 @@ import (
 func TestTradeReachesItsReadersOnce(t *testing.T) {
 	h := New(Config{})
 	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	c := newClient(t, sh)
 	publish(t, h, trade(a, 1))
 	subscribe(t, c.sub, wire.Trades, "A|M|CI")
@@ -25,8 +25,7 @@ func TestTradeReachesItsReadersOnce(t *testing.T) {
 		t.Fatal("a last trade was sent on subscribe")
 	}
 	publish(t, h, trade(a, 2), trade(b, 1), trade(a, 3))
-	called := 0
-	sh.Turn(func(*Subscriber) { called++ })
+	called := turn(sh)
 	c.read(1<<20, false)
 	if called != 1 || !slices.Equal(c.trades["A|M|CI"], []uint64{2, 3}) || len(c.trades) != 1 {
 		t.Fatalf("called %d, got %v", called, c.trades)
@@ -38,7 +37,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
 		hd := define(t, h, "A|M|CI", nil)
-		sh := h.NewShard(func() {})
+		sh := h.NewShard(func(bool) {})
 		rng := rand.New(rand.NewPCG(1, 2))
 		clients := make([]*client, len(tiers))
 		join := func(i int) {
@@ -68,7 +67,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 			}
 			publish(t, h, e)
 			if rng.IntN(3) == 0 {
-				sh.Turn(func(*Subscriber) {})
+				turn(sh)
 			}
 			i := rng.IntN(len(clients))
 			if rng.IntN(2) == 0 {
@@ -83,7 +82,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
-		sh.Turn(func(*Subscriber) {})
+		turn(sh)
 		for i, c := range clients {
 			c.read(1<<20, false)
 			full, err := h.AppendBook(nil, id("A|M|CI"), tiers[i].Depth)
@@ -106,7 +105,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 // resumes by N or by position and must see every trade once and in order.
 func TestResumeLosesNothing(t *testing.T) {
 	h := New(Config{TradesKept: 600})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	rng := rand.New(rand.NewPCG(3, 4))
 	var handles []market.Handle
 	var names []string
@@ -145,8 +144,8 @@ func TestResumeLosesNothing(t *testing.T) {
 			sent[i]++
 			publish(t, h, trade(handles[i], sent[i]))
 			if rng.IntN(4) == 0 {
-				sh.Turn(func(*Subscriber) {})
-				for _, m := range frames(t, c.sub.Gather(nil, 1+rng.IntN(3000), false)) {
+				turn(sh)
+				for _, m := range frames(t, c.sub.Gather(nil, 1+rng.IntN(3000), wire.JSON, false)) {
 					if m.N != seen[m.I]+1 {
 						t.Fatalf("%s: %d after %d", m.I, m.N, seen[m.I])
 					}
@@ -170,8 +169,8 @@ func TestResumeLosesNothing(t *testing.T) {
 		}
 		connect(r)
 	}
-	sh.Turn(func(*Subscriber) {})
-	for _, m := range frames(t, c.sub.Gather(nil, 1<<30, false)) {
+	turn(sh)
+	for _, m := range frames(t, c.sub.Gather(nil, 1<<30, wire.JSON, false)) {
 		if m.N != seen[m.I]+1 {
 			t.Fatalf("%s: %d after %d", m.I, m.N, seen[m.I])
 		}
@@ -191,7 +190,7 @@ func TestOverlappingIdentifiers(t *testing.T) {
 	names := []string{"A|M|CI", "B|M|CI", "A|M|24hs", "A|N|CI", "B|N|CI"}
 	for seed := range uint64(40) {
 		h := New(Config{})
-		sh := h.NewShard(func() {})
+		sh := h.NewShard(func(bool) {})
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var handles []market.Handle
 		for _, n := range names {
@@ -218,9 +217,9 @@ func TestOverlappingIdentifiers(t *testing.T) {
 			case 1:
 				p := pool[rng.IntN(len(pool))]
 				// What waits and is no longer covered may or may not have been sent: read first.
-				sh.Turn(func(*Subscriber) {})
+				turn(sh)
 				for c.sub.Pending() {
-					for _, m := range frames(t, c.sub.Gather(nil, 1<<20, false)) {
+					for _, m := range frames(t, c.sub.Gather(nil, 1<<20, wire.JSON, false)) {
 						c.trades[m.I] = append(c.trades[m.I], m.N)
 					}
 				}
@@ -234,16 +233,16 @@ func TestOverlappingIdentifiers(t *testing.T) {
 					want[names[i]] = append(want[names[i]], sent[names[i]])
 				}
 				if rng.IntN(3) == 0 {
-					sh.Turn(func(*Subscriber) {})
-					for _, m := range frames(t, c.sub.Gather(nil, rng.IntN(600), false)) {
+					turn(sh)
+					for _, m := range frames(t, c.sub.Gather(nil, rng.IntN(600), wire.JSON, false)) {
 						c.trades[m.I] = append(c.trades[m.I], m.N)
 					}
 				}
 			}
 		}
-		sh.Turn(func(*Subscriber) {})
+		turn(sh)
 		for c.sub.Pending() {
-			for _, m := range frames(t, c.sub.Gather(nil, 1<<20, false)) {
+			for _, m := range frames(t, c.sub.Gather(nil, 1<<20, wire.JSON, false)) {
 				c.trades[m.I] = append(c.trades[m.I], m.N)
 			}
 		}
@@ -261,7 +260,7 @@ func TestOverlappingIdentifiers(t *testing.T) {
 
 func TestPatternCoversWhatIsListedLater(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	define(t, h, "A|M|CI", nil)
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.Trades, "*|M|CI")
@@ -269,7 +268,7 @@ func TestPatternCoversWhatIsListedLater(t *testing.T) {
 	c.read(1<<20, false)
 	b := define(t, h, "B|M|CI", nil)
 	publish(t, h, trade(b, 1))
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	got := c.read(1<<20, false)
 	if len(got) != 2 || !slices.Equal(c.trades["B|M|CI"], []uint64{1}) {
 		t.Fatalf("%+v", got)
@@ -278,7 +277,7 @@ func TestPatternCoversWhatIsListedLater(t *testing.T) {
 
 func TestStaleBookIsTold(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.BookReady = false })
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
@@ -292,7 +291,7 @@ func TestStaleBookIsTold(t *testing.T) {
 		market.Event{Kind: market.KindGap, Handle: hd, Reason: "lost_packets"},
 		market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(1, 5)}},
 		market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(1, 7)}})
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	kinds := ""
 	for _, m := range c.read(1<<20, false) {
 		kinds += m.Type
@@ -308,7 +307,7 @@ func TestStaleBookIsTold(t *testing.T) {
 
 func TestMarketWideStatus(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	define(t, h, "A|M|CI", nil)
 	define(t, h, "A|N|CI", nil)
 	m := define(t, h, "*|M|*", nil)
@@ -320,7 +319,7 @@ func TestMarketWideStatus(t *testing.T) {
 	subscribe(t, all.sub, wire.Quotes, "*|*|*")
 	status(market.Closed)
 	status(market.FeedDown)
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	phases := func(c *client) (s string) {
 		c.read(1<<20, false)
 		for _, n := range c.notes {
@@ -349,7 +348,7 @@ func TestMarketWideStatus(t *testing.T) {
 
 func TestConflationKeepsTradesAndNewestState(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	hd := define(t, h, "A|M|CI", nil)
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.Trades, "A|M|CI")
@@ -359,7 +358,7 @@ func TestConflationKeepsTradesAndNewestState(t *testing.T) {
 	for i := range 1000 {
 		publish(t, h, trade(hd, i), market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
 	}
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	lag := c.sub.Lag()
 	if lag.Messages != 3000 || lag.KeptBytes == 0 || lag.OldestKept == 0 {
 		t.Fatalf("%+v", lag)
@@ -432,7 +431,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	for k := range 2 {
 		wake := make(chan struct{}, 1)
-		sh := h.NewShard(func() {
+		sh := h.NewShard(func(bool) {
 			select {
 			case wake <- struct{}{}:
 			default:
@@ -457,9 +456,10 @@ func TestConcurrentUse(t *testing.T) {
 					return
 				case <-wake:
 				}
-				sh.Turn(func(s *Subscriber) {
+				sh.Turn()
+				for s := sh.Next(); s != nil; s = sh.Next() {
 					clients[s].read(1<<16, rng.IntN(4) == 0)
-				})
+				}
 				if rng.IntN(10) == 0 {
 					for s := range clients {
 						s.Close()
@@ -479,7 +479,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func TestCollapseLetsGo(t *testing.T) {
 	h := New(Config{})
-	sh := h.NewShard(func() {})
+	sh := h.NewShard(func(bool) {})
 	hd := define(t, h, "A|M|CI", nil)
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
@@ -490,9 +490,9 @@ func TestCollapseLetsGo(t *testing.T) {
 		publish(t, h, trade(hd, i), market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(50, int64(1+i))}})
 	}
 	publish(t, h, market.Event{Kind: market.KindGap, Handle: hd}, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(50, 100)}})
-	sh.Turn(func(*Subscriber) {})
+	turn(sh)
 	c.sub.Collapse()
-	if lag := c.sub.Lag(); lag.Messages != 100 || lag.KeptBytes+len(c.sub.carry) != lag.Bytes {
+	if lag := c.sub.Lag(); lag.Messages != 100 || lag.KeptBytes+len(c.sub.wait.carry) != lag.Bytes {
 		t.Fatalf("%+v", lag)
 	}
 	kinds := map[string]int{}

@@ -44,7 +44,8 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	if fault != nil {
 		return Outcome{Fault: fault}
 	}
-	h := s.hub
+	s.hold()
+	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
@@ -53,7 +54,8 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	if o.Replace && (len(items) > 0 || asked == 0) {
 		s.keepOnly(items)
 	}
-	s.batch = &batch{}
+	before := s.markets()
+	s.waiting().batch = &batch{}
 	// Exact items first: a pattern that comes in the same message then leaves
 	// them alone, and each keeps its own resume.
 	for _, patterns := range [2]bool{false, true} {
@@ -63,8 +65,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 			}
 		}
 	}
-	s.rearrange()
+	s.rearrange(before)
 	out.Position = h.place(s.safe())
+	s.rest()
 	return out
 }
 
@@ -105,25 +108,16 @@ func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position) {
 	if o.Resume != nil && (x.Channel == wire.Trades || x.Channel == wire.Status) {
 		s.resume(out, it, o.Resume, since)
 	}
-	if x.Channel != wire.Trades && !o.NoSnapshot && it.replay == nil {
-		it.state = true
-	}
-	if it.state || it.replay != nil {
-		it.enqueue()
+	switch {
+	case it.late != nil && it.late.replay != nil:
+		s.enqueue(it)
+	case x.Channel != wire.Trades && !o.NoSnapshot:
+		l := it.behind()
+		l.state, l.fresh = true, true
+		s.enqueue(it)
 	}
 	if x.Channel == wire.Status && !o.NoSnapshot {
-		s.dueVenues(x.ID.Market)
-	}
-}
-
-// dueVenues makes how a market as a whole stands due, with the status of one of
-// its instruments.
-func (s *Subscriber) dueVenues(name string) {
-	for _, v := range s.venues {
-		if v.ID.Market == name || v.ID.Market == market.Any || name == market.Any {
-			v.state = true
-			v.enqueue()
-		}
+		s.dueVenue(x.ID.Market, false)
 	}
 }
 
@@ -134,8 +128,8 @@ const maxPatterns = 64
 // accept parts the items that name something listed from those that do not.
 // A pattern is taken when its market is known: it covers what is listed later too.
 func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected []Rejected) {
-	h := s.hub
-	patterns := len(s.patterns)
+	h := s.shard.hub
+	patterns := len(s.patterns())
 	if replace {
 		patterns = 0
 	}
@@ -175,24 +169,22 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 
 // put adds an item, or moves it to another tier; fresh is false where it was there as it is.
 func (s *Subscriber) put(x Item) (it *item, fresh bool) {
-	old := s.items[itemKey{x.Channel, x.ID}]
+	old := s.find(x.Channel, x.ID)
 	if old == nil {
-		if it := s.covering(x); it != nil {
-			return s.add(x), false
-		}
-		return s.add(x), true
+		covered := s.covering(x) != nil
+		return s.add(x), !covered
 	}
-	if old.Tier == x.Tier {
+	if old.tier() == x.Tier {
 		return old, false
 	}
 	if s.shares(old) {
-		s.settle(old.Channel, old.ID)
+		s.settle(x.Channel, x.ID)
 	}
 	s.drop(old)
-	old.Tier = x.Tier
+	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := s.covering(x); p != nil {
-		p.state = true // what the client has is of another tier
-		p.enqueue()
+		p.behind().state = true // what the client has is of another tier
+		s.enqueue(p)
 		return old, false
 	}
 	s.start(old)
@@ -204,7 +196,7 @@ func (s *Subscriber) covering(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil
 	}
-	if p := s.pattern(x.Channel, x.ID); p != nil && p.Tier == x.Tier {
+	if p := s.pattern(x.Channel, x.ID); p != nil && p.tier() == x.Tier {
 		return p
 	}
 	return nil
@@ -217,8 +209,8 @@ func (s *Subscriber) keepOnly(items []Item) {
 		keep[itemKey{x.Channel, x.ID}] = true
 	}
 	var gone []*item
-	for _, it := range s.order {
-		if !keep[itemKey{it.Channel, it.ID}] {
+	for _, it := range s.items {
+		if !keep[itemKey{it.channel(), it.id()}] {
 			gone = append(gone, it)
 		}
 	}
@@ -228,11 +220,12 @@ func (s *Subscriber) keepOnly(items []Item) {
 // Unsubscribe removes identifiers from the set, as they were written. Nothing of
 // them is gathered afterwards, but for what another item of the set covers.
 func (s *Subscriber) Unsubscribe(items []Item) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
+	s.hold()
+	s.shard.hub.mu.Lock()
+	defer s.shard.hub.mu.Unlock()
 	var gone []*item
 	for _, x := range items {
-		if it := s.items[itemKey{x.Channel, x.ID}]; it != nil {
+		if it := s.find(x.Channel, x.ID); it != nil {
 			gone = append(gone, it)
 		}
 	}
@@ -241,17 +234,18 @@ func (s *Subscriber) Unsubscribe(items []Item) {
 
 // Resync makes a fresh R:true due for items of the set. What is not in the set is rejected.
 func (s *Subscriber) Resync(items []Item) (rejected []Rejected) {
+	s.hold()
 	for _, x := range items {
-		it := s.items[itemKey{x.Channel, x.ID}]
+		it := s.find(x.Channel, x.ID)
 		if it == nil || x.Channel == wire.Trades {
 			rejected = append(rejected, Rejected{x, wire.BadField, "Not subscribed; subscribe first"})
 			continue
 		}
-		if it.view == nil {
+		if !it.reads() {
 			it = s.pattern(x.Channel, x.ID)
 		}
-		it.state = true
-		it.enqueue()
+		it.behind().state = true
+		s.enqueue(it)
 	}
 	return rejected
 }

@@ -20,59 +20,174 @@ type itemKey struct {
 }
 
 // Subscriber is one connection's set of subscriptions and its places in the
-// rings. It has no queue: what waits for it is what lies behind its cursors.
+// rings. It has no queue: what waits for it is what lies behind its cursors, and
+// one that keeps up has not even those. It lies by value in its host's memory;
+// Shard.Open begins it.
 type Subscriber struct {
-	hub   *Hub
 	shard *Shard
 	key   any
+	items []*item // by arrival
+	set   *set    // nil: few items, all of them exact
+	wait  *wait   // nil: nothing waits but what the present turn brought
 
-	items    map[itemKey]*item
-	order    []*item // by arrival
-	patterns []*item // those of order that are patterns
-	venues   []*item // market-wide statuses, by market; not of the client's set
-	queue    []*item // those with something to gather
-	carry    []byte  // frames made ahead of time; they go out first
-	batch    *batch  // of the last Subscribe
-
-	noticed map[*instrument]uint64 // N of the newest notice of an instrument sent by echo
-	called  bool                   // in the present Turn
-	closed  bool
+	head, tail int32 // of its entries in the present turn, from 1; 0: none
+	slot       int32 // in shard.subs
+	called     bool  // in the present turn
+	closed     bool
 }
 
-// item is one identifier of the set at work.
+// set is what a larger or less plain set of subscriptions needs.
+type set struct {
+	index    map[itemKey]*item // nil: few items
+	patterns []*item
+	noticed  map[*instrument]uint64 // N of the newest notice of an instrument sent by echo
+}
+
+// wait is what waits for a subscriber beyond the present turn.
+type wait struct {
+	queue  []*item    // those with something to gather
+	carry  []byte     // frames made ahead of time; they go out first
+	batch  *batch     // of the last Subscribe
+	venues []venueDue // markets as a whole whose state is due
+}
+
+type venueDue struct {
+	market string // market.Any: every one
+	fresh  bool   // nothing of it was told yet
+}
+
+// item is one identifier of the set at work: 32 bytes, since there may be millions.
 type item struct {
-	Item
-	sub *Subscriber
-
-	view  *view // nil: shadowed
-	at    cursor
-	place int // in view.readers
-
-	queued  bool
-	state   bool // an R:true is due
-	fresh   bool // nothing of its ring was gathered yet
-	overlap bool // some of its instruments are another item's
-	replay  *replay
+	view  *view // of itself alone when it does not read
+	sub   *Subscriber
+	late  *late // nil: it takes what each turn brings
+	place int32 // in view.readers
+	flag  itemFlag
 }
 
-// Key is what NewSubscriber was given.
+type itemFlag uint8
+
+const (
+	reading itemFlag = 1 << iota // not shadowed
+	overlap                      // some of its instruments are another item's
+)
+
+// late is the place of an item that does not simply take what each turn brings.
+type late struct {
+	at     cursor // next record, not past view.tail
+	after  uint64 // what has a position up to this is not for it: a state or a replay told it
+	listed bool   // in the queue
+	state  bool   // an R:true is due
+	fresh  bool   // nothing of its ring was gathered yet
+	replay *replay
+}
+
+// behind gives an item a place of its own.
+func (it *item) behind() *late {
+	if it.late == nil {
+		it.late = &late{at: it.view.tail}
+	}
+	return it.late
+}
+
+func (it *item) reads() bool { return it.flag&reading != 0 }
+
+func (it *item) channel() wire.Channel { return it.view.key.channel }
+
+func (it *item) id() market.InstrumentID { return it.view.key.id }
+
+func (it *item) tier() Tier { return it.view.key.tier }
+
+func (it *item) item() Item { return Item{it.view.key.channel, it.view.key.id, it.view.key.tier} }
+
+// waiting makes room for what waits.
+func (s *Subscriber) waiting() *wait {
+	if s.wait == nil {
+		s.wait = &wait{}
+	}
+	return s.wait
+}
+
+// rest lets go of the room once nothing is in it.
+func (s *Subscriber) rest() {
+	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && (w.batch == nil || w.batch.left == 0) {
+		s.wait = nil
+	}
+}
+
+// hold keeps what the present turn brought for later.
+func (s *Subscriber) hold() {
+	for n := s.head; n != 0; {
+		e := &s.shard.entries[n-1]
+		e.item.late = &late{at: e.item.view.prev}
+		s.enqueue(e.item)
+		n = e.next
+	}
+	s.head, s.tail = 0, 0
+}
+
+// enqueue lists an item as having something to gather.
+func (s *Subscriber) enqueue(it *item) {
+	if l := it.behind(); !l.listed {
+		l.listed = true
+		w := s.waiting()
+		w.queue = append(w.queue, it)
+	}
+}
+
+// queue is the items with something to gather, once hold has been called.
+func (s *Subscriber) queue() []*item {
+	if s.wait == nil {
+		return nil
+	}
+	return s.wait.queue
+}
+
+// Key is what Shard.Open was given.
 func (s *Subscriber) Key() any { return s.key }
 
 // Len is the number of identifiers in the set.
-func (s *Subscriber) Len() int { return len(s.order) }
+func (s *Subscriber) Len() int { return len(s.items) }
 
 // Has says whether an identifier is in the set, as written.
-func (s *Subscriber) Has(c wire.Channel, id market.InstrumentID) bool {
-	_, ok := s.items[itemKey{c, id}]
-	return ok
+func (s *Subscriber) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
+
+// manyItems are found by a map, fewer by looking at each.
+const manyItems = 16
+
+func (s *Subscriber) find(c wire.Channel, id market.InstrumentID) *item {
+	if s.set != nil && s.set.index != nil {
+		return s.set.index[itemKey{c, id}]
+	}
+	for _, it := range s.items {
+		if it.view.key.channel == c && it.view.key.id == id {
+			return it
+		}
+	}
+	return nil
+}
+
+// patterns are the items that are such, by arrival.
+func (s *Subscriber) patterns() []*item {
+	if s.set == nil {
+		return nil
+	}
+	return s.set.patterns
+}
+
+func (s *Subscriber) more() *set {
+	if s.set == nil {
+		s.set = &set{}
+	}
+	return s.set
 }
 
 // List is a channel's part of the set, as written, in the order of arrival.
 func (s *Subscriber) List(c wire.Channel) []Item {
 	var list []Item
-	for _, it := range s.order {
-		if it.Channel == c {
-			list = append(list, it.Item)
+	for _, it := range s.items {
+		if it.channel() == c {
+			list = append(list, it.item())
 		}
 	}
 	return list
@@ -81,19 +196,19 @@ func (s *Subscriber) List(c wire.Channel) []Item {
 // Count is the number of instruments a channel's part of the set covers.
 func (s *Subscriber) Count(c wire.Channel) int {
 	n := 0
-	for _, it := range s.order {
-		if it.Channel == c && !it.ID.IsPattern() {
+	for _, it := range s.items {
+		if it.channel() == c && !it.id().IsPattern() {
 			n++
 		}
 	}
-	if len(s.patterns) == 0 {
+	if len(s.patterns()) == 0 {
 		return n
 	}
-	h := s.hub
+	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, in := range h.listed {
-		if _, exact := s.items[itemKey{c, in.id}]; !exact && in.serves(c) && s.pattern(c, in.id) != nil {
+		if s.find(c, in.id) == nil && in.serves(c) && s.pattern(c, in.id) != nil {
 			n++
 		}
 	}
@@ -107,14 +222,20 @@ func (in *instrument) serves(c wire.Channel) bool {
 
 // add puts an item into the set and starts its reading. The hub's lock is held.
 func (s *Subscriber) add(x Item) *item {
-	it := &item{Item: x, sub: s}
-	if s.items == nil {
-		s.items = make(map[itemKey]*item)
+	it := &item{sub: s, view: &view{key: topicKey{x.Channel, x.ID, x.Tier}}}
+	s.items = append(s.items, it)
+	switch {
+	case s.set != nil && s.set.index != nil:
+		s.set.index[itemKey{x.Channel, x.ID}] = it
+	case len(s.items) > manyItems:
+		index := make(map[itemKey]*item)
+		for _, it := range s.items {
+			index[itemKey{it.channel(), it.id()}] = it
+		}
+		s.more().index = index
 	}
-	s.items[itemKey{x.Channel, x.ID}] = it
-	s.order = append(s.order, it)
 	if x.ID.IsPattern() {
-		s.patterns = append(s.patterns, it)
+		s.more().patterns = append(s.more().patterns, it)
 	}
 	if !s.shadowed(it) {
 		s.start(it)
@@ -124,22 +245,21 @@ func (s *Subscriber) add(x Item) *item {
 
 // start makes an item read from now on. The hub's lock is held.
 func (s *Subscriber) start(it *item) {
-	s.shard.join(it, topicKey{it.Channel, it.ID, it.Tier})
-	it.fresh = true
+	s.shard.join(it, it.view.key)
 }
 
 // drop ends an item's reading and forgets what was due to it. The hub's lock is held.
 func (s *Subscriber) drop(it *item) {
+	if l := it.late; l != nil {
+		if l.replay != nil {
+			l.replay.done(s)
+		}
+		if l.listed {
+			s.wait.queue = without(s.wait.queue, it)
+		}
+	}
+	it.late = nil
 	s.shard.leave(it)
-	it.state = false
-	if it.replay != nil {
-		it.replay.done(s)
-		it.replay = nil
-	}
-	if it.queued {
-		s.queue = without(s.queue, it)
-		it.queued = false
-	}
 }
 
 func without(list []*item, it *item) []*item {
@@ -149,27 +269,19 @@ func without(list []*item, it *item) []*item {
 	return list
 }
 
-// enqueue lists the item as having something to gather.
-func (it *item) enqueue() {
-	if !it.queued {
-		it.queued = true
-		it.sub.queue = append(it.sub.queue, it)
-	}
-}
-
 // shadowed says whether a pattern that came before feeds an exact item with the same tier.
 func (s *Subscriber) shadowed(it *item) bool {
-	if it.ID.IsPattern() {
+	if it.id().IsPattern() {
 		return false
 	}
-	p := s.pattern(it.Channel, it.ID)
-	return p != nil && p.Tier == it.Tier
+	p := s.pattern(it.channel(), it.id())
+	return p != nil && p.tier() == it.tier()
 }
 
 // pattern is the first pattern of a channel that covers id.
 func (s *Subscriber) pattern(c wire.Channel, id market.InstrumentID) *item {
-	for _, it := range s.patterns {
-		if it.Channel == c && it.ID.Matches(id) {
+	for _, it := range s.patterns() {
+		if it.channel() == c && it.id().Matches(id) {
 			return it
 		}
 	}
@@ -179,32 +291,37 @@ func (s *Subscriber) pattern(c wire.Channel, id market.InstrumentID) *item {
 // owner is the item by which a subscriber gets an instrument's channel: the exact one,
 // or else the first pattern that covers it.
 func (s *Subscriber) owner(c wire.Channel, id market.InstrumentID) *item {
-	if it := s.items[itemKey{c, id}]; it != nil && it.view != nil {
+	if it := s.find(c, id); it != nil && it.reads() {
 		return it
 	}
 	return s.pattern(c, id)
 }
 
-// rearrange finds anew which patterns share instruments with other items, and
-// who reads the market-wide statuses. The hub's lock is held.
-func (s *Subscriber) rearrange() {
-	for i, it := range s.patterns {
-		it.overlap = slices.ContainsFunc(s.patterns[:i], func(p *item) bool {
-			return p.Channel == it.Channel && intersect(p.ID, it.ID)
-		}) || slices.ContainsFunc(s.order, func(x *item) bool {
-			return x.Channel == it.Channel && x.view != nil && !x.ID.IsPattern() && it.ID.Matches(x.ID)
-		})
+// rearrange finds anew which patterns share instruments with other items, and whose
+// market-wide statuses concern it. before are the markets that did until now. The
+// hub's lock is held.
+func (s *Subscriber) rearrange(before []string) {
+	patterns := s.patterns()
+	for i, it := range patterns {
+		it.flag &^= overlap
+		if slices.ContainsFunc(patterns[:i], func(p *item) bool {
+			return p.channel() == it.channel() && intersect(p.id(), it.id())
+		}) || slices.ContainsFunc(s.items, func(x *item) bool {
+			return x.channel() == it.channel() && x.reads() && !x.id().IsPattern() && it.id().Matches(x.id())
+		}) {
+			it.flag |= overlap
+		}
 	}
-	for _, it := range s.order {
-		if it.view == nil && !s.shadowed(it) {
+	for _, it := range s.items {
+		if !it.reads() && !s.shadowed(it) {
 			s.start(it)
-			if it.Channel == wire.Quotes || it.Channel == wire.OrderBook {
-				it.state = true
-				it.enqueue()
+			if it.channel() == wire.Quotes || it.channel() == wire.OrderBook {
+				it.behind().state = true
+				s.enqueue(it)
 			}
 		}
 	}
-	s.followVenues()
+	s.followVenues(before)
 }
 
 func intersect(a, b market.InstrumentID) bool {
@@ -212,65 +329,18 @@ func intersect(a, b market.InstrumentID) bool {
 	return meet(a.Symbol, b.Symbol) && meet(a.Market, b.Market) && meet(a.Term, b.Term)
 }
 
-// followVenues reads the market-wide statuses of the markets the set touches.
-func (s *Subscriber) followVenues() {
-	want := make(map[string]bool)
-	for _, it := range s.order {
-		want[it.ID.Market] = true
-	}
-	if want[market.Any] {
-		clear(want)
-		want[market.Any] = true
-	}
-	kept := s.venues[:0]
-	for _, v := range s.venues {
-		if want[v.ID.Market] {
-			delete(want, v.ID.Market)
-			kept = append(kept, v)
-		} else {
-			s.drop(v)
-		}
-	}
-	clear(s.venues[len(kept):])
-	s.venues = kept
-	for _, it := range s.order { // in the order of arrival, so that runs are alike
-		if m := it.ID.Market; want[m] || want[market.Any] {
-			if want[market.Any] {
-				m = market.Any
-			}
-			delete(want, m)
-			v := &item{Item: Item{Channel: marketStatus, ID: market.InstrumentID{Symbol: market.Any, Market: m, Term: market.Any}}, sub: s}
-			s.venues = append(s.venues, v)
-			s.start(v)
-			v.state = true
-			v.enqueue()
-		}
-	}
-}
-
-// followsStatus says whether the set has status of a market, which market-wide statuses come with.
-func (s *Subscriber) followsStatus(m string) bool {
-	for _, it := range s.order {
-		if it.Channel == wire.Status && (it.ID.Market == m || it.ID.Market == market.Any) {
-			return true
-		}
-	}
-	return false
-}
-
 // Close gives everything back. The subscriber is not used afterwards.
 func (s *Subscriber) Close() {
-	if s.closed {
+	if s.closed || s.shard == nil {
 		return
 	}
 	s.closed = true
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	for _, it := range s.order {
-		s.shard.leave(it)
+	sh := s.shard
+	sh.hub.mu.Lock()
+	defer sh.hub.mu.Unlock()
+	for _, it := range s.items {
+		sh.leave(it)
 	}
-	for _, it := range s.venues {
-		s.shard.leave(it)
-	}
-	*s = Subscriber{hub: s.hub, shard: s.shard, key: s.key, closed: true}
+	sh.forget(s)
+	*s = Subscriber{shard: sh, key: s.key, closed: true}
 }

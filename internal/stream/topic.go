@@ -33,8 +33,9 @@ type topic struct {
 }
 
 type shardSeen struct {
-	readers int
-	touched bool // listed for the shard's next Turn
+	readers int32
+	bytes   int32 // since the shard's last Turn
+	touched bool  // listed for the shard's next Turn
 }
 
 // tierState is a channel's tier of one instrument: the topics that take its
@@ -71,9 +72,17 @@ func (h *Hub) emit(t *tierState, frame []byte, rec record) {
 func (h *Hub) append(tp *topic, frame []byte, rec record) {
 	tp.ring.append(frame, rec)
 	for i := range tp.seen {
-		if s := &tp.seen[i]; s.readers > 0 && !s.touched {
+		s := &tp.seen[i]
+		if s.readers == 0 {
+			continue
+		}
+		if !s.touched {
 			s.touched = true
 			h.shards[i].touch(tp)
+		}
+		if s.bytes += int32(min(len(frame), urgentBytes)); s.bytes >= urgentBytes {
+			s.bytes = 0
+			h.shards[i].press()
 		}
 	}
 }

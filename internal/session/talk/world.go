@@ -40,7 +40,7 @@ func (s *Script) World() (*World, error) {
 		tokens:  make(map[string]session.Identity),
 		handles: make(map[string]market.Handle),
 	}
-	w.Env = &session.Env{Registry: &session.Registry{}, Version: "test", Verify: w.verify}
+	w.Env = &session.Env{Registry: &session.Registry{}, Version: "test", Verify: w.verify, Origin: time.Now()}
 	cfg := stream.Config{Epoch: "e1"}
 	for i := range s.step {
 		if st := &s.step[i]; st.verb == "set" {
@@ -72,7 +72,7 @@ func (s *Script) World() (*World, error) {
 }
 
 // verify is Env.Verify.
-func (w *World) verify(_ context.Context, token string) (session.Identity, *wire.Fault) {
+func (w *World) verify(_ context.Context, token string) (*session.Identity, *wire.Fault) {
 	w.mu.Lock()
 	delay := w.delay
 	w.mu.Unlock()
@@ -81,19 +81,19 @@ func (w *World) verify(_ context.Context, token string) (session.Identity, *wire
 	defer w.mu.Unlock()
 	switch token {
 	case "expired":
-		return session.Identity{}, wire.NewFault(wire.TokenExpired, "")
+		return nil, wire.NewFault(wire.TokenExpired, "")
 	case "revoked":
-		return session.Identity{}, wire.NewFault(wire.TokenRevoked, "")
+		return nil, wire.NewFault(wire.TokenRevoked, "")
 	case "overloaded":
-		return session.Identity{}, wire.NewFault(wire.Overloaded, "")
+		return nil, wire.NewFault(wire.Overloaded, "")
 	}
 	id, ok := w.tokens[token]
 	if !ok {
-		return id, wire.NewFault(wire.InvalidToken, "")
+		return nil, wire.NewFault(wire.InvalidToken, "")
 	}
 	g := w.users[id.User]
-	id.Scopes, id.Rights, id.Limits = g.Scopes, g.Rights, g.Limits
-	return id, nil
+	id.Grants = *g
+	return &id, nil
 }
 
 // set is one setting: its name, its value.

@@ -1,0 +1,88 @@
+package stream
+
+import "github.com/ruedahq/rueda/wire"
+
+// view is what a shard knows of a topic: how far it may read, and who of its own
+// reads it. Only a Turn moves the tail, so that the readers that keep up need no
+// cursor of their own: each takes what lies between prev and tail.
+type view struct {
+	key        topicKey
+	topic      *topic // nil: of an item that does not read
+	prev, tail cursor
+	pos        uint64 // of the hub when tail was taken
+	echoes     int    // records with that flag before tail
+	mixed      bool   // some of the present turn's are of that kind
+	readers    []*item
+
+	plain []byte // what lies between prev and tail; nil: each record has to be looked at
+	other map[wire.Format]*variant
+}
+
+// variant is plain in another format, made when the first reader of a turn asks.
+type variant struct {
+	of    *byte  // of plain, that it was made from
+	bytes []byte // as long as its readers need it, since it is only appended to
+	room  []byte
+}
+
+// advance moves the tail to the ring's. The hub's lock is held.
+func (v *view) advance(pos uint64) {
+	r := &v.topic.ring
+	v.prev, v.tail = v.tail, r.tail()
+	v.mixed = v.echoes != r.echoes
+	v.echoes, v.pos = r.echoes, pos
+}
+
+// maxPlain is the most that is handed on in one piece.
+const maxPlain = 64 << 10
+
+// join makes plain: a piece of the ring's own memory, or where a segment ends in
+// between a copy.
+func (v *view) join() {
+	v.plain = nil
+	if v.mixed {
+		return
+	}
+	if v.prev.seg == v.tail.seg {
+		v.plain = v.prev.seg.span(v.prev.rec, v.tail.rec)
+		return
+	}
+	if _, n := v.prev.waiting(v.tail); n > maxPlain {
+		return
+	}
+	var b []byte
+	for c := v.prev; ; c = (cursor{c.seg.next, 0}) {
+		if c.seg == v.tail.seg {
+			v.plain = append(b, c.seg.span(c.rec, v.tail.rec)...)
+			return
+		}
+		b = append(b, c.seg.span(c.rec, c.seg.n)...)
+	}
+}
+
+// chunk is plain in a format; empty where there is no plain.
+func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
+	if f == wire.JSON || len(v.plain) == 0 {
+		return v.plain
+	}
+	x := v.other[f]
+	if x == nil {
+		if v.other == nil {
+			v.other = make(map[wire.Format]*variant)
+		}
+		x = &variant{}
+		v.other[f] = x
+	}
+	if x.of != &v.plain[0] {
+		if cap(x.room)-len(x.room) < 2*len(v.plain) {
+			x.room = make([]byte, 0, max(4<<10, 8*len(v.plain)))
+		}
+		n := len(x.room)
+		room := t.Append(x.room[n:n], v.plain, f)
+		x.of, x.bytes = &v.plain[0], room
+		if n+len(room) <= cap(x.room) {
+			x.room = x.room[:n+len(room)]
+		}
+	}
+	return x.bytes
+}
