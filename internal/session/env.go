@@ -49,6 +49,7 @@ type Env struct {
 	MaxAge       time.Duration // of a message that may not be dropped; 5 s
 	MaxWaiting   int           // bytes behind one connection; 1 MiB
 	StallTimeout time.Duration // for the kernel to take a single byte; 30 s
+	MaxBacklog   int           // bytes behind all slow connections together; 256 MiB
 }
 
 func (e *Env) authTimeout() time.Duration   { return cmp.Or(e.AuthTimeout, 10*time.Second) }
@@ -62,6 +63,7 @@ func (e *Env) slowWarning() time.Duration   { return cmp.Or(e.SlowWarning, 10*ti
 func (e *Env) maxAge() time.Duration        { return cmp.Or(e.MaxAge, 5*time.Second) }
 func (e *Env) stallTimeout() time.Duration  { return cmp.Or(e.StallTimeout, 30*time.Second) }
 func (e *Env) maxWaiting() int              { return cmp.Or(e.MaxWaiting, 1<<20) }
+func (e *Env) maxBacklog() int              { return cmp.Or(e.MaxBacklog, 256<<20) }
 func (e *Env) messageBytes() int            { return cmp.Or(e.MessageBytes, 64<<10) }
 func (e *Env) badMessages() int             { return cmp.Or(e.BadMessages, 10) }
 func (e *Env) refusals() int                { return cmp.Or(e.Refusals, 100) }

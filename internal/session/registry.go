@@ -22,6 +22,7 @@ type Registry struct {
 	families map[string]*place
 	size     int // sessions
 	draining bool
+	backlog  backlog
 	log      []event // ring of the newest notices; event seq is at seq % keptEvents
 	seq      uint64  // of the newest event
 }

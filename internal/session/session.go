@@ -283,4 +283,7 @@ func (s *Session) leave() {
 	if s.aside != nil {
 		s.aside.check = nil
 	}
+	if s.out != nil {
+		s.tally(0)
+	}
 }

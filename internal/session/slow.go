@@ -1,6 +1,7 @@
 package session
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -23,6 +24,37 @@ type output struct {
 	given    moment // of what is left
 	progress moment // when the kernel last took something, or had nothing to take
 	lookDue  moment // when to look at what waits
+	counted  int    // bytes of it in the backlog of all
+}
+
+// backlog is what waits behind all slow connections together. Memory that several
+// wait for is counted for each of them, so it is an upper bound.
+type backlog struct {
+	bytes    atomic.Int64
+	sessions atomic.Int64
+}
+
+// tally tells the backlog how much waits for this session, and says whether the
+// session has to go: the backlog is over its bound, and this is one of the larger parts.
+func (s *Session) tally(bytes int) (cut bool) {
+	b, o := &s.env.Registry.backlog, s.out
+	switch {
+	case o.counted == 0 && bytes > 0:
+		b.sessions.Add(1)
+	case o.counted > 0 && bytes == 0:
+		b.sessions.Add(-1)
+	}
+	all := b.bytes.Add(int64(bytes - o.counted))
+	o.counted = bytes
+	return all > int64(s.env.maxBacklog()) && int64(bytes) >= all/max(1, b.sessions.Load())
+}
+
+// atRest gives back what is kept while output does not come to rest.
+func (s *Session) atRest() {
+	if s.out != nil {
+		s.tally(0)
+		s.out = nil
+	}
 }
 
 // Sent is told what became of what Gather gave: of given bytes the kernel took
@@ -71,7 +103,7 @@ func (s *Session) restIfDone() {
 	if s.over != nil || s.outstanding() || s.pending() {
 		return
 	}
-	s.out = nil
+	s.atRest()
 	if s.isSlow() {
 		s.aside.slow.on = false
 	}
@@ -123,7 +155,8 @@ func (s *Session) watchOutput(now time.Time) {
 	if s.strict {
 		bytes, oldest = lag.Bytes, lag.Oldest
 	}
-	if bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
+	cut := s.tally(lag.Bytes + s.out.left)
+	if cut || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
 		s.tooSlow()
 		return
 	}

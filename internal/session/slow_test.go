@@ -172,3 +172,48 @@ func TestExtendNeverShortens(t *testing.T) {
 		t.Error("closed")
 	}
 }
+
+// beside is another session of the same world and shard, following the same.
+func (d *drive) beside() *drive {
+	d.t.Helper()
+	id, _ := d.world.Env.Verify(d.t.Context(), "demo")
+	e := &drive{t: d.t, world: d.world, now: d.now, shard: d.shard, sess: new(session.Session)}
+	e.sess.Start(d.world.Env, session.Peer{Host: e, Identity: id}, e.shard, e, e.now)
+	d.t.Cleanup(e.sess.PeerGone)
+	e.want(`"type":"Success"`)
+	e.text(`{"action":"subscribe","quotes":["GGAL|BYMA|CI"],"trades":["GGAL|BYMA|CI"],"snapshot":false}`)
+	e.want("Subscription")
+	return e
+}
+
+// TestBacklogOfAll has more wait behind all connections than the server will hold:
+// the one that lags most is cut, the other is not.
+func TestBacklogOfAll(t *testing.T) {
+	d := follow(t, "")
+	e := d.beside()
+	d.world.Env.MaxBacklog = 4000
+	d.world.Env.MaxAge = time.Minute
+	d.publish(0, 1)
+	_, n := d.gather()
+	if _, m := e.gather(); m == 0 || n == 0 {
+		t.Fatal("nothing to hold up")
+	}
+	d.publish(0, 20)
+	e.sess.Wrote(e.now, n)
+	if _, m := e.some(2000); m == 0 { // takes what it is given, slowly
+		t.Fatal("nothing more")
+	}
+	d.pass(time.Second)
+	e.pass(time.Second)
+	d.pass(time.Second)
+	d.over(4507, "slow_client")
+	if _, _, over := e.sess.Close(); over {
+		t.Error("the lesser laggard was cut too")
+	}
+	d.sess.PeerGone()
+	d.publish(0, 1)
+	e.pass(time.Second)
+	if _, _, over := e.sess.Close(); over {
+		t.Error("what the first held was not given back")
+	}
+}

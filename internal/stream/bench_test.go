@@ -73,3 +73,35 @@ func BenchmarkFanout(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSpread is 100 trades of 100 instruments to 1,000 subscribers of 20 of them
+// each: one turn, and what each gathers, without sockets.
+func BenchmarkSpread(b *testing.B) {
+	h := New(Config{TradesKept: 1000})
+	sh := h.NewShard(func(bool) {})
+	var batch []market.Event
+	for i := range 100 {
+		hd := define(b, h, fmt.Sprintf("S%d|M|CI", i), nil)
+		batch = append(batch, trade(hd, i))
+	}
+	for i := range 1000 {
+		var set []string
+		for k := range 20 {
+			set = append(set, fmt.Sprintf("S%d|M|CI", (i*7+k*5)%100))
+		}
+		subscribe(b, newClient(b, sh).sub, wire.Trades, set...)
+	}
+	buf := make([]byte, 0, 1<<16)
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := h.Publish(batch); err != nil {
+			b.Fatal(err)
+		}
+		sh.Turn()
+		for s := sh.Next(); s != nil; s = sh.Next() {
+			n += len(s.Gather(buf[:0], 1<<16, wire.JSON, false))
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*20_000), "ns/delivery")
+}

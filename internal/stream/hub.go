@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -43,6 +44,7 @@ type Hub struct {
 	maxRows  int64
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
+	taken    chan struct{} // closed at a shard's next Turn; nil: nobody waits
 	scratch  scratch
 }
 
@@ -185,6 +187,39 @@ func (h *Hub) list(in *instrument) {
 	if in.def.BookReady && !in.def.NoBook {
 		h.sendBook(in, stamp{now, -1}, now)
 	}
+}
+
+// AwaitTurn waits until every shard has taken note of all that was published until
+// now. A feed whose events are not bound to time holds itself back by it. The
+// error is that of ctx.
+func (h *Hub) AwaitTurn(ctx context.Context) error {
+	h.mu.Lock()
+	until := h.position
+	for !h.takenUpTo(until) {
+		if h.taken == nil {
+			h.taken = make(chan struct{})
+		}
+		taken := h.taken
+		h.mu.Unlock()
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		h.mu.Lock()
+	}
+	h.mu.Unlock()
+	return nil
+}
+
+// takenUpTo says whether no shard has yet to take note of something up to a position.
+func (h *Hub) takenUpTo(pos uint64) bool {
+	for _, s := range h.shards {
+		if len(s.touched) > 0 && s.position < pos {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *Hub) wakeShards() {

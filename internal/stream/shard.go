@@ -111,6 +111,10 @@ func (s *Shard) Turn() {
 	s.turn, s.touched = s.touched, s.turn[:0]
 	s.told, s.pressed = false, false
 	s.position = h.position
+	if h.taken != nil {
+		close(h.taken)
+		h.taken = nil
+	}
 	for i, tp := range s.turn {
 		seen := &tp.seen[s.index]
 		seen.touched, seen.bytes = false, 0

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,6 +32,40 @@ func TestTradeReachesItsReadersOnce(t *testing.T) {
 	if called != 1 || !slices.Equal(c.trades["A|M|CI"], []uint64{2, 3}) || len(c.trades) != 1 {
 		t.Fatalf("called %d, got %v", called, c.trades)
 	}
+}
+
+// TestAwaitTurn holds a feed back until the shard with readers has looked.
+func TestAwaitTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		a := define(t, h, "A|M|CI", nil)
+		sh, idle := h.NewShard(func(bool) {}), h.NewShard(func(bool) {})
+		subscribe(t, newClient(t, sh).sub, wire.Trades, "A|M|CI")
+		publish(t, h, trade(a, 1))
+		went := false
+		go func() {
+			if err := h.AwaitTurn(t.Context()); err != nil {
+				t.Error(err)
+			}
+			went = true
+		}()
+		turn(idle)
+		synctest.Wait()
+		if went {
+			t.Error("did not wait")
+		}
+		turn(sh)
+		synctest.Wait()
+		if !went {
+			t.Error("waits still")
+		}
+		publish(t, h, trade(a, 2))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.AwaitTurn(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestBookTiersFollowTheBook(t *testing.T) {
