@@ -62,7 +62,8 @@ type Entitlement struct {
 	Market string `toml:"market" json:"market"` // "*": every market
 	Trades bool   `toml:"trades" json:"trades"`
 	Quotes bool   `toml:"quotes" json:"quotes"`
-	Depth  int    `toml:"depth" json:"depth"` // deepest order_book tier: 0 none, -1 all levels
+	Depth  int    `toml:"depth" json:"depth"`           // deepest order_book tier: 0 none, -1 all levels
+	Delay  int    `toml:"delay" json:"delay,omitempty"` // seconds that the data come late, one of those the gateway serves; 0: at once
 }
 
 // Limits of a user; 0 means the gateway's default.

@@ -86,15 +86,21 @@ type Auth struct {
 
 // Stream are the settings of the stream.
 type Stream struct {
-	AuthTimeout   time.Duration // for the first auth_token; 0: 10 s
-	PingInterval  time.Duration // 0: 20 s
-	PongTimeout   time.Duration // 0: 30 s, the specification's
-	KeepExpired   bool          // leave sockets open past the end of their token
-	BookWildcards bool          // allow * in order_book subscriptions
-	TradesKept    int           // rows an instrument, for resume; 0: 10,000
-	TradesBytes   int64         // of all rows kept; 0: 256 MiB
-	MaxWaiting    int           // bytes that may wait for one client; 0: 1 MiB
-	MaxAge        time.Duration // how old a trade that waits may get; 0: 5 s
+	AuthTimeout   time.Duration   // for the first auth_token; 0: 10 s
+	PingInterval  time.Duration   // 0: 20 s
+	PongTimeout   time.Duration   // 0: 30 s, the specification's
+	KeepExpired   bool            // leave sockets open past the end of their token
+	BookWildcards bool            // allow * in order_book subscriptions
+	TradesKept    int             // rows an instrument, for resume; 0: 10,000
+	TradesBytes   int64           // of all rows kept; 0: 256 MiB
+	MaxWaiting    int             // bytes that may wait for one client; 0: 1 MiB
+	MaxAge        time.Duration   // how old a trade that waits may get; 0: 5 s
+	FlushInterval time.Duration   // between two writes of data to a socket under load; 0: 5 ms; under 0: each event at once
+	SendBuffer    int             // SO_SNDBUF of a socket; 0: 64 KiB
+	PumpTLS       bool            // serve TLS by goroutines rather than on the event loop
+	MaxBacklog    int             // bytes behind all slow clients together; 0: 256 MiB
+	Delays        []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone
+	DelayBytes    int64           // of the events held back for a delay, in memory; 0: 1 GiB
 }
 
 // Limits bound what one user, address or client may take. Those of a user's own,

@@ -94,6 +94,8 @@ func (g *Gateway) buildMarket() error {
 		Markets:    g.cfg.Markets,
 		TradesKept: g.cfg.Stream.TradesKept,
 		TapeBytes:  g.cfg.Stream.TradesBytes,
+		Delays:     g.cfg.Stream.Delays,
+		DelayBytes: g.cfg.Stream.DelayBytes,
 		Logger:     g.log,
 	})
 	var sink feed.Sink = g.hub
@@ -163,7 +165,7 @@ func (g *Gateway) buildServers() error {
 			Verify: g.verify, Known: g.known, Registry: g.registry, Version: g.cfg.Version,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
-			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge,
+			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
 			Connections: l.Connections, Subscriptions: l.Subscriptions,
 			MessagesPerSecond: l.MessagesPerSecond, MessageBytes: l.MessageBytes,
 		},
@@ -212,3 +214,22 @@ func (g *Gateway) close() error {
 	}
 	return g.data.Close()
 }
+
+// Stats are figures of the stream, cheap enough to be read often.
+type Stats struct {
+	Open         int    // connections
+	Behind       int    // of them, those whose socket is full
+	PendingBytes int64  // output that waits for those
+	Writes       uint64 // writes to sockets that are done
+}
+
+// Stats counts.
+func (g *Gateway) Stats() Stats {
+	s := g.sockets.Stats()
+	return Stats{Open: s.Open}
+}
+
+// AwaitTurn waits until all that feeds have published is on its way to its readers: a
+// feed that is not bound to time, such as a replay at full speed, holds itself back by it.
+// The error is that of ctx.
+func (g *Gateway) AwaitTurn(ctx context.Context) error { return g.hub.AwaitTurn(ctx) }

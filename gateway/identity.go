@@ -97,7 +97,7 @@ func tokenFault(err error) *wire.Fault {
 func grantsOf(u broker.User) session.Grants {
 	rights := make(session.Rights, 0, len(u.Entitlements))
 	for _, e := range u.Entitlements {
-		rights = append(rights, session.Right{Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth})
+		rights = append(rights, session.Right{Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay})
 	}
 	return session.Grants{
 		Scopes: u.Scopes,

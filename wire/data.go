@@ -18,6 +18,12 @@ func MakeIdent(id market.InstrumentID) Ident {
 	return AppendString(b, id.String())
 }
 
+// Delayed is the header's part for data that come a delay (ns) late.
+func (id Ident) Delayed(delay int64) Ident {
+	b := append(append(Ident(nil), id...), `,"DE":`...)
+	return strconv.AppendInt(b, delay/1e9, 10)
+}
+
 // Header is what every data message starts with.
 type Header struct {
 	Ident   Ident

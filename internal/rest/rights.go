@@ -12,23 +12,38 @@ const allLevels = 1<<31 - 1
 
 // rights are what a user may see of one market.
 type rights struct {
-	trades, quotes bool
-	depth          int // deepest tier; allLevels: all levels
+	trades, quotes, book bool
+	delay                int // seconds; the longest that what is granted comes by
 }
 
-// rightsIn adds up the user's entitlements to a market; what none grants is refused.
-func rightsIn(u *broker.User, name string) (r rights) {
-	for _, e := range u.Entitlements {
+// rightsIn adds up the user's entitlements to a market and a depth of book (0: none is
+// asked for); what none grants is refused, and the shortest delay of each counts.
+func rightsIn(u *broker.User, name string, depth int) (r rights) {
+	var delays [3]int
+	grant := func(have *bool, delay *int, e *broker.Entitlement) {
+		if !*have || e.Delay < *delay {
+			*have, *delay = true, e.Delay
+		}
+	}
+	for i := range u.Entitlements {
+		e := &u.Entitlements[i]
 		if e.Market != name && e.Market != "*" {
 			continue
 		}
-		r.trades = r.trades || e.Trades
-		r.quotes = r.quotes || e.Quotes
-		depth := e.Depth
-		if depth < 0 {
-			depth = allLevels
+		if e.Trades {
+			grant(&r.trades, &delays[0], e)
 		}
-		r.depth = max(r.depth, depth)
+		if e.Quotes {
+			grant(&r.quotes, &delays[1], e)
+		}
+		if depth > 0 && (e.Depth < 0 || e.Depth >= depth) {
+			grant(&r.book, &delays[2], e)
+		}
+	}
+	if depth > 0 {
+		r.delay = delays[2]
+	} else {
+		r.delay = max(delays[0], delays[1])
 	}
 	return r
 }

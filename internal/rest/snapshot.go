@@ -32,11 +32,11 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	}
 	wanted := make([]stream.Wanted, len(ids))
 	for i, id := range ids {
-		r := rightsIn(&q.user, id.Market)
+		r := rightsIn(&q.user, id.Market, 0)
 		if !r.trades && !r.quotes {
 			return result{}, wire.NewFault(wire.NotEntitled, "No right to the data of "+id.Market)
 		}
-		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes}
+		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes, Delay: r.delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
 	rows = append(rows, ']')
@@ -77,10 +77,11 @@ func (h *Handler) book(q *request) (result, error) {
 	if wanted == 0 {
 		wanted = allLevels
 	}
-	if rightsIn(&q.user, id.Market).depth < wanted {
+	r := rightsIn(&q.user, id.Market, wanted)
+	if !r.book {
 		return result{}, wire.NewFault(wire.NotEntitled, "No right to an order book of "+id.Market+" this deep")
 	}
-	object, err := h.cfg.Hub.AppendBook(nil, id, depth)
+	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: r.delay})
 	switch {
 	case errors.Is(err, stream.ErrNoBook):
 		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}

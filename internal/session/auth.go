@@ -14,8 +14,8 @@ type check struct {
 	slow  string // policy; "" not given
 	out   bool   // the host has it
 	mark  Mark
-	waits []held   // messages that came meanwhile
-	bytes int      // of waits
+	waits []held // messages that came meanwhile
+	bytes int    // of waits
 }
 
 // authToken starts the check of a token. The answer comes by Verified.

@@ -48,6 +48,7 @@ type Right struct {
 	Trades bool
 	Quotes bool
 	Depth  int // deepest order_book tier: 0 none, -1 all levels
+	Delay  int // seconds that the data come late; 0: at once
 }
 
 // Grants are the part of an Identity that may change under an open connection.

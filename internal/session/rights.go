@@ -42,7 +42,11 @@ func (s *Session) grant(g *Grants) {
 	told := wire.Subscription{Msg: "Rights changed"}
 	for c := range wire.NumChannels {
 		for _, x := range s.sub.List(c) {
-			if reason, _ := s.may(x); reason != "" {
+			delay, reason, _ := s.may(x)
+			if reason == "" && delay != x.Tier.Delay {
+				reason = wire.NotEntitled // at this delay; subscribing again gives the other
+			}
+			if reason != "" {
 				gone = append(gone, x)
 				told.Given[c] = true
 				told.Removed = append(told.Removed, wire.Rejection{Channel: c.String(), Instrument: x.ID.String(), Reason: reason})
@@ -75,55 +79,59 @@ func identifiers(items []stream.Item) []string {
 
 // may says why an item is not for this user: Forbidden where a scope lacks or the
 // server does not do it, NotEntitled where a right to the market's data lacks; ""
-// where it may be had.
-func (s *Session) may(x stream.Item) (reason wire.Reason, hint string) {
+// where it may be had, delay seconds late.
+func (s *Session) may(x stream.Item) (delay int, reason wire.Reason, hint string) {
 	book := x.Channel == wire.OrderBook
 	if s.scopes&mayRead == 0 {
-		return wire.Forbidden, "Needs the scope " + scopeRead
+		return 0, wire.Forbidden, "Needs the scope " + scopeRead
 	}
 	if x.ID.IsPattern() {
 		if s.scopes&mayWildcard == 0 {
-			return wire.Forbidden, "Needs the scope " + scopeWildcard + "; name instruments one by one"
+			return 0, wire.Forbidden, "Needs the scope " + scopeWildcard + "; name instruments one by one"
 		}
 		if book && !s.env.BookWildcards {
-			return wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
+			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 		}
 	}
-	ok, deepest := s.grants.Rights.cover(x)
+	delay, ok, deepest := s.grants.Rights.cover(x)
 	if !ok {
-		if book && deepest > 0 {
-			return wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
+		if book && deepest != 0 {
+			return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
 		}
-		return wire.NotEntitled, ""
+		return 0, wire.NotEntitled, ""
 	}
 	if book && s.scopes&mayDepth == 0 {
-		return wire.Forbidden, "Needs the scope " + scopeDepth
+		return 0, wire.Forbidden, "Needs the scope " + scopeDepth
 	}
-	return "", ""
+	return delay, "", ""
 }
 
-// cover says whether the rights cover an item, and the deepest book of its market
-// (0: none, -1: all levels). A pattern for every market needs a right to every market, also
-// to those which are yet to be listed.
-func (r Rights) cover(x stream.Item) (ok bool, deepest int) {
+// cover says whether the rights cover an item, how many seconds late, and the deepest
+// book of its market (0: none, -1: all levels). A pattern for every market needs a right
+// to every market, also to those which are yet to be listed.
+func (r Rights) cover(x stream.Item) (delay int, ok bool, deepest int) {
 	for i := range r {
 		g := &r[i]
 		if g.Market != market.Any && g.Market != x.ID.Market {
 			continue
 		}
+		grants := false
 		switch x.Channel {
 		case wire.Trades:
-			ok = ok || g.Trades
+			grants = g.Trades
 		case wire.Quotes:
-			ok = ok || g.Quotes
+			grants = g.Quotes
 		case wire.Status:
-			ok = ok || g.Trades || g.Quotes || g.Depth != 0
+			grants = g.Trades || g.Quotes || g.Depth != 0
 		case wire.OrderBook:
-			ok = ok || g.Depth < 0 || x.Tier.Depth > 0 && x.Tier.Depth <= g.Depth
+			grants = g.Depth < 0 || x.Tier.Depth > 0 && x.Tier.Depth <= g.Depth
 			deepest = deeper(deepest, g.Depth)
 		}
+		if grants && (!ok || g.Delay < delay) {
+			ok, delay = true, g.Delay
+		}
 	}
-	return ok, deepest
+	return delay, ok, deepest
 }
 
 // deeper is the deeper of two depths, of which -1 is all levels.

@@ -57,7 +57,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	for i := range list {
 		w := &list[i]
 		if w.reason == "" {
-			w.reason, w.hint = s.may(w.item)
+			w.item.Tier.Delay, w.reason, w.hint = s.may(w.item)
 		}
 		if w.reason == "" {
 			items = append(items, w.item)

@@ -354,6 +354,9 @@ func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
 }
 
 func (h *Hub) marketDown(in *instrument) bool {
+	if in.line != nil {
+		return in.line.down[in.id.Market]
+	}
 	v := h.venues[in.id.Market]
 	return v != nil && v.down
 }

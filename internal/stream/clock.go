@@ -44,19 +44,34 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// strike sends what the tiers whose clocks are due have to say, and returns when
-// the next is due; 0 for none.
+// strike sends what the tiers whose clocks are due have to say, lets go of delayed
+// events that are due, and returns when it is to be called next; 0: not until it is kicked.
 func (h *Hub) strike(now int64) (next int64) {
 	for i := range h.clocks {
 		c := &h.clocks[i]
 		if c.due > 0 && c.due <= now {
 			h.flush(c, now)
 		}
-		if c.due > 0 && (next == 0 || c.due < next) {
-			next = c.due
-		}
+		next = sooner(next, c.due)
+	}
+	for _, ln := range h.lines {
+		next = sooner(next, ln.release(h, now))
 	}
 	return next
+}
+
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (h *Hub) kickClock() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
 }
 
 func (h *Hub) flush(c *clock, now int64) {
@@ -91,10 +106,7 @@ func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp, now i
 		if c.due == 0 {
 			interval := int64(ms) * 1e6
 			c.due = now - now%interval + interval
-			select {
-			case h.kick <- struct{}{}:
-			default:
-			}
+			h.kickClock()
 		}
 	}
 }

@@ -188,7 +188,7 @@ func TestBooksOfOneKind(t *testing.T) {
 	if err := h.Publish([]market.Event{big}); err == nil {
 		t.Error("a side grew past its bound")
 	}
-	if _, err := h.AppendBook(nil, id("A|M|CI"), 5); err == nil {
+	if _, err := h.AppendBook(nil, id("A|M|CI"), Tier{Depth: 5}); err == nil {
 		t.Error("a book that could not be kept is not stale")
 	}
 }

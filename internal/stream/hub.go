@@ -19,6 +19,8 @@ type Config struct {
 	Epoch      string          // of the numbering; "" makes a new one
 	Markets    []market.Market // known before their instruments are defined
 	TradesKept int             // rows an instrument kept for resume; 0: 10,000
+	Delays     []time.Duration // delays that data are served at besides at once; whole seconds
+	DelayBytes int64           // of the events held back for a delay; 0: 1 GiB
 	TapeBytes  int64           // bytes of rows kept for all instruments; 0: 256 MiB
 	Logger     *slog.Logger    // nil discards
 }
@@ -44,6 +46,7 @@ type Hub struct {
 	maxRows  int64
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
+	lines    []*line
 	taken    chan struct{} // closed at a shard's next Turn; nil: nobody waits
 	scratch  scratch
 }
@@ -64,6 +67,9 @@ func New(cfg Config) *Hub {
 	if cfg.TapeBytes <= 0 {
 		cfg.TapeBytes = 256 << 20
 	}
+	if cfg.DelayBytes <= 0 {
+		cfg.DelayBytes = 1 << 30
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -76,6 +82,11 @@ func New(cfg Config) *Hub {
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
+	}
+	for _, d := range cfg.Delays {
+		if d = d.Truncate(time.Second); d > 0 {
+			h.lines = append(h.lines, &line{delay: int64(d), down: make(map[string]bool)})
+		}
 	}
 	for _, m := range cfg.Markets {
 		if err := h.catalog.PutMarket(m); err != nil {
@@ -129,13 +140,19 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	if i < len(h.listed) {
 		in := h.listed[i]
 		in.def = def
+		for _, x := range in.later {
+			x.def = def
+		}
 		return in.handle, nil
 	}
 	in := h.newInstrument(def)
 	h.listed = append(h.listed, in)
 	for _, tp := range h.topics {
-		if tp.key.channel != marketStatus && tp.key.id.Matches(in.id) {
-			h.attach(in, tp)
+		if tp.key.channel == marketStatus || !tp.key.id.Matches(in.id) {
+			continue
+		}
+		if x := in.under(tp.key.tier.Delay); x != nil {
+			h.attach(x, tp)
 		}
 	}
 	h.list(in)
@@ -155,6 +172,9 @@ func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
 	}
 	in := h.newInstrument(def)
 	in.venue = true
+	for _, x := range in.later {
+		x.venue = true
+	}
 	h.venues[def.ID.Market] = in
 	for _, tp := range h.topics {
 		if tp.key.channel == marketStatus && (tp.key.id.Market == market.Any || tp.key.id.Matches(in.id)) {
@@ -172,6 +192,7 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	}
 	in.book = &in.levels
 	h.handles = append(h.handles, in)
+	h.later(in, time.Now().UnixNano())
 	return in
 }
 

@@ -12,6 +12,8 @@ type instrument struct {
 	ident  wire.Ident
 	handle market.Handle
 	venue  bool
+	later  []*instrument // as told under each delay; of a live instrument
+	line   *line         // that its events come by; nil: it is live
 
 	channels [wire.NumChannels + 1]channel
 

@@ -34,6 +34,12 @@ func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
 	if reason, detail := check(in, e); reason != "" {
 		return &market.Refused{ID: in.id, Reason: reason, Detail: detail}
 	}
+	h.hold(in, e, now)
+	return h.applyTo(in, e, now)
+}
+
+// applyTo applies an event that was checked to an instrument.
+func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refused {
 	switch e.Kind {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		h.keepTrade(in, now, e)

@@ -94,6 +94,7 @@ type Wanted struct {
 	ID     market.InstrumentID
 	Trades bool
 	Quotes bool
+	Delay  int // seconds; one of Config.Delays, or 0
 }
 
 // Snapshot appends, for each listed instrument of list, a JSON object with its
@@ -105,7 +106,7 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 	defer h.mu.Unlock()
 	comma := false
 	for _, w := range list {
-		in := h.lookup(w.ID)
+		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
 		if in == nil {
 			continue
 		}
@@ -137,12 +138,13 @@ func isTrade(r *row) bool { return r.kind == market.KindTrade }
 // has not sent a snapshot since.
 var ErrStale = errors.New("order book not known at present")
 
-// AppendBook appends an O message with R:true: the book of an instrument to a
-// depth (0: all levels). Errors: market.ErrUnknownInstrument, ErrNoBook, ErrStale.
-func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, depth int) ([]byte, error) {
+// AppendBook appends an O message with R:true: the book of an instrument to the
+// tier's depth and delay. Errors: market.ErrUnknownInstrument, ErrNoBook, ErrStale.
+func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	in := h.lookup(id)
+	depth := tier.Depth
+	in := h.lookupItem(Item{ID: id, Tier: tier})
 	switch {
 	case in == nil:
 		return dst, market.ErrUnknownInstrument

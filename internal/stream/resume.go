@@ -63,7 +63,7 @@ func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
 	}
 	name := it.id().String()
 	if _, ok := r.Seen[it.channel()][name]; ok {
-		out.resume(it.channel(), name, s.shard.hub.lookup(it.id()).tape(it.channel()).last)
+		out.resume(it.channel(), name, s.shard.hub.lookupItem(it.item()).tape(it.channel()).last)
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 		out.lose(it.channel(), name, Lost{From: n + 1, Reason: "epoch_changed"})
 		return
 	case byN:
-		s.resumeByN(out, it, h.lookup(it.id()), n)
+		s.resumeByN(out, it, h.lookupItem(it.item()), n)
 		return
 	case since.epoch == "":
 		return
@@ -164,7 +164,9 @@ func (h *Hub) lookup(id market.InstrumentID) *instrument {
 func (h *Hub) covered(x Item) []*instrument {
 	var list []*instrument
 	for i := range h.catalog.Match(x.ID) {
-		list = append(list, h.listed[i])
+		if in := h.listed[i].under(x.Tier.Delay); in != nil {
+			list = append(list, in)
+		}
 	}
 	return list
 }

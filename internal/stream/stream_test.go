@@ -69,7 +69,7 @@ func TestAwaitTurn(t *testing.T) {
 }
 
 func TestBookTiersFollowTheBook(t *testing.T) {
-	tiers := []Tier{{1, 0}, {5, 0}, {10, 0}, {25, 0}, {0, 0}, {5, 100}, {0, 100}, {1, 250}}
+	tiers := []Tier{{1, 0, 0}, {5, 0, 0}, {10, 0, 0}, {25, 0, 0}, {0, 0, 0}, {5, 100, 0}, {0, 100, 0}, {1, 250, 0}}
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
 		hd := define(t, h, "A|M|CI", nil)
@@ -121,7 +121,7 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 		turn(sh)
 		for i, c := range clients {
 			c.read(1<<20, false)
-			full, err := h.AppendBook(nil, id("A|M|CI"), tiers[i].Depth)
+			full, err := h.AppendBook(nil, id("A|M|CI"), Tier{Depth: tiers[i].Depth})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -504,7 +504,7 @@ func TestConcurrentUse(t *testing.T) {
 					}
 					add()
 				}
-				h.Snapshot(nil, []Wanted{{id("S1|M|CI"), true, true}})
+				h.Snapshot(nil, []Wanted{{ID: id("S1|M|CI"), Trades: true, Quotes: true}})
 			}
 		})
 	}

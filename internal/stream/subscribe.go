@@ -134,6 +134,10 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 		patterns = 0
 	}
 	for _, x := range items {
+		if !h.servesDelay(x.Tier.Delay) {
+			rejected = append(rejected, Rejected{x, wire.NotEntitled, "Data at your delay are not served here"})
+			continue
+		}
 		if x.ID.IsPattern() {
 			if _, ok := h.catalog.Market(x.ID.Market); !ok && x.ID.Market != market.Any {
 				rejected = append(rejected, Rejected{x, wire.UnknownInstrument, "No market " + x.ID.Market + " is listed; see GET /market/markets"})

@@ -5,11 +5,12 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Tier is the variant of a channel that a subscriber asked for. Trades and
-// status have one tier, the zero Tier.
+// Tier is the variant of a channel that a subscriber asked for or may have. Trades and
+// status have one tier for each delay.
 type Tier struct {
 	Depth    int // of order_book: 1, 5, 10, 25, or 0 for all levels
 	Conflate int // of quotes and order_book: at most one message in so many milliseconds; 0: every change
+	Delay    int // seconds that the data are held back; one of Config.Delays, or 0: none
 }
 
 // marketStatus is the channel of market-wide statuses, *|MARKET|*. Clients do
@@ -118,7 +119,9 @@ func (h *Hub) eachCovered(key topicKey, f func(*instrument)) {
 		return
 	}
 	for i := range h.catalog.Match(key.id) {
-		f(h.listed[i])
+		if in := h.listed[i].under(key.tier.Delay); in != nil {
+			f(in)
+		}
 	}
 }
 

@@ -1,0 +1,182 @@
+package stream
+
+import (
+	"unsafe"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Delayed data have topics of their own. A line holds every event back for its
+// delay and then applies it to a second set of instruments, the later ones, which
+// number as the live ones did, since they see the same events in the same order. So
+// delayed data are never early, and an N is the same trade on every line.
+
+// line is the events on their way to the readers of one delay.
+type line struct {
+	delay  int64 // ns
+	chunks [][]delayed
+	bytes  int64
+	down   map[string]bool // markets whose feed is down, as of the line
+	broken bool            // too much was on its way: nothing comes any more
+}
+
+// delayed is an event on its way.
+type delayed struct {
+	due  int64 // Unix ns
+	in   *instrument
+	list bool // it is listed, no event
+	e    market.Event
+}
+
+const delayedChunk = 256
+
+// later makes the counterparts of a new instrument, one a line.
+func (h *Hub) later(in *instrument, now int64) {
+	for _, ln := range h.lines {
+		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue}
+		x.book = &x.levels
+		in.later = append(in.later, x)
+		ln.push(h, delayed{due: now + ln.delay, in: x, list: true})
+	}
+}
+
+// under is the instrument as it is told under a delay in seconds: itself for 0, nil
+// where there is no such line.
+func (in *instrument) under(seconds int) *instrument {
+	if seconds == 0 {
+		return in
+	}
+	for _, x := range in.later {
+		if x.line.delay == int64(seconds)*1e9 {
+			return x
+		}
+	}
+	return nil
+}
+
+// hold puts an event on every line.
+func (h *Hub) hold(in *instrument, e *market.Event, now int64) {
+	for _, x := range in.later {
+		x.line.push(h, delayed{due: now + x.line.delay, in: x, e: *e})
+	}
+}
+
+// push puts something at the end of the line. What the feed lent is copied.
+func (ln *line) push(h *Hub, d delayed) {
+	if ln.broken {
+		return
+	}
+	d.e.Bids, d.e.Asks = clone(d.e.Bids), clone(d.e.Asks)
+	d.e.Conditions = clone(d.e.Conditions)
+	if n := len(ln.chunks); n == 0 || len(ln.chunks[n-1]) == delayedChunk {
+		ln.chunks = append(ln.chunks, make([]delayed, 0, delayedChunk))
+	}
+	last := &ln.chunks[len(ln.chunks)-1]
+	*last = append(*last, d)
+	ln.bytes += d.size()
+	if ln.bytes > h.cfg.DelayBytes {
+		ln.snap(h, d.due-ln.delay)
+		return
+	}
+	if ln.bytes == d.size() {
+		h.kickClock()
+	}
+}
+
+func clone[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return append([]T(nil), list...)
+}
+
+func (d *delayed) size() int64 {
+	n := unsafe.Sizeof(*d) + uintptr(len(d.e.Bids)+len(d.e.Asks))*unsafe.Sizeof(market.Level{}) + uintptr(len(d.e.TradeID)+len(d.e.Reason))
+	return int64(n)
+}
+
+// snap gives a line up that holds more than it may: what would come after a hole in it would be
+// false. Its readers are told that the feed is down.
+func (ln *line) snap(h *Hub, now int64) {
+	ln.broken, ln.chunks, ln.bytes = true, nil, 0
+	h.log.Error("delayed data ended: too much is on its way; raise the bound or shorten the delay",
+		"delay_seconds", ln.delay/1e9, "bytes", h.cfg.DelayBytes)
+	for _, in := range h.listed {
+		h.loseBook(in.under(int(ln.delay/1e9)), now, &market.Event{Reason: "delay_overflow"})
+	}
+}
+
+// release applies what is due, some at a time, and returns when to look again; 0: nothing is on its way.
+func (ln *line) release(h *Hub, now int64) (next int64) {
+	for range delayedChunk {
+		if len(ln.chunks) == 0 {
+			return 0
+		}
+		d := &ln.chunks[0][0]
+		if d.due > now {
+			return d.due
+		}
+		ln.bytes -= d.size()
+		switch {
+		case d.list && d.in.venue:
+		case d.list:
+			h.list(d.in)
+		case d.in.venue:
+			ln.venue(h, d.in, &d.e, now)
+		default:
+			_ = h.applyTo(d.in, &d.e, now) // what the live instrument refused is refused again
+		}
+		*d = delayed{}
+		if ln.chunks[0] = ln.chunks[0][1:]; len(ln.chunks[0]) == 0 {
+			ln.chunks[0] = nil
+			ln.chunks = ln.chunks[1:]
+		}
+		if ln.broken {
+			return 0
+		}
+	}
+	return now // and more
+}
+
+// venue takes what a market-wide status does to the line's books. The status itself is
+// everybody's at once: it is no market data.
+func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
+	switch {
+	case e.Kind == market.KindGap:
+		for _, x := range h.listed {
+			if x.id.Market == in.id.Market {
+				h.loseBook(x.under(int(ln.delay/1e9)), now, e)
+			}
+		}
+	case e.Phase == market.FeedDown:
+		ln.down[in.id.Market] = true
+		for _, x := range h.listed {
+			if x.id.Market == in.id.Market {
+				x.under(int(ln.delay / 1e9)).stale = true
+			}
+		}
+	case e.Phase == market.FeedUp:
+		delete(ln.down, in.id.Market)
+	}
+}
+
+// servesDelay says whether data are served at a tier's delay.
+func (h *Hub) servesDelay(seconds int) bool {
+	if seconds == 0 {
+		return true
+	}
+	for _, ln := range h.lines {
+		if ln.delay == int64(seconds)*1e9 {
+			return true
+		}
+	}
+	return false
+}
+
+// lookupItem is the instrument that an exact item reads.
+func (h *Hub) lookupItem(x Item) *instrument {
+	if in := h.lookup(x.ID); in != nil {
+		return in.under(x.Tier.Delay)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestDelay has one client live and one a quarter of an hour late: it sees the same
+// messages with the same N, each no earlier than that.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Delays: []time.Duration{15 * time.Minute}})
+		go h.Run(t.Context())
+		hd := define(t, h, "A|M|CI", nil)
+		venue := define(t, h, "*|M|*", nil)
+		sh := h.NewShard(func(bool) {})
+		live, late := newClient(t, sh), newClient(t, sh)
+		for _, c := range []*client{live, late} {
+			delay := 0
+			if c == late {
+				delay = 900
+			}
+			for _, x := range []Item{
+				{wire.Trades, id("A|M|CI"), Tier{Delay: delay}}, {wire.Quotes, id("*|M|*"), Tier{Delay: delay}},
+				{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5, Delay: delay}}, {wire.Status, id("A|M|CI"), Tier{Delay: delay}},
+			} {
+				if out := c.sub.Subscribe([]Item{x}, Options{NoSnapshot: true}); len(out.Rejected) > 0 {
+					t.Fatal(out)
+				}
+			}
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		var sent, got []message
+		begin := time.Now()
+		for i := range 400 {
+			e := trade(hd, i)
+			switch rng.IntN(8) {
+			case 0, 1, 2, 3:
+				e = market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(90+int64(rng.IntN(9)), int64(rng.IntN(4)))}, Asks: []market.Level{level(110-int64(rng.IntN(9)), int64(rng.IntN(4)))}}
+			case 4:
+				e = market.Event{Kind: market.KindGap, Handle: hd}
+				if i%3 == 0 {
+					e = market.Event{Kind: market.KindStatus, Handle: venue, Phase: []market.Phase{market.FeedDown, market.FeedUp}[i%2]}
+				}
+			case 5:
+				e = market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(95, 5)}, Asks: []market.Level{level(105, 5)}}
+			}
+			e.Time = time.Now().UnixNano()
+			publish(t, h, e)
+			time.Sleep(time.Duration(rng.IntN(5)) * time.Second)
+			turn(sh)
+			sent = append(sent, live.read(1<<20, false)...)
+			got = append(got, late.read(1<<20, false)...)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		turn(sh)
+		got = append(got, late.read(1<<20, false)...)
+		// By channel, since no order is promised between them. Number 1 of status and book
+		// is of the listing, which the live one came after.
+		comparable := func(list []message) map[string][]string {
+			all := make(map[string][]string)
+			for _, m := range list {
+				if m.I == "*|M|*" || m.N == 1 && (m.Type == "H" || m.Type == "O") {
+					continue // of the market as a whole, told at once
+				}
+				m.D = nil
+				all[m.Type] = append(all[m.Type], fmt.Sprintf("%+v", m))
+			}
+			return all
+		}
+		for _, m := range got {
+			at, err := time.Parse(time.RFC3339Nano, m.T)
+			if err != nil || m.I != "*|M|*" && m.D != nil && *m.D < int64(15*time.Minute) || at.Before(begin) {
+				t.Fatalf("early: %+v", m)
+			}
+		}
+		a, b := comparable(sent), comparable(got)
+		for kind := range a {
+			for i := range min(len(a[kind]), len(b[kind])) {
+				if a[kind][i] != b[kind][i] {
+					t.Fatalf("message %d\nlive %s\nlate %s", i, a[kind][i], b[kind][i])
+				}
+			}
+			if len(a[kind]) != len(b[kind]) || len(a[kind]) < 10 {
+				t.Errorf("%s: %d messages live, %d late", kind, len(a[kind]), len(b[kind]))
+			}
+		}
+	})
+}
+
+// TestDelayOverflow ends a line that would hold more than it may.
+func TestDelayOverflow(t *testing.T) {
+	h := New(Config{Delays: []time.Duration{time.Hour}, DelayBytes: 20_000})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	out := c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5, Delay: 60}}}, Options{})
+	if len(out.Rejected) != 1 || out.Rejected[0].Reason != wire.NotEntitled {
+		t.Errorf("another delay: %+v", out)
+	}
+	c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5, Delay: 3600}}}, Options{})
+	for i := range 1000 {
+		publish(t, h, trade(hd, i))
+	}
+	turn(sh)
+	got := c.read(1<<20, false)
+	if len(got) == 0 || got[len(got)-1].E != "feed_down" {
+		t.Errorf("got %+v", got)
+	}
+	if n := h.lines[0].bytes; n != 0 {
+		t.Errorf("%d bytes are held still", n)
+	}
+}
