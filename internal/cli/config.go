@@ -52,15 +52,21 @@ type authConfig struct {
 }
 
 type streamConfig struct {
-	AuthTimeout   duration `toml:"auth_timeout"`
-	PingInterval  duration `toml:"ping_interval"`
-	PongTimeout   duration `toml:"pong_timeout"`
-	CloseOnExpiry *bool    `toml:"close_on_expiry"`
-	BookWildcards bool     `toml:"book_wildcards"`
-	TradesKept    int      `toml:"trades_kept"`
-	TradesBytes   size     `toml:"trades_bytes"`
-	MaxWaiting    size     `toml:"max_waiting"`
-	MaxAge        duration `toml:"max_age"`
+	AuthTimeout   duration   `toml:"auth_timeout"`
+	PingInterval  duration   `toml:"ping_interval"`
+	PongTimeout   duration   `toml:"pong_timeout"`
+	CloseOnExpiry *bool      `toml:"close_on_expiry"`
+	BookWildcards bool       `toml:"book_wildcards"`
+	TradesKept    int        `toml:"trades_kept"`
+	TradesBytes   size       `toml:"trades_bytes"`
+	MaxWaiting    size       `toml:"max_waiting"`
+	MaxAge        duration   `toml:"max_age"`
+	MaxBacklog    size       `toml:"max_backlog"`
+	FlushInterval *duration  `toml:"flush_interval"`
+	SendBuffer    size       `toml:"send_buffer"`
+	PumpTLS       bool       `toml:"tls_by_goroutines"`
+	Delays        []duration `toml:"delays"`
+	DelayBytes    size       `toml:"delay_bytes"`
 }
 
 type limitsConfig struct {
@@ -178,7 +184,41 @@ func (c *config) check(doc *document) {
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
 		doc.wrong("tls", "certificate and key go together")
 	}
+	c.checkStream(doc)
 	c.checkListen(doc)
+}
+
+// longestFlush is the longest that data may be held back for larger writes.
+const longestFlush = duration(50 * time.Millisecond)
+
+func (c *config) checkStream(doc *document) {
+	if f := c.Stream.FlushInterval; f != nil && *f > longestFlush {
+		doc.wrong("stream.flush_interval", "must be at most %v; 0s writes each event at once", time.Duration(longestFlush))
+	}
+	for _, d := range c.Stream.Delays {
+		if d <= 0 || time.Duration(d)%time.Second != 0 || d > duration(7*24*time.Hour) {
+			doc.wrong("stream.delays", "%v is not a delay in whole seconds, such as \"15m\"", time.Duration(d))
+		}
+	}
+}
+
+// flushInterval is the interval as the gateway takes it, which has 0 for the default.
+func (s *streamConfig) flushInterval() time.Duration {
+	switch {
+	case s.FlushInterval == nil:
+		return 0
+	case *s.FlushInterval == 0:
+		return -1
+	}
+	return time.Duration(*s.FlushInterval)
+}
+
+func (s *streamConfig) delays() []time.Duration {
+	var list []time.Duration
+	for _, d := range s.Delays {
+		list = append(list, time.Duration(d))
+	}
+	return list
 }
 
 func (c *config) checkCounts(doc *document) {
@@ -246,7 +286,9 @@ func (c *config) settings(doc *document) *settings {
 				PongTimeout: time.Duration(s.PongTimeout),
 				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
-				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge),
+				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog),
+				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS,
+				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
 			},
 			Limits: gateway.Limits{
 				Connections: l.Connections, Subscriptions: l.Subscriptions,
