@@ -128,9 +128,16 @@ func (m moment) add(d time.Duration) moment { return m + moment(d) }
 // due says whether m is set and has come at t.
 func (m moment) due(t moment) bool { return m != 0 && m <= t }
 
+// usualPong is how nearly every client writes it; most of what an idle server reads.
+const usualPong = `{"action":"pong"}`
+
 // Text takes a complete text message. It keeps nothing of msg.
 func (s *Session) Text(now time.Time, msg []byte) {
 	if s.over != nil {
+		return
+	}
+	if string(msg) == usualPong {
+		s.pongDue = 0
 		return
 	}
 	m, fault := wire.ReadMessage(msg)

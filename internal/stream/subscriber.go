@@ -222,7 +222,12 @@ func (in *instrument) serves(c wire.Channel) bool {
 
 // add puts an item into the set and starts its reading. The hub's lock is held.
 func (s *Subscriber) add(x Item) *item {
-	it := &item{sub: s, view: &view{key: topicKey{x.Channel, x.ID, x.Tier}}}
+	it := &item{sub: s}
+	if s.shadowed(x) {
+		it.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
+	} else {
+		s.shard.join(it, topicKey{x.Channel, x.ID, x.Tier})
+	}
 	s.items = append(s.items, it)
 	switch {
 	case s.set != nil && s.set.index != nil:
@@ -236,9 +241,6 @@ func (s *Subscriber) add(x Item) *item {
 	}
 	if x.ID.IsPattern() {
 		s.more().patterns = append(s.more().patterns, it)
-	}
-	if !s.shadowed(it) {
-		s.start(it)
 	}
 	return it
 }
@@ -270,12 +272,12 @@ func without(list []*item, it *item) []*item {
 }
 
 // shadowed says whether a pattern that came before feeds an exact item with the same tier.
-func (s *Subscriber) shadowed(it *item) bool {
-	if it.id().IsPattern() {
+func (s *Subscriber) shadowed(x Item) bool {
+	if x.ID.IsPattern() {
 		return false
 	}
-	p := s.pattern(it.channel(), it.id())
-	return p != nil && p.tier() == it.tier()
+	p := s.pattern(x.Channel, x.ID)
+	return p != nil && p.tier() == x.Tier
 }
 
 // pattern is the first pattern of a channel that covers id.
@@ -313,7 +315,7 @@ func (s *Subscriber) rearrange(before []string) {
 		}
 	}
 	for _, it := range s.items {
-		if !it.reads() && !s.shadowed(it) {
+		if !it.reads() && !s.shadowed(it.item()) {
 			s.start(it)
 			if it.channel() == wire.Quotes || it.channel() == wire.OrderBook {
 				it.behind().state = true
