@@ -175,6 +175,8 @@ func (g *Gateway) buildServers() error {
 		MaxOpen:                      l.Sockets,
 		MaxUnauthenticatedPerAddress: l.SocketsWaiting,
 		HandshakeBurst:               l.Handshakes,
+		FlushInterval:                s.FlushInterval,
+		SendBuffer:                   s.SendBuffer,
 		Logger:                       g.log,
 	})
 	handler, err := rest.New(rest.Config{
@@ -226,7 +228,7 @@ type Stats struct {
 // Stats counts.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
-	return Stats{Open: s.Open}
+	return Stats{Open: s.Open, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes}
 }
 
 // AwaitTurn waits until all that feeds have published is on its way to its readers: a

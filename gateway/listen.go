@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -30,7 +31,33 @@ func checkAddress(cfg *Config) error {
 	return nil
 }
 
-// listen opens the address, and refuses one that others can reach where nothing is encrypted.
+// open opens the address, on the event loop of the sockets where the system has one. What comes
+// to the listener is for net/http.
+func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
+	mayBeOpen := g.cfg.Insecure || g.certificate != nil
+	var secure *tls.Config
+	if g.certificate != nil {
+		secure = g.certificate.config()
+	}
+	if secure == nil || !g.cfg.Stream.PumpTLS {
+		a, err := g.sockets.Listen(ctx, g.cfg.Listen, secure)
+		switch {
+		case err == nil && !mayBeOpen && !isLoopback(a):
+			ended, end := context.WithCancel(ctx)
+			end()
+			return nil, errors.Join(fmt.Errorf("listen on %s: %w", g.cfg.Listen, ErrInsecure), g.sockets.Run(ended))
+		case !errors.Is(err, errors.ErrUnsupported):
+			return g.sockets.Requests(), err
+		}
+	}
+	l, err := listen(ctx, g.cfg.Listen, mayBeOpen)
+	if err != nil || secure == nil {
+		return l, err
+	}
+	return tls.NewListener(l, secure), nil
+}
+
+// listen opens the address with a goroutine a connection, and refuses one that others can reach where nothing is encrypted.
 func listen(ctx context.Context, address string, mayBeOpen bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)

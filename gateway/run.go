@@ -26,15 +26,15 @@ const (
 func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, g.close()) }()
 	l := g.cfg.Listener
-	if l == nil {
-		if l, err = listen(ctx, g.cfg.Listen, g.cfg.Insecure || g.certificate != nil); err != nil {
+	switch {
+	case l == nil:
+		if l, err = g.open(ctx); err != nil {
 			return err
 		}
-	}
-	bound := g.bound(l.Addr())
-	if g.certificate != nil {
+	case g.certificate != nil:
 		l = tls.NewListener(l, g.certificate.config())
 	}
+	bound := g.bound(l.Addr())
 
 	// What feeds the sockets goes on until the last of them has gone, and what
 	// answers requests until then too, so that a balancer sees the 503.

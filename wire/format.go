@@ -85,7 +85,7 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 		first := byte(frameText)
 		if f&Msgpack != 0 {
 			first = frameBinary
-			t.payload = appendMsgpack(t.payload[:0], payload)
+			t.payload = AppendPacked(t.payload[:0], payload)
 			payload = t.payload
 		}
 		dst = t.appendFrame(dst, first, payload, f)

@@ -36,10 +36,10 @@ func numbersOf(key []byte) numbers {
 	return integers
 }
 
-// appendMsgpack appends a message of ours, which is JSON without spaces, as MessagePack. Every length
+// AppendPacked appends a message, which is JSON without spaces, as MessagePack. Every length
 // and integer takes its shortest form. What is not such JSON, which no encoder here
 // makes, becomes a string.
-func appendMsgpack(b, text []byte) []byte {
+func AppendPacked(b, text []byte) []byte {
 	start := len(b)
 	p := packer{parser: parser{in: text}, out: b}
 	if p.value(0, integers) && p.at == len(text) {

@@ -42,7 +42,7 @@ func TestPack(t *testing.T) {
 		{"more than one", `{}{}`, "\xa4{}{}"},
 		{"too deep", strings.Repeat("[", 17) + strings.Repeat("]", 17), "\xd9\x22" + strings.Repeat("[", 17) + strings.Repeat("]", 17)},
 	} {
-		if got := string(appendMsgpack([]byte("-"), []byte(c.in))); got != "-"+c.want {
+		if got := string(AppendPacked([]byte("-"), []byte(c.in))); got != "-"+c.want {
 			t.Errorf("%s:\n got %.200q\nwant %.200q", c.name, got[1:], c.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestPack(t *testing.T) {
 // TestPackedMessages unpacks every message of the golden files again.
 func TestPackedMessages(t *testing.T) {
 	for _, m := range allMessages(t) {
-		packed := appendMsgpack(nil, []byte(m))
+		packed := AppendPacked(nil, []byte(m))
 		text, err := AppendUnpacked(nil, packed)
 		if err != nil || string(text) != m {
 			t.Errorf("%v\n got %s\nwant %s", err, text, m)
@@ -128,7 +128,7 @@ func TestReadPacked(t *testing.T) {
 			t.Errorf("%q: got %q, %s, %v", c.in, m.Action, m.ID, f)
 		}
 	}
-	m, _ := ReadPacked(appendMsgpack(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)))
+	m, _ := ReadPacked(AppendPacked(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)))
 	if s, f := m.Subscribe(); f != nil || len(s.Lists[Trades]) != 1 || s.Depth != 10 {
 		t.Errorf("got %+v, %v", s, f)
 	}
@@ -138,7 +138,7 @@ func TestReadPacked(t *testing.T) {
 // is bounded, and says the same when it is packed and unpacked again.
 func FuzzUnpack(f *testing.F) {
 	for _, m := range allMessages(f) {
-		f.Add(appendMsgpack(nil, []byte(m)))
+		f.Add(AppendPacked(nil, []byte(m)))
 	}
 	f.Add([]byte("\xdf\xff\xff\xff\xff\xa1a\x01"))
 	f.Add([]byte("\x92\xc7\x04\x01-0.5\xd3\x80\x00\x00\x00\x00\x00\x00\x00"))
@@ -153,7 +153,7 @@ func FuzzUnpack(f *testing.F) {
 		if _, err := ParseJSON(text); err != nil && !strings.Contains(err.Error(), "given twice") {
 			t.Errorf("%s: %v", text, err)
 		}
-		again, err := AppendUnpacked(nil, appendMsgpack(nil, text))
+		again, err := AppendUnpacked(nil, AppendPacked(nil, text))
 		if err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%s, then %s, %v", text, again, err)
 		}

@@ -4,13 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +53,8 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 	}, nil
 }
 
-// start runs a server until the test ends, and then shows that nothing of it is left.
-func start(t testing.TB, change func(*Config)) *Server {
-	t.Helper()
+// newServer makes a server with settings for tests.
+func newServer(change func(*Config)) *Server {
 	cfg := Config{
 		Env:    &session.Env{Verify: verify, Registry: new(session.Registry), Version: "test"},
 		Hub:    stream.New(stream.Config{}),
@@ -65,7 +63,19 @@ func start(t testing.TB, change func(*Config)) *Server {
 	if change != nil {
 		change(&cfg)
 	}
-	s := New(cfg)
+	return New(cfg)
+}
+
+// start runs a server until the test ends.
+func start(t testing.TB, change func(*Config)) *Server {
+	t.Helper()
+	s := newServer(change)
+	run(t, s)
+	return s
+}
+
+// run runs a server until the test ends, and then shows that nothing of it is left.
+func run(t testing.TB, s *Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
@@ -78,12 +88,18 @@ func start(t testing.TB, change func(*Config)) *Server {
 			t.Errorf("%d open, %d unauthenticated, %d addresses after Run", open, waiting, len(s.seats.byAddress))
 		}
 		for _, sh := range s.shards {
-			if n := sh.load.Load(); n != 0 || len(sh.conns) != 0 || len(sh.timers) != 0 {
-				t.Errorf("shard keeps %d, %d, %d after Run", n, len(sh.conns), len(sh.timers))
+			n := slices.IndexFunc(sh.table, func(c *conn) bool { return c != nil })
+			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 || sh.heads.size != 0 {
+				t.Errorf("shard keeps %d, %d, %d, %d after Run", load, n, sh.wheel.size, sh.heads.size)
 			}
 		}
 	})
-	return s
+}
+
+// seatsOf are the figures of Stats that do not depend on the course of things.
+func seatsOf(s *Server) Stats {
+	st := s.Stats()
+	return Stats{Open: st.Open, Unauthenticated: st.Unauthenticated, Draining: st.Draining}
 }
 
 // A client is the test's end of a connection.
@@ -118,36 +134,6 @@ func newReader(nc net.Conn) *bufio.Reader { return bufio.NewReader(nc) }
 
 const goodHandshake = "GET /stream HTTP/1.1\r\nHost: gw\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-
-// listen serves the endpoint on 127.0.0.1.
-func listen(t testing.TB, s *Server) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("HTTP server: %v", err)
-		}
-	}()
-	t.Cleanup(func() { h.Close(); <-done })
-	return l.Addr().String()
-}
-
-// connect dials over TCP and sends the handshake with more right after it.
-func connect(t testing.TB, address, more string) *client {
-	t.Helper()
-	nc, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { nc.Close() })
-	return upgradeOn(t, nc, more)
-}
 
 func upgradeOn(t testing.TB, nc net.Conn, more string) *client {
 	t.Helper()
@@ -263,9 +249,20 @@ func (c *client) auth(token string) {
 	c.want(`{"type":"Success","code":200,"msg":"Connected"`)
 }
 
-// echo shows that the connection lives: the answer to a client's ping comes next.
+// echo shows that the connection lives: the answer to a client's ping comes next, but for
+// pings of the server, which are answered.
 func (c *client) echo(id string) {
 	c.t.Helper()
 	c.send(`{"action":"ping","id":"` + id + `"}`)
-	c.want(`"action":"pong"`)
+	for {
+		opcode, payload, err := c.next()
+		switch {
+		case err == nil && opcode == opText && payload == wire.Ping:
+			c.send(`{"action":"pong"}`)
+		case err != nil || opcode != opText || !strings.Contains(payload, `"action":"pong"`):
+			c.t.Fatalf("got opcode %d %q, %v, want the pong", opcode, payload, err)
+		default:
+			return
+		}
+	}
 }

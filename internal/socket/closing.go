@@ -31,22 +31,27 @@ func (sh *shard) dismiss(now time.Time, c *conn, fault *wire.Fault) {
 // dismissAll sends away the connections that are there, and those that come.
 func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
 	sh.leave = fault
-	for c := range sh.conns {
-		if c.closeBy.IsZero() { // else its session is saying goodbye already
+	sh.closeListener()
+	for _, c := range sh.table {
+		switch {
+		case c == nil, c.closing(): // its session is saying goodbye already
+		case c.phase == phaseHead:
+			sh.end(c, false)
+		default:
 			sh.dismiss(now, c, fault)
+			sh.touch(c)
 		}
 	}
 }
 
 // part ends the session and leaves the connection to its closing handshake:
-// farewell, a close frame at its end, goes out after what is with the writer.
+// farewell, a close frame at its end, goes out after what is on its way.
 func (sh *shard) part(now time.Time, c *conn, farewell []byte) {
 	c.phase = phaseClosing
-	c.farewell = farewell
-	c.pong = nil
-	c.parser.Discard()
-	if c.closeBy.IsZero() {
-		c.closeBy = now.Add(sh.server.cfg.CloseTimeout)
+	a := c.own()
+	a.farewell, a.pong = farewell, nil
+	if a.closeBy.IsZero() {
+		a.closeBy = now.Add(sh.server.cfg.CloseTimeout)
 	}
 	sh.gone(c)
 	sh.touch(c)
@@ -69,23 +74,31 @@ func (sh *shard) end(c *conn, reset bool) {
 	if c.phase == phaseEnded {
 		return
 	}
-	c.phase = phaseEnded
 	sh.gone(c)
-	sh.timers.set(c, time.Time{})
-	delete(sh.conns, c)
+	if c.phase == phaseHead {
+		sh.headDone(c)
+	}
+	c.phase = phaseEnded
+	sh.wheel.drop(c)
+	sh.depart(c)
 	sh.load.Add(-1)
+	if c.out != nil && c.pump == nil {
+		sh.unblock(c)
+	}
 	// The socket goes last: a client that sees its end finds its places free.
-	sh.server.seats.leave(c)
+	if c.seated {
+		sh.server.seats.leave(c.open)
+	}
 	c.release(reset)
-	c.in, c.greeting, c.pong, c.farewell = nil, nil, nil, nil
+	c.open, c.in, c.out, c.aside, c.tls = nil, nil, nil, nil, nil
 }
 
 // gone tells the session, once, that its connection is over.
 func (sh *shard) gone(c *conn) {
-	if !c.live {
+	if !c.alive {
 		return
 	}
-	c.live = false
+	c.alive = false
 	defer func() {
 		if v := recover(); v != nil {
 			sh.logPanic(c, v)
@@ -105,11 +118,15 @@ func (sh *shard) caught(now time.Time, c *conn) {
 		sh.end(c, true) // the fault is our own
 		return
 	}
+	c.deaf, c.in = true, nil // where its input was left is not known
+	if c.pump != nil {
+		c.pump.usedUp()
+	}
 	sh.dismiss(now, c, &wire.Fault{Reason: wire.Internal})
 }
 
 func (sh *shard) logPanic(c *conn, v any) {
-	sh.log.Error("session panicked", "address", c.peer.Address, "panic", panicText(v), "stack", string(debug.Stack()))
+	sh.log.Error("session panicked", "address", c.address(), "panic", panicText(v), "stack", string(debug.Stack()))
 }
 
 // panicText tells what a panic was about without its value, which may hold what

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
@@ -9,24 +10,36 @@ import (
 
 // handle gives one input to its connection.
 func (sh *shard) handle(now time.Time, in *input) {
-	c := in.conn
-	if c.phase == phaseEnded {
-		return
+	switch c := in.conn; {
+	case in.kind == inputLine:
+		sh.arrive(now, int32(in.n), in.from)
+	case in.kind == inputDismiss:
+		sh.dismissAll(now, in.fault)
+	case c.phase != phaseEnded:
+		defer sh.caught(now, c)
+		sh.touch(c)
+		sh.handleOwn(now, c, in)
 	}
-	defer sh.caught(now, c)
-	sh.touch(c)
+}
+
+func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 	switch in.kind {
 	case inputStart:
-		sh.start(now, c)
+		sh.enter(c)
+		sh.begin(now, c)
 	case inputData:
-		c.in, c.reading = in.data, true
-		sh.parse(now, c)
+		c.pump.waits = true
+		sh.parse(now, c, in.data)
 	case inputEOF:
-		if c.eof = true; c.phase == phaseOpen {
-			sh.end(c, false)
-		}
+		sh.ended(c)
 	case inputWrote:
-		sh.wrote(now, c, in)
+		sh.wrote(now, c, c.out, in.n)
+		switch {
+		case in.failed:
+			sh.end(c, false)
+		case in.last:
+			c.out = nil
+		}
 	case inputVerified:
 		sh.verified(now, c, in.verdict)
 	case inputNotice:
@@ -37,30 +50,55 @@ func (sh *shard) handle(now time.Time, in *input) {
 	}
 }
 
-func (sh *shard) start(now time.Time, c *conn) {
-	sh.conns[c] = struct{}{}
+// begin starts the session of a connection whose handshake is done.
+func (sh *shard) begin(now time.Time, c *conn) {
+	c.phase = phaseOpen
 	if sh.leave != nil {
 		sh.dismiss(now, c, sh.leave)
 		return
 	}
-	c.live = true
-	peer := session.Peer{Host: c, Identity: c.peer.Identity, Mark: c.peer.Mark}
-	c.sess.Start(sh.server.cfg.Env, peer, sh.stream, c, now)
+	c.alive = true
+	identity := c.open.identity
+	c.sess.Start(sh.server.cfg.Env, session.Peer{Host: c, Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
+	c.sess.SetFormat(c.open.hand.format)
+	c.open.hand = handshake{}
 	sh.settle(now, c)
 }
 
-// parse takes the reader's bytes apart as far as the session takes messages.
-func (sh *shard) parse(now time.Time, c *conn) {
-	for len(c.in) > 0 && c.phase != phaseEnded {
+// ended is told that the peer sends nothing more.
+func (sh *shard) ended(c *conn) {
+	c.eof, c.unread = true, false
+	if c.phase == phaseOpen || c.phase == phaseHead {
+		sh.end(c, false)
+	}
+}
+
+// parse takes apart what is left of the peer's bytes, or else b, as far as the session
+// takes messages. A pump's bytes stay where they are meanwhile, since its reader
+// waits; those of a line lie in the shard's buffer and are copied.
+func (sh *shard) parse(now time.Time, c *conn, b []byte) {
+	p, mine := &sh.parser, c.pump != nil
+	if in := c.in; in != nil && len(in.rest) > 0 {
+		b, in.rest, mine = in.rest, nil, true
+	}
+	if c.in != nil && c.in.split {
+		p = &c.in.parser
+	} else {
+		*p = NewParser(sh.server.cfg.MaxMessage)
+		if c.deflates {
+			p.AllowDeflate(&sh.inflater)
+		}
+	}
+	for len(b) > 0 && c.phase != phaseEnded && !c.busy() {
 		if c.deaf {
-			c.in = nil
+			b = nil
 			break
 		}
-		if c.phase == phaseOpen && c.sess.Busy() {
-			return // the rest stays where it is until the token check is done
+		if c.phase == phaseClosing || c.closing() {
+			p.Discard()
 		}
-		ev, n, err := c.parser.Next(c.in)
-		c.in = c.in[n:]
+		ev, n, err := p.Next(b)
+		b = b[n:]
 		var violation *ProtocolError
 		if errors.As(err, &violation) {
 			sh.violated(now, c, violation)
@@ -68,10 +106,41 @@ func (sh *shard) parse(now time.Time, c *conn) {
 		}
 		sh.event(now, c, ev)
 	}
-	if c.reading {
-		c.in, c.reading = nil, false
-		c.taken <- struct{}{} // has room: one buffer is out at a time
+	if c.phase == phaseEnded {
+		return
 	}
+	if !mine {
+		b = slices.Clone(b)
+	}
+	p.release()
+	c.keep(p, b)
+}
+
+// keep keeps what was not used up: the beginning of a message in p, and bytes.
+func (c *conn) keep(p *Parser, rest []byte) {
+	split := !c.deaf && !p.resting()
+	if len(rest) == 0 && c.pump != nil {
+		c.pump.usedUp()
+	}
+	if !split && len(rest) == 0 {
+		c.in = nil
+		return
+	}
+	if len(rest) == 0 {
+		rest = nil // b's memory is not ours
+	}
+	if c.in == nil {
+		c.in = new(intake)
+	}
+	if split && p != &c.in.parser {
+		c.in.parser = *p
+	}
+	c.in.split, c.in.rest = split, rest
+}
+
+// resting says whether the parser is between messages and a new one would do as well.
+func (p *Parser) resting() bool {
+	return p.message == 0 && !p.payload && p.headLen == 0 && len(p.carry) == 0
 }
 
 // event gives one event of the parser to the session, or answers it here.
@@ -87,7 +156,8 @@ func (sh *shard) event(now time.Time, c *conn, ev Event) {
 		// Only the newest ping needs its pong (RFC 6455, section 5.5.3), so a flood
 		// of them leaves one frame waiting.
 		if c.phase == phaseOpen {
-			c.pong = appendPong(c.pong[:0], ev.Payload)
+			a := c.own()
+			a.pong = appendPong(a.pong[:0], ev.Payload)
 		}
 		return
 	}
@@ -108,38 +178,50 @@ func (sh *shard) event(now time.Time, c *conn, ev Event) {
 }
 
 // settle looks at what the session wants after something was put in: a token
-// checked, or the end.
+// checked, or the end. Once it is authenticated, what was kept for the time before goes.
 func (sh *shard) settle(now time.Time, c *conn) {
 	if token, _, ok := c.sess.TakeToken(); ok {
-		sh.server.checks.submit(token, func(v *verdict) {
-			sh.post(input{kind: inputVerified, conn: c, verdict: v})
-		})
+		sh.check(c, token)
 	}
-	if _, _, ok := c.sess.Close(); ok && c.closeBy.IsZero() {
-		c.closeBy = now.Add(sh.server.cfg.CloseTimeout)
-		c.parser.Discard()
+	_, _, over := c.sess.Close()
+	switch {
+	case over && !c.closing():
+		c.own().closeBy = now.Add(sh.server.cfg.CloseTimeout)
+	case !over && c.open != nil && c.sess.Authenticated():
+		sh.server.seats.authenticated(c.open)
+		c.open = nil
 	}
+}
+
+// check has a token of c's checked.
+func (sh *shard) check(c *conn, token string) {
+	sh.server.checks.submit(token, func(v *verdict) {
+		sh.post(input{kind: inputVerified, conn: c, verdict: v})
+	})
 }
 
 func (sh *shard) verified(now time.Time, c *conn, v *verdict) {
-	if c.phase != phaseOpen {
-		return
-	}
-	c.sess.Verified(now, v.identity, v.fault)
-	sh.settle(now, c)
-	if v.fault == nil && c.closeBy.IsZero() {
-		sh.server.seats.authenticated(c)
+	switch c.phase {
+	case phaseHead:
+		sh.admitBearer(now, c, v, *c.open.head)
+	case phaseOpen:
+		c.sess.Verified(now, v.identity, v.fault)
+		sh.settle(now, c)
 	}
 }
 
-// expire is called when a deadline of c has come.
+// expire is called when a deadline of c may have come.
 func (sh *shard) expire(now time.Time, c *conn) {
 	defer sh.caught(now, c)
-	if !c.closeBy.IsZero() && !now.Before(c.closeBy) {
+	switch by := c.closeBy(); {
+	case c.phase == phaseHead:
+		sh.end(c, false)
+	case !by.IsZero() && !now.Before(by):
 		sh.end(c, true)
-		return
-	}
-	if c.phase == phaseOpen {
+	case c.phase == phaseOpen:
+		if d := c.sess.Deadline(); d.IsZero() || now.Before(d) {
+			return // it moved
+		}
 		c.sess.Tick(now)
 		sh.settle(now, c)
 	}

@@ -88,7 +88,7 @@ type seats struct {
 
 	mu        sync.Mutex
 	open      int
-	waiting   *list.List // of *conn, oldest first
+	waiting   *list.List // of *opening, oldest first
 	byAddress map[netip.Addr]int
 	shut      bool // no more seats
 }
@@ -104,10 +104,10 @@ func newSeats(c *Config) *seats {
 	}
 }
 
-// take gives c a seat. Where the unauthenticated connections are at their
+// take gives a connection a seat. Where the unauthenticated ones are at their
 // bound, the oldest of them is to make room and is returned: somebody who only
 // holds sockets open must not keep others out.
-func (s *seats) take(c *conn, authenticated bool) (evict *conn, err error) {
+func (s *seats) take(o *opening, authenticated bool) (evict *conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -115,7 +115,7 @@ func (s *seats) take(c *conn, authenticated bool) (evict *conn, err error) {
 		return nil, ErrClosed
 	case s.open >= s.maxOpen:
 		return nil, ErrFull
-	case !authenticated && s.byAddress[c.key] >= s.maxPerAddress:
+	case !authenticated && s.byAddress[o.key] >= s.maxPerAddress:
 		return nil, ErrAddressFull
 	}
 	s.open++
@@ -123,38 +123,39 @@ func (s *seats) take(c *conn, authenticated bool) (evict *conn, err error) {
 		return nil, nil
 	}
 	if s.waiting.Len() >= s.maxWaiting {
-		evict = s.waiting.Front().Value.(*conn)
-		s.stand(evict)
+		oldest := s.waiting.Front().Value.(*opening)
+		s.stand(oldest)
+		evict = oldest.conn
 	}
-	s.byAddress[c.key]++
-	c.seat = s.waiting.PushBack(c)
+	s.byAddress[o.key]++
+	o.seat = s.waiting.PushBack(o)
 	return evict, nil
 }
 
-// authenticated takes c off the unauthenticated ones.
-func (s *seats) authenticated(c *conn) {
+// authenticated takes a connection off the unauthenticated ones.
+func (s *seats) authenticated(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stand(c)
+	s.stand(o)
 }
 
-// stand takes c off the waiting list; mu is held.
-func (s *seats) stand(c *conn) {
-	if c.seat == nil {
+// stand takes o off the waiting list; mu is held. A nil one is not there.
+func (s *seats) stand(o *opening) {
+	if o == nil || o.seat == nil {
 		return
 	}
-	s.waiting.Remove(c.seat)
-	c.seat = nil
-	if s.byAddress[c.key]--; s.byAddress[c.key] == 0 {
-		delete(s.byAddress, c.key)
+	s.waiting.Remove(o.seat)
+	o.seat = nil
+	if s.byAddress[o.key]--; s.byAddress[o.key] == 0 {
+		delete(s.byAddress, o.key)
 	}
 }
 
-// leave gives the seat back; once for each take.
-func (s *seats) leave(c *conn) {
+// leave gives a seat back; once for each take. o is nil once authenticated.
+func (s *seats) leave(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stand(c)
+	s.stand(o)
 	s.open--
 	if s.shut && s.open == 0 {
 		close(s.empty)

@@ -1,9 +1,7 @@
 package socket
 
 import (
-	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 )
@@ -89,54 +87,5 @@ func TestLimitKey(t *testing.T) {
 	}
 	if got := limitKey(netip.Addr{}); got.IsValid() {
 		t.Errorf("no address counts as %s", got)
-	}
-}
-
-// TestTimers compares the heap with a plain list.
-func TestTimers(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	begin := time.Unix(1e9, 0)
-	var heap timers
-	conns := make([]*conn, 50)
-	for i := range conns {
-		conns[i] = &conn{slot: noSlot}
-	}
-	want := map[*conn]time.Time{}
-	for step := range 20_000 {
-		c := conns[r.IntN(len(conns))]
-		deadline := begin.Add(time.Duration(r.IntN(1000)))
-		if r.IntN(4) == 0 {
-			deadline = time.Time{}
-		}
-		heap.set(c, deadline)
-		if want[c] = deadline; deadline.IsZero() {
-			delete(want, c)
-		}
-		if step%10 == 0 {
-			now := begin.Add(time.Duration(r.IntN(300)))
-			for due := heap.due(now); due != nil; due = heap.due(now) {
-				if deadline, ok := want[due]; !ok || deadline.After(now) {
-					t.Fatalf("step %d: a connection came due at %v, before %v", step, now, deadline)
-				}
-				delete(want, due)
-			}
-			for _, deadline := range want {
-				if !deadline.After(now) {
-					t.Fatalf("step %d: a deadline of %v was missed at %v", step, deadline, now)
-				}
-			}
-		}
-		next, ok := heap.next()
-		if ok != (len(want) > 0) || len(heap) != len(want) {
-			t.Fatalf("step %d: %d in the heap, want %d", step, len(heap), len(want))
-		}
-		for _, deadline := range want {
-			if deadline.Before(next) {
-				t.Fatalf("step %d: next is %v, but there is %v", step, next, deadline)
-			}
-		}
-		if i := slices.IndexFunc(heap, func(c *conn) bool { return heap[c.slot] != c }); i >= 0 {
-			t.Fatalf("step %d: place %d is wrong", step, i)
-		}
 	}
 }

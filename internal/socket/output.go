@@ -5,83 +5,178 @@ import (
 	"time"
 )
 
-// gatherSize is about how much is taken from a session at a time: a hundred
-// messages, so that the cost of a write is spread over many, and little enough
-// that what a slow peer has not taken can still be conflated.
-const gatherSize = 64 << 10
-
-// wrote tells the session what the kernel took of its bytes.
-func (sh *shard) wrote(now time.Time, c *conn, in *input) {
-	before := min(in.n, c.before)
-	c.before -= before
-	own := min(in.n-before, c.own)
-	c.own -= own
-	if own > 0 && c.phase == phaseOpen {
-		c.sess.Wrote(now, own)
-		sh.settle(now, c)
-	}
-	if in.failed {
-		sh.end(c, false)
-		return
-	}
-	if in.last {
-		c.writing = false
-	}
-}
-
-// flush gives the writer what waits, when it is idle, and sets the connection's
-// next deadline.
+// flush writes what waits as far as the socket takes it, and sets the connection's next
+// deadline.
 func (sh *shard) flush(now time.Time, c *conn) {
 	c.dirty = false
 	defer sh.caught(now, c)
-	if c.reading {
-		sh.parse(now, c) // what waited for a token check
+	if c.in != nil && len(c.in.rest) > 0 {
+		sh.parse(now, c, nil) // what waited for a token check
 	}
-	if c.phase != phaseEnded && !c.writing {
-		sh.gather(now, c)
+	sh.readOn(c)
+	for c.phase == phaseOpen || c.phase == phaseClosing {
+		if c.out != nil || !sh.write(now, c) {
+			break
+		}
 	}
-	if c.phase == phaseEnded {
+	sh.schedule(c)
+}
+
+// schedule tells the wheel of the connection's next deadline.
+func (sh *shard) schedule(c *conn) {
+	deadline := c.closeBy()
+	switch c.phase {
+	case phaseEnded:
 		return
-	}
-	deadline := c.closeBy
-	if c.phase == phaseOpen {
+	case phaseOpen:
 		if d := c.sess.Deadline(); !d.IsZero() && (deadline.IsZero() || d.Before(deadline)) {
 			deadline = d
 		}
 	}
-	sh.timers.set(c, deadline)
+	sh.wheel.set(c, sh.server.moment(deadline))
 }
 
-// gather fills one buffer for the writer: the answer to the handshake, then what
-// the session has to say, then frames of our own.
-func (sh *shard) gather(now time.Time, c *conn) {
-	buf := sh.server.buffers.get()
-	*buf = append(*buf, c.greeting...)
-	c.before, c.own, c.greeting = len(*buf), 0, nil
+// write makes one write: the answer to the handshake, then what the session has to
+// say, then frames of our own. It says whether there may be more to write.
+func (sh *shard) write(now time.Time, c *conn) bool {
+	var o outlet
+	b := sh.scratch[:0]
 	if c.phase == phaseOpen {
-		n := len(*buf)
-		b := c.sess.Gather(now, (*buf)[n:], gatherSize)
-		*buf = append(*buf, b...)
-		if c.own = len(b); c.own > 0 {
-			c.sess.Sent(now, c.own, 0)
-		}
+		b = c.sess.Gather(now, b, gatherSize)
+		o.own, o.fresh = len(b), true
 		sh.settle(now, c)
 		// A session that is over and has nothing more to say gets its close frame.
-		if code, reason, ok := c.sess.Close(); ok && c.own == 0 {
+		if code, reason, ok := c.sess.Close(); ok && o.own == 0 {
 			sh.part(now, c, appendClose(nil, code, reason))
 		}
 	}
-	*buf = append(append(*buf, c.pong...), c.farewell...)
-	c.pong, c.farewell = nil, nil
-	if len(*buf) > 0 {
-		c.writing = true
-		c.out <- buf // has room: the writer is idle
+	if c.aside != nil {
+		b = sh.besides(c, b, &o)
+	}
+	if len(b) == 0 {
+		if c.phase == phaseClosing {
+			sh.parted(c)
+		}
+		return false
+	}
+	sh.writes++
+	if c.pump != nil {
+		buf := sh.server.buffers.get()
+		*buf = append(*buf, b...)
+		sh.wrote(now, c, &o, 0)
+		c.out = &o
+		c.pump.out <- buf // has room: the writer is idle
+		return false
+	}
+	if c.tls != nil {
+		return sh.writeSecured(now, c, b, o)
+	}
+	n := writeLine(c.fd, b)
+	if n < len(b) {
+		sh.short(now, c, b, n, o)
+		return false
+	}
+	sh.wrote(now, c, &o, n)
+	return c.phase != phaseEnded
+}
+
+// besides puts frames of our own around those of the session.
+func (sh *shard) besides(c *conn, b []byte, o *outlet) []byte {
+	a := c.aside
+	o.before = len(a.greeting)
+	if o.before > 0 {
+		// b may be of the stream's memory, which is not to be moved.
+		sh.before = append(append(sh.before[:0], a.greeting...), b...)
+		b = sh.before
+	}
+	if len(a.pong)+len(a.farewell) > 0 {
+		if o.before == 0 {
+			sh.before = append(sh.before[:0], b...)
+		}
+		b = append(append(sh.before, a.pong...), a.farewell...)
+		sh.before = b
+	}
+	if cap(sh.before) > 4*gatherSize {
+		sh.before = nil // after a huge message
+	}
+	a.greeting, a.pong, a.farewell = nil, nil, nil
+	if !c.closing() {
+		c.aside = nil
+	}
+	return b
+}
+
+// wrote tells the session what the kernel took of its bytes.
+func (sh *shard) wrote(now time.Time, c *conn, o *outlet, n int) {
+	before := min(n, o.before)
+	o.before -= before
+	own, given := min(n-before, o.own), o.own
+	o.own -= own
+	if given == 0 || c.phase != phaseOpen {
 		return
 	}
-	sh.server.buffers.put(buf)
-	if c.phase == phaseClosing {
-		sh.parted(c)
+	if o.fresh {
+		o.fresh = false
+		c.sess.Sent(now, given, own)
+	} else {
+		c.sess.Wrote(now, own)
 	}
+	sh.settle(now, c)
+}
+
+// short keeps what a line did not take of b. n is how much it took.
+func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
+	if n == lineBroken {
+		sh.end(c, false)
+		return
+	}
+	sh.wrote(now, c, &o, n)
+	if c.phase == phaseEnded {
+		return
+	}
+	o.buf = sh.server.buffers.get()
+	*o.buf = append(*o.buf, b[n:]...)
+	sh.block(c, &o)
+	sh.touch(c) // for its deadline
+}
+
+// resume writes on where a line was full.
+func (sh *shard) resume(now time.Time, c *conn) {
+	o := c.out
+	rest := (*o.buf)[o.at:]
+	n := writeLine(c.fd, rest)
+	sh.writes++
+	if n == lineBroken {
+		sh.end(c, false)
+		return
+	}
+	if n == 0 {
+		return
+	}
+	o.at += n
+	sh.server.behind.bytes.Add(int64(-n))
+	taken := n
+	if n == len(rest) {
+		sh.unblock(c)
+	}
+	sh.wrote(now, c, o, taken)
+	sh.touch(c)
+}
+
+// block counts c among those whose sockets are full; unblock takes it off.
+func (sh *shard) block(c *conn, o *outlet) {
+	c.out = o
+	sh.server.behind.lines.Add(1)
+	sh.server.behind.bytes.Add(int64(len(*o.buf)))
+}
+
+func (sh *shard) unblock(c *conn) {
+	o := c.out
+	c.out = nil
+	sh.server.behind.lines.Add(-1)
+	sh.server.behind.bytes.Add(int64(o.at - len(*o.buf)))
+	sh.server.buffers.put(o.buf)
+	o.buf = nil
 }
 
 // buffers are the pooled memory of writes.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/deflate"
 )
 
 // soak returns the full count of a long test when RUEDA_SOAK is 1, and else a
@@ -63,7 +65,17 @@ func closing(code uint16, reason string) string {
 // script feeds the pieces to a parser and writes down what it says.
 func script(t testing.TB, limit int, pieces ...[]byte) string {
 	t.Helper()
+	return scriptOf(t, limit, nil, pieces...)
+}
+
+// scriptOf is script for a connection on which messages may be compressed, where
+// inflater is not nil.
+func scriptOf(t testing.TB, limit int, inflater *deflate.Decompressor, pieces ...[]byte) string {
+	t.Helper()
 	p := NewParser(limit)
+	if inflater != nil {
+		p.AllowDeflate(inflater)
+	}
 	var out []string
 	for _, piece := range pieces {
 		buf := bytes.Clone(piece)
@@ -114,210 +126,6 @@ func describe(ev Event) string {
 		return "too big"
 	}
 	return ""
-}
-
-type parserCase struct {
-	name string
-	in   string
-	want string
-}
-
-const testLimit = 1 << 17
-
-func framingCases() []parserCase {
-	text := func(n int) string { return strings.Repeat("x", n) }
-	return []parserCase{
-		{"nothing", "", ""},
-		{"empty text", frame(opText, ""), "text "},
-		{"empty binary", frame(opBinary, ""), "binary "},
-		{"text", frame(opText, "hello"), "text hello"},
-		{"binary", frame(opBinary, "\x80\xff"), "binary \x80\xff"},
-		{"two messages", frame(opText, "one") + frame(opText, "two"), "text one, text two"},
-		{"length 125", frame(opText, text(125)), "text xxxxxxxx...125"},
-		{"length 126", frame(opText, text(126)), "text xxxxxxxx...126"},
-		{"length 127", frame(opText, text(127)), "text xxxxxxxx...127"},
-		{"length 65535", frame(opText, text(65535)), "text xxxxxxxx...65535"},
-		{"length 65536", frame(opText, text(65536)), "text xxxxxxxx...65536"},
-		{"125 in two bytes", rawFrame(0x81, 2, 125, text(125)), "error 1002"},
-		{"0 in two bytes", rawFrame(0x81, 2, 0, ""), "error 1002"},
-		{"125 in eight bytes", rawFrame(0x81, 8, 125, text(125)), "error 1002"},
-		{"65535 in eight bytes", rawFrame(0x81, 8, 65535, text(65535)), "error 1002"},
-		{"length 2^63", rawFrame(0x81, 8, 1<<63, "x"), "error 1002"},
-		{"length 2^64-1", rawFrame(0x81, 8, 1<<64-1, "x"), "error 1002"},
-		{"length 2^63-1", rawFrame(0x81, 8, 1<<63-1, "x"), "too big"},
-		{"at the limit", frame(opText, text(testLimit)), "text xxxxxxxx...131072"},
-		{"over the limit", frame(opText, text(testLimit+1)), "too big"},
-		{"over the limit, then a close", frame(opText, text(testLimit+1)) + frame(opText, "late") + closing(1000, ""), "too big, close 1000 "},
-		{"binary over the limit", frame(opBinary, text(testLimit+1)), "too big"},
-		{"unmasked", "\x81\x05hello", "error 1002"},
-		{"unmasked empty", "\x81\x00", "error 1002"},
-		{"unmasked control", "\x89\x00", "error 1002"},
-		{"a message, then garbage", frame(opText, "a") + "\xff\xff", "text a, error 1002"},
-		{"header not whole", frame(opText, "abc")[:5], ""},
-		{"payload not whole", frame(opText, "abc")[:8], ""},
-		{"reserved bit 1", rawFrame(0x81|0x40, 0, 1, "x"), "error 1002"},
-		{"reserved bit 2", rawFrame(0x81|0x20, 0, 1, "x"), "error 1002"},
-		{"reserved bit 3", rawFrame(0x81|0x10, 0, 1, "x"), "error 1002"},
-		{"reserved bit on a ping", rawFrame(0x89|0x40, 0, 0, ""), "error 1002"},
-		{"reserved bit on a continuation", part(opText, "a") + rawFrame(0x80|0x40, 0, 1, "x"), "error 1002"},
-		{"bytes of TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "error 1002"},
-		{"bytes of HTTP", "GET / HTTP/1.1\r\n", "error 1002"},
-	}
-}
-
-func controlCases() []parserCase {
-	long := strings.Repeat("p", 125)
-	return []parserCase{
-		{"ping", frame(opPing, ""), "ping "},
-		{"ping with payload", frame(opPing, "abc"), "ping abc"},
-		{"ping of binary", frame(opPing, "\x00\xff"), "ping \x00\xff"},
-		{"ping of 125", frame(opPing, long), "ping pppppppp...125"},
-		{"ping of 126", frame(opPing, long+"p"), "error 1002"},
-		{"ping of 65536", rawFrame(0x89, 8, 65536, "p"), "error 1002"},
-		{"pong", frame(opPong, "abc"), "pong abc"},
-		{"pong of 126", frame(opPong, long+"p"), "error 1002"},
-		{"ping fragmented", part(opPing, "a") + frame(opContinuation, "b"), "error 1002"},
-		{"pong fragmented", part(opPong, "a"), "error 1002"},
-		{"close fragmented", part(opClose, "\x03\xe8"), "error 1002"},
-		{"ten pings", strings.Repeat(frame(opPing, "z"), 10), strings.TrimSuffix(strings.Repeat("ping z, ", 10), ", ")},
-		{"close", frame(opClose, ""), "close 1005 "},
-		{"close with a reason", closing(1000, "bye"), "close 1000 bye"},
-		{"close of 125", closing(1000, strings.Repeat("r", 123)), "close 1000 rrrrrrrr...123"},
-		{"close of 126", closing(1000, strings.Repeat("r", 124)), "error 1002"},
-		{"close of one byte", frame(opClose, "\x03"), "error 1002"},
-		{"close, reason not UTF-8", closing(1000, "\xce\xba\xed\xa0\x80"), "error 1007"},
-		{"close, bad code and bad reason", closing(1005, "\xff"), "error 1002"},
-		{"ping after close", closing(1000, "") + frame(opPing, "late"), "close 1000 "},
-		{"garbage after close", closing(1000, "") + "\xff\xff\xff", "close 1000 "},
-		{"close inside a message", part(opText, "a") + closing(1001, ""), "close 1001 "},
-	}
-}
-
-func closeCodeCases() []parserCase {
-	var cases []parserCase
-	good := []uint16{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4401, 4999}
-	for _, code := range good {
-		cases = append(cases, parserCase{fmt.Sprintf("close code %d", code), closing(code, "why"), fmt.Sprintf("close %d why", code)})
-	}
-	bad := []uint16{0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535}
-	for _, code := range bad {
-		cases = append(cases, parserCase{fmt.Sprintf("close code %d", code), closing(code, "why"), "error 1002"})
-	}
-	return cases
-}
-
-func fragmentCases() []parserCase {
-	long := strings.Repeat("y", testLimit/2)
-	return []parserCase{
-		{"two fragments", part(opText, "hel") + frame(opContinuation, "lo"), "text hello"},
-		{"three fragments", part(opText, "a") + part(opContinuation, "b") + frame(opContinuation, "c"), "text abc"},
-		{"binary fragments", part(opBinary, "\xff") + frame(opContinuation, "\xfe"), "binary \xff\xfe"},
-		{"empty fragments", part(opText, "") + part(opContinuation, "") + frame(opContinuation, ""), "text "},
-		{"empty first", part(opText, "") + frame(opContinuation, "all"), "text all"},
-		{"empty last", part(opText, "all") + frame(opContinuation, ""), "text all"},
-		{"two messages", part(opText, "a") + frame(opContinuation, "b") + part(opText, "c") + frame(opContinuation, "d"), "text ab, text cd"},
-		{"ping between", part(opText, "a") + frame(opPing, "p") + frame(opContinuation, "b"), "ping p, text ab"},
-		{"pings between empty fragments", part(opText, "") + frame(opPing, "p") + part(opContinuation, "") + frame(opPong, "q") + frame(opContinuation, "b"), "ping p, pong q, text b"},
-		{"many pings between", part(opText, "a") + strings.Repeat(frame(opPing, ""), 3) + part(opContinuation, "b") + frame(opPing, "x") + frame(opContinuation, "c"), "ping , ping , ping , ping x, text abc"},
-		{"first not whole, never ended", part(opText, "a") + part(opContinuation, "b"), ""},
-		{"continuation first", frame(opContinuation, "a"), "error 1002"},
-		{"continuation first, not final", part(opContinuation, "a") + frame(opContinuation, "b"), "error 1002"},
-		{"continuation after a message", frame(opText, "a") + frame(opContinuation, "b"), "text a, error 1002"},
-		{"text inside a text", part(opText, "a") + frame(opText, "b"), "error 1002"},
-		{"binary inside a text", part(opText, "a") + frame(opBinary, "b"), "error 1002"},
-		{"ping, then text inside a text", part(opText, "a") + frame(opPing, "") + frame(opText, "b"), "ping , error 1002"},
-		{"fragments at the limit", part(opText, long) + frame(opContinuation, long), "text yyyyyyyy...131072"},
-		{"fragments over the limit", part(opText, long) + part(opContinuation, long) + frame(opContinuation, "z"), "too big"},
-		{"over the limit, ping still seen", part(opText, long) + part(opContinuation, long+"z") + frame(opPing, "p") + frame(opContinuation, "z") + frame(opText, "late"), "too big, ping p"},
-		{"over the limit, framing still judged", part(opText, long+long+"z") + frame(opText, "a"), "too big, error 1002"},
-		{"1024 fragments", part(opText, "a") + strings.Repeat(part(opContinuation, ""), 1022) + frame(opContinuation, "b"), "text ab"},
-		{"1025 fragments", part(opText, "a") + strings.Repeat(part(opContinuation, ""), 1023) + frame(opContinuation, "b"), "too big"},
-		{"1025 fragments, empty at the end", part(opText, "a") + strings.Repeat(part(opContinuation, ""), 1023) + frame(opContinuation, "") + frame(opPing, "p"), "too big, ping p"},
-	}
-}
-
-func opcodeCases() []parserCase {
-	var cases []parserCase
-	for _, opcode := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} {
-		cases = append(cases,
-			parserCase{fmt.Sprintf("opcode %d", opcode), frame(opcode, "x"), "error 1002"},
-			parserCase{fmt.Sprintf("opcode %d after a message", opcode), frame(opText, "a") + frame(opcode, ""), "text a, error 1002"},
-			parserCase{fmt.Sprintf("opcode %d inside a message", opcode), part(opText, "a") + frame(opcode, ""), "error 1002"},
-		)
-	}
-	return cases
-}
-
-func textCases() []parserCase {
-	var cases []parserCase
-	good := []string{
-		"κόσμε", "\x00", "\x7f", "\u0080", "\u07ff", "\u0800", "\uffff", "\ud7ff", "\ue000", "\ufffd", "\ufeff",
-		"\U00010000", "\U0010ffff", "ñandú €100 \U0001f9c9",
-	}
-	bad := []string{
-		"\x80", "\xbf", "\xfe", "\xff", // no first byte
-		"\xc2", "\xe0\xa0", "\xf0\x90\x80", "\xce\xba\xe1\xbd", // cut off
-		"\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xe0\x9f\xbf", "\xf0\x80\x80\xaf", "\xf0\x8f\xbf\xbf", // over-long
-		"\xed\xa0\x80", "\xed\xbf\xbf", "\xed\xa0\x80\xed\xb0\x80", // surrogates
-		"\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xfc\x84\x80\x80\x80\x80", // past U+10FFFF
-		"a\xffb", "κόσμε\xed\xa0\x80edited",
-	}
-	for _, s := range good {
-		cases = append(cases, parserCase{fmt.Sprintf("text %+q", s), frame(opText, s), "text " + s})
-	}
-	for _, s := range bad {
-		cases = append(cases,
-			parserCase{fmt.Sprintf("text %+q", s), frame(opText, s), "error 1007"},
-			parserCase{fmt.Sprintf("binary %+q", s), frame(opBinary, s), "binary " + s})
-	}
-	// A character may be cut by a fragment, but not by the message's end.
-	cut := func(s, want string) {
-		for i := range len(s) + 1 {
-			cases = append(cases, parserCase{fmt.Sprintf("text %+q cut at %d", s, i),
-				part(opText, s[:i]) + frame(opContinuation, s[i:]), want})
-		}
-	}
-	for _, s := range good {
-		cut(s, "text "+s)
-	}
-	for _, s := range bad {
-		cut(s, "error 1007")
-	}
-	return cases
-}
-
-// TestParser runs our table of the cases of RFC 6455, each in one piece, cut in
-// two at each byte, and byte by byte.
-func TestParser(t *testing.T) {
-	groups := []struct {
-		name  string
-		cases []parserCase
-	}{
-		{"framing", framingCases()},
-		{"control", controlCases()},
-		{"close codes", closeCodeCases()},
-		{"fragments", fragmentCases()},
-		{"opcodes", opcodeCases()},
-		{"text", textCases()},
-	}
-	for _, group := range groups {
-		for _, c := range group.cases {
-			t.Run(group.name+"/"+c.name, func(t *testing.T) {
-				in := []byte(c.in)
-				if got := script(t, testLimit, in); got != c.want {
-					t.Fatalf("in one piece: %q, want %q", got, c.want)
-				}
-				for _, i := range cuts(len(in)) {
-					if got := script(t, testLimit, in[:i], in[i:]); got != c.want {
-						t.Fatalf("cut at %d: %q, want %q", i, got, c.want)
-					}
-				}
-				if got := script(t, testLimit, bytewise(in)...); got != c.want {
-					t.Fatalf("byte by byte: %q, want %q", got, c.want)
-				}
-			})
-		}
-	}
 }
 
 // cuts are the places to cut an input of n bytes: all, or of a long one those
@@ -449,22 +257,25 @@ func TestAppendClose(t *testing.T) {
 // FuzzParser checks that no input panics or makes the carry grow past its
 // bound, and that the cut of the input does not change what is found.
 func FuzzParser(f *testing.F) {
-	for _, group := range [][]parserCase{framingCases(), controlCases(), closeCodeCases(), fragmentCases(), opcodeCases(), textCases()[:40]} {
+	for _, group := range [][]parserCase{framingCases(), controlCases(), closeCodeCases(), fragmentCases(), opcodeCases(), textCases()[:40], deflateCases(f)} {
 		for _, c := range group {
 			if len(c.in) <= 4096 {
 				f.Add([]byte(c.in), uint16(len(c.in)/2))
 			}
 		}
 	}
+	var shared deflate.Decompressor
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
 		const limit = 300
-		want := script(t, limit, in)
-		at := int(cut) % (len(in) + 1)
-		if got := script(t, limit, in[:at], in[at:]); got != want {
-			t.Errorf("cut at %d: %q, whole: %q", at, got, want)
-		}
-		if got := script(t, limit, bytewise(in)...); got != want {
-			t.Errorf("byte by byte: %q, whole: %q", got, want)
+		for _, inflater := range []*deflate.Decompressor{nil, &shared} {
+			want := scriptOf(t, limit, inflater, in)
+			at := int(cut) % (len(in) + 1)
+			if got := scriptOf(t, limit, inflater, in[:at], in[at:]); got != want {
+				t.Errorf("cut at %d: %q, whole: %q", at, got, want)
+			}
+			if got := scriptOf(t, limit, inflater, bytewise(in)...); got != want {
+				t.Errorf("byte by byte: %q, whole: %q", got, want)
+			}
 		}
 	})
 }

@@ -1,18 +1,17 @@
 package socket
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
@@ -33,6 +32,7 @@ type Config struct {
 	Hub *stream.Hub  // what they subscribe to
 
 	Shards     int      // goroutines that run sessions; 0: one a core
+	Path       string   // of the endpoint, for Listen; "": /stream
 	Origins    []string // pages that may connect, as https://app.example.com; none: the request's own host; "*": all
 	MaxMessage int      // bytes of a client's message; 0: 64 KiB
 
@@ -46,12 +46,21 @@ type Config struct {
 	VerifyTimeout time.Duration // of one; 0: 5 s
 	CloseTimeout  time.Duration // for the last output and the peer's close frame; 0: 2 s
 
+	HeadTimeout time.Duration // for a client of Listen to send its handshake; 0: 10 s
+	MaxHeads    int           // clients of Listen that have not sent theirs; 0: 8,192
+
+	// FlushInterval is how long a shard that is busy collects messages for one write; 0:
+	// 5 ms; negative: it never waits.
+	FlushInterval time.Duration
+	SendBuffer    int // bytes that the kernel may hold for a connection (SO_SNDBUF); 0: 64 KiB
+
 	Address func(*http.Request) netip.Addr // the client's address; nil: the peer of the TCP connection
 	Logger  *slog.Logger                   // nil discards
 }
 
 func (c *Config) fill() {
-	cores := runtime.GOMAXPROCS(0)
+	// A program may run more goroutines at a time than it has cores, for those that wait in the kernel.
+	cores := min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 	orInt := func(v *int, otherwise int) {
 		if *v <= 0 {
 			*v = otherwise
@@ -64,24 +73,31 @@ func (c *Config) fill() {
 	orInt(&c.MaxUnauthenticatedPerAddress, 32)
 	orInt(&c.HandshakeBurst, 200)
 	orInt(&c.Verifiers, 4*cores)
+	orInt(&c.MaxHeads, 8<<10)
+	orInt(&c.SendBuffer, 64<<10) // the kernel must not hide a backlog
+	orTime := func(v *time.Duration, otherwise time.Duration) {
+		if *v <= 0 {
+			*v = otherwise
+		}
+	}
+	orTime(&c.VerifyTimeout, 5*time.Second)
+	orTime(&c.CloseTimeout, 2*time.Second)
+	orTime(&c.HeadTimeout, 10*time.Second)
+	c.FlushInterval = max(0, cmp.Or(c.FlushInterval, 5*time.Millisecond))
 	if c.HandshakeRate <= 0 {
 		c.HandshakeRate = 20
 	}
-	if c.VerifyTimeout <= 0 {
-		c.VerifyTimeout = 5 * time.Second
-	}
-	if c.CloseTimeout <= 0 {
-		c.CloseTimeout = 2 * time.Second
-	}
-	if c.Address == nil {
-		c.Address = peerAddress
-	}
+	c.Path = cmp.Or(c.Path, "/stream")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 
-func peerAddress(r *http.Request) netip.Addr {
+// address is that of a request's client.
+func (c *Config) address(r *http.Request) netip.Addr {
+	if c.Address != nil {
+		return c.Address(r)
+	}
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
@@ -98,7 +114,15 @@ type Server struct {
 	checks     *checks
 	shards     []*shard
 	buffers    buffers
-	goroutines sync.WaitGroup // readers and writers
+	behind     behind
+	requests   *requests
+	goroutines sync.WaitGroup // readers and writers of pumps
+}
+
+// behind counts the connections whose sockets are full.
+type behind struct {
+	lines atomic.Int64
+	bytes atomic.Int64
 }
 
 // New makes a Server. It takes connections at once, and serves them once Run runs.
@@ -112,6 +136,8 @@ func New(cfg Config) *Server {
 		gate:   newGate(cfg.HandshakeRate, cfg.HandshakeBurst),
 		seats:  newSeats(&cfg),
 		checks: newChecks(&cfg),
+
+		requests: newRequests(),
 	}
 	for range cfg.Shards {
 		s.shards = append(s.shards, newShard(s))
@@ -136,7 +162,7 @@ func (s *Server) Run(ctx context.Context) error {
 	<-s.seats.empty
 	s.checks.close()
 	for _, sh := range s.shards {
-		close(sh.quit)
+		sh.stop()
 	}
 	shards.Wait()
 	s.goroutines.Wait()
@@ -158,168 +184,102 @@ func (s *Server) Drain(ctx context.Context, window time.Duration) error {
 	}
 }
 
-// Stats are figures for readiness.
+// Stats are figures for readiness and measurements.
 type Stats struct {
 	Open            int  // connections
 	Unauthenticated int  // of them, those that have not authenticated
 	Draining        bool // no more are taken
+
+	Behind       int    // connections whose sockets are full
+	PendingBytes int64  // held for them
+	Sweeps       uint64 // in which the shards gave out what was published
+	Writes       uint64 // to sockets
 }
 
 // Stats counts the connections.
 func (s *Server) Stats() Stats {
 	open, waiting, shut := s.seats.count()
-	return Stats{Open: open, Unauthenticated: waiting, Draining: shut}
+	st := Stats{
+		Open: open, Unauthenticated: waiting, Draining: shut,
+		Behind: int(s.behind.lines.Load()), PendingBytes: s.behind.bytes.Load(),
+	}
+	for _, sh := range s.shards {
+		st.Sweeps += sh.counts.sweeps.Load()
+		st.Writes += sh.counts.writes.Load()
+	}
+	return st
 }
 
-// Serve takes a connection whose handshake is done, and returns at once. On an error, ErrClosed, ErrFull or ErrAddressFull, the
-// connection stays the caller's.
+// Peer is who is at the other end of a connection.
+type Peer struct {
+	Address  netip.Addr
+	Identity *session.Identity // of the handshake's token, verified; nil: none was sent
+	Mark     session.Mark      // of before it was verified
+}
+
+// Serve takes a connection whose handshake is done, and returns at once. On an error,
+// ErrClosed, ErrFull or ErrAddressFull, the connection stays the caller's.
 func (s *Server) Serve(nc net.Conn, peer Peer) error {
-	c, err := s.seat(peer)
-	if err != nil {
+	c := s.newConn(peer)
+	if err := s.seat(c); err != nil {
 		return err
 	}
 	s.attach(c, nc, nil, nil)
 	return nil
 }
 
-// seat makes a connection of the lighter shard, with a place among those open.
-func (s *Server) seat(peer Peer) (*conn, error) {
+// newConn makes a connection of the lighter shard, to be a pump.
+func (s *Server) newConn(peer Peer) *conn {
+	c := &conn{shard: s.lighter(), fd: noLine, phase: phaseOpen}
+	c.open = &opening{
+		conn: c, address: peer.Address, key: limitKey(peer.Address),
+		identity: peer.Identity, mark: peer.Mark,
+	}
+	return c
+}
+
+// lighter is the shard with the fewest connections.
+func (s *Server) lighter() *shard {
 	lighter := s.shards[0]
 	for _, sh := range s.shards[1:] {
 		if sh.load.Load() < lighter.load.Load() {
 			lighter = sh
 		}
 	}
-	c := &conn{
-		shard: lighter, peer: peer, key: limitKey(peer.Address), slot: noSlot,
-		parser: NewParser(s.cfg.MaxMessage),
-		taken:  make(chan struct{}, 1), out: make(chan *[]byte, 1), done: make(chan struct{}),
-	}
-	evicted, err := s.seats.take(c, peer.Identity != nil)
+	return lighter
+}
+
+// seat gives a connection a place among those open.
+func (s *Server) seat(c *conn) error {
+	evicted, err := s.seats.take(c.open, c.open.identity != nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	c.seated = true
 	if evicted != nil {
 		evicted.Post(session.Notice{Kind: session.Overload})
 	}
-	lighter.load.Add(1)
-	return c, nil
-}
-
-// unseat takes back what seat gave, where nothing came of the connection.
-func (s *Server) unseat(c *conn) {
-	c.shard.load.Add(-1)
-	s.seats.leave(c)
+	return nil
 }
 
 // attach sets a seated connection going: greeting is written before anything
 // else, and early is handled as the first bytes of the peer.
 func (s *Server) attach(c *conn, nc net.Conn, greeting, early []byte) {
-	c.net, c.greeting, c.early = nc, greeting, early
-	switch t := nc.(type) {
-	case *net.TCPConn:
-		c.tcp = t
-	case *tls.Conn:
-		c.tcp, _ = t.NetConn().(*net.TCPConn)
-		c.secure = true
+	if greeting != nil {
+		c.own().greeting = greeting
 	}
-	c.tune()
-	s.goroutines.Add(2)
+	c.pump = newPump(c, nc, early)
+	c.shard.load.Add(1)
 	c.shard.post(input{kind: inputStart, conn: c})
-	go c.read()
-	go c.write()
+	c.pump.start(s.cfg.SendBuffer)
 }
 
-// ServeHTTP is the endpoint: it upgrades the request, or refuses it with the
-// error envelope of REST.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f := s.upgrade(w, r); f != nil {
-		f.write(w, requestID(r))
+// moment is t as deadlines are counted; time is the way back.
+func (s *Server) moment(t time.Time) moment {
+	if t.IsZero() {
+		return 0
 	}
+	return max(1, moment(t.Sub(s.cfg.Env.Origin)))
 }
 
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
-	peer := Peer{Address: s.cfg.Address(r), Client: r.UserAgent()}
-	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
-		return tooMany("Too many handshakes", wait)
-	}
-	h, f := checkUpgrade(&upgradeRequest{
-		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
-		host: r.Host, query: r.URL.RawQuery, body: r.ContentLength != 0, header: r.Header,
-	}, s.cfg.Origins)
-	if f != nil {
-		return f
-	}
-	if h.token != "" {
-		peer.Mark = s.cfg.Env.Registry.Mark()
-		v := s.checks.do(r.Context(), h.token)
-		if v.fault != nil {
-			return notVerified(v.fault)
-		}
-		peer.Identity = v.identity
-	}
-	c, err := s.seat(peer)
-	if errors.Is(err, ErrAddressFull) {
-		return tooMany("Too many unauthenticated connections of this address", time.Second)
-	}
-	if err != nil {
-		return unavailable("No place for another connection")
-	}
-	nc, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		s.unseat(c)
-		s.cfg.Logger.Error("connection not handed over by the HTTP server", "error", err)
-		return &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"}
-	}
-	// What the client sent right after its handshake is in the HTTP server's buffer.
-	var early []byte
-	if n := rw.Reader.Buffered(); n > 0 {
-		early = make([]byte, n)
-		_, _ = rw.Reader.Read(early) // gives what is buffered
-	}
-	s.attach(c, nc, h.appendSwitching(nil), early)
-	return nil
-}
-
-func tooMany(msg string, wait time.Duration) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, reason: wire.RateLimited, msg: msg,
-		retryAfter: max(1, int(math.Ceil(wait.Seconds())))}
-}
-
-func unavailable(msg string) *refusal {
-	return &refusal{status: http.StatusServiceUnavailable, reason: wire.Unavailable, msg: msg, retryAfter: 5}
-}
-
-// notVerified is the refusal of a Bearer token.
-func notVerified(fault *wire.Fault) *refusal {
-	msg := fault.Msg
-	if msg == "" {
-		msg = fault.Reason.Socket().Msg
-	}
-	switch code := fault.Reason.Socket().Code; code {
-	case http.StatusUnauthorized:
-		return unauthorized(fault.Reason, msg)
-	case http.StatusServiceUnavailable:
-		f := unavailable(msg)
-		if fault.RetryAfter > 0 {
-			f.retryAfter = fault.RetryAfter
-		}
-		return f
-	default:
-		return &refusal{status: code, reason: fault.Reason, msg: msg, retryAfter: fault.RetryAfter}
-	}
-}
-
-// requestID is the client's own X-Request-Id where it is sane, else a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > 64 {
-		return rand.Text()
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return rand.Text()
-		}
-	}
-	return id
-}
+func (s *Server) time(m moment) time.Time { return s.cfg.Env.Origin.Add(time.Duration(m)) }

@@ -281,17 +281,14 @@ func TestSessionPanics(t *testing.T) {
 		})
 		other := dial(t, s)
 		other.auth("other")
-		c, err := tryDial(t, s, Peer{Client: "victim"})
+		victim := netip.MustParseAddr("192.0.2.66")
+		c, err := tryDial(t, s, Peer{Address: victim})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.auth("ana")
 		synctest.Wait()
-		for victim := range s.shards[0].conns { // which are at rest
-			if victim.peer.Client == "victim" {
-				victim.sess = session.Session{}
-			}
-		}
+		s.shards[0].table[1].sess = session.Session{} // which is at rest
 		c.send(`{"action":"ping","id":"payload of the client"}`)
 		c.want(`"type":"Error","code":500,"reason":"internal"`)
 		c.wantClose(4500, "internal")
@@ -360,7 +357,7 @@ func TestSeats(t *testing.T) {
 			second.nc.Close() // and so does this
 			synctest.Wait()
 			dial(t, s)
-			if got, want := s.Stats(), (Stats{Open: 5, Unauthenticated: 4}); got != want {
+			if got, want := seatsOf(s), (Stats{Open: 5, Unauthenticated: 4}); got != want {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
 		})
@@ -385,7 +382,7 @@ func TestSeats(t *testing.T) {
 				c.auth("ana")
 			}
 			synctest.Wait()
-			if got, want := s.Stats(), (Stats{Open: 4}); got != want {
+			if got, want := seatsOf(s), (Stats{Open: 4}); got != want {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
 		})

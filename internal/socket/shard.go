@@ -2,10 +2,12 @@ package socket
 
 import (
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
@@ -15,10 +17,12 @@ import (
 type inputKind uint8
 
 const (
-	inputStart    inputKind = iota // a new connection
-	inputData                      // data came from the peer
-	inputEOF                       // nothing more comes from the peer
-	inputWrote                     // n bytes were taken by the kernel; last, failed
+	inputStart    inputKind = iota // a new pump
+	inputData                      // data came from the peer of a pump
+	inputEOF                       // nothing more comes from it
+	inputWrote                     // n bytes of it were taken by the kernel; last, failed
+	inputLine                      // a new line: n is its socket, conn is nil
+	inputSecured                   // the TLS handshake of a line is over; data came with it, failed
 	inputVerified                  // a token check is done: verdict
 	inputNotice                    // notice for the session
 	inputDismiss                   // all connections are to end: fault; conn is nil
@@ -30,6 +34,7 @@ type input struct {
 	last    bool // the writer has nothing left
 	failed  bool // and never will again
 	n       int
+	from    netip.Addr // of a new line
 	conn    *conn
 	data    []byte
 	verdict *verdict
@@ -42,33 +47,72 @@ type shard struct {
 	server *Server
 	log    *slog.Logger
 	stream *stream.Shard
-	wake   chan struct{} // something is in the inbox, or in the stream
+	door   *door         // where lines come in and are watched; nil: all connections are pumps
+	wake   chan struct{} // without a door: something is in the inbox, or in the stream
 	quit   chan struct{} // closed when the shard is to return
 	load   atomic.Int64  // connections, for the choice of the lighter shard
+
+	roused atomic.Bool // there is something to do
+	asleep atomic.Bool // nobody looks, unless the door's bell rings
+	news   atomic.Bool // something was published since the last sweep
+	urgent atomic.Bool // so much that it is not to wait for more
 
 	mu    sync.Mutex
 	inbox []input
 
 	// The rest belongs to the shard's goroutine.
 	spare  []input
-	conns  map[*conn]struct{}
-	timers timers
-	dirty  []*conn     // to be flushed at the end of the turn
+	table  []*conn // by id
+	free   []int32 // ids that no connection has
+	left   []int32 // likewise since the last look at the poller, whose events may still name them
+	wheel  wheel
+	dirty  []*conn // to be flushed at the end of the turn
+	unread []*conn // lines to be read again without being asked
+	heads  heads
 	leave  *wire.Fault // why every connection is sent away; nil: none is
+
+	parser  Parser        // for connections between messages
+	scratch []byte        // for output on its way, of the session alone
+	before  []byte        // and with frames of our own
+	swept   time.Time     // the last sweep began
+	took    time.Duration // and lasted
+	writes  uint64        // of this turn
+	counts  counts
+
+	inflater deflate.Decompressor // of all its compressed input
 }
+
+// counts are a shard's figures for Stats, set by its goroutine alone.
+type counts struct{ sweeps, writes atomic.Uint64 }
 
 func newShard(s *Server) *shard {
 	sh := &shard{
 		server: s, log: s.cfg.Logger,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		conns: make(map[*conn]struct{}),
+		wheel:   wheel{exact: true, soon: never},
+		scratch: make([]byte, 0, gatherSize+gatherSize/4),
 	}
-	sh.stream = s.cfg.Hub.NewShard(func(bool) { sh.rouse() })
+	sh.stream = s.cfg.Hub.NewShard(sh.published)
 	return sh
+}
+
+// published is told, under the hub's lock, that there is something to sweep.
+func (sh *shard) published(urgent bool) {
+	if urgent {
+		sh.urgent.Store(true)
+	}
+	sh.news.Store(true)
+	sh.rouse()
 }
 
 // rouse makes the shard take a turn. It never blocks.
 func (sh *shard) rouse() {
+	if sh.door != nil {
+		if !sh.roused.Swap(true) && sh.asleep.Load() {
+			sh.door.poller.ring()
+		}
+		return
+	}
 	select {
 	case sh.wake <- struct{}{}:
 	default:
@@ -87,13 +131,32 @@ func (sh *shard) post(in input) {
 	}
 }
 
+// stop makes run return.
+func (sh *shard) stop() {
+	close(sh.quit)
+	sh.rouse()
+}
+
+func (sh *shard) stopped() bool {
+	select {
+	case <-sh.quit:
+		return true
+	default:
+		return false
+	}
+}
+
 // run takes turns until quit is closed.
 func (sh *shard) run() {
+	if sh.door != nil {
+		sh.runLoop()
+		return
+	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		if next, ok := sh.timers.next(); ok {
-			timer.Reset(time.Until(next))
+		if next := sh.next(); next != never {
+			timer.Reset(time.Until(sh.server.time(next)))
 		} else {
 			timer.Stop()
 		}
@@ -107,17 +170,41 @@ func (sh *shard) run() {
 	}
 }
 
+// next is when there is something to do of the shard's own accord.
+func (sh *shard) next() moment {
+	next := sh.wheel.next()
+	if sh.door != nil && sh.door.again != 0 {
+		next = min(next, sh.door.again)
+	}
+	if sh.news.Load() {
+		next = min(next, sh.server.moment(sh.sweepAt()))
+	}
+	return next
+}
+
 // turn handles all that has come up to now, and then writes.
 func (sh *shard) turn(now time.Time) {
+	sh.takeInbox(now)
+	sh.openAgain(now)
+	sh.readAgain(now)
+	sh.wheel.due(sh.server.moment(now), func(c *conn) {
+		sh.expire(now, c)
+		sh.touch(c)
+	})
+	sh.flushDirty(now)
+	if sh.news.Load() && !now.Before(sh.sweepAt()) {
+		sh.sweep(now)
+	}
+	sh.counts.writes.Add(sh.writes)
+	sh.writes = 0
+}
+
+func (sh *shard) takeInbox(now time.Time) {
 	sh.mu.Lock()
 	items := sh.inbox
 	sh.inbox = sh.spare[:0]
 	sh.mu.Unlock()
 	for i := range items {
-		if items[i].conn == nil {
-			sh.dismissAll(now, items[i].fault)
-			continue
-		}
 		sh.handle(now, &items[i])
 	}
 	clear(items)
@@ -125,14 +212,9 @@ func (sh *shard) turn(now time.Time) {
 		items = nil // after a storm
 	}
 	sh.spare = items
-	for c := sh.timers.due(now); c != nil; c = sh.timers.due(now) {
-		sh.expire(now, c)
-		sh.touch(c)
-	}
-	sh.stream.Turn()
-	for sub := sh.stream.Next(); sub != nil; sub = sh.stream.Next() {
-		sh.news(sub)
-	}
+}
+
+func (sh *shard) flushDirty(now time.Time) {
 	for i := 0; i < len(sh.dirty); i++ {
 		sh.flush(now, sh.dirty[i])
 	}
@@ -148,10 +230,24 @@ func (sh *shard) touch(c *conn) {
 	}
 }
 
-// news is called for each subscriber that has something new to read.
-func (sh *shard) news(sub *stream.Subscriber) {
-	c := sub.Key().(*conn)
-	if !c.writing { // or else its writer will call for more
-		sh.touch(c)
+// enter gives c a place in the table.
+func (sh *shard) enter(c *conn) {
+	if n := len(sh.free); n > 0 {
+		c.id = sh.free[n-1]
+		sh.free = sh.free[:n-1]
+		sh.table[c.id] = c
+		return
+	}
+	c.id = int32(len(sh.table))
+	sh.table = append(sh.table, c)
+}
+
+// depart takes it out.
+func (sh *shard) depart(c *conn) {
+	sh.table[c.id] = nil
+	if sh.door == nil {
+		sh.free = append(sh.free, c.id)
+	} else {
+		sh.left = append(sh.left, c.id)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -183,17 +182,18 @@ func TestProgress(t *testing.T) {
 }
 
 // TestSlowReaderOverTCP does the same to a kernel's buffers.
-func TestSlowReaderOverTCP(t *testing.T) {
+func TestSlowReaderOverTCP(t *testing.T) { onEachWay(t, testSlowReaderOverTCP) }
+
+func testSlowReaderOverTCP(t *testing.T, way way) {
 	p := newTape(t)
-	s := start(t, p.config)
-	address := listen(t, s)
-	reader := connect(t, address, "")
+	s := open(t, way, p.config)
+	reader := s.connect("")
 	reader.auth("reader")
 	reader.subscribe()
-	slow := connect(t, address, "")
+	slow := s.connect("")
 	slow.auth("lazy")
 	slow.subscribe()
-	if err := slow.nc.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	if err := raw(slow.nc).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -208,14 +208,15 @@ func TestSlowReaderOverTCP(t *testing.T) {
 }
 
 // TestMisbehavior shows that the clients of one shard do not disturb each other.
-func TestMisbehavior(t *testing.T) {
+func TestMisbehavior(t *testing.T) { onEachWay(t, testMisbehavior) }
+
+func testMisbehavior(t *testing.T, way way) {
 	p := newTape(t)
-	s := start(t, func(c *Config) {
+	s := open(t, way, func(c *Config) {
 		p.config(c)
 		c.Shards = 1
 	})
-	address := listen(t, s)
-	reader := connect(t, address, "")
+	reader := s.connect("")
 	reader.auth("reader")
 	reader.subscribe()
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -227,11 +228,11 @@ func TestMisbehavior(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				cycle(t, address, i)
+				cycle(t, s, i)
 			}
 		}
 	}()
-	flood, err := net.Dial("tcp", address)
+	flood, err := s.tryDial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestDrain(t *testing.T) {
 		if err := <-drained; err != nil {
 			t.Error(err)
 		}
-		if got, want := s.Stats(), (Stats{Draining: true}); got != want {
+		if got, want := seatsOf(s), (Stats{Draining: true}); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -27,8 +28,10 @@ func TestTalk(t *testing.T) {
 		}
 		t.Run(script.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-				converse(t, script, l, l.dial, synctest.Wait, time.Millisecond)
+				converse(t, script, func(*Server) (net.Listener, func() (net.Conn, error)) {
+					l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+					return l, l.dial
+				}, synctest.Wait, time.Millisecond)
 			})
 		})
 	}
@@ -43,6 +46,10 @@ func TestTalkTCP(t *testing.T) {
 	if os.Getenv("RUEDA_SOAK") != "" {
 		longest = 2 * time.Minute
 	}
+	onEachWay(t, func(t *testing.T, way way) { talkOver(t, way, longest) })
+}
+
+func talkOver(t *testing.T, way way, longest time.Duration) {
 	// They mostly wait, so all run at once, whatever the number of cores.
 	var all sync.WaitGroup
 	for _, script := range conversations(t) {
@@ -52,13 +59,11 @@ func TestTalkTCP(t *testing.T) {
 		}
 		all.Go(func() {
 			t.Run(script.Name, func(t *testing.T) {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
-				dial := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
 				// A message may come as late as a busy machine brings it.
-				converse(t, script, l, dial, nil, time.Second)
+				converse(t, script, func(s *Server) (net.Listener, func() (net.Conn, error)) {
+					pl, l := listenOn(t, s, way)
+					return l, pl.tryDial
+				}, nil, time.Second)
 			})
 		})
 	}
@@ -74,15 +79,17 @@ func conversations(t *testing.T) []*talk.Script {
 	return scripts
 }
 
-// converse runs a conversation against a server on l.
-func converse(t *testing.T, script *talk.Script, l net.Listener, dial func() (net.Conn, error), settle func(), tolerance time.Duration) {
+// converse runs a conversation against a server that serve opens a way to.
+func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listener, func() (net.Conn, error)),
+	settle func(), tolerance time.Duration) {
 	world, err := script.World()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := New(Config{Env: world.Env, Hub: world.Hub, Shards: 2, MaxMessage: world.Env.MessageBytes})
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+	l, dial := serve(s)
+	h := &http.Server{Handler: s, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), ReadHeaderTimeout: 5 * time.Second}
 	var all sync.WaitGroup
 	all.Go(func() {
 		if err := s.Run(ctx); err != nil {

@@ -2,14 +2,11 @@ package socket
 
 import (
 	"bytes"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -40,9 +37,9 @@ func await(t testing.TB, what string, done func() bool) {
 }
 
 // ask sends a request and reads the answer.
-func ask(t *testing.T, address, request string) (*http.Response, []byte) {
+func (p *place) ask(t *testing.T, request string) (*http.Response, []byte) {
 	t.Helper()
-	nc, err := net.Dial("tcp", address)
+	nc, err := p.tryDial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +60,10 @@ func ask(t *testing.T, address, request string) (*http.Response, []byte) {
 	return r, body
 }
 
-func TestEndpoint(t *testing.T) {
-	s := start(t, many)
-	address := listen(t, s)
+func TestEndpoint(t *testing.T) { onEachWay(t, testEndpoint) }
+
+func testEndpoint(t *testing.T, way way) {
+	s := open(t, way, many)
 	good := goodHandshake
 	cases := []struct {
 		name, request string
@@ -74,7 +72,7 @@ func TestEndpoint(t *testing.T) {
 		header        [2]string
 	}{
 		{"good", good + "\r\n", 101, "", [2]string{"Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}},
-		{"extension offered", good + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 101, "", [2]string{"Sec-WebSocket-Extensions", ""}},
+		{"extension offered", good + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 101, "", [2]string{"Sec-WebSocket-Extensions", "permessage-deflate; server_no_context_takeover; client_no_context_takeover"}},
 		{"subprotocol", good + "Sec-WebSocket-Protocol: a, rueda.v1.json\r\n\r\n", 101, "", [2]string{"Sec-WebSocket-Protocol", "rueda.v1.json"}},
 		{"plain GET", "GET /stream HTTP/1.1\r\nHost: gw\r\n\r\n", 426, "upgrade_required", [2]string{"Upgrade", "websocket"}},
 		{"version 8", strings.Replace(good, "13", "8", 1) + "\r\n", 426, "upgrade_required", [2]string{"Sec-WebSocket-Version", "13"}},
@@ -98,7 +96,7 @@ func TestEndpoint(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r, body := ask(t, address, c.request)
+			r, body := s.ask(t, c.request)
 			if r.StatusCode != c.status {
 				t.Fatalf("answered %s %s", r.Status, body)
 			}
@@ -135,10 +133,12 @@ func TestEndpoint(t *testing.T) {
 
 // TestPipelined shows that what comes in one piece with the handshake is handled
 // once, and in order.
-func TestPipelined(t *testing.T) {
-	address := listen(t, start(t, many))
-	c := connect(t, address, frame(opText, `{"action":"auth_token","token":"ana"}`)+frame(opText, `{"action":"ping","id":1}`)+
-		frame(opPing, "p")+frame(opText, `{"action":"ping","id":2}`)[:9])
+func TestPipelined(t *testing.T) { onEachWay(t, testPipelined) }
+
+func testPipelined(t *testing.T, way way) {
+	s := open(t, way, many)
+	c := s.connect(frame(opText, `{"action":"auth_token","token":"ana"}`) + frame(opText, `{"action":"ping","id":1}`) +
+		frame(opPing, "p") + frame(opText, `{"action":"ping","id":2}`)[:9])
 	c.want(`"type":"Success"`)
 	c.want(`"id":1`)
 	if opcode, payload, err := c.next(); opcode != opPong || payload != "p" || err != nil {
@@ -150,15 +150,11 @@ func TestPipelined(t *testing.T) {
 }
 
 // TestBearerAtHandshake shows that Success comes at once.
-func TestBearerAtHandshake(t *testing.T) {
-	s := start(t, many)
-	c := connect(t, listen(t, s), "")
-	c.auth("ana")
-	nc, err := net.Dial("tcp", c.nc.RemoteAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+func TestBearerAtHandshake(t *testing.T) { onEachWay(t, testBearerAtHandshake) }
+
+func testBearerAtHandshake(t *testing.T, way way) {
+	s := open(t, way, many)
+	nc := s.dial()
 	b := &client{t, nc, newReader(nc)}
 	b.write(goodHandshake + "Authorization: Bearer bob\r\n\r\n")
 	if r, err := http.ReadResponse(b.r, nil); err != nil || r.StatusCode != 101 {
@@ -172,14 +168,16 @@ func TestBearerAtHandshake(t *testing.T) {
 }
 
 // TestHandshakeLimit shows the answer to an address that asks too often.
-func TestHandshakeLimit(t *testing.T) {
-	address := listen(t, start(t, func(c *Config) { c.HandshakeBurst, c.HandshakeRate = 2, 0.01 }))
+func TestHandshakeLimit(t *testing.T) { onEachWay(t, testHandshakeLimit) }
+
+func testHandshakeLimit(t *testing.T, way way) {
+	s := open(t, way, func(c *Config) { c.HandshakeBurst, c.HandshakeRate = 2, 0.01 })
 	for range 2 {
-		if r, _ := ask(t, address, goodHandshake+"\r\n"); r.StatusCode != 101 {
+		if r, _ := s.ask(t, goodHandshake+"\r\n"); r.StatusCode != 101 {
 			t.Fatalf("within the burst: %s", r.Status)
 		}
 	}
-	r, body := ask(t, address, goodHandshake+"\r\n")
+	r, body := s.ask(t, goodHandshake+"\r\n")
 	if r.StatusCode != 429 || !bytes.Contains(body, []byte(`"rate_limited"`)) || r.Header.Get("Retry-After") == "" {
 		t.Errorf("past the burst: %s %s, Retry-After %q", r.Status, body, r.Header.Get("Retry-After"))
 	}
@@ -234,10 +232,11 @@ func (l *pipeListener) Addr() net.Addr { return &net.IPAddr{IP: net.IPv4(127, 0,
 
 // TestVanishing shows that a connection that breaks off, in any manner, is
 // cleaned up, and that the others do not notice.
-func TestVanishing(t *testing.T) {
-	s := start(t, many)
-	address := listen(t, s)
-	other := connect(t, address, "")
+func TestVanishing(t *testing.T) { onEachWay(t, testVanishing) }
+
+func testVanishing(t *testing.T, way way) {
+	s := open(t, way, many)
+	other := s.connect("")
 	other.auth("other")
 	manners := []struct {
 		name string
@@ -270,9 +269,9 @@ func TestVanishing(t *testing.T) {
 	}
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {
-			c := connect(t, address, "")
+			c := s.connect("")
 			c.t = t
-			if err := m.do(c, c.nc.(*net.TCPConn)); err != nil {
+			if err := m.do(c, raw(c.nc)); err != nil {
 				t.Fatal(err)
 			}
 			await(t, "the connection gone", func() bool { return s.Stats().Open == 1 })
@@ -283,17 +282,25 @@ func TestVanishing(t *testing.T) {
 
 // TestCyclesOverTCP connects and disconnects many times, several at once, and
 // shows that nothing is left and that a connection that stays is served throughout.
-func TestCyclesOverTCP(t *testing.T) {
-	s := start(t, many)
-	address := listen(t, s)
-	stays := connect(t, address, "")
+func TestCyclesOverTCP(t *testing.T) { onEachWay(t, testCyclesOverTCP) }
+
+func testCyclesOverTCP(t *testing.T, way way) {
+	s := open(t, way, many)
+	stays := s.connect("")
 	stays.auth("stays")
 	const workers = 4
+	cycles := soak(10_000)
+	switch {
+	case way.secure && way.loop:
+		cycles /= 4 // a handshake of TLS is as much work as all the rest
+	case way.secure:
+		cycles /= 40 // and here a violation leads to two seconds in silence
+	}
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			for i := range soak(10_000) / workers {
-				cycle(t, address, i*workers+w)
+			for i := range cycles / workers {
+				cycle(t, s, i*workers+w)
 			}
 		})
 	}
@@ -308,7 +315,11 @@ func TestCyclesOverTCP(t *testing.T) {
 		}
 	}
 	await(t, "every connection gone", func() bool { return s.Stats().Open == 1 })
-	await(t, "every goroutine gone", func() bool { return goroutines(t) == 2 })
+	own := 0
+	if !way.loop {
+		own = 2
+	}
+	await(t, "every goroutine gone", func() bool { return goroutines(t) == own })
 }
 
 // goroutines counts those of connections.
@@ -318,13 +329,13 @@ func goroutines(t *testing.T) int {
 	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(stacks.String(), "socket.(*conn).read(") + strings.Count(stacks.String(), "socket.(*conn).write(")
+	return strings.Count(stacks.String(), "socket.(*pump).read(") + strings.Count(stacks.String(), "socket.(*pump).write(")
 }
 
 // cycle is one connection that ends in the i-th manner. It reports by t.Error,
 // being on a goroutine of its own.
-func cycle(t *testing.T, address string, i int) {
-	nc, err := net.Dial("tcp", address)
+func cycle(t *testing.T, s *place, i int) {
+	nc, err := s.tryDial()
 	if err != nil {
 		t.Error(err)
 		return
@@ -354,42 +365,6 @@ func cycle(t *testing.T, address string, i int) {
 			t.Errorf("manner %d: %v", i%6, err)
 		}
 	case 3:
-		nc.(*net.TCPConn).SetLinger(0)
-	}
-}
-
-// TestTLS shows the same over TLS: a conversation, both manners of closing, and
-// a peer that takes nothing.
-func TestTLS(t *testing.T) {
-	p := newTape(t)
-	s := start(t, p.config)
-	h := httptest.NewUnstartedServer(s)
-	h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
-	h.StartTLS()
-	t.Cleanup(h.Close)
-	trust := h.Client().Transport.(*http.Transport).TLSClientConfig
-	secure := func() *client {
-		nc, err := tls.Dial("tcp", h.Listener.Addr().String(), trust)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { nc.Close() })
-		return upgradeOn(t, nc, "")
-	}
-	c, lazy, rude := secure(), secure(), secure()
-	for _, c := range []*client{c, lazy, rude} {
-		c.auth("ana")
-	}
-	c.echo("1")
-	c.write(frame(opText, "\xff"))
-	c.wantClose(1007, "text not UTF-8")
-	c.nc.Close()
-
-	rude.nc.(*tls.Conn).NetConn().Close()
-	await(t, "both gone", func() bool { return s.Stats().Open == 1 })
-
-	lazy.subscribe()
-	for s.Stats().Open == 1 {
-		p.publish(1000)
+		raw(nc).SetLinger(0)
 	}
 }

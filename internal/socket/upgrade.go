@@ -13,9 +13,6 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// protocolJSON is the one subprotocol spoken so far; no subprotocol means the same.
-const protocolJSON = "rueda.v1.json"
-
 // upgradeRequired is the reason beside status 426. The other refusals of a
 // handshake use the words of REST:
 //
@@ -41,9 +38,11 @@ type upgradeRequest struct {
 
 // A handshake is an upgrade request found good.
 type handshake struct {
-	key      string // Sec-WebSocket-Key
-	protocol string // subprotocol chosen; "" for none
-	token    string // of Authorization: Bearer, not verified yet; "" for none
+	key         string      // Sec-WebSocket-Key
+	protocol    string      // subprotocol chosen; "" for none
+	format      wire.Format // of the server's messages, by the subprotocol and the compression
+	compression compression
+	token       string // of Authorization: Bearer, not verified yet; "" for none
 }
 
 // A refusal is the HTTP answer to a handshake that is not accepted.
@@ -81,15 +80,22 @@ func checkUpgrade(r *upgradeRequest, origins []string) (handshake, *refusal) {
 	if f := checkOrigin(r, origins); f != nil {
 		return handshake{}, f
 	}
-	protocol, f := chooseProtocol(r.header)
+	protocol, format, f := chooseProtocol(r.header)
 	if f != nil {
 		return handshake{}, f
+	}
+	compression, f := chooseCompression(r.header)
+	if f != nil {
+		return handshake{}, f
+	}
+	if compression != notCompressed {
+		format |= wire.Deflate
 	}
 	token, f := bearer(r.header)
 	if f != nil {
 		return handshake{}, f
 	}
-	return handshake{key: key, protocol: protocol, token: token}, nil
+	return handshake{key: key, protocol: protocol, format: format, compression: compression, token: token}, nil
 }
 
 func checkMethod(r *upgradeRequest) *refusal {
@@ -184,23 +190,6 @@ func trimPort(scheme, host string) string {
 	return host
 }
 
-// chooseProtocol takes the first of the client's list that is known. Some
-// clients that cannot set headers put a token there: that is refused, since the
-// chosen protocol is echoed and logged on the way.
-func chooseProtocol(h http.Header) (string, *refusal) {
-	chosen := ""
-	for name := range tokens(h.Values("Sec-WebSocket-Protocol")) {
-		lower := strings.ToLower(name)
-		if strings.HasPrefix(name, "eyJ") || strings.Contains(lower, "bearer") || lower == "token" || lower == "access_token" || lower == "jwt" {
-			return "", invalid("A token does not belong in the subprotocol; send auth_token, or Authorization: Bearer")
-		}
-		if chosen == "" && name == protocolJSON {
-			chosen = name
-		}
-	}
-	return chosen, nil
-}
-
 // bearer takes the token out of the Authorization header (RFC 6750, section 2.1).
 func bearer(h http.Header) (string, *refusal) {
 	values := h.Values("Authorization")
@@ -263,7 +252,7 @@ func hasToken(values []string, want string) bool {
 	return false
 }
 
-// appendSwitching appends the 101 answer. Extensions are declined by silence.
+// appendSwitching appends the 101 answer.
 func (h *handshake) appendSwitching(b []byte) []byte {
 	b = append(b, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
 	// The GUID and the digest are RFC 6455's, section 4.2.2; nothing is kept secret by them.
@@ -272,6 +261,7 @@ func (h *handshake) appendSwitching(b []byte) []byte {
 	if h.protocol != "" {
 		b = append(append(b, "\r\nSec-WebSocket-Protocol: "...), h.protocol...)
 	}
+	b = h.compression.appendExtension(b)
 	return append(b, "\r\n\r\n"...)
 }
 

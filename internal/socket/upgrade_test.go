@@ -63,8 +63,15 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 		{name: "no origin with a list", change: func(*upgradeRequest) {}, origins: []string{"https://a.b"}},
 		{name: "subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v1.json"), want: handshake{protocol: "rueda.v1.json"}},
 		{name: "first known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v9.xml", "graphql-ws, rueda.v1.json"), want: handshake{protocol: "rueda.v1.json"}},
-		{name: "no known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v1.msgpack, RUEDA.V1.JSON")},
-		{name: "extension declined", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits")},
+		{name: "batches", change: set("Sec-Websocket-Protocol", "rueda.v1.json.batch"), want: handshake{protocol: "rueda.v1.json.batch", format: wire.Batch}},
+		{name: "MessagePack", change: set("Sec-Websocket-Protocol", "rueda.v1.msgpack", "rueda.v1.json"), want: handshake{protocol: "rueda.v1.msgpack", format: wire.Msgpack}},
+		{name: "no known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v2.msgpack, RUEDA.V1.JSON")},
+		{name: "compressed", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits"), want: handshake{format: wire.Deflate, compression: compressed}},
+		{name: "compressed batches", change: func(r *upgradeRequest) {
+			set("Sec-Websocket-Protocol", "rueda.v1.json.batch")(r)
+			set("Sec-Websocket-Extensions", "permessage-deflate")(r)
+		}, want: handshake{protocol: "rueda.v1.json.batch", format: wire.Batch | wire.Deflate, compression: compressed}},
+		{name: "extension declined", change: set("Sec-Websocket-Extensions", "permessage-bzip2, permessage-deflate; server_max_window_bits=10")},
 		{name: "bearer", change: set("Authorization", "Bearer abc.def-_~+/="), want: handshake{token: "abc.def-_~+/="}},
 		{name: "bearer in lower case", change: set("Authorization", "bearer  abc"), want: handshake{token: "abc"}},
 	}
@@ -160,6 +167,77 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 	}
 }
 
+// TestChooseCompression is the table of what is offered, and what is made of it.
+func TestChooseCompression(t *testing.T) {
+	const (
+		no     = notCompressed
+		yes    = compressed
+		window = compressedWindow
+		bad    = compression(255)
+	)
+	for _, c := range []struct {
+		want   compression
+		values []string
+	}{
+		{no, nil},
+		{no, []string{""}},
+		{no, []string{" , ,", ","}},
+		{no, []string{"x-webkit-deflate-frame"}},
+		{no, []string{"Permessage-Deflate"}},
+		{yes, []string{"permessage-deflate"}},
+		{yes, []string{" permessage-deflate ,"}},
+		{yes, []string{"permessage-deflate;client_max_window_bits"}},
+		{yes, []string{"permessage-deflate; client_max_window_bits=8"}},
+		{yes, []string{"permessage-deflate; client_max_window_bits=15"}},
+		{yes, []string{`permessage-deflate; client_max_window_bits="10"`}},
+		{yes, []string{"permessage-deflate ; server_no_context_takeover\t; client_no_context_takeover"}},
+		{window, []string{"permessage-deflate; server_max_window_bits=15"}},
+		{window, []string{`permessage-deflate; server_max_window_bits = "15"; client_max_window_bits`}},
+		{no, []string{"permessage-deflate; server_max_window_bits=14"}},
+		{no, []string{"permessage-deflate; server_max_window_bits=8"}},
+		{no, []string{"permessage-deflate; server_max_window_bits=015"}},
+		{no, []string{"permessage-deflate; server_max_window_bits=16"}},
+		{no, []string{"permessage-deflate; server_max_window_bits"}},
+		{no, []string{"permessage-deflate; client_max_window_bits=7"}},
+		{no, []string{"permessage-deflate; client_max_window_bits=16"}},
+		{no, []string{"permessage-deflate; client_max_window_bits=08"}},
+		{no, []string{"permessage-deflate; client_max_window_bits=1a"}},
+		{no, []string{"permessage-deflate; server_no_context_takeover=1"}},
+		{no, []string{"permessage-deflate; client_no_context_takeover=true"}},
+		{no, []string{"permessage-deflate; client_no_context_takeover; client_no_context_takeover"}},
+		{no, []string{"permessage-deflate; client_max_window_bits; client_max_window_bits=10"}},
+		{no, []string{"permessage-deflate; mux"}},
+		{no, []string{"mux; client_no_context_takeover"}},
+		{yes, []string{"permessage-deflate; server_max_window_bits=10, permessage-deflate"}},
+		{yes, []string{"permessage-deflate; server_max_window_bits=10", "foo; a=b; c", "permessage-deflate; client_max_window_bits"}},
+		{yes, []string{"permessage-deflate, permessage-deflate; server_max_window_bits=15"}},
+		{window, []string{"permessage-deflate; server_max_window_bits=15", "permessage-deflate"}},
+		{bad, []string{"permessage-deflate;"}},
+		{bad, []string{"permessage-deflate; =1"}},
+		{bad, []string{"permessage-deflate; client_max_window_bits="}},
+		{bad, []string{`permessage-deflate; client_max_window_bits="`}},
+		{bad, []string{`permessage-deflate; client_max_window_bits=""`}},
+		{bad, []string{`permessage-deflate; client_max_window_bits="1 0"`}},
+		{bad, []string{"permessage-deflate client_max_window_bits"}},
+		{bad, []string{"permessage-deflate; a b"}},
+		{bad, []string{"permessage-deflate", "; a"}},
+		{bad, []string{"perm\x00"}},
+		{bad, []string{"<script>"}},
+		{bad, []string{"é"}},
+	} {
+		got, f := chooseCompression(http.Header{"Sec-Websocket-Extensions": c.values})
+		if f != nil {
+			got = bad
+			if f.status != 400 || f.reason != wire.InvalidRequest {
+				t.Errorf("%q: refused with %+v", c.values, f)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q: got %d, want %d", c.values, got, c.want)
+		}
+	}
+}
+
 func TestSwitchingAnswer(t *testing.T) {
 	h := handshake{key: "dGhlIHNhbXBsZSBub25jZQ==", protocol: "rueda.v1.json"}
 	// The key and its answer are the example of RFC 6455, section 1.3.
@@ -167,6 +245,16 @@ func TestSwitchingAnswer(t *testing.T) {
 		"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: rueda.v1.json\r\n\r\n"
 	if got := string(h.appendSwitching(nil)); got != want {
 		t.Errorf("got %q", got)
+	}
+	for c, extension := range map[compression]string{
+		compressed:       "permessage-deflate; server_no_context_takeover; client_no_context_takeover",
+		compressedWindow: "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15",
+	} {
+		h.compression = c
+		answer := string(h.appendSwitching(nil))
+		if answer != strings.TrimSuffix(want, "\r\n")+"Sec-WebSocket-Extensions: "+extension+"\r\n\r\n" {
+			t.Errorf("compression %d: got %q", c, answer)
+		}
 	}
 }
 
@@ -202,6 +290,7 @@ func TestRefusalEnvelope(t *testing.T) {
 func FuzzUpgrade(f *testing.F) {
 	f.Add(goodHandshake + "\r\n")
 	f.Add(goodHandshake + "Origin: http://gw\r\nAuthorization: Bearer a.b.c\r\nSec-WebSocket-Protocol: x, rueda.v1.json\r\n\r\n")
+	f.Add(goodHandshake + "Sec-WebSocket-Extensions: x, permessage-deflate; client_max_window_bits=\"10\"; server_max_window_bits=15\r\n\r\n")
 	f.Add("POST /stream?token=x HTTP/1.0\r\nHost: gw\r\nConnection: ,,upgrade,\r\nUpgrade:websocket\r\n\r\n")
 	f.Fuzz(func(t *testing.T, raw string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
@@ -216,7 +305,8 @@ func FuzzUpgrade(f *testing.F) {
 			}
 			return
 		}
-		if len(h.key) != 24 || h.protocol != "" && h.protocol != protocolJSON || strings.ContainsAny(h.token, " \r\n") {
+		if len(h.key) != 24 || h.protocol != "" && h.protocol != h.format.Subprotocol() ||
+			(h.format&wire.Deflate != 0) != (h.compression != notCompressed) || strings.ContainsAny(h.token, " \r\n") {
 			t.Errorf("accepted with %+v", h)
 		}
 	})

@@ -1,0 +1,140 @@
+package socket
+
+import (
+	"crypto/rand"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// ServeHTTP is the endpoint: it upgrades the request, or refuses it with the
+// error envelope of REST.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f := s.upgrade(w, r); f != nil {
+		f.write(w, requestID(r))
+	}
+}
+
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
+	peer := Peer{Address: s.cfg.address(r)}
+	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
+		return tooMany("Too many handshakes", wait)
+	}
+	h, f := checkUpgrade(&upgradeRequest{
+		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
+		host: r.Host, query: r.URL.RawQuery, body: r.ContentLength != 0, header: r.Header,
+	}, s.cfg.Origins)
+	if f != nil {
+		return f
+	}
+	if h.token != "" {
+		peer.Mark = s.cfg.Env.Registry.Mark()
+		v := s.checks.do(r.Context(), h.token)
+		if v.fault != nil {
+			return notVerified(v.fault)
+		}
+		peer.Identity = v.identity
+	}
+	c := s.newConn(peer)
+	c.deflates = h.format&wire.Deflate != 0
+	c.open.hand = h
+	if err := s.seat(c); err != nil {
+		return noSeat(err)
+	}
+	nc, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.seats.leave(c.open)
+		s.cfg.Logger.Error("connection not handed over by the HTTP server", "error", err)
+		return &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"}
+	}
+	// What the client sent right after its handshake is in the HTTP server's buffer.
+	var early []byte
+	if n := rw.Reader.Buffered(); n > 0 {
+		early = make([]byte, n)
+		_, _ = rw.Reader.Read(early) // gives what is buffered
+	}
+	if h, ok := nc.(*handedConn); ok { // it came by Listen, and its first bytes may not be used up
+		nc, early = h.Conn, append(early, h.early...)
+	}
+	s.attach(c, nc, h.appendSwitching(nil), early)
+	return nil
+}
+
+func noSeat(err error) *refusal {
+	if errors.Is(err, ErrAddressFull) {
+		return tooMany("Too many unauthenticated connections of this address", time.Second)
+	}
+	return unavailable("No place for another connection")
+}
+
+func tooMany(msg string, wait time.Duration) *refusal {
+	return &refusal{status: http.StatusTooManyRequests, reason: wire.RateLimited, msg: msg,
+		retryAfter: max(1, int(math.Ceil(wait.Seconds())))}
+}
+
+func unavailable(msg string) *refusal {
+	return &refusal{status: http.StatusServiceUnavailable, reason: wire.Unavailable, msg: msg, retryAfter: 5}
+}
+
+// notVerified is the refusal of a Bearer token.
+func notVerified(fault *wire.Fault) *refusal {
+	msg := fault.Msg
+	if msg == "" {
+		msg = fault.Reason.Socket().Msg
+	}
+	switch code := fault.Reason.Socket().Code; code {
+	case http.StatusUnauthorized:
+		return unauthorized(fault.Reason, msg)
+	case http.StatusServiceUnavailable:
+		f := unavailable(msg)
+		if fault.RetryAfter > 0 {
+			f.retryAfter = fault.RetryAfter
+		}
+		return f
+	default:
+		return &refusal{status: code, reason: fault.Reason, msg: msg, retryAfter: fault.RetryAfter}
+	}
+}
+
+// requestID is the client's own X-Request-Id where it is sane, else a new one.
+func requestID(r *http.Request) string {
+	return soundID(r.Header.Get("X-Request-Id"))
+}
+
+func soundID(id string) string {
+	if id == "" || len(id) > 64 {
+		return rand.Text()
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return rand.Text()
+		}
+	}
+	return id
+}
+
+// appendTo appends the answer as HTTP/1.1, after which the connection ends. It is what
+// write gives, for a connection that net/http has nothing to do with.
+func (f *refusal) appendTo(b []byte, id string) []byte {
+	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
+	body := wire.AppendFailure(nil, f.status, &failure, id)
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(f.status), 10)
+	b = append(append(b, ' '), http.StatusText(f.status)...)
+	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(body)), 10)
+	b = append(b, "\r\nContent-Type: application/json\r\nX-Request-Id: "...)
+	b = append(b, id...)
+	if f.header[0] != "" {
+		b = append(append(append(append(b, "\r\n"...), f.header[0]...), ": "...), f.header[1]...)
+	}
+	if f.retryAfter > 0 {
+		b = append(b, "\r\nRetry-After: "...)
+		b = strconv.AppendInt(b, int64(f.retryAfter), 10)
+	}
+	return append(append(b, "\r\n\r\n"...), body...)
+}

@@ -1,0 +1,336 @@
+package socket
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// readAtOnce is the shard's read buffer, and the most that one connection is read of before
+// the others have had their turn.
+const readAtOnce = 64 << 10
+
+// A door is where the lines of a shard come in, and where it waits for them.
+type door struct {
+	poller   *poller
+	listener int
+	reader   *headReader
+	buffer   []byte // for whatever is read
+
+	spare  int    // a descriptor in reserve
+	again  moment // the listener rests until then; 0: it does not
+	logged bool   // that there are no more descriptors
+}
+
+// heads are the lines of a shard whose request is still being read, by arrival.
+type heads struct {
+	oldest, newest *opening
+	size           int
+}
+
+func (h *heads) add(o *opening) {
+	o.listed = true
+	if o.older = h.newest; o.older != nil {
+		o.older.newer = o
+	} else {
+		h.oldest = o
+	}
+	h.newest = o
+	h.size++
+}
+
+func (h *heads) remove(o *opening) {
+	if !o.listed {
+		return
+	}
+	if o.older != nil {
+		o.older.newer = o.newer
+	} else {
+		h.oldest = o.newer
+	}
+	if o.newer != nil {
+		o.newer.older = o.older
+	} else {
+		h.newest = o.older
+	}
+	o.older, o.newer, o.listed = nil, nil, false
+	h.size--
+}
+
+// runLoop takes turns until quit is closed, and waits at the door between them.
+func (sh *shard) runLoop() {
+	defer sh.closeDoor()
+	for !sh.stopped() {
+		list := sh.await()
+		sh.roused.Store(false)
+		now := time.Now()
+		sh.events(now, list)
+		sh.turn(now)
+	}
+}
+
+// await waits for something to do, if there is nothing.
+func (sh *shard) await() []pollEvent {
+	list := sh.door.poller.peek()
+	if len(list) > 0 || len(sh.unread) > 0 || sh.roused.Load() {
+		return list
+	}
+	patience := time.Hour
+	if next := sh.next(); next != never {
+		if patience = time.Until(sh.server.time(next)); patience <= 0 {
+			return nil
+		}
+	}
+	// Whoever rouses from here on rings the bell, and whoever did before is seen.
+	sh.asleep.Store(true)
+	if !sh.roused.Load() {
+		list = sh.door.poller.wait(patience)
+	}
+	sh.asleep.Store(false)
+	return list
+}
+
+// events handles what the poller has to tell.
+func (sh *shard) events(now time.Time, list []pollEvent) {
+	for i := range list {
+		switch id := list[i].Fd; id {
+		case idBell:
+		case idListener:
+			sh.accept(now)
+		default:
+			if c := sh.table[id]; c != nil {
+				sh.ready(now, c, list[i].Events)
+			}
+		}
+	}
+	sh.free = append(sh.free, sh.left...)
+	sh.left = sh.left[:0]
+}
+
+// ready is told that a line may be read, or written, or both.
+func (sh *shard) ready(now time.Time, c *conn, events uint32) {
+	defer sh.caught(now, c)
+	if events&anyRoom != 0 && c.out != nil {
+		sh.resume(now, c)
+	}
+	switch {
+	case c.phase == phaseEnded:
+	case events&anyLoss != 0 && c.holds():
+		sh.end(c, false) // nobody is there to hear what comes of what is held
+	case events&anyInput != 0:
+		sh.receive(now, c, events&anyEnd != 0)
+	}
+}
+
+// readAgain reads the lines on that had more than was read in the last turn.
+func (sh *shard) readAgain(now time.Time) {
+	list := sh.unread
+	sh.unread = nil
+	for _, c := range list {
+		c.queued = false
+		sh.again(now, c)
+	}
+}
+
+func (sh *shard) again(now time.Time, c *conn) {
+	defer sh.caught(now, c)
+	if c.unread && c.phase != phaseEnded {
+		sh.receive(now, c, false)
+	}
+}
+
+// receive reads a line once. The poller tells of an edge: a line is read until it
+// is found empty, which it is after less than was asked for, but for its end.
+func (sh *shard) receive(now time.Time, c *conn, end bool) {
+	if c.holds() {
+		c.unread = true // all of it is read once the session takes messages again
+		return
+	}
+	b := sh.door.buffer
+	n := c.read(b)
+	c.unread = n > 0 && (n == len(b) || end || c.unread && c.tls != nil)
+	switch {
+	case n == 0:
+		sh.ended(c)
+	case n == lineBroken:
+		sh.end(c, false)
+	case n > 0 && c.phase == phaseHead:
+		sh.readHead(now, c, b[:n])
+	case n > 0:
+		sh.parse(now, c, b[:n])
+	}
+	sh.touch(c)
+	sh.readOn(c)
+}
+
+// holds says that c takes no input now.
+func (c *conn) holds() bool { return c.busy() || c.in != nil && len(c.in.rest) > 0 }
+
+// readOn has a line read in the next turn whose input was left in the kernel.
+func (sh *shard) readOn(c *conn) {
+	if c.unread && !c.queued && c.phase != phaseEnded && !c.holds() {
+		c.queued = true
+		sh.unread = append(sh.unread, c)
+	}
+}
+
+// read takes bytes of the line.
+func (c *conn) read(b []byte) int {
+	return readLine(c.fd, b)
+}
+
+// arrive makes a connection of a new socket.
+func (sh *shard) arrive(now time.Time, fd int32, from netip.Addr) {
+	c := &conn{shard: sh, fd: fd}
+	c.open = &opening{conn: c, address: from, key: limitKey(from)}
+	sh.load.Add(1)
+	sh.enter(c)
+	sh.heads.add(c.open)
+	sh.wheel.set(c, sh.server.moment(now.Add(sh.server.cfg.HeadTimeout)))
+	if sh.leave != nil || sh.door.poller.watch(int(fd), c.id, watchLine) != nil {
+		sh.end(c, false)
+		return
+	}
+	if sh.heads.size > sh.server.cfg.MaxHeads/len(sh.server.shards) {
+		sh.end(sh.heads.oldest.conn, true)
+	}
+}
+
+// readHead goes on with the request of a line.
+func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
+	o := c.open
+	if o.head != nil {
+		*o.head = append(*o.head, b...)
+		b = *o.head
+	}
+	kind, size := sh.door.reader.read(b)
+	switch kind {
+	case headPart:
+		if o.head == nil {
+			o.head = sh.server.buffers.get()
+			*o.head = append(*o.head, b...)
+		}
+	case headUpgrade:
+		sh.judge(now, c, b, size)
+	default:
+		sh.handOver(c, b)
+	}
+}
+
+// headDone lets go of what is kept while a request is read.
+func (sh *shard) headDone(c *conn) {
+	sh.heads.remove(c.open)
+	if head := c.open.head; head != nil {
+		c.open.head = nil
+		sh.server.buffers.put(head)
+	}
+}
+
+// judge judges a handshake whose head is the first size of b. One that is refused goes to
+// net/http, which gives the reason at length; one that comes too often has its
+// answer here, which costs next to nothing.
+func (sh *shard) judge(now time.Time, c *conn, b []byte, size int) {
+	s, o, r := sh.server, c.open, sh.door.reader
+	hand, f := checkUpgrade(&r.request, s.cfg.Origins)
+	if f != nil {
+		sh.handOver(c, b)
+		return
+	}
+	if s.cfg.Address != nil {
+		if o.address = s.forwarded(o.address, b[:size]); !o.address.IsValid() {
+			sh.handOver(c, b)
+			return
+		}
+		o.key = limitKey(o.address)
+	}
+	o.hand, o.id = hand, r.id
+	if wait, ok := s.gate.pass(o.address, now); !ok {
+		sh.refuse(now, c, tooMany("Too many handshakes", wait))
+		return
+	}
+	if hand.token == "" {
+		sh.admit(now, c, b[size:])
+		return
+	}
+	o.mark = s.cfg.Env.Registry.Mark()
+	if s.cfg.Env.Known != nil {
+		if identity, fault, ok := s.cfg.Env.Known(hand.token); ok {
+			sh.admitBearer(now, c, &verdict{identity, fault}, b[size:])
+			return
+		}
+	}
+	early := slices.Clone(b[size:])
+	if o.head == nil {
+		o.head = s.buffers.get()
+	}
+	*o.head = append((*o.head)[:0], early...)
+	o.checking = true
+	sh.check(c, hand.token)
+}
+
+// admitBearer goes on with a handshake whose token was checked.
+func (sh *shard) admitBearer(now time.Time, c *conn, v *verdict, early []byte) {
+	c.open.checking = false
+	if v.fault != nil {
+		sh.refuse(now, c, notVerified(v.fault))
+		return
+	}
+	c.open.identity = v.identity
+	sh.admit(now, c, early)
+}
+
+// admit answers a good handshake and starts the session; early is what came after it.
+func (sh *shard) admit(now time.Time, c *conn, early []byte) {
+	o := c.open
+	if err := sh.server.seat(c); err != nil {
+		sh.refuse(now, c, noSeat(err))
+		return
+	}
+	c.deflates = o.hand.format&wire.Deflate != 0
+	c.own().greeting = o.hand.appendSwitching(nil)
+	sh.wheel.drop(c)
+	head := o.head // early may lie in it
+	sh.heads.remove(o)
+	o.head = nil
+	sh.begin(now, c)
+	sh.parse(now, c, early)
+	if head != nil {
+		sh.server.buffers.put(head)
+	}
+}
+
+// refuse answers a handshake and hangs up.
+func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
+	id := c.open.id
+	sh.wheel.drop(c)
+	sh.headDone(c)
+	c.deaf = true
+	sh.part(now, c, f.appendTo(nil, soundID(id)))
+}
+
+// handOver gives a line to net/http, with the bytes read of it.
+func (sh *shard) handOver(c *conn, b []byte) {
+	fd, early := c.fd, slices.Clone(b)
+	sh.door.poller.forget(int(fd))
+	sh.headDone(c)
+	c.fd = noLine
+	sh.end(c, false)
+	if !sh.server.requests.offer(handed{fd: fd, early: early}) {
+		closeLine(fd, false)
+	}
+}
+
+// forwarded is the address of a client behind a proxy.
+func (s *Server) forwarded(peer netip.Addr, head []byte) netip.Addr {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
+	if err != nil {
+		return netip.Addr{}
+	}
+	r.RemoteAddr = netip.AddrPortFrom(peer, 1).String()
+	return s.cfg.Address(r)
+}
