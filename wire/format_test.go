@@ -98,7 +98,7 @@ func TestTranscode(t *testing.T) {
 				if one.compressed && f&Deflate == 0 {
 					t.Errorf("format %d: compressed", f)
 				}
-				if !one.compressed && f&Deflate != 0 && len(one.payload) > 300 {
+				if !one.compressed && f&Deflate != 0 && len(one.payload) > 400 {
 					t.Errorf("format %d: %d bytes not compressed", f, len(one.payload))
 				}
 				if want := f&^Deflate == Msgpack; want != (one.opcode == 2) || one.opcode == 0 {

@@ -68,7 +68,7 @@ func (d *Decompressor) stream(payload *[]byte, limit int) (done bool, err error)
 			return false, ErrTooBig
 		case err == nil:
 			continue
-		case err != io.EOF: //nolint:errorlint // Read's own contract, which wraps nothing
+		case err != io.EOF:
 			return false, ErrCorrupt
 		}
 		switch at := d.source.at; {

@@ -139,12 +139,12 @@ func (h *host) end(p *pipe, err error) {
 }
 
 // dial connects a client.
-func (h *host) dial(bearer string) (talk.Conn, error) {
-	p := &pipe{host: h, more: make(chan struct{}, 1)}
+func (h *host) dial(o talk.Offer) (talk.Conn, error) {
+	p := &pipe{host: h, format: o.Format, more: make(chan struct{}, 1)}
 	peer := session.Peer{Host: p}
-	if bearer != "" {
+	if o.Bearer != "" {
 		peer.Mark = h.world.Env.Registry.Mark()
-		id, fault := h.world.Env.Verify(context.Background(), bearer)
+		id, fault := h.world.Env.Verify(context.Background(), o.Bearer)
 		if fault != nil {
 			return nil, fault
 		}
@@ -153,6 +153,7 @@ func (h *host) dial(bearer string) (talk.Conn, error) {
 	h.post(func(now time.Time) {
 		p.sess = new(session.Session)
 		p.sess.Start(h.world.Env, peer, h.shard, p, now)
+		p.sess.SetFormat(o.Format)
 		h.conns[p] = struct{}{}
 	})
 	return p, nil
@@ -161,8 +162,9 @@ func (h *host) dial(bearer string) (talk.Conn, error) {
 // pipe is a connection without a socket: Send puts into the session, Receive
 // takes what the host took from it.
 type pipe struct {
-	host *host
-	more chan struct{}
+	host   *host
+	format wire.Format
+	more   chan struct{}
 
 	mu    sync.Mutex
 	queue []string
@@ -224,9 +226,10 @@ func (p *pipe) Stall(on bool) {
 
 // deliver hands frames to the client.
 func (p *pipe) deliver(frames []byte) {
-	texts, err := split(frames)
+	texts, err := unpack(frames, p.format)
 	if err != nil {
-		panic(err)
+		p.finish(&talk.Closed{Code: 1002, Reason: err.Error()})
+		return
 	}
 	p.mu.Lock()
 	p.queue = append(p.queue, texts...)
@@ -248,13 +251,16 @@ func (p *pipe) signal() {
 	}
 }
 
-// split takes unmasked, unfragmented text frames apart; each must hold a JSON
-// object as this server writes it.
-func split(b []byte) ([]string, error) {
+// split takes frames of JSON apart.
+func split(b []byte) ([]string, error) { return unpack(b, wire.JSON) }
+
+// unpack takes unmasked, unfragmented frames apart; each must hold messages as this
+// server writes them.
+func unpack(b []byte, f wire.Format) ([]string, error) {
 	var all []string
 	for len(b) > 0 {
-		if len(b) < 2 || b[0] != 0x81 {
-			return nil, errors.New("not a text frame")
+		if len(b) < 2 {
+			return nil, errors.New("frame cut short")
 		}
 		head, n := 2, int(b[1])
 		switch {
@@ -266,11 +272,11 @@ func split(b []byte) ([]string, error) {
 		if len(b) < head+n {
 			return nil, errors.New("frame cut short")
 		}
-		text := b[head : head+n]
-		if v, err := wire.ParseJSON(text); err != nil || v.Kind != wire.Object {
-			return nil, errors.New("not a JSON object: " + string(text))
+		texts, err := talk.Unpack(f, b[0], b[head:head+n])
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, string(text))
+		all = append(all, texts...)
 		b = b[head+n:]
 	}
 	return all, nil

@@ -11,10 +11,20 @@ import (
 // cannot make them grow past the bound.
 func (s *Session) send(payload []byte) {
 	a := s.put()
-	a.control = wire.AppendText(a.control, payload)
+	s.sendAside(a, payload)
 	if len(a.control) > s.env.maxWaiting() {
 		s.tooSlow()
 	}
+}
+
+// sendAside frames a message at once in the client's format: what waits is counted in the
+// bytes that the kernel will take.
+func (s *Session) sendAside(a *aside, payload []byte) {
+	if s.format == wire.JSON {
+		a.control = wire.AppendText(a.control, payload)
+		return
+	}
+	a.control = s.sub.Transcode(a.control, wire.AppendText(nil, payload), s.format)
 }
 
 // waiting is the length of the control messages that wait.
@@ -33,7 +43,7 @@ func (s *Session) fail(f *wire.Fault, id, extra []byte) {
 	}
 	s.over = f
 	a := s.put()
-	a.control = wire.AppendText(a.control, wire.AppendError(nil, f, id, extra))
+	s.sendAside(a, wire.AppendError(nil, f, id, extra))
 	s.leave()
 }
 
@@ -51,7 +61,7 @@ func (s *Session) Gather(now time.Time, dst []byte, max int) []byte {
 func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
 	if a := s.aside; a != nil {
 		n := wholeFrames(a.control, max)
-		dst = s.sub.Transcode(dst, a.control[:n], s.format)
+		dst = append(dst, a.control[:n]...)
 		a.control = a.control[n:]
 		if len(a.control) > 0 {
 			return dst

@@ -113,7 +113,12 @@ func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, key any, now t
 
 // SetFormat has everything sent in a format other than JSON, one message a frame. It is
 // called right after Start.
-func (s *Session) SetFormat(f wire.Format) { s.format = f }
+func (s *Session) SetFormat(f wire.Format) {
+	s.format = f
+	if s.waiting() > 0 { // the welcome of a token of the handshake
+		s.aside.control = s.sub.Transcode(nil, s.aside.control, f)
+	}
+}
 
 // A moment is a point in time by the monotonic clock, in nanoseconds from just before
 // Env.Origin; 0 is none. It is a third of the size of a time.Time.

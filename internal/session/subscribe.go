@@ -202,7 +202,11 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 	// What the stream had gathered for a change of the set is of before it, and so
 	// goes before what is told of it.
 	a := s.put()
-	a.control = s.sub.TakeCarry(a.control)
+	if s.format == wire.JSON {
+		a.control = s.sub.TakeCarry(a.control)
+	} else {
+		a.control = s.sub.Transcode(a.control, s.sub.TakeCarry(nil), s.format)
+	}
 	s.send(wire.AppendSubscription(nil, ack))
 }
 

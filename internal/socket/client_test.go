@@ -164,8 +164,17 @@ func (c *client) send(text string) {
 	c.write(frame(opText, text))
 }
 
-// next reads one frame.
+// next reads one frame, which is neither a part of a message nor compressed.
 func (c *client) next() (opcode byte, payload string, err error) {
+	first, payload, err := c.frame()
+	if err == nil && first&0xf0 != 0x80 {
+		err = fmt.Errorf("a frame that begins with %02x", first)
+	}
+	return first & 0x0f, payload, err
+}
+
+// frame reads one frame, whatever its first byte says.
+func (c *client) frame() (first byte, payload string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		return 0, "", err
@@ -181,12 +190,12 @@ func (c *client) next() (opcode byte, payload string, err error) {
 		_, err = io.ReadFull(c.r, n[:])
 		length = binary.BigEndian.Uint64(n[:])
 	}
-	if err != nil || head[0]&0xf0 != 0x80 || length > 1<<24 {
+	if err != nil || length > 1<<24 {
 		return 0, "", fmt.Errorf("frame header %x: %w", head, err)
 	}
 	b := make([]byte, length)
 	_, err = io.ReadFull(c.r, b)
-	return head[0] & 0x0f, string(b), err
+	return head[0], string(b), err
 }
 
 // want reads one frame, which must be a text that contains all of parts.

@@ -21,11 +21,16 @@ func (sh *shard) violated(now time.Time, c *conn, v *ProtocolError) {
 
 // dismiss ends a connection on the server's own account, without its session.
 func (sh *shard) dismiss(now time.Time, c *conn, fault *wire.Fault) {
-	if c.phase != phaseOpen {
-		return
+	if c.phase == phaseOpen {
+		sh.part(now, c, sh.lastWords(c, fault))
 	}
-	frames := wire.AppendText(nil, wire.AppendError(nil, fault, nil, nil))
-	sh.part(now, c, appendClose(frames, uint16(4000+fault.Reason.Socket().Code), string(fault.Reason)))
+}
+
+// lastWords are an Error, in the format of the connection, and its close frame.
+func (sh *shard) lastWords(c *conn, fault *wire.Fault) []byte {
+	var plain wire.Transcoder // which compresses nothing
+	frames := plain.Append(nil, wire.AppendText(nil, wire.AppendError(nil, fault, nil, nil)), c.format)
+	return appendClose(frames, uint16(4000+fault.Reason.Socket().Code), string(fault.Reason))
 }
 
 // dismissAll sends away the connections that are there, and those that come.
@@ -47,13 +52,13 @@ func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
 // part ends the session and leaves the connection to its closing handshake:
 // farewell, a close frame at its end, goes out after what is on its way.
 func (sh *shard) part(now time.Time, c *conn, farewell []byte) {
+	sh.gone(c)
 	c.phase = phaseClosing
 	a := c.own()
 	a.farewell, a.pong = farewell, nil
 	if a.closeBy.IsZero() {
 		a.closeBy = now.Add(sh.server.cfg.CloseTimeout)
 	}
-	sh.gone(c)
 	sh.touch(c)
 }
 
@@ -82,23 +87,23 @@ func (sh *shard) end(c *conn, reset bool) {
 	sh.wheel.drop(c)
 	sh.depart(c)
 	sh.load.Add(-1)
-	if c.out != nil && c.pump == nil {
-		sh.unblock(c)
-	}
+	blocked := c.out != nil && c.pump == nil
 	// The socket goes last: a client that sees its end finds its places free.
 	if c.seated {
 		sh.server.seats.leave(c.open)
 	}
 	c.release(reset)
+	if blocked {
+		sh.unblock(c)
+	}
 	c.open, c.in, c.out, c.aside, c.tls = nil, nil, nil, nil, nil
 }
 
-// gone tells the session, once, that its connection is over.
+// gone tells the session, if it lives, that its connection is over. It does not live after that.
 func (sh *shard) gone(c *conn) {
-	if !c.alive {
+	if c.phase != phaseOpen {
 		return
 	}
-	c.alive = false
 	defer func() {
 		if v := recover(); v != nil {
 			sh.logPanic(c, v)

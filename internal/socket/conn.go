@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // phase is where a connection is in its life.
 type phase uint8
 
 const (
-	phaseHead    phase = iota // its request is being read
+	phaseHead    phase = iota // its request is being read, or its session has not begun
 	phaseOpen                 // the session lives
 	phaseClosing              // the session is over, the closing handshake runs
 	phaseEnded                // nothing of it is used any more
@@ -36,14 +37,13 @@ type conn struct {
 	phase phase
 
 	seated bool // has a seat
-	alive  bool // sess was not told yet that its peer is gone
 	deaf   bool // input is thrown away: after a violation of framing
 	eof    bool // the peer has closed, by a frame or by its socket
 	dirty  bool // in the shard's list of connections to flush
 	unread bool // the line may have more than was read
 	queued bool // in the shard's list of lines to read
 
-	deflates bool // compression was agreed on
+	format wire.Format // agreed on
 
 	open  *opening // until it has authenticated
 	in    *intake  // of input that came in part; nil between messages
@@ -64,6 +64,7 @@ type opening struct {
 	head         *[]byte  // as far as it has come; nil: nothing
 	older, newer *opening // by arrival on the shard
 	listed       bool
+	shaking      bool // the handshake of TLS is not over
 	checking     bool // the token of the handshake is being checked
 	hand         handshake
 	mark         session.Mark
@@ -85,6 +86,8 @@ type outlet struct {
 	before int     // bytes still to be taken that come before the session's
 	own    int     // of the session, likewise
 	fresh  bool    // the session was not told yet that own was sent
+	plain  int     // of a secured line: bytes still to be taken, before encryption
+	sealed int     // and after it; 0: not a secured line
 }
 
 // aside are frames that are not the session's, and the end they lead to.
@@ -99,6 +102,8 @@ type aside struct {
 func (c *conn) Post(n session.Notice) {
 	c.shard.post(input{kind: inputNotice, conn: c, notice: n})
 }
+
+func (o *opening) isShaking() bool { return o != nil && o.shaking }
 
 // own are the connection's own frames, to be changed.
 func (c *conn) own() *aside {
@@ -143,9 +148,17 @@ func (c *conn) address() netip.Addr {
 // release lets go of the transport. With reset, what the peer has not taken is
 // thrown away.
 func (c *conn) release(reset bool) {
-	if c.pump != nil {
+	switch {
+	case c.pump != nil:
 		c.pump.release(reset)
 		return
+	case c.fd == noLine: // it is net/http's now
+		return
+	case c.tls != nil && c.tls.abandon():
+		c.shard.door.poller.forget(int(c.fd))
+		return
+	case c.tls != nil && !c.open.isShaking() && !reset:
+		c.shard.farewell(c)
 	}
 	closeLine(c.fd, reset)
 }
@@ -155,7 +168,10 @@ func (c *conn) closeWrite() {
 	switch {
 	case c.pump != nil:
 		c.pump.closeWrite()
-	case c.tls == nil:
+	case c.tls != nil:
+		c.shard.farewell(c)
+		fallthrough
+	default:
 		shutLine(c.fd)
 	}
 }

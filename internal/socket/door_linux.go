@@ -36,7 +36,8 @@ const (
 // epoll it returns errors.ErrUnsupported.
 func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config) (net.Addr, error) {
 	if secure != nil {
-		return nil, errors.ErrUnsupported
+		secure = secure.Clone()
+		secure.DynamicRecordSizingDisabled = true // small records first are for pages that render
 	}
 	where, err := resolve(ctx, address)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 			return fail(err)
 		}
 		sh.door = &door{
-			poller: poller, listener: fd, spare: openSpare(),
+			poller: poller, listener: fd, spare: openSpare(), secure: secure,
 			reader: newHeadReader(s.cfg.Path), buffer: make([]byte, readAtOnce),
 		}
 		sh.wheel.exact = false

@@ -40,7 +40,6 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 		peer.Identity = v.identity
 	}
 	c := s.newConn(peer)
-	c.deflates = h.format&wire.Deflate != 0
 	c.open.hand = h
 	if err := s.seat(c); err != nil {
 		return noSeat(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // handle gives one input to its connection.
@@ -40,6 +41,8 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 		case in.last:
 			c.out = nil
 		}
+	case inputSecured:
+		sh.shaken(c, in.failed)
 	case inputVerified:
 		sh.verified(now, c, in.verdict)
 	case inputNotice:
@@ -52,15 +55,15 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 
 // begin starts the session of a connection whose handshake is done.
 func (sh *shard) begin(now time.Time, c *conn) {
-	c.phase = phaseOpen
+	c.format = c.open.hand.format
 	if sh.leave != nil {
-		sh.dismiss(now, c, sh.leave)
+		sh.part(now, c, sh.lastWords(c, sh.leave))
 		return
 	}
-	c.alive = true
+	c.phase = phaseOpen
 	identity := c.open.identity
 	c.sess.Start(sh.server.cfg.Env, session.Peer{Host: c, Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
-	c.sess.SetFormat(c.open.hand.format)
+	c.sess.SetFormat(c.format)
 	c.open.hand = handshake{}
 	sh.settle(now, c)
 }
@@ -85,7 +88,7 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 		p = &c.in.parser
 	} else {
 		*p = NewParser(sh.server.cfg.MaxMessage)
-		if c.deflates {
+		if c.format&wire.Deflate != 0 {
 			p.AllowDeflate(&sh.inflater)
 		}
 	}

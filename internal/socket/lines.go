@@ -3,12 +3,11 @@ package socket
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"net/http"
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/ruedahq/rueda/wire"
 )
 
 // readAtOnce is the shard's read buffer, and the most that one connection is read of before
@@ -19,6 +18,7 @@ const readAtOnce = 64 << 10
 type door struct {
 	poller   *poller
 	listener int
+	secure   *tls.Config // nil: in the clear
 	reader   *headReader
 	buffer   []byte // for whatever is read
 
@@ -115,6 +115,10 @@ func (sh *shard) events(now time.Time, list []pollEvent) {
 // ready is told that a line may be read, or written, or both.
 func (sh *shard) ready(now time.Time, c *conn, events uint32) {
 	defer sh.caught(now, c)
+	if c.open.isShaking() {
+		sh.shake(c)
+		return
+	}
 	if events&anyRoom != 0 && c.out != nil {
 		sh.resume(now, c)
 	}
@@ -152,8 +156,13 @@ func (sh *shard) receive(now time.Time, c *conn, end bool) {
 		return
 	}
 	b := sh.door.buffer
+	sh.sealed = sh.sealed[:0]
 	n := c.read(b)
-	c.unread = n > 0 && (n == len(b) || end || c.unread && c.tls != nil)
+	// Of a secured line a read gives one record, however many have come.
+	c.unread = n > 0 && (n == len(b) || end || c.tls != nil)
+	if c.tls != nil {
+		sh.utter(c)
+	}
 	switch {
 	case n == 0:
 		sh.ended(c)
@@ -181,6 +190,9 @@ func (sh *shard) readOn(c *conn) {
 
 // read takes bytes of the line.
 func (c *conn) read(b []byte) int {
+	if c.tls != nil {
+		return c.tls.read(b)
+	}
 	return readLine(c.fd, b)
 }
 
@@ -195,6 +207,9 @@ func (sh *shard) arrive(now time.Time, fd int32, from netip.Addr) {
 	if sh.leave != nil || sh.door.poller.watch(int(fd), c.id, watchLine) != nil {
 		sh.end(c, false)
 		return
+	}
+	if sh.door.secure != nil {
+		sh.secure(c)
 	}
 	if sh.heads.size > sh.server.cfg.MaxHeads/len(sh.server.shards) {
 		sh.end(sh.heads.oldest.conn, true)
@@ -291,7 +306,6 @@ func (sh *shard) admit(now time.Time, c *conn, early []byte) {
 		sh.refuse(now, c, noSeat(err))
 		return
 	}
-	c.deflates = o.hand.format&wire.Deflate != 0
 	c.own().greeting = o.hand.appendSwitching(nil)
 	sh.wheel.drop(c)
 	head := o.head // early may lie in it
@@ -315,13 +329,13 @@ func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 
 // handOver gives a line to net/http, with the bytes read of it.
 func (sh *shard) handOver(c *conn, b []byte) {
-	fd, early := c.fd, slices.Clone(b)
-	sh.door.poller.forget(int(fd))
+	h := handed{fd: c.fd, tls: c.tls, early: slices.Clone(b)}
+	sh.door.poller.forget(int(c.fd))
 	sh.headDone(c)
 	c.fd = noLine
 	sh.end(c, false)
-	if !sh.server.requests.offer(handed{fd: fd, early: early}) {
-		closeLine(fd, false)
+	if !sh.server.requests.offer(h) {
+		closeLine(h.fd, false)
 	}
 }
 

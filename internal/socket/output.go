@@ -130,7 +130,7 @@ func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
 		sh.end(c, false)
 		return
 	}
-	sh.wrote(now, c, &o, n)
+	sh.wrote(now, c, &o, o.share(n))
 	if c.phase == phaseEnded {
 		return
 	}
@@ -155,7 +155,7 @@ func (sh *shard) resume(now time.Time, c *conn) {
 	}
 	o.at += n
 	sh.server.behind.bytes.Add(int64(-n))
-	taken := n
+	taken := o.share(n)
 	if n == len(rest) {
 		sh.unblock(c)
 	}

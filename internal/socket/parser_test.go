@@ -62,15 +62,9 @@ func closing(code uint16, reason string) string {
 	return frame(opClose, string([]byte{byte(code >> 8), byte(code)})+reason)
 }
 
-// script feeds the pieces to a parser and writes down what it says.
-func script(t testing.TB, limit int, pieces ...[]byte) string {
-	t.Helper()
-	return scriptOf(t, limit, nil, pieces...)
-}
-
-// scriptOf is script for a connection on which messages may be compressed, where
-// inflater is not nil.
-func scriptOf(t testing.TB, limit int, inflater *deflate.Decompressor, pieces ...[]byte) string {
+// script feeds the pieces to a parser and writes down what it says. With an inflater,
+// messages may be compressed.
+func script(t testing.TB, limit int, inflater *deflate.Decompressor, pieces ...[]byte) string {
 	t.Helper()
 	p := NewParser(limit)
 	if inflater != nil {
@@ -268,12 +262,12 @@ func FuzzParser(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
 		const limit = 300
 		for _, inflater := range []*deflate.Decompressor{nil, &shared} {
-			want := scriptOf(t, limit, inflater, in)
+			want := script(t, limit, inflater, in)
 			at := int(cut) % (len(in) + 1)
-			if got := scriptOf(t, limit, inflater, in[:at], in[at:]); got != want {
+			if got := script(t, limit, inflater, in[:at], in[at:]); got != want {
 				t.Errorf("cut at %d: %q, whole: %q", at, got, want)
 			}
-			if got := scriptOf(t, limit, inflater, bytewise(in)...); got != want {
+			if got := script(t, limit, inflater, bytewise(in)...); got != want {
 				t.Errorf("byte by byte: %q, whole: %q", got, want)
 			}
 		}

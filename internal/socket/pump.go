@@ -41,7 +41,11 @@ func newPump(c *conn, nc net.Conn, early []byte) *pump {
 	case *net.TCPConn:
 		p.tcp = t
 	case *tls.Conn:
-		p.tcp, _ = t.NetConn().(*net.TCPConn)
+		under := t.NetConn()
+		if s, ok := under.(*shim); ok {
+			under = s.inner
+		}
+		p.tcp, _ = under.(*net.TCPConn)
 		p.secure = true
 	}
 	return p

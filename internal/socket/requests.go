@@ -19,9 +19,9 @@ type requests struct {
 
 // handed is a connection on its way to net/http.
 type handed struct {
-	fd    int32 // noLine: conn is there already
-	conn  net.Conn
-	early []byte // was read of it
+	fd    int32
+	tls   *secured // nil: in the clear
+	early []byte   // was read of it
 }
 
 func newRequests() *requests {
@@ -60,9 +60,6 @@ func (l *requests) Accept() (net.Conn, error) {
 		case <-l.done:
 			return nil, net.ErrClosed
 		case h := <-l.queue:
-			if h.conn != nil {
-				return &handedConn{Conn: h.conn, early: h.early}, nil
-			}
 			if nc, err := h.open(); err == nil { // else it is gone already
 				return &handedConn{Conn: nc, early: h.early}, nil
 			}
@@ -75,7 +72,12 @@ func (l *requests) Accept() (net.Conn, error) {
 func (h *handed) open() (net.Conn, error) {
 	f := os.NewFile(uintptr(h.fd), "")
 	defer f.Close()
-	return net.FileConn(f)
+	nc, err := net.FileConn(f)
+	if err != nil || h.tls == nil {
+		return nc, err
+	}
+	h.tls.shim.inner = nc
+	return h.tls.conn, nil
 }
 
 // Close implements net.Listener.
@@ -89,11 +91,7 @@ func (l *requests) hangUp() {
 	for {
 		select {
 		case h := <-l.queue:
-			if h.conn != nil {
-				_ = h.conn.Close()
-			} else {
-				closeLine(h.fd, false)
-			}
+			closeLine(h.fd, false)
 		default:
 			return
 		}

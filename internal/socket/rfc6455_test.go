@@ -1,14 +1,11 @@
 package socket
 
 import (
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -29,15 +26,15 @@ func TestParser(t *testing.T) {
 		for _, c := range group.cases {
 			t.Run(group.name+"/"+c.name, func(t *testing.T) {
 				in := []byte(c.in)
-				if got := scriptOf(t, testLimit, inflater, in); got != c.want {
+				if got := script(t, testLimit, inflater, in); got != c.want {
 					t.Fatalf("in one piece: %q, want %q", got, c.want)
 				}
 				for _, i := range cuts(len(in)) {
-					if got := scriptOf(t, testLimit, inflater, in[:i], in[i:]); got != c.want {
+					if got := script(t, testLimit, inflater, in[:i], in[i:]); got != c.want {
 						t.Fatalf("cut at %d: %q, want %q", i, got, c.want)
 					}
 				}
-				if got := scriptOf(t, testLimit, inflater, bytewise(in)...); got != c.want {
+				if got := script(t, testLimit, inflater, bytewise(in)...); got != c.want {
 					t.Fatalf("byte by byte: %q, want %q", got, c.want)
 				}
 			})
@@ -45,34 +42,15 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// A path is one of the ways on which a client's bytes come to a server.
-type path struct {
-	name string
-
-	// start opens the way, until the test ends. dial connects on it.
-	start func(t testing.TB, s *Server) (dial func() (net.Conn, error))
-}
-
-func paths() []path {
-	return []path{
-		{"pipe", func(t testing.TB, s *Server) func() (net.Conn, error) {
-			l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-			serveHTTP(t, s, l)
-			return l.dial
-		}},
-		{"TCP", func(t testing.TB, s *Server) func() (net.Conn, error) {
-			address := listen(t, s)
-			return func() (net.Conn, error) { return net.Dial("tcp", address) }
-		}},
-		{"TLS", func(t testing.TB, s *Server) func() (net.Conn, error) {
-			h := httptest.NewUnstartedServer(s)
-			h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
-			h.StartTLS()
-			t.Cleanup(h.Close)
-			trust := h.Client().Transport.(*http.Transport).TLSClientConfig
-			return func() (net.Conn, error) { return tls.Dial("tcp", h.Listener.Addr().String(), trust) }
-		}},
-	}
+// onEachPath runs a test on a server that is reached by a pipe, and on each way.
+func onEachPath(t *testing.T, change func(*Config), f func(t *testing.T, dial func() (net.Conn, error))) {
+	t.Helper()
+	t.Run("pipe", func(t *testing.T) {
+		l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+		serveHTTP(t, start(t, change), l)
+		f(t, l.dial)
+	})
+	onEachWay(t, func(t *testing.T, w way) { f(t, open(t, w, change).tryDial) })
 }
 
 func serveHTTP(t testing.TB, s *Server, l net.Listener) {
@@ -90,26 +68,23 @@ func serveHTTP(t testing.TB, s *Server, l net.Listener) {
 // TestServerCases runs the table on a whole server, on each path: what the parser finds is
 // what the client is answered by.
 func TestServerCases(t *testing.T) {
-	for _, p := range paths() {
-		t.Run(p.name, func(t *testing.T) {
-			s := start(t, func(c *Config) {
-				many(c)
-				c.MaxMessage = testLimit
-			})
-			dial := p.start(t, s)
-			n := 0
-			for _, group := range caseGroups(t) {
-				for _, c := range group.cases {
-					n++
-					piece := 1 << 20
-					if n%2 == 0 && len(c.in) < 1000 {
-						piece = 7
-					}
-					t.Run(group.name+"/"+c.name, func(t *testing.T) { c.run(t, dial, group.deflated, piece) })
-				}
-			}
-		})
+	change := func(c *Config) {
+		many(c)
+		c.MaxMessage = testLimit
 	}
+	onEachPath(t, change, func(t *testing.T, dial func() (net.Conn, error)) {
+		n := 0
+		for _, group := range caseGroups(t) {
+			for _, c := range group.cases {
+				n++
+				piece := 1 << 20
+				if n%2 == 0 && len(c.in) < 1000 {
+					piece = 7
+				}
+				t.Run(group.name+"/"+c.name, func(t *testing.T) { c.run(t, dial, group.deflated, piece) })
+			}
+		}
+	})
 }
 
 // run sends the case in pieces and holds the answers against what a parser makes of it:

@@ -116,7 +116,8 @@ type Server struct {
 	buffers    buffers
 	behind     behind
 	requests   *requests
-	goroutines sync.WaitGroup // readers and writers of pumps
+	shakes     chan struct{}  // a place for each handshake of TLS that is at work
+	goroutines sync.WaitGroup // readers and writers of pumps, and handshakes of TLS
 }
 
 // behind counts the connections whose sockets are full.
@@ -138,6 +139,7 @@ func New(cfg Config) *Server {
 		checks: newChecks(&cfg),
 
 		requests: newRequests(),
+		shakes:   make(chan struct{}, runtime.NumCPU()),
 	}
 	for range cfg.Shards {
 		s.shards = append(s.shards, newShard(s))
@@ -230,7 +232,7 @@ func (s *Server) Serve(nc net.Conn, peer Peer) error {
 
 // newConn makes a connection of the lighter shard, to be a pump.
 func (s *Server) newConn(peer Peer) *conn {
-	c := &conn{shard: s.lighter(), fd: noLine, phase: phaseOpen}
+	c := &conn{shard: s.lighter(), fd: noLine}
 	c.open = &opening{
 		conn: c, address: peer.Address, key: limitKey(peer.Address),
 		identity: peer.Identity, mark: peer.Mark,

@@ -22,7 +22,7 @@ const (
 	inputEOF                       // nothing more comes from it
 	inputWrote                     // n bytes of it were taken by the kernel; last, failed
 	inputLine                      // a new line: n is its socket, conn is nil
-	inputSecured                   // the TLS handshake of a line is over; data came with it, failed
+	inputSecured                   // the TLS handshake of a line is over: failed
 	inputVerified                  // a token check is done: verdict
 	inputNotice                    // notice for the session
 	inputDismiss                   // all connections are to end: fault; conn is nil
@@ -32,7 +32,7 @@ const (
 type input struct {
 	kind    inputKind
 	last    bool // the writer has nothing left
-	failed  bool // and never will again
+	failed  bool // and never will again, or it went wrong
 	n       int
 	from    netip.Addr // of a new line
 	conn    *conn
@@ -74,6 +74,7 @@ type shard struct {
 	parser  Parser        // for connections between messages
 	scratch []byte        // for output on its way, of the session alone
 	before  []byte        // and with frames of our own
+	sealed  []byte        // and encrypted
 	swept   time.Time     // the last sweep began
 	took    time.Duration // and lasted
 	writes  uint64        // of this turn

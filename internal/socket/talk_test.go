@@ -14,7 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // TestTalk runs the protocol conversations through the whole of a connection, the
@@ -23,18 +25,32 @@ import (
 // pipe has no buffer that could fill.
 func TestTalk(t *testing.T) {
 	for _, script := range conversations(t) {
-		if script.Stalls() {
-			continue
+		if !script.Stalls() {
+			t.Run(script.Name, func(t *testing.T) { talkInBubble(t, script, wire.JSON) })
 		}
-		t.Run(script.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				converse(t, script, func(*Server) (net.Listener, func() (net.Conn, error)) {
-					l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-					return l, l.dial
-				}, synctest.Wait, time.Millisecond)
-			})
-		})
 	}
+}
+
+// TestTalkFormats runs them in two other formats, in which what the client sends is compressed too. Left out
+// of MessagePack are those to which a binary message is a fault.
+func TestTalkFormats(t *testing.T) {
+	for _, f := range []wire.Format{wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
+		for _, script := range conversations(t) {
+			if script.Stalls() || f&wire.Msgpack != 0 && strings.HasPrefix(script.Name, "fault-") {
+				continue
+			}
+			t.Run(f.Subprotocol()+"/"+script.Name, func(t *testing.T) { talkInBubble(t, script, f) })
+		}
+	}
+}
+
+func talkInBubble(t *testing.T, script *talk.Script, f wire.Format) {
+	synctest.Test(t, func(t *testing.T) {
+		converse(t, script, func(*Server) (net.Listener, func() (net.Conn, error)) {
+			l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+			return l, l.dial
+		}, talk.Host{Settle: synctest.Wait, Tolerance: time.Millisecond, Format: f})
+	})
 }
 
 // TestTalkTCP runs them over real sockets: those that let little time pass, and all when
@@ -63,7 +79,7 @@ func talkOver(t *testing.T, way way, longest time.Duration) {
 				converse(t, script, func(s *Server) (net.Listener, func() (net.Conn, error)) {
 					pl, l := listenOn(t, s, way)
 					return l, pl.tryDial
-				}, nil, time.Second)
+				}, talk.Host{Tolerance: time.Second, RealClock: true})
 			})
 		})
 	}
@@ -81,7 +97,7 @@ func conversations(t *testing.T) []*talk.Script {
 
 // converse runs a conversation against a server that serve opens a way to.
 func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listener, func() (net.Conn, error)),
-	settle func(), tolerance time.Duration) {
+	host talk.Host) {
 	world, err := script.World()
 	if err != nil {
 		t.Fatal(err)
@@ -106,16 +122,14 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 			t.Error(err)
 		}
 	})
-	script.Run(t, world, talk.Host{
-		Dial: func(bearer string) (talk.Conn, error) {
-			nc, err := dial()
-			if err != nil {
-				return nil, err
-			}
-			return greet(nc, bearer)
-		},
-		Settle: settle, Tolerance: tolerance, RealClock: settle == nil,
-	})
+	host.Dial = func(o talk.Offer) (talk.Conn, error) {
+		nc, err := dial()
+		if err != nil {
+			return nil, err
+		}
+		return greet(nc, o)
+	}
+	script.Run(t, world, host)
 	cancel()
 	h.Close()
 	all.Wait()
@@ -125,11 +139,17 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 }
 
 // greet takes a connection past the handshake.
-func greet(nc net.Conn, bearer string) (talk.Conn, error) {
-	c := &talker{client: client{nc: nc, r: newReader(nc)}}
+func greet(nc net.Conn, o talk.Offer) (talk.Conn, error) {
+	c := &talker{client: client{nc: nc, r: newReader(nc)}, format: o.Format}
 	head := goodHandshake
-	if bearer != "" {
-		head += "Authorization: Bearer " + bearer + "\r\n"
+	if o.Bearer != "" {
+		head += "Authorization: Bearer " + o.Bearer + "\r\n"
+	}
+	if o.Format&^wire.Deflate != wire.JSON {
+		head += "Sec-WebSocket-Protocol: " + o.Format.Subprotocol() + "\r\n"
+	}
+	if o.Format&wire.Deflate != 0 {
+		head += "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
 	}
 	if _, err := nc.Write([]byte(head + "\r\n")); err != nil {
 		return nil, err
@@ -145,24 +165,42 @@ func greet(nc net.Conn, bearer string) (talk.Conn, error) {
 }
 
 // talker is a client as a conversation sees it.
-type talker struct{ client }
+type talker struct {
+	client
+	format wire.Format
+	queue  []string // messages of the last frame
+}
 
+// Send sends a message, compressed where that was agreed on.
 func (c *talker) Send(text bool, msg []byte) error {
 	opcode := byte(opBinary)
 	if text {
 		opcode = opText
 	}
-	_, err := c.nc.Write([]byte(frame(opcode, string(msg))))
+	f := frame(opcode, string(msg))
+	if c.format&wire.Deflate != 0 {
+		f = squeezed(opcode, string(new(deflate.Compressor).Append(nil, msg)))
+	}
+	_, err := c.nc.Write([]byte(f))
 	return err
 }
 
 func (c *talker) Receive() (string, error) {
-	opcode, payload, err := c.next()
+	if len(c.queue) > 0 {
+		text := c.queue[0]
+		c.queue = c.queue[1:]
+		return text, nil
+	}
+	first, payload, err := c.frame()
 	switch {
 	case err != nil:
 		return "", &talk.Closed{Code: 1006}
-	case opcode != opClose:
-		return payload, nil
+	case first != 0x80|opClose:
+		c.queue, err = talk.Unpack(c.format, first, []byte(payload))
+		if err != nil {
+			return "", &talk.Closed{Code: 1002, Reason: err.Error()}
+		}
+		return c.Receive()
 	}
 	// The peer's close frame is answered, which ends the handshake at once.
 	_, _ = c.nc.Write([]byte(frame(opClose, payload)))

@@ -3,6 +3,7 @@ package socket
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,7 +22,7 @@ type way struct {
 func ways() []way {
 	list := []way{{name: "pump"}, {name: "pump-tls", secure: true}}
 	if runtime.GOOS == "linux" {
-		list = append(list, way{name: "loop", loop: true})
+		list = append(list, way{name: "loop", loop: true}, way{name: "loop-tls", loop: true, secure: true})
 	}
 	return list
 }
@@ -75,7 +76,10 @@ func open(t testing.TB, p way, change func(*Config)) *place {
 	t.Helper()
 	s := newServer(change)
 	pl, l := listenOn(t, s, p)
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	mux := http.NewServeMux()
+	mux.Handle("/stream", s)
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

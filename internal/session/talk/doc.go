@@ -16,7 +16,10 @@
 //
 //	login [TOKEN]               auth_token and its Success in one line; TOKEN is demo if left out
 //	connect [TOKEN]             connects, with a Bearer token at the handshake or none
-//	send binary                 the client sends a binary message
+//	offer FORMAT [deflate]      the client's next connection asks for json, batch or msgpack
+//	send text TEXT              the client sends a text message, whatever was agreed on
+//	send binary                 the client sends a binary message, which is none
+//	send hex BYTES              the client sends that binary message
 //	send N bytes                the client sends a text message of N bytes
 //	silent                      from here on pings are shown, and answered by hand
 //	stop reading, read          the client takes nothing from its socket, and again everything
@@ -42,6 +45,9 @@
 // than one client, and with a count ("60 x > ..."). A client connects with its first line.
 //
 // Clients answer pings by themselves and do not show them, unless they are silent.
+//
+// Every message is shown as JSON, one a line, in whatever format it went: in a batch with
+// others, in MessagePack, compressed. A frame in another format than agreed on is a failure.
 //
 // There are two users: demo may do all, basic sees quotes alone and may not use
 // patterns. Tokens: demo and demo2 (families f1 and f2), basic (f3), for a day; expired,

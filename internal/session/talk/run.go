@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,8 +18,8 @@ import (
 type Conn interface {
 	Send(text bool, msg []byte) error
 
-	// Receive waits for the next message. At the end of the connection the error
-	// is a *Closed.
+	// Receive waits for the next message, which Unpack made of a frame. At the end of the
+	// connection the error is a *Closed.
 	Receive() (string, error)
 
 	Close() error
@@ -40,9 +41,11 @@ func (c *Closed) Error() string { return fmt.Sprintf("closed %d %s", c.Code, c.R
 
 // Host has the server under test.
 type Host struct {
-	// Dial connects a client; bearer is for the handshake's Authorization header, ""
-	// for none.
-	Dial func(bearer string) (Conn, error)
+	// Format is what a client offers of which the script does not say it.
+	Format wire.Format
+
+	// Dial connects a client.
+	Dial func(Offer) (Conn, error)
 
 	// Settle waits until all that a step set in motion has come to rest:
 	// synctest.Wait in a bubble. Without it a script whose clients stop reading may
@@ -61,7 +64,10 @@ type Host struct {
 // Run runs the conversation in w.
 func (s *Script) Run(t testing.TB, w *World, h Host) {
 	t.Helper()
-	r := &run{Host: h, world: w, clients: make(map[string]*client), now: time.Now()}
+	r := &run{
+		Host: h, world: w, now: time.Now(),
+		clients: make(map[string]*client), formats: make(map[string]wire.Format),
+	}
 	defer r.end(t)
 	acts := verbs()
 	for i := range s.step {
@@ -86,12 +92,14 @@ type run struct {
 	Host
 	world   *World
 	clients map[string]*client
-	now     time.Time // by the script
+	formats map[string]wire.Format // that clients offer
+	now     time.Time              // by the script
 }
 
 // client is one connection and what came over it.
 type client struct {
 	conn    Conn
+	format  wire.Format
 	done    chan struct{} // the reader has returned
 	arrived chan struct{} // something came since it was last looked at
 
@@ -132,9 +140,17 @@ func (c *client) read() {
 			return
 		}
 		if text == wire.Ping && !silent {
-			_ = c.conn.Send(true, []byte(`{"action":"pong"}`)) // the end of the connection comes by Receive
+			_ = c.say([]byte(`{"action":"pong"}`)) // the end of the connection comes by Receive
 		}
 	}
+}
+
+// say sends a message, in MessagePack where that was agreed on.
+func (c *client) say(msg []byte) error {
+	if c.format&^wire.Deflate == wire.Msgpack {
+		return c.conn.Send(false, wire.AppendPacked(nil, msg))
+	}
+	return c.conn.Send(true, msg)
 }
 
 // next waits for the next event up to limit.
@@ -166,11 +182,15 @@ func (r *run) client(name string) (*client, error) {
 }
 
 func (r *run) connect(name, bearer string) (*client, error) {
-	conn, err := r.Dial(bearer)
+	offer := Offer{bearer, r.Format}
+	if f, ok := r.formats[name]; ok {
+		offer.Format = f
+	}
+	conn, err := r.Dial(offer)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c := &client{conn: conn, done: make(chan struct{}), arrived: make(chan struct{}, 1)}
+	c := &client{conn: conn, format: offer.Format, done: make(chan struct{}), arrived: make(chan struct{}, 1)}
 	go c.read()
 	r.clients[name] = c
 	return c, nil
@@ -222,7 +242,7 @@ func verbs() map[string]func(*run, *step) error {
 		">": (*run).sendText, "<": (*run).receive, "closed": (*run).closed,
 		// A wait so short that the times of the steps after it still hold.
 		"nothing": func(r *run, _ *step) error { return r.quiet(r.Tolerance / 1000) },
-		"after":   (*run).after, "login": (*run).login, "connect": (*run).connectStep,
+		"after":   (*run).after, "login": (*run).login, "connect": (*run).connectStep, "offer": (*run).offer,
 		"send": (*run).sendOther, "silent": (*run).silence,
 		"stop": (*run).stall, "read": (*run).stall, "hang": (*run).hangUp,
 	}
@@ -232,25 +252,36 @@ func verbs() map[string]func(*run, *step) error {
 	return all
 }
 
-func (r *run) sendText(st *step) error { return r.send(st.conn, true, []byte(st.rest)) }
-
-func (r *run) send(name string, text bool, msg []byte) error {
-	c, err := r.client(name)
+func (r *run) sendText(st *step) error {
+	c, err := r.client(st.conn)
 	if err != nil {
 		return err
 	}
-	return c.conn.Send(text, msg)
+	return c.say([]byte(st.rest))
 }
 
 func (r *run) sendOther(st *step) error {
-	if st.rest == "binary" {
-		return r.send(st.conn, false, []byte{1, 2, 3})
-	}
-	n, err := strconv.Atoi(strings.TrimSuffix(st.rest, " bytes"))
+	c, err := r.client(st.conn)
 	if err != nil {
-		return errors.New("send binary, or send N bytes")
+		return err
 	}
-	return r.send(st.conn, true, []byte(strings.Repeat(" ", n)))
+	what, rest, _ := strings.Cut(st.rest, " ")
+	n, bad := strconv.Atoi(what)
+	switch {
+	case what == "text":
+		return c.conn.Send(true, []byte(rest))
+	case st.rest == "binary":
+		return c.conn.Send(false, []byte{1, 2, 3})
+	case what == "hex":
+		msg, err := hex.DecodeString(strings.ReplaceAll(rest, " ", ""))
+		if err != nil {
+			return err
+		}
+		return c.conn.Send(false, msg)
+	case bad == nil && rest == "bytes":
+		return c.conn.Send(true, []byte(strings.Repeat(" ", n)))
+	}
+	return errors.New("send binary, send hex BYTES, send text TEXT, or send N bytes")
 }
 
 func (r *run) receive(st *step) error {
@@ -306,7 +337,7 @@ func (r *run) login(st *step) error {
 	if token == "" {
 		token = "demo"
 	}
-	if err := r.send(st.conn, true, []byte(`{"action":"auth_token","token":"`+token+`"}`)); err != nil {
+	if err := r.sendText(&step{conn: st.conn, rest: `{"action":"auth_token","token":"` + token + `"}`}); err != nil {
 		return err
 	}
 	return r.receive(&step{conn: st.conn, rest: `{"type":"Success","code":200,"msg":"Connected",...}`})
@@ -314,6 +345,12 @@ func (r *run) login(st *step) error {
 
 func (r *run) connectStep(st *step) error {
 	_, err := r.connect(st.conn, st.rest)
+	return err
+}
+
+// offer says what the client's connections from here on ask for.
+func (r *run) offer(st *step) (err error) {
+	r.formats[st.conn], err = parseOffer(st.rest)
 	return err
 }
 

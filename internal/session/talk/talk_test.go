@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ruedahq/rueda/wire"
 )
 
 func TestMatch(t *testing.T) {
@@ -129,7 +131,7 @@ func TestRun(t *testing.T) {
 				}
 				r := &recorder{TB: t}
 				s.Run(r, w, Host{
-					Dial:      func(string) (Conn, error) { return &echo{make(chan string, 100)}, nil },
+					Dial:      func(Offer) (Conn, error) { return &echo{make(chan string, 100)}, nil },
 					Settle:    synctest.Wait,
 					Tolerance: time.Millisecond,
 				})
@@ -140,6 +142,38 @@ func TestRun(t *testing.T) {
 				time.Sleep(time.Minute) // for echoes on their way
 			})
 		})
+	}
+}
+
+func TestUnpack(t *testing.T) {
+	for _, c := range []struct {
+		format        wire.Format
+		first         byte
+		payload, want string
+	}{
+		{wire.JSON, 0x81, `{"a":1}`, `{"a":1}`},
+		{wire.Batch, 0x81, `[{"a":1},{"b":[2]}]`, `{"a":1} {"b":[2]}`},
+		{wire.Msgpack, 0x82, "\x81\xa1a\x01", `{"a":1}`},
+		{wire.JSON, 0x82, `{"a":1}`, "a frame that begins with 82"},
+		{wire.JSON, 0xc1, `{"a":1}`, "a frame that begins with c1"},
+		{wire.Msgpack, 0x81, `{"a":1}`, "a frame that begins with 81"},
+		{wire.JSON, 0x81, `[{"a":1}]`, "not a JSON object"},
+		{wire.Batch, 0x81, `{"a":1}`, "not an array of messages"},
+		{wire.Batch, 0x81, `[]`, "not an array of messages"},
+		{wire.Batch, 0x81, `[1]`, "not a JSON object"},
+		{wire.Msgpack, 0x82, `{"a":1}`, "bad MessagePack"},
+		{wire.Deflate, 0xc1, "\xf2\x48\xcd\xc9\xc9\x07\x00", "5 bytes compressed to 7"},
+		{wire.Deflate, 0xc1, "hello", "inflate a frame"},
+		{wire.Deflate, 0x81, `{"a":1}`, `{"a":1}`},
+	} {
+		got, err := Unpack(c.format, c.first, []byte(c.payload))
+		text := strings.Join(got, " ")
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.HasPrefix(text, c.want) {
+			t.Errorf("format %d, %q: got %s", c.format, c.payload, text)
+		}
 	}
 }
 

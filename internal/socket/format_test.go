@@ -1,0 +1,172 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestFormats shows on each path that every frame of a connection has the form that was agreed
+// on in its handshake, and that the messages are the same in all.
+func TestFormats(t *testing.T) {
+	tape := newTape(t)
+	onEachPath(t, tape.config, func(t *testing.T, dial func() (net.Conn, error)) {
+		want := ""
+		for _, f := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack, wire.Deflate, wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
+			t.Run(fmt.Sprintf("%s+%d", f.Subprotocol(), f&wire.Deflate), func(t *testing.T) {
+				c := openAs(t, dial, f)
+				defer c.Close()
+				c.ask(`{"action":"auth_token","token":"ana"}`, `{"type":"Success"`)
+				c.ask(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`, `{"type":"Subscription"`)
+				tape.publishLong()
+				got := blurred(c.until(`"Z":777`))
+				if want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		}
+	})
+}
+
+// TestDismissedInFormat shows that what a server says on its own account, here at its end, has the form
+// that was agreed on too.
+func TestDismissedInFormat(t *testing.T) {
+	for _, w := range ways() {
+		s := newServer(many)
+		ctx, cancel := context.WithCancel(t.Context())
+		pl, l := listenOn(t, s, w)
+		serveHTTP(t, s, l)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		var clients []*talker
+		for _, f := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack | wire.Deflate} {
+			c := openAs(t, pl.tryDial, f)
+			defer c.Close()
+			c.ask(`{"action":"auth_token","token":"ana"}`, `{"type":"Success"`)
+			clients = append(clients, c)
+		}
+		cancel()
+		for _, c := range clients {
+			c.until(`{"type":"Error","code":503,"reason":"shutting_down"`)
+			var closed *talk.Closed
+			if _, err := c.Receive(); !errors.As(err, &closed) || closed.Code != 4503 {
+				t.Errorf("%s: format %d: got %v", w.name, c.format, err)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// publishLong publishes a trade whose message is long in every format.
+func (p *tape) publishLong() {
+	p.t.Helper()
+	e := market.Event{Kind: market.KindTrade, Handle: p.handle, Time: time.Now().UnixNano(),
+		Price: 7050 * market.Scale, Size: 777 * market.Scale, TradeID: strings.Repeat("1234", 8)}
+	for i := range 8 {
+		e.Conditions = append(e.Conditions, fmt.Sprintf("a_condition_of_trades_%d", i))
+	}
+	if err := p.hub.Publish([]market.Event{e}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// blurred is a trade without what differs between two that are alike.
+func blurred(text string) string {
+	_, rest, _ := strings.Cut(text, `"P":`)
+	return rest
+}
+
+// openAs connects with an offer of format f.
+func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *talker {
+	t.Helper()
+	nc, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := greet(nc, talk.Offer{Format: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conn.(*talker)
+	c.t = t
+	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask sends a message and reads up to an answer that begins so.
+func (c *talker) ask(msg, answer string) {
+	c.t.Helper()
+	text, packed := true, []byte(msg)
+	if c.format&^wire.Deflate == wire.Msgpack {
+		text, packed = false, wire.AppendPacked(nil, packed)
+	}
+	if err := c.Send(text, packed); err != nil {
+		c.t.Fatal(err)
+	}
+	c.until(answer)
+}
+
+// until reads up to a message that holds part, and returns it.
+func (c *talker) until(part string) string {
+	c.t.Helper()
+	for {
+		first, payload, err := c.frame()
+		if err != nil {
+			c.t.Fatalf("read: %v, want %s", err, part)
+		}
+		all, err := talk.Unpack(c.format, first, []byte(payload))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, text := range all {
+			if strings.Contains(text, part) {
+				return text
+			}
+		}
+	}
+}
+
+// TestNothingAgreed shows the answers to offers that are not met, and that the connection
+// lives without.
+func TestNothingAgreed(t *testing.T) {
+	address := listen(t, start(t, many))
+	for _, header := range []string{
+		"Sec-WebSocket-Protocol: rueda.v9.cbor, chat",
+		"Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9",
+		"Sec-WebSocket-Extensions: x-webkit-deflate-frame",
+	} {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		c := &client{t, nc, newReader(nc)}
+		c.write(goodHandshake + header + "\r\n\r\n")
+		r, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != 101 || r.Header["Sec-Websocket-Protocol"] != nil || r.Header["Sec-Websocket-Extensions"] != nil {
+			t.Errorf("%s: answered %s %v", header, r.Status, r.Header)
+		}
+		c.auth("ana")
+		c.write(squeezed(opText, "\x00"))
+		c.wantClose(codeProtocolError, "reserved bits set")
+	}
+}

@@ -1,0 +1,82 @@
+package socket
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+)
+
+// drip is a connection that gives one byte at a time, and nothing in between, once it is told to.
+type drip struct {
+	net.Conn
+	on, dry bool
+}
+
+func (d *drip) Read(b []byte) (int, error) {
+	if d.on {
+		if d.dry = !d.dry; d.dry {
+			return 0, pause{}
+		}
+		b = b[:1]
+	}
+	return d.Conn.Read(b)
+}
+
+// TestPausesDoNotLatch holds crypto/tls to what TLS on a shard relies on: after the handshake, an
+// error of reading that calls itself temporary is no more than a pause, wherever in a
+// record it comes. Should a release of Go change that, Config.PumpTLS of the gateway is the way out.
+func TestPausesDoNotLatch(t *testing.T) {
+	serve, trust := certificates(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		t.Run(tls.VersionName(version), func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			message := strings.Repeat("0123456789", 2000) // more than one record
+			trust := trust.Clone()
+			trust.MaxVersion = version
+			sent := make(chan error, 1)
+			go func() {
+				nc, err := tls.Dial("tcp", l.Addr().String(), trust)
+				if err == nil {
+					_, err = nc.Write([]byte(message))
+					nc.Close()
+				}
+				sent <- err
+			}()
+			nc, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			d := &drip{Conn: nc}
+			c := tls.Server(d, serve)
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			d.on = true
+			pauses := 0
+			var got []byte
+			for b := make([]byte, 64<<10); len(got) < len(message); {
+				n, err := c.Read(b)
+				got = append(got, b[:n]...)
+				switch {
+				case errors.Is(err, pause{}):
+					pauses++
+				case err != nil:
+					t.Fatalf("after %d bytes and %d pauses: %v", len(got), pauses, err)
+				}
+			}
+			if string(got) != message || pauses < len(message)/2 {
+				t.Errorf("%d bytes with %d pauses", len(got), pauses)
+			}
+			if err := <-sent; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
