@@ -97,6 +97,7 @@ type Stream struct {
 	MaxAge        time.Duration   // how old a trade that waits may get; 0: 5 s
 	FlushInterval time.Duration   // between two writes of data to a socket under load; 0: 5 ms; under 0: each event at once
 	SendBuffer    int             // SO_SNDBUF of a socket; 0: 64 KiB
+	IOUring       bool            // hand writes to the kernel by io_uring, where it has one
 	PumpTLS       bool            // serve TLS by goroutines rather than on the event loop
 	MaxBacklog    int             // bytes behind all slow clients together; 0: 256 MiB
 	Delays        []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone

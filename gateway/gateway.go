@@ -177,6 +177,7 @@ func (g *Gateway) buildServers() error {
 		HandshakeBurst:               l.Handshakes,
 		FlushInterval:                s.FlushInterval,
 		SendBuffer:                   s.SendBuffer,
+		IOUring:                      s.IOUring,
 		Logger:                       g.log,
 	})
 	handler, err := rest.New(rest.Config{

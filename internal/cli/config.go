@@ -64,6 +64,7 @@ type streamConfig struct {
 	MaxBacklog    size       `toml:"max_backlog"`
 	FlushInterval *duration  `toml:"flush_interval"`
 	SendBuffer    size       `toml:"send_buffer"`
+	IOUring       bool       `toml:"io_uring"`
 	PumpTLS       bool       `toml:"tls_by_goroutines"`
 	Delays        []duration `toml:"delays"`
 	DelayBytes    size       `toml:"delay_bytes"`
@@ -287,7 +288,7 @@ func (c *config) settings(doc *document) *settings {
 				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
 				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog),
-				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS,
+				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS, IOUring: s.IOUring,
 				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
 			},
 			Limits: gateway.Limits{

@@ -66,6 +66,9 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 			reader: newHeadReader(s.cfg.Path), buffer: make([]byte, readAtOnce),
 		}
 		sh.wheel.exact = false
+		if s.cfg.IOUring {
+			sh.openBundle()
+		}
 		if err := poller.watch(fd, idListener, watchListener); err != nil {
 			return fail(err)
 		}
@@ -286,6 +289,7 @@ func (sh *shard) closeDoor() {
 		return
 	}
 	sh.closeListener()
+	sh.closeBundle()
 	for _, c := range sh.table {
 		if c != nil {
 			sh.end(c, true)

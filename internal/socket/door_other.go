@@ -17,6 +17,15 @@ func (s *Server) Listen(context.Context, string, *tls.Config) (net.Addr, error) 
 	return nil, errors.ErrUnsupported
 }
 
+type uring struct{}
+
+func newUring() (*uring, error) { return nil, errors.ErrUnsupported }
+
+func (u *uring) full() bool        { return false }
+func (u *uring) add(*conn, []byte) {}
+func (u *uring) flush(func(*send)) {}
+func (u *uring) close()            {}
+
 // Without Listen there is no door, and no line: nothing of this is called.
 
 type poller struct{}

@@ -52,7 +52,8 @@ type Config struct {
 	// FlushInterval is how long a shard that is busy collects messages for one write; 0:
 	// 5 ms; negative: it never waits.
 	FlushInterval time.Duration
-	SendBuffer    int // bytes that the kernel may hold for a connection (SO_SNDBUF); 0: 64 KiB
+	IOUring       bool // hand the writes of a sweep to the kernel together, where it can
+	SendBuffer    int  // bytes that the kernel may hold for a connection (SO_SNDBUF); 0: 64 KiB
 
 	Address func(*http.Request) netip.Addr // the client's address; nil: the peer of the TCP connection
 	Logger  *slog.Logger                   // nil discards

@@ -72,6 +72,7 @@ type shard struct {
 	leave  *wire.Fault // why every connection is sent away; nil: none is
 
 	parser  Parser        // for connections between messages
+	bundle  *bundle       // nil: each write is a call of its own
 	scratch []byte        // for output on its way, of the session alone
 	before  []byte        // and with frames of our own
 	sealed  []byte        // and encrypted

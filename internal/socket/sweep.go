@@ -45,11 +45,13 @@ func (sh *shard) sweep(now time.Time) {
 			continue
 		}
 		if now = time.Now(); writes >= sweepWrites || now.After(pause) {
+			sh.dispatch(now)
 			sh.interlude(now)
 			now = time.Now()
 			pause, writes = now.Add(sweepTime), 0
 		}
 	}
+	sh.dispatch(now)
 	sh.flushDirty(now)
 	sh.took = time.Since(sh.swept)
 	sh.counts.sweeps.Add(1)
@@ -71,6 +73,10 @@ func (sh *shard) feed(now time.Time, c *conn) {
 		sh.touch(c)
 		return
 	}
+	if sh.bundle != nil {
+		sh.collect(now, c)
+		return
+	}
 	defer sh.caught(now, c)
 	b := c.sess.Gather(now, sh.scratch[:0], gatherSize)
 	if len(b) > 0 {
@@ -82,9 +88,7 @@ func (sh *shard) feed(now time.Time, c *conn) {
 		}
 		c.sess.Sent(now, n, n)
 	}
-	if c.sess.Pending(now) || sh.over(c) {
-		sh.touch(c)
-	}
+	sh.attend(now, c)
 }
 
 func (sh *shard) over(c *conn) bool {

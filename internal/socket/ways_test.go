@@ -17,12 +17,13 @@ type way struct {
 	name   string
 	secure bool
 	loop   bool
+	bundle bool // writes by io_uring, where the machine has it
 }
 
 func ways() []way {
 	list := []way{{name: "pump"}, {name: "pump-tls", secure: true}}
 	if runtime.GOOS == "linux" {
-		list = append(list, way{name: "loop", loop: true}, way{name: "loop-tls", loop: true, secure: true})
+		list = append(list, way{name: "loop", loop: true}, way{name: "loop-tls", loop: true, secure: true}, way{name: "loop-uring", loop: true, bundle: true})
 	}
 	return list
 }
@@ -53,6 +54,7 @@ func listenOn(t testing.TB, s *Server, p way) (*place, net.Listener) {
 		serve, pl.trust = certificates(t)
 	}
 	if p.loop {
+		s.cfg.IOUring = p.bundle
 		addr, err := s.Listen(t.Context(), "127.0.0.1:0", serve)
 		if err != nil {
 			t.Fatal(err)

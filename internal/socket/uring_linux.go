@@ -1,0 +1,168 @@
+//go:build !386
+
+package socket
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// A uring sends to many sockets by one call of the kernel (io_uring, Linux 5.6 and
+// later). Nothing stays under way in it: flush returns when every send has been tried.
+// One goroutine uses it.
+type uring struct {
+	fd      int
+	ring    []byte // both queues' heads and tails, and the completions
+	entries []byte // of submissions
+
+	sqTail, cqHead, cqTail *uint32
+	sqMask, cqMask         uint32
+	completions            unsafe.Pointer
+	sends                  []send
+}
+
+// Numbers of the kernel's interface, include/uapi/linux/io_uring.h.
+const (
+	sysUringSetup = 425
+	sysUringEnter = 426
+
+	uringSubmitAll   = 1 << 7 // go on past a submission that fails
+	uringCoopTaskrun = 1 << 8 // no interrupt of this thread for completions
+	uringSingleMmap  = 1 << 0 // feature
+	uringOffEntries  = 0x10000000
+	uringEntrySize   = 64
+	uringOpSend      = 26
+)
+
+// uringDepth is how many sends one call carries: enough to spread its cost, and so
+// few that the thread is back within about a tenth of a millisecond.
+const uringDepth = 64
+
+// uringParams is struct io_uring_params.
+type uringParams struct {
+	sqEntries, cqEntries, flags, sqThreadCPU, sqThreadIdle, features, wqFD uint32
+	_                                                                      [3]uint32
+	sq, cq                                                                 uringOffsets
+}
+
+// uringOffsets is struct io_sqring_offsets, and io_cqring_offsets where they agree; of the
+// latter, array stands for cqes.
+type uringOffsets struct {
+	head, tail, mask, entries, four, five, six, _ uint32
+	_                                             uint64
+}
+
+// uringEntry is struct io_uring_sqe.
+type uringEntry struct {
+	opcode, flags uint8
+	ioprio        uint16
+	fd            int32
+	off, addr     uint64
+	length        uint32
+	msgFlags      uint32
+	userData      uint64
+	_             [3]uint64
+}
+
+// uringCompletion is struct io_uring_cqe.
+type uringCompletion struct {
+	userData uint64
+	res      int32
+	flags    uint32
+}
+
+func newUring() (*uring, error) {
+	p := uringParams{flags: uringSubmitAll | uringCoopTaskrun}
+	fd, _, errno := syscall.RawSyscall(sysUringSetup, uringDepth, uintptr(unsafe.Pointer(&p)), 0)
+	if errno != 0 {
+		return nil, os.NewSyscallError("io_uring_setup", errno)
+	}
+	u := &uring{fd: int(fd), sends: make([]send, 0, uringDepth)}
+	if p.features&uringSingleMmap == 0 {
+		u.close()
+		return nil, fmt.Errorf("io_uring of this kernel is too old: %w", syscall.ENOSYS)
+	}
+	size := max(p.sq.six+p.sqEntries*4, p.cq.five+p.cqEntries*uint32(unsafe.Sizeof(uringCompletion{})))
+	var err error
+	const prot, flags = syscall.PROT_READ | syscall.PROT_WRITE, syscall.MAP_SHARED | syscall.MAP_POPULATE
+	if u.ring, err = syscall.Mmap(u.fd, 0, int(size), prot, flags); err == nil {
+		u.entries, err = syscall.Mmap(u.fd, uringOffEntries, int(p.sqEntries)*uringEntrySize, prot, flags)
+	}
+	if err != nil {
+		u.close()
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	word := func(off uint32) *uint32 { return (*uint32)(unsafe.Pointer(&u.ring[off])) }
+	u.sqTail, u.cqHead, u.cqTail = word(p.sq.tail), word(p.cq.head), word(p.cq.tail)
+	u.sqMask, u.cqMask = *word(p.sq.mask), *word(p.cq.mask)
+	u.completions = unsafe.Pointer(&u.ring[p.cq.five])
+	for i := range p.sqEntries { // submission i is always entry i
+		*word(p.sq.six + 4*i) = i
+	}
+	return u, nil
+}
+
+// full says that flush must be called before the next add.
+func (u *uring) full() bool { return len(u.sends) == uringDepth }
+
+// add puts a send in the queue. data must stay as it is until flush.
+func (u *uring) add(c *conn, data []byte) {
+	i := uint32(len(u.sends))
+	u.sends = append(u.sends, send{conn: c, data: data})
+	at := (*u.sqTail + i) & u.sqMask
+	e := (*uringEntry)(unsafe.Pointer(&u.entries[at*uringEntrySize]))
+	*e = uringEntry{
+		opcode: uringOpSend, fd: c.fd,
+		addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))), length: uint32(len(data)),
+		msgFlags: syscall.MSG_DONTWAIT | syscall.MSG_NOSIGNAL, userData: uint64(i),
+	}
+}
+
+// flush has the kernel try what is in the queue and calls f for each.
+func (u *uring) flush(f func(*send)) {
+	n := uint32(len(u.sends))
+	if n == 0 {
+		return
+	}
+	atomic.StoreUint32(u.sqTail, *u.sqTail+n)
+	for left := n; left > 0; {
+		done, _, errno := syscall.RawSyscall6(sysUringEnter, uintptr(u.fd), uintptr(left), 0, 0, 0, 0)
+		if errno != 0 && errno != syscall.EINTR && errno != syscall.EAGAIN {
+			break // what it did not try is as if it had not been ready
+		}
+		if errno == 0 {
+			left -= uint32(done)
+		}
+	}
+	head := *u.cqHead
+	for tail := atomic.LoadUint32(u.cqTail); head != tail; head++ {
+		c := (*uringCompletion)(unsafe.Add(u.completions, uintptr(head&u.cqMask)*unsafe.Sizeof(uringCompletion{})))
+		switch {
+		case c.res >= 0:
+			u.sends[c.userData].taken = int(c.res)
+		case c.res != -int32(syscall.EAGAIN) && c.res != -int32(syscall.EINTR):
+			u.sends[c.userData].taken = lineBroken
+		}
+	}
+	atomic.StoreUint32(u.cqHead, head)
+	runtime.KeepAlive(u.sends)
+	for i := range u.sends {
+		f(&u.sends[i])
+	}
+	clear(u.sends)
+	u.sends = u.sends[:0]
+}
+
+func (u *uring) close() {
+	if u.entries != nil {
+		_ = syscall.Munmap(u.entries)
+	}
+	if u.ring != nil {
+		_ = syscall.Munmap(u.ring)
+	}
+	_ = syscall.Close(u.fd)
+}
