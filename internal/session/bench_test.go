@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -30,5 +31,44 @@ func BenchmarkConnect(b *testing.B) {
 			}
 		}
 		s.PeerGone()
+	}
+}
+
+// TestDeliveryAllocatesNothing delivers trades to a thousand sessions that keep up. What the
+// hub keeps for resume grows now and then; a delivery itself costs no allocation.
+func TestDeliveryAllocatesNothing(t *testing.T) {
+	const clients = 1000
+	d := newDrive(t, "demo")
+	d.text(`{"action":"subscribe","trades":["GGAL|BYMA|CI"],"quotes":["GGAL|BYMA|24hs"]}`)
+	d.take()
+	d.world.Env.Connections = clients + 1
+	for range clients - 1 {
+		d.beside()
+	}
+	h, err := d.world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := []market.Event{{Kind: market.KindTrade, Handle: h, Price: 7050 * market.Scale, Size: market.Scale}}
+	buf := make([]byte, 0, 64<<10)
+	delivered := 0
+	got := testing.AllocsPerRun(500, func() {
+		if err := d.world.Hub.Publish(e); err != nil {
+			t.Fatal(err)
+		}
+		d.shard.Turn()
+		for sub := d.shard.Next(); sub != nil; sub = d.shard.Next() {
+			s := sub.Key().(*drive).sess
+			if n := len(s.Gather(d.now, buf, 64<<10)); n > 0 {
+				s.Sent(d.now, n, n)
+				delivered++
+			}
+		}
+	})
+	if delivered < 500*clients {
+		t.Fatalf("%d deliveries", delivered)
+	}
+	if got > 10 {
+		t.Errorf("%v allocations for a trade to %d sessions", got, clients)
 	}
 }
