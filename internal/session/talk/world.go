@@ -113,7 +113,11 @@ func (w *World) set(cfg *stream.Config, args []string) error {
 		"book_wildcards": &w.Env.BookWildcards, "keep_expired": &w.Env.KeepExpired,
 	}
 	var err error
-	if d := durations[args[0]]; d != nil {
+	if args[0] == "delay" {
+		var d time.Duration
+		d, err = time.ParseDuration(args[1])
+		cfg.Delays = append(cfg.Delays, d)
+	} else if d := durations[args[0]]; d != nil {
 		*d, err = time.ParseDuration(args[1])
 	} else if n := numbers[args[0]]; n != nil {
 		*n, err = strconv.Atoi(args[1])
@@ -181,7 +185,14 @@ func parseRights(text string) (session.Rights, error) {
 		right := session.Right{Market: parts[0]}
 		for _, what := range parts[1:] {
 			depth, isBook := strings.CutPrefix(what, "book")
+			seconds, isLate := strings.CutPrefix(what, "late")
 			switch {
+			case isLate:
+				n, err := strconv.Atoi(seconds)
+				if err != nil {
+					return nil, err
+				}
+				right.Delay = n
 			case what == "trades":
 				right.Trades = true
 			case what == "quotes":
