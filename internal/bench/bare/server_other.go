@@ -1,0 +1,11 @@
+//go:build !linux
+
+package bare
+
+import (
+	"errors"
+	"io"
+)
+
+// Run needs epoll.
+func Run(io.Reader, io.Writer) error { return errors.ErrUnsupported }

@@ -1,0 +1,184 @@
+package bench_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench"
+)
+
+// childEnv makes the test program be one of the programs of a measurement.
+const childEnv = "RUEDA_TEST_BENCH"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := bench.Role(os.Args[len(os.Args)-1], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// tiny are options with which a measurement says nothing, but counts.
+func tiny(t *testing.T, conns int) bench.Options {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("measurements read /proc/ and use epoll")
+	}
+	return bench.Options{
+		Program: []string{os.Args[0]}, Env: []string{childEnv + "=1"},
+		Runs: 1, Window: 100 * time.Millisecond, Warmup: 50 * time.Millisecond, Conns: conns,
+		Heartbeats: 200 * time.Millisecond, Talk: t.Output(),
+	}
+}
+
+// good wants a report without a wrong run, whose runs all counted something. Bounds are no
+// matter of tests.
+func good(t *testing.T, r *bench.Report, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if r.Wrong() {
+		t.Error(text.String())
+	}
+	for _, c := range r.Cases {
+		for _, run := range append(c.Ceiling, c.Rueda...) {
+			if run.Deliveries == 0 {
+				t.Errorf("%s: nothing was delivered", c.Name)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var back bench.Report
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || len(back.Cases) != len(r.Cases) {
+		t.Errorf("the report does not come back from JSON: %v", err)
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	r, err := bench.Ceiling(t.Context(), tiny(t, 8))
+	good(t, r, err)
+}
+
+func TestFanout(t *testing.T) {
+	r, err := bench.Fanout(t.Context(), tiny(t, 8))
+	good(t, r, err)
+}
+
+func TestLatency(t *testing.T) {
+	o := tiny(t, 8)
+	o.Window = 300 * time.Millisecond
+	r, err := bench.Latency(t.Context(), o)
+	good(t, r, err)
+}
+
+func TestIdle(t *testing.T) {
+	r, err := bench.Idle(t.Context(), tiny(t, 20))
+	good(t, r, err)
+	for _, c := range r.Cases {
+		if len(c.Figures) == 0 {
+			t.Errorf("%s has no figures", c.Name)
+		}
+	}
+}
+
+func TestConnect(t *testing.T) {
+	r, err := bench.Connect(t.Context(), tiny(t, 50))
+	good(t, r, err)
+}
+
+// TestSlow has readers stop and read slowly; whether they are cut off in so short a time does not matter.
+func TestSlow(t *testing.T) {
+	o := tiny(t, 20)
+	o.SlowFor = 300 * time.Millisecond
+	r, err := bench.Slow(t.Context(), o)
+	good(t, r, err)
+}
+
+func TestResume(t *testing.T) {
+	r, err := bench.Resume(t.Context(), tiny(t, 5))
+	good(t, r, err)
+	if r.Failed() {
+		t.Errorf("%+v", r.Checks)
+	}
+}
+
+// TestMillion has 50 connections in three pairs of processes instead.
+func TestMillion(t *testing.T) {
+	o := tiny(t, 50)
+	o.PerProcess = 20
+	r, err := bench.Million(t.Context(), o)
+	good(t, r, err)
+	if r.Failed() {
+		t.Errorf("%+v %v", r.Checks, r.Notes)
+	}
+}
+
+// TestPublish draws and writes what a report says, and again without doubling it.
+func TestPublish(t *testing.T) {
+	from, docs := t.TempDir(), t.TempDir()
+	run := func(v float64) []*bench.Run {
+		return []*bench.Run{{Deliveries: 1, PerSecond: v, CPU: 1e6 / v, P50: 1, P99: 2}}
+	}
+	r := &bench.Report{What: "fanout", Cases: []*bench.Case{{Name: "singles <8>", Ceiling: run(2e6), Rueda: run(1e6), Others: map[string]*bench.Run{"other": run(5e5)[0]}}},
+		Checks: []bench.Check{{Name: "bound", Text: "0.50, at least 0.90"}}}
+	var text bytes.Buffer
+	if err := r.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	document := filepath.Join(docs, "performance.md")
+	for name, text := range map[string]string{
+		filepath.Join(from, "fanout.json"): text.String(),
+		document:                           "# Performance\n\n<!-- figures fanout -->\nold\n<!-- /figures -->\n\n<!-- figures latency -->\nkept\n<!-- /figures -->\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var once string
+	for range 2 {
+		if _, err := bench.Publish(from, docs); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if once != "" && once != string(b) {
+			t.Errorf("the second time gives\n%s", b)
+		}
+		once = string(b)
+	}
+	for _, want := range []string{"| singles <8> | rueda | 1.00 M | 0.50 |", "| singles <8> | other | 500 k |", "**missed**", "performance/fanout-rate.svg", "kept"} {
+		if !strings.Contains(once, want) {
+			t.Errorf("the document does not hold %q:\n%s", want, once)
+		}
+	}
+	if strings.Contains(once, "old") {
+		t.Error("the old figures stay")
+	}
+	svg, err := os.ReadFile(filepath.Join(docs, "performance", "fanout-rate.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(svg, []byte("singles &lt;8&gt;")) || !bytes.HasSuffix(svg, []byte("</svg>\n")) {
+		t.Errorf("the plot is\n%s", svg)
+	}
+}

@@ -1,0 +1,267 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+	"github.com/ruedahq/rueda/internal/bench/proc"
+)
+
+// Config is the argument of "start".
+type Config struct {
+	Instruments int  // made up; 0: 1
+	Market      bool // the simulated market instead, with so many instruments
+	Board       string
+
+	Conns       int           // that will come
+	PerUser     int           // connections of one user; 0: 8
+	Flush       time.Duration // Config.Stream.FlushInterval
+	Ping        time.Duration
+	PongTimeout time.Duration
+	MaxWaiting  int
+	MaxAge      time.Duration
+	MaxBacklog  int
+	TradesKept  int
+	Procs       int    // GOMAXPROCS; 0: as the program has it
+	Certificate string // files; "": plain
+	Key         string
+	PumpTLS     bool
+	IOUring     bool
+}
+
+// Started is its answer.
+type Started struct {
+	Address string
+	REST    string
+	Limits  string // what is raised
+}
+
+type server struct {
+	cfg       Config
+	feed      *benchFeed
+	gateway   *gateway.Gateway
+	cancel    context.CancelFunc
+	ended     chan error
+	busy      bool
+	profiling *os.File
+}
+
+// Run is a server program: it answers requests until in ends.
+func Run(in io.Reader, out io.Writer) error {
+	if _, err := proc.RaiseFiles(); err != nil {
+		return err
+	}
+	s := &server{ended: make(chan error, 1)}
+	err := proc.Serve(in, out, map[string]proc.Handler{
+		"start":   proc.Handle(s.start),
+		"publish": proc.Handle(s.publish),
+		"stop":    proc.Handle(s.stop),
+		"memory":  proc.Handle(s.memory),
+		"stats":   proc.Handle(s.stats),
+		"profile": proc.Handle(s.profile),
+	})
+	if s.cancel != nil {
+		s.cancel()
+		err = errors.Join(err, <-s.ended)
+	}
+	return err
+}
+
+func (s *server) start(cfg Config) (*Started, error) {
+	if s.gateway != nil {
+		return nil, errors.New("started already")
+	}
+	if cfg.Procs > 0 {
+		runtime.GOMAXPROCS(cfg.Procs)
+	}
+	s.cfg = cfg
+	s.feed = newFeed(&s.cfg)
+	if cfg.Board != "" {
+		board, err := proc.OpenBoard(cfg.Board)
+		if err != nil {
+			return nil, err
+		}
+		s.feed.board = board
+	}
+	bound := make(chan gateway.Bound, 1)
+	config, limits := s.config()
+	config.OnReady = func(b gateway.Bound) { bound <- b }
+	g, err := gateway.New(config)
+	if err != nil {
+		return nil, err
+	}
+	s.gateway, s.feed.gateway = g, g
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() { s.ended <- g.Run(ctx) }()
+	select {
+	case b := <-bound:
+		return &Started{Address: b.Address, REST: b.REST, Limits: limits}, nil
+	case err := <-s.ended:
+		s.ended <- nil
+		return nil, fmt.Errorf("the gateway ended: %w", err)
+	}
+}
+
+// config is the gateway's, and what in it is not the default, in words.
+func (s *server) config() (gateway.Config, string) {
+	c := &s.cfg
+	var told []string
+	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	config := gateway.Config{
+		Listen: "127.0.0.1:0", Users: users{}, Version: "bench", Drain: time.Millisecond,
+		Feeds:  []gateway.Feed{{Name: "bench", Source: s.feed, Late: c.Market}},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		TLS:    gateway.TLS{Certificate: c.Certificate, Key: c.Key},
+	}
+	perUser := c.PerUser
+	if perUser <= 0 {
+		perUser = 8
+	}
+	const many = 10_000_000
+	config.Limits = gateway.Limits{
+		Connections: perUser, Sockets: max(20_000, c.Conns+1000), SocketsWaiting: many, Handshakes: many,
+		LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many,
+	}
+	tell("limits.handshakes=%d limits.sockets_waiting=%d (of an address)", many, many)
+	if c.Conns > 19_000 {
+		tell("limits.sockets=%d", config.Limits.Sockets)
+	}
+	if perUser != 8 {
+		tell("limits.connections=%d", perUser)
+	}
+	config.Stream = gateway.Stream{
+		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
+		MaxWaiting: c.MaxWaiting, MaxAge: c.MaxAge, TradesKept: c.TradesKept,
+		FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.PumpTLS, IOUring: c.IOUring,
+		AuthTimeout: time.Minute,
+	}
+	tell("stream.auth_timeout=1m")
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"ping_interval", c.Ping}, {"pong_timeout", c.PongTimeout}, {"max_age", c.MaxAge}} {
+		if d.value != 0 {
+			tell("stream.%s=%v", d.name, d.value)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value int
+	}{{"max_waiting", c.MaxWaiting}, {"trades_kept", c.TradesKept}, {"max_backlog", c.MaxBacklog}} {
+		if d.value != 0 {
+			tell("stream.%s=%d", d.name, d.value)
+		}
+	}
+	if c.Flush != 0 {
+		tell("stream.flush_interval=%v", max(0, c.Flush))
+	}
+	if c.PumpTLS {
+		tell("stream.pump_tls")
+	}
+	if c.IOUring {
+		tell("stream.io_uring")
+	}
+	if c.Procs > 0 {
+		tell("GOMAXPROCS=%d", c.Procs)
+	}
+	return config, strings.Join(told, " ")
+}
+
+func (s *server) publish(p pattern.Pattern) (struct{}, error) {
+	if s.busy {
+		return struct{}{}, errors.New("publishing already")
+	}
+	s.busy = true
+	if s.feed.board != nil {
+		s.feed.skipped, s.feed.skippedTrades = s.feed.board.Received.Load(), s.feed.board.Trades.Load()
+	}
+	s.feed.stop.Store(false)
+	select {
+	case s.feed.work <- p:
+		return struct{}{}, nil
+	case <-time.After(10 * time.Second):
+		return struct{}{}, errors.New("the feed takes no work")
+	}
+}
+
+func (s *server) stop(struct{}) (*pattern.Published, error) {
+	if !s.busy {
+		return nil, errors.New("nothing is published")
+	}
+	s.busy = false
+	s.feed.stop.Store(true)
+	select {
+	case p := <-s.feed.done:
+		return &p, nil
+	case <-time.After(10 * time.Second):
+		return nil, errors.New("the feed does not stop")
+	}
+}
+
+// Memory is the answer to "memory", after a forced collection.
+type Memory struct {
+	Resident   int64
+	Peak       int64
+	Heap       uint64
+	Goroutines int
+	Mallocs    uint64 // ever
+}
+
+func (s *server) memory(struct{}) (*Memory, error) {
+	runtime.GC() // FreeOSMemory collects too: what has a finalizer goes with the second
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	now, peak, err := proc.Memory(os.Getpid())
+	return &Memory{Resident: now, Peak: peak, Heap: m.HeapAlloc, Goroutines: runtime.NumGoroutine(), Mallocs: m.Mallocs}, err
+}
+
+// Stats is the answer to "stats".
+type Stats struct {
+	Resident   int64
+	Goroutines int
+	Mallocs    uint64
+	Gateway    gateway.Stats
+}
+
+func (s *server) stats(struct{}) (*Stats, error) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	now, _, err := proc.Memory(os.Getpid())
+	out := &Stats{Resident: now, Goroutines: runtime.NumGoroutine(), Mallocs: m.Mallocs}
+	if s.feed != nil && s.gateway != nil {
+		out.Gateway = s.gateway.Stats()
+	}
+	return out, err
+}
+
+// profile begins a profile of the processor time into a file, or ends it where the name is "".
+func (s *server) profile(name string) (struct{}, error) {
+	if name == "" {
+		if s.profiling == nil {
+			return struct{}{}, nil
+		}
+		pprof.StopCPUProfile()
+		err := s.profiling.Close()
+		s.profiling = nil
+		return struct{}{}, err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return struct{}{}, err
+	}
+	s.profiling = f
+	return struct{}{}, pprof.StartCPUProfile(f)
+}

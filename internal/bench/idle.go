@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/bare"
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+)
+
+const (
+	idleConns       = 19_000
+	idleInstruments = 100
+)
+
+// Idle measures what connections cost on which nothing happens: memory, and the processor time of heartbeats.
+func Idle(ctx context.Context, o Options) (*Report, error) {
+	o.fill()
+	r := newReport("idle", &o)
+	conns := idleConns
+	if o.Conns > 0 {
+		conns = o.Conns
+	}
+	r.Settings = fmt.Sprintf("%d connections with three subscriptions each; heartbeats over %v", conns, o.pings())
+	if strings.Contains("plain", o.Only) {
+		if err := o.idlePlain(ctx, r, conns); err != nil {
+			return r, err
+		}
+	}
+	if strings.Contains("tls", o.Only) {
+		if err := o.idleTLS(ctx, r, conns); err != nil {
+			return r, err
+		}
+	}
+	r.Took = time.Since(r.Began).Seconds()
+	return r, nil
+}
+
+// pings is how long heartbeats are looked at: a whole number of their intervals.
+func (o *Options) pings() time.Duration {
+	return max(o.Heartbeats, o.Window/o.Heartbeats*o.Heartbeats)
+}
+
+// three are sets of three subscriptions, to one instrument of a hundred.
+func three() []load.Set {
+	var sets []load.Set
+	for i := range idleInstruments {
+		id := pattern.ID(i).String()
+		sets = append(sets, load.Set{Snapshots: 2,
+			Subscribe: fmt.Sprintf(`{"action":"subscribe","trades":[%q],"quotes":[%q],"order_book":[%q]}`, id, id, id)})
+	}
+	return sets
+}
+
+func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
+	c := &Case{Name: fmt.Sprintf("plain %d", conns), Conns: conns}
+	r.Cases = append(r.Cases, c)
+	var memory, ping, pinged []float64
+	for i := range o.Runs {
+		g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats})
+		rueda, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three()})
+		if err != nil {
+			return err
+		}
+		r.Limits = g.limits
+		g, err = bareRig(ctx, o, bare.Config{Ping: o.Heartbeats, Snapshots: 2})
+		ceiling, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three()})
+		if err != nil {
+			return err
+		}
+		memory, pinged = append(memory, rueda.each), append(pinged, rueda.pinged)
+		ping = append(ping, part(rueda.cores, ceiling.cores))
+		o.talk("plain %d: rueda %.3f KiB a connection (heap %.3f), %d goroutines more; heartbeats %.4f cores, bare %.4f; pings %d and %d; foreign %.2f",
+			i+1, rueda.each/1024, rueda.heap/1024, rueda.goroutines, rueda.cores, ceiling.cores, rueda.pings, ceiling.pings, rueda.foreign)
+		c.Figures = append(c.Figures,
+			Figure{"resident, empty server", float64(rueda.empty), size(float64(rueda.empty))},
+			Figure{"resident a connection", rueda.each, size(rueda.each)},
+			Figure{"of it in the heap", rueda.heap, size(rueda.heap)},
+			Figure{"goroutines that came with the connections", float64(rueda.goroutines), fmt.Sprint(rueda.goroutines)},
+			Figure{"cores for heartbeats", rueda.cores, fmt.Sprintf("%.4f; bare %.4f", rueda.cores, ceiling.cores)},
+			Figure{"resident a connection of the bare program", ceiling.each, size(ceiling.each)})
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("connections of one user: %d, the limit that is not raised; the empty server has logged all users in", defaultPerUser))
+	r.atMost(c.Name+": KiB a connection above the empty server", middle(memory)/1024, 0.7, "%.3f")
+	r.atLeast(c.Name+": pings of those that were due", middle(pinged), 0.95, "%.3f")
+	r.atMost(c.Name+": heartbeats of the bare ping loop", middle(ping), 1.3, "%.2f")
+	return nil
+}
+
+// rest is what idle connections cost.
+type rest struct {
+	empty      int64
+	each, heap float64 // bytes a connection
+	goroutines int
+	cores      float64
+	foreign    float64
+	pings      uint64
+	pinged     float64 // pings of those that were due
+}
+
+// idleRun opens connections to a rig that was just started (or was not: err), measures and closes it.
+func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Config) (out *rest, _ error) {
+	defer func() {
+		if cerr := g.close(); err == nil {
+			err = cerr
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	var before, after host.Memory
+	if err := g.server.Ask("memory", nil, &before); err != nil {
+		return nil, err
+	}
+	if _, err := g.open(cfg); err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, time.Second); err != nil { // what opening left goes away
+		return nil, err
+	}
+	if err := g.server.Ask("memory", nil, &after); err != nil {
+		return nil, err
+	}
+	n := float64(cfg.Conns)
+	out = &rest{
+		empty: before.Resident,
+		each:  float64(after.Resident-before.Resident) / n, heap: (float64(after.Heap) - float64(before.Heap)) / n,
+		goroutines: after.Goroutines - before.Goroutines,
+	}
+	a, err := g.mark()
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, o.pings()); err != nil {
+		return nil, err
+	}
+	b, err := g.mark()
+	if err != nil {
+		return nil, err
+	}
+	run := between(a, b)
+	out.cores, out.foreign, out.pings = run.Cores, run.Foreign, b.Pings-a.Pings
+	if b.Faults.Any() {
+		return nil, &badRun{b.Faults}
+	}
+	out.pinged = float64(out.pings) / (n * o.pings().Seconds() / o.Heartbeats.Seconds())
+	return out, nil
+}
+
+func (o *Options) idleTLS(ctx context.Context, r *Report, conns int) (err error) {
+	folder, err := os.MkdirTemp("", "rueda-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	certificate, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	if err := writeCertificate(certificate, key); err != nil {
+		return err
+	}
+	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats, Certificate: certificate, Key: key})
+	out, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three(), Certificate: certificate})
+	if err != nil {
+		return err
+	}
+	r.Limits = g.limits
+	c := &Case{Name: fmt.Sprintf("tls %d", conns), Conns: conns, Figures: []Figure{
+		{"resident, empty server", float64(out.empty), size(float64(out.empty))},
+		{"resident a connection", out.each, size(out.each)},
+		{"of it in the heap", out.heap, size(out.heap)},
+		{"goroutines that came with the connections", float64(out.goroutines), fmt.Sprint(out.goroutines)},
+		{"cores for heartbeats", out.cores, fmt.Sprintf("%.4f", out.cores)},
+	}}
+	r.Cases = append(r.Cases, c)
+	r.atMost(c.Name+": KiB a connection above the empty server", out.each/1024, 11, "%.2f")
+	return nil
+}

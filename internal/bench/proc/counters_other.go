@@ -1,0 +1,17 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// What a measurement needs to know is read from Linux.
+
+func CPU(int) (float64, error)                     { return 0, errors.ErrUnsupported }
+func Busy() (float64, error)                       { return 0, errors.ErrUnsupported }
+func Memory(int) (now, peak int64, err error)      { return 0, 0, errors.ErrUnsupported }
+func MachineMemory() (used, slab int64, err error) { return 0, 0, errors.ErrUnsupported }
+func RaiseFiles() (int, error)                     { return 0, errors.ErrUnsupported }
+func Nap(ns int64)                                 { time.Sleep(time.Duration(ns)) }

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+)
+
+const (
+	resumeConns  = 1000
+	resumeTrades = 5000 // that each of them missed
+	resumeRate   = 100  // trades a second that go on meanwhile
+)
+
+// Resume measures a storm of clients who come back after a time and take up where they were, while the
+// market goes on.
+func Resume(ctx context.Context, o Options) (*Report, error) {
+	o.fill()
+	r := newReport("resume", &o)
+	conns := resumeConns
+	if o.Conns > 0 {
+		conns = o.Conns
+	}
+	r.Settings = fmt.Sprintf("%d runs of %d clients who missed %d trades each", o.Runs, conns, resumeTrades)
+	c := &Case{Name: fmt.Sprintf("resume %d", conns), Conns: conns}
+	r.Cases = append(r.Cases, c)
+	for i := range o.Runs {
+		run, err := o.comeBack(ctx, r, conns)
+		if err != nil {
+			return r, err
+		}
+		c.Rueda = append(c.Rueda, run)
+		o.talk("%s %d: %s replayed rows/s, all there after %.2f s, %.3f s/M  %s", c.Name, i+1, rate(run.PerSecond), run.Seconds, run.CPU, run.Error)
+	}
+	r.holds(c.Name+": every trade once and in order, replay and live", !r.Wrong(), fmt.Sprintf("%d missed and all that came meanwhile", resumeTrades))
+	r.Took = time.Since(r.Began).Seconds()
+	return r, nil
+}
+
+// comeBack is one run.
+func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run, err error) {
+	g, err := hostRig(ctx, o, host.Config{Conns: conns})
+	defer func() { err = errors.Join(err, g.close()) }()
+	if err != nil {
+		return nil, err
+	}
+	r.Limits = g.limits
+	// Everybody has seen the first trade.
+	first, err := g.open(load.Config{Conns: conns, Sets: oneTopic(), Frontier: true})
+	if err != nil {
+		return nil, err
+	}
+	seen, err := g.publishOnce(1)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.load.Close(); err != nil {
+		return nil, err
+	}
+	if g.load, err = g.start(ctx, RoleLoad); err != nil {
+		return nil, err
+	}
+	// What nobody is there for.
+	if err := g.server.Ask("publish", pattern.Pattern{Kind: pattern.Once, Batch: resumeTrades}, nil); err != nil {
+		return nil, err
+	}
+	if err := g.server.Ask("stop", nil, nil); err != nil {
+		return nil, err
+	}
+	if err := g.publish(pattern.Pattern{Kind: pattern.Rate, Rate: resumeRate}); err != nil {
+		return nil, err
+	}
+	id := pattern.ID(0).String()
+	began := time.Now()
+	a, err := g.cpu()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := g.open(load.Config{Conns: conns, Sets: []load.Set{{Trades: []string{id},
+		Subscribe: fmt.Sprintf(`{"action":"subscribe","trades":[%q],"resume":{"epoch":%q,"trades":{%q:%d}}}`, id, first.Epoch, id, seen.Last[id])}}}); err != nil {
+		return nil, err
+	}
+	_, err = g.stopFrom(seen.Last)
+	took := time.Since(began).Seconds()
+	bad := (*badRun)(nil)
+	if err != nil && !errors.As(err, &bad) {
+		return nil, err
+	}
+	m, err := g.mark()
+	if err != nil {
+		return nil, err
+	}
+	run = &Run{Seconds: took, Deliveries: m.Deliveries, PerSecond: float64(m.Deliveries) / took,
+		CPU: (m.Servers[0] - a) / float64(max(1, m.Deliveries)) * 1e6, Cores: (m.Servers[0] - a) / took, LoadCPU: m.Self / float64(max(1, m.Deliveries)) * 1e6}
+	switch {
+	case bad != nil:
+		run.Error = bad.Error()
+	case m.Deliveries < uint64(conns)*resumeTrades:
+		run.Error = fmt.Sprintf("%d messages came of at least %d", m.Deliveries, conns*resumeTrades)
+	}
+	return run, nil
+}

@@ -1,0 +1,315 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/bare"
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+	"github.com/ruedahq/rueda/internal/bench/proc"
+)
+
+// Roles are the programs that a measurement starts: Role runs one, and whatever starts it
+// gives its name as the last argument.
+const (
+	RoleServe = "serve"
+	RoleBare  = "bare"
+	RoleLoad  = "load"
+)
+
+// Role runs one of the programs until its input ends.
+func Role(name string, in io.Reader, out io.Writer) error {
+	switch name {
+	case RoleServe:
+		return host.Run(in, out)
+	case RoleBare:
+		return bare.Run(in, out)
+	case RoleLoad:
+		return load.Run(in, out)
+	}
+	return fmt.Errorf("no program of a measurement is called %q", name)
+}
+
+// Options are those of all measurements.
+type Options struct {
+	Program []string // command that runs a role when its name is added
+	Env     []string // for it, besides this process's
+
+	Runs       int           // pairs; 0: 5
+	Window     time.Duration // of a run, what is measured; 0: 5 s
+	Warmup     time.Duration // before it; 0: 2 s
+	Conns      int           // 0: what the measurement says
+	Procs      int           // GOMAXPROCS of the gateway; 0: its own
+	IOUring    bool          // the gateway's setting
+	PumpTLS    bool          // likewise
+	Only       string        // cases whose name contains this
+	PerProcess int           // connections of a process, where there are many of them; 0: as many as it may open
+	Heartbeats time.Duration // interval of the pings that "idle" looks at; 0: 20 s, the gateway's own
+	SlowFor    time.Duration // how long readers are at a tenth; 0: 12 s
+	Profile    string        // folder for a processor profile of each window of the gateway; "": none
+
+	Talk io.Writer // progress, for people
+}
+
+func (o *Options) fill() {
+	if o.Runs <= 0 {
+		o.Runs = 5
+	}
+	if o.Window <= 0 {
+		o.Window = 5 * time.Second
+	}
+	if o.Warmup <= 0 {
+		o.Warmup = 2 * time.Second
+	}
+	if o.Heartbeats <= 0 {
+		o.Heartbeats = 20 * time.Second
+	}
+	if o.SlowFor <= 0 {
+		o.SlowFor = 12 * time.Second
+	}
+	if o.Talk == nil {
+		o.Talk = io.Discard
+	}
+}
+
+func (o *Options) talk(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }
+
+// rig is a server and its load, running.
+type rig struct {
+	opts   *Options
+	folder string
+	board  string
+	server *proc.Child
+	load   *proc.Child
+	isBare bool
+
+	address string
+	limits  string
+	tokens  []string
+}
+
+// startRig starts the processes. It is closed by the caller, also after an error.
+func startRig(ctx context.Context, o *Options, role string) (*rig, error) {
+	folder, err := os.MkdirTemp("", "rueda-bench-")
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{opts: o, folder: folder, board: filepath.Join(folder, "board"), isBare: role == RoleBare}
+	if err := proc.MakeBoard(r.board); err != nil {
+		return r, err
+	}
+	if r.server, err = r.start(ctx, role); err != nil {
+		return r, err
+	}
+	r.load, err = r.start(ctx, RoleLoad)
+	return r, err
+}
+
+func (r *rig) start(ctx context.Context, role string) (*proc.Child, error) {
+	argv := append(append([]string(nil), r.opts.Program...), role)
+	env := r.opts.Env
+	if role != RoleServe {
+		// The runtime's signals would end every wait of a thread after 10 ms.
+		env = append(env[:len(env):len(env)], "GODEBUG=asyncpreemptoff=1")
+	}
+	return proc.Start(ctx, role, argv, env)
+}
+
+func (r *rig) close() error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	// The load first, so that nobody tells a client that the server ends.
+	for _, c := range [...]*proc.Child{r.load, r.server} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(r.folder))...)
+}
+
+// bareRig starts the bare program.
+func bareRig(ctx context.Context, o *Options, cfg bare.Config) (*rig, error) {
+	r, err := startRig(ctx, o, RoleBare)
+	if err != nil {
+		return r, err
+	}
+	var s bare.Started
+	if err := r.server.Ask("start", cfg, &s); err != nil {
+		return r, err
+	}
+	r.address, r.limits = s.Address, s.Limits
+	return r, nil
+}
+
+// hostRig starts a gateway, and logs its users in.
+func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
+	r, err := startRig(ctx, o, RoleServe)
+	if err != nil {
+		return r, err
+	}
+	cfg.Board = r.board
+	if cfg.Procs == 0 {
+		cfg.Procs = o.Procs
+	}
+	cfg.IOUring, cfg.PumpTLS = o.IOUring, o.PumpTLS
+	if cfg.PerUser == 0 {
+		cfg.PerUser = defaultPerUser
+	}
+	var s host.Started
+	if err := r.server.Ask("start", cfg, &s); err != nil {
+		return r, err
+	}
+	r.address, r.limits = s.Address, s.Limits
+	users := max(1, (cfg.Conns+cfg.PerUser-1)/cfg.PerUser)
+	r.tokens, err = logIn(ctx, s.REST, cfg.Certificate, users)
+	return r, err
+}
+
+// defaultPerUser is the limit of connections of a user that is not raised.
+const defaultPerUser = 8
+
+// opening is the argument of "open".
+type opening struct {
+	load.Config
+	Pids []int
+}
+
+// withAddress completes what a load is told with what is this rig's.
+func (r *rig) withAddress(cfg load.Config) opening {
+	cfg.Address, cfg.Board, cfg.Tokens = r.address, r.board, r.tokens
+	return opening{cfg, []int{r.server.Pid()}}
+}
+
+// open opens the connections.
+func (r *rig) open(cfg load.Config) (*load.Opened, error) {
+	var o load.Opened
+	err := r.load.Ask("open", r.withAddress(cfg), &o)
+	return &o, err
+}
+
+// publishOnce publishes a batch and waits until everybody has it.
+func (r *rig) publishOnce(batch int) (*pattern.Published, error) {
+	if err := r.publish(pattern.Pattern{Kind: pattern.Once, Batch: batch}); err != nil {
+		return nil, err
+	}
+	return r.stop(0)
+}
+
+// cpu is the server's processor time.
+func (r *rig) cpu() (float64, error) { return proc.CPU(r.server.Pid()) }
+
+func (r *rig) publish(p pattern.Pattern) error { return r.server.Ask("publish", p, nil) }
+
+func (r *rig) mark() (*load.Mark, error) {
+	var m load.Mark
+	err := r.load.Ask("mark", load.Pids{Pids: []int{r.server.Pid()}}, &m)
+	return &m, err
+}
+
+// window lets time pass and tells what happened in it.
+func (r *rig) window(ctx context.Context, d time.Duration) (*Run, error) {
+	var before, after host.Stats
+	if !r.isBare {
+		if err := errors.Join(r.profile(true), r.server.Ask("stats", nil, &before)); err != nil {
+			return nil, err
+		}
+	}
+	a, err := r.mark()
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, d); err != nil {
+		return nil, err
+	}
+	b, err := r.mark()
+	if err != nil {
+		return nil, err
+	}
+	run := between(a, b)
+	if r.isBare {
+		return run, nil
+	}
+	if err := errors.Join(r.server.Ask("stats", nil, &after), r.profile(false)); err != nil {
+		return nil, err
+	}
+	run.Resident = after.Resident
+	if n := after.Gateway.Writes - before.Gateway.Writes; n > 0 {
+		run.PerWrite = float64(run.Deliveries) / float64(n)
+	}
+	if run.Deliveries > 0 {
+		run.Allocs = float64(after.Mallocs-before.Mallocs) / float64(run.Deliveries)
+	}
+	return run, nil
+}
+
+// profile begins and ends the profile of a window, where one is asked for.
+func (r *rig) profile(begin bool) error {
+	if r.opts.Profile == "" {
+		return nil
+	}
+	name := ""
+	if begin {
+		name = filepath.Join(r.opts.Profile, fmt.Sprintf("cpu-%d.pprof", r.server.Pid()))
+		r.opts.talk("profile: %s", name)
+	}
+	return r.server.Ask("profile", name, nil)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// patience is how long the last messages may take to everybody.
+const patience = 30.0
+
+// stop ends the publishing and holds every connection to what was published. The first spare
+// connections are not looked at.
+func (r *rig) stop(spare int) (*pattern.Published, error) {
+	return r.stopWith(load.Finish{Spare: spare})
+}
+
+// stopFrom is stop for connections that take up behind base.
+func (r *rig) stopFrom(base map[string]uint32) (*pattern.Published, error) {
+	return r.stopWith(load.Finish{Base: base})
+}
+
+func (r *rig) stopWith(f load.Finish) (*pattern.Published, error) {
+	var p pattern.Published
+	if err := r.server.Ask("stop", nil, &p); err != nil {
+		return nil, err
+	}
+	f.Last, f.Seconds = p.Last, patience
+	var end load.Finished
+	if err := r.load.Ask("finish", f, &end); err != nil {
+		return nil, err
+	}
+	if !end.Complete {
+		return &p, &badRun{end.Faults}
+	}
+	return &p, nil
+}
+
+// badRun is a run in which messages were lost, doubled, out of order, or not there at the end.
+type badRun struct{ faults load.Faults }
+
+func (b *badRun) Error() string {
+	f := b.faults
+	return fmt.Sprintf("messages went wrong: %d lost, %d doubled, %d without sense, %d connections closed, %d not complete; the first: %s",
+		f.Lost, f.Doubled, f.Unknown, f.Closed, f.Late, f.First)
+}
