@@ -42,37 +42,47 @@ const maxBearers = 1 << 16
 // token share one.
 type bearers struct {
 	mu      sync.Mutex
-	byToken map[string]bearer
+	byToken map[string]*bearer
 }
 
+// bearer is an identity, and by what to know that the user was not read again since it was
+// made: a reading makes new slices.
 type bearer struct {
-	user broker.User // that it was made from
-	id   *session.Identity
+	id           session.Identity
+	entitlements []broker.Entitlement
+	limits       broker.Limits
+	version      int64
 }
 
 func (b *bearers) of(id *auth.Identity) *session.Identity {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known, ok := b.byToken[id.TokenID]; ok && sameUser(&known.user, &id.User) {
-		return known.id
+	if known := b.byToken[id.TokenID]; known != nil && known.is(&id.User) {
+		return &known.id
 	}
-	fresh := &session.Identity{
-		User: id.User.ID, Username: id.User.Username,
-		Family: id.Family, Expires: id.Expires,
-		Grants: grantsOf(id.User),
+	fresh := &bearer{
+		id: session.Identity{
+			User: id.User.ID, Username: id.User.Username,
+			Family: id.Family, Expires: id.Expires,
+			Grants: grantsOf(id.User),
+		},
+		entitlements: id.User.Entitlements, limits: id.User.Limits, version: id.User.Version,
 	}
 	if b.byToken == nil || len(b.byToken) >= maxBearers {
-		b.byToken = make(map[string]bearer) // those in use come back
+		b.byToken = make(map[string]*bearer) // those in use come back
 	}
-	b.byToken[id.TokenID] = bearer{id.User, fresh}
-	return fresh
+	b.byToken[id.TokenID] = fresh
+	return &fresh.id
 }
 
-// sameUser says whether two copies of a user are of one reading of the user base.
-func sameUser(a, b *broker.User) bool {
-	return a.ID == b.ID && a.Username == b.Username && a.Version == b.Version && a.Limits == b.Limits &&
-		unsafe.SliceData(a.Scopes) == unsafe.SliceData(b.Scopes) && len(a.Scopes) == len(b.Scopes) &&
-		unsafe.SliceData(a.Entitlements) == unsafe.SliceData(b.Entitlements) && len(a.Entitlements) == len(b.Entitlements)
+func (b *bearer) is(u *broker.User) bool {
+	return b.id.User == u.ID && b.id.Username == u.Username && b.version == u.Version && b.limits == u.Limits &&
+		same(b.id.Scopes, u.Scopes) && same(b.entitlements, u.Entitlements)
+}
+
+// same says whether two slices are of the same memory.
+func same[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
 // tokenFault is what a client is told of a token that did not verify.

@@ -27,8 +27,6 @@ const (
 // claims are the whole content of an access token. Times are whole seconds, as
 // integers: a fraction, a string or 1e300 does not decode.
 type claims struct {
-	jwt.RegisteredClaims `json:"-"` // only to satisfy jwt.Claims: check does the validation
-
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
 	Audience  jwt.ClaimStrings `json:"aud"`
@@ -41,21 +39,56 @@ type claims struct {
 	Version   int64            `json:"ver"`
 }
 
+// For jwt.Claims. The parser's own validation is off: check does it.
+
+// GetExpirationTime is for jwt.Claims.
+func (*claims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
+
+// GetIssuedAt is for jwt.Claims.
+func (*claims) GetIssuedAt() (*jwt.NumericDate, error) { return nil, nil }
+
+// GetNotBefore is for jwt.Claims.
+func (*claims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+
+// GetIssuer is for jwt.Claims.
+func (c *claims) GetIssuer() (string, error) { return c.Issuer, nil }
+
+// GetSubject is for jwt.Claims.
+func (c *claims) GetSubject() (string, error) { return c.Subject, nil }
+
+// GetAudience is for jwt.Claims.
+func (c *claims) GetAudience() (jwt.ClaimStrings, error) { return c.Audience, nil }
+
+// share lets go of texts that all tokens have, for one copy of them.
+func (a *accessTokens) share(c *claims) {
+	if c.Issuer == a.issuer {
+		c.Issuer = a.issuer
+	}
+	if slices.Equal(c.Audience, a.audiences) {
+		c.Audience = a.audiences
+	}
+	if c.ClientID == clientID {
+		c.ClientID = clientID
+	}
+}
+
 // accessTokens mints access tokens and accepts those it might have minted.
 type accessTokens struct {
-	keys     *KeySet
-	issuer   string
-	audience string
-	lifetime time.Duration
-	parser   *jwt.Parser
+	keys      *KeySet
+	issuer    string
+	audience  string
+	audiences jwt.ClaimStrings // that alone
+	lifetime  time.Duration
+	parser    *jwt.Parser
 }
 
 func newAccessTokens(keys *KeySet, issuer, audience string, lifetime time.Duration) *accessTokens {
 	return &accessTokens{
-		keys:     keys,
-		issuer:   issuer,
-		audience: audience,
-		lifetime: lifetime,
+		keys:      keys,
+		issuer:    issuer,
+		audience:  audience,
+		audiences: jwt.ClaimStrings{audience},
+		lifetime:  lifetime,
 		// Claims are validated by check: the parser's own validation takes
 		// fractions and strings for times and has one leeway for all.
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
@@ -94,6 +127,7 @@ func (a *accessTokens) parse(text string) (*claims, error) {
 	if _, err := a.parser.ParseWithClaims(text, c, a.key); err != nil {
 		return nil, err
 	}
+	a.share(c)
 	return c, nil
 }
 

@@ -77,7 +77,7 @@ func (s *Session) hold(now time.Time, msg []byte, take func(time.Time, []byte)) 
 // Verified is the answer to TakeToken.
 func (s *Session) Verified(now time.Time, id *Identity, fault *wire.Fault) {
 	c := s.checking()
-	if c == nil || !c.out || s.over != nil {
+	if c == nil || !c.out || s.over() != nil {
 		return
 	}
 	s.aside.check = nil
@@ -121,7 +121,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	for _, n := range notices {
 		s.Notify(now, n)
 	}
-	if s.over == nil {
+	if s.over() == nil {
 		s.watchToken(now)
 	}
 }
@@ -129,7 +129,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 func (s *Session) sendSuccess(now time.Time, id []byte, limits Limits, depth int, again bool) {
 	env := s.env
 	s.send(wire.AppendAuthSuccess(nil, &wire.AuthSuccess{
-		ID: id, Session: s.place.name, Version: env.Version, Time: now.UnixNano(),
+		ID: id, Session: s.place.called(), Version: env.Version, Time: now.UnixNano(),
 		ExpiresIn:         s.expiresIn(now),
 		Interval:          seconds(env.pingInterval()),
 		Timeout:           seconds(env.pongTimeout()),

@@ -23,7 +23,7 @@ func BenchmarkConnect(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var s session.Session
-		s.Start(d.world.Env, session.Peer{Host: d}, d.shard, &s, d.now)
+		s.Start(d.world.Env, session.Peer{}, d.shard, d, d.now)
 		for _, msg := range [][]byte{auth, subscribe} {
 			s.Text(d.now, msg)
 			for out := s.Gather(d.now, buf, 64<<10); len(out) > 0; out = s.Gather(d.now, buf, 64<<10) {

@@ -33,7 +33,7 @@ func newDrive(t testing.TB, token string) *drive {
 		t.Fatal(err)
 	}
 	d := &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}
-	peer := session.Peer{Host: d}
+	peer := session.Peer{}
 	if token != "" {
 		id, fault := world.Env.Verify(context.Background(), token)
 		if fault != nil {

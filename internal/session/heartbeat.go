@@ -18,20 +18,22 @@ func (s *Session) beat(t moment) {
 	for s.pingDue.due(t) {
 		s.pingDue = s.pingDue.add(s.env.pingInterval())
 	}
-	if s.pingEnd != 0 {
+	if s.put().pingEnd != 0 {
 		return // the last one still waits for the kernel; a second would say no more
 	}
 	s.send([]byte(wire.Ping))
 	// Control messages go out before anything else, so where this one ends is known.
-	s.pingEnd = s.gathered() + uint64(s.waiting())
+	s.aside.pingEnd = s.gathered() + uint64(s.waiting())
 }
 
 // pingTaken starts the time for the pong of a ping that the kernel took.
 func (s *Session) pingTaken(t moment) {
-	if s.pingEnd == 0 || s.taken < s.pingEnd {
+	a := s.aside
+	if a == nil || a.pingEnd == 0 || s.taken < a.pingEnd {
 		return
 	}
-	s.pingEnd = 0
+	a.pingEnd = 0
+	s.tidy()
 	if s.pongDue == 0 {
 		s.pongDue = t.add(s.env.pongTimeout())
 	}

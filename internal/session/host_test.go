@@ -141,7 +141,7 @@ func (h *host) end(p *pipe, err error) {
 // dial connects a client.
 func (h *host) dial(o talk.Offer) (talk.Conn, error) {
 	p := &pipe{host: h, format: o.Format, more: make(chan struct{}, 1)}
-	peer := session.Peer{Host: p}
+	peer := session.Peer{}
 	if o.Bearer != "" {
 		peer.Mark = h.world.Env.Registry.Mark()
 		id, fault := h.world.Env.Verify(context.Background(), o.Bearer)

@@ -61,7 +61,7 @@ func newModel(t *testing.T, rt *rapid.T) *model {
 	id, _ := d.world.Env.Verify(t.Context(), "demo")
 	d.sess.PeerGone()
 	d.sess = new(session.Session)
-	d.sess.Start(d.world.Env, session.Peer{Host: d, Identity: id}, d.shard, d, d.now)
+	d.sess.Start(d.world.Env, session.Peer{Identity: id}, d.shard, d, d.now)
 	d.want("Success")
 	m := &model{rt: rt, drive: d, handles: map[string]market.Handle{}, set: map[entry]bool{}, last: map[string]int{}}
 	for _, name := range modelListed {

@@ -32,7 +32,7 @@ type Notice struct {
 // Notify takes a notice.
 func (s *Session) Notify(now time.Time, n Notice) {
 	// A re-authentication may have moved the session to another family meanwhile.
-	if s.over != nil || n.Family != "" && n.Family != s.place.family() {
+	if s.over() != nil || n.Family != "" && n.Family != s.place.family() {
 		return
 	}
 	switch n.Kind {

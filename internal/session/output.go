@@ -38,11 +38,11 @@ func (s *Session) waiting() int {
 // fail says why and ends the session: an Error goes before every close. extra are
 // further members of the Error.
 func (s *Session) fail(f *wire.Fault, id, extra []byte) {
-	if s.over != nil {
+	if s.over() != nil {
 		return
 	}
-	s.over = f
 	a := s.put()
+	a.over = f
 	s.sendAside(a, wire.AppendError(nil, f, id, extra))
 	s.leave()
 }
@@ -52,7 +52,7 @@ func (s *Session) fail(f *wire.Fault, id, extra []byte) {
 // 0, or are memory shared with other sessions: the result is only read. The host calls Gather
 // when the kernel has taken all that was gathered before, and Sent after it.
 func (s *Session) Gather(now time.Time, dst []byte, max int) []byte {
-	if s.aside == nil && s.over == nil {
+	if s.aside == nil {
 		return s.sub.Gather(dst, max, s.format, false)
 	}
 	return s.gatherAll(now, dst, max)
@@ -68,7 +68,7 @@ func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
 		}
 		a.control = nil
 	}
-	if s.over != nil {
+	if s.over() != nil {
 		return dst
 	}
 	// For a client that was told it is slow, waiting quotes and books collapse to
@@ -120,17 +120,18 @@ func wholeFrames(b []byte, max int) int {
 func (s *Session) Pending(time.Time) bool { return s.pending() }
 
 func (s *Session) pending() bool {
-	if a := s.aside; a != nil && (len(a.control) > 0 || s.over == nil && a.marked) {
+	if a := s.aside; a != nil && (len(a.control) > 0 || s.over() == nil && a.marked) {
 		return true
 	}
-	return s.over == nil && s.sub.Pending()
+	return s.over() == nil && s.sub.Pending()
 }
 
 // Close says whether the session is over. Once all that is gathered has gone, the
 // host sends a close frame with code and reason and ends the connection.
 func (s *Session) Close() (code uint16, reason string, ok bool) {
-	if s.over == nil || s.over.Reason == gone {
+	over := s.over()
+	if over == nil || over.Reason == gone {
 		return 0, "", false
 	}
-	return uint16(4000 + s.over.Reason.Socket().Code), string(s.over.Reason), true
+	return uint16(4000 + over.Reason.Socket().Code), string(over.Reason), true
 }

@@ -42,13 +42,25 @@ const retryAfterLimit = 30
 type place struct {
 	in         bool
 	who        *Identity
-	name       string // "" none
-	host       Host
+	name       *string // nil: none
+	session    *Session
 	nextOfUser *place
 	nextOfKin  *place // of the family
 }
 
 func (p *place) user() string { return p.who.User }
+
+// called is the name of the session; "" none.
+func (p *place) called() string {
+	if p.name == nil {
+		return ""
+	}
+	return *p.name
+}
+
+// post hands a notice to the session's host. The key of its subscriber never changes, so that
+// any goroutine may read it.
+func (p *place) post(n Notice) { p.session.sub.Key().(Host).Post(n) }
 
 func (p *place) family() string {
 	if p.who == nil {
@@ -88,14 +100,17 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 		return nil, wire.NewFault(wire.Overloaded, "")
 	}
 	if name == "" {
-		name = p.name
+		name = p.called()
 	}
 	connections := r.takeOver(id.User, p, name)
 	if !p.in && connections >= limit {
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
 	}
 	r.remove(p)
-	p.who, p.name = id, name
+	p.who = id
+	if name != p.called() {
+		p.name = &name
+	}
 	r.enter(p)
 	return r.since(mark, p), nil
 }
@@ -106,7 +121,7 @@ func (r *Registry) takeOver(user string, p *place, name string) (connections int
 	var old *place
 	for q := r.users[user]; q != nil; q = q.nextOfUser {
 		connections++
-		if q != p && name != "" && q.name == name {
+		if q != p && name != "" && q.called() == name {
 			old = q
 		}
 	}
@@ -114,7 +129,7 @@ func (r *Registry) takeOver(user string, p *place, name string) (connections int
 		return connections
 	}
 	r.remove(old)
-	old.host.Post(Notice{Kind: Replaced})
+	old.post(Notice{Kind: Replaced})
 	return connections - 1
 }
 
@@ -198,7 +213,7 @@ func (r *Registry) tellFamily(family string, n Notice) {
 	n.Family = family
 	r.keep(event{family: family, notice: n})
 	for p := r.families[family]; p != nil; p = p.nextOfKin {
-		p.host.Post(n)
+		p.post(n)
 	}
 }
 
@@ -218,7 +233,7 @@ func (r *Registry) tellUser(user string, n Notice) {
 	defer r.mu.Unlock()
 	r.keep(event{user: user, notice: n})
 	for p := r.users[user]; p != nil; p = p.nextOfUser {
-		p.host.Post(n)
+		p.post(n)
 	}
 }
 
@@ -232,7 +247,7 @@ func (r *Registry) Drain(window time.Duration) {
 	for _, head := range r.users {
 		for p := head; p != nil; p = p.nextOfUser {
 			i++
-			p.host.Post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
+			p.post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
 		}
 	}
 }

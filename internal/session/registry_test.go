@@ -6,19 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // note is a place that keeps the notices it gets.
 type note struct {
 	place
-	mu  sync.Mutex
-	got []Notice
+	sess Session
+	mu   sync.Mutex
+	got  []Notice
 }
 
 func newNote() *note {
 	n := &note{}
-	n.host = n
+	stream.New(stream.Config{}).NewShard(func(bool) {}).Open(&n.sess.sub, n)
+	n.session = &n.sess
 	return n
 }
 
@@ -205,7 +208,7 @@ func TestRegistryRace(t *testing.T) {
 			r.mu.Lock()
 			bearers := 0
 			for p := r.users["u0"]; p != nil; p = p.nextOfUser {
-				if p.name == "bot" {
+				if p.called() == "bot" {
 					bearers++
 				}
 			}

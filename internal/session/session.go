@@ -18,8 +18,7 @@ type Session struct {
 	grants *Grants // shared, not changed; nil before authentication
 	aside  *aside  // what is seldom there; nil: nothing of it
 	out    *output // what does not come to rest; nil: all is at rest
-	over   *wire.Fault
-	place  place // in the registry
+	place  place   // in the registry
 	sub    stream.Subscriber
 
 	rate     moment // when the client's allowance is whole again
@@ -28,7 +27,6 @@ type Session struct {
 	pingDue  moment
 	pongDue  moment // pong for the oldest ping that the kernel took and none answered
 	taken    uint64 // bytes of output that the kernel took
-	pingEnd  uint64 // where the ping ends that the kernel has not taken yet; 0: there is none
 
 	maxItems  uint32 // identifiers in the set
 	perSecond uint32 // messages
@@ -48,7 +46,17 @@ type aside struct {
 	slow     *slowness
 	drainDue moment
 	aliveDue moment
-	marked   bool // an Alive mark is owed
+	pingEnd  uint64      // where the ping ends that the kernel has not taken yet; 0: there is none
+	marked   bool        // an Alive mark is owed
+	over     *wire.Fault // why the session ended; nil: it lives
+}
+
+// over says why the session ended; nil: it lives.
+func (s *Session) over() *wire.Fault {
+	if s.aside == nil {
+		return nil
+	}
+	return s.aside.over
 }
 
 // put makes room for what is seldom there.
@@ -68,7 +76,7 @@ func (s *Session) tidy() {
 
 func (a *aside) empty() bool {
 	return len(a.control) == 0 && a.check == nil && a.faults == nil && !a.marked &&
-		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0
+		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.pingEnd == 0 && a.over == nil
 }
 
 // check is the token that is being checked, if any.
@@ -89,21 +97,19 @@ type Host interface {
 
 // Peer is what the host knows of a connection when it is made.
 type Peer struct {
-	Host Host
-
 	// Identity of the handshake's Authorization header, already verified; nil:
 	// none was sent. Mark is Registry.Mark of before it was verified.
 	Identity *Identity
 	Mark     Mark
 }
 
-// Start begins the session of a connection. It subscribes by shard; key is what
-// the shard's turns name the connection by.
-func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, key any, now time.Time) {
+// Start begins the session of a connection. It subscribes by shard, whose turns name
+// the connection by its host.
+func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now time.Time) {
 	*s = Session{env: env}
-	shard.Open(&s.sub, key)
+	s.place.session = s
+	shard.Open(&s.sub, host)
 	s.limit(env.limits())
-	s.place.host = peer.Host
 	if peer.Identity != nil {
 		s.welcome(now, peer.Identity, &check{mark: peer.Mark})
 	} else {
@@ -138,7 +144,7 @@ const usualPong = `{"action":"pong"}`
 
 // Text takes a complete text message. It keeps nothing of msg.
 func (s *Session) Text(now time.Time, msg []byte) {
-	if s.over != nil {
+	if s.over() != nil {
 		return
 	}
 	if string(msg) == usualPong {
@@ -153,7 +159,7 @@ func (s *Session) Text(now time.Time, msg []byte) {
 // that. It keeps nothing of msg.
 func (s *Session) Binary(now time.Time, msg []byte) {
 	switch {
-	case s.over != nil:
+	case s.over() != nil:
 	case s.format&^wire.Deflate == wire.Msgpack:
 		m, fault := wire.ReadPacked(msg)
 		s.receive(now, &m, fault, msg, s.Binary)
@@ -232,29 +238,29 @@ func (s *Session) TooBig(time.Time) {
 // Tick does what is due. The host calls it when Deadline has passed.
 func (s *Session) Tick(now time.Time) {
 	t := s.at(now)
-	if s.over == nil && !s.known && s.tokenDue.due(t) {
+	if s.over() == nil && !s.known && s.tokenDue.due(t) {
 		s.fail(wire.NewFault(wire.AuthTimeout, ""), nil, nil)
 	}
-	if s.over == nil {
+	if s.over() == nil {
 		s.watchToken(now)
 	}
-	if s.over == nil && s.aside != nil && s.aside.drainDue.due(t) {
+	if s.over() == nil && s.aside != nil && s.aside.drainDue.due(t) {
 		s.fail(wire.NewFault(wire.ShuttingDown, ""), nil, nil)
 	}
-	if s.over == nil {
+	if s.over() == nil {
 		s.beat(t)
 	}
-	if s.over == nil && s.out != nil {
+	if s.over() == nil && s.out != nil {
 		s.watchOutput(now)
 	}
-	if s.over == nil && s.aside != nil && s.aside.aliveDue.due(t) {
+	if s.over() == nil && s.aside != nil && s.aside.aliveDue.due(t) {
 		s.mark(t)
 	}
 }
 
 // Deadline is when Tick must be called next; zero: there is nothing to wait for.
 func (s *Session) Deadline() time.Time {
-	if s.over != nil {
+	if s.over() != nil {
 		return time.Time{}
 	}
 	next := earliest(earliest(s.tokenDue, s.pingDue), s.pongDue)
@@ -282,10 +288,11 @@ func earliest(a, b moment) moment {
 // connection has ended, however that came; calling it again is nothing.
 func (s *Session) PeerGone() {
 	s.leave()
-	if s.over == nil {
-		s.over = &wire.Fault{Reason: gone}
+	over := s.over()
+	if over == nil {
+		over = &wire.Fault{Reason: gone}
 	}
-	s.aside = nil
+	s.aside = &aside{over: over}
 }
 
 // leave gives back the places outside of the session.

@@ -61,7 +61,7 @@ func (s *Session) atRest() {
 // taken at once. The host calls it once after each Gather that gave something.
 func (s *Session) Sent(now time.Time, given, taken int) {
 	s.taken += uint64(taken)
-	if s.pingEnd != 0 && taken > 0 {
+	if s.aside != nil && taken > 0 {
 		s.pingTaken(s.at(now))
 	}
 	if s.out == nil {
@@ -100,7 +100,7 @@ func (s *Session) Wrote(now time.Time, n int) {
 
 // restIfDone ends the slow state once everything was taken and nothing waits.
 func (s *Session) restIfDone() {
-	if s.over != nil || s.outstanding() || s.pending() {
+	if s.over() != nil || s.outstanding() || s.pending() {
 		return
 	}
 	s.atRest()
@@ -204,7 +204,7 @@ func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
 // instrument when this Error reaches it, is what was gathered so far: nothing
 // but the Error follows.
 func (s *Session) tooSlow() {
-	if s.over != nil {
+	if s.over() != nil {
 		return
 	}
 	var last wire.Last

@@ -178,7 +178,7 @@ func (d *drive) beside() *drive {
 	d.t.Helper()
 	id, _ := d.world.Env.Verify(d.t.Context(), "demo")
 	e := &drive{t: d.t, world: d.world, now: d.now, shard: d.shard, sess: new(session.Session)}
-	e.sess.Start(d.world.Env, session.Peer{Host: e, Identity: id}, e.shard, e, e.now)
+	e.sess.Start(d.world.Env, session.Peer{Identity: id}, e.shard, e, e.now)
 	d.t.Cleanup(e.sess.PeerGone)
 	e.want(`"type":"Success"`)
 	e.text(`{"action":"subscribe","quotes":["GGAL|BYMA|CI"],"trades":["GGAL|BYMA|CI"],"snapshot":false}`)

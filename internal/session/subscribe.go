@@ -85,7 +85,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 		ack.Lost[c] = ranges(out.Lost[c])
 	}
 	s.tell(&ack, req, list)
-	if req.Resume != nil && s.over == nil {
+	if req.Resume != nil && s.over() == nil {
 		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)))
 	}
 }

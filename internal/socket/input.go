@@ -28,6 +28,9 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 	case inputStart:
 		sh.enter(c)
 		sh.begin(now, c)
+		if c.pump == nil {
+			sh.adopt(now, c, in.data)
+		}
 	case inputData:
 		c.pump.waits = true
 		sh.parse(now, c, in.data)
@@ -62,7 +65,7 @@ func (sh *shard) begin(now time.Time, c *conn) {
 	}
 	c.phase = phaseOpen
 	identity := c.open.identity
-	c.sess.Start(sh.server.cfg.Env, session.Peer{Host: c, Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
+	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
 	c.sess.SetFormat(c.format)
 	c.open.hand = handshake{}
 	sh.settle(now, c)
@@ -126,14 +129,16 @@ func (c *conn) keep(p *Parser, rest []byte) {
 		c.pump.usedUp()
 	}
 	if !split && len(rest) == 0 {
-		c.in = nil
+		if c.in != nil {
+			c.extra().in = nil
+		}
 		return
 	}
 	if len(rest) == 0 {
 		rest = nil // b's memory is not ours
 	}
 	if c.in == nil {
-		c.in = new(intake)
+		c.extra().in = new(intake)
 	}
 	if split && p != &c.in.parser {
 		c.in.parser = *p
@@ -192,7 +197,7 @@ func (sh *shard) settle(now time.Time, c *conn) {
 		c.own().closeBy = now.Add(sh.server.cfg.CloseTimeout)
 	case !over && c.open != nil && c.sess.Authenticated():
 		sh.server.seats.authenticated(c.open)
-		c.open = nil
+		c.extra().open = nil
 	}
 }
 

@@ -308,7 +308,7 @@ func (it *item) gatherState(dst []byte) []byte {
 	if it.channel() == wire.Status && !l.fresh {
 		dst = it.gatherRing(dst, it.view.topic.ring.tail(), maxInt) // no status is left out once one was told
 	}
-	l.at, l.after = it.view.tail, h.position
+	it.told(h.position)
 	for _, in := range h.covered(it.item()) {
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
 			continue

@@ -29,7 +29,7 @@ func (s *Subscriber) settle(c wire.Channel, id market.InstrumentID) {
 		} else {
 			it.carryOver(w, present)
 		}
-		l.at, l.after = it.view.tail, s.shard.hub.position
+		it.told(s.shard.hub.position)
 	}
 }
 

@@ -53,7 +53,7 @@ type cursor struct {
 }
 
 func newRing() ring {
-	return ring{last: newSegment(firstSegment)}
+	return ring{last: &segment{}} // of no room: nothing may ever come
 }
 
 func newSegment(size int) *segment {
@@ -66,7 +66,7 @@ func (r *ring) tail() cursor { return cursor{r.last, r.n} }
 func (r *ring) append(frame []byte, rec record) {
 	if r.used+len(frame) > len(r.last.buf) || r.n == len(r.last.recs) {
 		full := r.last
-		next := newSegment(max(min(2*len(full.buf), fullSegment), len(frame)))
+		next := newSegment(max(min(2*len(full.buf), fullSegment), firstSegment, len(frame)))
 		full.n, full.next = r.n, next
 		r.last, r.used, r.n = next, 0, 0
 	}

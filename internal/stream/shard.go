@@ -29,6 +29,8 @@ type Shard struct {
 	next    int // in ready
 	entries []entry
 
+	spare []item // room for the items that are being subscribed
+
 	transcoder wire.Transcoder
 	scratch    []byte
 }

@@ -56,6 +56,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	before := s.markets()
 	s.waiting().batch = &batch{}
+	if len(s.items) == 0 {
+		s.makeRoom(len(items))
+	}
 	// Exact items first: a pattern that comes in the same message then leaves
 	// them alone, and each keeps its own resume.
 	for _, patterns := range [2]bool{false, true} {
@@ -66,6 +69,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		}
 	}
 	s.rearrange(before)
+	s.shard.spare = nil
 	out.Position = h.place(s.safe())
 	s.rest()
 	return out

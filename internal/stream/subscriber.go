@@ -90,6 +90,16 @@ func (it *item) behind() *late {
 	return it.late
 }
 
+// told says that all up to a position, the present one, was told. Only where the shard has
+// yet to take note of some of it need that be remembered. The hub's lock is held.
+func (it *item) told(pos uint64) {
+	l := it.behind()
+	l.at, l.after = it.view.tail, 0
+	if it.view.tail != it.view.topic.ring.tail() {
+		l.after = pos
+	}
+}
+
 func (it *item) reads() bool { return it.flag&reading != 0 }
 
 func (it *item) channel() wire.Channel { return it.view.key.channel }
@@ -220,9 +230,27 @@ func (in *instrument) serves(c wire.Channel) bool {
 	return c != wire.OrderBook || !in.def.NoBook
 }
 
+// makeRoom makes room for n items at once: pieces of few bytes cost the allocator, and the
+// memory that lies between them, more than their size.
+func (s *Subscriber) makeRoom(n int) {
+	s.shard.spare = make([]item, n)
+	s.items = slices.Grow(s.items, n)
+}
+
+// newItem takes from the room, or makes more.
+func (s *Shard) newItem() *item {
+	if len(s.spare) == 0 {
+		return new(item)
+	}
+	it := &s.spare[0]
+	s.spare = s.spare[1:]
+	return it
+}
+
 // add puts an item into the set and starts its reading. The hub's lock is held.
 func (s *Subscriber) add(x Item) *item {
-	it := &item{sub: s}
+	it := s.shard.newItem()
+	it.sub = s
 	if s.shadowed(x) {
 		it.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	} else {
@@ -344,5 +372,6 @@ func (s *Subscriber) Close() {
 		sh.leave(it)
 	}
 	sh.forget(s)
-	*s = Subscriber{shard: sh, key: s.key, closed: true}
+	// The key stays untouched: others may be reading it.
+	s.items, s.set, s.wait, s.head, s.tail, s.called = nil, nil, nil, 0, 0, false
 }
