@@ -12,10 +12,10 @@ LINT     := go tool -modfile=tools/go.mod golangci-lint
 CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 RACE     := $(if $(CC_FOUND),-race,)
 
-.PHONY: help run test soak fuzz bench lint
+.PHONY: help run test soak fuzz bench bench-report lint
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## a brokerage API with a moving market on http://127.0.0.1:8080
 	go run ./cmd/rueda dev
@@ -33,6 +33,7 @@ endif
 	@echo "Left out:"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
+	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(RACE)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
@@ -51,6 +52,13 @@ fuzz: ## every fuzz target for FUZZTIME (1m), one after another
 
 bench: ## the benchmarks with allocations; BENCH chooses by name
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+bench-report: ## all that rueda bench measures, with the tables and plots of docs/performance.md (over an hour)
+	@mkdir -p build
+	go build -o build/rueda ./cmd/rueda
+	for what in ceiling fanout latency idle connect slow resume million; do build/rueda bench $$what --out build/bench || exit 1; done
+	go -C bench/rivals run . -json ../../build/bench/rivals.json
+	build/rueda bench report --from build/bench --docs docs
 
 lint: ## the linters of .golangci.yml, pinned in tools/go.mod
 	$(LINT) run ./...

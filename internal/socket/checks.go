@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
@@ -13,7 +14,7 @@ import (
 
 // checks runs token checks, which may block on a database, away from the shards:
 // at most max at a time. What waits is bounded by the connections, of which each
-// has one check out at most.
+// has one check out at most; that of one which has ended is passed over.
 type checks struct {
 	verify  func(context.Context, string) (*session.Identity, *wire.Fault)
 	timeout time.Duration
@@ -31,6 +32,7 @@ type checks struct {
 
 type check struct {
 	token  string
+	off    *atomic.Bool   // nobody waits for the answer any more
 	answer func(*verdict) // called once; must not block
 }
 
@@ -48,11 +50,13 @@ func newChecks(c *Config) *checks {
 	}
 }
 
-// submit has a token checked. It does not block, and answer must not.
-func (k *checks) submit(token string, answer func(*verdict)) {
-	if !k.accept(check{token, answer}) {
+// submit has a token checked. It does not block, and answer must not. Setting off calls it off.
+func (k *checks) submit(token string, answer func(*verdict)) (off *atomic.Bool) {
+	off = new(atomic.Bool)
+	if !k.accept(check{token, off, answer}) {
 		answer(&verdict{fault: &wire.Fault{Reason: wire.ShuttingDown}})
 	}
+	return off
 }
 
 func (k *checks) accept(c check) bool {
@@ -73,11 +77,12 @@ func (k *checks) accept(c check) bool {
 // do has a token checked and waits for the answer.
 func (k *checks) do(ctx context.Context, token string) *verdict {
 	answer := make(chan *verdict, 1)
-	k.submit(token, func(v *verdict) { answer <- v })
+	off := k.submit(token, func(v *verdict) { answer <- v })
 	select {
 	case v := <-answer:
 		return v
 	case <-ctx.Done():
+		off.Store(true)
 		return &verdict{fault: &wire.Fault{Reason: wire.Overloaded}}
 	}
 }
@@ -85,7 +90,9 @@ func (k *checks) do(ctx context.Context, token string) *verdict {
 // work runs c and then whatever waits.
 func (k *checks) work(c check) {
 	for {
-		c.answer(k.run(c.token))
+		if !c.off.Load() {
+			c.answer(k.run(c.token))
+		}
 		k.mu.Lock()
 		if len(k.queue) == 0 {
 			k.running--

@@ -88,9 +88,12 @@ func run(t testing.TB, s *Server) {
 			t.Errorf("%d open, %d unauthenticated, %d addresses after Run", open, waiting, len(s.seats.byAddress))
 		}
 		for _, sh := range s.shards {
+			if sh.nothing != (extras{}) {
+				t.Errorf("what all share was written to: %+v", sh.nothing)
+			}
 			n := slices.IndexFunc(sh.table, func(c *conn) bool { return c != nil })
-			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 || sh.heads.size != 0 {
-				t.Errorf("shard keeps %d, %d, %d, %d after Run", load, n, sh.wheel.size, sh.heads.size)
+			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 || sh.heads.Len() != 0 {
+				t.Errorf("shard keeps %d, %d, %d, %d after Run", load, n, sh.wheel.size, sh.heads.Len())
 			}
 		}
 	})

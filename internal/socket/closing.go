@@ -81,7 +81,7 @@ func (sh *shard) end(c *conn, reset bool) {
 	}
 	sh.gone(c)
 	if c.phase == phaseHead {
-		sh.headDone(c)
+		sh.headDone(c.open)
 	}
 	c.phase = phaseEnded
 	sh.wheel.drop(c)
@@ -96,7 +96,13 @@ func (sh *shard) end(c *conn, reset bool) {
 	if blocked {
 		sh.unblock(c)
 	}
-	c.open, c.in, c.out, c.aside, c.tls = nil, nil, nil, nil, nil
+	c.out = nil
+	if c.check != nil {
+		c.check.Store(true)
+	}
+	if c.extras != &sh.nothing {
+		*c.extras = extras{pump: c.pump} // which its goroutines may still tell of
+	}
 }
 
 // gone tells the session, if it lives, that its connection is over. It does not live after that.
@@ -123,7 +129,7 @@ func (sh *shard) caught(now time.Time, c *conn) {
 		sh.end(c, true) // the fault is our own
 		return
 	}
-	c.deaf, c.in = true, nil // where its input was left is not known
+	c.deaf, c.extra().in = true, nil // where its input was left is not known
 	if c.pump != nil {
 		c.pump.usedUp()
 	}

@@ -3,6 +3,7 @@ package socket
 import (
 	"container/list"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
@@ -45,12 +46,33 @@ type conn struct {
 
 	format wire.Format // agreed on
 
-	open  *opening // until it has authenticated
-	in    *intake  // of input that came in part; nil between messages
-	out   *outlet  // what the socket did not take at once; nil: it is ready for more
-	aside *aside   // frames of our own
-	pump  *pump    // nil: a line
-	tls   *secured // nil: in the clear
+	out     *outlet // what the socket did not take at once; nil: it is ready for more
+	*extras         // read at will, written by way of extra
+}
+
+// extras are what a line in the clear has none of while all goes well.
+type extras struct {
+	open  *opening     // until it has authenticated
+	in    *intake      // of input that came in part; nil between messages
+	aside *aside       // frames of our own
+	pump  *pump        // nil: a line
+	tls   *secured     // nil: in the clear
+	check *atomic.Bool // calls off the check of a token that is out
+}
+
+// extra is where extras are written: those which connections without any share are not.
+func (c *conn) extra() *extras {
+	if c.extras == &c.shard.nothing {
+		c.extras = new(extras)
+	}
+	return c.extras
+}
+
+// tidy lets go of extras that are not there any more.
+func (c *conn) tidy() {
+	if *c.extras == (extras{}) {
+		c.extras = &c.shard.nothing
+	}
 }
 
 // An opening is what is kept of a connection until its peer has authenticated.
@@ -61,15 +83,14 @@ type opening struct {
 	seat    *list.Element // guarded by seats.mu
 
 	// Of a line whose request is being read.
-	head         *[]byte  // as far as it has come; nil: nothing
-	older, newer *opening // by arrival on the shard
-	listed       bool
-	shaking      bool // the handshake of TLS is not over
-	checking     bool // the token of the handshake is being checked
-	hand         handshake
-	mark         session.Mark
-	identity     *session.Identity // whose token that is; nil: none was sent
-	id           string            // X-Request-Id
+	head     *[]byte       // as far as it has come; nil: nothing
+	place    *list.Element // among the shard's heads
+	shaking  bool          // the handshake of TLS is not over
+	checking bool          // the token of the handshake is being checked
+	hand     handshake
+	mark     session.Mark
+	identity *session.Identity // whose token that is; nil: none was sent
+	id       string            // X-Request-Id
 }
 
 // An intake holds what of a connection's input could not be used up at once.
@@ -108,7 +129,7 @@ func (o *opening) isShaking() bool { return o != nil && o.shaking }
 // own are the connection's own frames, to be changed.
 func (c *conn) own() *aside {
 	if c.aside == nil {
-		c.aside = new(aside)
+		c.extra().aside = new(aside)
 	}
 	return c.aside
 }

@@ -1,53 +1,66 @@
 // Package socket carries the stream's sessions over WebSocket: bytes in, bytes
-// out. It knows RFC 6455, HTTP's upgrade and sockets, and nothing of what the
+// out. It knows RFC 6455, HTTP's upgrade, TLS and sockets, and nothing of what the
 // messages mean; that is package session.
 //
 // Three parts stand by themselves. [Parser] takes bytes apart into messages; it
 // does no I/O. The check of a handshake is a function of the request's parts.
-// And a [Server] moves bytes between net.Conns and sessions. A Server is an
-// http.Handler for the stream's path, and takes ready connections with
-// [Server.Serve], such as one end of a net.Pipe:
+// And a [Server] moves bytes between sockets and sessions. On Linux it listens
+// itself, and gives to net/http what is not for the stream:
 //
 //	s := socket.New(socket.Config{Env: env, Hub: hub})
 //	mux.Handle("/stream", s)
-//	err := s.Run(ctx)
+//	addr, err := s.Listen(ctx, "127.0.0.1:8080", nil)
+//	go http.Serve(s.Requests(), mux)
+//	err = s.Run(ctx)
+//
+// Elsewhere it is an http.Handler that hijacks its connections, and takes ready ones
+// with [Server.Serve], such as one end of a net.Pipe.
+//
+// # Lines and pumps
+//
+// A connection comes in two kinds. A line is a socket on the poller of its shard, in the
+// clear or with TLS; it has no goroutine, timer or channel, and what few lines
+// have at a time is behind a pointer. A pump is a net.Conn with one goroutine to read and
+// one to write, that do nothing but move bytes. Both have the same parser,
+// session and closing handshake.
 //
 // # Handshake
 //
-// A handshake is refused before anything is kept of it, with the error envelope
-// of REST. An address may make a burst of handshakes, and hold so many
-// connections that have not authenticated; past a bound on the latter in all, the
-// oldest of them makes room. Extensions are declined.
+// What is not a usual handshake for the stream, and any that is at fault, goes to net/http with the
+// bytes that were read; ServeHTTP refuses it with the error envelope of REST. An address
+// may make a burst of handshakes, and hold so many connections that have not authenticated; past
+// a bound on those in all, the oldest makes room, as it does among those that send no request.
 //
 // # Output
 //
 // A session is asked for output only when everything it gave before is with the
 // kernel. So what waits for a slow peer waits in the stream's rings, where it can
-// be conflated, and a connection holds one buffer of about 64 KiB at most, and
-// none when it is idle. The kernel gets it in steps of 16 KiB, each of which is
-// told to the session.
+// be conflated, and a connection holds one buffer of about 64 KiB at most.
+//
+// What was published goes out in sweeps, one write a connection: at once where the shard is idle,
+// and else one every Config.FlushInterval. What a session says of itself never waits for one.
 //
 // # Close
 //
 // When the session is over, its last output and the close frame are written and
 // the peer has two seconds in all to take them and answer; then the connection is
 // reset. A peer that closes gets its close code back. A violation of RFC 6455
-// closes with 1002 or 1007 at once. A peer that only vanishes is noticed by its
-// socket or, if that tells nothing, by the session's heartbeat.
+// closes with 1002 or 1007 at once. A peer that vanishes is noticed by the session's heartbeat.
 //
 // # Concurrency
 //
 // A connection belongs to one shard for life. The shard is a goroutine that owns
-// the connection's session, parser and all fields of its conn but those that are
-// set before it starts. A connection has two more goroutines, a reader and a
-// writer, that only move bytes: each hands over one buffer at a time and waits
-// until it is used up, so a peer that sends fast is held up by its own socket.
-// Everything reaches a shard through its inbox, which never blocks the sender.
-// Token checks run on a bounded set of goroutines.
+// the connection's session, parser and all fields of its conn, but for those that pump and
+// opening name. It waits in its poller or, without one, for a channel. Everything else reaches
+// it through its inbox, which never blocks the sender: pumps hand over one buffer at a
+// time and wait until it is used up, so a peer that sends fast is held up by its own socket.
+//
+// Token checks run on a bounded set of goroutines. The handshake of TLS has one, which owns the
+// socket until it is done or, where the shard has let go of it before, until it has closed it.
 //
 // Locks, innermost last: the registry's and the hub's of other packages, then one
 // of shard.mu, seats.mu, checks.mu and gate.mu, of which none is held while
-// another is taken. Nothing blocks under any of them.
+// another is taken; the poller's may be under any. Nothing blocks under any of them.
 //
 // [Server.Run] starts the shards and returns when every goroutine has ended.
 package socket

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -46,7 +45,7 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 	fail := func(err error) (net.Addr, error) {
 		for _, sh := range s.shards {
 			sh.closeDoor()
-			sh.door = nil
+			sh.door, sh.wheel.exact = nil, true
 		}
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(where), Err: err}
 	}
@@ -172,8 +171,6 @@ func sockaddr(a netip.AddrPort) syscall.Sockaddr {
 	if zone := a.Addr().Zone(); zone != "" {
 		if i, err := net.InterfaceByName(zone); err == nil {
 			sa.ZoneId = uint32(i.Index)
-		} else if n, err := strconv.Atoi(zone); err == nil {
-			sa.ZoneId = uint32(n)
 		}
 	}
 	return sa

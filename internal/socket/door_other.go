@@ -58,8 +58,9 @@ func (sh *shard) openAgain(time.Time) {}
 func (sh *shard) closeListener()      {}
 func (sh *shard) closeDoor()          {}
 
-func readLine(int32, []byte) int      { return lineBroken }
-func writeLine(int32, []byte) int     { return lineBroken }
-func closeLine(int32, bool)           {}
-func shutLine(int32)                  {}
-func peerOfLine(int32) (a netip.Addr) { return a }
+func adoptLine(net.Conn) (int32, bool) { return noLine, false }
+func readLine(int32, []byte) int       { return lineBroken }
+func writeLine(int32, []byte) int      { return lineBroken }
+func closeLine(int32, bool)            {}
+func shutLine(int32)                   {}
+func peerOfLine(int32) (a netip.Addr)  { return a }

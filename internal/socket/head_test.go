@@ -109,7 +109,7 @@ func BenchmarkHead(b *testing.B) {
 // TestSizes keeps what there is a million of small.
 func TestSizes(t *testing.T) {
 	t.Logf("figure: a connection is %d bytes, of which its session has %d", unsafe.Sizeof(conn{}), unsafe.Sizeof(session.Session{}))
-	if size := unsafe.Sizeof(conn{}) - unsafe.Sizeof(session.Session{}); size > 112 {
+	if size := unsafe.Sizeof(conn{}) - unsafe.Sizeof(session.Session{}); size > 72 {
 		t.Errorf("a connection is %d bytes beside its session", size)
 	}
 }

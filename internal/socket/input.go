@@ -203,12 +203,13 @@ func (sh *shard) settle(now time.Time, c *conn) {
 
 // check has a token of c's checked.
 func (sh *shard) check(c *conn, token string) {
-	sh.server.checks.submit(token, func(v *verdict) {
+	c.extra().check = sh.server.checks.submit(token, func(v *verdict) {
 		sh.post(input{kind: inputVerified, conn: c, verdict: v})
 	})
 }
 
 func (sh *shard) verified(now time.Time, c *conn, v *verdict) {
+	c.extra().check = nil
 	switch c.phase {
 	case phaseHead:
 		sh.admitBearer(now, c, v, *c.open.head)

@@ -3,6 +3,7 @@
 package socket
 
 import (
+	"net"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -49,6 +50,28 @@ func writeLine(fd int32, b []byte) int {
 	}
 }
 
+// adoptLine takes the socket out of a net.Conn, which is closed if that worked.
+func adoptLine(nc net.Conn) (fd int32, ok bool) {
+	tcp, is := nc.(*net.TCPConn)
+	if !is {
+		return noLine, false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return noLine, false
+	}
+	var copied uintptr
+	errno := syscall.EBADF
+	err = raw.Control(func(fd uintptr) {
+		copied, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 0)
+	})
+	if err != nil || errno != 0 {
+		return noLine, false
+	}
+	_ = tcp.Close() // the copy lives on
+	return int32(copied), true
+}
+
 // closeLine closes a socket; with reset, what its peer has not taken is thrown away.
 func closeLine(fd int32, reset bool) {
 	if reset {
@@ -66,11 +89,6 @@ func peerOfLine(fd int32) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	switch sa := sa.(type) {
-	case *syscall.SockaddrInet4:
-		return netip.AddrFrom4(sa.Addr)
-	case *syscall.SockaddrInet6:
-		return netip.AddrFrom16(sa.Addr).Unmap()
-	}
-	return netip.Addr{}
+	from, _ := addressOf(sa)
+	return from
 }

@@ -14,6 +14,15 @@ import (
 // the others have had their turn.
 const readAtOnce = 64 << 10
 
+// What reading a line gives instead of a number of bytes.
+const (
+	lineEmpty  = -1 // nothing is there yet
+	lineBroken = -2
+)
+
+// noLine is the descriptor of a connection that has none of its own.
+const noLine = -1
+
 // A door is where the lines of a shard come in, and where it waits for them.
 type door struct {
 	poller   *poller
@@ -27,45 +36,15 @@ type door struct {
 	logged bool   // that there are no more descriptors
 }
 
-// heads are the lines of a shard whose request is still being read, by arrival.
-type heads struct {
-	oldest, newest *opening
-	size           int
-}
-
-func (h *heads) add(o *opening) {
-	o.listed = true
-	if o.older = h.newest; o.older != nil {
-		o.older.newer = o
-	} else {
-		h.oldest = o
-	}
-	h.newest = o
-	h.size++
-}
-
-func (h *heads) remove(o *opening) {
-	if !o.listed {
-		return
-	}
-	if o.older != nil {
-		o.older.newer = o.newer
-	} else {
-		h.oldest = o.newer
-	}
-	if o.newer != nil {
-		o.newer.older = o.older
-	} else {
-		h.newest = o.older
-	}
-	o.older, o.newer, o.listed = nil, nil, false
-	h.size--
-}
-
 // runLoop takes turns until quit is closed, and waits at the door between them.
 func (sh *shard) runLoop() {
 	defer sh.closeDoor()
-	for !sh.stopped() {
+	for {
+		select {
+		case <-sh.quit:
+			return
+		default:
+		}
 		list := sh.await()
 		sh.roused.Store(false)
 		now := time.Now()
@@ -144,12 +123,12 @@ func (sh *shard) readAgain(now time.Time) {
 func (sh *shard) again(now time.Time, c *conn) {
 	defer sh.caught(now, c)
 	if c.unread && c.phase != phaseEnded {
-		sh.receive(now, c, false)
+		sh.receive(now, c, true) // its end may have been told of while nobody read
 	}
 }
 
 // receive reads a line once. The poller tells of an edge: a line is read until it
-// is found empty, which it is after less than was asked for, but for its end.
+// is found empty, which it is after less than was asked for, unless its end comes behind that.
 func (sh *shard) receive(now time.Time, c *conn, end bool) {
 	if c.holds() {
 		c.unread = true // all of it is read once the session takes messages again
@@ -198,11 +177,11 @@ func (c *conn) read(b []byte) int {
 
 // arrive makes a connection of a new socket.
 func (sh *shard) arrive(now time.Time, fd int32, from netip.Addr) {
-	c := &conn{shard: sh, fd: fd}
+	c := &conn{shard: sh, fd: fd, extras: new(extras)}
 	c.open = &opening{conn: c, address: from, key: limitKey(from)}
 	sh.load.Add(1)
 	sh.enter(c)
-	sh.heads.add(c.open)
+	c.open.place = sh.heads.PushBack(c)
 	sh.wheel.set(c, sh.server.moment(now.Add(sh.server.cfg.HeadTimeout)))
 	if sh.leave != nil || sh.door.poller.watch(int(fd), c.id, watchLine) != nil {
 		sh.end(c, false)
@@ -211,9 +190,22 @@ func (sh *shard) arrive(now time.Time, fd int32, from netip.Addr) {
 	if sh.door.secure != nil {
 		sh.secure(c)
 	}
-	if sh.heads.size > sh.server.cfg.MaxHeads/len(sh.server.shards) {
-		sh.end(sh.heads.oldest.conn, true)
+	if sh.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
+		sh.end(sh.heads.Front().Value.(*conn), true)
 	}
+}
+
+// adopt makes a line of a connection whose handshake net/http has read, with what came after it.
+func (sh *shard) adopt(now time.Time, c *conn, early []byte) {
+	if c.phase == phaseEnded {
+		return
+	}
+	if sh.door.poller.watch(int(c.fd), c.id, watchLine) != nil {
+		sh.end(c, false)
+		return
+	}
+	sh.parse(now, c, early)
+	c.unread = true // what has come since was another poller's edge
 }
 
 // readHead goes on with the request of a line.
@@ -238,11 +230,14 @@ func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
 }
 
 // headDone lets go of what is kept while a request is read.
-func (sh *shard) headDone(c *conn) {
-	sh.heads.remove(c.open)
-	if head := c.open.head; head != nil {
-		c.open.head = nil
-		sh.server.buffers.put(head)
+func (sh *shard) headDone(o *opening) {
+	if o.place != nil {
+		sh.heads.Remove(o.place)
+		o.place = nil
+	}
+	if o.head != nil {
+		sh.server.buffers.put(o.head)
+		o.head = nil
 	}
 }
 
@@ -308,9 +303,9 @@ func (sh *shard) admit(now time.Time, c *conn, early []byte) {
 	}
 	c.own().greeting = o.hand.appendSwitching(nil)
 	sh.wheel.drop(c)
-	head := o.head // early may lie in it
-	sh.heads.remove(o)
+	head := o.head // in which early may lie
 	o.head = nil
+	sh.headDone(o)
 	sh.begin(now, c)
 	sh.parse(now, c, early)
 	if head != nil {
@@ -322,7 +317,7 @@ func (sh *shard) admit(now time.Time, c *conn, early []byte) {
 func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 	id := c.open.id
 	sh.wheel.drop(c)
-	sh.headDone(c)
+	sh.headDone(c.open)
 	c.deaf = true
 	sh.part(now, c, f.appendTo(nil, soundID(id)))
 }
@@ -331,7 +326,7 @@ func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 func (sh *shard) handOver(c *conn, b []byte) {
 	h := handed{fd: c.fd, tls: c.tls, early: slices.Clone(b)}
 	sh.door.poller.forget(int(c.fd))
-	sh.headDone(c)
+	sh.headDone(c.open)
 	c.fd = noLine
 	sh.end(c, false)
 	if !sh.server.requests.offer(h) {

@@ -19,6 +19,7 @@ func (sh *shard) flush(now time.Time, c *conn) {
 			break
 		}
 	}
+	c.tidy()
 	sh.schedule(c)
 }
 
@@ -101,7 +102,7 @@ func (sh *shard) besides(c *conn, b []byte, o *outlet) []byte {
 	}
 	a.greeting, a.pong, a.farewell = nil, nil, nil
 	if !c.closing() {
-		c.aside = nil
+		c.extra().aside = nil
 	}
 	return b
 }

@@ -43,7 +43,7 @@ func newPump(c *conn, nc net.Conn, early []byte) *pump {
 	case *tls.Conn:
 		under := t.NetConn()
 		if s, ok := under.(*shim); ok {
-			under = s.inner
+			under = s.Conn
 		}
 		p.tcp, _ = under.(*net.TCPConn)
 		p.secure = true

@@ -71,12 +71,12 @@ func (l *requests) Accept() (net.Conn, error) {
 // not for the shard to do.
 func (h *handed) open() (net.Conn, error) {
 	f := os.NewFile(uintptr(h.fd), "")
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nc has a descriptor of its own
 	nc, err := net.FileConn(f)
 	if err != nil || h.tls == nil {
 		return nc, err
 	}
-	h.tls.shim.inner = nc
+	h.tls.shim.Conn, h.tls.shim.handed = nc, true
 	return h.tls.conn, nil
 }
 

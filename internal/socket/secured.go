@@ -34,14 +34,29 @@ const (
 
 // A shim is what crypto/tls takes for a net.Conn.
 type shim struct {
-	line *secured
-	fd   int32
-	peer netip.Addr
+	net.Conn // with net/http; before that detached
+	line     *secured
+	fd       int32
+	peer     netip.Addr
+	handed   bool // it is with net/http
 
 	shakes chan struct{} // places of handshakes that are at work; set while this one is
 	sealed *[]byte       // on the shard: what was written
-	inner  net.Conn      // with net/http
 }
+
+// detached is the net.Conn of a socket that a shard watches, closes and reads by itself.
+type detached struct{ *shim }
+
+func (detached) Read([]byte) (int, error)  { return 0, io.EOF }
+func (detached) Write([]byte) (int, error) { return 0, io.EOF }
+func (detached) Close() error              { return nil }
+func (detached) LocalAddr() net.Addr       { return &net.TCPAddr{} }
+func (d detached) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.peer, 0))
+}
+func (detached) SetDeadline(time.Time) error      { return nil }
+func (detached) SetReadDeadline(time.Time) error  { return nil }
+func (detached) SetWriteDeadline(time.Time) error { return nil }
 
 // pause is the error of a read that finds nothing.
 type pause struct{}
@@ -50,17 +65,12 @@ func (pause) Error() string   { return "nothing to read yet" }
 func (pause) Timeout() bool   { return true }
 func (pause) Temporary() bool { return true }
 
-var (
-	_ net.Error = pause{}
-
-	errLetGo  = errors.New("let go")
-	errBroken = errors.New("connection broken")
-)
+var _ net.Error = pause{}
 
 // Read implements net.Conn.
 func (s *shim) Read(b []byte) (int, error) {
-	if s.inner != nil {
-		return s.inner.Read(b)
+	if s.handed {
+		return s.Conn.Read(b)
 	}
 	for {
 		switch n := readLine(s.fd, b); {
@@ -69,7 +79,7 @@ func (s *shim) Read(b []byte) (int, error) {
 		case n == 0:
 			return 0, io.EOF
 		case n == lineBroken:
-			return 0, errBroken
+			return 0, io.ErrUnexpectedEOF
 		case s.shakes == nil:
 			return 0, pause{}
 		}
@@ -82,8 +92,8 @@ func (s *shim) Read(b []byte) (int, error) {
 // Write implements net.Conn. It takes everything.
 func (s *shim) Write(b []byte) (int, error) {
 	switch {
-	case s.inner != nil:
-		return s.inner.Write(b)
+	case s.handed:
+		return s.Conn.Write(b)
 	case s.shakes == nil:
 		*s.sealed = append(*s.sealed, b...)
 		return len(b), nil
@@ -91,7 +101,7 @@ func (s *shim) Write(b []byte) (int, error) {
 	for done := 0; ; {
 		n := writeLine(s.fd, b[done:])
 		if n == lineBroken {
-			return done, errBroken
+			return done, io.ErrUnexpectedEOF
 		}
 		if done += n; done == len(b) {
 			return done, nil
@@ -110,62 +120,14 @@ func (s *shim) await() error {
 	case <-s.line.ready:
 		return nil
 	case <-s.line.gone:
-		return errLetGo
+		return net.ErrClosed
 	}
-}
-
-// Close implements net.Conn. On the shard the socket is not the shim's to close.
-func (s *shim) Close() error {
-	if s.inner != nil {
-		return s.inner.Close()
-	}
-	return nil
-}
-
-// LocalAddr implements net.Conn.
-func (s *shim) LocalAddr() net.Addr {
-	if s.inner != nil {
-		return s.inner.LocalAddr()
-	}
-	return &net.TCPAddr{}
-}
-
-// RemoteAddr implements net.Conn.
-func (s *shim) RemoteAddr() net.Addr {
-	if s.inner != nil {
-		return s.inner.RemoteAddr()
-	}
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.peer, 0))
-}
-
-// SetDeadline implements net.Conn. On the shard it is the shard that watches the time.
-func (s *shim) SetDeadline(t time.Time) error {
-	if s.inner != nil {
-		return s.inner.SetDeadline(t)
-	}
-	return nil
-}
-
-// SetReadDeadline implements net.Conn.
-func (s *shim) SetReadDeadline(t time.Time) error {
-	if s.inner != nil {
-		return s.inner.SetReadDeadline(t)
-	}
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn.
-func (s *shim) SetWriteDeadline(t time.Time) error {
-	if s.inner != nil {
-		return s.inner.SetWriteDeadline(t)
-	}
-	return nil
 }
 
 // secure puts TLS on a new line.
 func (sh *shard) secure(c *conn) {
 	line := &secured{}
-	line.shim = shim{line: line, fd: c.fd, peer: c.open.address}
+	line.shim = shim{Conn: detached{&line.shim}, line: line, fd: c.fd, peer: c.open.address}
 	line.conn = tls.Server(&line.shim, sh.door.secure)
 	c.tls, c.open.shaking = line, true
 }

@@ -233,7 +233,7 @@ func (s *Server) Serve(nc net.Conn, peer Peer) error {
 
 // newConn makes a connection of the lighter shard, to be a pump.
 func (s *Server) newConn(peer Peer) *conn {
-	c := &conn{shard: s.lighter(), fd: noLine}
+	c := &conn{shard: s.lighter(), fd: noLine, extras: new(extras)}
 	c.open = &opening{
 		conn: c, address: peer.Address, key: limitKey(peer.Address),
 		identity: peer.Identity, mark: peer.Mark,
@@ -266,13 +266,22 @@ func (s *Server) seat(c *conn) error {
 }
 
 // attach sets a seated connection going: greeting is written before anything
-// else, and early is handled as the first bytes of the peer.
+// else, and early is handled as the first bytes of the peer. Where there is a door, a
+// TCP connection becomes a line, so that a proxy that asks for streams on connections that
+// carried other requests before costs no goroutines.
 func (s *Server) attach(c *conn, nc net.Conn, greeting, early []byte) {
 	if greeting != nil {
 		c.own().greeting = greeting
 	}
-	c.pump = newPump(c, nc, early)
 	c.shard.load.Add(1)
+	if c.shard.door != nil {
+		if fd, ok := adoptLine(nc); ok {
+			c.fd = fd
+			c.shard.post(input{kind: inputStart, conn: c, data: early})
+			return
+		}
+	}
+	c.pump = newPump(c, nc, early)
 	c.shard.post(input{kind: inputStart, conn: c})
 	c.pump.start(s.cfg.SendBuffer)
 }

@@ -271,6 +271,24 @@ func TestVerifiers(t *testing.T) {
 	})
 }
 
+// TestVerifiersPassOver shows that nobody waits for the check of one who has gone.
+func TestVerifiersPassOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, func(cfg *Config) { cfg.Verifiers = 1 })
+		for range 5 {
+			c := dial(t, s)
+			c.send(`{"action":"auth_token","token":"slow"}`)
+			synctest.Wait()
+			c.nc.Close()
+		}
+		begin := time.Now()
+		dial(t, s).auth("ana")
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
 // TestSessionPanics shows that a fault in one session ends that connection alone.
 func TestSessionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

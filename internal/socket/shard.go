@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"container/list"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -61,15 +62,16 @@ type shard struct {
 	inbox []input
 
 	// The rest belongs to the shard's goroutine.
-	spare  []input
-	table  []*conn // by id
-	free   []int32 // ids that no connection has
-	left   []int32 // likewise since the last look at the poller, whose events may still name them
-	wheel  wheel
-	dirty  []*conn // to be flushed at the end of the turn
-	unread []*conn // lines to be read again without being asked
-	heads  heads
-	leave  *wire.Fault // why every connection is sent away; nil: none is
+	spare   []input
+	table   []*conn // by id
+	free    []int32 // ids that no connection has
+	left    []int32 // likewise since the last look at the poller, whose events may still name them
+	wheel   wheel
+	dirty   []*conn     // to be flushed at the end of the turn
+	unread  []*conn     // lines to be read again without being asked
+	heads   list.List   // of *conn: lines whose request is still being read, by arrival
+	nothing extras      // of all connections that have none
+	leave   *wire.Fault // why every connection is sent away; nil: none is
 
 	parser  Parser        // for connections between messages
 	bundle  *bundle       // nil: each write is a call of its own
@@ -137,15 +139,6 @@ func (sh *shard) post(in input) {
 func (sh *shard) stop() {
 	close(sh.quit)
 	sh.rouse()
-}
-
-func (sh *shard) stopped() bool {
-	select {
-	case <-sh.quit:
-		return true
-	default:
-		return false
-	}
 }
 
 // run takes turns until quit is closed.

@@ -182,7 +182,7 @@ func TestProgress(t *testing.T) {
 }
 
 // TestSlowReaderOverTCP does the same to a kernel's buffers.
-func TestSlowReaderOverTCP(t *testing.T) { onEachWay(t, testSlowReaderOverTCP) }
+func TestSlowReaderOverTCP(t *testing.T) { onWaysAtOnce(t, testSlowReaderOverTCP) }
 
 func testSlowReaderOverTCP(t *testing.T, way way) {
 	p := newTape(t)

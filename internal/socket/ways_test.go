@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,6 +35,16 @@ func onEachWay(t *testing.T, f func(t *testing.T, p way)) {
 	for _, p := range ways() {
 		t.Run(p.name, func(t *testing.T) { f(t, p) })
 	}
+}
+
+// onWaysAtOnce runs a test on all ways at the same time: one that mostly waits.
+func onWaysAtOnce(t *testing.T, f func(t *testing.T, p way)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, p := range ways() {
+		all.Go(func() { t.Run(p.name, func(t *testing.T) { f(t, p) }) })
+	}
+	all.Wait()
 }
 
 // A place is a server that can be dialed.

@@ -1,9 +1,6 @@
 package socket
 
-import (
-	"math/bits"
-	"time"
-)
+import "math/bits"
 
 // A wheel finds the connections of a shard whose time has come. A connection is
 // linked into the slot of its deadline; one whose deadline moves later stays where it
@@ -154,12 +151,4 @@ func (w *wheel) soonest(now moment) moment {
 		return never
 	}
 	return now + wheelSlots<<slotBits
-}
-
-// moment is t as the server counts.
-func momentOf(t, origin time.Time) moment {
-	if t.IsZero() {
-		return 0
-	}
-	return max(1, moment(t.Sub(origin)))
 }
