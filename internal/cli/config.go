@@ -189,6 +189,12 @@ func (c *config) check(doc *document) {
 	c.checkListen(doc)
 }
 
+// longestDelay is of delayed data.
+const longestDelay = duration(7 * 24 * time.Hour)
+
+// maxSendBuffer is more than any kernel takes.
+const maxSendBuffer = 64 << 20
+
 // longestFlush is the longest that data may be held back for larger writes.
 const longestFlush = duration(50 * time.Millisecond)
 
@@ -196,9 +202,19 @@ func (c *config) checkStream(doc *document) {
 	if f := c.Stream.FlushInterval; f != nil && *f > longestFlush {
 		doc.wrong("stream.flush_interval", "must be at most %v; 0s writes each event at once", time.Duration(longestFlush))
 	}
+	if b, w := c.Stream.MaxBacklog, cmp.Or(c.Stream.MaxWaiting, 1<<20); b != 0 && b < w {
+		doc.wrong("stream.max_backlog", "must be at least max_waiting (%d bytes), which is for one client", w)
+	}
+	if c.Stream.SendBuffer > maxSendBuffer {
+		doc.wrong("stream.send_buffer", "must be at most %d; the kernel caps it at net.core.wmem_max", maxSendBuffer)
+	}
+	if c.Stream.PumpTLS && c.TLS.Certificate == "" {
+		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
+	}
 	for _, d := range c.Stream.Delays {
-		if d <= 0 || time.Duration(d)%time.Second != 0 || d > duration(7*24*time.Hour) {
-			doc.wrong("stream.delays", "%v is not a delay in whole seconds, such as \"15m\"", time.Duration(d))
+		// One that is 0 was not read, which has been said.
+		if d != 0 && (time.Duration(d)%time.Second != 0 || d > longestDelay) {
+			doc.wrong("stream.delays", "%v is not a delay in whole seconds from 1s to %v, such as \"15m\"", time.Duration(d), time.Duration(longestDelay))
 		}
 	}
 }

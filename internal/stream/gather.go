@@ -106,8 +106,7 @@ func (s *Subscriber) Transcode(dst, frames []byte, f wire.Format) []byte {
 	if f == wire.JSON || len(frames) == 0 {
 		return append(dst, frames...)
 	}
-	// Compression pays where many share it; what is one subscriber's alone goes without.
-	return s.shard.transcoder.Append(dst, frames, f&^wire.Deflate)
+	return s.shard.transcoder.Append(dst, frames, f)
 }
 
 // Pending says whether Gather would give something, or might.
