@@ -20,6 +20,7 @@ func (s *Session) isSlow() bool { return s.aside != nil && s.aside.slow != nil &
 // output is how far the output is that does not come to rest.
 type output struct {
 	left     int    // bytes given to the host that the kernel has not taken
+	besides  int    // bytes of the host's own likewise
 	since    moment // output has not come to rest since
 	given    moment // of what is left
 	progress moment // when the kernel last took something, or had nothing to take
@@ -73,13 +74,31 @@ func (s *Session) Sent(now time.Time, given, taken int) {
 	}
 	t := s.at(now)
 	o := s.out
-	if o.left == 0 {
+	if o.left+o.besides == 0 {
 		o.given, o.progress = t, t
 	}
 	o.left += given - taken
 	if taken > 0 {
 		o.progress = t
 	}
+	s.restIfDone()
+}
+
+// Besides is told how many bytes of the host's own, such as its answer to a ping of RFC 6455, the
+// kernel has not taken, whenever that is any or was: a socket that is full of those is no
+// less full.
+func (s *Session) Besides(now time.Time, left int) {
+	t := s.at(now)
+	if s.out == nil {
+		if left == 0 {
+			return
+		}
+		s.out = &output{since: t, given: t, progress: t, lookDue: t.add(s.env.slowAfter())}
+	}
+	if left < s.out.besides {
+		s.out.progress = t
+	}
+	s.out.besides = left
 	s.restIfDone()
 }
 
@@ -110,7 +129,7 @@ func (s *Session) restIfDone() {
 }
 
 // outstanding says whether the kernel still has to take something.
-func (s *Session) outstanding() bool { return s.out != nil && s.out.left != 0 }
+func (s *Session) outstanding() bool { return s.out != nil && s.out.left+s.out.besides != 0 }
 
 // gathered is where what was given to the host ends in the output.
 func (s *Session) gathered() uint64 {
@@ -155,7 +174,7 @@ func (s *Session) watchOutput(now time.Time) {
 	if s.strict {
 		bytes, oldest = lag.Bytes, lag.Oldest
 	}
-	cut := s.tally(lag.Bytes + s.out.left)
+	cut := s.tally(lag.Bytes + s.out.left + s.out.besides)
 	if cut || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
 		s.tooSlow()
 		return

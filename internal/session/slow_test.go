@@ -217,3 +217,23 @@ func TestBacklogOfAll(t *testing.T) {
 		t.Error("what the first held was not given back")
 	}
 }
+
+// TestFullOfPongs has a socket that is full of the host's own frames: it is slow, and given
+// up, as one that is full of data.
+func TestFullOfPongs(t *testing.T) {
+	d := follow(t, "")
+	d.sess.Besides(d.now, 500)
+	d.publish(0, 1)
+	d.pass(time.Second)
+	d.sess.Besides(d.now, 400)
+	d.pass(29 * time.Second)
+	d.over(4507, "slow_client")
+	e := follow(t, "")
+	e.sess.Besides(e.now, 500)
+	e.pass(29 * time.Second)
+	e.sess.Besides(e.now, 0)
+	e.pass(time.Second)
+	if _, _, over := e.sess.Close(); over {
+		t.Error("closed although all was taken")
+	}
+}

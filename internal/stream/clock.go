@@ -35,32 +35,34 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		h.mu.Lock()
-		next := h.strike(time.Now().UnixNano())
+		wait := h.strike(time.Now().UnixNano())
 		h.wakeShards()
 		h.mu.Unlock()
-		if next > 0 {
-			timer.Reset(time.Duration(next - time.Now().UnixNano()))
+		if wait > 0 {
+			timer.Reset(wait)
 		}
 	}
 }
 
 // strike sends what the tiers whose clocks are due have to say, lets go of delayed
-// events that are due, and returns when it is to be called next; 0: not until it is kicked.
-func (h *Hub) strike(now int64) (next int64) {
+// events that are due, and returns how long to wait before the next time; 0: until it is kicked.
+func (h *Hub) strike(now int64) (wait time.Duration) {
 	for i := range h.clocks {
 		c := &h.clocks[i]
 		if c.due > 0 && c.due <= now {
 			h.flush(c, now)
 		}
-		next = sooner(next, c.due)
+		if c.due > 0 {
+			wait = sooner(wait, max(1, time.Duration(c.due-now)))
+		}
 	}
 	for _, ln := range h.lines {
-		next = sooner(next, ln.release(h, now))
+		wait = sooner(wait, ln.release(h, now))
 	}
-	return next
+	return wait
 }
 
-func sooner(a, b int64) int64 {
+func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

@@ -1,9 +1,11 @@
 package stream
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Delayed data have topics of their own. A line holds every event back for its
@@ -22,7 +24,7 @@ type line struct {
 
 // delayed is an event on its way.
 type delayed struct {
-	due  int64 // Unix ns
+	due  int64 // by the hub's clock, which nobody sets
 	in   *instrument
 	list bool // it is listed, no event
 	e    market.Event
@@ -31,14 +33,18 @@ type delayed struct {
 const delayedChunk = 256
 
 // later makes the counterparts of a new instrument, one a line.
-func (h *Hub) later(in *instrument, now int64) {
+func (h *Hub) later(in *instrument) {
 	for _, ln := range h.lines {
 		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue}
 		x.book = &x.levels
 		in.later = append(in.later, x)
-		ln.push(h, delayed{due: now + ln.delay, in: x, list: true})
+		ln.push(h, delayed{due: h.clock() + ln.delay, in: x, list: true})
 	}
 }
+
+// clock counts nanoseconds from when the hub was made. Delays go by it: a step of the wall
+// clock makes nothing early.
+func (h *Hub) clock() int64 { return int64(time.Since(h.made)) }
 
 // under is the instrument as it is told under a delay in seconds: itself for 0, nil
 // where there is no such line.
@@ -55,7 +61,11 @@ func (in *instrument) under(seconds int) *instrument {
 }
 
 // hold puts an event on every line.
-func (h *Hub) hold(in *instrument, e *market.Event, now int64) {
+func (h *Hub) hold(in *instrument, e *market.Event) {
+	if len(in.later) == 0 {
+		return
+	}
+	now := h.clock()
 	for _, x := range in.later {
 		x.line.push(h, delayed{due: now + x.line.delay, in: x, e: *e})
 	}
@@ -75,7 +85,7 @@ func (ln *line) push(h *Hub, d delayed) {
 	*last = append(*last, d)
 	ln.bytes += d.size()
 	if ln.bytes > h.cfg.DelayBytes {
-		ln.snap(h, d.due-ln.delay)
+		ln.snap(h)
 		return
 	}
 	if ln.bytes == d.size() {
@@ -96,25 +106,36 @@ func (d *delayed) size() int64 {
 }
 
 // snap gives a line up that holds more than it may: what would come after a hole in it would be
-// false. Its readers are told that the feed is down.
-func (ln *line) snap(h *Hub, now int64) {
+// false. Its readers are told that the feed is down, those of trades alone too.
+func (ln *line) snap(h *Hub) {
+	now := time.Now().UnixNano()
 	ln.broken, ln.chunks, ln.bytes = true, nil, 0
 	h.log.Error("delayed data ended: too much is on its way; raise the bound or shorten the delay",
 		"delay_seconds", ln.delay/1e9, "bytes", h.cfg.DelayBytes)
 	for _, in := range h.listed {
-		h.loseBook(in.under(int(ln.delay/1e9)), now, &market.Event{Reason: "delay_overflow"})
+		x := in.under(int(ln.delay / 1e9))
+		x.stale = true
+		h.keepStatus(x, now, &market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: "delay_overflow"}, notice)
+		rec := record{in: x, pos: h.position, n: x.statuses.last, at: now, flag: notice | echo}
+		for _, t := range x.channels[wire.Trades].tiers {
+			for _, tp := range t.topics {
+				h.append(tp, h.scratch.frame, rec)
+			}
+		}
 	}
 }
 
-// release applies what is due, some at a time, and returns when to look again; 0: nothing is on its way.
-func (ln *line) release(h *Hub, now int64) (next int64) {
+// release applies what is due, some at a time, and returns how long to wait before the next time; 0:
+// nothing is on its way.
+func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
+	clock := h.clock()
 	for range delayedChunk {
 		if len(ln.chunks) == 0 {
 			return 0
 		}
 		d := &ln.chunks[0][0]
-		if d.due > now {
-			return d.due
+		if d.due > clock {
+			return time.Duration(d.due - clock)
 		}
 		ln.bytes -= d.size()
 		switch {
@@ -135,7 +156,7 @@ func (ln *line) release(h *Hub, now int64) (next int64) {
 			return 0
 		}
 	}
-	return now // and more
+	return 1 // and more
 }
 
 // venue takes what a market-wide status does to the line's books. The status itself is

@@ -221,6 +221,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			return dst
 		}
 		dst = append(dst, r.after[0].frame...)
+		r.bytes -= len(r.after[0].frame)
 		r.after = r.after[1:]
 	}
 	return dst

@@ -43,7 +43,7 @@ func (it *item) carryOver(w *wait, tail cursor) {
 			return
 		case !it.wants(rec):
 		case it.late.replay != nil:
-			it.late.replay.after = append(it.late.replay.after, kept{rec, frame})
+			it.late.replay.push(kept{rec, frame})
 		default:
 			w.carry = append(w.carry, frame...)
 		}
@@ -127,7 +127,7 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 	}
 	for _, k := range r.after {
 		if h := heir(k.rec.in); h != nil {
-			h.after = append(h.after, k)
+			h.push(k)
 		}
 	}
 	r.done(s)

@@ -213,3 +213,52 @@ func TestStateDoesNotHideWhatWaits(t *testing.T) {
 		t.Errorf("%d bytes wait after Collapse", got)
 	}
 }
+
+// TestReplaceLosesNothing: where a pattern is replaced by one of its instruments, what waited of that
+// one is sent, as it is where the one is added first and the other removed then.
+func TestReplaceLosesNothing(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.Trades, "*|M|*")
+	publish(t, h, trade(hd, 1))
+	turn(sh)
+	c.read(1<<20, false)
+	publish(t, h, trade(hd, 2)) // the shard has yet to turn
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Replace: true})
+	publish(t, h, trade(hd, 3))
+	turn(sh)
+	if c.read(1<<20, false); !slices.Equal(c.trades["A|M|CI"], []uint64{1, 2, 3}) || c.sub.Len() != 1 {
+		t.Errorf("got %v with %d identifiers", c.trades, c.sub.Len())
+	}
+}
+
+// TestBehindReplayCounts: live messages that left their ring for behind a replay wait as much as
+// those in it.
+func TestBehindReplayCounts(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func(bool) {})
+	_, pos := h.Position()
+	for i := range 9000 {
+		publish(t, h, trade(hd, i))
+	}
+	turn(sh)
+	c := newClient(t, sh)
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: pos}})
+	const live = 80_000
+	for i := range live {
+		publish(t, h, trade(hd, i))
+		if i%10_000 == 0 {
+			turn(sh)
+			c.sub.Gather(nil, 100, wire.JSON, false)
+			subscribe(t, c.sub, wire.Trades, "A|M|CI")
+			c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}})
+		}
+	}
+	turn(sh)
+	if lag := c.sub.Lag(); lag.KeptBytes < maxBehindReplay || lag.Messages != live {
+		t.Errorf("%+v", lag)
+	}
+}

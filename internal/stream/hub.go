@@ -32,6 +32,7 @@ type Hub struct {
 	log   *slog.Logger
 	epoch string
 
+	made time.Time     // with the monotonic clock
 	kick chan struct{} // the clocks have something to do
 
 	mu       sync.Mutex
@@ -79,6 +80,7 @@ func New(cfg Config) *Hub {
 		topics:  make(map[topicKey]*topic),
 		maxRows: cfg.TapeBytes / rowBytes,
 		kick:    make(chan struct{}, 1),
+		made:    time.Now(),
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
@@ -192,7 +194,7 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	}
 	in.book = &in.levels
 	h.handles = append(h.handles, in)
-	h.later(in, time.Now().UnixNano())
+	h.later(in)
 	return in
 }
 

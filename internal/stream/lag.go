@@ -32,11 +32,17 @@ func (s *Subscriber) Lag() Lag {
 			continue
 		}
 		messages, bytes := it.late.at.waiting(it.view.tail)
-		if it.late.replay != nil && bytes < maxBehindReplay {
-			continue
-		}
 		at := it.late.at
 		rec, _, ok := at.peek(it.view.tail)
+		if r := it.late.replay; r != nil {
+			messages, bytes = messages+len(r.after), bytes+r.bytes
+			if bytes < maxBehindReplay {
+				continue
+			}
+			if len(r.after) > 0 {
+				rec, ok = r.after[0].rec, true
+			}
+		}
 		if !ok {
 			continue
 		}

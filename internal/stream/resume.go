@@ -12,6 +12,13 @@ type replay struct {
 	batches []*batch // that wait for it
 	parts   []part
 	after   []kept // live messages that go out behind the rows
+	bytes   int    // of those
+}
+
+// push puts a live message behind the rows.
+func (r *replay) push(k kept) {
+	r.after = append(r.after, k)
+	r.bytes += len(k.frame)
 }
 
 // kept is a message that left its ring before it was gathered.

@@ -51,9 +51,6 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
-	if o.Replace && (len(items) > 0 || asked == 0) {
-		s.keepOnly(items)
-	}
 	before := s.markets()
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
@@ -68,8 +65,13 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 			}
 		}
 	}
-	s.rearrange(before)
 	s.shard.spare = nil
+	// What goes comes after what is new: an instrument that both cover passes from one to the other
+	// without a message lost.
+	if o.Replace && (len(items) > 0 || asked == 0) {
+		s.keepOnly(items)
+	}
+	s.rearrange(before)
 	out.Position = h.place(s.safe())
 	s.rest()
 	return out

@@ -53,7 +53,8 @@ func (v *view) join() {
 	var b []byte
 	for c := v.prev; ; c = (cursor{c.seg.next, 0}) {
 		if c.seg == v.tail.seg {
-			v.plain = append(b, c.seg.span(c.rec, v.tail.rec)...)
+			b = append(b, c.seg.span(c.rec, v.tail.rec)...)
+			v.plain = b[:len(b):len(b)] // shared: nobody is to append to it
 			return
 		}
 		b = append(b, c.seg.span(c.rec, c.seg.n)...)
@@ -79,7 +80,7 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 		}
 		n := len(x.room)
 		room := t.Append(x.room[n:n], v.plain, f)
-		x.of, x.bytes = &v.plain[0], room
+		x.of, x.bytes = &v.plain[0], room[:len(room):len(room)]
 		if n+len(room) <= cap(x.room) {
 			x.room = x.room[:n+len(room)]
 		}
