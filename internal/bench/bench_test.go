@@ -2,7 +2,9 @@ package bench_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,6 +130,39 @@ func TestMillion(t *testing.T) {
 	good(t, r, err)
 	if r.Failed() {
 		t.Errorf("%+v %v", r.Checks, r.Notes)
+	}
+}
+
+// TestVerdicts has bounds judged at the default sizes alone, and never without a sample.
+func TestVerdicts(t *testing.T) {
+	r := &bench.Report{What: "slow", Reduced: "50 connections", Checks: []bench.Check{
+		{Name: "complete", Pass: true, Text: "all"},
+		{Name: "age", Unmeasured: true, Text: "not measured: no quotes in the window"},
+		{Name: "p99", Informal: true, Text: "2.0, at most 1.0"},
+	}}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PASS  complete", "-     age       not measured: no quotes", "bounds are for the default sizes (here: 50 connections)", "  p99  2.0"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, text.String())
+		}
+	}
+	if strings.Contains(text.String(), "FAIL") || r.Missed() {
+		t.Errorf("a bound is missed:\n%s", text.String())
+	}
+}
+
+// TestOnly refuses what no workload is called before anything is started.
+func TestOnly(t *testing.T) {
+	for what, measure := range map[string]func(context.Context, bench.Options) (*bench.Report, error){
+		"ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow,
+	} {
+		_, err := measure(t.Context(), bench.Options{Only: "nosuch"})
+		if u := (*bench.UnknownWorkload)(nil); !errors.As(err, &u) || len(u.Names) == 0 {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/bare"
 	"github.com/ruedahq/rueda/internal/bench/load"
@@ -13,16 +11,12 @@ import (
 
 // Ceiling measures the bare program alone, at everything that the others are compared with.
 func Ceiling(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("ceiling", &o)
-	var works []*work
-	for _, w := range fanouts(o.sizes(1000, 10_000)) {
-		if w.rueda.Kind == pattern.Lockstep { // the others have the same ceiling
-			works = append(works, &w)
-		}
+	r, err := o.begin("ceiling")
+	if err != nil {
+		return nil, err
 	}
-	for _, w := range append(works, o.latencies()...) {
-		if !strings.Contains(w.name, o.Only) {
+	for _, w := range o.ceilings() {
+		if !o.wants(w.name) {
 			continue
 		}
 		w.rueda = nil
@@ -36,14 +30,25 @@ func Ceiling(ctx context.Context, o Options) (*Report, error) {
 	if err := o.barePings(ctx, r); err != nil {
 		return r, err
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
+}
+
+// ceilings are the workloads of deliveries that have a ceiling of their own.
+func (o *Options) ceilings() []*work {
+	var works []*work
+	for _, w := range fanouts(o.sizes(fanoutSizes()...)) {
+		if w.rueda.Kind == pattern.Lockstep { // the others have the same ceiling
+			works = append(works, &w)
+		}
+	}
+	return append(works, o.latencies()...)
 }
 
 func (o *Options) bareConnect(ctx context.Context, r *Report) error {
 	conns := o.sizes(connectConns)[0]
-	c := &Case{Name: fmt.Sprintf("connect %d", conns), Conns: conns}
-	if !strings.Contains(c.Name, o.Only) {
+	c := connectCase(conns)
+	if !o.wants(c.Name) {
 		return nil
 	}
 	r.Cases = append(r.Cases, c)
@@ -57,10 +62,12 @@ func (o *Options) bareConnect(ctx context.Context, r *Report) error {
 	return nil
 }
 
+func pingsName(conns int) string { return fmt.Sprintf("pings %d", conns) }
+
 func (o *Options) barePings(ctx context.Context, r *Report) error {
 	conns := o.sizes(idleConns)[0]
-	c := &Case{Name: fmt.Sprintf("pings %d", conns), Conns: conns}
-	if !strings.Contains(c.Name, o.Only) {
+	c := &Case{Name: pingsName(conns), Conns: conns}
+	if !o.wants(c.Name) {
 		return nil
 	}
 	r.Cases = append(r.Cases, c)
@@ -69,6 +76,7 @@ func (o *Options) barePings(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
+	r.sawForeign(out.foreign)
 	c.Figures = []Figure{
 		{"resident a connection", out.each, size(out.each)},
 		{"cores for heartbeats", out.cores, fmt.Sprintf("%.4f", out.cores)},

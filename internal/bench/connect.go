@@ -18,14 +18,13 @@ const connectConns = 15_000
 // with a token that the gateway has seen before, subscribe, snapshot. The bare program accepts, and
 // answers as many messages with fixed ones.
 func Connect(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("connect", &o)
-	conns := connectConns
-	if o.Conns > 0 {
-		conns = o.Conns
+	r, err := o.begin("connect")
+	if err != nil {
+		return nil, err
 	}
-	r.Settings = fmt.Sprintf("%d runs of %d connections", o.Runs, conns)
-	c := &Case{Name: fmt.Sprintf("connect %d", conns), Conns: conns}
+	c := connectCase(o.sizes(connectConns)[0])
+	conns := c.Conns
+	r.Settings = fmt.Sprintf("%s of %s", plural(o.Runs, "run"), plural(conns, "connection"))
 	r.Cases = append(r.Cases, c)
 	for i := range o.Runs {
 		for k := range 2 {
@@ -44,10 +43,15 @@ func Connect(ctx context.Context, o Options) (*Report, error) {
 			o.talk("%s %d %-7s %.0f connections/s, server %.1f us each, load %.1f us each", c.Name, i+1, name, run.PerSecond, run.CPU, run.LoadCPU)
 		}
 	}
-	r.Notes = append(r.Notes, "deliveries are connections here: a second, and microseconds of the server's processor for one (s/M)")
+	r.Notes = append(r.Notes, "s/M are processor seconds for a million connections, which is microseconds for one")
 	r.atLeast(c.Name+": of accept-and-answer", ratios(c.Rueda, c.Ceiling, perSecond), 0.75, "%.3f")
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
+}
+
+// connectCase is the case of connections rather than deliveries.
+func connectCase(conns int) *Case {
+	return &Case{Name: fmt.Sprintf("connect %d", conns), Conns: conns, Unit: "connections"}
 }
 
 // storm is one run of Connect.

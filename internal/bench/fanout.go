@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/bare"
@@ -44,8 +43,20 @@ func fanouts(conns []int) []work {
 				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1},
 			},
 			work{
-				name: fmt.Sprintf("batch16 %d", n), conns: n,
+				name: fmt.Sprintf("batch16 %d", n), conns: n, host: host.Config{Flush: atOnce},
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
+				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
+			},
+			// The threads of the bare program run free of each other; those of a server that publishes
+			// each message to all before the next cannot. In step, neither can.
+			work{
+				name: fmt.Sprintf("in step singles %d", n), conns: n, host: host.Config{Flush: atOnce},
+				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1, InStep: true},
+				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1},
+			},
+			work{
+				name: fmt.Sprintf("in step batch16 %d", n), conns: n, host: host.Config{Flush: atOnce},
+				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16, InStep: true},
 				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
 			},
 			work{
@@ -69,12 +80,17 @@ func (o *Options) sizes(otherwise ...int) []int {
 	return otherwise
 }
 
+// fanoutSizes are the numbers of connections of "fanout".
+func fanoutSizes() []int { return []int{1000, 10_000} }
+
 // Fanout measures deliveries a second at full speed.
 func Fanout(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("fanout", &o)
-	for _, w := range fanouts(o.sizes(1000, 10_000)) {
-		if !strings.Contains(w.name, o.Only) {
+	r, err := o.begin("fanout")
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range fanouts(o.sizes(fanoutSizes()...)) {
+		if !o.wants(w.name) {
 			continue
 		}
 		if err := o.measure(ctx, r, &w); err != nil {
@@ -85,7 +101,7 @@ func Fanout(ctx context.Context, o Options) (*Report, error) {
 	if err := o.spread(ctx, r); err != nil {
 		return r, err
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
 

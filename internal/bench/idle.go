@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/bare"
@@ -22,26 +21,27 @@ const (
 
 // Idle measures what connections cost on which nothing happens: memory, and the processor time of heartbeats.
 func Idle(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("idle", &o)
-	conns := idleConns
-	if o.Conns > 0 {
-		conns = o.Conns
+	r, err := o.begin("idle")
+	if err != nil {
+		return nil, err
 	}
-	r.Settings = fmt.Sprintf("%d connections with three subscriptions each; heartbeats over %v", conns, o.pings())
-	if strings.Contains("plain", o.Only) {
+	conns := o.sizes(idleConns)[0]
+	r.Settings = fmt.Sprintf("%s with three subscriptions each; heartbeats over %v", plural(conns, "connection"), o.pings())
+	if o.wants(idleName("plain", conns)) {
 		if err := o.idlePlain(ctx, r, conns); err != nil {
 			return r, err
 		}
 	}
-	if strings.Contains("tls", o.Only) {
+	if o.wants(idleName("tls", conns)) {
 		if err := o.idleTLS(ctx, r, conns); err != nil {
 			return r, err
 		}
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
+
+func idleName(kind string, conns int) string { return fmt.Sprintf("%s %d", kind, conns) }
 
 // pings is how long heartbeats are looked at: a whole number of their intervals.
 func (o *Options) pings() time.Duration {
@@ -60,7 +60,7 @@ func three() []load.Set {
 }
 
 func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
-	c := &Case{Name: fmt.Sprintf("plain %d", conns), Conns: conns}
+	c := &Case{Name: idleName("plain", conns), Conns: conns}
 	r.Cases = append(r.Cases, c)
 	var memory, ping, pinged []float64
 	for i := range o.Runs {
@@ -75,6 +75,7 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 		if err != nil {
 			return err
 		}
+		r.sawForeign(rueda.foreign, ceiling.foreign)
 		memory, pinged = append(memory, rueda.each), append(pinged, rueda.pinged)
 		ping = append(ping, part(rueda.cores, ceiling.cores))
 		o.talk("plain %d: rueda %.3f KiB a connection (heap %.3f), %d goroutines more; heartbeats %.4f cores, bare %.4f; pings %d and %d; foreign %.2f",
@@ -89,7 +90,8 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("connections of one user: %d, the limit that is not raised; the empty server has logged all users in", defaultPerUser))
 	r.atMost(c.Name+": KiB a connection above the empty server", middle(memory)/1024, 0.7, "%.3f")
-	r.atLeast(c.Name+": pings of those that were due", middle(pinged), 0.95, "%.3f")
+	// No ping at all is a failure, not the lack of a sample.
+	r.atLeast(c.Name+": pings of those that were due", max(1e-6, middle(pinged)), 0.95, "%.3f")
 	r.atMost(c.Name+": heartbeats of the bare ping loop", middle(ping), 1.3, "%.2f")
 	return nil
 }
@@ -170,7 +172,8 @@ func (o *Options) idleTLS(ctx context.Context, r *Report, conns int) (err error)
 		return err
 	}
 	r.Limits = g.limits
-	c := &Case{Name: fmt.Sprintf("tls %d", conns), Conns: conns, Figures: []Figure{
+	r.sawForeign(out.foreign)
+	c := &Case{Name: idleName("tls", conns), Conns: conns, Figures: []Figure{
 		{"resident, empty server", float64(out.empty), size(float64(out.empty))},
 		{"resident a connection", out.each, size(out.each)},
 		{"of it in the heap", out.heap, size(out.heap)},

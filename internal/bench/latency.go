@@ -3,20 +3,23 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
+// latencyConns are the connections of the workloads to many.
+const latencyConns = 1000
+
 // Latency measures the time from an event of the feed to the receipt of its message, at rates that
 // leave the machine half idle.
 func Latency(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("latency", &o)
+	r, err := o.begin("latency")
+	if err != nil {
+		return nil, err
+	}
 	works := o.latencies()
 	big, small, burst := works[0], works[1], works[2]
-	if strings.Contains(big.name, o.Only) {
+	if o.wants(big.name) {
 		if err := o.measure(ctx, r, big); err != nil {
 			return r, err
 		}
@@ -24,28 +27,25 @@ func Latency(ctx context.Context, o Options) (*Report, error) {
 		r.atMost(big.name+": p50 of the ceiling's", ratios(c.Rueda, c.Ceiling, p50), 1.1, "%.3f")
 		r.atMost(big.name+": p99 of the ceiling's", ratios(c.Rueda, c.Ceiling, p99), 1.2, "%.3f")
 	}
-	if strings.Contains(small.name, o.Only) {
+	if o.wants(small.name) {
 		if err := o.measure(ctx, r, small); err != nil {
 			return r, err
 		}
 		c := r.Cases[len(r.Cases)-1]
 		r.atMost(small.name+": p99 ms", median(c.Rueda, p99), 0.38, "%.3f")
 	}
-	if strings.Contains(burst.name, o.Only) {
+	if o.wants(burst.name) {
 		if err := o.measure(ctx, r, burst); err != nil {
 			return r, err
 		}
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
 
 // latencies are the workloads: single messages to many, groups to a few, bursts to many.
 func (o *Options) latencies() []*work {
-	conns := 1000
-	if o.Conns > 0 {
-		conns = o.Conns
-	}
+	conns := o.sizes(latencyConns)[0]
 	one := 100_000 / float64(conns) // messages a second that make 100,000 deliveries
 	paced := func(name string, conns int, p pattern.Pattern) *work {
 		return &work{name: name, conns: conns, ceiling: &p, rueda: &p, sample: 3}

@@ -23,13 +23,13 @@ const (
 // Million opens a million connections, authenticated and subscribed, to as many gateways as the limit of
 // descriptors asks for, and has one message reach all of them.
 func Million(ctx context.Context, o Options) (_ *Report, err error) {
-	o.fill()
-	r := newReport("million", &o)
-	total, files := millionConns, 0
-	if o.Conns > 0 {
-		total = o.Conns
+	r, err := o.begin("million")
+	if err != nil {
+		return nil, err
 	}
-	if files, err = proc.RaiseFiles(); err != nil {
+	total := o.sizes(millionConns)[0]
+	files, err := proc.RaiseFiles()
+	if err != nil {
 		return r, err
 	}
 	each := min(18_000, files-descriptors)
@@ -37,7 +37,8 @@ func Million(ctx context.Context, o Options) (_ *Report, err error) {
 		each = min(each, o.PerProcess)
 	}
 	pairs := (total + each - 1) / each
-	r.Settings = fmt.Sprintf("%d connections, %d gateways and %d load programs of at most %d", total, pairs, pairs, each)
+	r.Settings = fmt.Sprintf("%s, %s and %s of at most %d",
+		plural(total, "connection"), plural(pairs, "gateway"), plural(pairs, "load program"), each)
 	usedBefore, slabBefore, err := proc.MachineMemory()
 	if err != nil {
 		return r, err
@@ -62,12 +63,12 @@ func Million(ctx context.Context, o Options) (_ *Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	c := &Case{Name: fmt.Sprintf("million (%d)", total), Conns: total}
+	c := &Case{Name: millionName(total), Conns: total}
 	r.Cases = append(r.Cases, c)
 	n := float64(total)
 	c.Figures = []Figure{
-		{"opened, authenticated, subscribed in", opened, fmt.Sprintf("%.1f s, %.0f a second", opened, n/opened)},
-		{"resident, all gateways", float64(servers), fmt.Sprintf("%s, %s a connection, %d processes in it", size(float64(servers)), size(float64(servers)/n), pairs)},
+		{"opened, authenticated, subscribed in", opened, fmt.Sprintf("%s, %.0f a second", span(opened*1e3), n/opened)},
+		{"resident, all gateways", float64(servers), fmt.Sprintf("%s, %s a connection, %s in it", size(float64(servers)), size(float64(servers)/n), plural(pairs, "process"))},
 		{"resident, all load programs", float64(loads), size(float64(loads))},
 		{"kernel objects (slab), both ends", float64(slab - slabBefore), fmt.Sprintf("%s, %s a socket", size(float64(slab-slabBefore)), size(float64(slab-slabBefore)/n/2))},
 		{"memory of the machine, in all", float64(used - usedBefore), size(float64(used - usedBefore))},
@@ -75,9 +76,11 @@ func Million(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := m.broadcast(ctx, r, c, total); err != nil {
 		return r, err
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
+
+func millionName(total int) string { return fmt.Sprintf("million (%d)", total) }
 
 // million is many rigs.
 type million struct {
@@ -182,7 +185,7 @@ func (m *million) broadcast(ctx context.Context, r *Report, c *Case, total int) 
 	run.setLatency(all)
 	run.PerSecond = part(float64(got), run.Max/1e3)
 	c.Figures = append(c.Figures,
-		Figure{"one broadcast, last received after", run.Max / 1e3, fmt.Sprintf("%.2f s; p50 %.2f s, p99 %.2f s", run.Max/1e3, run.P50/1e3, run.P99/1e3)},
+		Figure{"one broadcast, last received after", run.Max / 1e3, fmt.Sprintf("%s; p50 %s, p99 %s", span(run.Max), span(run.P50), span(run.P99))},
 		Figure{"server CPU s/M of the broadcast", run.CPU, fmt.Sprintf("%.2f", run.CPU)})
 	r.holds(c.Name+": open, authenticated and subscribed", conns == total, fmt.Sprintf("%d of %d", conns, total))
 	r.holds(c.Name+": one broadcast reaches all of them", got == uint64(total) && len(r.Notes) == 0, fmt.Sprintf("%d of %d", got, total))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +18,9 @@ const (
 	plots    = "performance"
 )
 
+// ErrNoReport is told of a folder without reports.
+var ErrNoReport = errors.New("no report")
+
 // Publish reads the reports (NAME.json) of a folder, draws their plots into docs/performance and puts their
 // tables into docs/performance.md, where that has a place for them:
 //
@@ -32,7 +34,7 @@ func Publish(from, docs string) (written []string, err error) {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no report in %s: %w", from, fs.ErrNotExist)
+		return nil, fmt.Errorf("%w in %s", ErrNoReport, from)
 	}
 	if err := os.MkdirAll(filepath.Join(docs, plots), 0o755); err != nil {
 		return nil, err
@@ -169,13 +171,9 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 	}
 	for _, c := range r.Cases {
 		for _, s := range c.servers() {
-			ratio := ""
-			if s.name == "rueda" && len(c.Ceiling) > 0 {
-				ratio = fmt.Sprintf("%.2f", ratios(c.Rueda, c.Ceiling, perSecond))
-			}
-			m := func(f func(*Run) float64) float64 { return median(s.runs, f) }
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %.3f | %.2f | %.2f | %.2f | %.2f |\n", c.Name, s.name, rate(m(perSecond)), ratio,
-				m(cpu), m(p50), m(p99), m(func(r *Run) float64 { return r.P999 }), m(func(r *Run) float64 { return r.Foreign }))
+			m := func(format string, f func(*Run) float64) string { return numeral(format, median(s.runs, f)) }
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %.2f |\n", c.Name, s.name, rate(median(s.runs, perSecond)), c.ofCeiling(&s),
+				m("%.3f", cpu), m("%.2f", p50), m("%.2f", p99), m("%.2f", p999), median(s.runs, foreign))
 		}
 	}
 	figures := false
@@ -189,16 +187,26 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 		}
 	}
 	if len(r.Checks) > 0 {
+		if r.Reduced != "" {
+			fmt.Fprintf(b, "\nBounds are for the default sizes; here: %s.\n", r.Reduced)
+		}
 		b.WriteString("\n| bound | measured | |\n|---|---|---|\n")
 	}
 	for _, c := range r.Checks {
 		verdict := "kept"
-		if !c.Pass {
+		switch {
+		case c.missed():
 			verdict = "**missed**"
+		case !c.Pass: // it was not measured, or not judged
+			verdict = ""
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.Text, verdict)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)
 	}
+}
+
+func (r *Report) hasRuns() bool {
+	return slices.ContainsFunc(r.Cases, func(c *Case) bool { return len(c.servers()) > 0 })
 }

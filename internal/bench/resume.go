@@ -9,6 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
+	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
 const (
@@ -20,14 +21,13 @@ const (
 // Resume measures a storm of clients who come back after a time and take up where they were, while the
 // market goes on.
 func Resume(ctx context.Context, o Options) (*Report, error) {
-	o.fill()
-	r := newReport("resume", &o)
-	conns := resumeConns
-	if o.Conns > 0 {
-		conns = o.Conns
+	r, err := o.begin("resume")
+	if err != nil {
+		return nil, err
 	}
-	r.Settings = fmt.Sprintf("%d runs of %d clients who missed %d trades each", o.Runs, conns, resumeTrades)
-	c := &Case{Name: fmt.Sprintf("resume %d", conns), Conns: conns}
+	conns := o.sizes(resumeConns)[0]
+	r.Settings = fmt.Sprintf("%s of %s who missed %d trades each", plural(o.Runs, "run"), plural(conns, "client"), resumeTrades)
+	c := &Case{Name: resumeName(conns), Conns: conns}
 	r.Cases = append(r.Cases, c)
 	for i := range o.Runs {
 		run, err := o.comeBack(ctx, r, conns)
@@ -38,9 +38,11 @@ func Resume(ctx context.Context, o Options) (*Report, error) {
 		o.talk("%s %d: %s replayed rows/s, all there after %.2f s, %.3f s/M  %s", c.Name, i+1, rate(run.PerSecond), run.Seconds, run.CPU, run.Error)
 	}
 	r.holds(c.Name+": every trade once and in order, replay and live", !r.Wrong(), fmt.Sprintf("%d missed and all that came meanwhile", resumeTrades))
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
+
+func resumeName(conns int) string { return fmt.Sprintf("resume %d", conns) }
 
 // comeBack is one run.
 func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run, err error) {
@@ -81,6 +83,10 @@ func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run,
 	if err != nil {
 		return nil, err
 	}
+	busy, err := proc.Busy()
+	if err != nil {
+		return nil, err
+	}
 	if _, err := g.open(load.Config{Conns: conns, Sets: []load.Set{{Trades: []string{id},
 		Subscribe: fmt.Sprintf(`{"action":"subscribe","trades":[%q],"resume":{"epoch":%q,"trades":{%q:%d}}}`, id, first.Epoch, id, seen.Last[id])}}}); err != nil {
 		return nil, err
@@ -95,7 +101,7 @@ func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run,
 	if err != nil {
 		return nil, err
 	}
-	run = &Run{Seconds: took, Deliveries: m.Deliveries, PerSecond: float64(m.Deliveries) / took,
+	run = &Run{Seconds: took, Foreign: max(0, (m.Busy-busy-(m.Servers[0]-a)-m.Self)/took), Deliveries: m.Deliveries, PerSecond: float64(m.Deliveries) / took,
 		CPU: (m.Servers[0] - a) / float64(max(1, m.Deliveries)) * 1e6, Cores: (m.Servers[0] - a) / took, LoadCPU: m.Self / float64(max(1, m.Deliveries)) * 1e6}
 	switch {
 	case bad != nil:

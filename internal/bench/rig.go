@@ -42,37 +42,38 @@ type Options struct {
 	Program []string // command that runs a role when its name is added
 	Env     []string // for it, besides this process's
 
-	Runs       int           // pairs; 0: 5
+	Runs       int           // pairs; 0: 5, of "slow" 7
 	Window     time.Duration // of a run, what is measured; 0: 5 s
 	Warmup     time.Duration // before it; 0: 2 s
 	Conns      int           // 0: what the measurement says
 	Procs      int           // GOMAXPROCS of the gateway; 0: its own
-	IOUring    bool          // the gateway's setting
-	PumpTLS    bool          // likewise
+	IOUring    bool          // the gateway's stream.io_uring
 	Only       string        // cases whose name contains this
 	PerProcess int           // connections of a process, where there are many of them; 0: as many as it may open
 	Heartbeats time.Duration // interval of the pings that "idle" looks at; 0: 20 s, the gateway's own
 	SlowFor    time.Duration // how long readers are at a tenth; 0: 12 s
 	Profile    string        // folder for a processor profile of each window of the gateway; "": none
 
+	TLSByGoroutines bool // the gateway's stream.tls_by_goroutines
+
 	Talk io.Writer // progress, for people
 }
 
 func (o *Options) fill() {
 	if o.Runs <= 0 {
-		o.Runs = 5
+		o.Runs = defaultRuns
 	}
 	if o.Window <= 0 {
-		o.Window = 5 * time.Second
+		o.Window = defaultWindow
 	}
 	if o.Warmup <= 0 {
-		o.Warmup = 2 * time.Second
+		o.Warmup = defaultWarmup
 	}
 	if o.Heartbeats <= 0 {
-		o.Heartbeats = 20 * time.Second
+		o.Heartbeats = defaultHeartbeats
 	}
 	if o.SlowFor <= 0 {
-		o.SlowFor = 12 * time.Second
+		o.SlowFor = defaultSlowFor
 	}
 	if o.Talk == nil {
 		o.Talk = io.Discard
@@ -160,7 +161,7 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	if cfg.Procs == 0 {
 		cfg.Procs = o.Procs
 	}
-	cfg.IOUring, cfg.PumpTLS = o.IOUring, o.PumpTLS
+	cfg.IOUring, cfg.TLSByGoroutines = o.IOUring, o.TLSByGoroutines
 	if cfg.PerUser == 0 {
 		cfg.PerUser = defaultPerUser
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ruedahq/rueda/internal/bench/load"
 )
@@ -110,6 +111,28 @@ func perSecond(r *Run) float64 { return r.PerSecond }
 func cpu(r *Run) float64       { return r.CPU }
 func p50(r *Run) float64       { return r.P50 }
 func p99(r *Run) float64       { return r.P99 }
+func p999(r *Run) float64      { return r.P999 }
+func foreign(r *Run) float64   { return r.Foreign }
+
+// plural is a number of things.
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// span is a number of milliseconds for people.
+func span(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.1f ms", v)
+	}
+	return fmt.Sprintf("%.2f s", v/1e3)
+}
 
 // rate is a number of deliveries a second for people.
 func rate(v float64) string {

@@ -22,26 +22,32 @@ const (
 	maxPending = 64 << 10 // and those in the buffer of its socket
 	slack      = 16 << 20 // what a collected heap grows and shrinks by anyhow
 	slowRuns   = 7        // pairs of windows, where nothing else is asked for
+	slowConns  = 1000     // of those at a tenth
+)
+
+// Workloads of Slow.
+const (
+	slowStopped = "stopped"
+	slowTenth   = "tenth"
 )
 
 // Slow measures what readers that are too slow do to the server and to the others.
 func Slow(ctx context.Context, o Options) (*Report, error) {
-	if o.Runs == 0 || o.Runs == 5 {
-		o.Runs = slowRuns
+	r, err := o.begin("slow")
+	if err != nil {
+		return nil, err
 	}
-	o.fill()
-	r := newReport("slow", &o)
-	if strings.Contains("stopped", o.Only) {
+	if o.wants(slowStopped) {
 		if err := o.stopped(ctx, r); err != nil {
 			return r, err
 		}
 	}
-	if strings.Contains("tenth", o.Only) {
+	if o.wants(slowTenth) {
 		if err := o.tenth(ctx, r); err != nil {
 			return r, err
 		}
 	}
-	r.Took = time.Since(r.Began).Seconds()
+	r.end()
 	return r, nil
 }
 
@@ -70,24 +76,24 @@ func (o *Options) stopped(ctx context.Context, r *Report) error {
 		if err != nil {
 			return err
 		}
-		ratio, grown = append(ratio, part(s.after.P99, s.before.P99)), append(grown, float64(s.grown))
+		grown = append(grown, float64(s.grown))
+		if s.before.Samples > 0 && s.after.Samples > 0 {
+			ratio = append(ratio, part(s.after.P99, s.before.P99))
+		}
 		add(ends, s.ends)
 		s.after.Error = s.bad
 		c.Rueda = append(c.Rueda, s.before, s.after)
-		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; ends %v %s", c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), s.ends, s.bad)
+		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s %s", c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), tell(s.ends), s.bad)
 	}
 	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))}, Figure{"how it ended", float64(len(ends)), tell(ends)})
 	r.atMost(c.Name+": p99 of the others, of before", middle(ratio), 1.25, "%.3f")
-	r.atMost(c.Name+": MiB grown; waiting, pending and slack of the heap", max(0.01, slices.Max(grown)/(1<<20)), (maxWaiting+maxPending+slack)/float64(1<<20), "%.1f")
+	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)), (maxWaiting+maxPending+slack)/float64(1<<20), "%.1f")
 	return nil
 }
 
 // tenth has 50 readers of 1,000 read a tenth of what comes: one half quotes alone, the other trades too.
 func (o *Options) tenth(ctx context.Context, r *Report) error {
-	conns, instruments := 1000, 10
-	if o.Conns > 0 {
-		conns = o.Conns
-	}
+	conns, instruments := o.sizes(slowConns)[0], 10
 	slow := max(2, conns/20)
 	var ids []string
 	for i := range instruments {
@@ -116,22 +122,32 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 		if err != nil {
 			return err
 		}
-		ratio, grown = append(ratio, part(s.after.P99, s.before.P99)), append(grown, float64(s.grown))
+		grown = append(grown, float64(s.grown))
+		if s.before.Samples > 0 && s.after.Samples > 0 {
+			ratio = append(ratio, part(s.after.P99, s.before.P99))
+		}
 		add(ends, s.ends)
 		age.Merge(s.age)
 		s.after.Error = s.bad
 		c.Rueda = append(c.Rueda, s.before, s.after)
-		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; quotes at most %.2f s old, of %d; ends %v %s",
-			c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), float64(s.age.Max())/1e9, s.age.Count(), s.ends, s.bad)
+		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s; %s %s",
+			c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), ages(s.age), tell(s.ends), s.bad)
 	}
-	c.Figures = append(c.Figures,
-		Figure{"age of quotes when the kernel took them, p50", float64(age.At(0.5)), fmt.Sprintf("%.3f s of %d", float64(age.At(0.5))/1e9, age.Count())},
-		Figure{"age of quotes when the kernel took them, p99", float64(age.At(0.99)), fmt.Sprintf("%.3f s", float64(age.At(0.99))/1e9)},
-		Figure{"resident memory grown", middle(grown), size(middle(grown))},
-		Figure{"p99 of the others, of before", middle(ratio), fmt.Sprintf("%.3f", middle(ratio))},
-		Figure{"how they ended", float64(len(ends)), tell(ends)})
-	r.atMost(c.Name+": s, the oldest quote when the kernel took it", float64(age.Max())/1e9, 5, "%.2f")
-	r.atMost(c.Name+": MiB grown; waiting, pending and slack of the heap", max(0.01, slices.Max(grown)/(1<<20)),
+	oldest := c.Name + ": age of the oldest quote when the kernel took it, s"
+	if age.Count() == 0 {
+		r.unmeasured(oldest, "no quotes in the window")
+	} else {
+		c.Figures = append(c.Figures,
+			Figure{"age of quotes when the kernel took them, p50", float64(age.At(0.5)), fmt.Sprintf("%.3f s of %d", float64(age.At(0.5))/1e9, age.Count())},
+			Figure{"age of quotes when the kernel took them, p99", float64(age.At(0.99)), fmt.Sprintf("%.3f s", float64(age.At(0.99))/1e9)})
+		r.atMost(oldest, max(1e-9, float64(age.Max())/1e9), 5, "%.2f")
+	}
+	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))})
+	if len(ratio) > 0 {
+		c.Figures = append(c.Figures, Figure{"p99 of the others, of before", middle(ratio), fmt.Sprintf("%.3f", middle(ratio))})
+	}
+	c.Figures = append(c.Figures, Figure{"how they ended", float64(len(ends)), tell(ends)})
+	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)),
 		(float64(slow)*(maxWaiting+maxPending)+slack)/(1<<20), "%.1f")
 	only := true
 	for why := range ends {
@@ -140,6 +156,14 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 	}
 	r.holds(c.Name+": trades are complete, or the connection is cut off (4507, or reset)", only, tell(ends))
 	return nil
+}
+
+// ages tells how old quotes were.
+func ages(age *load.Latency) string {
+	if age.Count() == 0 {
+		return "no quotes came to those at a tenth"
+	}
+	return fmt.Sprintf("quotes at most %.2f s old, of %d", float64(age.Max())/1e9, age.Count())
 }
 
 func add(to, from map[string]int) {

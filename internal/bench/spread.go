@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/internal/bench/host"
@@ -13,6 +12,7 @@ import (
 )
 
 const (
+	spreadConns       = 1000
 	spreadInstruments = 100
 	spreadEach        = 10 // of them that a connection follows
 	wildInstruments   = 612
@@ -20,17 +20,14 @@ const (
 
 // spread measures connections with sets of their own on the simulated market, and what a wildcard costs.
 func (o *Options) spread(ctx context.Context, r *Report) error {
-	conns := 1000
-	if o.Conns > 0 {
-		conns = o.Conns
-	}
+	conns := o.sizes(spreadConns)[0]
 	for _, books := range [2]bool{false, true} {
+		if !o.wants(spreadName(conns, books)) {
+			continue
+		}
 		w, err := spreadWork(conns, books)
 		if err != nil {
 			return err
-		}
-		if !strings.Contains(w.name, o.Only) {
-			continue
 		}
 		if err := o.measure(ctx, r, w); err != nil {
 			return err
@@ -40,7 +37,7 @@ func (o *Options) spread(ctx context.Context, r *Report) error {
 		}
 	}
 	one, wild := wildWorks(conns)
-	if !strings.Contains(one.name, o.Only) && !strings.Contains(wild.name, o.Only) {
+	if !o.wants(one.name, wild.name) {
 		return nil
 	}
 	if err := o.measure(ctx, r, one, wild); err != nil {
@@ -49,6 +46,13 @@ func (o *Options) spread(ctx context.Context, r *Report) error {
 	n := len(r.Cases)
 	r.atMost(wild.name+": CPU of that of one instrument (5 % are noise)", ratios(r.Cases[n-1].Rueda, r.Cases[n-2].Rueda, cpu), 1.05, "%.3f")
 	return nil
+}
+
+func spreadName(conns int, books bool) string {
+	if books {
+		return fmt.Sprintf("spread with books %d", conns)
+	}
+	return fmt.Sprintf("spread %d", conns)
 }
 
 // spreadWork is the simulated market: every connection follows ten instruments of a hundred, and
@@ -62,10 +66,7 @@ func spreadWork(conns int, books bool) (*work, error) {
 	for _, in := range source.Instruments() {
 		ids = append(ids, in.ID.String())
 	}
-	w := &work{name: fmt.Sprintf("spread %d", conns), conns: conns, host: host.Config{Market: true, Instruments: spreadInstruments}}
-	if books {
-		w.name = fmt.Sprintf("spread with books %d", conns)
-	}
+	w := &work{name: spreadName(conns, books), conns: conns, host: host.Config{Market: true, Instruments: spreadInstruments}}
 	readers := make(map[string]int, len(ids))
 	for i := range conns {
 		// Steps of different width make the sets differ in what they share.

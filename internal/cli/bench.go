@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,20 +16,38 @@ import (
 
 // benchmark is a measurement of the command.
 type benchmark struct {
-	name, short string
-	run         func(context.Context, bench.Options) (*bench.Report, error)
+	name, short, long string
+	takes             takes
+	run               func(context.Context, bench.Options) (*bench.Report, error)
 }
 
+// takes are the flags that mean something to a measurement, besides those that all have.
+type takes int
+
+const (
+	takesRuns takes = 1 << iota
+	takesWarmup
+	takesWindow
+	takesOnly
+	takesGateway // its settings: the gateway is run at all
+	takesTLS     // and over TLS
+	takesProfile
+	takesStrict
+)
+
 func benchmarks() []benchmark {
+	const windows = takesRuns | takesWarmup | takesWindow | takesOnly
+	const gateway = takesGateway | takesStrict
 	return []benchmark{
-		{"ceiling", "What the kernel allows: write(2) alone", bench.Ceiling},
-		{"idle", "Memory of connections, plain and TLS, and the cost of their heartbeats", bench.Idle},
-		{"slow", "Readers that stop or read too slowly, and what the others notice", bench.Slow},
-		{"resume", "Clients who come back and take up where they were", bench.Resume},
-		{"million", "A million connections, and one message to all of them", bench.Million},
-		{"connect", "Connect, authenticate, subscribe, first snapshot: clients a second", bench.Connect},
-		{"latency", "From an event to its receipt, at fixed rates", bench.Latency},
-		{"fanout", "Deliveries a second at full speed, and what they cost", bench.Fanout},
+		{"ceiling", "What the kernel allows: write(2) alone", longCeiling, windows, bench.Ceiling},
+		{"idle", "Memory of connections, plain and TLS, and the cost of their heartbeats", longIdle,
+			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
+		{"slow", "Readers that stop or read too slowly, and what the others notice", longSlow, windows | gateway, bench.Slow},
+		{"resume", "Clients who come back and take up where they were", longResume, takesRuns | gateway, bench.Resume},
+		{"million", "A million connections, and one message to all of them", longMillion, gateway, bench.Million},
+		{"connect", "Connect, authenticate, subscribe, first snapshot: clients a second", longConnect, takesRuns | gateway, bench.Connect},
+		{"latency", "From an event to its receipt, at fixed rates", longLatency, windows | gateway | takesProfile, bench.Latency},
+		{"fanout", "Deliveries a second at full speed, and what they cost", longFanout, windows | gateway | takesProfile, bench.Fanout},
 	}
 }
 
@@ -36,12 +55,7 @@ func newBench(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the stream on this machine",
-		Long: `Bench measures this machine: deliveries a second and what they cost, latency, memory, connecting,
-slow readers. Server and load are processes of their own. Each figure is compared with that of a bare
-program which does nothing but the system calls, taken in the same call; every message is checked at its
-receiver, and a run that loses or doubles one fails.
-
-The exit status is 1 where messages went wrong, or where a bound was not kept and --strict is given.`,
+		Long:  benchLong,
 		Example: `  rueda bench fanout                      all workloads, 5 pairs of runs each
   rueda bench fanout --only singles -n 1  one of them, once
   rueda bench latency --json > latency.json`,
@@ -49,7 +63,7 @@ The exit status is 1 where messages went wrong, or where a bound was not kept an
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, b := range benchmarks() {
-		cmd.AddCommand(newBenchmark(std, b))
+		cmd.AddCommand(newBenchmark(std, &b))
 	}
 	cmd.AddCommand(newBenchReport(std))
 	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad} {
@@ -61,48 +75,118 @@ The exit status is 1 where messages went wrong, or where a bound was not kept an
 	return cmd
 }
 
-func newBenchmark(std streams, b benchmark) *cobra.Command {
-	var o bench.Options
-	var asJSON, strict bool
-	var out string
+// benchFlags are the flags of a measurement.
+type benchFlags struct {
+	options bench.Options
+	asJSON  bool
+	strict  bool
+	out     string
+}
+
+func newBenchmark(std streams, b *benchmark) *cobra.Command {
+	var f benchFlags
 	cmd := &cobra.Command{
-		Use: b.name, Short: b.short, Args: cobra.NoArgs,
+		Use: b.name, Short: b.short, Long: benchHelp(b), Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			self, err := os.Executable()
-			if err != nil {
+			if err := f.check(cmd, b); err != nil {
 				return err
 			}
-			o.Program, o.Talk = []string{self, "bench"}, std.talk
-			report, err := b.run(cmd.Context(), o)
-			if errors.Is(err, errors.ErrUnsupported) {
-				return fail(exitError, errors.New("this system can't be measured"), "Bench needs Linux.")
-			}
-			if err != nil {
-				return err
-			}
-			if err := writeReport(std, report, asJSON, out); err != nil {
-				return err
-			}
-			if report.Wrong() || strict && report.Missed() {
-				return fail(exitError, errors.New("not as it should be"), "")
-			}
-			return nil
+			return f.measure(cmd.Context(), std, b)
 		},
 	}
-	f := cmd.Flags()
-	f.IntVarP(&o.Runs, "runs", "n", 5, "pairs of runs, of which medians are told")
-	f.DurationVar(&o.Window, "window", 5*time.Second, "what is measured of a run")
-	f.DurationVar(&o.Warmup, "warmup", 2*time.Second, "what runs before it")
-	f.IntVar(&o.Conns, "conns", 0, "connections (0: those of each workload)")
-	f.IntVar(&o.Procs, "procs", 0, "GOMAXPROCS of the gateway (0: its own)")
-	f.BoolVar(&o.IOUring, "io-uring", false, "the gateway with stream.io_uring")
-	f.BoolVar(&o.PumpTLS, "pump-tls", false, "the gateway with stream.pump_tls")
-	f.StringVar(&o.Only, "only", "", "only workloads whose name contains this")
-	f.StringVar(&o.Profile, "profile", "", "write a processor profile of each window of the gateway into this folder")
-	f.BoolVar(&asJSON, "json", false, "write the report as JSON")
-	f.StringVar(&out, "out", "", "write the report as JSON into this folder too, as NAME.json")
-	f.BoolVar(&strict, "strict", false, "end with status 1 where a bound is not kept")
+	f.define(cmd, b)
 	return cmd
+}
+
+func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
+	o, flags := &f.options, cmd.Flags()
+	if b.takes&takesRuns != 0 {
+		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, of which medians are told")
+	}
+	if b.takes&takesWindow != 0 {
+		flags.DurationVar(&o.Window, "window", 5*time.Second, "what is measured of a run"+atLeastFor(b.name))
+	}
+	if b.takes&takesWarmup != 0 {
+		flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, "what runs before it")
+	}
+	flags.IntVar(&o.Conns, "conns", 0, "connections (0: those of each workload)")
+	if b.takes&takesGateway != 0 {
+		flags.IntVar(&o.Procs, "procs", 0, "GOMAXPROCS of the gateway (0: its own)")
+		flags.BoolVar(&o.IOUring, "io-uring", false, "the gateway with stream.io_uring")
+	}
+	if b.takes&takesTLS != 0 {
+		flags.BoolVar(&o.TLSByGoroutines, "tls-by-goroutines", false, "the gateway with stream.tls_by_goroutines")
+	}
+	if b.takes&takesOnly != 0 {
+		flags.StringVar(&o.Only, "only", "", "only workloads whose name contains this")
+	}
+	if b.takes&takesProfile != 0 {
+		flags.StringVar(&o.Profile, "profile", "", "write a processor profile of each window of the gateway into this folder")
+	}
+	flags.BoolVar(&f.asJSON, "json", false, "write the report as JSON")
+	flags.StringVar(&f.out, "out", "", "write the report as JSON into this folder too, as NAME.json")
+	if b.takes&takesStrict != 0 {
+		flags.BoolVar(&f.strict, "strict", false, "end with status 1 where a bound is not kept (at the default sizes)")
+	}
+}
+
+// atLeastFor tells of a window that is not what it is asked to be.
+func atLeastFor(name string) string {
+	if name == "idle" {
+		return "; at least 20s, the interval of heartbeats"
+	}
+	return ""
+}
+
+// check refuses numbers with which nothing would be measured.
+func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
+	o := &f.options
+	bad := func(format string, args ...any) error {
+		return fail(exitUsage, fmt.Errorf(format, args...), "See "+cmd.CommandPath()+" --help")
+	}
+	least := 1
+	if b.name == "slow" {
+		least = 4 // two are slow, and others must be there
+	}
+	switch {
+	case b.takes&takesRuns != 0 && o.Runs < 1:
+		return bad("--runs must be at least 1")
+	case b.takes&takesWindow != 0 && o.Window <= 0:
+		return bad("--window must be above 0")
+	case b.takes&takesWarmup != 0 && o.Warmup <= 0:
+		return bad("--warmup must be above 0")
+	case o.Conns != 0 && o.Conns < least:
+		return bad("--conns must be at least %d", least)
+	case o.Procs < 0:
+		return bad("--procs must be at least 1")
+	}
+	return nil
+}
+
+func (f *benchFlags) measure(ctx context.Context, std streams, b *benchmark) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o := f.options
+	o.Program, o.Talk = []string{self, "bench"}, std.talk
+	report, err := b.run(ctx, o)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return fail(exitError, errors.New("this system can't be measured"), "Bench needs Linux.")
+	}
+	if u := (*bench.UnknownWorkload)(nil); errors.As(err, &u) {
+		return fail(exitUsage, err, "There are: "+strings.Join(u.Names, "; "))
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeReport(std, report, f.asJSON, f.out); err != nil {
+		return err
+	}
+	if report.Wrong() || f.strict && report.Missed() {
+		return fail(exitError, errors.New("not as it should be"), "")
+	}
+	return nil
 }
 
 func writeReport(std streams, r *bench.Report, asJSON bool, folder string) (err error) {
@@ -135,6 +219,9 @@ func newBenchReport(std streams) *cobra.Command {
 				if _, err := fmt.Fprintln(std.out, name); err != nil {
 					return err
 				}
+			}
+			if errors.Is(err, bench.ErrNoReport) {
+				return fail(exitError, err, "Make them with: rueda bench fanout --out "+from)
 			}
 			return err
 		},

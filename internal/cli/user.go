@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ type userOptions struct {
 	data      string
 	fromStdin bool
 	rights    string
+	delay     time.Duration
 }
 
 func newUser(std streams) *cobra.Command {
@@ -48,6 +50,7 @@ never an argument, which other users of the machine could read.`,
 
 	add := o.command(std, "add NAME", "Add a user; makes the database where there is none", cobra.ExactArgs(1), o.add)
 	add.Flags().StringVar(&o.rights, "rights", "all", "all, or quotes: best bid and offer, no wildcards")
+	add.Flags().DurationVar(&o.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
 	passwd := o.command(std, "passwd NAME", "Give a user a new password", cobra.ExactArgs(1), o.passwd)
 	for _, c := range []*cobra.Command{add, passwd} {
 		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
@@ -128,12 +131,19 @@ func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, a
 	default:
 		return fail(exitUsage, fmt.Errorf("rights %q are neither all nor quotes", o.rights), "")
 	}
+	if o.delay < 0 || o.delay%time.Second != 0 || o.delay > time.Duration(longestDelay) {
+		return fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", time.Duration(longestDelay), o.delay), "")
+	}
+	u.Entitlements[0].Delay = int(o.delay / time.Second)
 	var err error
 	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, true); err != nil {
 		return err
 	}
 	if _, err = users.Add(ctx, u); err != nil {
 		return err
+	}
+	if o.delay > 0 {
+		return done(std, "Added %s, with rights %s to data %v late", name, o.rights, o.delay)
 	}
 	return done(std, "Added %s, with rights %s", name, o.rights)
 }

@@ -3,9 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,7 +165,7 @@ func (w *watcher) run(ctx context.Context) error {
 		case isFinal(err):
 			return err
 		case first && !live:
-			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.api.base, err), "Is it running? This starts one here: rueda dev")
+			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.api.base, err), unreachable(err))
 		}
 		if live {
 			pause = backoff{}
@@ -174,6 +177,18 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// unreachable is what to do about a gateway that could not be talked to.
+func unreachable(err error) string {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &unknown):
+		return "It is there, and its certificate is not trusted. Trust a file of your own with SSL_CERT_FILE=tls.crt rueda watch ..."
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "Something is there and hangs up. Where it speaks TLS, the address begins with https."
+	}
+	return "Is it running? This starts one here: rueda dev"
 }
 
 // isFinal says whether trying again cannot help: what the server refused for good, or

@@ -48,6 +48,7 @@ type thread struct {
 	mine     []int32     // sockets to write to
 	state    map[int32]int
 	n        atomic.Uint64 // messages published
+	begun    atomic.Uint64 // of them or on their way
 	quit     atomic.Bool
 	buf      []byte
 	events   []syscall.EpollEvent
@@ -334,6 +335,9 @@ func (t *thread) write(p pattern.Pattern) {
 				return
 			}
 		}
+		if p.InStep && !t.inStep(n) {
+			continue
+		}
 		at := int64(0)
 		if pace != nil {
 			at = pace.Next()
@@ -347,6 +351,7 @@ func (t *thread) write(p pattern.Pattern) {
 			n++
 			frames, scratch = pattern.AppendFrame(frames, scratch, ident, n, at, now)
 		}
+		t.begun.Store(n)
 		for _, fd := range t.mine {
 			r, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&frames[0])), uintptr(len(frames)))
 			if e != 0 || int(r) < len(frames) {
@@ -355,6 +360,18 @@ func (t *thread) write(p pattern.Pattern) {
 		}
 		t.n.Store(n)
 	}
+}
+
+// inStep says whether all threads have begun message n, as those of a server have that
+// publishes a message to all before the next; it naps a little if not.
+func (t *thread) inStep(n uint64) bool {
+	for _, other := range t.server.threads {
+		if other.begun.Load() < n {
+			proc.Nap(20_000)
+			return false
+		}
+	}
+	return true
 }
 
 // writeRest waits for a socket that is full until it has taken everything.

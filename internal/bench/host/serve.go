@@ -36,8 +36,9 @@ type Config struct {
 	Procs       int    // GOMAXPROCS; 0: as the program has it
 	Certificate string // files; "": plain
 	Key         string
-	PumpTLS     bool
 	IOUring     bool
+
+	TLSByGoroutines bool
 }
 
 // Started is its answer.
@@ -134,7 +135,9 @@ func (s *server) config() (gateway.Config, string) {
 		Connections: perUser, Sockets: max(20_000, c.Conns+1000), SocketsWaiting: many, Handshakes: many,
 		LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many,
 	}
-	tell("limits.handshakes=%d limits.sockets_waiting=%d (of an address)", many, many)
+	for _, name := range []string{"handshakes", "sockets_waiting", "logins_per_minute", "login_burst", "requests_per_minute"} {
+		tell("limits.%s=%d", name, many)
+	}
 	if c.Conns > 19_000 {
 		tell("limits.sockets=%d", config.Limits.Sockets)
 	}
@@ -144,7 +147,7 @@ func (s *server) config() (gateway.Config, string) {
 	config.Stream = gateway.Stream{
 		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
 		MaxWaiting: c.MaxWaiting, MaxAge: c.MaxAge, TradesKept: c.TradesKept,
-		FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.PumpTLS, IOUring: c.IOUring,
+		FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.TLSByGoroutines, IOUring: c.IOUring,
 		AuthTimeout: time.Minute,
 	}
 	tell("stream.auth_timeout=1m")
@@ -167,11 +170,14 @@ func (s *server) config() (gateway.Config, string) {
 	if c.Flush != 0 {
 		tell("stream.flush_interval=%v", max(0, c.Flush))
 	}
-	if c.PumpTLS {
-		tell("stream.pump_tls")
+	if c.Market {
+		tell("stream.book_wildcards=true")
+	}
+	if c.TLSByGoroutines {
+		tell("stream.tls_by_goroutines=true")
 	}
 	if c.IOUring {
-		tell("stream.io_uring")
+		tell("stream.io_uring=true")
 	}
 	if c.Procs > 0 {
 		tell("GOMAXPROCS=%d", c.Procs)

@@ -29,6 +29,7 @@ type Pattern struct {
 	Rate   float64 // messages a second; with Rate
 	Spread int     // instruments taken in turn, the first ones; 0: 1
 	Quotes bool    // each trade comes with a change of the book's best bid
+	InStep bool    // of the bare program: no thread begins a batch before all have begun the one before
 	Fanout int     // connections that receive each message; with Window where there are more instruments than one
 	// Readers are the connections that receive an instrument's trades, and all where there is
 	// no entry; with Market. Window then counts trades of single connections.

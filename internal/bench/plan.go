@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What a measurement does where nothing else is asked for. Its bounds are for that.
+const (
+	defaultRuns       = 5
+	defaultWindow     = 5 * time.Second
+	defaultWarmup     = 2 * time.Second
+	defaultHeartbeats = 20 * time.Second
+	defaultSlowFor    = 12 * time.Second
+)
+
+// Runs is how many pairs of runs a measurement does where nothing else is asked for.
+func Runs(what string) int {
+	if what == "slow" {
+		return slowRuns
+	}
+	return defaultRuns
+}
+
+// sizesOf are the numbers of connections that a measurement's bounds are for.
+func sizesOf(what string) []int {
+	switch what {
+	case "fanout", "ceiling":
+		return fanoutSizes()
+	case "latency":
+		return []int{latencyConns}
+	case "idle":
+		return []int{idleConns}
+	case "connect":
+		return []int{connectConns}
+	case "slow":
+		return []int{slowConns}
+	case "resume":
+		return []int{resumeConns}
+	}
+	return []int{millionConns}
+}
+
+// Workloads are the names of the workloads of a measurement, for Options.Only.
+func Workloads(what string, o Options) []string {
+	size := o.sizes(sizesOf(what)...)[0]
+	var works []*work
+	var names []string
+	switch what {
+	case "fanout":
+		for _, w := range fanouts(o.sizes(fanoutSizes()...)) {
+			works = append(works, &w)
+		}
+		conns := o.sizes(spreadConns)[0]
+		one, wild := wildWorks(conns)
+		works = append(works, &work{name: spreadName(conns, false)}, &work{name: spreadName(conns, true)}, one, wild)
+	case "ceiling":
+		works = o.ceilings()
+		names = []string{connectCase(o.sizes(connectConns)[0]).Name, pingsName(o.sizes(idleConns)[0])}
+	case "latency":
+		works = o.latencies()
+	case "idle":
+		names = []string{idleName("plain", size), idleName("tls", size)}
+	case "slow":
+		names = []string{slowStopped, slowTenth}
+	case "connect":
+		names = []string{connectCase(size).Name}
+	case "resume":
+		names = []string{resumeName(size)}
+	case "million":
+		names = []string{millionName(size)}
+	}
+	var all []string
+	for _, w := range works {
+		all = append(all, w.name)
+	}
+	return append(all, names...)
+}
+
+// UnknownWorkload is the error of a measurement none of whose workloads is asked for.
+type UnknownWorkload struct {
+	Only  string
+	Names []string // that there are
+}
+
+func (u *UnknownWorkload) Error() string {
+	return fmt.Sprintf("no workload has %q in its name", u.Only)
+}
+
+// wants says whether one of these workloads is asked for.
+func (o *Options) wants(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, o.Only) })
+}
+
+// begin completes the options and begins the report.
+func (o *Options) begin(what string) (*Report, error) {
+	if names := Workloads(what, *o); !o.wants(names...) {
+		return nil, &UnknownWorkload{o.Only, names}
+	}
+	if o.Runs <= 0 {
+		o.Runs = Runs(what)
+	}
+	o.fill()
+	r := newReport(what, o)
+	r.Reduced = o.reduced(what)
+	return r, nil
+}
+
+// reduced tells what is not as the bounds of a measurement expect it: "" if all is.
+func (o *Options) reduced(what string) string {
+	var list []string
+	if o.Conns > 0 && !slices.Contains(sizesOf(what), o.Conns) {
+		list = append(list, plural(o.Conns, "connection"))
+	}
+	if o.Runs < Runs(what) {
+		list = append(list, plural(o.Runs, "run"))
+	}
+	if windowed := what == "fanout" || what == "latency" || what == "slow"; windowed {
+		if o.Window < defaultWindow {
+			list = append(list, fmt.Sprintf("windows of %v", o.Window))
+		}
+		if o.Warmup < defaultWarmup {
+			list = append(list, fmt.Sprintf("%v before them", o.Warmup))
+		}
+	}
+	if what == "idle" && o.Heartbeats < defaultHeartbeats {
+		list = append(list, fmt.Sprintf("pings every %v", o.Heartbeats))
+	}
+	if what == "slow" && o.SlowFor < defaultSlowFor {
+		list = append(list, fmt.Sprintf("slow for %v", o.SlowFor))
+	}
+	if o.Procs > 0 {
+		list = append(list, fmt.Sprintf("GOMAXPROCS=%d", o.Procs))
+	}
+	return strings.Join(list, ", ")
+}

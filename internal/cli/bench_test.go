@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/bench"
+)
+
+// TestBenchMistakes wants mistakes refused before anything is measured, with what to do instead.
+func TestBenchMistakes(t *testing.T) {
+	for line, want := range map[string]string{
+		"fanout -n 0":                 "--runs must be at least 1",
+		"fanout --window -1s":         "--window must be above 0",
+		"latency --warmup -1s":        "--warmup must be above 0",
+		"resume --conns -1":           "--conns must be at least 1",
+		"slow --conns 2":              "--conns must be at least 4",
+		"connect --procs -1":          "--procs must be at least 1",
+		"slow --only nosuch":          "There are: stopped; tenth",
+		"fanout --only nosuch":        "wildcard of 612",
+		"ceiling --tls-by-goroutines": "unknown flag",
+		"ceiling --io-uring":          "unknown flag",
+		"ceiling --profile x":         "unknown flag",
+	} {
+		t.Run(line, func(t *testing.T) {
+			var out, talk bytes.Buffer
+			status := run(t.Context(), append([]string{"bench"}, strings.Fields(line)...), streams{in: strings.NewReader(""), out: &out, talk: &talk})
+			if status != exitUsage || !strings.Contains(talk.String(), want) {
+				t.Errorf("status %d: %s%s", status, out.String(), talk.String())
+			}
+		})
+	}
+}
+
+// TestBenchHelp wants each measurement to say what it has, how long it takes and what it is held to.
+func TestBenchHelp(t *testing.T) {
+	for _, b := range benchmarks() {
+		long := benchHelp(&b)
+		for _, want := range []string{"By default it", "ound"} {
+			if !strings.Contains(strings.Join(strings.Fields(long), " "), want) {
+				t.Errorf("%s: the help does not say %q", b.name, want)
+			}
+		}
+		if b.takes&takesOnly == 0 {
+			continue
+		}
+		for _, name := range bench.Workloads(b.name, bench.Options{}) {
+			if !strings.Contains(long, name) {
+				t.Errorf("%s: the help does not tell of %q", b.name, name)
+			}
+		}
+	}
+}
