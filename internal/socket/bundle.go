@@ -13,7 +13,7 @@ type bundle struct {
 type send struct {
 	conn  *conn
 	data  []byte // kept from the collector until the kernel is done with it
-	taken int    // bytes, or lineBroken
+	taken int    // bytes, or lineBroken, or lineUntried
 }
 
 // bundleRoom is for some sixty clients with much to send, or all of a bundle's with a little.
@@ -40,7 +40,10 @@ func (sh *shard) closeBundle() {
 func (sh *shard) collect(now time.Time, c *conn) {
 	u := sh.bundle
 	if u.uring.full() || cap(u.room)-len(u.room) < 2*gatherSize {
-		sh.dispatch(now)
+		if sh.dispatch(now); sh.bundle == nil {
+			sh.feed(now, c)
+			return
+		}
 	}
 	defer sh.caught(now, c)
 	at := len(u.room)
@@ -55,13 +58,17 @@ func (sh *shard) collect(now time.Time, c *conn) {
 	u.uring.add(c, b)
 }
 
-// dispatch has the kernel take the bundle.
+// dispatch has the kernel take the bundle. A ring that fails is given up.
 func (sh *shard) dispatch(now time.Time) {
 	if sh.bundle == nil {
 		return
 	}
-	sh.bundle.uring.flush(func(s *send) { sh.dispatched(now, s) })
+	err := sh.bundle.uring.flush(func(s *send) { sh.dispatched(now, s) })
 	sh.bundle.room = sh.bundle.room[:0]
+	if err != nil {
+		sh.log.Error("io_uring failed, each write is a call of its own from now on", "error", err)
+		sh.closeBundle()
+	}
 }
 
 func (sh *shard) dispatched(now time.Time, s *send) {
@@ -71,6 +78,9 @@ func (sh *shard) dispatched(now time.Time, s *send) {
 		return
 	}
 	sh.writes++
+	if s.taken == lineUntried {
+		s.taken = writeLine(c.fd, s.data)
+	}
 	if s.taken < given {
 		sh.short(now, c, s.data, s.taken, outlet{own: given, fresh: true})
 		return

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
@@ -110,6 +111,8 @@ type client struct {
 	t  testing.TB
 	nc net.Conn
 	r  *bufio.Reader
+
+	inflate bool // compression was agreed on
 }
 
 var testAddress = netip.MustParseAddr("127.0.0.9")
@@ -130,7 +133,7 @@ func tryDial(t testing.TB, s *Server, peer Peer) (*client, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { near.Close() })
-	return &client{t, near, newReader(near)}, nil
+	return &client{t: t, nc: near, r: newReader(near)}, nil
 }
 
 func newReader(nc net.Conn) *bufio.Reader { return bufio.NewReader(nc) }
@@ -143,7 +146,7 @@ func upgradeOn(t testing.TB, nc net.Conn, more string) *client {
 	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // a hung test says where
 		t.Fatal(err)
 	}
-	c := &client{t, nc, newReader(nc)}
+	c := &client{t: t, nc: nc, r: newReader(nc)}
 	c.write(goodHandshake + "\r\n" + more)
 	r, err := http.ReadResponse(c.r, nil)
 	if err != nil {
@@ -170,6 +173,11 @@ func (c *client) send(text string) {
 // next reads one frame, which is neither a part of a message nor compressed.
 func (c *client) next() (opcode byte, payload string, err error) {
 	first, payload, err := c.frame()
+	if err == nil && c.inflate && first&0x40 != 0 {
+		var b []byte
+		b, err = new(deflate.Decompressor).Inflate([]byte(payload), 1<<20)
+		first, payload = first&^0x40, string(b)
+	}
 	if err == nil && first&0xf0 != 0x80 {
 		err = fmt.Errorf("a frame that begins with %02x", first)
 	}

@@ -58,6 +58,7 @@ type extras struct {
 	pump  *pump        // nil: a line
 	tls   *secured     // nil: in the clear
 	check *atomic.Bool // calls off the check of a token that is out
+	wary  bool         // its end, or something out of band, was told of
 }
 
 // extra is where extras are written: those which connections without any share are not.
@@ -109,6 +110,9 @@ type outlet struct {
 	fresh  bool    // the session was not told yet that own was sent
 	plain  int     // of a secured line: bytes still to be taken, before encryption
 	sealed int     // and after it; 0: not a secured line
+	piped  int     // of a pump: bytes still to be taken
+
+	uttered bool // TLS has said something by itself
 }
 
 // aside are frames that are not the session's, and the end they lead to.
@@ -153,6 +157,15 @@ func (c *conn) busy() bool {
 		return c.sess.Busy()
 	}
 	return false
+}
+
+// holds says that c takes no input now.
+func (c *conn) holds() bool { return c.busy() || c.in != nil && len(c.in.rest) > 0 || c.choked() }
+
+// choked says that an answer waits behind a full socket, ours to a ping or that of TLS to a new
+// key. Who asks without listening is not asked for more.
+func (c *conn) choked() bool {
+	return c.out != nil && (c.out.uttered || c.aside != nil && len(c.aside.pong) > 0)
 }
 
 // address is the peer's, for the log.

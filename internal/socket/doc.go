@@ -36,6 +36,8 @@
 // A session is asked for output only when everything it gave before is with the
 // kernel. So what waits for a slow peer waits in the stream's rings, where it can
 // be conflated, and a connection holds one buffer of about 64 KiB at most.
+// The connection's own frames, and what TLS says by itself, wait there too: the session is told
+// how much, and nothing is read of a peer that asks for more of them meanwhile.
 //
 // What was published goes out in sweeps, one write a connection: at once where the shard is idle,
 // and else one every Config.FlushInterval. What a session says of itself never waits for one.

@@ -299,7 +299,7 @@ func (sh *shard) closeDoor() {
 			closeLine(int32(in.n), true)
 		}
 	}
-	sh.inbox = nil
+	sh.inbox, sh.shut = nil, true
 	if d.spare >= 0 {
 		_ = syscall.Close(d.spare)
 	}

@@ -21,10 +21,10 @@ type uring struct{}
 
 func newUring() (*uring, error) { return nil, errors.ErrUnsupported }
 
-func (u *uring) full() bool        { return false }
-func (u *uring) add(*conn, []byte) {}
-func (u *uring) flush(func(*send)) {}
-func (u *uring) close()            {}
+func (u *uring) full() bool              { return false }
+func (u *uring) add(*conn, []byte)       {}
+func (u *uring) flush(func(*send)) error { return errors.ErrUnsupported }
+func (u *uring) close()                  {}
 
 // Without Listen there is no door, and no line: nothing of this is called.
 
@@ -38,7 +38,7 @@ type pollEvent struct {
 const (
 	anyRoom = 1 << iota
 	anyInput
-	anyEnd
+	anyWary
 	anyLoss
 	watchLine
 

@@ -37,6 +37,7 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 	case inputEOF:
 		sh.ended(c)
 	case inputWrote:
+		c.out.piped -= in.n
 		sh.wrote(now, c, c.out, in.n)
 		switch {
 		case in.failed:
@@ -44,6 +45,7 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 		case in.last:
 			c.out = nil
 		}
+		sh.tell(now, c)
 	case inputSecured:
 		sh.shaken(c, in.failed)
 	case inputVerified:
@@ -67,6 +69,7 @@ func (sh *shard) begin(now time.Time, c *conn) {
 	identity := c.open.identity
 	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
 	c.sess.SetFormat(c.format)
+	sh.tell(now, c) // TLS may have filled the socket already
 	c.open.hand = handshake{}
 	sh.settle(now, c)
 }
@@ -125,7 +128,7 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 // keep keeps what was not used up: the beginning of a message in p, and bytes.
 func (c *conn) keep(p *Parser, rest []byte) {
 	split := !c.deaf && !p.resting()
-	if len(rest) == 0 && c.pump != nil {
+	if len(rest) == 0 && c.pump != nil && !c.choked() {
 		c.pump.usedUp()
 	}
 	if !split && len(rest) == 0 {

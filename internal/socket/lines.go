@@ -16,8 +16,9 @@ const readAtOnce = 64 << 10
 
 // What reading a line gives instead of a number of bytes.
 const (
-	lineEmpty  = -1 // nothing is there yet
-	lineBroken = -2
+	lineEmpty   = -1 // nothing is there yet
+	lineBroken  = -2
+	lineUntried = -3 // of a write: it is still to be made
 )
 
 // noLine is the descriptor of a connection that has none of its own.
@@ -94,6 +95,9 @@ func (sh *shard) events(now time.Time, list []pollEvent) {
 // ready is told that a line may be read, or written, or both.
 func (sh *shard) ready(now time.Time, c *conn, events uint32) {
 	defer sh.caught(now, c)
+	if events&anyWary != 0 {
+		c.extra().wary = true
+	}
 	if c.open.isShaking() {
 		sh.shake(c)
 		return
@@ -106,7 +110,7 @@ func (sh *shard) ready(now time.Time, c *conn, events uint32) {
 	case events&anyLoss != 0 && c.holds():
 		sh.end(c, false) // nobody is there to hear what comes of what is held
 	case events&anyInput != 0:
-		sh.receive(now, c, events&anyEnd != 0)
+		sh.receive(now, c)
 	}
 }
 
@@ -123,13 +127,14 @@ func (sh *shard) readAgain(now time.Time) {
 func (sh *shard) again(now time.Time, c *conn) {
 	defer sh.caught(now, c)
 	if c.unread && c.phase != phaseEnded {
-		sh.receive(now, c, true) // its end may have been told of while nobody read
+		sh.receive(now, c)
 	}
 }
 
 // receive reads a line once. The poller tells of an edge: a line is read until it
-// is found empty, which it is after less than was asked for, unless its end comes behind that.
-func (sh *shard) receive(now time.Time, c *conn, end bool) {
+// is found empty, which it is after less than was asked for, unless its end or something out of
+// band was told of: a read stops short of those, however much came with them.
+func (sh *shard) receive(now time.Time, c *conn) {
 	if c.holds() {
 		c.unread = true // all of it is read once the session takes messages again
 		return
@@ -138,9 +143,9 @@ func (sh *shard) receive(now time.Time, c *conn, end bool) {
 	sh.sealed = sh.sealed[:0]
 	n := c.read(b)
 	// Of a secured line a read gives one record, however many have come.
-	c.unread = n > 0 && (n == len(b) || end || c.tls != nil)
+	c.unread = n > 0 && (n == len(b) || c.wary || c.tls != nil)
 	if c.tls != nil {
-		sh.utter(c)
+		sh.utter(now, c)
 	}
 	switch {
 	case n == 0:
@@ -155,9 +160,6 @@ func (sh *shard) receive(now time.Time, c *conn, end bool) {
 	sh.touch(c)
 	sh.readOn(c)
 }
-
-// holds says that c takes no input now.
-func (c *conn) holds() bool { return c.busy() || c.in != nil && len(c.in.rest) > 0 }
 
 // readOn has a line read in the next turn whose input was left in the kernel.
 func (sh *shard) readOn(c *conn) {

@@ -130,7 +130,7 @@ func testRequestsElsewhere(t *testing.T, way way) {
 	if _, err := io.WriteString(nc, get+goodHandshake+"\r\n"+frame(opText, `{"action":"auth_token","token":"ana"}`)); err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t, nc, newReader(nc)}
+	c := &client{t: t, nc: nc, r: newReader(nc)}
 	for _, status := range []int{200, 101} {
 		res, err := http.ReadResponse(c.r, nil)
 		if err != nil || res.StatusCode != status {

@@ -13,11 +13,14 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	if c.in != nil && len(c.in.rest) > 0 {
 		sh.parse(now, c, nil) // what waited for a token check
 	}
-	sh.readOn(c)
 	for c.phase == phaseOpen || c.phase == phaseClosing {
 		if c.out != nil || !sh.write(now, c) {
 			break
 		}
+	}
+	sh.readOn(c)
+	if c.pump != nil && !c.choked() && (c.in == nil || len(c.in.rest) == 0) {
+		c.pump.usedUp()
 	}
 	c.tidy()
 	sh.schedule(c)
@@ -65,7 +68,9 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 		buf := sh.server.buffers.get()
 		*buf = append(*buf, b...)
 		sh.wrote(now, c, &o, 0)
+		o.piped = len(b)
 		c.out = &o
+		sh.tell(now, c)
 		c.pump.out <- buf // has room: the writer is idle
 		return false
 	}
@@ -125,6 +130,20 @@ func (sh *shard) wrote(now time.Time, c *conn, o *outlet, n int) {
 	sh.settle(now, c)
 }
 
+// tell tells the session how much of what waits for the socket is not its own.
+func (sh *shard) tell(now time.Time, c *conn) {
+	if c.phase != phaseOpen {
+		return
+	}
+	left := 0
+	if o := c.out; o != nil {
+		if left = o.piped - o.own; c.pump == nil {
+			left = len(*o.buf) - o.at - o.own
+		}
+	}
+	c.sess.Besides(now, left)
+}
+
 // short keeps what a line did not take of b. n is how much it took.
 func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
 	if n == lineBroken {
@@ -138,6 +157,7 @@ func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
 	o.buf = sh.server.buffers.get()
 	*o.buf = append(*o.buf, b[n:]...)
 	sh.block(c, &o)
+	sh.tell(now, c)
 	sh.touch(c) // for its deadline
 }
 
@@ -161,6 +181,7 @@ func (sh *shard) resume(now time.Time, c *conn) {
 		sh.unblock(c)
 	}
 	sh.wrote(now, c, o, taken)
+	sh.tell(now, c)
 	sh.touch(c)
 }
 

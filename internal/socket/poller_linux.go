@@ -14,7 +14,7 @@ import (
 // call when it comes and none later. The kernel looks for room to write only
 // after a write found none, so asking for it always is free.
 const (
-	watchLine     = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | epollET
+	watchLine     = syscall.EPOLLIN | syscall.EPOLLPRI | syscall.EPOLLOUT | syscall.EPOLLRDHUP | epollET
 	watchListener = syscall.EPOLLIN
 	watchBell     = syscall.EPOLLIN | epollET // never read: every ring is an edge
 
@@ -22,7 +22,7 @@ const (
 
 	anyRoom  = syscall.EPOLLOUT
 	anyInput = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
-	anyEnd   = syscall.EPOLLRDHUP | anyLoss
+	anyWary  = syscall.EPOLLPRI | syscall.EPOLLRDHUP | anyLoss
 	anyLoss  = syscall.EPOLLHUP | syscall.EPOLLERR
 )
 

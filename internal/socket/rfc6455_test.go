@@ -212,7 +212,7 @@ func (c *caseClient) open(t *testing.T, dial func() (net.Conn, error), deflated 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.client = client{t, nc, newReader(nc)}
+	c.client = client{t: t, nc: nc, r: newReader(nc), inflate: deflated}
 	head := goodHandshake
 	if deflated {
 		head += "Sec-WebSocket-Extensions: permessage-deflate\r\n"

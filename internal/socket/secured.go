@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -151,7 +152,7 @@ func (sh *shard) shake(c *conn) {
 func (s *Server) handshake(c *conn, line *secured) {
 	s.shakes <- struct{}{}
 	line.shim.shakes = s.shakes
-	err := line.conn.Handshake()
+	err := s.agree(line)
 	line.shim.shakes = nil
 	<-s.shakes
 	if !line.owner.CompareAndSwap(ownerHandshake, ownerShard) {
@@ -159,6 +160,17 @@ func (s *Server) handshake(c *conn, line *secured) {
 		return
 	}
 	c.shard.post(input{kind: inputSecured, conn: c, failed: err != nil})
+}
+
+// agree makes the handshake. What is not ours takes part in it, such as the choice of a certificate.
+func (s *Server) agree(line *secured) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.cfg.Logger.Error("handshake of TLS panicked", "address", line.shim.peer, "panic", panicText(v), "stack", string(debug.Stack()))
+			err = net.ErrClosed
+		}
+	}()
+	return line.conn.Handshake()
 }
 
 // shaken is told that a handshake is over.
@@ -229,8 +241,9 @@ func (o *outlet) share(n int) int {
 	return plain
 }
 
-// utter writes what TLS has to say by itself: an alert, or a new key.
-func (sh *shard) utter(c *conn) {
+// utter writes what TLS has to say by itself: an alert, or a new key. While that waits
+// for room, nothing is read that could make it say more.
+func (sh *shard) utter(now time.Time, c *conn) {
 	b := sh.sealed
 	if len(b) == 0 || c.phase == phaseEnded {
 		return
@@ -238,16 +251,19 @@ func (sh *shard) utter(c *conn) {
 	sh.sealed = b[:0]
 	if o := c.out; o != nil {
 		*o.buf = append(*o.buf, b...)
+		o.uttered = true
 		sh.server.behind.bytes.Add(int64(len(b)))
+		sh.tell(now, c)
 		return
 	}
 	n := writeLine(c.fd, b)
 	if n == lineBroken || n == len(b) {
 		return // the reader finds that it is broken
 	}
-	o := &outlet{buf: sh.server.buffers.get()}
+	o := &outlet{buf: sh.server.buffers.get(), uttered: true}
 	*o.buf = append(*o.buf, b[n:]...)
 	sh.block(c, o)
+	sh.tell(now, c)
 }
 
 // farewell ends TLS in order, as far as the socket takes it at once.

@@ -60,6 +60,7 @@ type shard struct {
 
 	mu    sync.Mutex
 	inbox []input
+	shut  bool // nobody looks into it any more
 
 	// The rest belongs to the shard's goroutine.
 	spare   []input
@@ -127,6 +128,11 @@ func (sh *shard) rouse() {
 // there at once is bounded by its reader and writer, which wait for the shard.
 func (sh *shard) post(in input) {
 	sh.mu.Lock()
+	if sh.shut && in.kind == inputLine {
+		sh.mu.Unlock()
+		closeLine(int32(in.n), true)
+		return
+	}
 	sh.inbox = append(sh.inbox, in)
 	first := len(sh.inbox) == 1
 	sh.mu.Unlock()

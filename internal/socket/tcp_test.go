@@ -155,7 +155,7 @@ func TestBearerAtHandshake(t *testing.T) { onEachWay(t, testBearerAtHandshake) }
 func testBearerAtHandshake(t *testing.T, way way) {
 	s := open(t, way, many)
 	nc := s.dial()
-	b := &client{t, nc, newReader(nc)}
+	b := &client{t: t, nc: nc, r: newReader(nc)}
 	b.write(goodHandshake + "Authorization: Bearer bob\r\n\r\n")
 	if r, err := http.ReadResponse(b.r, nil); err != nil || r.StatusCode != 101 {
 		t.Fatal(r, err)
@@ -266,6 +266,11 @@ func testVanishing(t *testing.T, way way) {
 			c.send(`{"action":"auth_token","token":"slow"}`)
 			c.send(`{"action":"ping","id":1}`) // which is left in the socket, and the end behind it
 			return nc.Close()
+		}},
+		{"half closed behind a check and a lot", func(c *client, nc *net.TCPConn) error {
+			c.send(`{"action":"auth_token","token":"slow"}`)
+			c.write(strings.Repeat(frame(opText, `{"action":"pong"}`), 3*readAtOnce/25))
+			return nc.CloseWrite()
 		}},
 	}
 	for _, m := range manners {

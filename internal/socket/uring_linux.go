@@ -4,6 +4,7 @@ package socket
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -41,6 +42,9 @@ const (
 // uringDepth is how many sends one call carries: enough to spread its cost, and so
 // few that the thread is back within about a tenth of a millisecond.
 const uringDepth = 64
+
+// uringTries is how often a call that gets nowhere is made again.
+const uringTries = 8
 
 // uringParams is struct io_uring_params.
 type uringParams struct {
@@ -122,30 +126,47 @@ func (u *uring) add(c *conn, data []byte) {
 	}
 }
 
-// flush has the kernel try what is in the queue and calls f for each.
-func (u *uring) flush(f func(*send)) {
+// flush has the kernel try what is in the queue and calls f for each. After an error the
+// ring may hold what is stale, and is not to be used again.
+func (u *uring) flush(f func(*send)) error {
 	n := uint32(len(u.sends))
 	if n == 0 {
-		return
+		return nil
 	}
 	atomic.StoreUint32(u.sqTail, *u.sqTail+n)
-	for left := n; left > 0; {
+	var err error
+	left := n
+	for tries := 0; left > 0 && err == nil; {
 		done, _, errno := syscall.RawSyscall6(sysUringEnter, uintptr(u.fd), uintptr(left), 0, 0, 0, 0)
-		if errno != 0 && errno != syscall.EINTR && errno != syscall.EAGAIN {
-			break // what it did not try is as if it had not been ready
-		}
-		if errno == 0 {
+		switch {
+		case errno == 0 && done > 0:
 			left -= uint32(done)
+		case tries < uringTries && (errno == 0 || errno == syscall.EINTR || errno == syscall.EAGAIN):
+			tries++
+		default:
+			err = os.NewSyscallError("io_uring_enter", errno)
+			if errno == 0 {
+				err = io.ErrNoProgress
+			}
+		}
+	}
+	for i := range u.sends {
+		u.sends[i].taken = lineBroken // unless it is told otherwise
+		if uint32(i) >= n-left {
+			u.sends[i].taken = lineUntried
 		}
 	}
 	head := *u.cqHead
 	for tail := atomic.LoadUint32(u.cqTail); head != tail; head++ {
 		c := (*uringCompletion)(unsafe.Add(u.completions, uintptr(head&u.cqMask)*unsafe.Sizeof(uringCompletion{})))
+		s := &u.sends[c.userData]
 		switch {
 		case c.res >= 0:
-			u.sends[c.userData].taken = int(c.res)
-		case c.res != -int32(syscall.EAGAIN) && c.res != -int32(syscall.EINTR):
-			u.sends[c.userData].taken = lineBroken
+			s.taken = int(c.res)
+		case c.res == -int32(syscall.EAGAIN):
+			s.taken = 0
+		case c.res == -int32(syscall.EINTR):
+			s.taken = lineUntried
 		}
 	}
 	atomic.StoreUint32(u.cqHead, head)
@@ -155,6 +176,7 @@ func (u *uring) flush(f func(*send)) {
 	}
 	clear(u.sends)
 	u.sends = u.sends[:0]
+	return err
 }
 
 func (u *uring) close() {
