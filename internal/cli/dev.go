@@ -93,6 +93,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	gateway.SpareProcessors()
 	g, err := gateway.New(gateway.Config{
 		Listen: o.listen, Data: data, Feeds: m.feeds, Version: readBuild().Version,
 		Drain:  time.Second,

@@ -93,6 +93,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 		}
 		defer func() { err = errors.Join(err, lines.Close()) }()
 	}
+	gateway.SpareProcessors()
 	g, err := gateway.New(s.gateway)
 	if err != nil {
 		return explainListen(err, s.gateway.Listen, where)

@@ -33,7 +33,7 @@ type Config struct {
 	MaxAge      time.Duration
 	MaxBacklog  int
 	TradesKept  int
-	Procs       int    // GOMAXPROCS; 0: as the program has it
+	Procs       int    // GOMAXPROCS; 0: as rueda serve has it
 	Certificate string // files; "": plain
 	Key         string
 	IOUring     bool
@@ -83,6 +83,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	if s.gateway != nil {
 		return nil, errors.New("started already")
 	}
+	gateway.SpareProcessors() // as rueda serve does
 	if cfg.Procs > 0 {
 		runtime.GOMAXPROCS(cfg.Procs)
 	}
