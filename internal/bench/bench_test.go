@@ -80,8 +80,15 @@ func TestCeiling(t *testing.T) {
 }
 
 func TestFanout(t *testing.T) {
-	r, err := bench.Fanout(t.Context(), tiny(t, 8))
-	good(t, r, err)
+	for only, window := range map[string]time.Duration{
+		"in step singles": 200 * time.Millisecond, "burst16": 200 * time.Millisecond,
+		"spread": 3 * time.Second, // the simulated market takes a while to begin
+	} {
+		o := tiny(t, 8)
+		o.Only, o.Window = only, window
+		r, err := bench.Fanout(t.Context(), o)
+		good(t, r, err)
+	}
 }
 
 func TestLatency(t *testing.T) {
