@@ -54,6 +54,9 @@ func (s *Session) TakeToken() (token, takeover string, ok bool) {
 	return token, c.name, true
 }
 
+// Authenticated says whether a good token has come.
+func (s *Session) Authenticated() bool { return s.known }
+
 // Busy says that a token check is out. What comes meanwhile waits for its answer, so
 // the host had better leave it in the socket.
 func (s *Session) Busy() bool { return s.checking() != nil }

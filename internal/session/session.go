@@ -79,7 +79,7 @@ func (a *aside) empty() bool {
 		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.pingEnd == 0 && a.over == nil
 }
 
-// check is the token that is being checked, if any.
+// checking is the token that is being checked, if any.
 func (s *Session) checking() *check {
 	if s.aside == nil {
 		return nil

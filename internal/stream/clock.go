@@ -23,7 +23,7 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run strikes the clocks of the conflated tiers. It returns nil when ctx ends.
+// Run strikes the clocks of the conflated tiers and lets go of delayed events. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -6,14 +6,19 @@
 // keeps it on the instrument's tape, encodes and frames it once, and appends the
 // frame to the ring of each topic that has readers: the instrument's own, and
 // the group of each pattern that covers it. It wakes the shards that have
-// readers there. A shard takes a Turn: it notes how far each touched ring goes
-// now and calls its host for each subscriber concerned, whose Gather appends the
-// frames behind its cursors to one buffer, which goes out in one write.
+// readers there. A shard takes a Turn: it notes in its view of each touched topic how far
+// the ring goes now, and Next gives its host the subscribers concerned. What the turn
+// brought of a topic is the same bytes for all who keep up: Gather gives a piece of
+// the ring itself, or puts the pieces of several together, and it goes out in one write.
 //
-// A subscriber has no queue. It has, for each identifier of its set, a cursor
-// in a ring; what waits for it is what lies between cursor and tail. To resume
-// is to read the tape and then the ring; to be slow is to be far behind; to
-// conflate is to move the cursor to the newest state.
+// A subscriber has no queue, and one that keeps up no place of its own. One that falls
+// behind, replays or waits for a state gets, for that identifier, a cursor in the
+// ring (late); what waits for it is what lies between cursor and tail. To resume is
+// to read the tape and then the ring; to be slow is to be far behind; to conflate is
+// to move the cursor to the newest state.
+//
+// Formats other than JSON are made of such a piece once a turn for all who share it.
+// Delayed data have instruments and topics of their own, fed by a delay line.
 //
 // A tier (depth, conflation) of an instrument exists while somebody reads it.
 // All tiers of a book share one N. The R:true for one subscriber shows the tier
@@ -23,7 +28,7 @@
 //
 // One mutex, Hub.mu, guards the hub, the instruments, the topics and the
 // unpublished end of every ring. Publish and Define hold it for a batch, a
-// shard's Turn while it notes tails, Subscribe while it moves cursors. It is
+// shard's Turn while it notes tails, Subscribe while it changes who reads what. It is
 // never held while calling out, except for a shard's wake, which must not block
 // nor call back. A Shard, its views and its Subscribers belong to one goroutine
 // and take Hub.mu where they touch the hub. What a ring holds before a tail
