@@ -39,6 +39,7 @@ const (
 	KindOrderFill                   // OrderID, Size (executed; the order leaves the book at 0)
 	KindStatus                      // Phase, Reason, Until
 	KindGap                         // the source lost something: the book is stale until its next KindSnapshot; Reason
+	KindReference                   // reference figures: Price previous close, OldPrice settlement price, Size open interest; 0: not told
 )
 
 // Event is one normalised market event. It is one flat struct for all kinds, so

@@ -24,6 +24,7 @@ type Instrument struct {
 	NoBook         bool   // the source gives no book: order_book is refused
 	BookReady      bool   // the book is known to be empty at listing; otherwise it is stale until a KindSnapshot
 	VirtualClock   bool   // event times are not of this machine's present (replay, speed): no latency is told
+	Listed         int64  // event time of the listing, Unix ns; 0: now
 }
 
 // Tick is a row of a tick-size table: from a price on, prices are whole multiples of Step.
@@ -79,6 +80,7 @@ type Market struct {
 	Timezone string // IANA name; "" is UTC
 	Terms    []Term
 	Schedule Schedule
+	FeedTold bool // its feed tells the phases itself; the schedule is for whoever asks for the calendar
 }
 
 // ErrUnknownInstrument says that an identifier is well formed and not listed.
