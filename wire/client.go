@@ -2,6 +2,8 @@ package wire
 
 import (
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -120,38 +122,31 @@ func validSession(s string) bool {
 
 // Subscribe are the fields of action subscribe, unsubscribe and resync.
 type Subscribe struct {
-	Lists    [NumChannels][]string // identifiers as written, repeats left out
-	Given    [NumChannels]bool     // the channel was in the message
-	Unserved []Unserved            // identifiers of channels that this server does not serve
-	Depth    int                   // 5 unless given; 0: all levels
-	Conflate int                   // milliseconds; 0: none
-	Snapshot bool                  // true unless switched off
-	Replace  bool
-	Alive    *bool // nil: not mentioned
-	Resume   *Resume
+	Lists     [NumChannels][]string // identifiers as written, repeats left out
+	Given     [NumChannels]bool     // the channel was in the message; of bars that of Interval stands for all
+	Interval  market.Interval       // of the bars that do not name one themselves; a minute unless given
+	Depth     int                   // 5 unless given; 0: all levels
+	Conflate  int                   // milliseconds; 0: none
+	Snapshot  bool                  // true unless switched off
+	Replace   bool
+	Alive     *bool // nil: not mentioned
+	Resume    *Resume
+	Start     int64 // Unix ns: replay from then on; 0: not asked for
+	StartOpen bool  // replay from the opening of the market on
 }
-
-// Unserved is an identifier in a channel of the contract that this server does not serve.
-type Unserved struct {
-	Channel    string
-	Instrument string
-}
-
-// unservedChannels are the contract's channels to come.
-func unservedChannels() [2]string { return [2]string{"summary", "bars"} }
 
 // Resume says what a client has seen.
 type Resume struct {
 	Epoch    string
 	Position string                         // "" none
-	Seen     [NumChannels]map[string]uint64 // last N by identifier, for trades and status
+	Seen     [NumChannels]map[string]uint64 // last N by identifier; of bars without the interval
 }
 
 // Subscribe reads the fields of subscribe, and those of unsubscribe and resync, which have
 // no options. The fault is BadField or UnsupportedOption, in that order: types are
 // looked at before values. With a fault nothing of the message counts.
 func (m *Message) Subscribe() (Subscribe, *Fault) {
-	s := Subscribe{Depth: 5, Snapshot: true}
+	s := Subscribe{Depth: 5, Snapshot: true, Interval: market.Minute}
 	if f := m.Fields(); f != nil {
 		return s, f
 	}
@@ -169,28 +164,60 @@ func (m *Message) Subscribe() (Subscribe, *Fault) {
 
 func (m *Message) lists(s *Subscribe) *Fault {
 	some := false
-	for c := range NumChannels {
+	for c := range Bars + 1 {
 		list, given, f := m.list(c.String())
 		if f != nil {
 			return f
 		}
-		s.Lists[c], s.Given[c] = list, given
 		some = some || given
-	}
-	for _, name := range unservedChannels() {
-		list, given, f := m.list(name)
-		if f != nil {
+		if c < Bars {
+			s.Lists[c], s.Given[c] = list, given
+		} else if f := m.bars(s, list, given); f != nil {
 			return f
-		}
-		some = some || given
-		for _, id := range list {
-			s.Unserved = append(s.Unserved, Unserved{name, id})
 		}
 	}
 	if !some {
-		return NewFault(BadField, "No channel: name trades, quotes, order_book or status with an array of identifiers")
+		return NewFault(BadField, "No channel: name trades, quotes, order_book, status, summary or bars with an array of identifiers")
 	}
 	return nil
+}
+
+// bars parts the identifiers of bars by their intervals. What the word of the message's
+// interval means is for options to find.
+func (m *Message) bars(s *Subscribe, list []string, given bool) *Fault {
+	word, f := m.text("interval")
+	if f != nil {
+		return f
+	}
+	if word != "" && !given {
+		return NewFault(BadField, "interval comes with bars alone")
+	}
+	if i, ok := market.ParseInterval(word); ok {
+		s.Interval = i
+	}
+	s.Given[BarsOf(s.Interval)] = given
+	for _, text := range list {
+		_, i, ok := cutInterval(text)
+		if !ok {
+			i = s.Interval
+		}
+		c := BarsOf(i)
+		s.Lists[c], s.Given[c] = append(s.Lists[c], text), true
+	}
+	return nil
+}
+
+// cutInterval takes the interval off an identifier of bars; ok is false where it names none.
+func cutInterval(text string) (id string, i market.Interval, ok bool) {
+	if strings.Count(text, "|") != 3 {
+		return text, 0, false
+	}
+	at := strings.LastIndexByte(text, '|')
+	i, ok = market.ParseInterval(text[at+1:])
+	if !ok {
+		return text, 0, false
+	}
+	return text[:at], i, true
 }
 
 func (m *Message) switches(s *Subscribe) *Fault {
@@ -237,13 +264,38 @@ func (m *Message) resume(s *Subscribe) *Fault {
 	default:
 		return NewFault(BadField, "resume.position must be a string")
 	}
-	for c := range NumChannels {
+	for c := range Bars {
 		if f := r.seen(c, v.Get(c.String()), s.Lists[c]); f != nil {
 			return f
 		}
 	}
+	var bars []string
+	for i := range market.NumIntervals {
+		bars = append(bars, s.Lists[BarsOf(i)]...)
+	}
+	if f := r.seen(Bars, v.Get(Bars.String()), bars); f != nil {
+		return f
+	}
+	r.partBars(s.Interval)
 	s.Resume = r
 	return nil
+}
+
+// partBars parts the N of bars, which stand under one channel, by their intervals.
+func (r *Resume) partBars(interval market.Interval) {
+	all := r.Seen[Bars]
+	r.Seen[Bars] = nil
+	for text, n := range all {
+		id, i, ok := cutInterval(text)
+		if !ok {
+			i = interval
+		}
+		c := BarsOf(i)
+		if r.Seen[c] == nil {
+			r.Seen[c] = make(map[string]uint64)
+		}
+		r.Seen[c][id] = n
+	}
 }
 
 func (r *Resume) seen(c Channel, v Value, listed []string) *Fault {
@@ -289,6 +341,11 @@ func (m *Message) options(s *Subscribe) *Fault {
 	if start != "" && s.Resume != nil {
 		return NewFault(BadField, "start and resume exclude each other")
 	}
+	if word, _ := m.text("interval"); word != "" {
+		if _, ok := market.ParseInterval(word); !ok {
+			return NewFault(UnsupportedOption, "interval must be 1s, 1m, 5m, 15m, 1h or 1d")
+		}
+	}
 	switch depth.Text {
 	case "": // not given
 	case "0", "1", "5", "10", "25":
@@ -307,9 +364,18 @@ func (m *Message) options(s *Subscribe) *Fault {
 	default:
 		return NewFault(UnsupportedOption, "conflate must be none, 100ms, 250ms or 1s")
 	}
-	if start != "" {
-		return NewFault(UnsupportedOption, "start is not served: this server keeps no history")
+	switch start {
+	case "":
+		return nil
+	case "open":
+		s.StartOpen = true
+		return nil
 	}
+	t, err := time.Parse(time.RFC3339Nano, start)
+	if err != nil || t.Year() < 1971 || t.Year() > 2261 {
+		return NewFault(BadField, `start must be "open" or a time such as "2026-11-20T14:00:00Z"`)
+	}
+	s.Start = t.UnixNano()
 	return nil
 }
 
@@ -351,8 +417,12 @@ func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 	return list, true, nil
 }
 
-// ParseItem reads one identifier of a list: exact, or a pattern.
-func ParseItem(s string) (market.InstrumentID, *Fault) {
+// ParseItem reads one identifier of a channel's list: exact, or a pattern. One of bars may have an
+// interval behind it.
+func ParseItem(c Channel, s string) (market.InstrumentID, *Fault) {
+	if c >= Bars {
+		s, _, _ = cutInterval(s)
+	}
 	id, err := market.ParsePattern(s)
 	if err != nil {
 		return id, NewFault(BadInstrument, "")

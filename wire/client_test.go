@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/market"
 )
 
 func TestReadMessage(t *testing.T) {
@@ -105,32 +107,51 @@ func TestSubscribe(t *testing.T) {
 			"defaults", `"trades":["A|B|C","A|B|C","D|E|F"],"quotes":[]`,
 			Subscribe{
 				Lists: [NumChannels][]string{{"A|B|C", "D|E|F"}, {}}, Given: [NumChannels]bool{true, true},
-				Depth: 5, Snapshot: true,
+				Depth: 5, Snapshot: true, Interval: market.Minute,
 			},
 		},
 		{
 			"options", `"order_book":["A|B|C"],"depth":0,"conflate":"250ms","snapshot":false,"replace":true,"alive":true`,
 			Subscribe{
 				Lists: [NumChannels][]string{OrderBook: {"A|B|C"}}, Given: [NumChannels]bool{OrderBook: true},
-				Conflate: 250, Replace: true, Alive: &yes,
+				Conflate: 250, Replace: true, Alive: &yes, Interval: market.Minute,
 			},
 		},
 		{
 			"nulls", `"status":["A|B|C"],"trades":null,"depth":null,"conflate":null,"snapshot":null,"resume":null,"start":null,"alive":null`,
 			Subscribe{
 				Lists: [NumChannels][]string{Status: {"A|B|C"}}, Given: [NumChannels]bool{Status: true},
-				Depth: 5, Snapshot: true,
+				Depth: 5, Snapshot: true, Interval: market.Minute,
 			},
 		},
 		{
-			"channels to come", `"bars":["A|B|C"],"summary":[]`,
-			Subscribe{Unserved: []Unserved{{"bars", "A|B|C"}}, Depth: 5, Snapshot: true},
+			"bars", `"bars":["A|B|C","A|B|C|1d","A|B|C|7m"],"summary":[]`,
+			Subscribe{
+				Lists: [NumChannels][]string{Summary: {}, Bars + Channel(market.Minute): {"A|B|C", "A|B|C|7m"}, Bars + Channel(market.Day): {"A|B|C|1d"}},
+				Given: [NumChannels]bool{Summary: true, Bars + Channel(market.Minute): true, Bars + Channel(market.Day): true},
+				Depth: 5, Snapshot: true, Interval: market.Minute,
+			},
+		},
+		{
+			"bars of an interval, resumed", `"bars":["A|B|C","A|B|C|1s"],"interval":"15m","resume":{"epoch":"e1","bars":{"A|B|C":7,"A|B|C|1s":900}}`,
+			Subscribe{
+				Lists: [NumChannels][]string{Bars + Channel(market.QuarterHour): {"A|B|C"}, Bars + Channel(market.Second): {"A|B|C|1s"}},
+				Given: [NumChannels]bool{Bars + Channel(market.QuarterHour): true, Bars + Channel(market.Second): true},
+				Depth: 5, Snapshot: true, Interval: market.QuarterHour,
+				Resume: &Resume{Epoch: "e1", Seen: [NumChannels]map[string]uint64{
+					Bars + Channel(market.QuarterHour): {"A|B|C": 7}, Bars + Channel(market.Second): {"A|B|C": 900},
+				}},
+			},
+		},
+		{
+			"no bars of an interval", `"bars":[],"interval":"1d"`,
+			Subscribe{Given: [NumChannels]bool{Bars + Channel(market.Day): true}, Depth: 5, Snapshot: true, Interval: market.Day},
 		},
 		{
 			"resume", `"trades":["A|B|C","D|E|F"],"resume":{"epoch":"e1","position":"e1:5","trades":{"A|B|C":7},"status":null}`,
 			Subscribe{
 				Lists: [NumChannels][]string{{"A|B|C", "D|E|F"}}, Given: [NumChannels]bool{true},
-				Depth: 5, Snapshot: true,
+				Depth: 5, Snapshot: true, Interval: market.Minute,
 				Resume: &Resume{Epoch: "e1", Position: "e1:5", Seen: [NumChannels]map[string]uint64{{"A|B|C": 7}}},
 			},
 		},
@@ -149,29 +170,35 @@ func TestSubscribe(t *testing.T) {
 
 func TestSubscribeFaults(t *testing.T) {
 	for in, want := range map[string]Reason{
-		``:                                                BadField,
-		`"candles":["A|B|C"]`:                             BadField,
-		`"trades":"A|B|C"`:                                BadField,
-		`"trades":{}`:                                     BadField,
-		`"trades":["A|B|C",1]`:                            BadField,
-		`"trades":[["A|B|C"]]`:                            BadField,
-		`"bars":"A|B|C"`:                                  BadField,
-		`"trades":[],"depth":"5"`:                         BadField,
-		`"trades":[],"depth":5.0`:                         UnsupportedOption,
-		`"trades":[],"depth":-1`:                          UnsupportedOption,
-		`"trades":[],"depth":7`:                           UnsupportedOption,
-		`"trades":[],"conflate":250`:                      BadField,
-		`"trades":[],"conflate":"2s"`:                     UnsupportedOption,
-		`"trades":[],"snapshot":1`:                        BadField,
-		`"trades":[],"replace":"yes"`:                     BadField,
-		`"trades":[],"alive":0`:                           BadField,
-		`"trades":[],"start":5`:                           BadField,
-		`"trades":[],"start":"open"`:                      UnsupportedOption,
-		`"trades":[],"depth":7,"start":5`:                 BadField, // types before values
-		`"trades":[],"resume":[]`:                         BadField,
-		`"trades":[],"resume":{}`:                         BadField,
-		`"trades":[],"resume":{"epoch":""}`:               BadField,
-		`"trades":[],"resume":{"epoch":"e","position":4}`: BadField,
+		``:                                    BadField,
+		`"candles":["A|B|C"]`:                 BadField,
+		`"trades":"A|B|C"`:                    BadField,
+		`"trades":{}`:                         BadField,
+		`"trades":["A|B|C",1]`:                BadField,
+		`"trades":[["A|B|C"]]`:                BadField,
+		`"bars":"A|B|C"`:                      BadField,
+		`"trades":[],"interval":"1m"`:         BadField, // it comes with bars alone
+		`"bars":[],"interval":1`:              BadField,
+		`"bars":[],"interval":"2m"`:           UnsupportedOption,
+		`"bars":[],"interval":"2m","start":5`: BadField, // types before values
+		`"bars":["A|B|C"],"resume":{"epoch":"e","bars":{"A|B|C|1m":1}}`: BadField, // as it is written there
+		`"bars":["A|B|C"],"resume":{"epoch":"e","bars":[]}`:             BadField,
+		`"trades":[],"depth":"5"`:                                       BadField,
+		`"trades":[],"depth":5.0`:                                       UnsupportedOption,
+		`"trades":[],"depth":-1`:                                        UnsupportedOption,
+		`"trades":[],"depth":7`:                                         UnsupportedOption,
+		`"trades":[],"conflate":250`:                                    BadField,
+		`"trades":[],"conflate":"2s"`:                                   UnsupportedOption,
+		`"trades":[],"snapshot":1`:                                      BadField,
+		`"trades":[],"replace":"yes"`:                                   BadField,
+		`"trades":[],"alive":0`:                                         BadField,
+		`"trades":[],"start":5`:                                         BadField,
+		`"trades":[],"start":"noon"`:                                    BadField,
+		`"trades":[],"depth":7,"start":5`:                               BadField, // types before values
+		`"trades":[],"resume":[]`:                                       BadField,
+		`"trades":[],"resume":{}`:                                       BadField,
+		`"trades":[],"resume":{"epoch":""}`:                             BadField,
+		`"trades":[],"resume":{"epoch":"e","position":4}`:               BadField,
 		`"trades":[],"resume":{"epoch":"e","position":"` + strings.Repeat("p", 129) + `"}`: BadField,
 		`"trades":[],"resume":{"epoch":"e","trades":{"A|B|C":1}}`:                          BadField,
 		`"trades":["A|B|C"],"resume":{"epoch":"e","trades":{"A|B|C":-1}}`:                  BadField,
@@ -190,11 +217,20 @@ func TestSubscribeFaults(t *testing.T) {
 func TestParseItem(t *testing.T) {
 	for in, want := range map[string]Reason{
 		"GGAL|BYMA|24hs": "", "*|BYMA|*": "", "*|*|*": "",
-		"GGAL|BYMA": BadInstrument, "GGAL|BYMA|24hs|x": BadInstrument, "GGAL||24hs": BadInstrument,
+		"GGAL|BYMA|24hs|1m": BadInstrument, "GGAL|BYMA": BadInstrument, "GGAL|BYMA|24hs|x": BadInstrument, "GGAL||24hs": BadInstrument,
 		"G*|BYMA|CI": BadInstrument, " GGAL|BYMA|CI": BadInstrument, `G\|A|BYMA|CI`: BadInstrument, "": BadInstrument,
 	} {
-		if _, f := ParseItem(in); reason(f) != want {
+		if _, f := ParseItem(Trades, in); reason(f) != want {
 			t.Errorf("%q: got %v, want %q", in, f, want)
+		}
+	}
+	for in, want := range map[string]Reason{
+		"GGAL|BYMA|24hs": "", "GGAL|BYMA|24hs|1m": "", "*|BYMA|*|1d": "",
+		"GGAL|BYMA|24hs|1M": BadInstrument, "GGAL|BYMA|24hs|": BadInstrument, "GGAL|BYMA|1m": "", "GGAL|BYMA|24hs|1m|1m": BadInstrument, "|1m": BadInstrument,
+	} {
+		id, f := ParseItem(Bars, in)
+		if reason(f) != want || f == nil && strings.Count(id.String(), "|") != 2 {
+			t.Errorf("bars %q: got %v %v, want %q", in, id, f, want)
 		}
 	}
 }
@@ -206,6 +242,7 @@ func FuzzClientMessage(f *testing.F) {
 		`{"action":"auth_token","token":"x","session":"a","slow":"strict","id":1}`,
 		`{"action":"subscribe","id":"q","trades":["GGAL|BYMA|24hs"],"order_book":["*|BYMA|*"],"depth":10,"conflate":"1s","alive":true}`,
 		`{"action":"subscribe","trades":["A|B|C"],"resume":{"epoch":"e","position":"e:1","trades":{"A|B|C":12}}}`,
+		`{"action":"subscribe","bars":["A|B|C","A|B|C|1s"],"interval":"1h","resume":{"epoch":"e","bars":{"A|B|C|1s":12,"A|B|C":3}}}`,
 		`{"action":"unsubscribe","quotes":["A|B|C","A|B|C"]}`, `{"action":"ping","id":9007199254740992}`, `[]`, `{"id":"\ud83d\ude00"}`,
 	} {
 		f.Add([]byte(s))
@@ -241,13 +278,13 @@ func FuzzClientMessage(f *testing.F) {
 					t.Errorf("%s names %q twice", Channel(c), id)
 				}
 				seen[id] = true
-				if item, f := ParseItem(id); f == nil && item.String() != id {
+				if item, f := ParseItem(Channel(c), id); f == nil && !strings.HasPrefix(id, item.String()) {
 					t.Errorf("%q became %q", id, item)
 				}
 			}
 			if s.Resume != nil {
 				for id, n := range s.Resume.Seen[c] {
-					if !seen[id] || n >= 1<<53 {
+					if i, _ := Channel(c).Interval(); !seen[id] && !seen[id+"|"+i.String()] || n >= 1<<53 {
 						t.Errorf("resume of %q from %s", id, strconv.FormatUint(n, 10))
 					}
 				}

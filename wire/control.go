@@ -70,6 +70,9 @@ func AppendAuthSuccess(b []byte, s *AuthSuccess) []byte {
 
 // Subscription acknowledges every request that looks at the set of
 // subscriptions or changes it, and tells of changes the server makes.
+//
+// Those of bars stand under one name, whatever their interval: an identifier is written
+// with its interval behind it, or as the client wrote it.
 type Subscription struct {
 	Msg      string // what was done
 	ID       []byte // as sent; empty: none
@@ -78,6 +81,7 @@ type Subscription struct {
 	Given    [NumChannels]bool // the channels that Lists and Count tell of
 	Lists    [NumChannels][]string
 	Count    [NumChannels]int // instruments covered
+	Interval string           // of the bars in Lists that do not name one; "" there are none
 	Rejected []Rejection
 	Removed  []Rejection // without Hint
 	Resumed  [NumChannels]map[string]uint64
@@ -105,29 +109,49 @@ func AppendSubscription(b []byte, s *Subscription) []byte {
 	b = appendID(b, s.ID)
 	b = appendText(b, "epoch", s.Epoch)
 	b = appendText(b, "position", s.Position)
-	some := false
-	for c, given := range s.Given {
-		if given {
-			some = true
-			b = appendName(b, Channel(c).String())
-			b = AppendStrings(b, s.Lists[c])
-		}
-	}
-	if some {
-		b = appendName(b, "count")
-		open := len(b)
-		for c, given := range s.Given {
-			if given {
-				b = appendInt(b, Channel(c).String(), s.Count[c])
-			}
-		}
-		b[open] = '{' // in place of the first comma
-		b = append(b, '}')
-	}
+	b = appendLists(b, s)
+	b = appendText(b, "interval", s.Interval)
 	b = AppendRejected(b, s.Rejected)
 	b = appendRemoved(b, s.Removed)
 	b = appendResumed(b, &s.Resumed)
 	b = appendLost(b, &s.Lost)
+	return append(b, '}')
+}
+
+// appendLists appends the channels that were given, and what they cover.
+func appendLists(b []byte, s *Subscription) []byte {
+	var bars []string
+	some, someBars, covered := false, false, 0
+	for c, given := range s.Given {
+		switch {
+		case !given:
+			continue
+		case Channel(c) >= Bars:
+			bars, someBars, covered = append(bars, s.Lists[c]...), true, covered+s.Count[c]
+		default:
+			b = appendName(b, Channel(c).String())
+			b = AppendStrings(b, s.Lists[c])
+		}
+		some = true
+	}
+	if !some {
+		return b
+	}
+	if someBars {
+		b = appendName(b, Bars.String())
+		b = AppendStrings(b, bars)
+	}
+	b = appendName(b, "count")
+	open := len(b)
+	for c, given := range s.Given[:Bars] {
+		if given {
+			b = appendInt(b, Channel(c).String(), s.Count[c])
+		}
+	}
+	if someBars {
+		b = appendInt(b, Bars.String(), covered)
+	}
+	b[open] = '{' // in place of the first comma
 	return append(b, '}')
 }
 
@@ -200,34 +224,53 @@ func appendLost(b []byte, all *[NumChannels]map[string]Range) []byte {
 // appendByChannel appends a member {channel:{identifier:value}}, comma first;
 // nothing where there is no value. The identifiers are sorted.
 func appendByChannel[V any](b []byte, name string, all *[NumChannels]map[string]V, value func([]byte, V, int) []byte) []byte {
-	some := false
+	var o byChannel
 	for c := range all {
-		if len(all[c]) == 0 {
-			continue
-		}
-		if !some {
-			b = appendName(b, name)
-			b = append(b, '{')
-		} else {
-			b = append(b, ',')
-		}
-		some = true
-		b = AppendString(b, Channel(c).String())
-		b = append(b, ':', '{')
-		for i, id := range slices.Sorted(maps.Keys(all[c])) {
-			if i > 0 {
-				b = append(b, ',')
+		for _, id := range slices.Sorted(maps.Keys(all[c])) {
+			if o.members == 0 {
+				b = appendName(b, name)
 			}
+			b = o.open(b, Channel(c))
 			b = AppendString(b, id)
 			b = append(b, ':')
 			b = value(b, all[c][id], 10)
 		}
-		b = append(b, '}')
 	}
-	if some {
-		b = append(b, '}')
+	if o.members > 0 {
+		b = o.close(b)
 	}
 	return b
+}
+
+// byChannel writes an object of objects by channel. The channels of bars, which come last, are one.
+type byChannel struct {
+	members int
+	channel Channel
+}
+
+// open appends what stands before the next member of a channel.
+func (o *byChannel) open(b []byte, c Channel) []byte {
+	c = min(c, Bars)
+	o.members++
+	switch {
+	case o.members == 1:
+		b = append(b, '{')
+	case c == o.channel:
+		return append(b, ',')
+	default:
+		b = append(b, '}', ',')
+	}
+	o.channel = c
+	b = AppendString(b, c.String())
+	return append(b, ':', '{')
+}
+
+// close appends the end.
+func (o *byChannel) close(b []byte) []byte {
+	if o.members == 0 {
+		return append(b, '{', '}')
+	}
+	return append(b, '}', '}')
 }
 
 // AppendCaughtUp appends the message that follows the last replayed row.
@@ -261,30 +304,18 @@ func AppendAlive(b []byte, epoch, position string, last *Last) []byte {
 // AppendLast appends the member "last", comma first: an object by channel and
 // identifier, which is empty where nothing is known.
 func AppendLast(b []byte, last *Last) []byte {
-	b = append(b, `,"last":{`...)
-	first := true
+	b = append(b, `,"last":`...)
+	var o byChannel
 	for c := range last {
-		if len(last[c]) == 0 {
-			continue
-		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = AppendString(b, Channel(c).String())
-		b = append(b, ':', '{')
 		for i := range last[c] {
-			if i > 0 {
-				b = append(b, ',')
-			}
+			b = o.open(b, Channel(c))
 			b = append(b, '"')
-			b = last[c][i].ID.Append(b) // its grammar needs no escapes
+			b = Channel(c).Append(b, last[c][i].ID) // its grammar needs no escapes
 			b = append(b, '"', ':')
 			b = strconv.AppendUint(b, last[c][i].N, 10)
 		}
-		b = append(b, '}')
 	}
-	return append(b, '}')
+	return o.close(b)
 }
 
 // AppendTokenExpiring appends the warning before a token's end.

@@ -41,6 +41,16 @@ func TestControl(t *testing.T) {
 		string(AppendError(nil, NewFault(TokenExpired, ""), []byte("1"), nil)),
 		string(AppendError(nil, &Fault{Reason: RateLimited, Msg: "Wait", RetryAfter: 1, Hint: "slow down"}, nil, nil)),
 		string(AppendError(nil, NewFault(SlowClient, ""), nil, AppendLast(nil, &Last{}))),
+		string(AppendSubscription(nil, &Subscription{
+			Msg: "Subscribed", Epoch: "e", Position: "e:1",
+			Given: [NumChannels]bool{Summary: true, Bars: true, Bars + 1: true},
+			Lists: [NumChannels][]string{Summary: {"A|B|C"}, Bars: {"A|B|C|1s"}, Bars + 1: {"A|B|C", "*|B|C"}},
+			Count: [NumChannels]int{Summary: 1, Bars: 1, Bars + 1: 4}, Interval: "1m",
+			Resumed: [NumChannels]map[string]uint64{Bars: {"A|B|C|1s": 3}, Bars + 1: {"A|B|C": 2}},
+			Lost:    [NumChannels]map[string]Range{Status: {"A|B|C": {Reason: "ahead"}}, Bars + 2: {"A|B|C|5m": {Reason: "ahead"}}, Bars + 5: {"A|B|C|1d": {Reason: "ahead"}}},
+		})),
+		string(AppendAlive(nil, "e", "e:1", &Last{Status: {{al30, 1}}, Bars + 1: {{ggal, 7}, {al30, 0}}, Bars + 5: {{ggal, 2}}})),
+		string(AppendSim(nil, []byte("7"), SimGap, "The next trade message is left out")),
 	}
 	names, want := golden(t, "testdata/control.golden")
 	if len(want) != len(got) {

@@ -230,6 +230,90 @@ func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until 
 	return append(b, '}')
 }
 
+// Figures is a D message: what a trading day of an instrument came to so far.
+type Figures struct {
+	First, High, Low, Last market.Price // where Trades is above 0
+	Volume, Value          market.Sum   // of sizes, of prices times sizes
+	Trades                 uint32
+	Close                  market.Price // of the day before; 0: not known
+	Settlement             market.Price // 0: not known
+	Interest               market.Size  // open interest; 0: not known
+}
+
+// AppendSummary appends a summary; state marks one that tells a new subscriber how things stand.
+func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
+	b = appendHeader(b, "D", h)
+	if state {
+		b = append(b, `,"R":true`...)
+	}
+	if s.Trades > 0 {
+		b = appendPrice(b, `,"OP":`, s.First)
+		b = appendPrice(b, `,"HI":`, s.High)
+		b = appendPrice(b, `,"LO":`, s.Low)
+	}
+	if s.Close != 0 {
+		b = appendPrice(b, `,"CL":`, s.Close)
+	}
+	if s.Trades > 0 {
+		b = appendPrice(b, `,"LA":`, s.Last)
+	}
+	b = appendTurnover(b, s.Volume, s.Value, s.Trades)
+	if s.Settlement != 0 {
+		b = appendPrice(b, `,"SE":`, s.Settlement)
+	}
+	if s.Interest != 0 {
+		b = append(b, `,"OI":`...)
+		b = s.Interest.Append(b)
+	}
+	return append(b, '}')
+}
+
+// Bar is a K message: what the trades of an interval came to. The header's time is its start.
+type Bar struct {
+	Interval               market.Interval
+	Revised                bool         // it revises one that was sent
+	First, High, Low, Last market.Price // where Trades is above 0
+	Volume, Value          market.Sum   // of sizes, of prices times sizes
+	Trades                 uint32       // 0: all of them were cancelled
+}
+
+// AppendBar appends a bar.
+func AppendBar(b []byte, h *Header, k *Bar) []byte {
+	b = appendHeader(b, "K", h)
+	b = append(b, `,"IV":"`...)
+	b = append(b, k.Interval.String()...)
+	b = append(b, '"')
+	if k.Trades > 0 {
+		b = appendPrice(b, `,"OP":`, k.First)
+		b = appendPrice(b, `,"HI":`, k.High)
+		b = appendPrice(b, `,"LO":`, k.Low)
+		b = appendPrice(b, `,"CL":`, k.Last)
+	}
+	b = appendTurnover(b, k.Volume, k.Value, k.Trades)
+	b = append(b, `,"R":`...)
+	b = strconv.AppendBool(b, k.Revised)
+	return append(b, '}')
+}
+
+func appendPrice(b []byte, name string, p market.Price) []byte {
+	return p.Append(append(b, name...))
+}
+
+// appendTurnover appends what was traded, and at which price on average.
+func appendTurnover(b []byte, volume, value market.Sum, trades uint32) []byte {
+	b = append(b, `,"TV":`...)
+	b = volume.Append(b, market.SizeDecimals)
+	b = append(b, `,"EV":`...)
+	b = value.Append(b, market.ValueDecimals)
+	b = append(b, `,"TC":`...)
+	b = strconv.AppendUint(b, uint64(trades), 10)
+	if volume != (market.Sum{}) {
+		b = append(b, `,"VW":`...)
+		b = market.AppendAverage(b, value, volume)
+	}
+	return b
+}
+
 // ChecksumLevels is how many levels a side the checksum of a tier covers.
 func ChecksumLevels(depth int) int {
 	if depth >= 1 && depth < 10 {

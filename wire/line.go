@@ -28,7 +28,11 @@ import (
 //	O     whole book        I R:true B A
 //	O     changed levels    I, B or A                     B A
 //	H     trading status    I E                           Y U
+//	D     reference         I                             CL SE OI
 //	Gap   something lost    I                             Y
+//
+// D tells the close of the day before, the settlement price and the open interest, each where it is
+// there; what else a summary has is made of trades. So are bars: K is no line.
 //
 // All but F may have T (time at the market), RT (receive time) and SQ (the
 // source's own sequence, a whole number; 0 is none). I is SYMBOL|MARKET|TERM; of H and
@@ -102,6 +106,8 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 		r.status(e)
 	case market.KindGap:
 		e.Reason = r.reason()
+	case market.KindReference:
+		e.Price, e.OldPrice, e.Size = r.priceIf(keyCL), r.priceIf(keySE), r.size(keyOI)
 	}
 	return r.fault
 }
@@ -143,9 +149,11 @@ func (r *lineReader) kind() (market.Kind, *Fault) {
 			return market.KindStatus, nil
 		case "Gap":
 			return market.KindGap, nil
+		case "D":
+			return market.KindReference, nil
 		}
 	}
-	return 0, NewFault(BadMessage, "type must be one of T X C Q O H F Gap")
+	return 0, NewFault(BadMessage, "type must be one of T X C Q O H D F Gap")
 }
 
 // instrument reads I and holds S against it.
@@ -233,6 +241,9 @@ func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.
 		l := market.Level{Price: r.toPrice(k, row.num[0]), Size: r.toSize(k, row.num[1])}
 		if row.n == 3 {
 			l.Orders = uint32(r.toWhole(k, row.num[2], 1<<32-1))
+		}
+		if l.Size == 0 {
+			l.Orders = 0
 		}
 		switch {
 		case r.fault != nil:
@@ -422,6 +433,14 @@ func (r *lineReader) price(k lineKey) market.Price {
 		return r.toPrice(k, text)
 	}
 	r.bad(k, "must be there, a number")
+	return 0
+}
+
+// priceIf is a price; 0 where it is not there.
+func (r *lineReader) priceIf(k lineKey) market.Price {
+	if text := r.number(k); text != nil {
+		return r.toPrice(k, text)
+	}
 	return 0
 }
 

@@ -38,6 +38,16 @@ func AppendLine(b []byte, ident Ident, e *market.Event) []byte {
 		b = appendHeader(b, "Gap", h)
 		b = appendText(b, "Y", e.Reason)
 		b = append(b, '}')
+	case market.KindReference:
+		b = appendHeader(b, "D", h)
+		if e.Price != 0 {
+			b = appendPrice(b, `,"CL":`, e.Price)
+		}
+		if e.OldPrice != 0 {
+			b = appendPrice(b, `,"SE":`, e.OldPrice)
+		}
+		b = appendSize(b, "OI", e.Size)
+		b = append(b, '}')
 	default:
 		return b
 	}

@@ -39,6 +39,9 @@ const (
 	keyE
 	keyY
 	keyU
+	keyCL
+	keySE
+	keyOI
 	keyName
 	keyKind
 	keyISIN
@@ -63,6 +66,7 @@ var lineKeyNames = [numLineKeys]string{
 	"BP", "BZ", "BC", "AP", "AZ", "AC",
 	"R", "B", "A",
 	"E", "Y", "U",
+	"CL", "SE", "OI",
 	"name", "kind", "isin", "currency", "multiplier", "price_decimals", "size_decimals", "tick", "lot", "min_size",
 	"settlement_days", "status", "own_quotes", "no_book", "virtual_clock",
 }

@@ -39,6 +39,8 @@ func goldenLines(t testing.TB) []Line {
 		{ID: all, Event: market.Event{Kind: market.KindStatus, Phase: market.Closed}},
 		event(market.Event{Kind: market.KindGap, Reason: "line_down"}),
 		{ID: all, Event: market.Event{Kind: market.KindGap}},
+		event(market.Event{Kind: market.KindReference, Time: someTime, Price: price(t, "7020"), OldPrice: price(t, "7021.5"), Size: size(t, "1200")}),
+		event(market.Event{Kind: market.KindReference, Sequence: 18, OldPrice: price(t, "-0.25")}),
 	}
 }
 
@@ -84,7 +86,11 @@ func TestMessagesAreLines(t *testing.T) {
 	var d LineDecoder
 	for i, in := range messages {
 		var l Line
-		if f := d.Decode([]byte(in), &l); f != nil {
+		if f := d.Decode([]byte(in), &l); strings.HasPrefix(names[i], "bar") {
+			if f == nil || f.Reason != BadMessage {
+				t.Errorf("%s: a bar is made of trades, and no line: %v", names[i], f)
+			}
+		} else if f != nil {
 			t.Errorf("%s: %v", names[i], f)
 		} else if l.Event.Time != someTime || l.Event.Sequence != 0 {
 			t.Errorf("%s: time %d, sequence %d", names[i], l.Event.Time, l.Event.Sequence)
@@ -100,6 +106,7 @@ func TestLineForms(t *testing.T) {
 		{"null", `{"type":"T","X":null,"T":null,"SQ":null,"I":"GGAL|BYMA|24hs","P":7050,"Z":120,"C":null}`, `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":120}`},
 		{"zeros", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050.00,"Z":120.0}`, `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":120}`},
 		{"R false", `{"type":"O","R":false,"I":"GGAL|BYMA|24hs","B":[ [1 , 2] ,[0.5,0, 7]]}`, `{"type":"O","I":"GGAL|BYMA|24hs","B":[[1,2],[0.5,0,7]]}`},
+		{"orders of a level that goes", `{"type":"O","I":"GGAL|BYMA|24hs","A":[[1,0,4]]}`, `{"type":"O","I":"GGAL|BYMA|24hs","A":[[1,0]]}`},
 		{"a time with a zone", `{"type":"Gap","I":"GGAL|BYMA|24hs","T":"2026-11-20T11:30:00-03:00"}`, `{"type":"Gap","I":"GGAL|BYMA|24hs","T":"2026-11-20T14:30:00Z"}`},
 	} {
 		var got, want Line

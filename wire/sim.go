@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// SimFault is something that goes wrong because a client asked for it, with the action sim, on a
+// development gateway.
+type SimFault struct {
+	Name  string
+	Alias string // another word for it, taken likewise; "": none
+	Own   bool   // it is of the caller's own connection alone; else of the market, and needs the scope admin
+	Named bool   // an instrument may be named
+	Text  string // what happens, a sentence for people
+}
+
+// Faults of the caller's own connection, as SimFault.Name has them.
+const (
+	SimGap         = "gap"
+	SimStall       = "stall"
+	SimSlowDown    = "slow_down"
+	SimBadChecksum = "bad_checksum"
+	SimTokenExpiry = "token_expiry"
+	SimDisconnect  = "disconnect"
+	SimRestart     = "restart"
+)
+
+// Faults of the market.
+const (
+	SimHalt          = "halt"
+	SimCorrection    = "correction"
+	SimCancel        = "cancel"
+	SimBurst         = "burst"
+	SimCrossedBook   = "crossed_book"
+	SimCloseMarket   = "close_market"
+	SimClockSkew     = "clock_skew"
+	SimFeedGap       = "feed_gap"
+	SimFeedStall     = "feed_stall"
+	SimSequenceReset = "sequence_reset"
+	SimOneSided      = "one_sided"
+	SimJump          = "jump"
+	SimListing       = "listing"
+)
+
+// SimFaults are all that the action sim knows, in the order of their documentation.
+func SimFaults() []SimFault {
+	return []SimFault{
+		{SimGap, "", true, true, "The next trade message to this connection is left out, so that N has a hole"},
+		{SimStall, "", true, false, "For 30 s nothing of the stream reaches this connection, then it goes on with a hole"},
+		{SimSlowDown, "", true, false, "For 30 s this connection takes at most 2 KiB of the stream a second"},
+		{SimBadChecksum, "", true, true, "The next order book message to this connection carries a wrong checksum"},
+		{SimTokenExpiry, "", true, false, "The token of this connection ends in 1 s"},
+		{SimDisconnect, "", true, false, "This connection is reset in 1 s, without a close frame"},
+		{SimRestart, "drain", true, false, "This connection is told to reconnect, and closed after 3 s"},
+		{SimHalt, "", false, true, "Trading in the instrument is halted for a while"},
+		{SimCorrection, "", false, true, "The newest trade of the instrument is corrected"},
+		{SimCancel, "bust", false, true, "The newest trade of the instrument is cancelled"},
+		{SimBurst, "", false, true, "A thousand orders come in one instant"},
+		{SimCrossedBook, "crossed", false, true, "The book of the instrument is crossed for a second"},
+		{SimCloseMarket, "close", false, true, "The market of the instrument closes for a while"},
+		{SimClockSkew, "", false, true, "The times of the instrument's events are ahead for a while"},
+		{SimFeedGap, "", false, true, "The feed loses what happens to the instrument for a while"},
+		{SimFeedStall, "", false, true, "Nothing happens to the instrument for a while, and nothing says so"},
+		{SimSequenceReset, "", false, true, "The feed of the instrument begins anew"},
+		{SimOneSided, "", false, true, "Nobody sells the instrument for a while"},
+		{SimJump, "", false, true, "The price of the instrument jumps"},
+		{SimListing, "list", false, true, "A new instrument is listed on the market SIM"},
+	}
+}
+
+// FindSimFault is the fault of a name or of its other word. Where there is none the fault that it returns is
+// BadField, names the nearest word, and its hint has all.
+func FindSimFault(word string) (SimFault, *Fault) {
+	all := SimFaults()
+	names := make([]string, 0, len(all))
+	near, least := "", len(word)
+	for i := range all {
+		if f := &all[i]; word == f.Name || word == f.Alias && word != "" {
+			return *f, nil
+		}
+		names = append(names, all[i].Name)
+	}
+	f := &Fault{Reason: BadField, Msg: "fault must name one of them", Hint: "Faults: " + strings.Join(names, ", ")}
+	if word == "" || len(word) > 64 {
+		return SimFault{}, f
+	}
+	for i := range all {
+		for _, known := range [...]string{all[i].Name, all[i].Alias} {
+			d := distance(word, known)
+			if len(word) > 2 && strings.Contains(known, word) {
+				d = 0 // half of its name
+			}
+			if d < least && known != "" {
+				near, least = known, d
+			}
+		}
+	}
+	f.Msg = "There is no fault " + strconv.Quote(word)
+	if near != "" {
+		f.Msg += "; the nearest is " + near
+	}
+	return SimFault{}, f
+}
+
+// distance is how many letters to insert, delete or change turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0]++
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(row[j]+1, row[j+1]+1, cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// Sim are the fields of action sim.
+type Sim struct {
+	Fault      SimFault
+	Instrument market.InstrumentID // zero: none was named
+	Others     bool                // it is of all other connections of the caller's user, in place of the caller's own
+}
+
+// Sim reads the fields of sim; the fault is BadField or BadInstrument.
+func (m *Message) Sim() (Sim, *Fault) {
+	var s Sim
+	if f := m.Fields(); f != nil {
+		return s, f
+	}
+	word := m.body.Get("fault")
+	if word.Kind != String {
+		_, f := FindSimFault("")
+		f.Msg = "fault must be the name of a fault, a string"
+		return s, f
+	}
+	var f *Fault
+	if s.Fault, f = FindSimFault(word.Text); f != nil {
+		return s, f
+	}
+	switch others := m.body.Get("others"); {
+	case others.Kind == Absent || others.Kind == Null:
+	case others.Kind != Bool:
+		return s, NewFault(BadField, "others must be true or false")
+	case others.True && !s.Fault.Own:
+		return s, NewFault(BadField, "others means nothing to "+s.Fault.Name+", which is of the market")
+	default:
+		s.Others = others.True
+	}
+	name := m.body.Get("instrument")
+	switch {
+	case name.Kind == Absent || name.Kind == Null:
+		return s, nil
+	case name.Kind != String:
+		return s, NewFault(BadField, "instrument must be an identifier, a string")
+	case !s.Fault.Named:
+		return s, NewFault(BadField, "instrument means nothing to "+s.Fault.Name+", which is of the whole connection")
+	}
+	id, err := market.ParseInstrumentID(name.Text)
+	if err != nil {
+		return s, NewFault(BadInstrument, "")
+	}
+	s.Instrument = id
+	return s, nil
+}
+
+// AppendSim appends the answer to sim: msg says what will happen.
+func AppendSim(b, id []byte, fault, msg string) []byte {
+	b = append(b, `{"type":"Sim","code":200,"msg":`...)
+	b = AppendString(b, msg)
+	b = appendID(b, id)
+	b = appendText(b, "fault", fault)
+	return append(b, '}')
+}
+
+// SpoilChecksum changes the checksum of an O message, given without its frame; other messages
+// are appended as they are.
+func SpoilChecksum(b, message []byte) []byte {
+	const name = `,"K":`
+	at := bytes.LastIndex(message, []byte(name))
+	if at < 0 || message[len(message)-1] != '}' {
+		return append(b, message...)
+	}
+	at += len(name)
+	k, err := strconv.ParseUint(string(message[at:len(message)-1]), 10, 32)
+	if err != nil {
+		return append(b, message...)
+	}
+	b = append(b, message[:at]...)
+	b = strconv.AppendUint(b, uint64(^uint32(k)), 10)
+	return append(b, '}')
+}
