@@ -1,0 +1,279 @@
+package journal
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// A record is a multiple of 8 bytes, little-endian. Its head:
+//
+//	 0 kind    1 flags    2 length in words of 8 bytes
+//	 4 instrument         8 position, from that of the block
+//	12 At, from that of the block
+//	16 N, low half       20 Time from At, signed
+//
+// Then come, each 8 bytes and only where its flag says so, the length in words, the high half
+// of N, the whole Time and the whole At: what does not fit the short form. Then comes what the
+// kind has besides.
+const (
+	headSize = 24
+
+	flagCheckpoint = 1 << 0
+	flagLatency    = 1 << 1 // D is told: max(0, At-Time)
+	flagLong       = 1 << 2 // the length is in a word of its own
+	flagN          = 1 << 3
+	flagTime       = 1 << 4
+	flagAt         = 1 << 5
+	sideShift      = 6
+)
+
+// Records that are no rows.
+const (
+	recBlock         Kind = 0xB0 + iota // begins a block: position and At that the records count from
+	recDefine                           // the definition of an instrument, as JSON
+	recCheckpoint                       // begins a checkpoint
+	recCheckpointEnd                    // the checkpoint is whole
+)
+
+const numKinds = Hole + 1
+
+// Bounds of what Append takes; the hub's own are far below.
+const (
+	maxText   = 255
+	maxLevels = 1 << 20 // a side
+)
+
+// base is what the records of a block count from.
+type base struct {
+	position uint64
+	at       int64
+}
+
+// fits says whether a row can stand in the block, which it can but for a position that is
+// out of reach and an At that is far ahead. One that lies behind takes a word of its own.
+func (b base) fits(r *Row) bool {
+	return r.Position-b.position <= math.MaxUint32 &&
+		(r.At < b.at || uint64(r.At)-uint64(b.at) <= math.MaxUint32)
+}
+
+// appendRow appends the record of a row that fits the base.
+func appendRow(b []byte, base base, r *Row) []byte {
+	start := len(b)
+	b = slices.Grow(b, 128)[:start+headSize] // more than nearly every record
+	flags := uint64(r.Side&3) << sideShift
+	if r.Checkpoint {
+		flags |= flagCheckpoint
+	}
+	if r.Latency >= 0 {
+		flags |= flagLatency
+	}
+	if r.N > math.MaxUint32 {
+		flags |= flagN
+		b = binary.LittleEndian.AppendUint64(b, r.N>>32)
+	}
+	ahead := r.Time - r.At
+	if ahead != int64(int32(ahead)) || (r.Time < 0) != (r.At < 0) {
+		flags |= flagTime
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Time))
+	}
+	late := uint64(r.At) - uint64(base.at)
+	if late > math.MaxUint32 {
+		flags |= flagAt
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.At))
+	}
+	if r.Kind == BookUpdate && len(r.Bids)+len(r.Asks) == 1 {
+		b = appendLevel(b, r.Bids, r.Asks) // most rows are this
+	} else {
+		b = appendBody(b, r)
+	}
+	for len(b)&7 != 0 {
+		b = append(b, 0)
+	}
+	words := uint64(len(b)-start) / 8
+	if words > math.MaxUint16 {
+		b = lengthen(b, start, words+1)
+		flags, words = flags|flagLong, 0
+	}
+	h := b[start : start+headSize]
+	binary.LittleEndian.PutUint64(h, uint64(r.Kind)|flags<<8|words<<16|uint64(r.Instrument)<<32)
+	binary.LittleEndian.PutUint64(h[8:], (r.Position-base.position)&math.MaxUint32|late<<32)
+	binary.LittleEndian.PutUint64(h[16:], r.N&math.MaxUint32|uint64(ahead)<<32)
+	return b
+}
+
+// appendLevel is appendLevels for one level.
+func appendLevel(b []byte, bids, asks []market.Level) []byte {
+	l, count := bids, uint64(1)
+	if len(bids) == 0 {
+		l, count = asks, 1<<16
+	}
+	at := len(b)
+	b = slices.Grow(b, 24)[:at+24]
+	w := b[at : at+24]
+	binary.LittleEndian.PutUint64(w, count|uint64(l[0].Orders)<<32)
+	binary.LittleEndian.PutUint64(w[8:], uint64(l[0].Price))
+	binary.LittleEndian.PutUint64(w[16:], uint64(l[0].Size))
+	return b
+}
+
+// lengthen puts the word with the length behind the head of the record at start.
+func lengthen(b []byte, start int, words uint64) []byte {
+	b = append(b, make([]byte, 8)...)
+	at := start + headSize
+	copy(b[at+8:], b[at:len(b)-8])
+	binary.LittleEndian.PutUint64(b[at:], words)
+	return b
+}
+
+// appendBody appends what the kind of a row has besides the head. It may end anywhere.
+func appendBody(b []byte, r *Row) []byte {
+	switch r.Kind {
+	case Trade:
+		b = appendWords(b, uint64(r.Price), uint64(r.Size))
+		return appendTexts(b, r.ID, r.Conditions)
+	case Cancel:
+		b = appendWords(b, uint64(r.Price), uint64(r.Size), r.RefN)
+		return appendTexts(b, r.ID, r.Conditions)
+	case Correct:
+		b = appendWords(b, uint64(r.Price), uint64(r.Size), r.RefN, uint64(r.OldPrice), uint64(r.OldSize))
+		return appendTexts(b, r.ID, r.Conditions)
+	case Status:
+		b = appendWords(b, uint64(r.Until))
+		return appendText(append(b, byte(r.Phase)), r.Reason)
+	case Quote, BookUpdate, BookState:
+		return appendLevels(b, r.Bids, r.Asks)
+	case BookLost, Hole:
+		return appendText(b, r.Reason)
+	case Reference:
+		return appendWords(b, uint64(r.Price), uint64(r.OldPrice), uint64(r.Size))
+	case Bar:
+		return appendBar(b, &r.Bar)
+	case Numbers:
+		b = appendWords(b, r.Counts.N[:]...)
+		return appendWords(b, r.Counts.Bars[:]...)
+	}
+	return b
+}
+
+func appendWords(b []byte, words ...uint64) []byte {
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	s = s[:min(len(s), maxText)]
+	b = append(b, byte(len(s)))
+	return append(b, s...)
+}
+
+func appendTexts(b []byte, id string, list []string) []byte {
+	list = list[:min(len(list), maxText)]
+	b = append(b, byte(len(list)))
+	b = appendText(b, id)
+	for _, s := range list {
+		b = appendText(b, s)
+	}
+	return b
+}
+
+// appendLevels appends the number of levels of each side, and the levels: prices and sizes,
+// and behind them the numbers of orders, the first of which stands in front, where it
+// fills a word: a change of one level takes three words.
+func appendLevels(b []byte, bids, asks []market.Level) []byte {
+	bids, asks = bids[:min(len(bids), maxLevels)], asks[:min(len(asks), maxLevels)]
+	first := uint32(0)
+	if len(bids) > 0 {
+		first = bids[0].Orders
+	} else if len(asks) > 0 {
+		first = asks[0].Orders
+	}
+	if len(bids) < math.MaxUint16 && len(asks) < math.MaxUint16 {
+		b = appendWords(b, uint64(len(bids))|uint64(len(asks))<<16|uint64(first)<<32)
+	} else {
+		b = appendWords(b, math.MaxUint32|uint64(first)<<32, uint64(len(bids))|uint64(len(asks))<<32)
+	}
+	for i := range bids {
+		b = binary.LittleEndian.AppendUint64(b, uint64(bids[i].Price))
+		b = binary.LittleEndian.AppendUint64(b, uint64(bids[i].Size))
+	}
+	for i := range asks {
+		b = binary.LittleEndian.AppendUint64(b, uint64(asks[i].Price))
+		b = binary.LittleEndian.AppendUint64(b, uint64(asks[i].Size))
+	}
+	skip := 1
+	for _, side := range [2][]market.Level{bids, asks} {
+		for i := range side {
+			if skip > 0 {
+				skip--
+				continue
+			}
+			b = binary.LittleEndian.AppendUint32(b, side[i].Orders)
+		}
+	}
+	return b
+}
+
+const (
+	barRevised = 1 << 0
+	barOpen    = 1 << 1
+)
+
+func appendBar(b []byte, r *BarRow) []byte {
+	flags := byte(0)
+	if r.Revised {
+		flags |= barRevised
+	}
+	if r.Open {
+		flags |= barOpen
+	}
+	b = append(b, byte(r.Interval), flags, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, r.Trades)
+	return appendWords(b, uint64(r.First), uint64(r.High), uint64(r.Low), uint64(r.Last),
+		r.Volume.Hi, r.Volume.Lo, r.Value.Hi, r.Value.Lo)
+}
+
+// appendBlock appends the record that begins a block. It tells its own place in the file, so
+// that a block that was moved is not taken for one that belongs there.
+func appendBlock(b []byte, base base, offset int64) []byte {
+	b = append(b, byte(recBlock), 0, 4, 0)
+	b = append(b, blockMagic...)
+	return appendWords(b, base.position, uint64(base.at), uint64(offset))
+}
+
+const (
+	blockMagic = "RJBK"
+	blockSize  = 32
+)
+
+// appendMark appends a record without a body.
+func appendMark(b []byte, kind Kind) []byte {
+	b = append(b, byte(kind), 0, headSize/8, 0)
+	return append(b, make([]byte, headSize-4)...)
+}
+
+// appendDefinition appends the definition of an instrument, which is JSON.
+func appendDefinition(b []byte, number uint32, def []byte) []byte {
+	start := len(b)
+	b = append(b, make([]byte, headSize)...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(def)))
+	b = append(b, def...)
+	for len(b)&7 != 0 {
+		b = append(b, 0)
+	}
+	words := uint64(len(b)-start) / 8
+	flags := byte(0)
+	if words > math.MaxUint16 {
+		b = lengthen(b, start, words+1)
+		flags, words = flagLong, 0
+	}
+	h := b[start:]
+	h[0], h[1] = byte(recDefine), flags
+	binary.LittleEndian.PutUint16(h[2:], uint16(words))
+	binary.LittleEndian.PutUint32(h[4:], number)
+	return b
+}

@@ -1,0 +1,322 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// The file of a closed day has its rows but for those of books once more, sorted by instrument and
+// channel, so that a page is read without the rest of the day. It begins with a magic, then come
+// compressed blocks of rows of one series each, then four sections: a description in JSON, the
+// list of series, the list of blocks, and where in each segment the records can be entered. At the end
+// stands for each section its place, length and CRC32C, then their own CRC32C and the magic again.
+const (
+	dayMagic    = "RUEDADAY"
+	dayFootSize = numSections*24 + 16
+
+	sectionMeta    = 0
+	sectionSeries  = 1
+	sectionBlocks  = 2
+	sectionSpans   = 3
+	numSections    = 4
+	daySeriesSize  = 56
+	dayBlockSize   = 56
+	daySpanSize    = 32
+	maxSectionSize = 1 << 30
+)
+
+// dayMeta is the description of a closed day.
+type dayMeta struct {
+	Version     int
+	Date        string
+	Journal     string // hexadecimal
+	Hash        string
+	Epochs      []string
+	Segments    []segmentMeta
+	Definitions []definitionMeta
+}
+
+type definitionMeta struct {
+	Number uint32
+	Text   json.RawMessage
+}
+
+// segmentMeta is what a segment's inspection found.
+type segmentMeta struct {
+	Number      uint32
+	Name        string
+	Epoch       string
+	Salt        uint32
+	Day         int32
+	End         int64
+	Rows        uint64
+	First, Last uint64
+	From, To    int64
+	Least, Most int64
+	Resumed     int64
+	Holes       []hole
+	Damage      []Damage
+	Torn        bool
+	Spans       int
+}
+
+// daySeries is a series of a closed day, in one epoch.
+type daySeries struct {
+	key         seriesKey
+	epoch       uint16
+	block       uint32 // the first
+	blocks      uint32
+	first, last uint64 // N
+	rows        uint64
+	least, most int64 // Time
+}
+
+// dayBlock is a compressed block of rows of one series.
+type dayBlock struct {
+	at          int64
+	packed, raw uint32
+	first, last uint64
+	least, most int64
+	sum         uint32
+}
+
+// section is a part of the file.
+type section struct {
+	at, bytes int64
+	sum       uint32
+}
+
+// dayFile is the file of a closed day, open for reading.
+type dayFile struct {
+	file     *os.File
+	name     string
+	size     int64
+	sections [numSections]section
+	meta     dayMeta
+	ids      map[market.InstrumentID]uint32
+	unpack   *zstd.Decoder
+
+	once   sync.Once // the lists are read when they are first asked for
+	err    error
+	series []daySeries
+	blocks []dayBlock
+}
+
+func openDayFile(path string, unpack *zstd.Decoder) (*dayFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open index of a day: %w", err)
+	}
+	d := &dayFile{file: f, name: path, unpack: unpack}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return d, nil
+}
+
+func (d *dayFile) close() error { return d.file.Close() }
+
+func (d *dayFile) bad(offset int64) error {
+	return &Damage{File: d.name, Offset: offset, Reason: reasonIndex}
+}
+
+func (d *dayFile) open() error {
+	info, err := d.file.Stat()
+	if err != nil {
+		return fmt.Errorf("open index of a day: %w", err)
+	}
+	d.size = info.Size()
+	if d.size < int64(len(dayMagic))+dayFootSize {
+		return d.bad(0)
+	}
+	foot := make([]byte, dayFootSize)
+	if _, err := d.file.ReadAt(foot, d.size-dayFootSize); err != nil {
+		return fmt.Errorf("read index of a day: %w", err)
+	}
+	n := numSections * 24
+	if string(foot[n+8:]) != dayMagic || binary.LittleEndian.Uint32(foot[n:]) != crc32.Checksum(foot[:n], castagnoli()) {
+		return d.bad(d.size - dayFootSize)
+	}
+	for i := range d.sections {
+		s := section{int64(word(foot, 3*i)), int64(word(foot, 3*i+1)), uint32(word(foot, 3*i+2))}
+		if s.at < 0 || s.bytes < 0 || s.bytes > maxSectionSize || s.at > d.size-dayFootSize-s.bytes {
+			return d.bad(d.size - dayFootSize)
+		}
+		d.sections[i] = s
+	}
+	// All of them now: where one is damaged the segments are read instead.
+	var text []byte
+	for i := range d.sections {
+		b, err := d.section(i)
+		if err != nil {
+			return err
+		}
+		if i == sectionMeta {
+			text = b
+		}
+	}
+	if err := json.Unmarshal(text, &d.meta); err != nil || d.meta.Version != version {
+		return d.bad(d.sections[sectionMeta].at)
+	}
+	d.ids = map[market.InstrumentID]uint32{}
+	for _, def := range d.meta.Definitions {
+		var in struct{ ID market.InstrumentID }
+		if err := json.Unmarshal(def.Text, &in); err != nil {
+			return d.bad(d.sections[sectionMeta].at)
+		}
+		d.ids[in.ID] = def.Number
+	}
+	return nil
+}
+
+func (d *dayFile) section(i int) ([]byte, error) {
+	s := d.sections[i]
+	b := make([]byte, s.bytes)
+	if _, err := d.file.ReadAt(b, s.at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read index of a day: %w", err)
+	}
+	if crc32.Checksum(b, castagnoli()) != s.sum {
+		return nil, d.bad(s.at)
+	}
+	return b, nil
+}
+
+// segments are the segments of the day as it was closed.
+func (d *dayFile) segments() []*segment {
+	var list []*segment
+	for _, m := range d.meta.Segments {
+		s := &segment{name: m.Name, end: m.End, holes: m.Holes, damage: m.Damage, torn: m.Torn, resumed: m.Resumed}
+		s.header = header{number: m.Number, epoch: m.Epoch, day: m.Day, salt: m.Salt}
+		// A wrong one makes the segments foreign, which is told.
+		_, _ = hex.Decode(s.journal[:], []byte(d.meta.Journal)[:min(32, len(d.meta.Journal))])
+		s.summary = summary{m.Rows, m.First, m.Last, m.From, m.To, m.Least, m.Most}
+		list = append(list, s)
+	}
+	return list
+}
+
+// spans are the spans of one segment.
+func (d *dayFile) spans(number uint32) ([]span, error) {
+	skip := 0
+	for _, m := range d.meta.Segments {
+		if m.Number != number {
+			skip += m.Spans
+			continue
+		}
+		b, err := d.section(sectionSpans)
+		if err != nil {
+			return nil, err
+		}
+		if skip < 0 || m.Spans < 0 || len(b) < (skip+m.Spans)*daySpanSize {
+			return nil, d.bad(d.sections[sectionSpans].at)
+		}
+		b = b[skip*daySpanSize:]
+		list := make([]span, m.Spans)
+		for i := range list {
+			w := b[i*daySpanSize:]
+			list[i] = span{int64(word(w, 0)), int64(word(w, 1)), word(w, 2), int64(word(w, 3))}
+			if list[i].bytes <= 0 || list[i].bytes > maxUnpacked || list[i].offset < headerSize {
+				return nil, d.bad(d.sections[sectionSpans].at)
+			}
+		}
+		return list, nil
+	}
+	return nil, nil
+}
+
+// load reads the lists.
+func (d *dayFile) load() error {
+	d.once.Do(func() { d.err = d.loadLists() })
+	return d.err
+}
+
+func (d *dayFile) loadLists() error {
+	b, err := d.section(sectionBlocks)
+	if err != nil {
+		return err
+	}
+	blocks := make([]dayBlock, len(b)/dayBlockSize)
+	for i := range blocks {
+		w := b[i*dayBlockSize:]
+		k := dayBlock{
+			at: int64(word(w, 0)), packed: uint32(word(w, 1)), raw: uint32(word(w, 1) >> 32), first: word(w, 2), last: word(w, 3),
+			least: int64(word(w, 4)), most: int64(word(w, 5)), sum: uint32(word(w, 6)),
+		}
+		if k.at < 0 || int64(k.packed) > d.size || k.at > d.size-int64(k.packed) || k.raw > maxUnpacked {
+			return d.bad(d.sections[sectionBlocks].at)
+		}
+		blocks[i] = k
+	}
+	if b, err = d.section(sectionSeries); err != nil {
+		return err
+	}
+	series := make([]daySeries, len(b)/daySeriesSize)
+	for i := range series {
+		w := b[i*daySeriesSize:]
+		head := word(w, 0)
+		s := daySeries{
+			key: seriesKey{uint32(head), uint8(head >> 32)}, epoch: uint16(head >> 48),
+			block: uint32(word(w, 1)), blocks: uint32(word(w, 1) >> 32),
+			first: word(w, 2), last: word(w, 3), rows: word(w, 4), least: int64(word(w, 5)), most: int64(word(w, 6)),
+		}
+		if int(s.epoch) >= len(d.meta.Epochs) || uint64(s.block)+uint64(s.blocks) > uint64(len(blocks)) {
+			return d.bad(d.sections[sectionSeries].at)
+		}
+		series[i] = s
+	}
+	d.series, d.blocks = series, blocks
+	return nil
+}
+
+func compareSeries(x, y daySeries) int {
+	return cmp.Or(cmp.Compare(x.key.instrument, y.key.instrument), cmp.Compare(x.key.slot, y.key.slot), cmp.Compare(x.epoch, y.epoch))
+}
+
+// find is the series of an instrument and slot, one entry for each epoch.
+func (d *dayFile) find(id market.InstrumentID, slot int) ([]daySeries, error) {
+	number, ok := d.ids[id]
+	if !ok {
+		return nil, nil
+	}
+	if err := d.load(); err != nil {
+		return nil, err
+	}
+	want := daySeries{key: seriesKey{number, uint8(slot)}}
+	from := sort.Search(len(d.series), func(i int) bool { return compareSeries(d.series[i], want) >= 0 })
+	to := from
+	for to < len(d.series) && d.series[to].key == want.key {
+		to++
+	}
+	return slices.Clone(d.series[from:to]), nil
+}
+
+// daySalt is the salt of the frames in a day's file.
+const daySalt = 0x59414452
+
+// block reads a block.
+func (d *dayFile) block(number int, raw, dst []byte) (newRaw, rows []byte, err error) {
+	k := d.blocks[number]
+	raw = room(raw, int(k.packed))
+	if _, err := d.file.ReadAt(raw, k.at); err != nil {
+		return raw, dst, fmt.Errorf("read %s: %w", d.name, err)
+	}
+	dst, err = unpackInto(d.unpack, dst, raw, k.sum, int64(k.raw))
+	if err != nil {
+		return raw, dst, &Damage{File: d.name, Offset: k.at, Bytes: int64(k.packed), Reason: reasonPacked}
+	}
+	return raw, dst, nil
+}

@@ -1,0 +1,391 @@
+package journal
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// head is what stands in front of every record.
+type head struct {
+	kind       Kind
+	flags      byte
+	instrument uint32
+	body       int // where what the kind has besides begins
+	position   uint64
+	n          uint64
+	time, at   int64
+}
+
+// recordSize is the length of the record at the start of b; 0 where there is no whole one.
+func recordSize(b []byte) int {
+	if len(b) < headSize {
+		return 0
+	}
+	words := uint64(binary.LittleEndian.Uint16(b[2:]))
+	if b[1]&flagLong != 0 {
+		if len(b) < headSize+8 {
+			return 0
+		}
+		words = binary.LittleEndian.Uint64(b[headSize:])
+	}
+	if words < headSize/8 || words > uint64(len(b)/8) {
+		return 0
+	}
+	return int(words) * 8
+}
+
+// parse reads the head of a whole record; ok is false where it cannot be one.
+func (h *head) parse(rec []byte, base base) (ok bool) {
+	h.kind, h.flags = Kind(rec[0]), rec[1]
+	h.instrument = binary.LittleEndian.Uint32(rec[4:])
+	h.position = base.position + uint64(binary.LittleEndian.Uint32(rec[8:]))
+	h.at = base.at + int64(binary.LittleEndian.Uint32(rec[12:]))
+	h.n = uint64(binary.LittleEndian.Uint32(rec[16:]))
+	h.body = headSize
+	if h.flags&(flagLong|flagN|flagTime|flagAt) == 0 {
+		h.time = h.at + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
+		return true
+	}
+	return h.parseLong(rec)
+}
+
+// parseLong reads what did not fit the short form.
+func (h *head) parseLong(rec []byte) (ok bool) {
+	next := func() (w uint64) {
+		if len(rec) < h.body+8 {
+			h.body = math.MaxInt - 8
+			return 0
+		}
+		w = binary.LittleEndian.Uint64(rec[h.body:])
+		h.body += 8
+		return w
+	}
+	if h.flags&flagLong != 0 {
+		next()
+	}
+	if h.flags&flagN != 0 {
+		h.n |= next() << 32
+	}
+	whole := int64(0)
+	if h.flags&flagTime != 0 {
+		whole = int64(next())
+	}
+	if h.flags&flagAt != 0 {
+		h.at = int64(next())
+	}
+	h.time = h.at + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
+	if h.flags&flagTime != 0 {
+		h.time = whole
+	}
+	return h.body <= len(rec)
+}
+
+// decoder makes rows of records. It has a row for each kind: the fields that a kind does not
+// use are never set, and so need not be cleared for each record.
+type decoder struct {
+	head  head
+	rows  [numKinds]Row
+	words map[string]string // reasons and conditions seen: few, and often
+}
+
+// maxWords bounds the words that a decoder remembers.
+const maxWords = 1024
+
+// row is the row of a record. It is valid until the next one of its kind.
+func (d *decoder) row(rec []byte, base base) (*Row, bool) {
+	w := word(rec, 0)
+	kind, flags := Kind(w), byte(w>>8)
+	if kind == 0 || kind >= numKinds {
+		return nil, false
+	}
+	r := &d.rows[kind]
+	r.Kind = kind
+	r.Side = market.Side(flags >> sideShift)
+	r.Checkpoint = flags&flagCheckpoint != 0
+	r.Instrument = uint32(w >> 32)
+	w = word(rec, 1)
+	r.Position = base.position + w&math.MaxUint32
+	body := headSize
+	if flags&(flagLong|flagN|flagTime|flagAt) == 0 {
+		r.At = base.at + int64(w>>32)
+		w = word(rec, 2)
+		r.N = w & math.MaxUint32
+		r.Time = r.At + int64(w)>>32
+	} else {
+		h := &d.head
+		if !h.parse(rec, base) {
+			return nil, false
+		}
+		r.At, r.N, r.Time, body = h.at, h.n, h.time, h.body
+	}
+	r.Latency = -1
+	if flags&flagLatency != 0 {
+		r.Latency = max(0, r.At-r.Time)
+	}
+	if kind == BookUpdate && len(rec) == body+24 {
+		// One level changes: most rows are this.
+		b := rec[body:]
+		w, l := word(b, 0), market.Level{Price: market.Price(word(b, 1)), Size: market.Size(word(b, 2))}
+		l.Orders = uint32(w >> 32)
+		switch uint32(w) {
+		case 1:
+			r.Bids, r.Asks = append(r.Bids[:0], l), r.Asks[:0]
+			return r, true
+		case 1 << 16:
+			r.Bids, r.Asks = r.Bids[:0], append(r.Asks[:0], l)
+			return r, true
+		}
+	}
+	return r, d.body(r, rec[body:])
+}
+
+func (d *decoder) body(r *Row, b []byte) bool {
+	switch r.Kind {
+	case BookUpdate, Quote, BookState:
+		return d.levels(r, b)
+	case Trade:
+		if len(b) < 16 {
+			return false
+		}
+		r.Price, r.Size = market.Price(word(b, 0)), market.Size(word(b, 1))
+		return d.texts(r, b[16:])
+	case Cancel:
+		if len(b) < 24 {
+			return false
+		}
+		r.Price, r.Size, r.RefN = market.Price(word(b, 0)), market.Size(word(b, 1)), word(b, 2)
+		return d.texts(r, b[24:])
+	case Correct:
+		if len(b) < 40 {
+			return false
+		}
+		r.Price, r.Size, r.RefN = market.Price(word(b, 0)), market.Size(word(b, 1)), word(b, 2)
+		r.OldPrice, r.OldSize = market.Price(word(b, 3)), market.Size(word(b, 4))
+		return d.texts(r, b[40:])
+	case Status:
+		if len(b) < 9 {
+			return false
+		}
+		r.Until, r.Phase = int64(word(b, 0)), market.Phase(b[8])
+		return d.reason(r, b[9:])
+	case BookLost, Hole:
+		return d.reason(r, b)
+	case Reference:
+		if len(b) < 24 {
+			return false
+		}
+		r.Price, r.OldPrice, r.Size = market.Price(word(b, 0)), market.Price(word(b, 1)), market.Size(word(b, 2))
+		return true
+	case Bar:
+		return decodeBar(&r.Bar, b)
+	case Numbers:
+		return decodeCounts(&r.Counts, b)
+	}
+	return false
+}
+
+func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+
+// cutText takes a text from the front of b.
+func cutText(b []byte) (text, rest []byte, ok bool) {
+	if len(b) == 0 || len(b) <= int(b[0]) {
+		return nil, nil, false
+	}
+	n := 1 + int(b[0])
+	return b[1:n], b[n:], true
+}
+
+func (d *decoder) reason(r *Row, b []byte) bool {
+	text, _, ok := cutText(b)
+	r.Reason = d.word(text)
+	return ok
+}
+
+// texts reads the id of a trade, which is a string of its own, and its conditions.
+func (d *decoder) texts(r *Row, b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	count := int(b[0])
+	text, rest, ok := cutText(b[1:])
+	if !ok {
+		return false
+	}
+	r.ID = string(text)
+	r.Conditions = r.Conditions[:0]
+	for range count {
+		if text, rest, ok = cutText(rest); !ok {
+			return false
+		}
+		r.Conditions = append(r.Conditions, d.word(text))
+	}
+	return true
+}
+
+// word is a text as a string, the same one for the same text.
+func (d *decoder) word(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if s, ok := d.words[string(text)]; ok {
+		return s
+	}
+	s := string(text)
+	if d.words == nil {
+		d.words = map[string]string{}
+	}
+	if len(d.words) < maxWords {
+		d.words[s] = s
+	}
+	return s
+}
+
+func (d *decoder) levels(r *Row, b []byte) bool {
+	if len(b) < 8 {
+		return false
+	}
+	w := word(b, 0)
+	bids, asks, first := int(w&math.MaxUint16), int(w>>16&math.MaxUint16), uint32(w>>32)
+	b = b[8:]
+	if bids == math.MaxUint16 && asks == math.MaxUint16 {
+		if len(b) < 8 {
+			return false
+		}
+		w = word(b, 0)
+		bids, asks = int(w&math.MaxUint32), int(w>>32)
+		b = b[8:]
+	}
+	n := bids + asks
+	if n > len(b)/16 || n > 1 && 16*n+4*(n-1) > len(b) {
+		return false
+	}
+	r.Bids, r.Asks = resize(r.Bids, bids), resize(r.Asks, asks)
+	for i := range r.Bids {
+		r.Bids[i] = market.Level{Price: market.Price(word(b, 2*i)), Size: market.Size(word(b, 2*i+1)), Orders: first}
+	}
+	b = b[16*bids:]
+	for i := range r.Asks {
+		r.Asks[i] = market.Level{Price: market.Price(word(b, 2*i)), Size: market.Size(word(b, 2*i+1)), Orders: first}
+	}
+	if n > 1 {
+		orders(r.Bids, r.Asks, b[16*asks:])
+	}
+	return true
+}
+
+// orders sets the numbers of orders of all levels but the first.
+func orders(bids, asks []market.Level, b []byte) {
+	skip := 1
+	for _, side := range [2][]market.Level{bids, asks} {
+		for i := range side {
+			if skip > 0 {
+				skip--
+				continue
+			}
+			side[i].Orders = binary.LittleEndian.Uint32(b)
+			b = b[4:]
+		}
+	}
+}
+
+// resize is s with n elements, whatever they hold.
+func resize(s []market.Level, n int) []market.Level {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return make([]market.Level, n, n+n/4)
+}
+
+func decodeBar(r *BarRow, b []byte) bool {
+	if len(b) < 72 || b[0] >= byte(NumIntervals) {
+		return false
+	}
+	r.Interval = Interval(b[0])
+	r.Revised, r.Open = b[1]&barRevised != 0, b[1]&barOpen != 0
+	r.Trades = binary.LittleEndian.Uint32(b[4:])
+	r.First, r.High = market.Price(word(b, 1)), market.Price(word(b, 2))
+	r.Low, r.Last = market.Price(word(b, 3)), market.Price(word(b, 4))
+	r.Volume = market.Sum{Hi: word(b, 5), Lo: word(b, 6)}
+	r.Value = market.Sum{Hi: word(b, 7), Lo: word(b, 8)}
+	return true
+}
+
+func decodeCounts(c *Counts, b []byte) bool {
+	if len(b) < 8*int(NumChannels)+8*int(NumIntervals) {
+		return false
+	}
+	for i := range c.N {
+		c.N[i] = word(b, i)
+	}
+	b = b[8*len(c.N):]
+	for i := range c.Bars {
+		c.Bars[i] = word(b, i)
+	}
+	return true
+}
+
+// decodeBlock reads the record that begins a block.
+func decodeBlock(rec []byte) (b base, offset int64, ok bool) {
+	if len(rec) < blockSize || rec[1] != 0 || binary.LittleEndian.Uint16(rec[2:]) != blockSize/8 || string(rec[4:8]) != blockMagic {
+		return base{}, 0, false
+	}
+	return base{word(rec, 1), int64(word(rec, 2))}, int64(word(rec, 3)), true
+}
+
+// decodeDefinition reads a definition: the number and the JSON.
+func decodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
+	at := headSize
+	if rec[1]&flagLong != 0 {
+		at += 8
+	}
+	if len(rec) < at+4 {
+		return 0, nil, false
+	}
+	n := int(binary.LittleEndian.Uint32(rec[at:]))
+	if n > len(rec)-at-4 {
+		return 0, nil, false
+	}
+	return binary.LittleEndian.Uint32(rec[4:]), rec[at+4 : at+4+n], true
+}
+
+// slots are the sequences of an instrument that are found by index: all but its book.
+const (
+	slotBars      = int(Bars)
+	slotSummaries = slotBars + int(NumIntervals)
+	numSlots      = slotSummaries + 1
+	noSlot        = -1
+)
+
+// slot is the slot of a series; noSlot for books and what is no channel.
+func slot(c Channel, i Interval) int {
+	switch {
+	case c < Bars:
+		return int(c)
+	case c == Bars && i < NumIntervals:
+		return slotBars + int(i)
+	case c == Summaries:
+		return slotSummaries
+	}
+	return noSlot
+}
+
+// slotOf is the slot of a record, and whether it is of a book.
+func (h *head) slotOf(rec []byte) int {
+	switch h.kind {
+	case Trade, Cancel, Correct:
+		return int(Trades)
+	case Status:
+		return int(Statuses)
+	case Quote:
+		return int(Quotes)
+	case Bar:
+		if h.body < len(rec) && rec[h.body] < byte(NumIntervals) {
+			return slotBars + int(rec[h.body])
+		}
+	case Reference:
+		return slotSummaries
+	}
+	return noSlot
+}

@@ -1,0 +1,64 @@
+// Package journal keeps the numbered messages of the stream on disk: what a client was shown
+// can be had again, with the same numbers, tomorrow and after a restart.
+//
+// # What is kept
+//
+// Each numbered message of the undelayed default tiers is one Row: trades, cancels and corrections,
+// statuses, quotes, bars, reference figures, and the changes of whole books. What is derived from these
+// (depths, conflated tiers, summaries) is not kept. The hub calls Append when it
+// numbers a message and Commit, one write(2), before anybody may read it: a row is in the journal before its
+// message is seen. Commit does not wait for the disk; Run does, once a second.
+//
+// # Epochs and restarts
+//
+// At the head of each segment stands a checkpoint: where all sequences stand, and the state of every book.
+// (Where a segment begins with a new day, in the middle of a batch, the rows of that batch come
+// first.) After a restart Restore gives the last whole checkpoint and the rows behind it, and the
+// hub goes on numbering. The epoch stays when nothing that was committed can have been lost: after a clean end, or
+// after a kill on a machine that still runs, since what was written is in its page cache. After a crash of the
+// machine, damage, a lost file, or an end while the disk was full a new epoch begins.
+//
+// # On disk
+//
+//	lock, state                  who writes; epoch, boot id, clean end: written in place, on a full disk too
+//	2026-11-21/00000007.seg      a segment, 256 MiB
+//	2026-11-20/00000006.segz     one of a closed day, compressed in pieces that can be entered anywhere
+//	2026-11-20/day.idx           all rows of that day but for books once more, sorted by series
+//
+// A segment is a header and frames. A frame is what one commit wrote, with a CRC32C over its records and its place, and a
+// check of its own length, so that an end that was torn off (which is cut, and is no loss) is told from a byte that was
+// changed (which is). Every 64 KiB, or 4.3 s, a block begins: the place that records count their position and time
+// from, and where reading goes on behind damage. Records are little-endian and multiples of 8 bytes; one for a
+// changed level of a book takes 48. codec.go has the layout. What a file says of itself counts, not its name: segments that changed
+// their places are put in order, doubles and those of another journal are left out, which Damage tells.
+//
+// Days are UTC dates of At and never go back: rows of a clock that does are filed under the newest day. When a later day has
+// its checkpoint, Run closes a day: it writes day.idx, then the compressed form of each segment. Each file gets its name
+// when it is whole and on the disk, and a kill at any moment leaves a day that is read as before and closed again.
+// Then the oldest days go, beyond the days and bytes of Config.
+//
+// # Reading
+//
+// Read finds the rows of one series by index: in day.idx of closed days, and for the others in memory, where
+// the place of each row is known (4 bytes a row; the index is made again when the journal is opened). Scan gives the stream in its
+// order, from a position or a time. BookAt begins with a checkpoint. A Reader does the same for a folder that another
+// process writes, or for one segment. Rows that Read takes by their place from a segment were verified when they were
+// written or the journal was opened; all else is verified as it is read. What is wrong with a file is an error of type
+// *Damage with its place.
+//
+// # A full disk
+//
+// When a write fails the journal is suspended: rows are lost, streaming goes on, Suspended and one line in the log tell it.
+// When a probe finds room again, the next Commit begins a segment with a checkpoint and a Hole, up to
+// whose position rows are missing; Oldest says from which N on a series is complete.
+//
+// # Concurrency
+//
+// Append, Commit, Define and Start belong to one goroutine at a time: they are called under the hub's lock, and neither wait
+// for the disk nor compress. Run is one goroutine, the caller's. All methods of Archive are safe from any goroutine; Oldest,
+// Instrument and Lookup may be called under the hub's lock.
+//
+// Archive.mu guards the list of days and what readers see of the segment that is written: Commit holds it to add what it
+// wrote, readers to copy slice headers. All that those slices held then is immutable. Journal.duty guards the files that
+// the writer hands to Run. The table of instruments has a lock of its own. None of them is held during I/O, and no two at a time.
+package journal

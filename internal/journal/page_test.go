@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPage writes a day of 26 million rows of 400 instruments, closes it, and reads pages of 10,000 trades of
+// one of them. The figures are for who reads them; what is wanted is that the rows are the right ones.
+func TestPage(t *testing.T) {
+	rows := soak(26_000_000)
+	cfg := testConfig(t)
+	tape := newTape(24, 400)
+	tape.clone, tape.lead, tape.step = false, 20, 3*3_600_000_000_000/int64(rows)
+	j := begin(t, cfg, tape)
+	took := func(what string, f func()) time.Duration {
+		from := time.Now()
+		f()
+		d := time.Since(from)
+		t.Logf("figure: %s: %v", what, d)
+		return d
+	}
+	took("rows made and written", func() {
+		for i := range rows {
+			j.Append(tape.next(false))
+			if i%64 == 63 {
+				j.Commit()
+			}
+		}
+		j.Commit()
+	})
+	size := j.Days()[0].Bytes
+	trades := tape.counts[0].N[Trades]
+	page := min(10_000, trades/2)
+	s := Series{Instrument: tape.defs[0].ID}
+	read := func(what string, r Range, first, last uint64) {
+		var n, from, to uint64
+		took(what, func() {
+			err := j.Read(t.Context(), s, r, func(_ string, r *Row) bool {
+				if n++; n == 1 {
+					from = r.N
+				}
+				to = r.N
+				return n < page
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != page || from != first || to != last {
+			t.Errorf("%s: %d rows, N %d to %d; want %d, %d to %d", what, n, from, to, page, first, last)
+		}
+	}
+	pages := func(what string) {
+		read(what+": the first page", Range{}, 1, page)
+		read(what+": a page in the middle", Range{AfterN: trades / 3}, trades/3+1, trades/3+page)
+		read(what+": the last page, backwards", Range{Reverse: true}, trades, trades-page+1)
+	}
+	pages("live day")
+	book := took("book in the middle of the live day", func() {
+		if _, err := j.BookAt(t.Context(), s.Instrument, (start+tape.at)/2); err != nil {
+			t.Fatal(err)
+		}
+	})
+	tape.at += dayNanos
+	tape.write(j, 1, false)
+	took("day closed", func() {
+		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	pages("closed day")
+	d := j.Days()[0]
+	t.Logf("figure: %d rows, %d trades of the instrument, page of %d; %.1f bytes a row, %.1f when closed; book %v",
+		d.Rows, trades, page, float64(size)/float64(rows), float64(d.Bytes)/float64(rows), book)
+	if d.Rows != uint64(rows) || !d.Closed {
+		t.Errorf("day %+v", d)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	took("opened again", func() { j = mustOpen(t, cfg) })
+	pages("closed day, opened again")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,431 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Errors of reading.
+var (
+	ErrNoBook  = errors.New("the book was not known then")
+	ErrNotKept = errors.New("the journal does not reach back so far")
+)
+
+// Series is one sequence of N: the rows of one instrument and channel, of bars one
+// interval besides. Those of Summaries are the Reference rows alone.
+type Series struct {
+	Instrument market.InstrumentID
+	Channel    Channel
+	Interval   Interval // of Bars; otherwise 0
+}
+
+// Range is what to read of a series. The zero Range is all of it.
+type Range struct {
+	Epoch       string // "": all epochs, oldest first
+	Date        string // of the day that rows are filed under, by publication: 2006-01-02; "": all
+	AfterN, ToN uint64 // N above AfterN and up to ToN; ToN 0: no end
+	Start, End  int64  // Time from Start on and before End; 0: open
+	Reverse     bool   // newest first, epochs too
+}
+
+// bounded puts bounds where there are none.
+func (r Range) bounded() Range {
+	if r.ToN == 0 {
+		r.ToN = math.MaxUint64
+	}
+	if r.Start == 0 {
+		r.Start = math.MinInt64
+	}
+	if r.End == 0 {
+		r.End = math.MaxInt64
+	}
+	return r
+}
+
+func (r *Range) has(n uint64, time int64) bool {
+	return n > r.AfterN && n <= r.ToN && time >= r.Start && (time < r.End || r.End == math.MaxInt64)
+}
+
+// mayHave says whether rows of N and Time within these bounds may be in the range.
+func (r *Range) mayHave(first, last uint64, least, most int64) bool {
+	return last > r.AfterN && first <= r.ToN && most >= r.Start && (least < r.End || r.End == math.MaxInt64)
+}
+
+// errEnough ends a read whose yield has enough.
+var errEnough = errors.New("enough")
+
+// part is where rows of a series are: in the file of a closed day, or in a segment.
+type part struct {
+	epoch  string
+	day    *dayFile
+	series daySeries
+
+	view   segmentView
+	chunks []chunk
+}
+
+// Read yields the rows of a series in order, until yield returns false. It finds them by index. The memory of
+// a row is used again for the next one; its strings may be kept. The rows of books have no index of
+// their own: Read goes through the segments, and not backwards.
+func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch string, row *Row) bool) error {
+	if s.Channel == Books {
+		return a.readBooks(ctx, s, r, yield)
+	}
+	slot := slot(s.Channel, s.Interval)
+	if slot == noSlot {
+		return fmt.Errorf("read series: channel %d, interval %d: %w", s.Channel, s.Interval, errors.ErrUnsupported)
+	}
+	parts, err := a.parts(s.Instrument, slot, r.Epoch, r.Date)
+	if err != nil {
+		return err
+	}
+	if r.Reverse {
+		slices.Reverse(parts)
+	}
+	r = r.bounded()
+	reader := seriesReader{archive: a, r: r, yield: yield}
+	for i := range parts {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if p := &parts[i]; p.day != nil {
+			err = reader.day(ctx, p)
+		} else {
+			err = reader.segment(ctx, p)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// parts are the places where a series has rows, oldest first.
+func (a *Archive) parts(id market.InstrumentID, slot int, epoch, date string) ([]part, error) {
+	number, _ := a.table.lookup(id)
+	key := seriesKey{number, uint8(slot)}
+	var closed []*dayFile
+	var list []part
+	a.mu.RLock()
+	for _, d := range a.days {
+		if date != "" && dateOf(d.date) != date {
+			continue
+		}
+		if d.index != nil {
+			closed = append(closed, d.index)
+			continue
+		}
+		for _, s := range d.segments {
+			q := s.series[key]
+			if q == nil || epoch != "" && s.epoch != epoch {
+				continue
+			}
+			// The last chunk is the only one that changes: it is copied.
+			n := len(q.chunks)
+			last := q.chunks[n-1]
+			list = append(list, part{epoch: s.epoch, view: s.view(), chunks: append(q.chunks[:n-1:n-1], last)})
+		}
+	}
+	a.mu.RUnlock()
+	var all []part
+	for _, d := range closed {
+		found, err := d.find(id, slot)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(found, func(x, y daySeries) int { return int(x.epoch) - int(y.epoch) })
+		for _, s := range found {
+			if e := d.meta.Epochs[s.epoch]; epoch == "" || e == epoch {
+				all = append(all, part{epoch: e, day: d, series: s})
+			}
+		}
+	}
+	return append(all, list...), nil
+}
+
+// seriesReader reads the parts of a series.
+type seriesReader struct {
+	archive *Archive
+	r       Range
+	yield   func(string, *Row) bool
+	dec     decoder
+	raw     []byte
+	rows    []byte
+	order   []int // where the records of a block begin, to go backwards
+}
+
+func (s *seriesReader) give(epoch string, r *Row) error {
+	if !s.r.has(r.N, r.Time) || s.yield(epoch, r) {
+		return nil
+	}
+	return errEnough
+}
+
+// day reads from the file of a closed day.
+func (s *seriesReader) day(ctx context.Context, p *part) error {
+	e := &p.series
+	if !s.r.mayHave(e.first, e.last, e.least, e.most) {
+		return nil
+	}
+	for i := range e.blocks {
+		if s.r.Reverse {
+			i = e.blocks - 1 - i
+		}
+		number := int(e.block + i)
+		k := &p.day.blocks[number]
+		if !s.r.mayHave(k.first, k.last, k.least, k.most) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var err error
+		if s.raw, s.rows, err = p.day.block(number, s.raw, s.rows); err != nil {
+			return gone(err)
+		}
+		if err := s.block(p, k.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block yields the rows of a block that was decompressed.
+func (s *seriesReader) block(p *part, at int64) error {
+	c := cursor{file: p.day.name, salt: daySalt}
+	c.set(0, s.rows)
+	bad := func(err error) error {
+		if d := (*Damage)(nil); errors.As(err, &d) {
+			return &Damage{File: d.File, Offset: at, Reason: d.Reason}
+		}
+		return err
+	}
+	s.order = s.order[:0]
+	for {
+		rec, err := c.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return bad(err)
+		}
+		if rec[0] >= byte(numKinds) {
+			continue
+		}
+		if s.r.Reverse {
+			s.order = append(s.order, c.pos-len(rec))
+			continue
+		}
+		row, ok := s.dec.row(rec, c.base)
+		if !ok {
+			return bad(c.damage(0, reasonRecord))
+		}
+		if err := s.give(p.epoch, row); err != nil {
+			return err
+		}
+	}
+	for _, pos := range slices.Backward(s.order) {
+		row, ok := s.dec.row(s.rows[pos:pos+recordSize(s.rows[pos:])], c.base)
+		if !ok {
+			return bad(c.damage(0, reasonRecord))
+		}
+		if err := s.give(p.epoch, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segment reads from a segment whose day is not closed, each row by its place.
+func (s *seriesReader) segment(ctx context.Context, p *part) error {
+	file, err := s.archive.openSegment(p.view.segment)
+	if err != nil {
+		return gone(err)
+	}
+	defer file.Close()
+	if file.reason != "" {
+		return &Damage{File: file.name, Reason: file.reason}
+	}
+	w := window{file: file, blocks: append(p.view.blocks, p.view.last)}
+	for i := range p.chunks {
+		if s.r.Reverse {
+			i = len(p.chunks) - 1 - i
+		}
+		c := &p.chunks[i]
+		last := c.first + uint64(len(c.places)) - 1
+		if !s.r.mayHave(c.first, last, c.from, c.to) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		from, to := 0, len(c.places)
+		if s.r.AfterN >= c.first {
+			from = int(s.r.AfterN - c.first + 1)
+		}
+		if last > s.r.ToN {
+			to = int(s.r.ToN - c.first + 1)
+		}
+		for k := from; k < to; k++ {
+			at := k
+			if s.r.Reverse {
+				at = to - 1 - (k - from)
+			}
+			rec, base, err := w.record(c.places[:to], at)
+			if err != nil {
+				return err
+			}
+			row, ok := s.dec.row(rec, base)
+			if !ok || row.N != c.first+uint64(at) {
+				return &Damage{File: file.name, Offset: int64(c.places[at]) * 8, Reason: reasonRecord}
+			}
+			if err := s.give(p.epoch, row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// window is the piece of a segment that single records are read from.
+type window struct {
+	file   *segmentFile
+	blocks []block
+	block  int
+	buf    []byte
+	from   int64 // of buf
+}
+
+const (
+	windowLeast = 512      // holds nearly every record
+	windowMost  = 32 << 10 // is read where the next rows are near
+	windowRows  = 6        // so many make it worth it
+)
+
+// record is the record at a place of a list, with the base that it counts from.
+func (w *window) record(places []uint32, i int) ([]byte, base, error) {
+	at := int64(places[i]) * 8
+	b := w.has(at, headSize+8)
+	if b == nil {
+		size := int64(windowLeast)
+		if near := i + windowRows; near < len(places) && int64(places[near])*8-at < windowMost {
+			size = windowMost
+		}
+		if err := w.read(at, size); err != nil {
+			return nil, base{}, err
+		}
+		if b = w.has(at, headSize); b == nil {
+			return nil, base{}, w.damage(at)
+		}
+	}
+	n := wantSize(b)
+	if b = w.has(at, n); b == nil {
+		if err := w.read(at, n); err != nil {
+			return nil, base{}, err
+		}
+		if b = w.has(at, n); b == nil {
+			return nil, base{}, w.damage(at)
+		}
+	}
+	if n < headSize {
+		return nil, base{}, w.damage(at)
+	}
+	// The rows come in order, so that the block is mostly this one or the next.
+	k := w.block
+	if at < w.blocks[k].offset || k+1 < len(w.blocks) && at >= w.blocks[k+1].offset {
+		k = max(0, sort.Search(len(w.blocks), func(i int) bool { return w.blocks[i].offset > at })-1)
+		w.block = k
+	}
+	return b[:n], w.blocks[k].base, nil
+}
+
+func (w *window) damage(at int64) error {
+	return &Damage{File: w.file.name, Offset: at, Reason: reasonRecord}
+}
+
+// has is what the window holds from a place on; nil where that is less than n bytes.
+func (w *window) has(at, n int64) []byte {
+	if at < w.from || at-w.from > int64(len(w.buf))-n {
+		return nil
+	}
+	return w.buf[at-w.from:]
+}
+
+func (w *window) read(at, n int64) error {
+	n = max(0, min(n, w.file.size-at))
+	w.buf, w.from = room(w.buf, int(n)), at
+	if _, err := w.file.ReadAt(w.buf, at); err != nil {
+		w.buf = w.buf[:0]
+		return shortRead(w.file.name, at, err)
+	}
+	return nil
+}
+
+// wantSize is the length that a record says it has.
+func wantSize(b []byte) int64 {
+	if b[1]&flagLong == 0 {
+		return int64(binary.LittleEndian.Uint16(b[2:])) * 8
+	}
+	if len(b) < headSize+8 || word(b[headSize:], 0) > maxFrame {
+		return 0
+	}
+	return int64(word(b[headSize:], 0)) * 8
+}
+
+// shortRead tells a file that has become shorter from a disk that fails.
+func shortRead(name string, at int64, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &Damage{File: name, Offset: at, Reason: reasonMissing}
+	}
+	return fmt.Errorf("read segment: %w", err)
+}
+
+// gone tells rows that were removed while they were being read.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%w: %w", ErrNotKept, err)
+	}
+	return err
+}
+
+func instrumentOf(rec []byte) uint32 { return binary.LittleEndian.Uint32(rec[4:]) }
+
+// bookKinds are the rows of Books.
+const bookKinds KindSet = 1<<BookUpdate | 1<<BookState | 1<<BookLost
+
+func (a *Archive) readBooks(ctx context.Context, s Series, r Range, yield func(string, *Row) bool) error {
+	if r.Reverse {
+		return fmt.Errorf("read books backwards: %w", errors.ErrUnsupported)
+	}
+	number, ok := a.table.lookup(s.Instrument)
+	if !ok {
+		return nil
+	}
+	r = r.bounded()
+	enough := false
+	for _, epoch := range a.Epochs() {
+		if enough || r.Epoch != "" && r.Epoch != epoch {
+			continue
+		}
+		err := a.Scan(ctx, Place{Epoch: epoch, Date: r.Date}, func(n uint32) bool { return n == number }, bookKinds, func(row *Row) bool {
+			enough = r.has(row.N, row.Time) && !yield(epoch, row)
+			return !enough
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Reader reads a journal that this process does not write.
+type Reader struct{ *Archive }
+
+// OpenReader opens the folder of a journal, or one segment of it, for reading alone; a process
+// that writes it is not disturbed. It sees what was committed by then.
+func OpenReader(path string) (*Reader, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	a, err := newArchive()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{a}
+	if info.IsDir() {
+		err = a.load(path, false)
+	} else {
+		err = a.loadFile(path)
+	}
+	if err == nil {
+		err = a.findFloors(context.Background())
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// loadFile makes an archive of one segment.
+func (a *Archive) loadFile(path string) error {
+	s := &segment{folder: filepath.Dir(path), name: filepath.Base(path), whole: true}
+	if err := a.inspect(s); err != nil {
+		return err
+	}
+	if s.header == (header{}) {
+		return fmt.Errorf("open journal: %w", &s.damage[0])
+	}
+	a.days = []*day{{date: s.day, folder: s.folder, segments: []*segment{s}}}
+	a.epoch, a.journal = s.epoch, s.journal
+	return nil
+}
+
+// Damage lists the places that cannot be read, and the files that are left out. It is what was found when
+// the journal was opened.
+func (a *Archive) Damage() []Damage {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	list := append([]Damage(nil), a.refused...)
+	for _, d := range a.days {
+		for _, s := range d.segments {
+			list = append(list, s.damage...)
+		}
+	}
+	return list
+}
+
+// Close gives back what the reader holds.
+func (r *Reader) Close() error { return r.Archive.close() }
+
+// close ends reading.
+func (a *Archive) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var err error
+	for _, d := range a.days {
+		if d.index != nil {
+			err = errors.Join(err, d.index.close())
+		}
+	}
+	a.days = nil
+	a.unpack.Close()
+	return err
+}

@@ -1,0 +1,501 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// copyFolder copies a journal, as a crash would leave it.
+func copyFolder(t testing.TB, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// segmentFiles are the segments of a folder, oldest first.
+func segmentFiles(t testing.TB, folder string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(folder, "*", "*.seg*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(list, func(x, y string) int { return strings.Compare(filepath.Base(x), filepath.Base(y)) })
+	return list
+}
+
+// restoreAll is what a hub gets after a restart: the checkpoint's rows, and the messages behind it.
+func restoreAll(t testing.TB, j *Journal) (checkpoint, rows []Row) {
+	t.Helper()
+	err := j.Restore(func(r *Row) error {
+		if r.Checkpoint {
+			checkpoint = append(checkpoint, cloneRow(r))
+		} else {
+			rows = append(rows, cloneRow(r))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checkpoint, rows
+}
+
+// TestRestore wants the counts of the checkpoint and the rows behind it to add up to where the tape stands.
+func TestRestore(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Segment = 150_000
+	tape := newTape(5, 8)
+	j := begin(t, cfg, tape)
+	for round := range 4 {
+		tape.write(j, 5_000, true)
+		epoch := j.Epoch()
+		if round%2 == 0 {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			cfg.Folder = copyFolder(t, cfg.Folder) // killed
+			j.Close()
+		}
+		j = mustOpen(t, cfg)
+		if j.Epoch() != epoch {
+			t.Fatalf("round %d: a new epoch", round)
+		}
+		checkpoint, rows := restoreAll(t, j)
+		if len(checkpoint) < len(tape.defs) || len(rows) == len(tape.rows) {
+			t.Fatalf("round %d: %d rows of a checkpoint, %d behind it", round, len(checkpoint), len(rows))
+		}
+		sameRows(t, "rows behind the checkpoint", rows, tape.rows[len(tape.rows)-len(rows):])
+		wantCounts(t, tape, checkpoint, rows)
+		if err := j.Start(tape.checkpoint); err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(tape.numbers)
+		tape.define(j)
+		if !slices.Equal(before, tape.numbers) {
+			t.Fatalf("round %d: other numbers: %v, %v before", round, tape.numbers, before)
+		}
+	}
+	checkAll(t, "after all", j.Archive, tape)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCounts rolls the counts of a checkpoint forward.
+func wantCounts(t *testing.T, tape *tape, checkpoint, rows []Row) {
+	t.Helper()
+	counts := map[uint32]*Counts{}
+	for _, r := range checkpoint {
+		if r.Kind == Numbers {
+			c := r.Counts
+			counts[r.Instrument] = &c
+		}
+	}
+	for _, r := range rows {
+		c := counts[r.Instrument]
+		switch r.Kind {
+		case Trade, Cancel, Correct:
+			c.N[Trades] = r.N
+			c.N[Summaries]++
+		case Status:
+			c.N[Statuses] = r.N
+		case Quote:
+			c.N[Quotes] = r.N
+		case Bar:
+			c.Bars[r.Bar.Interval] = r.N
+		case Reference:
+			c.N[Summaries] = r.N
+		default:
+			c.N[Books] = r.N
+		}
+	}
+	for i, n := range tape.numbers {
+		if *counts[n] != tape.counts[i] {
+			t.Fatalf("instrument %d stands at %+v, want %+v", n, *counts[n], tape.counts[i])
+		}
+	}
+}
+
+// writeSmall makes a journal of one segment and returns how many rows were committed at each of its lengths.
+func writeSmall(t *testing.T, cfg Config, tape *tape, commits, rows int) (file string, at map[int64]int) {
+	t.Helper()
+	j := begin(t, cfg, tape)
+	at = map[int64]int{}
+	for range commits {
+		for range 1 + tape.rng.IntN(rows) {
+			j.Append(tape.next(true))
+		}
+		j.Commit()
+		at[j.at] = len(tape.rows)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := segmentFiles(t, cfg.Folder)
+	if len(files) != 1 {
+		t.Fatalf("segments: %v", files)
+	}
+	return files[0], at
+}
+
+// unclean makes the state say that the process was killed.
+func unclean(t testing.TB, folder string) {
+	t.Helper()
+	s, _, err := openState(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.clean = false
+	if err := errors.Join(s.save(), s.file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCutAtEveryByte cuts the journal everywhere in its last block: what was committed before is all there, the
+// epoch stays, and writing goes on.
+func TestCutAtEveryByte(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Logger = nil
+	tape := newTape(6, 3)
+	tape.step = 300_000_000 // blocks end after 4.3 s
+	file, at := writeSmall(t, cfg, tape, 100, 1)
+	unclean(t, cfg.Folder)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := os.ReadFile(filepath.Join(cfg.Folder, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := lastBlock(t, file)
+	for at[first] == 0 {
+		first-- // where a commit ends
+	}
+	epoch := ""
+	for n := first; n <= int64(len(whole)); n++ {
+		if err := os.WriteFile(file, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(cfg.Folder, stateName), state, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		good := n
+		for at[good] == 0 {
+			good--
+		}
+		j := mustOpen(t, cfg)
+		if epoch == "" {
+			epoch = j.Epoch()
+		}
+		if j.Epoch() != epoch {
+			t.Fatalf("cut at %d: a new epoch", n)
+		}
+		sameRows(t, "cut", scanAll(t, j.Archive, Place{}), tape.rows[:at[good]])
+		if d := j.Damage(); len(d) > 0 {
+			t.Fatalf("cut at %d: %v", n, d)
+		}
+		if info, err := os.Stat(file); err != nil || info.Size() != good {
+			t.Fatalf("cut at %d: %v bytes are left, %v; want %d", n, info, err, good)
+		}
+		if n%16 == 0 {
+			goOn(t, j, tape, at[good])
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range segmentFiles(t, cfg.Folder)[1:] {
+			if err := os.Remove(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// lastBlock is where the last block of a segment begins.
+func lastBlock(t *testing.T, file string) int64 {
+	t.Helper()
+	r, err := OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return r.views("")[0].last.offset
+}
+
+// goOn writes a row behind those that are left.
+func goOn(t *testing.T, j *Journal, tape *tape, rows int) {
+	t.Helper()
+	if err := j.Start(tape.checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	r := tape.rows[len(tape.rows)-1]
+	r.Position, r.Instrument = tape.position+1, j.Define(tape.defs[0])
+	j.Append(&r)
+	j.Commit()
+	sameRows(t, "gone on", scanAll(t, j.Archive, Place{}), append(slices.Clip(tape.rows[:rows]), r))
+}
+
+// TestEveryByteChanged changes each byte of a block: the change is found, its place is told, the rows before it and
+// behind the next block are there, and the epoch ends, since rows of it are lost.
+func TestEveryByteChanged(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Logger = nil
+	tape := newTape(7, 2)
+	tape.step = 300_000_000 // blocks end after 4.3 s
+	file, at := writeSmall(t, cfg, tape, 30, 4)
+	unclean(t, cfg.Folder)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := os.ReadFile(filepath.Join(cfg.Folder, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int(lastBlock(t, file))
+	for n := range whole {
+		if n > headerSize && n < last && soak(20) == 1 && n%9 != 0 {
+			continue // the header and one block are enough
+		}
+		patch(t, file, int64(n), whole[n]^1<<(n%8))
+		reader, err := OpenReader(cfg.Folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkDamaged(t, n, reader, tape, at)
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n%41 == 0 {
+			opened(t, cfg, state, n < headerSize || reader.epoch == "", reader.epoch)
+		}
+		patch(t, file, int64(n), whole[n])
+	}
+}
+
+// opened wants a journal with lost rows to begin an epoch.
+func opened(t *testing.T, cfg Config, state []byte, empty bool, old string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(cfg.Folder, stateName), state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := mustOpen(t, cfg)
+	if !empty && j.Epoch() == old {
+		t.Fatal("a byte is changed and the epoch goes on")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patch changes one byte of a file.
+func patch(t *testing.T, file string, at int64, b byte) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte{b}, at)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkDamaged wants a subsequence of the tape that misses at most the block that was changed.
+func checkDamaged(t *testing.T, n int, r *Reader, tape *tape, at map[int64]int) {
+	t.Helper()
+	damage := r.Damage()
+	if len(damage) != 1 {
+		t.Fatalf("byte %d is changed: %v", n, damage)
+	}
+	d := damage[0]
+	if n < headerSize {
+		if d.Reason != reasonHeader || len(r.Epochs()) != 0 {
+			t.Fatalf("byte %d of the header is changed: %v, epochs %v", n, d, r.Epochs())
+		}
+		return
+	}
+	if int64(n) < d.Offset || int64(n) >= d.Offset+d.Bytes {
+		t.Fatalf("byte %d is changed, damage is told at %d, %d bytes", n, d.Offset, d.Bytes)
+	}
+	got := scanAll(t, r.Archive, Place{})
+	from, to := 0, len(tape.rows) // what was committed before the damage, and up to behind it
+	for end, rows := range at {
+		if end <= d.Offset {
+			from = max(from, rows)
+		}
+		if end >= d.Offset+d.Bytes {
+			to = min(to, rows)
+		}
+	}
+	for from < len(got) && got[from].Position == tape.rows[from].Position {
+		from++ // frames of the same commit
+	}
+	sameRows(t, "before the damage", got[:from], tape.rows[:from])
+	sameRows(t, "behind the damage", got[from:], tape.rows[len(tape.rows)-len(got)+from:])
+	if lost := len(tape.rows) - len(got); lost > to {
+		t.Fatalf("byte %d is changed: %d rows are lost", n, lost)
+	}
+	for _, def := range tape.defs {
+		for slot := range numSlots {
+			readAll(t, r.Archive, seriesOf(def.ID, slot), Range{})
+		}
+	}
+}
+
+func TestEpochs(t *testing.T) {
+	cases := []struct {
+		name  string
+		edit  func(t *testing.T, cfg *Config)
+		keeps bool
+	}{
+		{"clean end", func(*testing.T, *Config) {}, true},
+		{"clean end, machine started again", func(_ *testing.T, c *Config) { c.BootID = "boot-2" }, true},
+		{"killed", func(t *testing.T, c *Config) { unclean(t, c.Folder) }, true},
+		{"machine crashed", func(t *testing.T, c *Config) { unclean(t, c.Folder); c.BootID = "boot-2" }, false},
+		{"state lost", func(t *testing.T, c *Config) { remove(t, filepath.Join(c.Folder, stateName)) }, false},
+		{"state damaged", func(t *testing.T, c *Config) {
+			if err := os.WriteFile(filepath.Join(c.Folder, stateName), make([]byte, 2*stateSlot), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		{"segment lost", func(t *testing.T, c *Config) { remove(t, segmentFiles(t, c.Folder)[1]) }, false},
+		{"killed, segment lost", func(t *testing.T, c *Config) {
+			unclean(t, c.Folder)
+			remove(t, segmentFiles(t, c.Folder)[1])
+		}, false},
+		{"clean end, then cut", func(t *testing.T, c *Config) {
+			file := segmentFiles(t, c.Folder)[1]
+			info, err := os.Stat(file)
+			if err == nil {
+				err = os.Truncate(file, info.Size()-8)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := testConfig(t)
+			cfg.Segment = 50_000
+			tape := newTape(8, 3)
+			j := begin(t, cfg, tape)
+			tape.write(j, 1200, false)
+			epoch := j.Epoch()
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(segmentFiles(t, cfg.Folder)); n != 2 {
+				t.Fatalf("%d segments", n)
+			}
+			c.edit(t, &cfg)
+			j = mustOpen(t, cfg)
+			defer j.Close()
+			if kept := j.Epoch() == epoch; kept != c.keeps {
+				t.Errorf("epoch kept: %v, want %v", kept, c.keeps)
+			}
+			if !c.keeps {
+				if checkpoint, rows := restoreAll(t, j); len(checkpoint)+len(rows) > 0 {
+					t.Errorf("a new epoch restores %d and %d rows", len(checkpoint), len(rows))
+				}
+				if got := j.Oldest(Series{Instrument: tape.defs[0].ID}); got != 1 {
+					t.Errorf("a new epoch is complete from %d", got)
+				}
+			}
+		})
+	}
+}
+
+func remove(t testing.TB, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	cfg := testConfig(t)
+	j := mustOpen(t, cfg)
+	if _, err := Open(cfg); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = mustOpen(t, cfg)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStrangeFiles puts files into the folder that do not belong there.
+func TestStrangeFiles(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Segment = 50_000
+	tape := newTape(9, 3)
+	j := begin(t, cfg, tape)
+	tape.write(j, 5_000, true)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := segmentFiles(t, cfg.Folder)
+	rename := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(name string, b []byte) {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(files[0]), name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Two change places, one is there twice, one is of another journal, and some are nothing at all.
+	rename(files[1], files[1]+".x")
+	rename(files[2], files[1])
+	rename(files[1]+".x", files[2])
+	twin, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("90000000.seg", twin)
+	other := testConfig(t)
+	k := begin(t, other, newTape(10, 3))
+	newTape(10, 3).write(k, 500, false)
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := os.ReadFile(segmentFiles(t, other.Folder)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("00000050.seg", foreign)
+	put("00000051.seg", []byte(strings.Repeat("no segment ", 100)))
+	put("notes.txt", []byte("hello"))
+	put("00000052.seg.tmp", []byte("half"))
+
+	j = mustOpen(t, cfg)
+	defer j.Close()
+	checkAll(t, "strange files", j.Archive, tape)
+	reasons := map[string]int{}
+	for _, d := range j.Damage() {
+		reasons[d.Reason]++
+	}
+	if len(reasons) != 3 || reasons[reasonTwice] != 1 || reasons[reasonForeign] != 1 || reasons[reasonHeader] != 1 {
+		t.Errorf("left out: %v", j.Damage())
+	}
+	if err := j.Start(tape.checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	tape.write(j, 2_000, true)
+	checkAll(t, "gone on", j.Archive, tape)
+}

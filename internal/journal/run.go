@@ -1,0 +1,276 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Run does what takes time, beside the writer: it waits for the disk, closes days, compresses their
+// segments, removes old ones, and looks whether a full disk has room again. It returns nil when ctx
+// ends.
+func (j *Journal) Run(ctx context.Context) error {
+	enc, err := newEncoder()
+	if err != nil {
+		return err
+	}
+	defer enc.Close()
+	tick := time.NewTicker(j.cfg.Sync)
+	defer tick.Stop()
+	var rest time.Time // no closing before: it failed
+	for {
+		if err := j.syncFiles(); err != nil {
+			j.fault.Store(&err)
+		}
+		if _, _, ok := j.Suspended(); ok && !j.space.Load() {
+			j.space.Store(j.probe() == nil)
+		}
+		if now := time.Now(); !now.Before(rest) {
+			if err := errors.Join(j.closeDays(ctx, enc), j.retain(ctx)); err != nil && ctx.Err() == nil {
+				j.cfg.Logger.Warn("a day of the journal could not be closed or removed; it is tried again", "error", err)
+				rest = now.Add(time.Minute)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-j.wake:
+		}
+	}
+}
+
+// newEncoder makes a compressor for one goroutine. For rows the fastest level gives files as small as
+// the default one does.
+func newEncoder() (*zstd.Encoder, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return nil, fmt.Errorf("make compressor: %w", err)
+	}
+	return enc, nil
+}
+
+// syncFiles waits until all that was written is on the disk.
+func (j *Journal) syncFiles() error {
+	j.duty.Lock()
+	live, seals, fresh := j.live, j.seals, j.fresh
+	j.seals, j.fresh = nil, nil
+	j.duty.Unlock()
+	var err error
+	if j.dirty.Swap(false) && live != nil {
+		err = dataSync(live)
+	}
+	for _, f := range seals {
+		err = errors.Join(err, dataSync(f), f.Close())
+	}
+	slices.Sort(fresh)
+	for _, folder := range slices.Compact(fresh) {
+		// A day's folder may be gone by now.
+		if e := syncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("sync journal: %w", err)
+	}
+	return nil
+}
+
+// syncAll ends the writing of files.
+func (j *Journal) syncAll() error {
+	j.duty.Lock()
+	if j.live != nil {
+		j.seals = append(j.seals, j.live)
+		j.live = nil
+	}
+	j.duty.Unlock()
+	return j.syncFiles()
+}
+
+// probe writes as much as the head of a segment takes, and no less than a megabyte, and
+// removes it again.
+func (j *Journal) probe() error {
+	name := filepath.Join(j.cfg.Folder, "probe"+tempEnding)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("look for room: %w", err)
+	}
+	zeros := make([]byte, 64<<10)
+	for n := max(1<<20, 2*j.need.Load()); n > 0 && err == nil; n -= int64(len(zeros)) {
+		_, err = j.cfg.write(f, zeros)
+	}
+	return errors.Join(err, dataSync(f), f.Close(), os.Remove(name))
+}
+
+// closeDays closes all days but the newest, and compresses their segments.
+func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
+	j.mu.RLock()
+	var todo []*day
+	for _, d := range j.days[:j.firstNeeded()] {
+		if d.index == nil || slices.ContainsFunc(d.segments, func(s *segment) bool { return !s.packed }) {
+			todo = append(todo, d)
+		}
+	}
+	j.mu.RUnlock()
+	for _, d := range todo {
+		if err := j.closeDay(ctx, d, enc); err != nil {
+			return fmt.Errorf("close %s: %w", dateOf(d.date), err)
+		}
+	}
+	return nil
+}
+
+// firstNeeded is the first of the days that are not to be closed yet: the newest, or the one with
+// the last whole checkpoint of this epoch, which Restore begins with.
+func (j *Journal) firstNeeded() int {
+	for i := len(j.days) - 1; i >= 0; i-- {
+		for _, s := range j.days[i].segments {
+			if s.epoch == j.epoch && s.checkpoint != 0 {
+				return i
+			}
+		}
+	}
+	return max(0, len(j.days)-1)
+}
+
+func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {
+	path := filepath.Join(d.folder, dayFileName)
+	if d.index == nil { // nobody else sets it
+		views := j.viewsOf(d)
+		if err := j.writeDay(ctx, path, d.date, views, enc, j.cfg.write); err != nil {
+			return err
+		}
+		if err := syncFolder(d.folder); err != nil {
+			return err
+		}
+		index, err := openDayFile(path, j.unpack)
+		if err != nil {
+			return err
+		}
+		if err := index.load(); err != nil {
+			return errors.Join(err, index.close())
+		}
+		j.mu.Lock()
+		d.index, d.bytes = index, index.size
+		for _, s := range d.segments {
+			d.bytes += s.end
+			s.blocks, s.series = nil, nil
+		}
+		j.mu.Unlock()
+	}
+	for _, v := range j.viewsOf(d) {
+		if v.packed {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := j.pack(d, &v, enc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Archive) viewsOf(d *day) (list []segmentView) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, s := range d.segments {
+		v := s.view()
+		v.index = d.index
+		list = append(list, v)
+	}
+	return list
+}
+
+// pack puts the compressed form of a segment in its place.
+func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
+	spans, err := v.pieces()
+	if err != nil {
+		return err
+	}
+	from, err := j.openSegment(v.segment)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	size, err := packSegment(from, v.segment, spans, enc, j.cfg.write)
+	if err != nil {
+		return err
+	}
+	if err := syncFolder(d.folder); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	v.segment.packed = true
+	d.bytes += size - v.end
+	j.mu.Unlock()
+	if err := os.Remove(v.path(false)); err != nil {
+		return fmt.Errorf("remove what was compressed: %w", err)
+	}
+	return nil
+}
+
+// retain removes the oldest closed days while there are too many.
+func (j *Journal) retain(ctx context.Context) error {
+	for {
+		d := j.tooOld()
+		if d == nil {
+			return nil
+		}
+		if err := j.drop(ctx, d); err != nil {
+			return fmt.Errorf("remove %s: %w", dateOf(d.date), err)
+		}
+		j.cfg.Logger.Info("an old day of the journal was removed", "path", d.folder, "bytes", d.bytes)
+	}
+}
+
+// tooOld is the oldest day, if it has to go.
+func (j *Journal) tooOld() *day {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	closed, bytes := 0, int64(0)
+	for _, d := range j.days {
+		if d.index != nil {
+			closed++
+			bytes += d.bytes
+		}
+	}
+	if closed > 0 && j.days[0].index != nil && (closed > j.cfg.Days || bytes > j.cfg.Bytes) {
+		return j.days[0]
+	}
+	return nil
+}
+
+// drop removes the oldest day: first readers forget it, then its folder gets another name, in one
+// step, and then it goes.
+func (j *Journal) drop(ctx context.Context, d *day) error {
+	gone := filepath.Join(j.cfg.Folder, gonePrefix+filepath.Base(d.folder))
+	if err := os.Rename(d.folder, gone); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
+	j.mu.Unlock()
+	err := d.index.close()
+	for {
+		before := j.floors.Load()
+		f, findErr := j.lookFloors(ctx)
+		if findErr != nil {
+			err = errors.Join(err, findErr)
+			break
+		}
+		// A hole that came meanwhile has set them higher.
+		if j.floors.CompareAndSwap(before, &f) {
+			break
+		}
+	}
+	return errors.Join(err, os.RemoveAll(gone), syncFolder(j.cfg.Folder))
+}

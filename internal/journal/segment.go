@@ -1,0 +1,304 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A segment file begins with
+//
+//	 0 magic    8 version    12 number    16 journal    32 epoch, padded with zeros
+//	48 day, from 1970    52 reserved    60 CRC32C of these
+//
+// and then holds frames. The CRC is the salt of the frames.
+const (
+	headerSize   = 64
+	segmentMagic = "RUEDAJRN"
+	packedMagic  = "RUEDAJRZ"
+	version      = 1
+
+	segmentEnding = ".seg"
+	packedEnding  = ".segz"
+	tempEnding    = ".tmp"
+	dayFileName   = "day.idx"
+)
+
+// header is the head of a segment.
+type header struct {
+	number  uint32
+	journal [16]byte
+	epoch   string
+	day     int32
+	salt    uint32
+}
+
+func (h *header) append(b []byte, magic string) []byte {
+	start := len(b)
+	b = append(b, make([]byte, headerSize)...)
+	f := b[start:]
+	copy(f, magic)
+	binary.LittleEndian.PutUint32(f[8:], version)
+	binary.LittleEndian.PutUint32(f[12:], h.number)
+	copy(f[16:], h.journal[:])
+	copy(f[32:48], h.epoch)
+	binary.LittleEndian.PutUint32(f[48:], uint32(h.day))
+	binary.LittleEndian.PutUint32(f[60:], crc32.Checksum(f[8:60], castagnoli()))
+	return b
+}
+
+// parse reads the head of a segment; packed says whether it is a compressed one. reason is ""
+// where it is good.
+func (h *header) parse(f []byte) (packed bool, reason string) {
+	if len(f) < headerSize {
+		return false, reasonHeader
+	}
+	switch string(f[:8]) {
+	case segmentMagic:
+	case packedMagic:
+		packed = true
+	default:
+		return false, reasonHeader
+	}
+	sum := binary.LittleEndian.Uint32(f[60:])
+	if sum != crc32.Checksum(f[8:60], castagnoli()) {
+		return packed, reasonHeader
+	}
+	if binary.LittleEndian.Uint32(f[8:]) != version {
+		return packed, reasonVersion
+	}
+	h.number = binary.LittleEndian.Uint32(f[12:])
+	copy(h.journal[:], f[16:])
+	h.epoch = string(bytes.TrimRight(f[32:48], "\x00"))
+	h.day = int32(binary.LittleEndian.Uint32(f[48:]))
+	h.salt = sum
+	return packed, ""
+}
+
+const secondsOfDay = 24 * 60 * 60
+
+// dayOf is the UTC date of a time, in days from 1970.
+func dayOf(at int64) int32 {
+	d := at / (secondsOfDay * 1e9)
+	if at < 0 {
+		d = (at+1)/(secondsOfDay*1e9) - 1
+	}
+	return int32(d)
+}
+
+// dateOf is the date of a day as text.
+func dateOf(day int32) string {
+	return time.Unix(int64(day)*secondsOfDay, 0).UTC().Format(time.DateOnly)
+}
+
+// parseDate reads the name of a day's folder.
+func parseDate(s string) (day int32, ok bool) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil || t.Format(time.DateOnly) != s {
+		return 0, false
+	}
+	return int32(t.Unix() / secondsOfDay), true
+}
+
+// segmentName is the name of a segment's file, without its ending.
+func segmentName(number uint32) string { return fmt.Sprintf("%08d", number) }
+
+// parseSegmentName reads the name of a segment's file, with its ending.
+func parseSegmentName(name string) (number uint32, packed, ok bool) {
+	digits, found := strings.CutSuffix(name, packedEnding)
+	packed = found
+	if !found {
+		if digits, found = strings.CutSuffix(name, segmentEnding); !found {
+			return 0, false, false
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), packed, err == nil && len(digits) >= 8
+}
+
+// path is where the segment's file is, in one of its two forms.
+func (s *segment) path(packed bool) string {
+	name := s.name
+	switch {
+	case s.whole:
+	case packed:
+		name += packedEnding
+	default:
+		name += segmentEnding
+	}
+	return filepath.Join(s.folder, name)
+}
+
+// inspector reads a whole segment that is not packed, once.
+type inspector struct {
+	seg    *segment
+	table  *table
+	file   io.ReaderAt
+	size   int64
+	cursor cursor
+	head   head
+	high   int64
+	mark   int64 // of a checkpoint that was begun
+	lost   bool  // the next good block is looked for
+	torn   bool  // the file ends inside of a frame
+}
+
+// windowBytes is read at once; more where a frame is longer.
+const windowBytes = 1 << 20
+
+// run notes all that is in the segment. An error is one of the file system; what is damaged
+// is noted in the segment.
+func (x *inspector) run() error {
+	x.high = -1 << 63
+	x.cursor = cursor{file: x.seg.path(x.seg.packed), salt: x.seg.salt}
+	x.seg.summary, x.seg.end = newSummary(), headerSize
+	window := make([]byte, min(windowBytes, x.size))
+	for at := int64(headerSize); at < x.size; {
+		n := int(min(int64(len(window)), x.size-at))
+		if _, err := x.file.ReadAt(window[:n], at); err != nil {
+			return fmt.Errorf("read %s: %w", x.cursor.file, err)
+		}
+		next, err := x.window(at, window[:n])
+		if err != nil {
+			return err
+		}
+		if next == at { // a frame is longer than the window
+			window = make([]byte, min(2*len(window), int(x.size-at)))
+		}
+		at = next
+	}
+	x.closeBlock(x.seg.end)
+	return nil
+}
+
+// window goes through what was read at a place and returns from where to read on; it is
+// the same place where the window is too small.
+func (x *inspector) window(at int64, b []byte) (int64, error) {
+	c := &x.cursor
+	last := at+int64(len(b)) == x.size
+	begun, base := c.begun, c.base
+	c.set(at, b)
+	c.begun, c.base = begun, base
+	if x.lost {
+		next := x.search(at, 0, last)
+		if x.lost || next == x.size {
+			x.note(Damage{}, at, next)
+			return next, nil
+		}
+		x.note(Damage{}, at, next)
+		c.pos = int(next - at)
+	}
+	for {
+		rec, err := c.next()
+		if c.begins {
+			x.block(at + int64(c.frame))
+			c.begins = false
+		}
+		if err == nil {
+			err = x.record(rec)
+		}
+		var d *Damage
+		switch {
+		case err == nil:
+			if c.pos == c.end {
+				x.seg.end = at + int64(c.end)
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			return at + int64(len(b)), nil
+		case !errors.As(err, &d):
+			return 0, err
+		case d.Reason == reasonTorn && !last:
+			return at + int64(c.frame), nil
+		}
+		return x.skip(at, d, last), nil
+	}
+}
+
+// skip goes on behind a damaged place, where the next good block begins.
+func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
+	c := &x.cursor
+	bad := at + int64(c.frame)
+	x.closeBlock(bad)
+	c.begun = false
+	// Where the frame could not be entered, the search begins in it; otherwise behind it.
+	from := c.frame + 8
+	if d.Reason == reasonRecord || d.Reason == reasonBlock {
+		from = max(from, c.end)
+	}
+	next := x.search(at, from, last)
+	x.torn = d.Reason == reasonTorn && next == x.size
+	x.note(*d, bad, next)
+	return next
+}
+
+// search looks for the next good block, from a place in the window on. lost is true afterwards
+// where the search has to go on in the next window.
+func (x *inspector) search(at int64, from int, last bool) int64 {
+	c := &x.cursor
+	k, whole := c.resync(from, last)
+	x.lost = !last && !whole
+	switch {
+	case k >= 0:
+		return at + int64(k)
+	case last:
+		return x.size
+	}
+	next := max(from, len(c.buf)-frameHead-blockSize)
+	return at + int64((next+7)&^7)
+}
+
+// note notes damage, one entry for what belongs together.
+func (x *inspector) note(d Damage, from, to int64) {
+	if k := len(x.seg.damage) - 1; k >= 0 && x.seg.damage[k].Offset+x.seg.damage[k].Bytes >= from {
+		x.seg.damage[k].Bytes = to - x.seg.damage[k].Offset
+		return
+	}
+	d.Offset, d.Bytes = from, to-from
+	x.seg.damage = append(x.seg.damage, d)
+}
+
+func (x *inspector) record(rec []byte) error {
+	offset := x.cursor.at(rec)
+	switch Kind(rec[0]) {
+	case recDefine:
+		number, def, ok := decodeDefinition(rec)
+		if !ok || x.table.learn(number, def) != nil {
+			return x.cursor.damage(x.cursor.pos-len(rec), reasonRecord)
+		}
+	case recCheckpoint:
+		x.mark = x.seg.blocks[len(x.seg.blocks)-1].offset
+	case recCheckpointEnd:
+		x.seg.checkpoint, x.mark = x.mark, 0
+	default:
+		if !x.head.parse(rec, x.cursor.base) || x.head.kind == 0 || x.head.kind >= numKinds {
+			return x.cursor.damage(x.cursor.pos-len(rec), reasonRecord)
+		}
+		if x.head.flags&flagCheckpoint == 0 {
+			x.high = max(x.high, x.head.at)
+		}
+		x.seg.note(&x.head, rec, offset)
+	}
+	return nil
+}
+
+// block notes that a block begins.
+func (x *inspector) block(at int64) {
+	x.closeBlock(at)
+	x.seg.blocks = append(x.seg.blocks, block{offset: at, base: x.cursor.base})
+}
+
+// closeBlock ends the last block at a place, unless it was ended before.
+func (x *inspector) closeBlock(at int64) {
+	if k := len(x.seg.blocks) - 1; k >= 0 && x.seg.blocks[k].bytes == 0 {
+		x.seg.blocks[k].bytes = at - x.seg.blocks[k].offset
+		x.seg.blocks[k].high = x.high
+	}
+}

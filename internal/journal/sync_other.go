@@ -1,0 +1,8 @@
+//go:build !linux
+
+package journal
+
+import "os"
+
+// dataSync waits until what was written is on the disk.
+func dataSync(f *os.File) error { return f.Sync() }

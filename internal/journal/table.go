@@ -1,0 +1,104 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// table has the instruments of a journal by number. A number is given out once, for as long
+// as anything is kept.
+type table struct {
+	mu   sync.RWMutex
+	list []defined // by number; 0 is nobody's
+	ids  map[market.InstrumentID]uint32
+}
+
+type defined struct {
+	def  market.Instrument
+	text []byte // as it is on disk
+}
+
+// maxInstruments bounds the numbers that a file may give out.
+const maxInstruments = 1 << 20
+
+func newTable() *table {
+	return &table{list: make([]defined, 1), ids: map[market.InstrumentID]uint32{}}
+}
+
+// learn takes in what a file says of a number.
+func (t *table) learn(number uint32, text []byte) error {
+	if number == 0 || number >= maxInstruments {
+		return fmt.Errorf("number %d of an instrument is out of range", number)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if int(number) < len(t.list) && slices.Equal(t.list[number].text, text) {
+		return nil
+	}
+	var def market.Instrument
+	if err := json.Unmarshal(text, &def); err != nil {
+		return fmt.Errorf("definition of an instrument: %w", err)
+	}
+	t.set(number, def, slices.Clone(text))
+	return nil
+}
+
+func (t *table) set(number uint32, def market.Instrument, text []byte) {
+	for int(number) >= len(t.list) {
+		t.list = append(t.list, defined{})
+	}
+	t.list[number] = defined{def, text}
+	t.ids[def.ID] = number
+}
+
+// define is the number of an instrument, and whether the definition is new or has changed.
+func (t *table) define(def market.Instrument) (number uint32, text []byte, changed bool) {
+	text, err := json.Marshal(def)
+	if err != nil {
+		// A struct of numbers and strings has always a JSON form.
+		return 0, nil, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	number, ok := t.ids[def.ID]
+	if ok && slices.Equal(t.list[number].text, text) {
+		return number, text, false
+	}
+	if !ok {
+		number = uint32(len(t.list))
+	}
+	def.Ticks = slices.Clone(def.Ticks)
+	t.set(number, def, text)
+	return number, text, true
+}
+
+func (t *table) get(number uint32) (market.Instrument, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if int(number) >= len(t.list) || t.list[number].text == nil {
+		return market.Instrument{}, false
+	}
+	return t.list[number].def, true
+}
+
+func (t *table) lookup(id market.InstrumentID) (uint32, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n, ok := t.ids[id]
+	return n, ok
+}
+
+// each calls f for all definitions, by rising number.
+func (t *table) each(f func(number uint32, text []byte)) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for n := range t.list {
+		if t.list[n].text != nil {
+			f(uint32(n), t.list[n].text)
+		}
+	}
+}
