@@ -1,0 +1,243 @@
+package bars
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// model is a series and all its trades, with what was told last of each bar.
+type model struct {
+	t      *testing.T
+	series Series
+	clock  *Clock
+	deals  []Deal
+	told   map[string]Bar
+	kept   int
+	now    int64
+}
+
+func newModel(t *testing.T, zone *time.Location) *model {
+	m := &model{t: t, clock: NewClock(zone, false), told: map[string]Bar{}, now: 1_700_000_000e9}
+	m.series.Owner = m
+	m.series.Enter(m.clock)
+	return m
+}
+
+func barKey(i market.Interval, start int64) string { return fmt.Sprint(i, " ", start) }
+
+// tell checks what is told against all trades there are.
+func (m *model) tell(s *Series, b *Bar) {
+	m.t.Helper()
+	if s.Owner != m {
+		m.t.Fatal("another's bar")
+	}
+	key := barKey(b.Interval, b.Start)
+	if _, was := m.told[key]; was != b.Revised {
+		m.t.Fatalf("%s: told before %v, revised %v", key, was, b.Revised)
+	}
+	if b.End > m.now {
+		m.t.Fatalf("%s is told at %d", key, m.now)
+	}
+	m.told[key] = *b
+	if want := m.count(b.Start, b.End); b.Tally != want {
+		m.t.Fatalf("%s\n got %+v\nwant %+v", key, b.Tally, want)
+	}
+}
+
+func (m *model) count(start, end int64) (t Tally) {
+	for _, d := range m.deals {
+		if d.Size > 0 && d.At >= start && d.At < end {
+			t.Add(d.At, d.Price, d.Size)
+		}
+	}
+	return t
+}
+
+func (m *model) strike() {
+	if next := m.clock.Next(); next != 0 && next <= m.now {
+		m.clock.Strike(m.now, m.tell)
+	}
+}
+
+func (m *model) trade(at int64, price market.Price, size market.Size) {
+	if !m.clock.Counts(at, m.now) {
+		return
+	}
+	n := uint64(len(m.deals) + 1)
+	d := Deal{N: n, ID: n, At: at, Price: price, Size: size}
+	m.deals = append(m.deals, d)
+	m.kept += m.series.Trade(d, false, m.tell)
+}
+
+func (m *model) amend(n uint64, price market.Price, size market.Size) {
+	d := m.series.Find(n)
+	if d == nil || !m.clock.Counts(d.At, m.now) || m.deals[n-1].Size == 0 {
+		return
+	}
+	m.deals[n-1].Price, m.deals[n-1].Size = price, size
+	if !m.series.Amend(d, price, size, m.tell) {
+		m.t.Fatalf("trade %d of %d was not amended", n, len(m.deals))
+	}
+}
+
+// TestModel has random trades, late ones, cancels and corrections, over days, and holds every
+// bar, at the moment it is told, to a count of all trades.
+func TestModel(t *testing.T) {
+	zone, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(30) {
+		m := newModel(t, zone)
+		rng := rand.New(rand.NewPCG(seed, 5))
+		for range 400 {
+			switch rng.IntN(12) {
+			case 0:
+				m.now += rng.Int64N(int64(3 * time.Hour))
+			case 1, 2, 3:
+				m.now += rng.Int64N(int64(2 * time.Minute))
+			default:
+				m.now += rng.Int64N(int64(time.Second))
+			}
+			m.strike()
+			price, size := market.Price(rng.Int64N(9)-2), market.Size(1+rng.Int64N(5))
+			switch n := len(m.deals); {
+			case n > 0 && rng.IntN(6) == 0:
+				m.amend(uint64(n-rng.IntN(min(n, 60))), price, size*market.Size(rng.IntN(2)))
+			case rng.IntN(6) == 0:
+				m.trade(m.now-rng.Int64N(int64(40*time.Minute)), price, size)
+			case rng.IntN(20) == 0:
+				m.trade(m.now+rng.Int64N(int64(3*time.Second)), price, size)
+			default:
+				m.trade(m.now, price, size)
+			}
+			start, end := m.clock.Bounds(market.Day, m.now)
+			if got, want := m.series.Day(start, end), m.count(start, end); got != want {
+				t.Fatalf("seed %d: the day\n got %+v\nwant %+v", seed, got, want)
+			}
+		}
+		m.now += int64(48 * time.Hour)
+		m.strike()
+		if m.clock.Next() != 0 {
+			t.Errorf("seed %d: a bar is open still", seed)
+		}
+		for i := range market.NumIntervals {
+			for _, d := range m.deals {
+				start, end := m.clock.Bounds(i, d.At)
+				if m.told[barKey(i, start)].Tally != m.count(start, end) {
+					t.Fatalf("seed %d: a bar of %s is not what it was told", seed, i)
+				}
+			}
+		}
+		if m.kept != m.series.deals.len() {
+			t.Errorf("seed %d: %d deals told, %d kept", seed, m.kept, m.series.deals.len())
+		}
+	}
+}
+
+// TestWindow revises the bars of a day for an hour after it, and keeps them no longer.
+func TestWindow(t *testing.T) {
+	m := newModel(t, time.UTC)
+	day, next := m.clock.Bounds(market.Day, m.now)
+	m.trade(day+1, 5, 1)
+	m.trade(next-1, 6, 1)
+	m.now = next + int64(time.Hour) - 1
+	m.strike()
+	m.amend(1, 7, 1)
+	if m.told[barKey(market.Day, day)].First != 7 {
+		t.Error("not revised within the hour")
+	}
+	if p, ok := m.series.LastBefore(next); !ok || p != 6 {
+		t.Errorf("the day ended at %v %v", p, ok)
+	}
+	m.now++
+	m.strike()
+	if m.clock.Counts(next-1, m.now) || !m.clock.Counts(next, m.now) || m.clock.Counts(m.now+int64(25*time.Hour), m.now) {
+		t.Error("another day counts")
+	}
+	for k := range int64(4) {
+		m.trade(m.now+k*int64(time.Hour), 8, 1)
+	}
+	if n := len(m.series.lists[market.Minute]); n != 3 { // the last is under way
+		t.Errorf("%d minutes are kept", n)
+	}
+}
+
+// TestClockSetBack goes on after a clock that had been hours ahead: bars come when they end, and one
+// that was told too early is revised when it has.
+func TestClockSetBack(t *testing.T) {
+	m := newModel(t, time.UTC)
+	begin, _ := m.clock.Bounds(market.Day, m.now)
+	m.now = begin
+	m.trade(m.now, 5, 1)
+	m.now += int64(5 * time.Hour)
+	m.strike()
+	m.trade(m.now, 9, 1)
+	early := len(m.told)
+	m.now = begin + int64(time.Second)
+	m.trade(m.now, 6, 1)
+	if len(m.told) != early {
+		t.Fatalf("%d bars are told before their time", len(m.told)-early)
+	}
+	m.now = begin + int64(time.Minute)
+	m.strike()
+	if b := m.told[barKey(market.Minute, begin)]; !b.Revised || b.Trades != 2 {
+		t.Errorf("the minute: %+v", b)
+	}
+	if b := m.told[barKey(market.Second, begin+int64(time.Second))]; b.Revised || b.Trades != 1 {
+		t.Errorf("the second: %+v", b)
+	}
+	m.now = begin + int64(48*time.Hour)
+	m.strike()
+	for i := range market.NumIntervals {
+		start, end := m.clock.Bounds(i, begin)
+		if m.told[barKey(i, start)].Tally != m.count(start, end) {
+			t.Errorf("the bar of %s is not what it was told", i)
+		}
+	}
+}
+
+// TestRecall marks what was told before a restart; the rest is told at the next strike, and once.
+func TestRecall(t *testing.T) {
+	m := newModel(t, time.UTC)
+	begin, _ := m.clock.Bounds(market.Hour, m.now)
+	for k := range int64(10) {
+		m.trade(begin+k*int64(time.Second), market.Price(k), 1)
+	}
+	for k := range int64(6) {
+		m.series.MarkTold(market.Second, begin+k*int64(time.Second))
+		m.told[barKey(market.Second, begin+k*int64(time.Second))] = Bar{}
+	}
+	m.series.DropSeconds()
+	m.now = begin + int64(2*time.Minute)
+	m.strike()
+	if len(m.told) != 10+1 {
+		t.Errorf("%d bars", len(m.told))
+	}
+	m.trade(begin+1, 50, 1) // late, into one that was told before
+	if b := m.told[barKey(market.Second, begin)]; !b.Revised || b.High != 50 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestRestart tells what is open and begins anew.
+func TestRestart(t *testing.T) {
+	m := newModel(t, time.UTC)
+	for k := range int64(600) {
+		m.trade(m.now+k, 1, 1)
+	}
+	told := 0
+	end := m.now + int64(48*time.Hour)
+	m.now = end
+	if n := m.series.Restart(m.clock.Like(), func(*Series, *Bar) { told++ }); n != 600 || told != int(market.NumIntervals) {
+		t.Errorf("%d deals and %d bars", n, told)
+	}
+	if m.series.Find(3) != nil || m.series.Clock().Next() != 0 || m.series.Owner != m {
+		t.Error("something is left")
+	}
+	m.clock.Strike(end, func(*Series, *Bar) { t.Error("by a clock that it left") })
+}

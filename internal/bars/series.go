@@ -1,0 +1,306 @@
+package bars
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Series is what an instrument traded lately, by intervals. It goes by a Clock: see Enter.
+type Series struct {
+	Owner any // for who tells its bars
+
+	clock  *Clock
+	second Bar // under way; what it holds is in none of the lists yet
+	lists  [market.NumIntervals][]Bar
+	open   [market.NumIntervals]bool // in the list of the clock
+	deals  ledger
+	hours  bool // there is a new bar of an hour: time to look what is too old
+}
+
+// Tell tells a bar that is over, or that changed after it was told; Revised says which.
+// The bar is valid for the call.
+type Tell func(*Series, *Bar)
+
+// Clock is the clock that the series goes by.
+func (s *Series) Clock() *Clock { return s.clock }
+
+// Enter makes the series go by a clock.
+func (s *Series) Enter(c *Clock) {
+	s.clock = c
+	clear(s.open[:])
+	if s.second.Trades > 0 {
+		c.note(s, market.Second, s.second.End)
+	}
+	for i := range s.lists {
+		for k := range s.lists[i] {
+			if b := &s.lists[i][k]; b.End > c.Struck {
+				c.note(s, market.Interval(i), b.End)
+			}
+		}
+	}
+}
+
+// Restart tells what is open and forgets everything. It returns the number of deals forgotten.
+func (s *Series) Restart(c *Clock, tell Tell) (deals int) {
+	s.Fold()
+	for i := range s.lists {
+		for k := range s.lists[i] {
+			if b := &s.lists[i][k]; b.End > s.clock.Struck {
+				s.tell(b, tell)
+			}
+		}
+	}
+	deals = s.deals.len()
+	*s = Series{Owner: s.Owner, clock: c}
+	return deals
+}
+
+// Trade counts a trade. full says that there is no more room for deals; kept is how many the series
+// keeps more than before.
+func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
+	kept = s.deals.add(d, full)
+	if s.hours {
+		s.hours = false
+		kept -= s.prune()
+	}
+	if b := &s.second; d.At >= b.Start && d.At < b.End {
+		b.Add(d.At, d.Price, d.Size)
+		return kept
+	}
+	const length = int64(1e9)
+	start := d.At - d.At%length
+	one := Bar{Start: start, End: start + length}
+	one.Add(d.At, d.Price, d.Size)
+	if start > s.second.Start && one.End > s.clock.Struck {
+		s.Fold()
+		s.second = one
+		s.clock.note(s, market.Second, one.End)
+		return kept
+	}
+	s.put(&one)
+	s.retell(d.At, true, tell)
+	return kept
+}
+
+// Find is the newest trade of an id; nil where it is not kept.
+func (s *Series) Find(id uint64) *Deal { return s.deals.find(id) }
+
+// Amend corrects a trade that Find gave to a price and a size; size 0 cancels it. It says whether
+// that changed anything: a trade that was cancelled before, or whose neighbours are not all kept
+// any more, stays as it is.
+func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell) bool {
+	minute, _ := s.clock.Bounds(market.Minute, d.At)
+	if d.Size <= 0 || minute < s.deals.complete {
+		return false
+	}
+	switch {
+	case size > 0:
+		d.Price, d.Size = price, size
+	case d.At-d.At%1e9+1e9 > s.clock.Struck:
+		d.Size = void
+	default:
+		d.Size = cancelled
+	}
+	s.Fold()
+	s.recount(d.At)
+	s.retell(d.At, false, tell)
+	return true
+}
+
+// Fold puts the second under way into the longer bars.
+func (s *Series) Fold() {
+	if s.second.Trades > 0 {
+		s.put(&s.second)
+		s.second = Bar{}
+	}
+}
+
+// put puts the trades of a second, or some of them, into each bar that they belong to.
+func (s *Series) put(part *Bar) {
+	for i := range market.NumIntervals {
+		start, end := s.clock.Bounds(i, part.Start)
+		b, over := s.At(i, start), end <= s.clock.Struck
+		if b == nil {
+			if over && i == market.Second {
+				continue // it was told, and is not kept
+			}
+			b = s.insert(Bar{Interval: i, Start: start, End: end})
+			s.hours = s.hours || i == market.Hour
+		}
+		if b.merge(&part.Tally); !over && !b.Changed {
+			s.clock.note(s, i, end)
+		}
+		b.Changed = true
+	}
+}
+
+// At is the bar of an interval that begins at start; nil where none is kept. What is traded in the
+// second under way is not in it yet.
+func (s *Series) At(i market.Interval, start int64) *Bar {
+	list := s.lists[i]
+	if n := len(list); n > 0 && list[n-1].Start == start {
+		return &list[n-1]
+	}
+	k := sort.Search(len(list), func(k int) bool { return list[k].Start >= start })
+	if k < len(list) && list[k].Start == start {
+		return &list[k]
+	}
+	return nil
+}
+
+func (s *Series) insert(b Bar) *Bar {
+	list := s.lists[b.Interval]
+	k := len(list)
+	for k > 0 && list[k-1].Start > b.Start {
+		k--
+	}
+	s.lists[b.Interval] = slices.Insert(list, k, b)
+	return &s.lists[b.Interval][k]
+}
+
+// Day is the figures of a trading day up to now.
+func (s *Series) Day(start, end int64) (t Tally) {
+	if day := s.At(market.Day, start); day != nil {
+		t = day.Tally
+	}
+	if s.second.Start >= start && s.second.Start < end {
+		t.merge(&s.second.Tally)
+	}
+	return t
+}
+
+// LastBefore is the last price of the newest trading day before one that begins at start, as far as
+// days are kept.
+func (s *Series) LastBefore(start int64) (p market.Price, ok bool) {
+	list := s.lists[market.Day]
+	for k := len(list) - 1; k >= 0; k-- {
+		if list[k].End <= start && list[k].Trades > 0 {
+			return list[k].Last, true
+		}
+	}
+	return 0, false
+}
+
+// recount counts the bars of a time again.
+func (s *Series) recount(at int64) {
+	for i := range market.NumIntervals {
+		start, end := s.clock.Bounds(i, at)
+		b := s.At(i, start)
+		if b == nil {
+			continue
+		}
+		switch i {
+		case market.Second, market.Minute:
+			b.Tally, _ = s.deals.count(start, end)
+		case market.Day:
+			b.Tally = s.total(market.Minute, start, end)
+		default:
+			b.Tally = s.total(i-1, start, end)
+		}
+		if b.Changed = true; end > s.clock.Struck {
+			s.clock.note(s, i, end)
+		}
+	}
+}
+
+// total is the figures of the bars of an interval that lie within a time.
+func (s *Series) total(i market.Interval, start, end int64) (t Tally) {
+	list := s.lists[i]
+	for k := sort.Search(len(list), func(k int) bool { return list[k].Start >= start }); k < len(list) && list[k].Start < end; k++ {
+		t.merge(&list[k].Tally)
+	}
+	return t
+}
+
+// retell tells those bars of a time again that are over, since they changed. fresh says that a trade
+// came to them.
+func (s *Series) retell(at int64, fresh bool, tell Tell) {
+	for i := range market.NumIntervals {
+		start, end := s.clock.Bounds(i, at)
+		switch b := s.At(i, start); {
+		case end > s.clock.Struck:
+		case b != nil:
+			s.tell(b, tell)
+		case i == market.Second && start >= s.deals.complete:
+			b := Bar{Interval: i, Start: start, End: end, Told: true}
+			var ever int
+			if b.Tally, ever = s.deals.count(start, end); fresh && ever == 1 {
+				b.Told = false
+			}
+			s.tell(&b, tell)
+		}
+	}
+}
+
+// tell tells a bar. One without a trade is told only where it revises another.
+func (s *Series) tell(b *Bar, tell Tell) {
+	if b.Trades == 0 && !b.Told {
+		return
+	}
+	b.Revised, b.Told, b.Changed = b.Told, true, false
+	tell(s, b)
+}
+
+// close tells the bars of an interval that are over at t, in the order of time, and says
+// when the next one ends; 0: there is none.
+func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
+	if s.second.Trades > 0 {
+		if s.second.End <= t {
+			s.Fold()
+		} else if i == market.Second {
+			next = s.second.End
+		}
+	}
+	list := s.lists[i]
+	k := len(list)
+	for k > 0 && (list[k-1].End > s.clock.Struck || !list[k-1].Told) {
+		k--
+	}
+	for ; k < len(list); k++ {
+		if end := list[k].End; end > t {
+			next = sooner(next, end)
+			break
+		}
+		if b := &list[k]; !b.Told || b.Changed {
+			s.tell(b, tell)
+		}
+	}
+	if i == market.Second {
+		s.lists[i] = slices.DeleteFunc(list, func(b Bar) bool { return b.End <= t })
+	}
+	return next
+}
+
+// prune lets go of what is too old to be revised, and returns the number of deals. A day that begins
+// within an hour keeps the whole hour, whose bar is counted again from shorter ones.
+func (s *Series) prune() (deals int) {
+	old, _ := s.clock.Bounds(market.Hour, s.clock.old)
+	for i := range s.lists {
+		list := s.lists[i]
+		k := 0
+		for k < len(list) && list[k].Told && list[k].End <= old {
+			k++
+		}
+		if k > 0 {
+			s.lists[i] = slices.Delete(list, 0, k)
+		}
+	}
+	return s.deals.prune(old)
+}
+
+// MarkTold says of a bar that it was told, before a restart.
+func (s *Series) MarkTold(i market.Interval, at int64) {
+	start, end := s.clock.Bounds(i, at)
+	s.clock.Struck = max(s.clock.Struck, end)
+	if b := s.At(i, start); b != nil {
+		b.Told, b.Changed = true, false
+	}
+}
+
+// DropSeconds lets go of the bars of seconds that are marked as told, of which there may be a day's.
+func (s *Series) DropSeconds() {
+	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Told })
+	s.lists[market.Second] = slices.Clone(open)
+}
