@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -20,6 +21,23 @@ func BenchmarkPublishTrade(b *testing.B) {
 		if err := h.Publish(e); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkBars is what all bars and the summary of an instrument cost a trade, with 200
+// trades a second of market time and nobody who reads them.
+func BenchmarkBars(b *testing.B) {
+	h := New(Config{TapeBytes: 8 << 20})
+	in := h.handles[define(b, h, "A|M|CI", func(in *market.Instrument) { in.VirtualClock = true })]
+	x := h.exchangeOf(in)
+	at := int64(1e18)
+	b.ReportAllocs()
+	for n := uint64(1); b.Loop(); n++ {
+		at += 5e6
+		x.Advance(at, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, at) })
+		h.dated(in, at, at)
+		h.countTrade(in, bars.Deal{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at)
+		h.tellSummary(in, n, stamp{at, -1}, at)
 	}
 }
 

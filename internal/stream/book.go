@@ -139,6 +139,7 @@ func (h *Hub) bookChanged(in *instrument, changes []change, s stamp, now int64) 
 	}
 	in.changed = s
 	rec := h.next(in, wire.OrderBook, now)
+	h.keepChangesRow(in, rec, s, changes)
 	for _, t := range in.channels[wire.OrderBook].tiers {
 		switch {
 		case t.tier.Conflate > 0:
@@ -211,7 +212,13 @@ func (t *tierState) remember(changes []change) {
 
 // sendChanges tells a tier of all levels what changed, best first.
 func (h *Hub) sendChanges(in *instrument, t *tierState, changes []change, s stamp, rec record) {
-	bids, asks := h.scratch.bids[:0], h.scratch.asks[:0]
+	bids, asks := h.split(changes)
+	h.sendUpdate(in, t, bids, asks, s, rec)
+}
+
+// split parts changes by side, in the hub's scratch memory.
+func (h *Hub) split(changes []change) (bids, asks []market.Level) {
+	bids, asks = h.scratch.bids[:0], h.scratch.asks[:0]
 	for _, c := range changes {
 		if c.side == market.Sell {
 			asks = append(asks, c.now)
@@ -220,7 +227,7 @@ func (h *Hub) sendChanges(in *instrument, t *tierState, changes []change, s stam
 		}
 	}
 	h.scratch.bids, h.scratch.asks = bids, asks
-	h.sendUpdate(in, t, bids, asks, s, rec)
+	return bids, asks
 }
 
 func sortLevels(bids, asks []market.Level) {
@@ -365,6 +372,7 @@ func (h *Hub) marketDown(in *instrument) bool {
 func (h *Hub) sendBook(in *instrument, s stamp, now int64) {
 	in.changed = s
 	rec := h.next(in, wire.OrderBook, now)
+	h.keepBookRow(in, rec, s)
 	for _, t := range in.channels[wire.OrderBook].tiers {
 		t.dirty = false
 		clear(t.was)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/wire"
@@ -23,8 +24,15 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run strikes the clocks of the conflated tiers and lets go of delayed events. It returns nil when ctx ends.
+// Run strikes the clocks of the conflated tiers, tells the bars that are over, and lets go of delayed events. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
+	if h.cfg.Journal != nil {
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		for range oldReaders {
+			readers.Go(func() { h.readOld(ctx) })
+		}
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -44,8 +52,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// strike sends what the tiers whose clocks are due have to say, lets go of delayed
-// events that are due, and returns how long to wait before the next time; 0: until it is kicked.
+// strike sends what the tiers whose clocks are due have to say and the bars that are over, lets
+// go of delayed events that are due, and returns how long to wait before the next time; 0: until it is kicked.
 func (h *Hub) strike(now int64) (wait time.Duration) {
 	for i := range h.clocks {
 		c := &h.clocks[i]
@@ -56,8 +64,21 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 			wait = sooner(wait, max(1, time.Duration(c.due-now)))
 		}
 	}
+	if h.barsDue > 0 && h.barsDue <= now {
+		h.strikeBars(now)
+	}
+	if h.barsDue > 0 {
+		wait = sooner(wait, max(1, time.Duration(h.barsDue-now)))
+	}
 	for _, ln := range h.lines {
 		wait = sooner(wait, ln.release(h, now))
+	}
+	if h.commitDue != 0 {
+		if left := h.commitDue - h.clock(); left > 0 {
+			wait = sooner(wait, time.Duration(left))
+		} else {
+			h.commit()
+		}
 	}
 	return wait
 }

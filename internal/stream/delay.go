@@ -20,6 +20,8 @@ type line struct {
 	bytes  int64
 	down   map[string]bool // markets whose feed is down, as of the line
 	broken bool            // too much was on its way: nothing comes any more
+	now    int64           // when what it lets go of was published
+	again  []delayed       // of before a restart, by due; all of it is due before what is in chunks of the same instrument
 }
 
 // delayed is an event on its way.
@@ -28,6 +30,9 @@ type delayed struct {
 	in   *instrument
 	list bool // it is listed, no event
 	e    market.Event
+
+	exchange *exchange // no event, but a moment of the clock of its bars
+	at       int64     // of that moment, or publication of the event
 }
 
 const delayedChunk = 256
@@ -38,6 +43,9 @@ func (h *Hub) later(in *instrument) {
 		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue}
 		x.book = &x.levels
 		in.later = append(in.later, x)
+		if in.statuses.last > 0 {
+			h.restoreLater(in, x)
+		}
 		ln.push(h, delayed{due: h.clock() + ln.delay, in: x, list: true})
 	}
 }
@@ -61,13 +69,13 @@ func (in *instrument) under(seconds int) *instrument {
 }
 
 // hold puts an event on every line.
-func (h *Hub) hold(in *instrument, e *market.Event) {
+func (h *Hub) hold(in *instrument, e *market.Event, at int64) {
 	if len(in.later) == 0 {
 		return
 	}
 	now := h.clock()
 	for _, x := range in.later {
-		x.line.push(h, delayed{due: now + x.line.delay, in: x, e: *e})
+		x.line.push(h, delayed{due: now + x.line.delay, in: x, e: *e, at: at})
 	}
 }
 
@@ -130,6 +138,16 @@ func (ln *line) snap(h *Hub) {
 func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 	clock := h.clock()
 	for range delayedChunk {
+		if len(ln.again) > 0 && (len(ln.chunks) == 0 || ln.again[0].due <= ln.chunks[0][0].due) {
+			d := &ln.again[0]
+			if d.due > clock {
+				return time.Duration(d.due - clock)
+			}
+			_ = h.applyTo(d.in, &d.e, now)
+			ln.again[0] = delayed{}
+			ln.again = ln.again[1:]
+			continue
+		}
 		if len(ln.chunks) == 0 {
 			return 0
 		}
@@ -138,7 +156,10 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 			return time.Duration(d.due - clock)
 		}
 		ln.bytes -= d.size()
+		ln.now = d.at
 		switch {
+		case d.exchange != nil:
+			h.strikeAt(d.exchange, d.at, now)
 		case d.list && d.in.venue:
 		case d.list:
 			h.list(d.in)
@@ -162,6 +183,7 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 // venue takes what a market-wide status does to the line's books. The status itself is
 // everybody's at once: it is no market data.
 func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
+	h.dateVirtual(in, e, now)
 	switch {
 	case e.Kind == market.KindGap:
 		for _, x := range h.listed {

@@ -24,6 +24,12 @@
 // All tiers of a book share one N. The R:true for one subscriber shows the tier
 // as of its newest message and takes that message's N, so that the next update chains.
 //
+// Bars are counted for every instrument whether anybody reads them or not (package bars); each
+// interval is a channel with a tape of its own. By this machine's clock Run, or a Publish that comes
+// first, tells those that are over, and lines get that moment like an event, so that delayed
+// bars come between the same events. On a virtual clock the events of the market do. A summary has the
+// position of the message that changed it.
+//
 // # Concurrency
 //
 // One mutex, Hub.mu, guards the hub, the instruments, the topics and the

@@ -8,8 +8,8 @@ import (
 // Gather gives the frames that wait, about max bytes of them, and steps over them.
 // They are appended to dst, whose length is 0, or are memory that other subscribers share:
 // the result is only read. With conflate, waiting quotes and books collapse to their
-// newest state first: a quote to the newest of its instrument, updates of a book to
-// one R:true. Trades and status never do.
+// newest state first: a quote or summary to the newest of its instrument, updates of a book to
+// one R:true. Trades, status and bars never do.
 func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) []byte {
 	if s.wait == nil {
 		if s.head == 0 {
@@ -75,10 +75,13 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		dst, more = it.gather(dst, limit, conflate)
 		dst = w.takeCarry(dst)
 		done++
-		if more {
+		switch {
+		case more:
 			// It goes on after the others: no instrument starves another.
 			w.queue = append(w.queue, it)
-		} else {
+		case it.late.replay != nil:
+			it.late.listed = false // until what it waits for was read
+		default:
 			it.keepUp()
 		}
 	}
@@ -121,7 +124,7 @@ func (s *Subscriber) Replaying() bool {
 			return true
 		}
 	}
-	return false
+	return s.wait != nil && len(s.wait.reading) > 0
 }
 
 // TakeCarry appends the frames that were made ahead of time, of before the last
@@ -153,7 +156,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	l := it.late
 	if l.replay != nil {
 		if dst = it.gatherReplay(dst, limit); l.replay != nil {
-			return dst, true
+			return dst, !l.replay.waits
 		}
 	}
 	if !it.reads() {
@@ -161,7 +164,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	}
 	if conflate && l.at != it.view.tail {
 		switch it.channel() {
-		case wire.Quotes:
+		case wire.Quotes, wire.Summary:
 			return it.gatherNewest(dst), false
 		case wire.OrderBook:
 			dst = it.gatherNotices(dst, it.view.tail)
@@ -207,12 +210,19 @@ func (it *item) gatherRing(dst []byte, tail cursor, limit int) []byte {
 
 func (it *item) gatherReplay(dst []byte, limit int) []byte {
 	r := it.late.replay
+	if r.waits {
+		return dst
+	}
 	var payload []byte
 	for len(dst) < limit {
 		if in, n, rw, ok := r.next(); ok {
 			payload = rw.message(payload[:0], in.ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue
+		}
+		if len(r.old) > 0 {
+			r.old[0].fetch()
+			return dst
 		}
 		r.done(it.sub)
 		dst = it.sub.wait.takeCarry(dst)
@@ -258,7 +268,7 @@ func (s *Subscriber) unnoticed(in *instrument, n uint64) bool {
 	return true
 }
 
-// gatherNewest appends the newest waiting quote of each instrument.
+// gatherNewest appends the newest waiting quote or summary of each instrument.
 func (it *item) gatherNewest(dst []byte) []byte {
 	l := it.late
 	if l.state {
@@ -305,6 +315,7 @@ func (it *item) gatherState(dst []byte) []byte {
 	l.state = false
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
 	if it.channel() == wire.Status && !l.fresh {
 		dst = it.gatherRing(dst, it.view.topic.ring.tail(), maxInt) // no status is left out once one was told
 	}
@@ -332,16 +343,19 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 		if t.tier != tier {
 			continue
 		}
-		if in.stale && (c == wire.OrderBook || in.derivesQuotes()) {
+		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
 			if !h.marketDown(in) && s.unnoticed(in, in.statuses.last) {
 				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
 			}
 			return dst
 		}
 		ok := false
-		if c == wire.Quotes {
+		switch c {
+		case wire.Quotes:
 			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
-		} else {
+		case wire.Summary:
+			h.scratch.payload, ok = in.summaryState(h.scratch.payload[:0])
+		default:
 			h.scratch.payload, ok = h.bookState(h.scratch.payload[:0], in, t)
 		}
 		if ok {

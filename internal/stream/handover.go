@@ -22,7 +22,7 @@ func (s *Subscriber) settle(c wire.Channel, id market.InstrumentID) {
 			continue
 		}
 		l, present := it.behind(), it.view.topic.ring.tail()
-		if c == wire.Quotes || c == wire.OrderBook {
+		if !c.Replays() {
 			w.carry = it.gatherNotices(w.carry, present)
 			l.state = true
 			s.enqueue(it)
@@ -70,6 +70,7 @@ func (s *Subscriber) removeAll(gone []*item) {
 	}
 	if s.wait != nil {
 		s.wait.queue = slices.DeleteFunc(s.wait.queue, left)
+		s.wait.reading = slices.DeleteFunc(s.wait.reading, left)
 	}
 	var replays []*item
 	var heirless []*replay
@@ -102,10 +103,10 @@ func (s *Subscriber) shares(it *item) bool {
 
 // bequeath gives what is left of an item's replay to the owners of its instruments.
 func (s *Subscriber) bequeath(it *item, r *replay) {
-	heir := func(in *instrument) *replay {
+	heir := func(in *instrument) (*item, *replay) {
 		o := s.owner(it.channel(), in.id)
 		if o == nil || !o.reads() {
-			return nil
+			return nil, nil
 		}
 		l := o.behind()
 		if l.replay == nil {
@@ -118,15 +119,27 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 			}
 		}
 		s.enqueue(o)
-		return l.replay
+		return o, l.replay
+	}
+	for _, p := range r.read {
+		if _, h := heir(p.in); h != nil {
+			h.read = append(h.read, p)
+		}
+	}
+	for _, o := range r.old {
+		for _, in := range o.instruments() {
+			if it, h := heir(in); h != nil {
+				h.old = append(h.old, o.of(in, it, h))
+			}
+		}
 	}
 	for _, p := range r.parts {
-		if h := heir(p.in); h != nil {
+		if _, h := heir(p.in); h != nil {
 			h.parts = append(h.parts, p)
 		}
 	}
 	for _, k := range r.after {
-		if h := heir(k.rec.in); h != nil {
+		if _, h := heir(k.rec.in); h != nil {
 			h.push(k)
 		}
 	}

@@ -10,19 +10,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // Config of a Hub. The zero value is ready for use.
 type Config struct {
-	Epoch      string          // of the numbering; "" makes a new one
-	Markets    []market.Market // known before their instruments are defined
-	TradesKept int             // rows an instrument kept for resume; 0: 10,000
-	Delays     []time.Duration // delays that data are served at besides at once; whole seconds
-	DelayBytes int64           // of the events held back for a delay; 0: 1 GiB
-	TapeBytes  int64           // bytes of rows kept for all instruments; 0: 256 MiB
-	Logger     *slog.Logger    // nil discards
+	Epoch      string           // of the numbering; "" makes a new one
+	Markets    []market.Market  // known before their instruments are defined
+	TradesKept int              // rows an instrument kept for resume; 0: 10,000
+	Delays     []time.Duration  // delays that data are served at besides at once; whole seconds
+	DelayBytes int64            // of the events held back for a delay; 0: 1 GiB
+	TapeBytes  int64            // bytes of rows kept for all instruments, and once more of trades that bars are counted from; 0: 256 MiB
+	Journal    *journal.Journal // of what is numbered, and where history comes from; nil: none is kept
+	Logger     *slog.Logger     // nil discards
 }
 
 // Hub numbers market events, keeps the books, encodes each message once and puts
@@ -48,8 +50,13 @@ type Hub struct {
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
 	lines    []*line
-	taken    chan struct{} // closed at a shard's next Turn; nil: nobody waits
-	scratch  scratch
+	barClock
+	asleep    map[market.InstrumentID]*instrument // of the journal, not defined again yet
+	fetches   []fetch                             // rows of the journal that items wait for
+	fetching  chan struct{}                       // there are some
+	commitDue int64                               // by the hub's clock: rows of the journal wait; 0: none do
+	taken     chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
+	scratch   scratch
 }
 
 // scratch is the hub's reused memory; guarded by its lock.
@@ -58,6 +65,8 @@ type scratch struct {
 	changes             []change
 	bids, asks          []market.Level
 	topBids, topAsks    []market.Level
+	quote               [2]market.Level
+	row                 journal.Row
 }
 
 // New makes a Hub.
@@ -76,11 +85,12 @@ func New(cfg Config) *Hub {
 	}
 	h := &Hub{
 		cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch,
-		venues:  make(map[string]*instrument),
-		topics:  make(map[topicKey]*topic),
-		maxRows: cfg.TapeBytes / rowBytes,
-		kick:    make(chan struct{}, 1),
-		made:    time.Now(),
+		venues:   make(map[string]*instrument),
+		topics:   make(map[topicKey]*topic),
+		maxRows:  cfg.TapeBytes / rowBytes,
+		kick:     make(chan struct{}, 1),
+		fetching: make(chan struct{}, 1),
+		made:     time.Now(),
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
@@ -105,6 +115,7 @@ func (h *Hub) Epoch() string { return h.epoch }
 func (h *Hub) Position() (epoch, position string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
 	return h.epoch, h.place(h.position)
 }
 
@@ -142,6 +153,7 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	if i < len(h.listed) {
 		in := h.listed[i]
 		in.def = def
+		h.enlist(in)
 		for _, x := range in.later {
 			x.def = def
 		}
@@ -165,6 +177,7 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
 	if v, ok := h.venues[def.ID.Market]; ok {
 		v.def = def
+		h.enlist(v)
 		return v.handle, nil
 	}
 	if _, ok := h.catalog.Market(def.ID.Market); !ok {
@@ -187,28 +200,40 @@ func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
 }
 
 func (h *Hub) newInstrument(def market.Instrument) *instrument {
-	in := &instrument{
-		def: def, id: def.ID, ident: wire.MakeIdent(def.ID),
-		handle: market.Handle(len(h.handles)),
-		stale:  !def.BookReady,
+	in := h.wakeUp(def)
+	if in == nil {
+		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: !def.BookReady}
+		in.book = &in.levels
 	}
-	in.book = &in.levels
+	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
+	h.enlist(in)
 	h.later(in)
 	return in
 }
 
 // list tells what an instrument is when it is listed: its status is number 1 of
-// that channel, and a book known to be empty is number 1 of that.
+// that channel, and a book known to be empty is number 1 of that. One that the journal
+// knows goes on with its numbers, and tells its status where it is another.
 func (h *Hub) list(in *instrument) {
 	now := time.Now().UnixNano()
-	in.phase = in.def.Phase
-	if in.phase == market.NoPhase {
+	at := now
+	if in.def.Listed != 0 {
+		at = in.def.Listed
+	}
+	was := in.phase
+	switch {
+	case in.def.Phase != market.NoPhase:
+		in.phase = in.def.Phase
+	case was == market.NoPhase:
 		in.phase = market.Open
 	}
-	h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase}, 0)
+	if was != in.phase || in.statuses.last == 0 {
+		in.reason, in.until = "", 0
+		h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, 0)
+	}
 	if in.def.BookReady && !in.def.NoBook {
-		h.sendBook(in, stamp{now, -1}, now)
+		h.sendBook(in, stamp{at, -1}, now)
 	}
 }
 

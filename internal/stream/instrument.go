@@ -11,6 +11,7 @@ type instrument struct {
 	id     market.InstrumentID
 	ident  wire.Ident
 	handle market.Handle
+	number uint32 // in the journal
 	venue  bool
 	later  []*instrument // as told under each delay; of a live instrument
 	line   *line         // that its events come by; nil: it is live
@@ -19,6 +20,9 @@ type instrument struct {
 
 	trades   tape
 	statuses tape
+	bars     *traded   // nil: nothing was traded
+	sum      summary   // of the trading day
+	exchange *exchange // the clock of its bars; see exchangeOf
 
 	bid, ask market.Level // the quote; Size 0: that side is empty
 	quoted   stamp        // of the quote

@@ -51,7 +51,7 @@ func (s *Subscriber) Lag() Lag {
 		if l.Oldest == 0 || rec.at < l.Oldest {
 			l.Oldest = rec.at
 		}
-		if it.channel() == wire.Quotes || it.channel() == wire.OrderBook {
+		if !it.channel().Replays() {
 			continue
 		}
 		l.KeptBytes += bytes
@@ -67,7 +67,7 @@ func (s *Subscriber) Lag() Lag {
 func (s *Subscriber) Collapse() {
 	s.hold()
 	for _, it := range s.queue() {
-		if !it.reads() || it.late.at == it.view.tail || it.channel() != wire.Quotes && it.channel() != wire.OrderBook {
+		if !it.reads() || it.late.at == it.view.tail || it.channel().Replays() {
 			continue
 		}
 		s.wait.carry = it.gatherNotices(s.wait.carry, it.view.tail)
@@ -116,7 +116,7 @@ func (s *Subscriber) Position() (epoch, position string) {
 }
 
 // Delivered calls f with the last N gathered of each instrument of a channel
-// that replays (trades, status); an instrument of which nothing came yet is left out.
+// that replays (trades, status, bars); an instrument of which nothing came yet is left out.
 func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n uint64)) {
 	s.hold()
 	h := s.shard.hub
@@ -145,6 +145,19 @@ func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n 
 // delivered is the last N of an instrument that a replay gave out; n where the
 // replay is past it.
 func (r *replay) delivered(in *instrument, n uint64) uint64 {
+	for _, p := range r.read {
+		if p.in == in {
+			return p.n - 1
+		}
+	}
+	for _, o := range r.old {
+		if o.in == in {
+			return o.n
+		}
+		if _, ok := o.cuts[in.number]; ok && o.in == nil {
+			return 0 // not known yet
+		}
+	}
 	for _, p := range r.parts {
 		if p.in == in {
 			return p.n - 1
@@ -158,26 +171,50 @@ func (r *replay) delivered(in *instrument, n uint64) uint64 {
 	return n
 }
 
-// Quiet calls f for each instrument and channel of the set whose last message is
-// older than before (Unix ns), with its N (0: none yet). Call it with nothing pending.
-func (s *Subscriber) Quiet(before int64, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
+// QuietPlace is how far Quiet has come in the set. The zero QuietPlace is its beginning.
+type QuietPlace struct{ item, instrument int }
+
+// Quiet calls f for instruments and channels of the set whose last message is older than
+// before (Unix ns), with its N (0: none yet). It looks at no more than most, from a place on, and
+// moves that to where the next call is to go on. Call it with nothing pending.
+func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, it := range s.items {
+	if place.item >= len(s.items) {
+		*place = QuietPlace{}
+	}
+	begin := *place
+	for k := range len(s.items) + 1 { // the one that it begins in has a rest, which comes last
+		if len(s.items) == 0 {
+			break
+		}
+		i := (begin.item + k) % len(s.items)
+		it := s.items[i]
 		if !it.reads() {
 			continue
 		}
-		for _, in := range h.covered(it.item()) {
+		list, from := it.view.topic.covers, 0
+		switch k {
+		case 0:
+			from = min(begin.instrument, len(list))
+		case len(s.items):
+			list = list[:min(begin.instrument, len(list))]
+		}
+		for j, in := range list[from:] {
+			if most--; most < 0 {
+				*place = QuietPlace{i, from + j}
+				return
+			}
 			if it.flag&overlap != 0 && s.owner(it.channel(), in.id) != it {
 				continue
 			}
-			n, at := in.newest(it.channel(), it.tier())
-			if at < before {
+			if n, at := in.newest(it.channel(), it.tier()); at < before {
 				f(it.channel(), in.id, n)
 			}
 		}
 	}
+	*place = QuietPlace{}
 }
 
 // newest is the N and publication time of the newest message of a tier.

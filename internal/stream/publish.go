@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -14,6 +15,9 @@ func (h *Hub) Publish(events []market.Event) error {
 	now := time.Now().UnixNano()
 	var refused []error
 	h.mu.Lock()
+	if h.barsDue > 0 && h.barsDue <= now {
+		h.strikeBars(now)
+	}
 	for i := range events {
 		if r := h.apply(&events[i], now); r != nil {
 			r.Index = i
@@ -34,12 +38,13 @@ func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
 	if reason, detail := check(in, e); reason != "" {
 		return &market.Refused{ID: in.id, Reason: reason, Detail: detail}
 	}
-	h.hold(in, e)
+	h.hold(in, e, now)
 	return h.applyTo(in, e, now)
 }
 
 // applyTo applies an event that was checked to an instrument.
 func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refused {
+	h.dateVirtual(in, e, now)
 	switch e.Kind {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		h.keepTrade(in, now, e)
@@ -54,10 +59,18 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 	case market.KindStatus:
 		h.setStatus(in, now, e)
 	case market.KindGap:
+		if in.def.VirtualClock && e.Reason == replayRestarted && !in.venue {
+			h.restart(in, now)
+		}
 		h.loseBook(in, now, e)
+	case market.KindReference:
+		h.setReference(in, e, now)
 	}
 	return nil
 }
+
+// replayRestarted is the reason of a gap by which a recording says that it begins again.
+const replayRestarted = "replay_restarted"
 
 func first(levels []market.Level) market.Level {
 	if len(levels) == 0 {
@@ -91,7 +104,7 @@ func check(in *instrument, e *market.Event) (reason, detail string) {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		return checkTrade(e)
 	case market.KindQuote:
-		if in.derivesQuotes() {
+		if in.derivesQuotes() && in.phase != market.PreOpen && in.phase != market.Auction { // there it is the indicative price
 			return "derived_quotes", "the instrument was defined with quotes from its book"
 		}
 		if len(e.Bids) > 1 || len(e.Asks) > 1 {
@@ -120,6 +133,10 @@ func check(in *instrument, e *market.Event) (reason, detail string) {
 			return "bad_status", "unknown phase"
 		}
 	case market.KindGap:
+	case market.KindReference:
+		if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() {
+			return "bad_reference", "a reference figure has at most 15 significant digits, open interest is not negative"
+		}
 	default:
 		return "bad_kind", "unknown kind of event"
 	}
@@ -193,27 +210,38 @@ func (h *Hub) framed() []byte {
 	return h.scratch.frame
 }
 
-// keepTrade numbers, keeps and sends a trade, its cancel or its correction.
+// keepTrade numbers, keeps and sends a trade, its cancel or its correction, and then the bars
+// and the summary that it changed.
 func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
-	rec := h.next(in, wire.Trades, now)
 	st := in.stamp(e, now)
+	h.dated(in, st.time, now)
+	rec := h.next(in, wire.Trades, now)
 	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, price: e.Price, size: e.Size,
 		id: e.TradeID, kind: e.Kind, side: e.Side}
+	var meant *bars.Deal
 	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
 		m := &more{oldPrice: e.OldPrice, oldSize: e.OldSize}
 		if len(e.Conditions) > 0 {
 			m.conditions = append(m.conditions, e.Conditions...)
 		}
-		if e.Kind != market.KindTrade && e.TradeID != "" {
-			m.refN = in.trades.find(e.TradeID)
+		if e.Kind != market.KindTrade {
+			meant, m.refN = h.dealOf(in, e.TradeID)
 		}
 		r.more = m
 	}
 	h.rows += int64(in.trades.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	h.keepTradeRow(in, rec, st, &r)
 	for _, t := range in.channels[wire.Trades].tiers {
 		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
 		h.emit(t, h.framed(), rec)
 	}
+	switch {
+	case e.Kind == market.KindTrade:
+		h.countTrade(in, bars.Deal{N: rec.n, ID: h.hash(e.TradeID), At: st.time, Price: e.Price, Size: e.Size}, now)
+	case meant != nil:
+		h.amend(in, meant, e, now)
+	}
+	h.tellSummary(in, rec.pos, st, now)
 }
 
 // setStatus takes a status of an instrument or a market.
@@ -226,10 +254,11 @@ func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
 		case in.venue:
 			in.down = down
 			if down {
-				h.loseMarket(in.id.Market)
+				h.loseMarket(in.id.Market, now)
 			}
 		case down:
 			in.stale = true
+			h.keepLossRow(in, now, "feed_down")
 		}
 	default:
 		if !in.venue {
@@ -255,6 +284,7 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 		r.more = &more{reason: e.Reason, until: e.Until}
 	}
 	h.rows += int64(in.statuses.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	h.keepStatusRow(in, rec, st, e)
 	h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
 	frame := h.framed()
 	for _, t := range in.channels[c].tiers {
@@ -297,13 +327,15 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 	}
 	down := market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: reason, Time: e.Time, Receive: e.Receive}
 	h.keepStatus(in, now, &down, notice)
+	h.keepLossRow(in, now, reason)
 }
 
 // loseMarket makes all books of a market stale; the market's own notice tells of it.
-func (h *Hub) loseMarket(name string) {
+func (h *Hub) loseMarket(name string, now int64) {
 	for _, in := range h.listed {
-		if in.id.Market == name {
+		if in.id.Market == name && !in.stale {
 			in.stale = true
+			h.keepLossRow(in, now, "feed_down")
 		}
 	}
 }

@@ -98,12 +98,13 @@ type Wanted struct {
 }
 
 // Snapshot appends, for each listed instrument of list, a JSON object with its
-// identifier and its newest messages: the last trade T, the quote Q and the status H,
-// each left out where it is not wanted or there is none. The rows are separated by
+// identifier and its newest messages: the last trade T, the quote Q, the summary D (with the right
+// to trades) and the status H, each left out where it is not wanted or there is none. The rows are separated by
 // commas. All of them are as of the position, so that they can seed a resume.
 func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
 	comma := false
 	for _, w := range list {
 		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
@@ -125,6 +126,10 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 			dst = append(dst, `,"Q":`...)
 			dst = wire.AppendQuote(dst, &hd, in.bid, in.ask, true)
 		}
+		if in.channels[wire.Summary].n > 0 && w.Trades {
+			dst = append(dst, `,"D":`...)
+			dst, _ = in.summaryState(dst)
+		}
 		dst = append(dst, `,"H":`...)
 		dst = in.appendStatus(dst, in.phase, in.reason, in.until)
 		dst = append(dst, '}')
@@ -143,6 +148,7 @@ var ErrStale = errors.New("order book not known at present")
 func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
 	depth := tier.Depth
 	in := h.lookupItem(Item{ID: id, Tier: tier})
 	switch {

@@ -30,6 +30,7 @@ func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64
 	}
 	in.bid, in.ask, in.quoted = bid, ask, s
 	rec := h.next(in, wire.Quotes, now)
+	h.keepQuoteRow(in, rec, s, bid, ask)
 	encoded := false
 	for _, t := range c.tiers {
 		if t.tier.Conflate > 0 {

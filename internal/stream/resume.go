@@ -1,6 +1,9 @@
 package stream
 
 import (
+	"errors"
+
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -10,6 +13,9 @@ import (
 // that a gap which was promised is sent whole however long it takes.
 type replay struct {
 	batches []*batch // that wait for it
+	old     []*old   // rows that only the journal has; they go out first
+	read    []part   // of those, what was read
+	waits   bool     // for the next of those
 	parts   []part
 	after   []kept // live messages that go out behind the rows
 	bytes   int    // of those
@@ -52,6 +58,9 @@ func (r *replay) done(s *Subscriber) {
 	r.batches = nil
 }
 
+// errGone says that the journal has not the rows that it had when they were promised.
+var errGone = errors.New("rows are no longer kept")
+
 // AfterReplay sends a framed message right after the last row that the last
 // Subscribe replays; at once where it replays none. The frame is copied.
 func (s *Subscriber) AfterReplay(frame []byte) {
@@ -65,7 +74,7 @@ func (s *Subscriber) AfterReplay(frame []byte) {
 
 // resumed tells where an item stands that was there already.
 func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
-	if r == nil || it.id().IsPattern() || (it.channel() != wire.Trades && it.channel() != wire.Status) {
+	if r == nil || it.id().IsPattern() || !it.channel().Replays() {
 		return
 	}
 	name := it.id().String()
@@ -118,7 +127,13 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64)
 	case n > t.last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.first():
-		out.lose(it.channel(), name, Lost{From: n + 1, To: t.last, Reason: "buffer_exceeded"})
+		o := s.older(it, in, n)
+		if o == nil {
+			out.lose(it.channel(), name, Lost{From: n + 1, To: t.last, Reason: "buffer_exceeded"})
+			return
+		}
+		out.resume(it.channel(), name, t.last)
+		s.replays(it, []part{{in, t.first(), t.after(t.first() - 1)}}, o)
 	default:
 		out.resume(it.channel(), name, t.last)
 		if n < t.last {
@@ -127,34 +142,86 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64)
 	}
 }
 
+// older is the rows of an instrument above n that are not in memory; nil where the journal
+// has not all of them.
+func (s *Subscriber) older(it *item, in *instrument, n uint64) *old {
+	h := s.shard.hub
+	if h.cfg.Journal == nil {
+		return nil
+	}
+	series := in.series(it.item())
+	if n+1 < h.cfg.Journal.Oldest(series) {
+		return nil
+	}
+	return &old{shard: s.shard, it: it, channel: it.channel(), in: in, series: series, n: n, to: in.tape(it.channel()).first() - 1}
+}
+
+// series is the journal's name for a sequence that an item replays.
+func (in *instrument) series(x Item) journal.Series {
+	s := journal.Series{Instrument: in.id, Channel: journal.Trades}
+	if x.Channel == wire.Status {
+		s.Channel = journal.Statuses
+	}
+	if i, ok := x.Channel.Interval(); ok {
+		s.Channel, s.Interval = journal.Bars, i
+	}
+	return s
+}
+
+// kinds are those of the journal's rows that an item replays.
+func (x Item) kinds() journal.KindSet {
+	if x.Channel == wire.Status {
+		return journal.Kinds(journal.Status)
+	}
+	if _, ok := x.Channel.Interval(); ok {
+		return journal.Kinds(journal.Bar)
+	}
+	return journal.Kinds(journal.Trade, journal.Cancel, journal.Correct)
+}
+
 // resumeByPosition replays everything after a position: of one instrument, or of
 // all that a pattern covers and no other item of the set does.
 func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from uint64) {
 	var parts []part
-	for _, in := range s.shard.hub.covered(it.item()) {
+	h := s.shard.hub
+	cuts := make(map[uint32]cut)
+	for _, in := range h.covered(it.item()) {
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
 		name, t := in.id.String(), in.tape(it.channel())
 		if t.dropped > from {
-			out.lose(it.channel(), name, Lost{To: t.last, Reason: "buffer_exceeded"})
-			continue
+			// Positions of delayed messages are not those of the rows that the journal has.
+			if h.cfg.Journal == nil || in.line != nil || from < h.cfg.Journal.Complete() {
+				out.lose(it.channel(), name, Lost{To: t.last, Reason: "buffer_exceeded"})
+				continue
+			}
+			cuts[in.number] = cut{in, t.dropped}
 		}
 		if !it.id().IsPattern() {
 			out.resume(it.channel(), name, t.last)
 		}
-		if n := t.seek(from); n < t.last {
+		if n := max(t.seek(from), t.first()-1); n < t.last {
 			parts = append(parts, part{in, n + 1, t.after(n)})
 		}
+	}
+	if len(cuts) > 0 {
+		s.replays(it, parts, &old{shard: s.shard, it: it, channel: it.channel(), pos: from, cuts: cuts, set: it.item().kinds()})
+		return
 	}
 	s.replays(it, parts)
 }
 
-func (s *Subscriber) replays(it *item, parts []part) {
-	if len(parts) > 0 {
+// replays has an item send rows, first those that are older.
+func (s *Subscriber) replays(it *item, parts []part, older ...*old) {
+	if len(parts) > 0 || len(older) > 0 {
 		b := s.wait.batch
 		b.left++
-		it.behind().replay = &replay{batches: []*batch{b}, parts: parts}
+		r := &replay{batches: []*batch{b}, parts: parts, old: older}
+		for _, o := range older {
+			o.r = r
+		}
+		it.behind().replay = r
 	}
 }
 
@@ -182,13 +249,24 @@ func (in *instrument) tape(c wire.Channel) *tape {
 	if c == wire.Trades {
 		return &in.trades
 	}
+	if i, ok := c.Interval(); ok {
+		return in.barTape(i)
+	}
 	return &in.statuses
 }
 
 // next takes the next row of a replay; ok is false at its end.
 func (r *replay) next() (in *instrument, n uint64, rw *row, ok bool) {
-	for len(r.parts) > 0 {
-		p := &r.parts[0]
+	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
+		return in, n, rw, ok
+	}
+	return takeRow(&r.parts)
+}
+
+// takeRow takes the next row of parts.
+func takeRow(parts *[]part) (in *instrument, n uint64, rw *row, ok bool) {
+	for len(*parts) > 0 {
+		p := &(*parts)[0]
 		for len(p.rows) > 0 && len(p.rows[0]) == 0 {
 			p.rows = p.rows[1:]
 		}
@@ -199,7 +277,7 @@ func (r *replay) next() (in *instrument, n uint64, rw *row, ok bool) {
 			p.n++
 			return p.in, n, rw, true
 		}
-		r.parts = r.parts[1:]
+		*parts = (*parts)[1:]
 	}
 	return nil, 0, nil, false
 }
@@ -210,13 +288,18 @@ func (r *replay) position() uint64 {
 	if len(r.after) > 0 {
 		low = r.after[0].rec.pos - 1
 	}
-	for _, p := range r.parts {
-		for _, c := range p.rows {
-			if len(c) > 0 {
-				low = min(low, c[0].pos-1)
-				break
+	for _, parts := range [2][]part{r.read, r.parts} {
+		for _, p := range parts {
+			for _, c := range p.rows {
+				if len(c) > 0 {
+					low = min(low, c[0].pos-1)
+					break
+				}
 			}
 		}
+	}
+	for _, o := range r.old {
+		low = min(low, o.pos)
 	}
 	return low
 }

@@ -200,15 +200,67 @@ func TestQuietAndDelivered(t *testing.T) {
 		t.Errorf("delivered %v", delivered)
 	}
 	quiet := map[string]uint64{}
-	c.sub.Quiet(1<<62, func(_ wire.Channel, id market.InstrumentID, n uint64) { quiet[id.String()] = n })
+	c.sub.Quiet(1<<62, new(QuietPlace), 100, func(_ wire.Channel, id market.InstrumentID, n uint64) { quiet[id.String()] = n })
 	if len(quiet) != 2 || quiet["A|M|CI"] != 3 || quiet["B|M|CI"] != 0 {
 		t.Errorf("quiet %v", quiet)
 	}
-	c.sub.Quiet(0, func(_ wire.Channel, id market.InstrumentID, n uint64) {
+	c.sub.Quiet(0, new(QuietPlace), 100, func(_ wire.Channel, id market.InstrumentID, n uint64) {
 		if n > 0 {
 			t.Errorf("%s is quiet before any time", id)
 		}
 	})
+}
+
+// TestQuietGoesRound looks at a large set some at a time, and in the end at all of it, whatever
+// is subscribed meanwhile.
+func TestQuietGoesRound(t *testing.T) {
+	h := New(Config{})
+	sh := h.NewShard(func(bool) {})
+	for i := range 30 {
+		define(t, h, fmt.Sprintf("S%d|M|CI", i), nil)
+		define(t, h, fmt.Sprintf("S%d|N|CI", i), nil)
+	}
+	c := newClient(t, sh)
+	var place QuietPlace
+	c.sub.Quiet(1<<62, &place, 10, func(wire.Channel, market.InstrumentID, uint64) { t.Error("nothing is subscribed") })
+	subscribe(t, c.sub, wire.Trades, "S1|M|CI", "*|M|*", "S5|N|CI")
+	subscribe(t, c.sub, wire.BarsOf(market.Minute), "S1|M|CI", "*|N|CI")
+	for range 5 {
+		seen := map[string]int{}
+		for range 8 {
+			named := 0
+			c.sub.Quiet(1<<62, &place, 9, func(ch wire.Channel, id market.InstrumentID, _ uint64) {
+				seen[string(ch.Append(nil, id))]++
+				named++
+			})
+			if named > 9 {
+				t.Fatalf("%d at once", named)
+			}
+		}
+		if len(seen) < 62 {
+			t.Fatalf("saw %d of 62", len(seen))
+		}
+		subscribe(t, c.sub, wire.Status, fmt.Sprintf("S%d|N|CI", len(c.sub.items)))
+	}
+	c.sub.Unsubscribe([]Item{{wire.Trades, id("*|M|*"), Tier{}}, {wire.BarsOf(market.Minute), id("*|N|CI"), Tier{}}})
+	c.sub.Quiet(1<<62, &place, 9, func(wire.Channel, market.InstrumentID, uint64) {})
+}
+
+// BenchmarkQuiet is an Alive mark of a subscriber of every instrument of 5,000.
+func BenchmarkQuiet(b *testing.B) {
+	h := New(Config{})
+	sh := h.NewShard(func(bool) {})
+	for i := range 5000 {
+		define(b, h, fmt.Sprintf("S%d|M|CI", i), nil)
+	}
+	c := newClient(b, sh)
+	subscribe(b, c.sub, wire.Trades, "*|*|*")
+	var place QuietPlace
+	n := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.sub.Quiet(1<<62, &place, 500, func(_ wire.Channel, _ market.InstrumentID, last uint64) { n += last })
+	}
 }
 
 // TestReplayOutlivesTheTape holds a replay open while the tape drops its rows.

@@ -22,6 +22,7 @@ type Shard struct {
 	venue    *view         // of all market-wide statuses; nil without subscribers
 	news     []*Subscriber // got market-wide statuses since the last Turn
 	position uint64        // of the hub at the last Turn
+	fetched  []fetch       // rows of the journal that were read; guarded by the hub's lock
 
 	// The present turn.
 	turn    []*topic // reused
@@ -111,6 +112,9 @@ func (s *Shard) Turn() {
 	h := s.hub
 	h.mu.Lock()
 	s.turn, s.touched = s.touched, s.turn[:0]
+	h.commit()
+	fetched := s.fetched
+	s.fetched = nil
 	s.told, s.pressed = false, false
 	s.position = h.position
 	if h.taken != nil {
@@ -137,6 +141,7 @@ func (s *Shard) Turn() {
 		}
 	}
 	clear(s.turn)
+	s.takeFetched(fetched)
 	for i, sub := range s.news {
 		s.mark(sub)
 		s.news[i] = nil

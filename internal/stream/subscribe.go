@@ -10,6 +10,7 @@ type Options struct {
 	Replace    bool         // items become the whole set, unless none of them can be taken
 	NoSnapshot bool         // no R:true of quotes, books and status
 	Resume     *wire.Resume // what the client has seen; nil: live from now
+	Start      Start        // replay what was told since; not together with Resume
 }
 
 // Outcome is what became of a Subscribe.
@@ -46,8 +47,18 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	s.hold()
 	h := s.shard.hub
+	var points map[pointKey]uint64
+	if o.Start.asked() {
+		if points, fault = s.points(items, o.Start); fault != nil {
+			return Outcome{Fault: fault}
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
+	if len(s.shard.touched) == 0 {
+		s.shard.position = h.position // nothing of what came since was for this shard
+	}
 	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
@@ -61,7 +72,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
-				s.take(&out, x, &o, since)
+				s.take(&out, x, &o, since, points)
 			}
 		}
 	}
@@ -105,19 +116,23 @@ func readResume(r *wire.Resume) (p position, f *wire.Fault) {
 }
 
 // take adds one item and makes due what it begins with: a replay, or else a state.
-func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position) {
+func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position, points map[pointKey]uint64) {
 	it, fresh := s.put(x)
 	if !fresh {
 		s.resumed(out, it, o.Resume)
 		return
 	}
-	if o.Resume != nil && (x.Channel == wire.Trades || x.Channel == wire.Status) {
+	switch {
+	case !x.Channel.Replays():
+	case o.Resume != nil:
 		s.resume(out, it, o.Resume, since)
+	case points != nil:
+		s.replayFrom(out, it, points)
 	}
 	switch {
 	case it.late != nil && it.late.replay != nil:
 		s.enqueue(it)
-	case x.Channel != wire.Trades && !o.NoSnapshot:
+	case hasState(x.Channel) && !o.NoSnapshot:
 		l := it.behind()
 		l.state, l.fresh = true, true
 		s.enqueue(it)
@@ -193,8 +208,10 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 	s.drop(old)
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := s.covering(x); p != nil {
-		p.behind().state = true // what the client has is of another tier
-		s.enqueue(p)
+		if hasState(x.Channel) {
+			p.behind().state = true // what the client has is of another tier
+			s.enqueue(p)
+		}
 		return old, false
 	}
 	s.start(old)
@@ -242,13 +259,20 @@ func (s *Subscriber) Unsubscribe(items []Item) {
 	s.removeAll(gone)
 }
 
+// hasState says whether an R:true tells how a channel stands.
+func hasState(c wire.Channel) bool { return c == wire.Status || !c.Replays() }
+
 // Resync makes a fresh R:true due for items of the set. What is not in the set is rejected.
 func (s *Subscriber) Resync(items []Item) (rejected []Rejected) {
 	s.hold()
 	for _, x := range items {
 		it := s.find(x.Channel, x.ID)
-		if it == nil || x.Channel == wire.Trades {
-			rejected = append(rejected, Rejected{x, wire.BadField, "Not subscribed; subscribe first"})
+		if it == nil || !hasState(x.Channel) {
+			hint := "Not subscribed; subscribe first"
+			if it != nil {
+				hint = "There is no state of it to send again; resume it"
+			}
+			rejected = append(rejected, Rejected{x, wire.BadField, hint})
 			continue
 		}
 		if !it.reads() {

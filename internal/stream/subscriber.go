@@ -45,10 +45,11 @@ type set struct {
 
 // wait is what waits for a subscriber beyond the present turn.
 type wait struct {
-	queue  []*item    // those with something to gather
-	carry  []byte     // frames made ahead of time; they go out first
-	batch  *batch     // of the last Subscribe
-	venues []venueDue // markets as a whole whose state is due
+	queue   []*item    // those with something to gather
+	carry   []byte     // frames made ahead of time; they go out first
+	batch   *batch     // of the last Subscribe
+	venues  []venueDue // markets as a whole whose state is due
+	reading []*item    // that wait for rows of the journal
 }
 
 type venueDue struct {
@@ -120,7 +121,7 @@ func (s *Subscriber) waiting() *wait {
 
 // rest lets go of the room once nothing is in it.
 func (s *Subscriber) rest() {
-	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && (w.batch == nil || w.batch.left == 0) {
+	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && (w.batch == nil || w.batch.left == 0) {
 		s.wait = nil
 	}
 }
@@ -145,10 +146,14 @@ func (s *Subscriber) enqueue(it *item) {
 	}
 }
 
-// queue is the items with something to gather, once hold has been called.
+// queue is the items with something to gather, once hold has been called; those too that
+// wait for rows of the journal.
 func (s *Subscriber) queue() []*item {
-	if s.wait == nil {
+	switch {
+	case s.wait == nil:
 		return nil
+	case len(s.wait.reading) > 0:
+		return slices.Concat(s.wait.queue, s.wait.reading)
 	}
 	return s.wait.queue
 }
@@ -287,6 +292,9 @@ func (s *Subscriber) drop(it *item) {
 		if l.listed {
 			s.wait.queue = without(s.wait.queue, it)
 		}
+		if l.replay != nil && l.replay.waits {
+			s.wait.reading = without(s.wait.reading, it)
+		}
 	}
 	it.late = nil
 	s.shard.leave(it)
@@ -345,7 +353,7 @@ func (s *Subscriber) rearrange(before []string) {
 	for _, it := range s.items {
 		if !it.reads() && !s.shadowed(it.item()) {
 			s.start(it)
-			if it.channel() == wire.Quotes || it.channel() == wire.OrderBook {
+			if !it.channel().Replays() {
 				it.behind().state = true
 				s.enqueue(it)
 			}

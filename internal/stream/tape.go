@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -25,7 +26,7 @@ const (
 	rowBytes  = 96 // of a row, for the budget
 )
 
-// row is one trade, cancel, correction or status.
+// row is one trade, cancel, correction, status or bar.
 type row struct {
 	pos     uint64
 	at      int64 // publication
@@ -35,6 +36,7 @@ type row struct {
 	size    market.Size
 	id      string
 	more    *more
+	bar     *bars.Bar // of a bar; the row has no more
 	kind    market.Kind
 	side    market.Side
 	phase   market.Phase
@@ -138,6 +140,10 @@ func (t *tape) newest(keep func(*row) bool) (r *row, n uint64) {
 // message appends the payload of the row with sequence n.
 func (r *row) message(b []byte, ident wire.Ident, n uint64) []byte {
 	h := wire.Header{Ident: ident, N: n, Time: r.time, Latency: r.latency}
+	if r.bar != nil {
+		k := barMessage(r.bar)
+		return wire.AppendBar(b, &h, &k)
+	}
 	m := r.more
 	if m == nil {
 		m = &more{}

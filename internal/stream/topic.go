@@ -27,10 +27,11 @@ type topicKey struct {
 // a pattern is a group: it takes the messages of all instruments it covers, so
 // that a subscriber of hundreds follows one ring.
 type topic struct {
-	key  topicKey
-	ring ring
-	seen []shardSeen // by shard; guarded by the hub's lock as everything here
-	refs int
+	key    topicKey
+	ring   ring
+	covers []*instrument // whose messages it takes, by their listing
+	seen   []shardSeen   // by shard; guarded by the hub's lock as everything here
+	refs   int
 }
 
 type shardSeen struct {
@@ -126,6 +127,7 @@ func (h *Hub) eachCovered(key topicKey, f func(*instrument)) {
 }
 
 func (h *Hub) attach(in *instrument, tp *topic) {
+	tp.covers = append(tp.covers, in)
 	c := &in.channels[tp.key.channel]
 	for _, t := range c.tiers {
 		if t.tier == tp.key.tier {

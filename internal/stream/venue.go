@@ -82,6 +82,7 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commit()
 	s.shard.passVenues()
 	dst = w.takeCarry(dst)
 	for _, due := range w.venues {

@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// traded is the bars of an instrument, and those told that are kept for resume.
+type traded struct {
+	bars.Series
+	tapes [market.NumIntervals]tape
+	slab  []bars.Bar // room for the tapes
+}
+
+// barRows bounds the told bars kept for resume, of each interval.
+const barRows = 2048
+
+func (h *Hub) barsOf(in *instrument) *traded {
+	if in.bars == nil {
+		x := h.exchangeOf(in)
+		in.bars = &traded{}
+		in.bars.Owner = in
+		in.bars.Enter(x.Clock)
+	}
+	return in.bars
+}
+
+// barTape is the told bars of an interval that are kept for resume.
+func (in *instrument) barTape(i market.Interval) *tape {
+	if in.bars == nil {
+		return &tape{}
+	}
+	return &in.bars.tapes[i]
+}
+
+// countTrade counts a trade in the bars of its instrument.
+func (h *Hub) countTrade(in *instrument, d bars.Deal, now int64) {
+	b, x := h.barsOf(in), h.exchangeOf(in)
+	if !x.Counts(d.At, x.clock(now)) {
+		return
+	}
+	h.deals += int64(b.Trade(d, h.deals >= h.maxDeals, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }))
+	h.awaitBars(x)
+	h.reclose(in, d.At)
+}
+
+// amend cancels or corrects a deal of an instrument.
+func (h *Hub) amend(in *instrument, d *bars.Deal, e *market.Event, now int64) {
+	x := h.exchangeOf(in)
+	if !x.Counts(d.At, x.clock(now)) {
+		return
+	}
+	size := e.Size
+	if e.Kind == market.KindCancel {
+		size = 0
+	}
+	if in.bars.Amend(d, e.Price, size, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }) {
+		h.awaitBars(x)
+		h.reclose(in, d.At)
+	}
+}
+
+// dealOf is the trade of an id, nil where it is not kept, and its N, 0 where that is not known.
+func (h *Hub) dealOf(in *instrument, id string) (d *bars.Deal, n uint64) {
+	if id == "" {
+		return nil, 0
+	}
+	if in.bars != nil {
+		if d := in.bars.Find(h.hash(id)); d != nil {
+			return d, d.N
+		}
+	}
+	return nil, in.trades.find(id)
+}
+
+// tellBar numbers, keeps and sends a bar.
+func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
+	in := s.Owner.(*instrument)
+	c := wire.BarsOf(b.Interval)
+	rec := h.next(in, c, now)
+	st := stamp{b.Start, -1}
+	if !s.Clock().Virtual() {
+		st.latency = max(0, now-b.Start)
+	}
+	all := in.bars
+	if len(all.slab) == 0 {
+		all.slab = make([]bars.Bar, 16)
+	}
+	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, bar: &all.slab[0]}
+	all.slab = all.slab[1:]
+	*r.bar = *b
+	const rows = 3 // a bar takes the room of so many rows of trades
+	h.rows += rows * int64(all.tapes[b.Interval].add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
+	h.keepBarRow(in, rec, st, r.bar)
+	for _, t := range in.channels[c].tiers {
+		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+		h.emit(t, h.framed(), rec)
+	}
+	if b.Interval == market.Day {
+		h.roll(in, b.End)
+	}
+}
+
+// barMessage is a bar as it goes over the wire.
+func barMessage(b *bars.Bar) wire.Bar {
+	return wire.Bar{
+		Interval: b.Interval, Revised: b.Revised,
+		First: b.First, High: b.High, Low: b.Low, Last: b.Last,
+		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
+	}
+}
+
+// appendBarRow appends the payload of a row of a bar.
+func appendBarRow(b []byte, ident wire.Ident, j *journal.Row) []byte {
+	k := barOf(j)
+	r := row{time: j.Time, latency: j.Latency, bar: &k}
+	return r.message(b, ident, j.N)
+}

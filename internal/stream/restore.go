@@ -1,0 +1,251 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// afterRestart is how far positions jump when a journal is taken up again: messages that are not
+// kept, of conflated and delayed tiers, have positions too, and none may be given out twice.
+const afterRestart = 1 << 32
+
+// Restore takes up the numbering where the journal left it: the epoch, the N of every sequence,
+// the trades and statuses that are kept in memory. It is called once, before anything is defined.
+// Instruments wait as they were until they are defined again; books are not known until then.
+func (h *Hub) Restore(ctx context.Context) error {
+	j := h.cfg.Journal
+	if j == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.epoch = j.Epoch()
+	r := restorer{hub: h, numbers: make(map[uint32]*instrument)}
+	if err := j.Restore(r.row); err != nil {
+		return fmt.Errorf("take up the journal: %w", err)
+	}
+	for _, in := range r.order {
+		if err := r.finish(ctx, in); err != nil {
+			return fmt.Errorf("take up the journal: %s: %w", in.id, err)
+		}
+	}
+	if h.position > 0 {
+		h.position += afterRestart
+	}
+	if err := j.Start(h.checkpoint); err != nil {
+		return fmt.Errorf("begin the journal: %w", err)
+	}
+	return nil
+}
+
+// restorer makes instruments of rows.
+type restorer struct {
+	hub     *Hub
+	numbers map[uint32]*instrument
+	order   []*instrument
+}
+
+// instrument is the one of a number in the journal, asleep.
+func (r *restorer) instrument(number uint32) *instrument {
+	if in := r.numbers[number]; in != nil {
+		return in
+	}
+	def, ok := r.hub.cfg.Journal.Instrument(number)
+	if !ok {
+		return nil
+	}
+	in := &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), number: number, stale: true,
+		venue: def.ID.Symbol == market.Any}
+	in.book = &in.levels
+	r.numbers[number] = in
+	r.order = append(r.order, in)
+	if r.hub.asleep == nil {
+		r.hub.asleep = make(map[market.InstrumentID]*instrument)
+	}
+	r.hub.asleep[in.id] = in
+	return in
+}
+
+// row takes one row of the last checkpoint, or behind it.
+func (r *restorer) row(j *journal.Row) error {
+	h := r.hub
+	h.position = max(h.position, j.Position)
+	if j.Kind == journal.Hole {
+		return nil
+	}
+	in := r.instrument(j.Instrument)
+	if in == nil {
+		return fmt.Errorf("row at position %d is of instrument %d, which is not defined", j.Position, j.Instrument)
+	}
+	s := stamp{j.Time, j.Latency}
+	switch j.Kind {
+	case journal.Numbers:
+		in.restoreCounts(&j.Counts)
+	case journal.Trade, journal.Cancel, journal.Correct, journal.Reference:
+		in.restoreTally(j)
+	case journal.Status:
+		in.statusChannel().restore(j.N, j.At)
+		switch j.Phase {
+		case market.FeedDown, market.FeedUp:
+			in.down = in.venue && j.Phase == market.FeedDown
+		default:
+			in.phase, in.reason, in.until = j.Phase, j.Reason, j.Until
+		}
+	case journal.Quote:
+		in.channels[wire.Quotes].restore(j.N, j.At)
+		in.bid, in.ask, in.quoted = first(j.Bids), first(j.Asks), s
+	case journal.BookUpdate, journal.BookState:
+		in.channels[wire.OrderBook].restore(j.N, j.At)
+		in.changed = s
+	case journal.Bar:
+		in.restoreBar(j)
+	}
+	return nil
+}
+
+// restore moves a channel on to an N.
+func (c *channel) restore(n uint64, at int64) {
+	if n >= c.n {
+		c.n, c.at = n, at
+	}
+}
+
+func (in *instrument) statusChannel() *channel {
+	if in.venue {
+		return &in.channels[marketStatus]
+	}
+	return &in.channels[wire.Status]
+}
+
+func (in *instrument) restoreCounts(c *journal.Counts) {
+	in.channels[wire.Trades].n = c.N[journal.Trades]
+	in.statusChannel().n = c.N[journal.Statuses]
+	in.channels[wire.Quotes].n = c.N[journal.Quotes]
+	in.channels[wire.OrderBook].n = c.N[journal.Books]
+	in.channels[wire.Summary].n = c.N[journal.Summaries]
+	for i, n := range c.Bars {
+		in.channels[wire.BarsOf(market.Interval(i))].n = n
+	}
+}
+
+// counts is where the sequences of an instrument stand.
+func (in *instrument) counts() (c journal.Counts) {
+	c.N[journal.Trades] = in.channels[wire.Trades].n
+	c.N[journal.Statuses] = in.statusChannel().n
+	c.N[journal.Quotes] = in.channels[wire.Quotes].n
+	c.N[journal.Books] = in.channels[wire.OrderBook].n
+	c.N[journal.Summaries] = in.channels[wire.Summary].n
+	for i := range c.Bars {
+		c.Bars[i] = in.channels[wire.BarsOf(market.Interval(i))].n
+	}
+	return c
+}
+
+// finish fills an instrument's tapes, bars and summary from what the journal has.
+func (r *restorer) finish(ctx context.Context, in *instrument) error {
+	n := in.statusChannel().n
+	if err := r.fill(ctx, &in.statuses, journal.Series{Instrument: in.id, Channel: journal.Statuses}, n); err != nil || in.venue {
+		return err
+	}
+	if err := r.fill(ctx, &in.trades, journal.Series{Instrument: in.id, Channel: journal.Trades}, in.channels[wire.Trades].n); err != nil {
+		return err
+	}
+	return r.hub.restoreDay(ctx, in, math.MaxInt64)
+}
+
+// fill reads the newest rows of a sequence, which stands at n, into its tape.
+func (r *restorer) fill(ctx context.Context, t *tape, s journal.Series, n uint64) error {
+	h := r.hub
+	after := n - min(n, uint64(h.cfg.TradesKept))
+	t.last = after
+	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
+		if j.N != t.last+1 {
+			h.rows -= int64(t.kept)
+			*t = tape{last: j.N - 1} // a hole: what is kept has none
+		}
+		if t.kept == 0 && j.N > 1 {
+			t.dropped = j.Position - 1
+		}
+		h.rows += int64(t.add(rowOf(j), math.MaxInt, false))
+		return true
+	})
+	if err == nil && t.last != n {
+		h.rows -= int64(t.kept)
+		*t = tape{last: n, dropped: h.position}
+	}
+	return err
+}
+
+// wakeUp is the instrument as it was when the journal was left, if it is of it.
+func (h *Hub) wakeUp(def market.Instrument) *instrument {
+	in := h.asleep[def.ID]
+	if in == nil {
+		return nil
+	}
+	delete(h.asleep, def.ID)
+	in.def = def
+	in.stale = !def.BookReady
+	return in
+}
+
+// checkpoint tells how everything stands, for the head of a file of the journal. The hub's
+// lock is held, or nobody else is there yet.
+func (h *Hub) checkpoint(emit func(*journal.Row)) {
+	for _, in := range h.listed {
+		h.checkpointOf(in, emit)
+	}
+	for _, in := range h.venues {
+		h.checkpointOf(in, emit)
+	}
+	for _, in := range h.asleep {
+		h.checkpointOf(in, emit)
+	}
+}
+
+func (h *Hub) checkpointOf(in *instrument, emit func(*journal.Row)) {
+	head := journal.Row{Checkpoint: true, Instrument: in.number, Position: h.position, Latency: -1}
+	r := head
+	r.Kind, r.Counts = journal.Numbers, in.counts()
+	emit(&r)
+	if c := in.statusChannel(); c.n > 0 {
+		r = head
+		r.Kind, r.N, r.At, r.Time = journal.Status, c.n, c.at, c.at
+		r.Phase, r.Reason, r.Until = in.phase, in.reason, in.until
+		if in.down {
+			r.Phase, r.Reason, r.Until = market.FeedDown, "", 0
+		}
+		emit(&r)
+	}
+	if in.venue || in.def.NoBook && in.channels[wire.Quotes].n == 0 {
+		return
+	}
+	if c := &in.channels[wire.Quotes]; c.n > 0 {
+		r = head
+		r.Kind, r.N, r.At, r.Time, r.Latency = journal.Quote, c.n, c.at, in.quoted.time, in.quoted.latency
+		r.Bids, r.Asks = side(in.bid), side(in.ask)
+		emit(&r)
+	}
+	if c := &in.channels[wire.OrderBook]; c.n > 0 {
+		r = head
+		r.Kind, r.N, r.At, r.Time, r.Latency = journal.BookState, c.n, c.at, in.changed.time, in.changed.latency
+		if in.stale {
+			r.Kind, r.Reason = journal.BookLost, "not_known"
+		} else {
+			r.Bids, r.Asks = in.book.Append(nil, market.Buy, 0), in.book.Append(nil, market.Sell, 0)
+		}
+		emit(&r)
+	}
+}
+
+// side is a side of a quote.
+func side(l market.Level) []market.Level {
+	if l.Size == 0 {
+		return nil
+	}
+	return []market.Level{l}
+}

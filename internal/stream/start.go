@@ -1,0 +1,146 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// A replay from a time begins, in each sequence, at its first row of that time or later.
+
+// maxStarted bounds the rows of one replay from a time.
+const maxStarted = 1_000_000
+
+// Start is a time to replay from. The zero Start is none.
+type Start struct {
+	Time int64 // Unix ns
+	Open bool  // from when the instrument's market opened today, or 00:00 UTC where it never does
+}
+
+func (s Start) asked() bool { return s.Open || s.Time != 0 }
+
+type pointKey struct {
+	in      *instrument
+	channel wire.Channel
+}
+
+// points is the N of the last row before the start, of every sequence that a list of items
+// replays. What is not in memory is looked up in the journal, without the hub's lock.
+func (s *Subscriber) points(items []Item, start Start) (map[pointKey]uint64, *wire.Fault) {
+	h := s.shard.hub
+	if h.cfg.Journal == nil {
+		return nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
+	}
+	type search struct {
+		key    pointKey
+		series journal.Series
+		from   int64
+		first  uint64 // N of the oldest row in memory
+	}
+	var ask []search
+	points := make(map[pointKey]uint64)
+	h.mu.Lock()
+	h.commit()
+	for _, x := range items {
+		if !x.Channel.Replays() {
+			continue
+		}
+		for _, in := range h.covered(x) {
+			key := pointKey{in, x.Channel}
+			from, t := h.startOf(in, start), in.tape(x.Channel)
+			n, found := t.before(from)
+			points[key] = n
+			if !found && t.first() > 1 {
+				ask = append(ask, search{key, in.series(x), from, t.first()})
+			}
+		}
+	}
+	h.mu.Unlock()
+	for _, a := range ask {
+		err := h.cfg.Journal.Read(context.Background(), a.series, journal.Range{Epoch: h.epoch, ToN: a.first, Start: a.from}, func(_ string, r *journal.Row) bool {
+			points[a.key] = min(points[a.key], r.N-1)
+			return false
+		})
+		if err != nil {
+			h.log.Error("the journal could not be searched", "instrument", a.series.Instrument, "error", err)
+			return nil, wire.NewFault(wire.Internal, "")
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rows := uint64(0)
+	for key, n := range points {
+		rows += key.in.tape(key.channel).last - n
+	}
+	if rows > maxStarted {
+		return nil, wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")
+	}
+	return points, nil
+}
+
+// before is the N of the last row that is older than a time, among those kept: of the one before
+// them where none is, and then found is false.
+func (t *tape) before(from int64) (n uint64, found bool) {
+	n = t.last
+	for i := len(t.chunks) - 1; i >= 0; i-- {
+		c := t.chunks[i]
+		for j := len(c) - 1; j >= 0; j-- {
+			if c[j].time < from {
+				return n, true
+			}
+			n--
+		}
+	}
+	return n, false
+}
+
+// startOf is the start for an instrument.
+func (h *Hub) startOf(in *instrument, s Start) int64 {
+	if !s.Open {
+		return s.Time
+	}
+	now := time.Unix(0, h.publication(in, time.Now().UnixNano()))
+	midnight, _ := market.TradingDay(now, time.UTC)
+	if m, ok := h.catalog.Market(in.id.Market); ok {
+		if zone, err := time.LoadLocation(m.Timezone); err == nil {
+			if open, ok := m.Schedule.Opening(now, zone, in.id.Term); ok {
+				return open.UnixNano()
+			}
+		}
+	}
+	return midnight.UnixNano()
+}
+
+// replayFrom gives a fresh item the rows from its points on.
+func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint64) {
+	var parts []part
+	var older []*old
+	for _, in := range s.shard.hub.covered(it.item()) {
+		if s.owner(it.channel(), in.id) != it {
+			continue
+		}
+		t := in.tape(it.channel())
+		n, ok := points[pointKey{in, it.channel()}]
+		if !ok {
+			n = t.last // listed since
+		}
+		if !it.id().IsPattern() {
+			out.resume(it.channel(), in.id.String(), t.last)
+		}
+		if n+1 < t.first() {
+			if o := s.older(it, in, n); o != nil {
+				older = append(older, o)
+			} else if !it.id().IsPattern() {
+				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.first() - 1, Reason: "buffer_exceeded"})
+			}
+			n = t.first() - 1
+		}
+		if n < t.last {
+			parts = append(parts, part{in, n + 1, t.after(n)})
+		}
+	}
+	s.replays(it, parts, older...)
+}
