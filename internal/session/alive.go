@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -13,7 +14,7 @@ func (s *Session) switchAlive(t moment, on bool) {
 	a := s.put()
 	switch {
 	case !on:
-		a.aliveDue, a.marked = 0, false
+		a.aliveDue, a.marked, a.quiet = 0, false, stream.QuietPlace{}
 	case a.aliveDue == 0:
 		a.aliveDue = t.add(s.env.aliveInterval())
 	}
@@ -29,11 +30,15 @@ func (s *Session) mark(t moment) {
 	a.marked = true
 }
 
+// aliveInstruments bounds what a mark looks at, and so its size and its cost. Where more is
+// subscribed the next mark goes on with the others.
+const aliveInstruments = 500
+
 // aliveMark is the mark: where the stream is, and what was quiet for an interval.
 func (s *Session) aliveMark(now time.Time) []byte {
 	var last wire.Last
 	before := now.Add(-s.env.aliveInterval()).UnixNano()
-	s.sub.Quiet(before, func(c wire.Channel, id market.InstrumentID, n uint64) {
+	s.sub.Quiet(before, &s.aside.quiet, aliveInstruments, func(c wire.Channel, id market.InstrumentID, n uint64) {
 		last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 	})
 	epoch, position := s.sub.Position()

@@ -19,6 +19,7 @@
 //	b := s.Gather(now, buf[:0], max)         // if all before was taken
 //	s.Sent(now, len(b), n)                   // the kernel took n of them at once
 //	code, reason, ok := s.Close()            // after the last output: close frame, end
+//	s.Reset()                                // after Tick: reset the connection, and no more
 //	s.Deadline()                             // set the timer
 //
 // and in the end, always, calls s.PeerGone().
@@ -39,9 +40,14 @@
 //
 // While output does not come to rest, the session measures now and then what lies
 // behind the socket. Output held up for Env.SlowAfter begins the slow state: waiting
-// quotes and books collapse to their newest state (policy conflate) and a Warning
+// quotes, summaries and books collapse to their newest state (policy conflate) and a Warning
 // tells. What may not be dropped is bounded by bytes and by age; past either the
 // session ends with slow_client and the client resumes.
+//
+// # Faults on request
+//
+// On a development gateway (Env.Fault) a client may ask for what it should be ready for. What is of its own
+// connection lies between the stream and Gather, behind a pointer that is nil for all others; see sim.go.
 //
 // # Concurrency
 //

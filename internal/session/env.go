@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -19,6 +20,11 @@ type Env struct {
 	// Known is Verify where the answer is at hand: it does not block, and ok says
 	// whether it could answer. nil: it never can.
 	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
+
+	// Fault makes something go wrong in the market, as Config.Faults of package gateway says: name is one
+	// of wire.SimFaults, id zero where no instrument was named. nil: this is not a development
+	// gateway, and the action sim is refused. It must not block.
+	Fault func(name string, id market.InstrumentID) (msg string, f *wire.Fault)
 
 	Origin time.Time // moments count from here; required, not after the first session's start
 

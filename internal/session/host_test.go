@@ -120,6 +120,8 @@ func (h *host) settle(now time.Time, p *pipe) {
 	}
 	code, reason, ok := p.sess.Close()
 	switch {
+	case p.sess.Reset():
+		h.end(p, &talk.Closed{Code: 1006})
 	case !ok:
 	case p.out == nil && !p.sess.Pending(now):
 		h.end(p, &talk.Closed{Code: code, Reason: reason})

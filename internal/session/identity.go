@@ -20,6 +20,7 @@ const (
 	scopeRead     = "marketdata:read"
 	scopeDepth    = "marketdata:depth"
 	scopeWildcard = "marketdata:wildcard"
+	scopeAdmin    = "admin"
 )
 
 // Limits of a user. 0 stands for the gateway's own.

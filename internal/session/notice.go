@@ -18,6 +18,7 @@ const (
 	Drain                               // the server shuts down: In
 	Overload                            // the host sheds this connection: closes with 503 overloaded
 	Broken                              // the host cannot go on with this connection: closes with 500 internal
+	Upset                               // another connection of the user asks for a fault of this one: Sim
 )
 
 // Notice tells a session of something that happened elsewhere.
@@ -27,6 +28,7 @@ type Notice struct {
 	Expires time.Time
 	Grants  *Grants // shared, not changed
 	In      time.Duration
+	Sim     *wire.Sim // shared, not changed
 }
 
 // Notify takes a notice.
@@ -46,6 +48,8 @@ func (s *Session) Notify(now time.Time, n Notice) {
 		s.grant(n.Grants)
 	case Drain:
 		s.drain(now, n.In)
+	case Upset:
+		s.upset(now, n.Sim)
 	case Overload:
 		s.fail(wire.NewFault(wire.Overloaded, ""), nil, nil)
 	default:

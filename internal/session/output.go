@@ -75,8 +75,21 @@ func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
 	// their newest state.
 	if len(dst) < max {
 		n := len(dst)
-		b := s.sub.Gather(dst[n:], max-n, s.format, !s.strict && s.isSlow())
+		conflate := !s.strict && s.isSlow()
+		var b []byte
+		if a := s.aside; a != nil && a.trouble != nil {
+			b = s.gatherTroubled(s.at(now), dst[n:], max-n, conflate)
+		} else {
+			b = s.sub.Gather(dst[n:], max-n, s.format, conflate)
+		}
 		dst = joined(dst, b)
+		if a := s.aside; a != nil && a.places && len(b) > 0 {
+			_, position := s.sub.Position()
+			dst = wire.AppendText(dst, wire.AppendPosition(nil, position))
+		}
+	}
+	if a := s.aside; a != nil && a.marked && a.trouble.stalled() {
+		a.marked = false
 	}
 	if a := s.aside; a != nil && a.marked && !s.sub.Pending() {
 		a.marked = false
@@ -116,6 +129,11 @@ func wholeFrames(b []byte, max int) int {
 	return n
 }
 
+// TellPositions has what Gather gives of the stream end with a message that says where in the stream
+// that is, for a host that writes the messages in another form. It is called right after
+// Start, and not for formats other than JSON.
+func (s *Session) TellPositions() { s.put().places = true }
+
 // Pending says whether Gather would give something, or might.
 func (s *Session) Pending(time.Time) bool { return s.pending() }
 
@@ -130,7 +148,7 @@ func (s *Session) pending() bool {
 // host sends a close frame with code and reason and ends the connection.
 func (s *Session) Close() (code uint16, reason string, ok bool) {
 	over := s.over()
-	if over == nil || over.Reason == gone {
+	if over == nil || over.Reason == gone || over.Reason == cut {
 		return 0, "", false
 	}
 	return uint16(4000 + over.Reason.Socket().Code), string(over.Reason), true

@@ -16,6 +16,7 @@ const (
 	mayRead scope = 1 << iota
 	mayDepth
 	mayWildcard
+	mayAdmin
 )
 
 func scopesOf(names []string) scope {
@@ -28,6 +29,8 @@ func scopesOf(names []string) scope {
 			has |= mayDepth
 		case scopeWildcard:
 			has |= mayWildcard
+		case scopeAdmin:
+			has |= mayAdmin
 		}
 	}
 	return has
@@ -49,7 +52,7 @@ func (s *Session) grant(g *Grants) {
 			if reason != "" {
 				gone = append(gone, x)
 				told.Given[c] = true
-				told.Removed = append(told.Removed, wire.Rejection{Channel: c.String(), Instrument: x.ID.String(), Reason: reason})
+				told.Removed = append(told.Removed, wire.Rejection{Channel: c.String(), Instrument: written(x), Reason: reason})
 			}
 		}
 	}
@@ -69,10 +72,13 @@ func (s *Session) limit(l Limits) {
 	s.maxItems, s.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
 }
 
+// written is an identifier as the server writes it: one of bars has its interval behind it.
+func written(x stream.Item) string { return string(x.Channel.Append(nil, x.ID)) }
+
 func identifiers(items []stream.Item) []string {
 	list := make([]string, len(items))
 	for i := range items {
-		list[i] = items[i].ID.String()
+		list[i] = written(items[i])
 	}
 	return list
 }
@@ -117,8 +123,6 @@ func (r Rights) cover(x stream.Item) (delay int, ok bool, deepest int) {
 		}
 		grants := false
 		switch x.Channel {
-		case wire.Trades:
-			grants = g.Trades
 		case wire.Quotes:
 			grants = g.Quotes
 		case wire.Status:
@@ -126,6 +130,8 @@ func (r Rights) cover(x stream.Item) (delay int, ok bool, deepest int) {
 		case wire.OrderBook:
 			grants = g.Depth < 0 || x.Tier.Depth > 0 && x.Tier.Depth <= g.Depth
 			deepest = deeper(deepest, g.Depth)
+		default: // trades, and what is made of them
+			grants = g.Trades
 		}
 		if grants && (!ok || g.Delay < delay) {
 			ok, delay = true, g.Delay

@@ -46,9 +46,12 @@ type aside struct {
 	slow     *slowness
 	drainDue moment
 	aliveDue moment
-	pingEnd  uint64      // where the ping ends that the kernel has not taken yet; 0: there is none
-	marked   bool        // an Alive mark is owed
-	over     *wire.Fault // why the session ended; nil: it lives
+	pingEnd  uint64            // where the ping ends that the kernel has not taken yet; 0: there is none
+	marked   bool              // an Alive mark is owed
+	quiet    stream.QuietPlace // how far the last one came
+	places   bool              // the host wants positions
+	trouble  *trouble          // that the client asked for; nil: none
+	over     *wire.Fault       // why the session ended; nil: it lives
 }
 
 // over says why the session ended; nil: it lives.
@@ -76,7 +79,7 @@ func (s *Session) tidy() {
 
 func (a *aside) empty() bool {
 	return len(a.control) == 0 && a.check == nil && a.faults == nil && !a.marked &&
-		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.pingEnd == 0 && a.over == nil
+		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.pingEnd == 0 && a.over == nil && !a.places && a.trouble == nil
 }
 
 // checking is the token that is being checked, if any.
@@ -200,15 +203,21 @@ func (s *Session) message(now time.Time, m *wire.Message, fault *wire.Fault) {
 	act := s.action(m.Action)
 	switch {
 	case act == nil:
-		s.complain(t, &wire.Fault{
-			Reason: wire.UnknownAction,
-			Hint:   "Actions: auth_token, subscribe, unsubscribe, subscriptions, resync, ping, pong",
-		}, m.ID)
+		s.complain(t, &wire.Fault{Reason: wire.UnknownAction, Hint: s.actions()}, m.ID)
 	case !s.known && m.Action != "auth_token":
 		s.stranger(m.ID)
 	default:
 		act(now, m)
 	}
+}
+
+// actions is what there is, for a client that asked for something else.
+func (s *Session) actions() string {
+	all := "Actions: auth_token, subscribe, unsubscribe, subscriptions, resync, ping, pong"
+	if s.env.Fault != nil {
+		all += ", sim"
+	}
+	return all
 }
 
 // action is what an action does; nil: there is none of that name.
@@ -226,6 +235,8 @@ func (s *Session) action(name string) func(time.Time, *wire.Message) {
 		return s.resync
 	case "ping":
 		return s.pingOfClient
+	case "sim":
+		return s.sim
 	}
 	return nil
 }
@@ -256,6 +267,9 @@ func (s *Session) Tick(now time.Time) {
 	if s.over() == nil && s.aside != nil && s.aside.aliveDue.due(t) {
 		s.mark(t)
 	}
+	if s.over() == nil && s.aside != nil && s.aside.trouble != nil {
+		s.suffer(t)
+	}
 }
 
 // Deadline is when Tick must be called next; zero: there is nothing to wait for.
@@ -265,7 +279,7 @@ func (s *Session) Deadline() time.Time {
 	}
 	next := earliest(earliest(s.tokenDue, s.pingDue), s.pongDue)
 	if s.aside != nil {
-		next = earliest(earliest(next, s.aside.drainDue), s.aside.aliveDue)
+		next = earliest(earliest(next, s.aside.drainDue), earliest(s.aside.aliveDue, s.aside.trouble.due()))
 	}
 	if s.out != nil {
 		next = earliest(earliest(next, s.out.lookDue), s.stallDue())

@@ -227,7 +227,10 @@ func (s *Session) tooSlow() {
 		return
 	}
 	var last wire.Last
-	for _, c := range [...]wire.Channel{wire.Trades, wire.Status} {
+	for c := range wire.NumChannels {
+		if !c.Replays() {
+			continue
+		}
 		s.sub.Delivered(c, func(id market.InstrumentID, n uint64) {
 			last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 		})

@@ -67,7 +67,8 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 		s.refuseAll(t, id, list)
 		return
 	}
-	out := s.sub.Subscribe(items, stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume})
+	out := s.sub.Subscribe(items, stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
+		Start: stream.Start{Time: req.Start, Open: req.StartOpen}})
 	if out.Fault != nil {
 		s.complain(t, out.Fault, id)
 		return
@@ -80,13 +81,33 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	if req.Alive != nil {
 		s.switchAlive(t, *req.Alive)
 	}
+	asWritten(list, &out)
 	ack := wire.Subscription{Msg: "Subscribed", ID: id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
 	for c := range out.Lost {
 		ack.Lost[c] = ranges(out.Lost[c])
 	}
 	s.tell(&ack, req, list)
-	if req.Resume != nil && s.over() == nil {
+	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.over() == nil {
 		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)))
+	}
+}
+
+// asWritten names the bars that an outcome tells of as the client did.
+func asWritten(list []wanted, out *stream.Outcome) {
+	for i := range list {
+		w := &list[i]
+		if _, bars := w.item.Channel.Interval(); !bars || w.reason != "" {
+			continue
+		}
+		c, id := w.item.Channel, w.item.ID.String()
+		if n, ok := out.Resumed[c][id]; ok {
+			delete(out.Resumed[c], id)
+			out.Resumed[c][w.text] = n
+		}
+		if l, ok := out.Lost[c][id]; ok {
+			delete(out.Lost[c], id)
+			out.Lost[c][w.text] = l
+		}
 	}
 }
 
@@ -181,8 +202,14 @@ func (s *Session) answer(now time.Time, msg string, id []byte, req *wire.Subscri
 func (s *Session) tell(ack *wire.Subscription, req *wire.Subscribe, list []wanted) {
 	ack.Given = req.Given
 	for i := range list {
-		if w := &list[i]; w.reason == "" {
-			ack.Lists[w.item.Channel] = append(ack.Lists[w.item.Channel], w.text)
+		w := &list[i]
+		if w.reason != "" {
+			continue
+		}
+		c := w.item.Channel
+		ack.Lists[c] = append(ack.Lists[c], w.text)
+		if _, bars := c.Interval(); bars && w.text == w.item.ID.String() {
+			ack.Interval = req.Interval.String()
 		}
 	}
 	ack.Rejected = rejections(list)
@@ -202,10 +229,10 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 	// What the stream had gathered for a change of the set is of before it, and so
 	// goes before what is told of it.
 	a := s.put()
-	if s.format == wire.JSON {
+	if s.format == wire.JSON && a.trouble == nil {
 		a.control = s.sub.TakeCarry(a.control)
 	} else {
-		a.control = s.sub.Transcode(a.control, s.sub.TakeCarry(nil), s.format)
+		a.control = s.sub.Transcode(a.control, a.trouble.spoil(s.sub.TakeCarry(nil)), s.format)
 	}
 	s.send(wire.AppendSubscription(nil, ack))
 }
@@ -228,7 +255,7 @@ func rejections(list []wanted) []wire.Rejection {
 
 // wants reads the identifiers of a request. Those that are none are marked as refused.
 func (s *Session) wants(req *wire.Subscribe) []wanted {
-	n := len(req.Unserved)
+	n := 0
 	for c := range req.Lists {
 		n += len(req.Lists[c])
 	}
@@ -244,14 +271,11 @@ func (s *Session) wants(req *wire.Subscribe) []wanted {
 		for _, text := range req.Lists[c] {
 			w := wanted{channel: c.String(), text: text, item: stream.Item{Channel: c, Tier: tier}}
 			var f *wire.Fault
-			if w.item.ID, f = wire.ParseItem(text); f != nil {
+			if w.item.ID, f = wire.ParseItem(c, text); f != nil {
 				w.reason, w.hint = f.Reason, "Write SYMBOL|MARKET|TERM, as in GGAL|BYMA|24hs"
 			}
 			list = append(list, w)
 		}
-	}
-	for _, u := range req.Unserved {
-		list = append(list, wanted{channel: u.Channel, text: u.Instrument, reason: wire.UnknownChannel, hint: "Not served here yet"})
 	}
 	return list
 }

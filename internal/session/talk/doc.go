@@ -27,10 +27,15 @@
 //
 //	set NAME VALUE              a setting of the server, before the first connection; see World.set
 //	user NAME KEY=VALUE...      defines a user, or changes its rights under open connections:
-//	                            scopes=read,depth,wildcard rights=BYMA/trades/quotes/book5,SIM/quotes/late900
+//	                            scopes=read,depth,wildcard,admin rights=BYMA/trades/quotes/book5,SIM/quotes/late900
 //	                            connections=N subscriptions=N rate=N
 //	token NAME USER FAMILY TIME a token that ends after that time
-//	trade ID PRICE SIZE         a trade is published
+//	trade ID PRICE SIZE         a trade is published; their ids are 1, 2, 3 ...
+//	late DURATION ID PRICE SIZE one that occurred before that time
+//	cancel ID TRADE PRICE SIZE  a trade of that id is cancelled
+//	correct ID TRADE PRICE SIZE its price and size become these
+//	reference ID CLOSE SETTLEMENT INTEREST
+//	                            reference figures are published; 0 is not told
 //	quote ID BID SIZE ASK SIZE  a quote is published
 //	book ID BID SIZE ASK SIZE   a whole book of one level a side is published
 //	status ID PHASE [REASON]    a trading status is published
@@ -50,7 +55,7 @@
 // others, in MessagePack, compressed. A frame in another format than agreed on is a failure.
 //
 // There are two users: demo may do all, basic sees quotes alone and may not use
-// patterns. Tokens: demo and demo2 (families f1 and f2), basic (f3), for a day; expired,
+// patterns. With "set dev true" it is a development gateway, whose market knows the fault halt alone. Tokens: demo and demo2 (families f1 and f2), basic (f3), for a day; expired,
 // revoked and overloaded are answered as such, any other is not valid. The
 // instruments are GGAL|BYMA|24hs, GGAL|BYMA|CI, AL30|BYMA|CI, FAKE|SIM|CI and INDEX|BYMA|CI,
 // which has no book and has its own quotes, as GGAL|BYMA|CI has.

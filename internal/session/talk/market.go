@@ -3,11 +3,13 @@ package talk
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // list lists an instrument. INDEX has no book; it and the term CI of GGAL have
@@ -45,7 +47,10 @@ func (w *World) publish(id string, e market.Event) error {
 	if !ok {
 		return fmt.Errorf("%s is not listed", id)
 	}
-	e.Handle, e.Time = h, time.Now().UnixNano()
+	e.Handle = h
+	if e.Time == 0 {
+		e.Time = time.Now().UnixNano()
+	}
 	return w.Hub.Publish([]market.Event{e})
 }
 
@@ -53,13 +58,57 @@ func (w *World) trade(args []string) error {
 	if len(args) != 3 {
 		return errors.New("trade ID PRICE SIZE")
 	}
+	return w.tradeAt(0, args)
+}
+
+func (w *World) late(args []string) error {
+	if len(args) != 4 {
+		return errors.New("late DURATION ID PRICE SIZE")
+	}
+	d, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	return w.tradeAt(time.Now().Add(-d).UnixNano(), args[1:])
+}
+
+// amend cancels or corrects a trade.
+func amend(kind market.Kind) func(*World, []string) error {
+	return func(w *World, args []string) error {
+		if len(args) != 4 {
+			return errors.New("ID TRADE PRICE SIZE")
+		}
+		l, err := level(args[2:])
+		if err != nil {
+			return err
+		}
+		return w.publish(args[0], market.Event{Kind: kind, TradeID: args[1], Price: l.Price, Size: l.Size})
+	}
+}
+
+func (w *World) reference(args []string) error {
+	if len(args) != 4 {
+		return errors.New("reference ID CLOSE SETTLEMENT INTEREST")
+	}
+	closing, err := level([]string{args[1], args[3]})
+	if err != nil {
+		return err
+	}
+	settlement, err := market.ParsePrice(args[2])
+	if err != nil {
+		return err
+	}
+	return w.publish(args[0], market.Event{Kind: market.KindReference, Price: closing.Price, OldPrice: settlement, Size: closing.Size})
+}
+
+func (w *World) tradeAt(at int64, args []string) error {
 	l, err := level(args[1:])
 	if err != nil {
 		return err
 	}
 	w.trades++
 	return w.publish(args[0], market.Event{
-		Kind: market.KindTrade, Price: l.Price, Size: l.Size, Side: market.Buy, TradeID: strconv.Itoa(w.trades),
+		Kind: market.KindTrade, Price: l.Price, Size: l.Size, Side: market.Buy, TradeID: strconv.Itoa(w.trades), Time: at,
 	})
 }
 
@@ -103,4 +152,26 @@ func (w *World) status(args []string) error {
 		e.Reason = args[2]
 	}
 	return w.publish(args[0], e)
+}
+
+// fault is Env.Fault: the market can be halted, and nothing else.
+func (w *World) fault() func(string, market.InstrumentID) (string, *wire.Fault) {
+	known := maps.Clone(w.handles) // sessions ask at any time
+	return func(name string, id market.InstrumentID) (string, *wire.Fault) {
+		if id == (market.InstrumentID{}) {
+			id = market.InstrumentID{Symbol: "FAKE", Market: "SIM", Term: "CI"}
+		}
+		h, ok := known[id.String()]
+		switch {
+		case !ok:
+			return "", wire.NewFault(wire.UnknownInstrument, "")
+		case name != wire.SimHalt:
+			return "", wire.NewFault(wire.UnsupportedOption, "This market does not know "+name)
+		}
+		e := market.Event{Kind: market.KindStatus, Handle: h, Time: time.Now().UnixNano(), Phase: market.Halt, Reason: "triggered"}
+		if err := w.Hub.Publish([]market.Event{e}); err != nil {
+			return "", wire.NewFault(wire.UnsupportedOption, err.Error())
+		}
+		return id.String() + ": trading is halted", nil
+	}
 }

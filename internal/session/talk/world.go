@@ -28,6 +28,8 @@ type World struct {
 
 	handles map[string]market.Handle
 	trades  int
+
+	dev bool // a development gateway
 }
 
 // day is the life of the tokens that are there from the start.
@@ -54,6 +56,9 @@ func (s *Script) World() (*World, error) {
 		if err := w.list([]string{id}); err != nil {
 			return nil, err
 		}
+	}
+	if w.dev {
+		w.Env.Fault = w.fault()
 	}
 	w.users["demo"] = &session.Grants{
 		Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"},
@@ -111,9 +116,12 @@ func (w *World) set(cfg *stream.Config, args []string) error {
 	}
 	switches := map[string]*bool{
 		"book_wildcards": &w.Env.BookWildcards, "keep_expired": &w.Env.KeepExpired,
+		"dev": &w.dev,
 	}
 	var err error
-	if args[0] == "delay" {
+	if args[0] == "timezone" { // of the market BYMA
+		cfg.Markets = append(cfg.Markets, market.Market{ID: "BYMA", Timezone: args[1]})
+	} else if args[0] == "delay" {
 		var d time.Duration
 		d, err = time.ParseDuration(args[1])
 		cfg.Delays = append(cfg.Delays, d)
@@ -135,6 +143,7 @@ func worldVerbs() map[string]func(*World, []string) error {
 		"set":   func(*World, []string) error { return nil }, // done before all else
 		"user":  (*World).user,
 		"token": (*World).token, "list": (*World).list,
+		"late": (*World).late, "cancel": amend(market.KindCancel), "correct": amend(market.KindCorrect), "reference": (*World).reference,
 		"trade": (*World).trade, "quote": (*World).quote, "book": (*World).book, "status": (*World).status,
 		"revoke": (*World).revoke, "extend": (*World).extend, "drain": (*World).drain,
 	}
@@ -153,7 +162,10 @@ func (w *World) user(args []string) error {
 		case "scopes":
 			g.Scopes = nil
 			for _, name := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-				g.Scopes = append(g.Scopes, "marketdata:"+name)
+				if name != "admin" {
+					name = "marketdata:" + name
+				}
+				g.Scopes = append(g.Scopes, name)
 			}
 		case "rights":
 			g.Rights, err = parseRights(value)

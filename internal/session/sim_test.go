@@ -1,0 +1,156 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlowDownFromRest has a connection's room used up to the last byte that there was to send. What
+// comes then makes it slow all the same.
+func TestSlowDownFromRest(t *testing.T) {
+	d := follow(t, "")
+	d.text(`{"action":"sim","fault":"slow_down"}`)
+	d.want(`"fault":"slow_down"`)
+	taken := 0
+	for d.sess.Pending(d.now) || taken == 0 || taken < 2048 {
+		d.publish(0, 1)
+		_, n := d.gather()
+		d.sess.Wrote(d.now, n)
+		taken += n
+		if n == 0 {
+			t.Fatalf("nothing more after %d bytes", taken)
+		}
+	}
+	if next := d.sess.Deadline().Sub(d.now); next != time.Second {
+		t.Errorf("at rest the next deadline is %v away", next)
+	}
+	d.publish(0, 1)
+	d.want()
+	d.pass(500 * time.Millisecond)
+	d.want(`"reason":"slow_client"`)
+	d.pass(500 * time.Millisecond)
+	d.want(`"type":"T"`)
+}
+
+// TestSlowDownEnds takes everything at once when the time is over.
+func TestSlowDownEnds(t *testing.T) {
+	d := follow(t, "")
+	d.text(`{"action":"sim","fault":"slow_down"}`)
+	d.want(`"fault":"slow_down"`)
+	for range 29 {
+		d.pass(time.Second)
+		d.text(`{"action":"pong"}`)
+	}
+	if n := len(d.take()); n != 1 {
+		t.Errorf("%d messages, want a ping", n)
+	}
+	d.publish(0, 100)
+	if n := len(d.take()); n == 0 || n > 20 {
+		t.Errorf("%d trades in a second", n)
+	}
+	d.pass(time.Second)
+	if n := len(d.take()); n < 80 {
+		t.Errorf("%d messages when it was over", n)
+	}
+}
+
+// TestStallKeepsNothing has a great deal come while a connection is stalled: it neither waits
+// nor makes the client slow, and asking again makes it longer.
+func TestStallKeepsNothing(t *testing.T) {
+	d := follow(t, `,"alive":true`)
+	d.text(`{"action":"sim","fault":"stall"}`)
+	d.want(`"fault":"stall"`)
+	for range 20 {
+		d.publish(100, 2000)
+		d.want()
+		if d.sess.Pending(d.now) {
+			t.Fatal("something waits")
+		}
+		d.pass(900 * time.Millisecond)
+	}
+	d.text(`{"action":"sim","fault":"stall"}`)
+	d.want(`"fault":"stall"`)
+	d.pass(20 * time.Second)
+	d.want(`"action":"ping"`)
+	d.text(`{"action":"pong"}`)
+	d.publish(1, 1)
+	d.want()
+	d.pass(10 * time.Second)
+	if got := strings.Join(d.take(), "\n"); strings.Contains(got, `"type":"T"`) || strings.Contains(got, `"type":"Q"`) {
+		t.Errorf("got %s", got)
+	}
+	d.publish(0, 1)
+	d.want(`"N":40002,`)
+}
+
+// TestGapAmongOthers takes the one message out of many that go out together, and leaves their order.
+func TestGapAmongOthers(t *testing.T) {
+	d := follow(t, "")
+	d.text(`{"action":"sim","fault":"gap"}`)
+	d.want(`"fault":"gap"`)
+	d.publish(2, 3)
+	d.want(`"type":"Q"`, `"type":"Q"`, `"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":2,`, `"N":3,`)
+	d.publish(0, 1)
+	d.want(`"N":4,`)
+}
+
+// TestGapAlone takes out what is all that there is. The session is at rest after it.
+func TestGapAlone(t *testing.T) {
+	d := follow(t, "")
+	d.text(`{"action":"sim","fault":"gap","instrument":"GGAL|BYMA|CI"}`)
+	d.want(`"fault":"gap"`)
+	d.publish(0, 1)
+	d.want()
+	if d.sess.Pending(d.now) {
+		t.Error("something waits")
+	}
+	d.publish(0, 1)
+	d.want(`"N":2,`)
+}
+
+// TestGapBeforeAcknowledgement changes the set while messages wait, which are then sent before the answer: a
+// fault takes its own of those too.
+func TestGapBeforeAcknowledgement(t *testing.T) {
+	for fault, want := range map[string][]string{
+		"gap":   {`"N":2,`, `"N":3,`, `"type":"Subscription"`},
+		"stall": {`"type":"Subscription"`},
+	} {
+		d := follow(t, "")
+		d.text(`{"action":"subscribe","trades":["*|BYMA|CI"]}`)
+		d.want("Subscription")
+		d.text(`{"action":"sim","fault":"` + fault + `"}`)
+		d.want(`"fault":"` + fault + `"`)
+		d.publish(0, 3)
+		d.text(`{"action":"unsubscribe","trades":["GGAL|BYMA|CI"]}`)
+		d.want(want...)
+	}
+}
+
+// TestFaultsTogether asks for all faults of a connection at once, twice: the end that comes first counts.
+func TestFaultsTogether(t *testing.T) {
+	d := follow(t, "")
+	for range 2 {
+		for _, fault := range strings.Fields("gap stall slow_down bad_checksum token_expiry restart disconnect") {
+			d.text(`{"action":"sim","fault":"` + fault + `"}`)
+		}
+	}
+	texts := d.take()
+	if n := strings.Count(strings.Join(texts, "\n"), `"type":"Sim"`); n != 14 {
+		t.Errorf("%d answers: %q", n, texts)
+	}
+	d.publish(1, 1)
+	d.want()
+	d.pass(time.Second)
+	if _, _, closes := d.sess.Close(); closes || !d.sess.Reset() {
+		t.Error("not reset")
+	}
+	if d.sess.Pending(d.now) || !d.sess.Deadline().IsZero() {
+		t.Error("a session that is over wants something")
+	}
+	if n := d.world.Env.Registry.Len(); n != 0 {
+		t.Errorf("%d sessions are left in the registry", n)
+	}
+	d.text(`{"action":"ping"}`)
+	d.want()
+}

@@ -1,0 +1,77 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestTroubleEnds wants nothing kept of a fault that is over.
+func TestTroubleEnds(t *testing.T) {
+	now := time.Now()
+	hub := stream.New(stream.Config{})
+	env := &Env{Registry: &Registry{}, Origin: now, Fault: func(string, market.InstrumentID) (string, *wire.Fault) { return "", nil }}
+	id := &Identity{User: "u", Family: "f", Expires: now.Add(time.Hour)}
+	var s Session
+	s.Start(env, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
+	for _, fault := range []string{"stall", "slow_down"} {
+		s.Text(now, []byte(`{"action":"sim","fault":"`+fault+`"}`))
+		if s.aside == nil || s.aside.trouble == nil {
+			t.Fatalf("no %s", fault)
+		}
+		for range 30 {
+			now = now.Add(time.Second)
+			s.Tick(now)
+			n := len(s.Gather(now, nil, 1<<16))
+			s.Sent(now, n, n)
+			s.Text(now, []byte(`{"action":"pong"}`))
+		}
+		if s.aside != nil || s.out != nil {
+			t.Errorf("after %s it keeps %+v %+v", fault, s.aside, s.out)
+		}
+	}
+}
+
+// TestSpoil takes frames with heads of every length apart.
+func TestSpoil(t *testing.T) {
+	message := func(kind string, size int) string {
+		m := `{"type":"` + kind + `","S":"A","I":"A|B|C",`
+		if kind == "O" {
+			return m + `"B":"` + strings.Repeat("b", size) + `","K":7}`
+		}
+		return m + `"X":"` + strings.Repeat("x", size) + `"}`
+	}
+	id := market.InstrumentID{Symbol: "A", Market: "B", Term: "C"}
+	other := market.InstrumentID{Symbol: "A", Market: "B", Term: "D"}
+	for _, size := range []int{0, 60, 77, 80, 300, 70_000} {
+		frames := func(messages ...string) string {
+			var b []byte
+			for _, m := range messages {
+				b = wire.AppendText(b, []byte(m))
+			}
+			return string(b)
+		}
+		q, trade, book := message("Q", size), message("T", size), message("O", size)
+		all := frames(q, trade, book, trade, book, q)
+		x := &trouble{gap: newSpoil("T", other), checksum: newSpoil("O", id)}
+		spoilt := strings.Replace(book, `"K":7}`, `"K":4294967288}`, 1)
+		if got := string(x.spoil([]byte(all))); got != frames(q, trade, spoilt, trade, book, q) || x.gap == nil || x.checksum != nil {
+			t.Errorf("size %d: the checksum: %.300q", size, got)
+		}
+		x = &trouble{gap: newSpoil("T", market.InstrumentID{}), checksum: newSpoil("O", id)}
+		if got := string(x.spoil([]byte(all))); got != frames(q, spoilt, trade, book, q) || *x != (trouble{}) {
+			t.Errorf("size %d: both: %.300q", size, got)
+		}
+		x.gap = newSpoil("T", id)
+		if got := x.spoil([]byte(frames(trade))); len(got) > 0 {
+			t.Errorf("size %d: the only one: %.300q", size, got)
+		}
+		if got := string(x.spoil([]byte(all))); got != all {
+			t.Errorf("size %d: when all is over: %.300q", size, got)
+		}
+	}
+}
