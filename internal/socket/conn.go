@@ -92,6 +92,8 @@ type opening struct {
 	mark     session.Mark
 	identity *session.Identity // whose token that is; nil: none was sent
 	id       string            // X-Request-Id
+
+	positions bool // see Peer
 }
 
 // An intake holds what of a connection's input could not be used up at once.

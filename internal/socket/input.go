@@ -69,6 +69,9 @@ func (sh *shard) begin(now time.Time, c *conn) {
 	identity := c.open.identity
 	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
 	c.sess.SetFormat(c.format)
+	if c.open.positions {
+		c.sess.TellPositions()
+	}
 	sh.tell(now, c) // TLS may have filled the socket already
 	c.open.hand = handshake{}
 	sh.settle(now, c)
@@ -235,6 +238,10 @@ func (sh *shard) expire(now time.Time, c *conn) {
 			return // it moved
 		}
 		c.sess.Tick(now)
+		if c.sess.Reset() {
+			sh.end(c, true)
+			return
+		}
 		sh.settle(now, c)
 	}
 }

@@ -119,6 +119,9 @@ func (c *handedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// NetConn is the connection under it, whose options may be set.
+func (c *handedConn) NetConn() net.Conn { return c.Conn }
+
 // CloseWrite closes the sending half, which net/http does before it hangs up on
 // somebody who still sends.
 func (c *handedConn) CloseWrite() error {

@@ -218,6 +218,10 @@ type Peer struct {
 	Address  netip.Addr
 	Identity *session.Identity // of the handshake's token, verified; nil: none was sent
 	Mark     session.Mark      // of before it was verified
+
+	// Positions has what is sent of the stream be followed by where in the stream that is. See
+	// session.Session.TellPositions.
+	Positions bool
 }
 
 // Serve takes a connection whose handshake is done, and returns at once. On an error,
@@ -236,7 +240,7 @@ func (s *Server) newConn(peer Peer) *conn {
 	c := &conn{shard: s.lighter(), fd: noLine, extras: new(extras)}
 	c.open = &opening{
 		conn: c, address: peer.Address, key: limitKey(peer.Address),
-		identity: peer.Identity, mark: peer.Mark,
+		identity: peer.Identity, mark: peer.Mark, positions: peer.Positions,
 	}
 	return c
 }
