@@ -12,8 +12,8 @@ import (
 // What pages of other origins may send and read. Credentials in the sense of
 // CORS, cookies that is, are never allowed: a page sends its token itself.
 const (
-	corsRequestHeaders = "Authorization, Content-Type, If-None-Match, X-Request-Id"
-	corsAnswerHeaders  = "ETag, RateLimit, RateLimit-Policy, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
+	corsRequestHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, X-Request-Id"
+	corsAnswerHeaders  = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 	corsMaxAge         = "600"
 )
 

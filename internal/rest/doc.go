@@ -11,6 +11,25 @@
 // ResponseWriter, so nothing is half written when it fails. Routes and what each
 // needs are one table, in routes.go.
 //
+// Two routes write more than may lie in memory, and begin when nothing can be refused any more: the
+// result they return has a function that writes the body, in pieces each of which has its own time.
+//
+// # History
+//
+// A page is read from the journal by index, on the request's own goroutine and off the stream's
+// shards, and is whole before its first byte is written: a slow client holds up nobody. Few requests
+// read at a time (lanes.go), an export likewise while it does not wait for its client. A page has rows of one
+// epoch; a cursor names the row that it begins behind and a fingerprint of the question. What lies in
+// closed days is told to caches as immutable.
+//
+// # The stream over HTTP
+//
+// GET /market/stream is a client of the gateway's own sockets: Config.Connect takes one end of a
+// pipe as a connection of the stream, and a function here sits at the other end, speaks as
+// much RFC 6455 as that takes (tap.go), and writes what it hears as events or lines (events.go). So there
+// is nothing about tokens, rights, slow clients and the end of the server to be done twice. An event's id is the
+// position that the session tells after each piece of the stream.
+//
 // # Answers
 //
 // Every answer but the key set is an envelope, {"success":true,"data":{...}} or
@@ -28,7 +47,7 @@
 // # Concurrency
 //
 // A Handler is safe for concurrent use and starts no goroutine. Its tables of
-// request rates have a mutex each, held for a few map operations. Server.Run owns
+// request rates, and its lanes, have a mutex each, held for a few map operations. Server.Run owns
 // the goroutine that accepts, and waits for it; the goroutine of each
 // connection is net/http's.
 package rest

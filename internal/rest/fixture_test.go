@@ -31,7 +31,7 @@ type gateway struct {
 }
 
 // newGateway makes a gateway; change may be nil.
-func newGateway(t *testing.T, change func(*rest.Config, *auth.Config)) *gateway {
+func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway {
 	t.Helper()
 	g := &gateway{users: newUserBase(), store: &failingStore{Store: store.NewMemory()}, log: &logBuffer{}}
 	logger := g.logger()
@@ -94,10 +94,11 @@ func (g *gateway) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func newHub(t *testing.T) *stream.Hub {
+func newHub(t testing.TB) *stream.Hub {
 	t.Helper()
 	weekday := market.Schedule{Sessions: []market.Session{{Start: 0, End: 24 * time.Hour, Phase: market.Open}},
-		Weekdays: []time.Weekday{0, 1, 2, 3, 4, 5, 6}}
+		Weekdays: []time.Weekday{0, 1, 2, 3, 4, 5, 6},
+		Holidays: []market.Holiday{{Date: "2031-03-04", Name: "Carnaval", Terms: []string{"CI"}}, {Date: "2031-03-05", Close: 13 * time.Hour}}}
 	hub := stream.New(stream.Config{Epoch: "e1", Markets: []market.Market{
 		{ID: "BYMA", Name: "Bolsas y Mercados Argentinos", Timezone: "America/Argentina/Buenos_Aires",
 			Terms: []market.Term{{Name: "CI"}, {Name: "24hs", SettlementDays: 1}}, Schedule: weekday},
@@ -173,8 +174,12 @@ func newUserBase() *userBase {
 				Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Quotes: true, Depth: 5}}},
 			"u6": {ID: "u6", Username: " spaced ", Scopes: []string{broker.ScopeRead}},
 			"u7": {ID: "u7", Username: "long", Scopes: []string{broker.ScopeRead}},
+			"u8": {ID: "u8", Username: "historian", Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeHistory}, Entitlements: all},
+			"u9": {ID: "u9", Username: "late", Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeHistory},
+				Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Depth: 5, Delay: 900}}},
 		},
 		passwords: map[string]string{"demo": "demo", "basic": "basic", "none": "none", "slow": "slow", "shallow": "shallow",
+			"historian": "historian", "late": "late",
 			" spaced ": " pass word ", "long": string(bytes.Repeat([]byte("p"), 1024))},
 		disabled: map[string]bool{},
 		accounts: map[string][]broker.Account{

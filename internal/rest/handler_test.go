@@ -19,7 +19,7 @@ import (
 )
 
 // member is a string of the answer's data, or of its error.
-func member(t *testing.T, w *httptest.ResponseRecorder, name string) string {
+func member(t testing.TB, w *httptest.ResponseRecorder, name string) string {
 	t.Helper()
 	body, err := wire.ParseJSON(w.Body.Bytes())
 	if err != nil {

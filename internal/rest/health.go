@@ -31,7 +31,8 @@ func (h *Handler) jwks(q *request) (result, error) {
 // tagged is r with its entity tag, or 304 without a body where the client has it.
 func (q *request) tagged(etag string, r result) result {
 	q.out.Set("ETag", etag)
-	if matchesETag(q.Header.Values("If-None-Match"), etag) {
+	if matched, ok := matchesETag(q.Header.Values("If-None-Match"), etag); ok {
+		q.out.Set("ETag", matched)
 		return result{status: http.StatusNotModified}
 	}
 	return r

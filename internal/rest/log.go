@@ -45,7 +45,7 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 		slog.String(keyMethod, knownMethod(q.Method)),
 		slog.String(keyRoute, name),
 		slog.Int(keyStatus, a.status),
-		slog.Int(keyBytes, len(a.body)),
+		slog.Int64(keyBytes, a.written),
 		slog.Duration(keyDuration, took),
 		slog.String(keyAddress, q.address.String()))
 	if q.user.ID != "" {

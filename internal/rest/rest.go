@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -29,6 +33,19 @@ type Config struct {
 	// log. Its ResponseWriter is an http.Hijacker, which gives the connection
 	// as the Server's listener accepted it. nil: not found.
 	Stream http.Handler
+
+	// Journal is where history comes from; nil: its routes are not found.
+	Journal *journal.Journal
+
+	// Connect gives one end of a connection to the stream, whose handshake counts as done and which tells
+	// positions (see session.Session.TellPositions), with the address of the client that it is
+	// for. nil: GET /market/stream is not found.
+	Connect func(end net.Conn, client netip.Addr) error
+
+	// HistoryReaders bounds the history requests that read at a time, and HistoryPerUser those of one
+	// user, the waiting ones too. 0: one reader fewer than there are cores, at least one; 4 of a user.
+	HistoryReaders int
+	HistoryPerUser int
 
 	// Ready says why the gateway should get no traffic now; it is asked at each
 	// GET /readyz and must not block. nil: always ready.
@@ -53,6 +70,9 @@ type Handler struct {
 	zones     zones
 	users     *rateTable
 	addresses *rateTable
+	readers   *lanes // of the journal
+	exports   *lanes // of whole days
+	packers   packers
 }
 
 // New makes a Handler.
@@ -60,19 +80,26 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Auth == nil || cfg.Accounts == nil || cfg.Hub == nil {
 		return nil, errors.New("rest: Auth, Accounts and Hub are needed")
 	}
-	if cfg.RequestsPerMinute < 0 {
-		return nil, errors.New("rest: RequestsPerMinute must not be negative")
+	if cfg.RequestsPerMinute < 0 || cfg.HistoryReaders < 0 || cfg.HistoryPerUser < 0 {
+		return nil, errors.New("rest: RequestsPerMinute, HistoryReaders and HistoryPerUser must not be negative")
 	}
 	if cfg.RequestsPerMinute == 0 {
 		cfg.RequestsPerMinute = 600
 	}
+	// The stream comes before history: a processor is left to it.
+	cfg.HistoryReaders = cmp.Or(cfg.HistoryReaders, max(1, runtime.NumCPU()-1))
+	cfg.HistoryPerUser = cmp.Or(cfg.HistoryPerUser, 4)
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{cfg: cfg, log: cfg.Logger, users: newRateTable(), addresses: newRateTable()}
+	h := &Handler{
+		cfg: cfg, log: cfg.Logger, users: newRateTable(), addresses: newRateTable(),
+		readers: newLanes(cfg.HistoryReaders, cfg.HistoryPerUser, queuedReaders, readerPatience),
+		exports: newLanes(exportsAtOnce, 1, queuedExports, exportPatience),
+	}
 	for _, o := range cfg.Origins {
 		origin, ok := parseOrigin(o)
 		if !ok && o != "*" {
@@ -93,6 +120,7 @@ type request struct {
 	route    *route
 	params   params
 	segment  string // the path's last segment, where the route leaves it open
+	media    string // of the answer, by Accept
 	user     broker.User
 	presents bool // a Bearer token was given
 }
@@ -102,6 +130,10 @@ type answer struct {
 	status int
 	body   []byte
 	reason wire.Reason // of an error
+
+	// stream writes the body instead, and returns its length.
+	stream  func(http.ResponseWriter) int64
+	written int64
 }
 
 // ServeHTTP answers a request.
@@ -114,8 +146,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := h.answer(q, unsound)
+	defer h.cutOff(q, &a)
 	a.write(w, q)
 	h.logAccess(q, &a, time.Since(start))
+}
+
+// cutOff ends a connection in the middle of whose answer a function panicked. net/http would log
+// the value, which may quote the request.
+func (h *Handler) cutOff(q *request, a *answer) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		*a = h.panicked(q, p)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
@@ -132,9 +178,31 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	case err != nil:
 		return h.refuse(q, err)
 	case r.status != 0:
-		return answer{status: r.status, body: r.raw}
+		a = answer{status: r.status, body: r.raw, stream: r.stream}
+	default:
+		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
 	}
-	return answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
+	if q.route != nil && q.route.packed {
+		h.pack(q, &a)
+	}
+	return a
+}
+
+// pack compresses a body as the client likes it.
+func (h *Handler) pack(q *request, a *answer) {
+	q.out.Add("Vary", "Accept-Encoding")
+	if a.stream != nil {
+		return // has seen to it
+	}
+	var used string
+	a.body, used = h.packers.pack(a.body, coding(q.Header.Values("Accept-Encoding")))
+	if used == codingNone {
+		return
+	}
+	q.out.Set("Content-Encoding", used)
+	if etag := q.out.Get("ETag"); etag != "" { // other bytes, another tag
+		q.out.Set("ETag", strings.TrimSuffix(etag, `"`)+"-"+used+`"`)
+	}
 }
 
 // panicked tells the log where it happened; the value may quote the request.
@@ -154,6 +222,8 @@ func (h *Handler) refuse(q *request, err error) answer {
 		refused *auth.Error
 	)
 	switch {
+	case errors.Is(err, errGone):
+		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Unavailable, RetryAfter: 1}})
 	case errors.As(err, &failure):
 		return q.failed(failure)
 	case errors.As(err, &fault):
@@ -205,6 +275,11 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 		q.out.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
+	if a.stream != nil {
+		a.written = a.stream(w)
+		return
+	}
+	a.written = int64(len(a.body))
 	_, _ = w.Write(a.body) // a client that is gone misses nothing
 }
 

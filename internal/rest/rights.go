@@ -13,13 +13,14 @@ const allLevels = 1<<31 - 1
 // rights are what a user may see of one market.
 type rights struct {
 	trades, quotes, book bool
-	delay                int // seconds; the longest that what is granted comes by
+	delay                int    // seconds; the longest that what is granted comes by
+	delays               [3]int // of trades, quotes and book
 }
 
 // rightsIn adds up the user's entitlements to a market and a depth of book (0: none is
 // asked for); what none grants is refused, and the shortest delay of each counts.
 func rightsIn(u *broker.User, name string, depth int) (r rights) {
-	var delays [3]int
+	delays := &r.delays
 	grant := func(have *bool, delay *int, e *broker.Entitlement) {
 		if !*have || e.Delay < *delay {
 			*have, *delay = true, e.Delay
@@ -46,6 +47,21 @@ func rightsIn(u *broker.User, name string, depth int) (r rights) {
 		r.delay = max(delays[0], delays[1])
 	}
 	return r
+}
+
+// statusRight says whether a user may have the statuses of a market, as whoever has a right to any of its
+// data may, and how many seconds late.
+func statusRight(u *broker.User, name string) (ok bool, delay int) {
+	for i := range u.Entitlements {
+		e := &u.Entitlements[i]
+		if e.Market != name && e.Market != "*" || !e.Trades && !e.Quotes && e.Depth == 0 {
+			continue
+		}
+		if !ok || e.Delay < delay {
+			ok, delay = true, e.Delay
+		}
+	}
+	return ok, delay
 }
 
 // needScope refuses a user without a scope.

@@ -24,6 +24,9 @@ type route struct {
 	needs  string // anyone, anyUser or a scope
 	serve  func(*request) (result, error)
 	probe  bool // asked all the time by machines
+
+	offers []string // media types that it answers in, the first by default; nil: JSON alone
+	packed bool     // compressed where the client likes it: never where an answer has secrets
 }
 
 // result is what a route's function answers with: an object for the envelope, or
@@ -32,6 +35,7 @@ type result struct {
 	object []byte // a JSON object
 	status int    // not 0: this status with raw as its body
 	raw    []byte
+	stream func(http.ResponseWriter) int64 // writes the body instead of raw, and returns its length
 }
 
 // table is all routes, by path.
@@ -43,11 +47,18 @@ func (h *Handler) table() map[string][]*route {
 		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts},
 		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account},
 		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets},
-		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments},
+		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, packed: true},
 		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus},
 		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time},
 		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot},
 		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book},
+		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, packed: true},
+		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, offers: files(), packed: true},
+		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, offers: []string{mediaEvents, mediaLines}},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
 		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
@@ -78,8 +89,8 @@ func (h *Handler) serve(q *request) (result, error) {
 	if f := q.choose(routes); f != nil {
 		return result{}, f
 	}
-	if !acceptsJSON(q.Header.Values("Accept")) {
-		return result{}, &wire.Fault{Reason: wire.NotAcceptable}
+	if f := q.chooseMedia(); f != nil {
+		return result{}, f
 	}
 	if q.route.needs != anyone {
 		if err := h.admit(q); err != nil {
@@ -115,6 +126,20 @@ func (q *request) choose(routes []*route) *wire.Fault {
 	}
 	q.out.Set("Allow", allowed(routes))
 	return &wire.Fault{Reason: wire.MethodNotAllowed}
+}
+
+// chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.
+func (q *request) chooseMedia() *wire.Fault {
+	offers := q.route.offers
+	if len(offers) == 0 {
+		offers = []string{mediaJSON}
+	} else {
+		q.out.Add("Vary", "Accept")
+	}
+	if q.media = negotiate(q.Header.Values("Accept"), offers); q.media == "" {
+		return wire.NewFault(wire.NotAcceptable, "Only "+strings.Join(offers, ", ")+" is served here")
+	}
+	return nil
 }
 
 // allowed is the methods of routes, for Allow.

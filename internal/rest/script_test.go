@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -56,11 +57,12 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := newGateway(t, func(c *rest.Config, a *auth.Config) {
+			past := newArchive(t, journal.Config{}, func(c *rest.Config, a *auth.Config) {
 				c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 				a.Throttle = auth.Throttle{AddressBurst: 10_000, AccountFree: 10_000}
 			})
-			s := &script{t: t, gateway: g, file: file, vars: map[string]string{}, address: g.serve(t)}
+			past.trades(ggal, 30)
+			s := &script{t: t, gateway: past.gateway, file: file, vars: map[string]string{"epoch": past.journal.Epoch()}, address: past.serve(t)}
 			s.play(string(text))
 		})
 	}

@@ -8,18 +8,20 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
 )
 
 // Whatever is sent wherever, no secret comes back in an error or goes to the log.
 func TestSecretsStayIn(t *testing.T) {
 	const canary = "canary5ecret"
-	g := newGateway(t, nil)
-	access, refresh := g.login(t, "demo")
+	g := newArchive(t, journal.Config{}, nil).gateway
+	access, refresh := g.login(t, "historian")
 	address := g.serve(t)
-	g.users.set(func() { g.users.passwords["demo"] = canary })
+	g.users.set(func() { g.users.passwords["historian"] = canary })
 
 	bodies := []string{
-		`{"grant_type":"password","username":"demo","password":"` + canary + `"}`,
+		`{"grant_type":"password","username":"historian","password":"` + canary + `"}`,
 		`{"grant_type":"password","username":"` + canary + `","password":"` + canary + `"}`,
 		`{"grant_type":"` + canary + `","username":"x"}`,
 		`{"grant_type":"refresh_token","refresh_token":"` + canary + `"}`,
@@ -30,10 +32,11 @@ func TestSecretsStayIn(t *testing.T) {
 	paths := []string{
 		"/auth/token", "/auth/revoke", "/broker/accounts", "/broker/accounts/" + canary, "/market/markets", "/market/instruments",
 		"/market/status", "/market/time", "/market/snapshot", "/market/book", "/.well-known/jwks.json", "/livez", "/readyz",
-		"/stream", "/" + canary, "/auth/token/" + access,
+		"/market/trades", "/market/bars", "/market/calendar", "/market/export", "/market/stream", "/stream", "/" + canary, "/auth/token/" + access,
 	}
 	queries := []string{"", "?access_token=" + canary, "?instruments=" + canary, "?instrument=" + canary, "?cursor=" + canary,
-		"?limit=" + canary, "?depth=" + canary, "?status=" + canary, "?password=" + canary, "?q=" + canary + strings.Repeat("x", 64)}
+		"?limit=" + canary, "?depth=" + canary, "?status=" + canary, "?password=" + canary, "?q=" + canary + strings.Repeat("x", 64),
+		"?instrument=GGAL%7CBYMA%7C24hs&start=" + canary, "?instrument=GGAL%7CBYMA%7C24hs&order=" + canary, "?market=" + canary, "?type=" + canary, "?trades=" + canary}
 	headers := []string{"", "Authorization: Bearer " + canary, "Authorization: Basic " + canary, "Authorization: Bearer " + access,
 		"X-Request-Id: " + canary + " x", "Accept: " + canary + "/x", "Content-Type: " + canary + "/x", "Cookie: " + canary,
 		"Content-Length: " + canary, "Transfer-Encoding: " + canary, canary, "Origin: https://" + canary}

@@ -162,7 +162,7 @@ func (g *gateway) get(path, token string) *httptest.ResponseRecorder {
 }
 
 // login returns an access and a refresh token.
-func (g *gateway) login(t *testing.T, user string) (access, refresh string) {
+func (g *gateway) login(t testing.TB, user string) (access, refresh string) {
 	t.Helper()
 	w := g.post("/auth/token", `{"grant_type":"password","username":"`+user+`","password":"`+user+`"}`)
 	if w.Code != http.StatusOK {

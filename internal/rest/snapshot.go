@@ -49,7 +49,7 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	return result{object: append(b, '}')}, nil
 }
 
-// book is GET /market/book?instrument=&depth=: one O message.
+// book is GET /market/book?instrument=&depth=&at=: one O message.
 func (h *Handler) book(q *request) (result, error) {
 	if f := q.needScope(broker.ScopeDepth); f != nil {
 		return result{}, f
@@ -80,6 +80,12 @@ func (h *Handler) book(q *request) (result, error) {
 	r := rightsIn(&q.user, id.Market, wanted)
 	if !r.book {
 		return result{}, wire.NewFault(wire.NotEntitled, "No right to an order book of "+id.Market+" this deep")
+	}
+	if text, f = q.params.get("at"); f != nil {
+		return result{}, f
+	}
+	if text != "" {
+		return h.pastBook(q, id, depth, r.delay, text)
 	}
 	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: r.delay})
 	switch {

@@ -39,16 +39,20 @@ func statusOf(r wire.Reason) (code int, msg string) {
 		return http.StatusForbidden, "A second factor is needed"
 	case wire.NotFound:
 		return http.StatusNotFound, "Not found"
+	case wire.UnknownChannel:
+		return http.StatusNotFound, "The instrument has no such channel"
 	case wire.MethodNotAllowed:
 		return http.StatusMethodNotAllowed, "Method not allowed"
 	case wire.NotAcceptable:
-		return http.StatusNotAcceptable, "Only application/json is served here"
+		return http.StatusNotAcceptable, "Not served in any accepted media type"
 	case wire.Timeout:
 		return http.StatusRequestTimeout, "The request did not arrive in time"
 	case wire.EpochChanged:
 		return http.StatusConflict, "The epoch changed"
 	case wire.BodyTooBig:
 		return http.StatusRequestEntityTooLarge, "Body too big"
+	case wire.SubscriptionLimit:
+		return http.StatusRequestEntityTooLarge, "Too many identifiers"
 	case wire.URITooLong:
 		return http.StatusRequestURITooLong, "URI too long"
 	case wire.UnsupportedMedia:
@@ -57,6 +61,10 @@ func statusOf(r wire.Reason) (code int, msg string) {
 		return http.StatusUnprocessableEntity, "Unknown instrument"
 	case wire.RangeTooLarge:
 		return http.StatusUnprocessableEntity, "Range too large"
+	case wire.UnsupportedOption:
+		return http.StatusUnprocessableEntity, "Not served with this option"
+	case wire.ConnectionLimit:
+		return http.StatusTooManyRequests, "Too many connections of this user"
 	case wire.RateLimited:
 		return http.StatusTooManyRequests, "Too many requests"
 	case wire.TooManyFailures:
@@ -65,7 +73,7 @@ func statusOf(r wire.Reason) (code int, msg string) {
 		return http.StatusRequestHeaderFieldsTooLarge, "Headers too big"
 	case wire.NotImplemented:
 		return http.StatusNotImplemented, "Transfer coding not known"
-	case wire.Unavailable:
+	case wire.Unavailable, wire.Overloaded, wire.ShuttingDown:
 		return http.StatusServiceUnavailable, "Temporarily unavailable"
 	}
 	return http.StatusInternalServerError, "Internal error"

@@ -1,0 +1,186 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// tables are the media types of rows.
+func tables() []string { return []string{mediaJSON, mediaCSV, mediaLines} }
+
+// sheet is rows of history in the form of an answer. Its body is what becomes of up to maxRows rows: some
+// megabytes at most.
+type sheet struct {
+	x     *history
+	media string
+	ident wire.Ident
+
+	body  []byte
+	rows  int
+	epoch string // of the rows
+	last  rowMark
+	next  *place // nil: there are no more
+
+}
+
+// rowMark is what is kept of the row that was added last.
+type rowMark struct {
+	n  uint64
+	at int64
+}
+
+func newSheet(q *request, x *history) *sheet {
+	pg := &sheet{x: x, media: q.media, ident: wire.MakeIdent(x.series.Instrument)}
+	if x.delay > 0 {
+		pg.ident = pg.ident.Delayed(int64(x.delay) * int64(time.Second))
+	}
+	pg.body = make([]byte, 0, 64<<10)
+	switch pg.media {
+	case mediaJSON:
+		pg.body = append(pg.body, `{"success":true,"data":{"`...)
+		pg.body = append(append(pg.body, x.list...), `":[`...)
+	case mediaCSV:
+		pg.body = appendColumns(pg.body, x.series.Channel)
+	}
+	return pg
+}
+
+// add appends a row: in JSON and lines the very message that was streamed. To whom the data come late
+// they came with another D, which nobody kept: it is left out.
+func (pg *sheet) add(epoch string, row *journal.Row) {
+	if pg.x.delay > 0 {
+		row.Latency = -1
+	}
+	pg.rows++
+	pg.epoch, pg.last = epoch, rowMark{row.N, row.At}
+	if pg.media == mediaCSV {
+		pg.body = appendRecord(pg.body, pg.x, epoch, row)
+		return
+	}
+	if pg.media == mediaJSON && pg.rows > 1 {
+		pg.body = append(pg.body, ',')
+	}
+	pg.body = stream.AppendRow(pg.body, pg.ident, row)
+	if pg.media == mediaLines {
+		pg.body = append(pg.body, '\n')
+	}
+}
+
+// finish makes the answer of a page that was filled.
+func (h *Handler) finish(q *request, x *history, pg *sheet) result {
+	cursor := ""
+	if pg.next != nil {
+		cursor = x.cursor(*pg.next)
+		q.out.Set("Link", "<"+nextPage(q.URL, cursor)+`>; rel="next"`)
+	}
+	if pg.epoch == "" {
+		pg.epoch = h.cfg.Journal.Epoch()
+	}
+	if pg.media == mediaJSON {
+		pg.body = append(pg.body, `],"epoch":`...)
+		pg.body = wire.AppendString(pg.body, pg.epoch)
+		if n := x.whole; n > 1 && pg.epoch == h.cfg.Journal.Epoch() {
+			pg.body = strconv.AppendUint(append(pg.body, `,"complete_from":`...), n, 10)
+		}
+		if cursor != "" {
+			pg.body = append(append(append(pg.body, `,"next_cursor":"`...), cursor...), '"')
+		}
+		pg.body = append(pg.body, "}}\n"...)
+	}
+	q.out.Set("Content-Type", contentType(q.media))
+	tag, settled := x.tag, x.tag != ""
+	if !settled {
+		sum := sha256.Sum256(pg.body)
+		tag = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	}
+	if settled || h.fullAndClosed(x, pg) {
+		q.immutable()
+	} else {
+		q.out.Set("Cache-Control", "private, no-cache")
+	}
+	return q.tagged(tag, result{status: http.StatusOK, raw: pg.body})
+}
+
+// contentType is a media type as it stands in an answer.
+func contentType(media string) string {
+	if media == mediaCSV {
+		return mediaCSV + "; charset=utf-8; header=present" // RFC 4180, section 3
+	}
+	return media
+}
+
+// nextPage is the same query with a cursor.
+func nextPage(u *url.URL, cursor string) string {
+	query := u.Query()
+	query.Set("cursor", cursor)
+	return u.Path + "?" + query.Encode()
+}
+
+// immutable says that an answer will be the same for as long as the journal has its days.
+func (q *request) immutable() {
+	q.out.Set("Cache-Control", "private, max-age=604800, immutable")
+	q.out.Add("Vary", "Authorization")
+}
+
+// closedDays is from when until when the journal is closed: nothing is added there any more, unless a
+// market reports with a time of long ago. 0, 0: nowhere.
+func closedDays(days []journal.Day) (from, until int64) {
+	for _, d := range days {
+		t, err := time.Parse(dateFormat, d.Date)
+		if err != nil || !d.Closed {
+			break
+		}
+		if from == 0 {
+			from = t.UnixNano()
+		}
+		until = t.AddDate(0, 0, 1).UnixNano()
+	}
+	return from, until
+}
+
+// settledTag is the entity tag of a page whose rows can be told to be of closed days before any of
+// them is read.
+func (h *Handler) settledTag(q *request, x *history) string {
+	days := h.cfg.Journal.Days()
+	from, until := closedDays(days)
+	if x.start == 0 || x.end == 0 || x.start < from || x.end > until || x.delayed(x.end) {
+		return ""
+	}
+	sum := x.question()
+	b := append([]byte(q.media), sum[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.limit))
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.delay))
+	b = binary.LittleEndian.AppendUint64(b, x.at.n)
+	b = binary.LittleEndian.AppendUint64(b, x.whole)
+	b = append(b, x.at.epoch...)
+	for _, d := range days {
+		t, err := time.Parse(dateFormat, d.Date)
+		if err == nil && t.UnixNano() < x.end && t.AddDate(0, 0, 1).UnixNano() > x.start {
+			b = append(append(b, 0), d.Hash...)
+		}
+	}
+	whole := sha256.Sum256(b)
+	return `"` + base64.RawURLEncoding.EncodeToString(whole[:12]) + `"`
+}
+
+// fullAndClosed says that a page which was not settled beforehand is: it begins at a place that
+// stays and is full of rows of closed days.
+func (h *Handler) fullAndClosed(x *history, pg *sheet) bool {
+	from, until := closedDays(h.cfg.Journal.Days())
+	begins := x.start >= from && x.start > 0 || x.onwards || x.since
+	return !x.desc && begins && pg.next != nil && pg.last.at < until && from > 0
+}
+
+// delayed says that what was told up to a time is not for the user yet.
+func (x *history) delayed(until int64) bool {
+	return x.delay > 0 && (x.def.VirtualClock || until > time.Now().UnixNano()-int64(x.delay)*int64(time.Second))
+}
