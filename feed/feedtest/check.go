@@ -179,6 +179,8 @@ func (in *instrument) apply(e *market.Event, opts *Options) error {
 		in.book.Reset()
 		in.orders.Reset()
 		return word(e.Reason)
+	case market.KindReference:
+		return in.reference(e)
 	}
 	return errors.New("no such kind of event")
 }
@@ -226,8 +228,17 @@ func (in *instrument) amount(p market.Price, z market.Size) error {
 	return nil
 }
 
+// reference checks figures of which 0 is not told.
+func (in *instrument) reference(e *market.Event) error {
+	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || e.Size < 0 {
+		return fmt.Errorf("previous close %s, settlement price %s or open interest %s can't be told", e.Price, e.OldPrice, e.Size)
+	}
+	return nil
+}
+
 func (in *instrument) quote(e *market.Event) error {
-	if !in.definition.OwnQuotes {
+	calling := in.phase == market.PreOpen || in.phase == market.Auction // the quote is an indicative price
+	if !in.definition.OwnQuotes && !calling {
 		return errors.New("the definition says that quotes come from the book (OwnQuotes)")
 	}
 	if len(e.Bids) > 1 || len(e.Asks) > 1 {
@@ -350,7 +361,7 @@ func kindName(k market.Kind) string {
 		market.KindQuote: "quote", market.KindUpdate: "update", market.KindSnapshot: "snapshot",
 		market.KindOrderAdd: "order add", market.KindOrderModify: "order modify",
 		market.KindOrderDelete: "order delete", market.KindOrderFill: "order fill",
-		market.KindStatus: "status", market.KindGap: "gap",
+		market.KindStatus: "status", market.KindGap: "gap", market.KindReference: "reference",
 	}
 	if int(k) < len(names) && names[k] != "" {
 		return names[k]

@@ -34,11 +34,34 @@ func BenchmarkSim(b *testing.B) {
 
 // BenchmarkWarmUp is the cost of the books' filling before the start.
 func BenchmarkWarmUp(b *testing.B) {
-	listings, err := list(0)
+	listings, err := list(busySet)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		newExchange(1, listings, -int64(warmUp)).warmUp()
+		newExchange(1, listings, -int64(warmUp), nil).warmUp()
 	}
+}
+
+// BenchmarkDay is how much faster than real time a trading day of the whole market runs on
+// one core, with its auctions. The bar is 1,000 times.
+func BenchmarkDay(b *testing.B) {
+	source, err := New(Config{Seed: 1, Clock: Virtual, Speed: -1, Days: 1, Start: time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	events := 0
+	for b.Loop() {
+		var sink feedtest.CountSink
+		if err := source.Run(context.Background(), &sink); err != nil {
+			b.Fatal(err)
+		}
+		n, _ := sink.Count()
+		events += n
+	}
+	const day = 6*time.Hour + 55*time.Minute // from 10:25 to 17:20
+	seconds := b.Elapsed().Seconds()
+	b.ReportMetric(day.Seconds()*float64(b.N)/seconds, "x-realtime")
+	b.ReportMetric(seconds*1e9/float64(events), "ns/event")
 }

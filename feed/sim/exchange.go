@@ -1,26 +1,37 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/market"
 )
 
-// exchange runs all instruments in one line of virtual time, in nanoseconds from
-// the start. It knows nothing of a clock: what happens, and in which order, is
-// the seed's doing alone.
+// exchange runs all instruments in one line of virtual time, in nanoseconds. Virtual time
+// has no nights: from one trading day to the next start moves on. It knows nothing of a
+// clock: what happens, and in which order, is the seed's doing alone.
 type exchange struct {
+	seed        uint64
 	world       world
-	instruments []instrument
+	instruments []instrument // of a fixed capacity: pointers into it stay good
+	underlyings map[string]*underlying
 	queue       []due // a heap by time
-	start       int64 // Unix time of virtual time 0
+	agenda      agenda
+	acting      *instrument // whose action this is; nil: the exchange's own
+	day         *day        // nil: the markets are always open
+	start       int64       // Unix time of virtual time 0
 	now         int64
 	silent      bool // nothing is told
+	over        bool // the last day has ended
+	listed      int  // instruments that were listed while the market was open
+
+	markets map[string]market.Handle // of the markets as a whole
 
 	// What happened since the last flush. Levels of events are slices of levels.
-	events []market.Event
-	levels []market.Level
-	text   []byte
+	events     []market.Event
+	levels     []market.Level
+	text       []byte
+	conditions []string // of the trades that are told now
 }
 
 // due is the next action of an instrument.
@@ -33,29 +44,23 @@ func (d due) before(e due) bool {
 	return d.at < e.at || d.at == e.at && d.index < e.index
 }
 
-// newExchange opens an exchange at a virtual time, 0 or before.
-func newExchange(seed uint64, listings []listing, at int64) *exchange {
-	x := &exchange{world: newWorld(seed, at), now: at, instruments: make([]instrument, len(listings))}
-	underlyings := map[string]*underlying{}
+// maxListed is how many instruments can be listed while the market is open.
+const maxListed = 64
+
+// newExchange opens an exchange at a virtual time, 0 or before. Where hours are kept only
+// the markets without hours are open.
+func newExchange(seed uint64, listings []listing, at int64, hours *day) *exchange {
+	x := &exchange{
+		seed:        seed,
+		world:       newWorld(seed, at, hours != nil),
+		now:         at,
+		day:         hours,
+		instruments: make([]instrument, 0, len(listings)+maxListed),
+		underlyings: map[string]*underlying{},
+		markets:     map[string]market.Handle{},
+	}
 	for i := range listings {
-		l := &listings[i]
-		u := underlyings[l.underlying]
-		if u == nil {
-			u = &underlying{rng: newRand(seed, "underlying "+l.underlying), class: l.value, at: at}
-			underlyings[l.underlying] = u
-		}
-		in := &x.instruments[i]
-		*in = instrument{
-			listing:    l,
-			class:      l.class,
-			underlying: u,
-			rng:        newRand(seed, l.definition.ID.String()),
-			book:       newMatcher(),
-			lastMarket: at,
-			excitedAt:  at,
-		}
-		in.price(at, &x.world)
-		x.queue = append(x.queue, due{at: in.draw(at, &x.world), index: int32(i)})
+		x.add(&listings[i])
 	}
 	for i := len(x.queue)/2 - 1; i >= 0; i-- {
 		x.sink(i)
@@ -63,18 +68,79 @@ func newExchange(seed uint64, listings []listing, at int64) *exchange {
 	return x
 }
 
+// add lists an instrument, at the end of the queue.
+func (x *exchange) add(l *listing) *instrument {
+	u := x.underlyings[l.underlying]
+	if u == nil {
+		u = &underlying{rng: newRand(x.seed, "underlying "+l.underlying), class: l.value, at: x.now, common: x.world.common}
+		x.underlyings[l.underlying] = u
+	}
+	i := len(x.instruments)
+	x.instruments = append(x.instruments, instrument{
+		index:      int32(i),
+		listing:    l,
+		class:      l.class,
+		underlying: u,
+		rng:        newRand(x.seed, l.definition.ID.String()),
+		book:       newMatcher(),
+		phase:      market.Open,
+		carry:      l.carry(1),
+		lastMarket: x.now,
+		excitedAt:  x.now,
+	})
+	in := &x.instruments[i]
+	if x.keepsHours(in) {
+		in.phase = market.Closed
+	}
+	in.reported = in.phase
+	in.price(x.now, &x.world)
+	in.last = max(1, int64(in.fair+0.5))
+	in.close = in.last
+	x.queue = append(x.queue, due{at: in.draw(x.now, &x.world), index: int32(i)})
+	return in
+}
+
+// keepsHours says whether an instrument is of the market that opens and closes.
+func (x *exchange) keepsHours(in *instrument) bool {
+	return x.day != nil && in.listing.definition.ID.Market == venue
+}
+
 // next is the virtual time of the next action.
-func (x *exchange) next() int64 { return x.queue[0].at }
+func (x *exchange) next() int64 { return min(x.queue[0].at, x.agenda.next()) }
 
 // step does the next action. Its events are at the end of x.events.
 func (x *exchange) step() {
+	if at := x.agenda.next(); at <= x.queue[0].at {
+		x.now = at
+		x.world.advance(x.now)
+		x.agenda.take().do()
+		return
+	}
 	first := &x.queue[0]
 	x.now = first.at
 	x.world.advance(x.now)
 	in := &x.instruments[first.index]
+	x.acting = in
 	in.act(x.now, x)
+	x.acting = nil
 	first.at = in.draw(x.now, &x.world)
 	x.sink(0)
+}
+
+// later puts something on the agenda.
+func (x *exchange) later(after int64, do func()) { x.agenda.add(x.now+after, do) }
+
+// redraw draws anew when instruments act, for what they do has changed.
+func (x *exchange) redraw(list ...*instrument) {
+	for _, in := range list {
+		if in == x.acting {
+			continue // comes anyway
+		}
+		i := slices.IndexFunc(x.queue, func(d due) bool { return d.index == in.index })
+		in.relax(x.now)
+		x.queue[i].at = in.draw(x.now, &x.world)
+		x.rise(i)
+	}
 }
 
 // sink moves an entry of the heap down to where it belongs.
@@ -98,11 +164,22 @@ func (x *exchange) sink(i int) {
 	q[i] = moving
 }
 
-// warmUp runs up to virtual time 0 and tells nobody.
+// rise moves an entry of the heap up or down to where it belongs.
+func (x *exchange) rise(i int) {
+	for i > 0 && x.queue[i].before(x.queue[(i-1)/2]) {
+		x.queue[i], x.queue[(i-1)/2] = x.queue[(i-1)/2], x.queue[i]
+		i = (i - 1) / 2
+	}
+	x.sink(i)
+}
+
+// warmUp runs the markets that are open up to virtual time 0 and tells nobody.
 func (x *exchange) warmUp() {
 	x.silent = true
 	for i := range x.instruments {
-		x.instruments[i].wake(x)
+		if x.instruments[i].phase == market.Open {
+			x.instruments[i].wake(x)
+		}
 	}
 	for x.next() < 0 {
 		x.step()
@@ -111,27 +188,28 @@ func (x *exchange) warmUp() {
 	x.now = 0
 }
 
+// quiet says whether nothing of an instrument is told now.
+func (x *exchange) quiet(in *instrument) bool { return x.silent || in.muted }
+
 // tell makes the events of what the instrument's book last did: its trades, of
 // this aggressor, and then one update.
 func (x *exchange) tell(in *instrument, aggressor market.Side) {
-	if x.silent {
+	in.stirred = true
+	if n := len(in.book.fills); n > 0 {
+		in.last, in.lastAt = in.book.fills[n-1].price, x.now
+	}
+	if x.quiet(in) {
 		return
 	}
-	at, book := x.start+x.now, &in.book
+	book := &in.book
 	for _, f := range book.fills {
-		in.trades++
-		x.text = strconv.AppendUint(x.text[:0], in.trades, 10)
-		e := x.event(market.KindTrade, in, at)
-		e.Side = aggressor
-		e.Price = in.listing.grid.price(f.price)
-		e.Size = market.Size(f.size) * in.listing.lot
-		e.TradeID = string(x.text)
+		x.trade(in, aggressor, in.listing.grid.price(f.price), market.Size(f.size)*in.listing.lot)
 	}
 	if len(book.touched) == 0 {
 		return
 	}
 	// An order touches the other side first, from the best away, then its own.
-	e := x.event(market.KindUpdate, in, at)
+	e := x.event(market.KindUpdate, in)
 	from := len(x.levels)
 	for i, t := range book.touched {
 		x.levels = append(x.levels, market.Level{
@@ -152,15 +230,57 @@ func (x *exchange) tell(in *instrument, aggressor market.Side) {
 	}
 }
 
+// trade adds a trade, with the conditions of the moment.
+func (x *exchange) trade(in *instrument, aggressor market.Side, price market.Price, size market.Size) {
+	in.trades++
+	x.text = strconv.AppendUint(x.text[:0], in.trades, 10)
+	e := x.event(market.KindTrade, in)
+	e.Side, e.Price, e.Size = aggressor, price, size
+	e.TradeID = string(x.text)
+	e.Conditions = x.conditions
+	in.told = told{id: e.TradeID, price: price, size: size, at: x.now}
+}
+
 // event adds an event. What it returns is valid until the next.
-func (x *exchange) event(kind market.Kind, in *instrument, at int64) *market.Event {
-	x.events = append(x.events, market.Event{Kind: kind, Handle: in.handle, Time: at})
+func (x *exchange) event(kind market.Kind, in *instrument) *market.Event {
+	x.events = append(x.events, market.Event{Kind: kind, Handle: in.handle, Time: x.start + x.now + in.skew})
 	return &x.events[len(x.events)-1]
+}
+
+// status sets and tells the phase of an instrument. until is a virtual time, 0 where it is
+// not known.
+func (x *exchange) status(in *instrument, phase market.Phase, reason string, until int64) {
+	in.phase, in.reason, in.until = phase, reason, until
+	if x.quiet(in) {
+		return
+	}
+	in.reported = phase
+	e := x.event(market.KindStatus, in)
+	e.Phase, e.Reason = phase, reason
+	if until != 0 {
+		e.Until = x.start + until
+	}
+}
+
+// marketStatus tells the phase of a market as a whole; until is Unix time.
+func (x *exchange) marketStatus(id string, phase market.Phase, reason string, until int64) {
+	x.events = append(x.events, market.Event{
+		Kind: market.KindStatus, Handle: x.markets[id], Time: x.start + x.now, Phase: phase, Reason: reason, Until: until,
+	})
+}
+
+// reference tells the previous close, and the settlement price once there is one.
+func (x *exchange) reference(in *instrument, settlement market.Price) {
+	if x.quiet(in) {
+		return
+	}
+	e := x.event(market.KindReference, in)
+	e.Price, e.OldPrice = in.listing.grid.price(in.close), settlement
 }
 
 // snapshot adds the whole book of an instrument.
 func (x *exchange) snapshot(in *instrument) {
-	e := x.event(market.KindSnapshot, in, x.start+x.now)
+	e := x.event(market.KindSnapshot, in)
 	for _, side := range [...]market.Side{market.Buy, market.Sell} {
 		from := len(x.levels)
 		queues := *in.book.side(side)

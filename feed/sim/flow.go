@@ -11,20 +11,52 @@ import (
 // instrument is a book and those who trade in it: a crowd that places, takes and
 // cancels orders without a plan, and a market maker that knows the value.
 type instrument struct {
+	index      int32
 	listing    *listing
 	class      *class
 	underlying *underlying
 	handle     market.Handle
 	rng        *rand.Rand
 	book       matcher
+	carry      float64 // what its term makes of the value
+
+	phase    market.Phase
+	reported market.Phase // as last told
+	reason   string
+	until    int64 // when the phase is to change, in virtual time; 0: not known
+	session  span  // of the day
+	turn     int   // counts sessions and halts
+	barred   bool  // halted for the rest of the day
+
+	last      int64 // newest price, in ticks
+	lastAt    int64
+	close     int64 // previous close
+	settled   int64 // settlement price; 0: not yet
+	dealt     bool  // it has traded today
+	told      told
+	indicated cross // as last told
+	stirred   bool  // the book has changed since somebody looked
+
+	// The band of prices, in ticks, where there is one: around a price of a minute ago, and
+	// around the previous close.
+	banded                bool
+	static                bool // it was the static one that the last order met
+	level                 int  // how often the static one was met today
+	low, high             int64
+	staticLow, staticHigh int64
+	bandAt                int64
+	noted                 int64 // price when the band was set
+
+	faults
 
 	// fair is the value in ticks, and half the maker's half spread there.
 	fair, half   float64
 	fairAt       int64 // times of the underlying and the world that fair is of
 	fairWorldAt  int64
-	excitement   float64 // share by which the crowd's rates are raised
+	excitement   float64 // marketable orders a second beyond the usual
 	excitedAt    int64
 	sign         market.Side // of the newest marketable order
+	run          int         // how many more have that side
 	lastMarket   int64
 	bound        float64 // total rate when the next action was drawn
 	beat         bool    // the next action is a marketable order at any rate
@@ -41,7 +73,7 @@ func (in *instrument) price(now int64, w *world) {
 		return
 	}
 	in.fairAt, in.fairWorldAt = u.at, w.at
-	p := in.listing.base * math.Exp(u.value+w.dollars[in.listing.fx])
+	p := in.listing.base * in.carry * math.Exp(u.value+w.dollars[in.listing.fx])
 	in.fair = in.listing.grid.position(p)
 	in.half = max(1, in.class.half*1e-4*p/in.listing.grid.step(p))
 }
@@ -60,13 +92,28 @@ type rates struct{ limit, market, cancel, wake float64 }
 func (r rates) total() float64 { return r.limit + r.market + r.cancel + r.wake }
 
 func (in *instrument) rates(w *world) rates {
-	busy := in.activity(w) * (1 + in.excitement)
-	return rates{
-		limit:  in.class.limits * busy,
-		market: in.class.markets * busy,
-		cancel: in.class.cancels * float64(len(in.book.crowd)) * (1 + in.excitement/2),
-		wake:   in.class.wakes,
+	if in.stalled {
+		return rates{}
 	}
+	busy, more := in.activity(w), in.excitement
+	switch in.phase {
+	case market.Open:
+		return rates{
+			limit:  in.class.limits*busy + company*more,
+			market: in.class.markets*busy + more,
+			cancel: in.class.cancels*float64(len(in.book.crowd)) + parting*more*float64(min(1, len(in.book.crowd))),
+			wake:   in.class.wakes,
+		}
+	case market.PreOpen, market.Auction:
+		return rates{
+			limit:  in.class.limits * busy,
+			cancel: in.class.cancels * float64(len(in.book.crowd)),
+			wake:   in.class.wakes,
+		}
+	case market.PostClose:
+		return rates{market: in.class.markets / 2}
+	}
+	return rates{} // nothing happens
 }
 
 // relax lets the excitement of earlier orders fade up to now.
@@ -84,9 +131,12 @@ func (in *instrument) relax(now int64) {
 // then, and act thins out what is too much, which is exact for a fading rate.
 func (in *instrument) draw(now int64, w *world) int64 {
 	in.bound = in.rates(w).total()
+	in.beat = false
+	if in.bound <= 0 {
+		return never
+	}
 	wait := in.rng.ExpFloat64() / in.bound * float64(second)
 	next := now + 1 + int64(min(wait, 1e15))
-	in.beat = false
 	if in.class.beat > 0 && next > in.lastMarket+in.class.beat {
 		next, in.beat = max(now+1, in.lastMarket+in.class.beat), true
 	}
@@ -106,13 +156,57 @@ func (in *instrument) act(now int64, x *exchange) {
 	case pick < r.wake:
 		in.wake(x)
 	case pick < r.wake+r.cancel:
-		in.book.cancel(in.book.crowd[in.rng.IntN(len(in.book.crowd))])
+		in.book.cancel(in.regretted())
 		x.tell(in, market.NoSide)
 	case pick < r.wake+r.cancel+r.limit:
-		in.limitOrder(x)
+		if in.book.calling {
+			in.callOrder(x)
+		} else {
+			in.limitOrder(x)
+		}
+	case pick < r.total() && in.phase == market.PostClose:
+		in.closeOrder(x)
 	case pick < r.total():
 		in.marketOrder(now, x)
 	}
+}
+
+// regretted is the order of the crowd that is cancelled next: often one at the best price, where
+// owners think again most.
+func (in *instrument) regretted() int32 {
+	if in.rng.Float64() < fickle {
+		if q := *in.book.side(market.Buy + market.Side(in.rng.IntN(2))); len(q) > 0 {
+			if id := q[len(q)-1].tail; in.book.orders[id].place >= 0 {
+				return id
+			}
+		}
+	}
+	return in.book.crowd[in.rng.IntN(len(in.book.crowd))]
+}
+
+// callOrder rests an order of the crowd in a call, at about what its owner thinks right: those
+// of buyers and sellers overlap.
+func (in *instrument) callOrder(x *exchange) {
+	side := market.Buy + market.Side(in.rng.IntN(2))
+	away := float64(in.rng.ExpFloat64()*2 - 1)
+	limit := in.fair + in.half*(away+in.rng.NormFloat64())
+	if side == market.Buy {
+		limit = in.fair - in.half*(away+in.rng.NormFloat64())
+	}
+	if side == market.Sell && in.oneSided {
+		return
+	}
+	in.send(side, max(1, int64(math.Round(limit))), in.size(), true, crowdOrder, x)
+}
+
+// closeOrder trades at the close, where both sides found each other.
+func (in *instrument) closeOrder(x *exchange) {
+	if in.settled == 0 || x.quiet(in) {
+		return
+	}
+	x.conditions = []string{reasonAtClose}
+	x.trade(in, market.NoSide, in.listing.grid.price(in.settled), market.Size(in.size())*in.listing.lot)
+	x.conditions = nil
 }
 
 // leaning draws a side, more often towards the value.
@@ -122,7 +216,7 @@ func (in *instrument) leaning() market.Side {
 	p := 0.5
 	if hasBid && hasAsk {
 		mid := float64(bid+ask) / 2
-		p += 0.4 * math.Tanh((in.fair-mid)/(2*in.half+1))
+		p += 0.3 * math.Tanh((in.fair-mid)/(2*in.half+1))
 	}
 	if in.rng.Float64() < p {
 		return market.Buy
@@ -142,7 +236,7 @@ func (in *instrument) limitOrder(x *exchange) {
 	gap := (best - other) * away // ticks between the two
 	behind := min(farthest, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
 	switch {
-	case hasBest && hasOther && gap > 1 && in.rng.Float64() < in.class.inside*float64(gap-1):
+	case hasBest && hasOther && gap > 1 && in.rng.Float64() < in.class.inside:
 		limit = best - away*(1+in.rng.Int64N(gap-1))
 	case hasBest:
 		limit = best + away*behind
@@ -152,19 +246,20 @@ func (in *instrument) limitOrder(x *exchange) {
 			limit = other + away
 		}
 	}
-	if limit < 1 {
+	if limit < 1 || side == market.Sell && in.oneSided {
 		return
 	}
-	in.book.submit(side, limit, in.size(), true, crowdOrder)
-	x.tell(in, side)
+	in.send(side, limit, in.size(), true, crowdOrder, x)
 }
 
 // marketOrder takes what is there, up to a limit that keeps a single order from
 // running away with the price. What it cannot get is dropped.
 func (in *instrument) marketOrder(now int64, x *exchange) {
 	in.lastMarket = now
-	if in.sign == market.NoSide || in.rng.Float64() >= keepSign {
+	if in.run--; in.run < 0 {
 		in.sign = in.leaning()
+		// How long a run is has a power-law tail, as if somebody worked through a large order.
+		in.run = int(min(longest, math.Exp(in.rng.ExpFloat64()/runTail))) - 1
 	}
 	other := opposite(in.sign)
 	best, ok := in.book.best(other)
@@ -176,19 +271,19 @@ func (in *instrument) marketOrder(now int64, x *exchange) {
 		queues := *in.book.side(other)
 		size = min(size, queues[len(queues)-1].size)
 	}
-	reach := 4 + int64(2*in.half)
+	reach := 4 + int64(in.half)
 	if in.sign == market.Sell {
 		reach = -reach
 	}
-	in.excitement += in.class.excite
-	in.book.submit(in.sign, max(1, best+reach), size, false, crowdOrder)
-	x.tell(in, in.sign)
+	in.excitement += in.class.brood * decay
+	in.send(in.sign, max(1, best+reach), size, false, crowdOrder, x)
 }
 
 // size draws an order's size in lots: lognormal, and often a round number.
 func (in *instrument) size() int64 {
-	v := in.class.size * math.Exp(in.class.sigma*in.rng.NormFloat64())
-	n := int64(min(v, 100*in.class.size))
+	median := in.class.size * market.Scale / float64(in.listing.lot)
+	v := median * math.Exp(in.class.sigma*in.rng.NormFloat64())
+	n := int64(min(v, 100*median))
 	if in.rng.Float64() < roundLots {
 		n = (n + 5) / 10 * 10
 	}
@@ -206,8 +301,34 @@ func (in *instrument) wake(x *exchange) {
 	// Old quotes go first, or new ones would meet them.
 	bids := in.withdraw(market.Buy, x)
 	asks := in.withdraw(market.Sell, x)
+	if !in.book.calling {
+		in.scatter(market.Buy, x)
+		in.scatter(market.Sell, x)
+	}
 	in.quote(market.Buy, bids, x)
-	in.quote(market.Sell, asks, x)
+	if !in.oneSided {
+		in.quote(market.Sell, asks, x)
+	}
+}
+
+// scatter lets most orders of a side flee that the maker is about to take.
+func (in *instrument) scatter(side market.Side, x *exchange) {
+	best, _ := in.ladder(opposite(side))
+	queues := in.book.side(side)
+	for i := len(*queues) - 1; i >= 0 && (*queues)[i].key >= key(side, best); i-- {
+		for id := (*queues)[i].head; id != 0; {
+			next := in.book.orders[id].next
+			if in.book.orders[id].place >= 0 && in.rng.Float64() < flee {
+				gone := (*queues)[i].orders == 1
+				in.book.cancel(id)
+				x.tell(in, market.NoSide)
+				if gone {
+					break
+				}
+			}
+			id = next
+		}
+	}
 }
 
 // ladder is where the maker wants its quotes: the best, and the way to the next.
@@ -258,8 +379,7 @@ func (in *instrument) quote(side market.Side, kept uint, x *exchange) {
 		if side == market.Sell {
 			slot += maxMakerLevels
 		}
-		size := in.class.size * (0.5 + float64(rung)) * math.Exp(0.3*in.rng.NormFloat64())
-		in.book.submit(side, price, max(1, int64(size)), true, slot)
-		x.tell(in, side)
+		size := in.class.size * market.Scale / float64(in.listing.lot) * (0.5 + float64(rung)) * math.Exp(0.3*in.rng.NormFloat64())
+		in.send(side, price, max(1, int64(size)), true, slot, x)
 	}
 }

@@ -1,8 +1,12 @@
 package sim
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -14,116 +18,193 @@ type listing struct {
 	value      *class // how its underlying moves
 	underlying string
 	fx         fx
-	base       float64 // first price, in units of market.Price
+	base       float64 // first price, in units of market.Price, before what its term carries
 	grid       grid
 	lot        market.Size
 }
 
 const (
-	venue      = "BYMA"
-	lively     = "SIM"  // market of FAKE|SIM|CI
-	spot       = "CI"   // settles the same day
-	nextDay    = "24hs" // settles the next
-	repoPerDay = 0.30 / 365
+	venue   = "BYMA"
+	lively  = "SIM"  // market of FAKE|SIM|CI
+	spot    = "CI"   // settles the same day
+	nextDay = "24hs" // settles the next
+
+	repoRate = 0.30 // a year: what 24hs is dearer than CI for each day between them
+	mepRate  = 1440 // pesos for a local dollar at the beginning
+	cclRate  = 1480 // and for a cable dollar
 )
 
-// kind is a panel of the market.
-type kind uint8
+//go:embed listings.txt
+var listingsText string
 
-const (
-	leading kind = iota
-	general
-	sovereign
-	dollarBond
-	cedear
-)
-
-// stock is a symbol with its usual price. Prices and tick tables are plausible
+// stock is a line of listings.txt. Prices and tick tables are plausible
 // placeholders, not quotations.
 type stock struct {
+	class      string
 	symbol     string
 	name       string
-	kind       kind
 	price      float64
+	fx         fx
 	underlying string // "": the symbol itself
 	busySpot   bool   // as busy for CI as for 24hs, not illiquid there
+	lot        int64
 }
 
-func stocks() []stock {
-	return []stock{
-		{"GGAL", "Grupo Financiero Galicia", leading, 7050, "", false},
-		{"YPFD", "YPF", leading, 48000, "", false},
-		{"PAMP", "Pampa Energía", leading, 4420, "", false},
-		{"AL30", "Bono República Argentina 2030 Ley Local", sovereign, 84200, "", true},
-		{"GD30", "Bono República Argentina 2030 Ley Extranjera", sovereign, 86900, "", true},
-		{"AL30D", "Bono República Argentina 2030 Ley Local, dólares", dollarBond, 58.45, "AL30", true},
-		{"GD30D", "Bono República Argentina 2030 Ley Extranjera, dólares", dollarBond, 60.32, "GD30", true},
-		{"BMA", "Banco Macro", leading, 11450, "", false},
-		{"BBAR", "Banco BBVA Argentina", leading, 8120, "", false},
-		{"SUPV", "Grupo Supervielle", leading, 2905, "", false},
-		{"ALUA", "Aluar Aluminio Argentino", leading, 912, "", false},
-		{"TXAR", "Ternium Argentina", leading, 688, "", false},
-		{"CEPU", "Central Puerto", leading, 1785, "", false},
-		{"EDN", "Edenor", leading, 2130, "", false},
-		{"LOMA", "Loma Negra", leading, 3080, "", false},
-		{"TGSU2", "Transportadora de Gas del Sur", leading, 7790, "", false},
-		{"TRAN", "Transener", leading, 2540, "", false},
-		{"COME", "Sociedad Comercial del Plata", leading, 62.5, "", false},
-		{"CRES", "Cresud", leading, 1620, "", false},
-		{"TECO2", "Telecom Argentina", leading, 3310, "", false},
-		{"MOLI", "Molinos Río de la Plata", general, 3640, "", false},
-		{"MIRG", "Mirgor", general, 24500, "", false},
-		{"LEDE", "Ledesma", general, 1255, "", false},
-		{"GD35", "Bono República Argentina 2035 Ley Extranjera", sovereign, 95300, "", false},
-		{"AL35", "Bono República Argentina 2035 Ley Local", sovereign, 93100, "", false},
-		{"AE38", "Bono República Argentina 2038 Ley Local", sovereign, 98700, "", false},
-		{"GD38", "Bono República Argentina 2038 Ley Extranjera", sovereign, 101400, "", false},
-		{"AAPL", "Cedear Apple", cedear, 16700, "", false},
-		{"MELI", "Cedear MercadoLibre", cedear, 26600, "", false},
-		{"SPY", "Cedear SPDR S&P 500", cedear, 43500, "", false},
-		{"NVDA", "Cedear NVIDIA", cedear, 10900, "", false},
-		{"KO", "Cedear Coca-Cola", cedear, 20300, "", false},
-		{"VIST", "Cedear Vista Energy", cedear, 24150, "", false},
+// stocks reads listings.txt.
+func stocks(text string) ([]stock, error) {
+	var all []stock
+	prices := map[string]float64{}
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.SplitN(line, " ", 4)
+		if len(f) != 4 {
+			return nil, fmt.Errorf("read listings: line %d: not a class, a symbol, a price and a name", i+1)
+		}
+		s := stock{symbol: f[1], name: f[3]}
+		s.class, s.busySpot = strings.CutSuffix(f[0], "+")
+		class, lot, _ := strings.Cut(s.class, "*")
+		if s.class, s.lot = class, 1; lot != "" {
+			n, err := strconv.ParseInt(lot, 10, 32)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("read listings: line %d: %q is not a lot", i+1, lot)
+			}
+			s.lot = n
+		}
+		if !slices.Contains([]string{"leading", "sovereign", "general", "cedear"}, s.class) {
+			return nil, fmt.Errorf("read listings: line %d: %q is not a class", i+1, f[0])
+		}
+		if err := s.setPrice(f[2], prices); err != nil {
+			return nil, fmt.Errorf("read listings: line %d: %w", i+1, err)
+		}
+		prices[s.symbol] = s.price
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// setPrice reads the price of a stock; prices are those of the lines above.
+func (s *stock) setPrice(text string, prices map[string]float64) error {
+	first, second, pair := strings.Cut(text, "/")
+	if symbol, ok := strings.CutPrefix(first, "="); ok {
+		s.underlying = symbol
+		switch second {
+		case "D":
+			s.fx, s.price = byMEP, prices[symbol]/mepRate
+		case "C":
+			s.fx, s.price = byCCL, prices[symbol]/cclRate
+		}
+		if s.price == 0 {
+			return fmt.Errorf("%q is not a line in dollars of a symbol above", text)
+		}
+		return nil
+	}
+	price, err := strconv.ParseFloat(first, 64)
+	if err == nil && pair {
+		var ratio float64
+		ratio, err = strconv.ParseFloat(second, 64)
+		price *= cclRate / ratio
+	}
+	if err != nil || !(price > 0) || math.IsInf(price, 0) {
+		return fmt.Errorf("%q is not a price", text)
+	}
+	s.price = price
+	if s.class == "cedear" {
+		s.fx = byCable
+	}
+	return nil
+}
+
+// Classes gives the class of the simulated exchange that an instrument belongs to: leading, sovereign,
+// general, cedear, illiquid, or lively; of any other instrument its kind and term.
+func Classes() func(market.Instrument) string {
+	c := newClasses()
+	names := map[*class]string{
+		&c.leading: "leading", &c.sovereign: "sovereign", &c.general: "general",
+		&c.cedear: "cedear", &c.illiquid: "illiquid", &c.lively: "lively",
+	}
+	known := map[market.InstrumentID]string{}
+	if table, err := stocks(listingsText); err == nil {
+		for _, s := range table {
+			for _, term := range [...]string{spot, nextDay} {
+				l := newListing(c, s, term)
+				known[l.definition.ID] = names[l.class]
+			}
+		}
+	}
+	return func(in market.Instrument) string {
+		if name, ok := known[in.ID]; ok {
+			return name
+		}
+		if in.ID.Market == lively {
+			return "lively"
+		}
+		return in.Kind + " " + in.ID.Term
 	}
 }
 
+// Sizes of the default sets, without the made-up listings.
+const (
+	busySet  = 67  // the first lines, for a market that is always open
+	wholeSet = 401 // 200 symbols in two terms, for a trading day
+)
+
 // list makes the first n listings: the instrument that is always lively, the
-// stocks above in both terms, then made-up ones. 0 is all but the made-up ones.
+// stocks of listings.txt in both terms, then made-up ones.
 func list(n int) ([]listing, error) {
 	c := newClasses()
-	all := []listing{fake(c)}
+	all := []listing{fake(c, "FAKE")}
 	add := func(s stock) {
 		all = append(all, newListing(c, s, nextDay), newListing(c, s, spot))
 	}
-	for _, s := range stocks() {
-		add(s)
+	table, err := stocks(listingsText)
+	if err != nil {
+		return nil, err
 	}
-	if n == 0 {
-		n = len(all)
+	for _, s := range table {
+		if len(all) < n {
+			add(s)
+		}
 	}
 	for i := 0; len(all) < n; i++ {
 		add(madeUp(i))
 	}
 	all = all[:n]
 	for i := range all {
-		in := &all[i].definition
-		if err := in.Validate(); err != nil {
+		if err := all[i].complete(); err != nil {
 			return nil, err
 		}
-		g, err := newGrid(in.Ticks)
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", in.ID, err)
-		}
-		all[i].grid, all[i].lot = g, in.Lot
 	}
 	return all, nil
 }
 
-// fake is the instrument that a newcomer looks at first.
-func fake(c *classes) listing {
+// complete checks the definition and numbers its prices.
+func (l *listing) complete() (err error) {
+	in := &l.definition
+	if err := in.Validate(); err != nil {
+		return err
+	}
+	if l.grid, err = newGrid(in.Ticks); err != nil {
+		return fmt.Errorf("list %s: %w", in.ID, err)
+	}
+	l.lot = in.Lot
+	return nil
+}
+
+// carry is what the price of CI is times, for a term whose settlement comes so many days later.
+func (l *listing) carry(days int) float64 {
+	if l.definition.ID.Term != nextDay {
+		return 1
+	}
+	return 1 + repoRate*float64(days)/365
+}
+
+// fake is an instrument for a newcomer to look at first.
+func fake(c *classes, symbol string) listing {
 	return listing{
 		definition: market.Instrument{
-			ID:            market.InstrumentID{Symbol: "FAKE", Market: lively, Term: spot},
+			ID:            market.InstrumentID{Symbol: symbol, Market: lively, Term: spot},
 			Name:          "Always lively test instrument",
 			Kind:          "equity",
 			Currency:      "ARS",
@@ -136,7 +217,7 @@ func fake(c *classes) listing {
 		},
 		class:      &c.lively,
 		value:      &c.lively,
-		underlying: "FAKE",
+		underlying: symbol,
 		base:       1000 * market.Scale,
 	}
 }
@@ -150,57 +231,59 @@ func newListing(c *classes, s stock, term string) listing {
 			Currency:      "ARS",
 			PriceDecimals: 2,
 			Ticks:         shareTicks(),
-			Lot:           market.Scale,
-			MinSize:       market.Scale,
+			Lot:           market.Size(s.lot) * market.Scale,
+			MinSize:       market.Size(s.lot) * market.Scale,
 			Phase:         market.Open,
 			BookReady:     true,
 		},
 		underlying: s.underlying,
 		base:       s.price * market.Scale,
+		fx:         s.fx,
 	}
 	if s.underlying == "" {
 		l.underlying = s.symbol
 	}
-	switch s.kind {
-	case leading:
+	in := &l.definition
+	if s.fx == byMEP || s.fx == byCCL {
+		in.Currency = "USD"
+		in.PriceDecimals, in.Ticks = 3, dollarTicks()
+	}
+	switch s.class {
+	case "leading":
 		l.value = &c.leading
-	case general:
+	case "general":
 		l.value = &c.general
-	case sovereign, dollarBond:
+	case "cedear":
+		l.value = &c.cedear
+		in.Kind = "cedear"
+	case "sovereign":
 		l.value = &c.sovereign
-		l.definition.Kind = "bond"
-		l.definition.Multiplier = market.Scale / 100 // quoted for 100 nominal
-		l.definition.Ticks = bondTicks()
-		if s.kind == dollarBond {
-			l.definition.Currency, l.fx = "USD", byMEP
-		}
-	case cedear:
-		l.value, l.fx = &c.cedear, byCable
-		l.definition.Kind = "cedear"
+		in.Kind = "bond"
+		in.Multiplier = market.Scale / 100 // quoted for 100 nominal
+		in.PriceDecimals, in.Ticks = 2, bondTicks()
 	}
 	l.class = l.value
 	if term == nextDay {
-		l.definition.SettlementDays = 1
-		l.base *= 1 + repoPerDay
+		in.SettlementDays = 1
 	} else if !s.busySpot {
 		l.class = &c.illiquid
 	}
 	return l
 }
 
-// madeUp is a stock beyond those that exist. Of fifty, 5 are leading shares, 4
+// madeUp is a stock beyond those of the list. Of fifty, 5 are leading shares, 4
 // sovereign bonds, 15 of the general panel and 26 cedears.
 func madeUp(i int) stock {
-	s := stock{symbol: fmt.Sprintf("SIM%04d", i+1), name: fmt.Sprintf("Made-up instrument %d", i+1)}
+	s := stock{lot: 1, symbol: fmt.Sprintf("SIM%04d", i+1), name: fmt.Sprintf("Made-up instrument %d", i+1)}
 	switch n := i * 7 % 50; {
 	case n < 5:
-		s.kind = leading
+		s.class = "leading"
 	case n < 9:
-		s.kind = sovereign
+		s.class = "sovereign"
 	case n < 24:
-		s.kind = general
+		s.class = "general"
 	default:
-		s.kind = cedear
+		s.class, s.fx = "cedear", byCable
 	}
 	// Prices from 60 to 60,000, spread evenly over their logarithm.
 	spread := math.Mod(float64(i)*0.618034, 1)
@@ -216,6 +299,14 @@ func shareTicks() []market.Tick {
 		{From: 500 * market.Scale, Step: 50 * cent},
 		{From: 5_000 * market.Scale, Step: 100 * cent},
 		{From: 20_000 * market.Scale, Step: 500 * cent},
+	}
+}
+
+func dollarTicks() []market.Tick {
+	const mill = market.Scale / 1000
+	return []market.Tick{
+		{From: 0, Step: mill},
+		{From: 10 * market.Scale, Step: 10 * mill},
 	}
 }
 

@@ -13,6 +13,9 @@ type matcher struct {
 	crowd  []int32    // all orders that are not the maker's, in no order
 	maker  [2 * maxMakerLevels]int32
 
+	// calling says that orders rest and do not meet, as before an auction.
+	calling bool
+
 	// What the last submit or cancel did; overwritten by the next.
 	fills   []fill
 	touched []touch
@@ -93,7 +96,7 @@ func (m *matcher) submit(side market.Side, limit, size int64, rest bool, slot in
 	other := opposite(side)
 	queues := m.side(other)
 	own := key(side, limit)
-	for size > 0 && len(*queues) > 0 {
+	for size > 0 && len(*queues) > 0 && !m.calling {
 		q := &(*queues)[len(*queues)-1]
 		if q.key < -own {
 			break // beyond the limit

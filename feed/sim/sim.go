@@ -5,41 +5,79 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/market"
 )
 
+// Clock says what time it is on the exchange.
+type Clock uint8
+
+// Clocks.
+const (
+	Real    Clock = iota // the machine's; all markets are open at every hour
+	Virtual              // its own: one trading day after the other, without the nights
+)
+
+// ParseClock reads the word real or virtual.
+func ParseClock(s string) (Clock, error) {
+	switch s {
+	case "real":
+		return Real, nil
+	case "virtual":
+		return Virtual, nil
+	}
+	return 0, fmt.Errorf("%q is not a clock: real or virtual", s)
+}
+
 // Config says what to simulate. The zero Config is the default set of
-// instruments in real time, for ever.
+// instruments in real time, always open, for ever.
 type Config struct {
-	// Seed decides everything that happens. The same seed and number of
-	// instruments give the same events, at the same times after the start.
+	// Seed decides everything that happens. The same seed, number of instruments and, with
+	// a virtual clock, first day and calendar give the same events.
 	Seed uint64
 
-	// Instruments is how many are listed. 0 means the default set, a smaller
-	// number its first ones, a larger one made-up symbols behind it.
-	// FAKE|SIM|CI is always the first.
+	// Instruments is how many are listed. 0 means 67, or with a virtual clock
+	// all 401: 200 symbols in two terms. A smaller number is the first ones, a larger one
+	// has made-up symbols behind. FAKE|SIM|CI is always the first.
 	Instruments int
+
+	// Clock is Real, where all markets are always open, or Virtual, where the market BYMA
+	// keeps the hours of Calendar: a day from before its first session to after its last, and
+	// then the next. Nights, weekends and holidays take no time: event times jump. Market SIM is
+	// open all along.
+	Clock Clock
+
+	// Calendar is the hours with a virtual clock; nil means DefaultCalendar.
+	Calendar *Calendar
+
+	// Days is how many trading days there are with a virtual clock; 0 means no end.
+	Days int
 
 	// Speed is how many seconds pass on the exchange in a second: 0 and 1 mean
 	// real time, below 0 or infinite as fast as the sink takes it.
 	Speed float64
 
-	// Start is the event time at which the exchange begins; zero means now. With
-	// a Start, or a Speed other than real time, instruments are defined with
-	// VirtualClock.
+	// Start is the event time at which the exchange begins; zero means now. With a
+	// virtual clock it is the first trading day on or after the date of Start, by the
+	// calendar's time zone, five minutes before its first session. With a Start, a virtual clock,
+	// or a Speed other than real time, instruments are defined with VirtualClock.
 	Start time.Time
 
-	// Duration is how long the exchange runs, in its own time; 0 means for ever.
+	// Duration is how long the exchange runs, in its own time without nights; 0 means for ever.
 	Duration time.Duration
 }
 
 // Source is a simulated exchange, a feed.Source.
 type Source struct {
 	config   Config
+	calendar Calendar
 	listings []listing
+
+	mu   sync.Mutex
+	runs map[*run]struct{} // that are going on
 }
 
 // warmUp is the simulated time before the start in which books fill. After a
@@ -49,8 +87,11 @@ const warmUp = 5 * time.Minute
 // batch is about how many events are published at once where many are due.
 const batch = 256
 
+var errNoDay = errors.New("the calendar has no trading day within a year")
+
 // New makes an exchange. The error says what is wrong with the configuration.
 func New(config Config) (*Source, error) {
+	s := &Source{config: config, runs: map[*run]struct{}{}}
 	switch {
 	case config.Instruments < 0:
 		return nil, errors.New("configure simulator: instruments must not be negative")
@@ -58,12 +99,41 @@ func New(config Config) (*Source, error) {
 		return nil, errors.New("configure simulator: speed must be a number")
 	case config.Duration < 0:
 		return nil, errors.New("configure simulator: duration must not be negative")
+	case config.Days < 0:
+		return nil, errors.New("configure simulator: days must not be negative")
+	case config.Clock > Virtual:
+		return nil, errors.New("configure simulator: clock must be Real or Virtual")
+	case config.Clock == Real && (config.Calendar != nil || config.Days != 0):
+		return nil, errors.New("configure simulator: calendar and days are of a virtual clock")
 	}
-	listings, err := list(config.Instruments)
-	if err != nil {
+	n := config.Instruments
+	if n == 0 {
+		n = busySet
+	}
+	if config.Clock == Virtual {
+		if config.Instruments == 0 {
+			n = wholeSet
+		}
+		s.calendar = DefaultCalendar()
+		if config.Calendar != nil {
+			s.calendar = *config.Calendar
+		}
+		if err := s.calendar.Validate(); err != nil {
+			return nil, fmt.Errorf("configure simulator: %w", err)
+		}
+	}
+	var err error
+	if s.listings, err = list(n); err != nil {
 		return nil, fmt.Errorf("configure simulator: %w", err)
 	}
-	return &Source{config: config, listings: listings}, nil
+	for i := range s.listings {
+		in := &s.listings[i].definition
+		in.VirtualClock = s.virtual()
+		if config.Clock == Virtual && in.ID.Market == venue {
+			in.Phase = market.Closed
+		}
+	}
+	return s, nil
 }
 
 // Instruments is the definitions that Run will make, in order.
@@ -71,14 +141,24 @@ func (s *Source) Instruments() []market.Instrument {
 	out := make([]market.Instrument, len(s.listings))
 	for i := range s.listings {
 		out[i] = s.listings[i].definition
-		out[i].VirtualClock = s.virtual()
 	}
 	return out
 }
 
 // virtual says whether event times are not those of this machine's clock.
 func (s *Source) virtual() bool {
-	return (s.config.Speed != 0 && s.config.Speed != 1) || !s.config.Start.IsZero()
+	return s.config.Clock == Virtual || (s.config.Speed != 0 && s.config.Speed != 1) || !s.config.Start.IsZero()
+}
+
+// run is a Run that is going on.
+type run struct {
+	x     *exchange
+	sink  feed.Sink
+	pacer pacer
+
+	mu     sync.Mutex
+	wanted []request     // faults to be caused
+	wake   chan struct{} // holds one when there are some
 }
 
 // Run implements feed.Source. Every call begins the same exchange anew.
@@ -86,68 +166,127 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	if err := ctx.Err(); err != nil {
 		return err // before the work of warming up
 	}
-	x := newExchange(s.config.Seed, s.listings, -int64(warmUp))
-	x.warmUp()
-	began := time.Now()
-	start := s.config.Start
-	if start.IsZero() {
-		start = began
-	}
-	x.start = start.UnixNano()
-	if err := s.open(x, sink); err != nil {
+	hours, err := s.hours()
+	if err != nil {
 		return err
 	}
-	p := pacer{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
-	defer p.timer.Stop()
-	return s.trade(ctx, x, &p, sink)
-}
-
-// open defines everything, and publishes that the markets are open and what the
-// books hold.
-func (s *Source) open(x *exchange, sink feed.Sink) error {
-	var markets []string
-	for i, in := range s.Instruments() {
-		handle, err := sink.Define(in)
-		if err != nil {
-			return fmt.Errorf("define %s: %w", in.ID, err)
-		}
-		x.instruments[i].handle = handle
-		if len(markets) == 0 || markets[len(markets)-1] != in.ID.Market {
-			markets = append(markets, in.ID.Market)
-		}
+	r := &run{
+		x:    newExchange(s.config.Seed, s.listings, -int64(warmUp), hours),
+		sink: sink,
+		wake: make(chan struct{}, 1),
 	}
-	for _, m := range markets {
-		whole := market.InstrumentID{Symbol: market.Any, Market: m, Term: market.Any}
-		handle, err := sink.Define(market.Instrument{ID: whole, VirtualClock: s.virtual()})
-		if err != nil {
-			return fmt.Errorf("define %s: %w", whole, err)
-		}
-		x.events = append(x.events, market.Event{Kind: market.KindStatus, Handle: handle, Time: x.start, Phase: market.Open})
+	r.x.warmUp()
+	began := time.Now()
+	r.x.start = s.config.Start.UnixNano()
+	if s.config.Start.IsZero() {
+		r.x.start = began.UnixNano()
 	}
-	for i := range x.instruments {
-		x.snapshot(&x.instruments[i])
+	if hours != nil {
+		first, _ := hours.bounds(hours.date)
+		r.x.start = first - margin - r.x.now // as beginDay has it
 	}
-	return publish(x, sink)
-}
-
-// trade runs the exchange until its end or ctx's.
-func (s *Source) trade(ctx context.Context, x *exchange, p *pacer, sink feed.Sink) error {
-	end := int64(math.MaxInt64)
+	if err := r.open(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.runs[r] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.runs, r)
+		s.mu.Unlock()
+	}()
+	r.pacer = pacer{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
+	defer r.pacer.timer.Stop()
+	end := never
 	if s.config.Duration > 0 {
 		end = int64(s.config.Duration)
 	}
+	return r.trade(ctx, end)
+}
+
+// hours is the market that keeps hours; nil where none does.
+func (s *Source) hours() (*day, error) {
+	if s.config.Clock != Virtual {
+		return nil, nil
+	}
+	from := s.config.Start
+	if from.IsZero() {
+		from = time.Now()
+	}
+	d, err := newDay(s.config.Seed, s.calendar, from, s.config.Days)
+	if err != nil {
+		return nil, fmt.Errorf("begin simulated day: %w", err)
+	}
+	return d, nil
+}
+
+// open defines everything, and publishes which markets are open and what the
+// books hold.
+func (r *run) open() error {
+	x := r.x
+	for i := range x.instruments {
+		in := &x.instruments[i]
+		definition := in.listing.definition
+		if definition.VirtualClock {
+			definition.Listed = x.start + x.now
+		}
+		var err error
+		if in.handle, err = r.sink.Define(definition); err != nil {
+			return fmt.Errorf("define %s: %w", definition.ID, err)
+		}
+		if _, ok := x.markets[definition.ID.Market]; ok {
+			continue
+		}
+		whole := market.InstrumentID{Symbol: market.Any, Market: definition.ID.Market, Term: market.Any}
+		handle, err := r.sink.Define(market.Instrument{ID: whole, VirtualClock: definition.VirtualClock})
+		if err != nil {
+			return fmt.Errorf("define %s: %w", whole, err)
+		}
+		x.markets[definition.ID.Market] = handle
+	}
+	if x.day != nil {
+		x.beginDay()
+	}
+	for _, m := range [...]string{lively, venue} {
+		if _, ok := x.markets[m]; ok && (x.day == nil || m != venue) {
+			x.marketStatus(m, market.Open, "", 0)
+		}
+	}
+	for i := range x.instruments {
+		if in := &x.instruments[i]; !x.keepsHours(in) {
+			x.reference(in, 0)
+			x.snapshot(in)
+		}
+	}
+	return r.publish()
+}
+
+// trade runs the exchange until its end or ctx's.
+func (r *run) trade(ctx context.Context, end int64) error {
+	x, p := r.x, &r.pacer
 	for {
 		next := min(x.next(), end)
 		wait := p.wait(next)
-		if wait > 0 || next == end || len(x.events) >= batch {
-			if err := publish(x, sink); err != nil {
+		if x.over {
+			wait = 0
+		}
+		if wait > 0 || next == end || len(x.events) >= batch || x.over {
+			if err := r.publish(); err != nil {
 				return err
 			}
-			if err := p.sleep(ctx, wait); err != nil {
+			woken, err := p.sleep(ctx, wait, r.wake)
+			if err != nil {
 				return err
+			}
+			if woken {
+				if err := r.cause(p.virtual(), next); err != nil {
+					return err
+				}
+				continue
 			}
 		}
-		if next == end {
+		if next == end || x.over {
 			return nil
 		}
 		x.step()
@@ -155,14 +294,14 @@ func (s *Source) trade(ctx context.Context, x *exchange, p *pacer, sink feed.Sin
 }
 
 // publish hands over what happened since the last time.
-func publish(x *exchange, sink feed.Sink) error {
-	if len(x.events) == 0 {
+func (r *run) publish() error {
+	if len(r.x.events) == 0 {
 		return nil
 	}
-	if err := sink.Publish(x.events); err != nil {
+	if err := r.sink.Publish(r.x.events); err != nil {
 		return fmt.Errorf("publish simulated events: %w", err)
 	}
-	x.clear()
+	r.x.clear()
 	return nil
 }
 
@@ -190,16 +329,36 @@ func (p *pacer) wait(at int64) time.Duration {
 	return max(0, due-p.now)
 }
 
-// sleep waits, or returns ctx's error. It looks at ctx even where wait is 0.
-func (p *pacer) sleep(ctx context.Context, wait time.Duration) error {
+// virtual is the virtual time now; never where it does not depend on the clock.
+func (p *pacer) virtual() int64 {
+	if p.speed < 0 || math.IsInf(p.speed, 1) {
+		return never
+	}
+	speed := p.speed
+	if speed == 0 {
+		speed = 1
+	}
+	return int64(min(float64(time.Since(p.began))*speed, math.MaxInt64/2))
+}
+
+// sleep waits, or returns ctx's error. It looks at ctx and at wake even where wait is 0;
+// woken says that wake came first.
+func (p *pacer) sleep(ctx context.Context, wait time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	if wait <= 0 {
-		return ctx.Err()
+		select {
+		case <-wake:
+			woken = true
+		default:
+		}
+		return woken, ctx.Err()
 	}
 	p.timer.Reset(wait)
 	select {
 	case <-p.timer.C:
-		return nil
+		return false, nil
+	case <-wake:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }

@@ -239,11 +239,11 @@ func TestBrokenSink(t *testing.T) {
 
 // TestAllocs wants no allocation in steady state but the trade ids.
 func TestAllocs(t *testing.T) {
-	listings, err := list(0)
+	listings, err := list(busySet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newExchange(1, listings, -int64(warmUp))
+	x := newExchange(1, listings, -int64(warmUp), nil)
 	x.warmUp()
 	trades := 0
 	minute := func() {

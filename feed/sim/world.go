@@ -26,6 +26,7 @@ type fx uint8
 const (
 	noFX    fx = iota
 	byMEP      // quoted in dollars: the peso value divided by the local dollar
+	byCCL      // likewise by the cable dollar
 	byCable    // quoted in pesos, worth dollars abroad: times the cable dollar
 	fxKinds    // number of kinds
 )
@@ -35,14 +36,17 @@ const (
 type world struct {
 	rng      *rand.Rand
 	at       int64 // newest step, in ns
+	hours    bool  // there are days; otherwise one session follows the other
+	open     int64 // the day's, in ns
+	length   int64
 	activity float64
 	breath   float64          // square root of activity, what volatility goes by
 	common   float64          // the market factor, summed up
 	dollars  [fxKinds]float64 // log change of a price by each kind of fx
 }
 
-func newWorld(seed uint64, at int64) world {
-	w := world{rng: newRand(seed, "world"), at: at - at%second}
+func newWorld(seed uint64, at int64, hours bool) world {
+	w := world{rng: newRand(seed, "world"), at: at - at%second, hours: hours}
 	w.setHour()
 	return w
 }
@@ -63,7 +67,21 @@ func (w *world) advance(now int64) {
 		both := w.rng.NormFloat64()
 		w.walk(byMEP, -1, both)
 		w.walk(byCable, +1, both)
+		w.dollars[byCCL] = -w.dollars[byCable]
 	}
+}
+
+// setDay is the day's hours of trading.
+func (w *world) setDay(open, shut int64) { w.open, w.length = open, max(second, shut-open) }
+
+// night is what the factors do between two days.
+func (w *world) night() {
+	const seconds = overnight * overnight * session
+	w.common += math.Sqrt(seconds) * w.rng.NormFloat64()
+	both := w.rng.NormFloat64() * math.Sqrt(seconds)
+	w.walk(byMEP, -1, both)
+	w.walk(byCable, +1, both)
+	w.dollars[byCCL] = -w.dollars[byCable]
 }
 
 // walk moves a dollar; the two dollars go together most of the time.
@@ -75,11 +93,16 @@ func (w *world) walk(kind fx, sign, both float64) {
 
 // setHour sets activity by the hour: high at the open and the close, low at noon.
 func (w *world) setHour() {
-	t := math.Mod(float64(w.at/second), session)
-	if t < 0 {
-		t += session
+	x := 0.0
+	if w.hours {
+		x = 2*float64(min(max(w.at-w.open, 0), w.length))/float64(max(1, w.length)) - 1
+	} else {
+		t := math.Mod(float64(w.at/second), session)
+		if t < 0 {
+			t += session
+		}
+		x = 2*t/session - 1
 	}
-	x := 2*t/session - 1
 	w.activity = 0.65 + 1.05*x*x
 	w.breath = math.Sqrt(w.activity)
 }
@@ -92,6 +115,9 @@ type underlying struct {
 	at     int64
 	common float64 // the world's at that time
 	value  float64 // log change since the beginning
+	heat   float64 // logarithm of what its volatility is times, but for the mean
+	heatAt int64
+	nights int // that it has seen
 }
 
 // advance moves the value to now. The walk is exact in law for any span, so that
@@ -103,15 +129,31 @@ func (u *underlying) advance(now int64, w *world) {
 		return
 	}
 	dt := float64(span) / float64(second)
+	volatility := u.class.volatility / math.Sqrt(session) * u.warmth(now)
 	own := math.Sqrt(1-0.49*u.class.beta*u.class.beta) * w.breath * math.Sqrt(dt) * u.rng.NormFloat64()
 	common := 0.7 * u.class.beta * (w.common - u.common)
-	u.value += u.class.volatility/math.Sqrt(session)*(common+own) - u.value*min(1, dt/(memory*session))
+	u.value += volatility*(common+own) - u.value*min(1, dt/(memory*session))
 	if u.class.jumps > 0 && u.rng.Float64() < u.class.jumps*dt/session {
-		jump := 0.005 + 0.01*u.rng.Float64()
+		jump := u.class.volatility * (smallJump + (largeJump-smallJump)*u.rng.Float64())
 		if u.rng.Uint64()&1 == 0 {
 			jump = -jump
 		}
 		u.value += jump
 	}
 	u.at, u.common = now, w.common
+}
+
+// warmth is what the volatility is times now: its logarithm goes to and fro around a mean. The
+// mean of its square is 1.
+func (u *underlying) warmth(now int64) float64 {
+	s := u.class.heat
+	if s == 0 {
+		return 1
+	}
+	if span := now - u.heatAt; span >= 10*second {
+		keep := math.Exp(-float64(span) / float64(second) / heatMemory)
+		u.heat = u.heat*keep + s*math.Sqrt(1-keep*keep)*u.rng.NormFloat64()
+		u.heatAt = now
+	}
+	return math.Exp(u.heat - s*s)
 }

@@ -1,0 +1,295 @@
+package facts
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+const lot = market.Size(market.Scale)
+
+func price(p float64) market.Price { return market.Price(math.Round(p * market.Scale)) }
+
+// tape writes events of one instrument into a collector.
+type tape struct {
+	t  *testing.T
+	c  *Collector
+	h  market.Handle
+	at int64
+}
+
+func newTape(t *testing.T, change func(*market.Instrument)) *tape {
+	t.Helper()
+	in := market.Instrument{
+		ID:    market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"},
+		Kind:  "equity",
+		Ticks: []market.Tick{{Step: price(.5)}}, BookReady: true,
+	}
+	if change != nil {
+		change(&in)
+	}
+	x := &tape{t: t, c: New(), at: 1_800_000_000 * second}
+	var err error
+	if x.h, err = x.c.Define(in); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x *tape) tell(e market.Event) {
+	x.t.Helper()
+	e.Handle, e.Time = x.h, x.at
+	if err := x.c.Publish([]market.Event{e}); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func level(p float64, size int) market.Level {
+	return market.Level{Price: price(p), Size: market.Size(size) * lot}
+}
+
+func (x *tape) update(bids, asks []market.Level) {
+	x.tell(market.Event{Kind: market.KindUpdate, Bids: bids, Asks: asks})
+}
+
+func (x *tape) trade(side market.Side, p float64, size int) {
+	x.tell(market.Event{Kind: market.KindTrade, Side: side, Price: price(p), Size: market.Size(size) * lot})
+}
+
+func (x *tape) row() Row {
+	x.t.Helper()
+	t := x.c.Table()
+	if len(t.Instruments) != 1 || len(t.Classes) != 1 {
+		x.t.Fatalf("%d instruments, %d classes", len(t.Instruments), len(t.Classes))
+	}
+	return t.Instruments[0]
+}
+
+func near(t *testing.T, what string, got Figure, want float64) {
+	t.Helper()
+	if math.Abs(float64(got)-want) > 1e-9+.011*math.Abs(want) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// TestByHand follows a few minutes whose figures can be counted on fingers.
+func TestByHand(t *testing.T) {
+	x := newTape(t, nil)
+	x.tell(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(99, 5)}, Asks: []market.Level{level(101, 5), level(103, 5)}})
+	x.at += 30 * second
+	x.update([]market.Level{level(100, 2)}, nil) // inside; the spread was 4 ticks for 30 s
+	x.at += 10 * second
+	x.trade(market.Buy, 101, 5) // one order that meets two
+	x.trade(market.Buy, 103, 1)
+	x.update(nil, []market.Level{level(101, 0), level(103, 4)})
+	x.at += 20 * second                          // 2 ticks for 10 s, 6 for 20 s
+	x.update([]market.Level{level(100, 0)}, nil) // cancelled
+	x.update([]market.Level{level(96, 1)}, nil)  // 6 ticks behind
+	x.trade(market.Sell, 99, 2)
+	x.update([]market.Level{level(99, 1), level(99.5, 1)}, nil) // 2 taken and 2 cancelled at once; and one inside
+
+	x.tell(market.Event{Kind: market.KindStatus, Phase: market.Halt})
+	x.trade(market.Sell, 99, 2) // not continuous trading
+	x.at += 100 * second
+	r := x.row()
+	if r.Trades != 3 || r.Amends != 0 || r.Events != 11 {
+		t.Errorf("%d trades, %d amends, %d events", r.Trades, r.Amends, r.Events)
+	}
+	near(t, "hours", r.Hours, 60.0/3600)
+	near(t, "adds to a trade", r.AddsPerTrade, 3.0/3)
+	near(t, "cancels to a trade", r.CancelsPerTrade, 2.0/3)
+	near(t, "spread p10", r.SpreadTicks[0], 2)
+	near(t, "spread p50", r.SpreadTicks[1], 4)
+	near(t, "spread p90", r.SpreadTicks[2], 6)
+	near(t, "spread p50 in basis points", r.SpreadBasis[1], 200)
+	for i, want := range []float64{2.0 / 3, 0, 0, 1.0 / 3, 0} {
+		near(t, "placement", r.Placement[i], want)
+	}
+	// 60 seconds, of which one has 2 trades and the last one's second has not ended.
+	near(t, "Fano", r.Fano, (4.0/60-(2.0/60)*(2.0/60))/(2.0/60))
+	if r.Kurtosis.Known() || r.SignACF[0].Known() || r.Life[0].Known() {
+		t.Errorf("figures without enough to tell: %v %v %v", r.Kurtosis, r.SignACF, r.Life)
+	}
+}
+
+// TestSigns compares with the autocorrelation computed from the whole list.
+func TestSigns(t *testing.T) {
+	x := newTape(t, nil)
+	x.update([]market.Level{level(99, 1000000)}, []market.Level{level(101, 1000000)})
+	rng := rand.New(rand.NewPCG(1, 1))
+	side := market.Buy
+	var list []float64
+	for range 5000 {
+		x.at += second / 3
+		if rng.IntN(3) == 0 {
+			side = market.Buy + market.Sell - side
+		}
+		p := 101.0
+		if side == market.Sell {
+			p = 99
+		}
+		list = append(list, 3-2*float64(side))
+		told := side
+		if rng.IntN(2) == 0 {
+			told = market.NoSide // found by the middle of the book
+		}
+		x.trade(told, p, 1)
+	}
+	r := x.row()
+	mean := 0.0
+	for _, v := range list {
+		mean += v / float64(len(list))
+	}
+	for i, lag := range lags {
+		num := 0.0
+		for k := lag; k < len(list); k++ {
+			num += list[k] * list[k-lag] / float64(len(list)-lag)
+		}
+		want := (num - mean*mean) / (1 - mean*mean)
+		if got := float64(r.SignACF[i]); math.Abs(got-want) > 1e-9 {
+			t.Errorf("lag %d: %v, want %v", lag, got, want)
+		}
+	}
+	near(t, "Fano", r.Fano, float64(x.c.all[0].count.fano()))
+	if r.Fano > .1 { // three a second, always
+		t.Errorf("Fano %v of a clock", r.Fano)
+	}
+}
+
+// TestReturns wants volatility and tails of returns that are known.
+func TestReturns(t *testing.T) {
+	x := newTape(t, func(in *market.Instrument) { in.Ticks = nil; in.OwnQuotes = true; in.NoBook = true })
+	rng := rand.New(rand.NewPCG(2, 2))
+	mid, second2, four := 1000.0, 0.0, 0.0
+	const n = 400
+	for i := range n + 1 {
+		x.tell(market.Event{Kind: market.KindQuote, Bids: []market.Level{level(mid-1, 1)}, Asks: []market.Level{level(mid+1, 1)}})
+		x.at += minute
+		if i == n-1 {
+			break
+		}
+		r := .002 * rng.NormFloat64()
+		before := math.Log(float64(price(mid-1)+price(mid+1)) / 2)
+		mid *= math.Exp(r)
+		r = math.Log(float64(price(mid-1)+price(mid+1))/2) - before
+		if i < n-2 { // the last one is not seen a minute later
+			second2 += r * r
+			four += r * r * r * r
+		}
+	}
+	r := x.row()
+	near(t, "volatility", r.Volatility, math.Sqrt(second2/(n-2)*360))
+	near(t, "kurtosis", r.Kurtosis, four/(n-2)/(second2/(n-2)*second2/(n-2)))
+	if r.Kurtosis < 2.2 || r.Kurtosis > 4 {
+		t.Errorf("kurtosis %v of a normal distribution", r.Kurtosis)
+	}
+}
+
+// TestSingleOrders wants order lives where orders are told one by one.
+func TestSingleOrders(t *testing.T) {
+	x := newTape(t, nil)
+	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 1, Side: market.Buy, Price: price(99), Size: lot})
+	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 2, Side: market.Sell, Price: price(101), Size: 2 * lot})
+	x.at += 2 * second
+	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 3, Side: market.Buy, Price: price(99), Size: lot})
+	x.at += 3 * second
+	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 3})
+	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 77}) // never heard of
+	x.trade(market.Buy, 101, 2)
+	x.tell(market.Event{Kind: market.KindOrderFill, OrderID: 2, Size: 2 * lot})
+	r := x.row()
+	near(t, "life", r.Life[1], 3)
+	near(t, "adds", r.AddsPerTrade, 3)
+	near(t, "cancels", r.CancelsPerTrade, 1)
+	if n := len(x.c.all[0].births); n != 1 {
+		t.Errorf("%d births are kept", n)
+	}
+}
+
+// TestGap wants nothing counted while the book is not known.
+func TestGap(t *testing.T) {
+	x := newTape(t, nil)
+	x.update([]market.Level{level(99, 5)}, []market.Level{level(101, 5)})
+	x.at += 10 * second
+	x.tell(market.Event{Kind: market.KindGap})
+	x.at += 1000 * second
+	x.trade(market.Buy, 101, 1)
+	x.update([]market.Level{level(1, 5)}, nil)
+	x.tell(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(50, 5)}, Asks: []market.Level{level(51, 5)}})
+	x.at += 5 * second
+	x.trade(market.Buy, 51, 1)
+	r := x.row()
+	near(t, "hours", r.Hours, 15.0/3600)
+	if r.Trades != 1 {
+		t.Errorf("%d trades", r.Trades)
+	}
+}
+
+func TestTable(t *testing.T) {
+	c := New()
+	c.Class = func(in market.Instrument) string { return "class of " + in.ID.Symbol[:1] }
+	for _, symbol := range []string{"B1", "A2", "A1"} {
+		h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "M", Term: "CI"}, BookReady: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(3) {
+			if err := c.Publish([]market.Event{{Kind: market.KindTrade, Handle: h, Time: (1 + i) * second, Side: market.Buy, Price: 1, Size: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	whole, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: "*", Market: "M", Term: "*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Publish([]market.Event{{Kind: market.KindStatus, Handle: whole, Phase: market.Closed}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Publish([]market.Event{{Handle: 99}}); err == nil {
+		t.Error("no error for a handle of nobody")
+	}
+	table := c.Table()
+	if len(table.Classes) != 2 || table.Classes[0].Name != "class of A" || table.Classes[0].Instruments != 2 || table.Instruments[0].Name != "A1|M|CI" {
+		t.Errorf("%+v", table)
+	}
+	var text strings.Builder
+	if err := table.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"class of A", "real share", "0.69 0.53 0.32 0.16 0.11", "B1|M|CI"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, text.String())
+		}
+	}
+	if b, err := json.Marshal(table); err != nil || !strings.Contains(string(b), `"minute_kurtosis":null`) {
+		t.Errorf("%s %v", b, err)
+	}
+}
+
+func BenchmarkCollector(b *testing.B) {
+	c := New()
+	h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}, BookReady: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	events := make([]market.Event, 256)
+	levels := make([]market.Level, len(events))
+	at := second
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range events {
+			at += second / 10
+			levels[i] = level(float64(100+i%7), i%5)
+			events[i] = market.Event{Kind: market.KindUpdate, Handle: h, Time: at, Bids: levels[i : i+1]}
+		}
+		if err := c.Publish(events); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(events)), "ns/event")
+}

@@ -1,0 +1,309 @@
+package facts
+
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+const (
+	second = int64(1e9)
+	minute = 60 * second
+)
+
+// instrument follows one instrument.
+type instrument struct {
+	definition market.Instrument
+	class      string
+	whole      bool // stands for a market: not followed
+
+	phase  market.Phase
+	stale  bool
+	book   market.Book
+	orders market.OrderBook
+	single bool             // events are of single orders
+	births map[uint64]int64 // times at which live orders came
+	quote  [2]market.Level  // best bid and offer, where there is no book
+
+	open    int64 // time of continuous trading, ns
+	since   int64 // continuous trading is known from then on; 0: it is not going on
+	now     int64 // newest time
+	spread  spread
+	count   second64
+	minutes minutes
+	signs   signs
+
+	events                     int
+	trades, amends, orderCount int
+	adds, cancels              int
+	placed                     [5]int // adds inside the spread, at the best, 1 to 5 ticks behind, 6 to 20, more
+	pending                    [2]market.Size
+	lastTrade                  int64 // its time
+	lastSide                   market.Side
+	lastPrice                  market.Price
+	life                       histogram // of cancelled orders, in seconds
+	spreadTicks, spreadBasis   histogram
+	levels, looked             float64 // levels a side, at whole minutes
+}
+
+func newInstrument(in market.Instrument) *instrument {
+	phase := in.Phase
+	if phase == market.NoPhase {
+		phase = market.Open
+	}
+	return &instrument{definition: in, phase: phase, stale: !in.BookReady && !in.NoBook, births: make(map[uint64]int64)}
+}
+
+// take takes an event.
+func (x *instrument) take(e *market.Event) {
+	x.events++
+	at := e.Time
+	if at == 0 {
+		at = e.Receive
+	}
+	if at > x.now {
+		x.advance(at)
+	}
+	switch e.Kind {
+	case market.KindTrade:
+		x.trade(e)
+	case market.KindCancel, market.KindCorrect:
+		x.amends++
+	case market.KindUpdate:
+		x.update(e)
+	case market.KindSnapshot:
+		x.snapshot(e)
+	case market.KindQuote:
+		if x.definition.OwnQuotes || x.definition.NoBook {
+			x.quote = [2]market.Level{first(e.Bids), first(e.Asks)}
+			x.stale = x.stale && !x.definition.NoBook
+		}
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+		x.order(e)
+	case market.KindStatus:
+		x.setPhase(e.Phase)
+	case market.KindGap:
+		x.stale = true
+		x.book.Reset()
+		x.orders.Reset()
+		clear(x.births)
+		x.pause()
+	}
+	x.look()
+}
+
+func first(levels []market.Level) market.Level {
+	if len(levels) == 0 {
+		return market.Level{}
+	}
+	return levels[0]
+}
+
+func (x *instrument) setPhase(p market.Phase) {
+	switch p {
+	case market.FeedDown:
+		x.stale = true
+		x.pause()
+	case market.FeedUp:
+	default:
+		x.phase = p
+		if p != market.Open {
+			x.pause()
+		}
+	}
+}
+
+// running says whether continuous trading goes on and is known.
+func (x *instrument) running() bool { return x.phase == market.Open && !x.stale }
+
+// advance lets time pass.
+func (x *instrument) advance(at int64) {
+	if x.since != 0 {
+		x.spread.pass(x, at)
+		x.open += at - x.now
+		x.count.pass(at)
+		x.minutes.pass(x, at)
+	}
+	x.now = at
+}
+
+// pause ends a span of continuous trading.
+func (x *instrument) pause() {
+	x.since = 0
+	x.spread = spread{}
+	x.minutes.restart()
+	x.signs.restart()
+	x.pending = [2]market.Size{}
+}
+
+// look notes the spread as it is now.
+func (x *instrument) look() {
+	if !x.running() {
+		return
+	}
+	if x.since == 0 && x.now != 0 {
+		x.since = x.now
+		x.count.begin(x.now)
+	}
+	bid, ask := x.best()
+	x.spread.set(x, bid.Price, ask.Price, bid.Size > 0 && ask.Size > 0 && bid.Price < ask.Price && bid.Price > 0)
+}
+
+// best is the best bid and offer; Size 0: there is none.
+func (x *instrument) best() (bid, ask market.Level) {
+	if x.definition.NoBook || x.definition.OwnQuotes && x.quote != [2]market.Level{} {
+		return x.quote[0], x.quote[1]
+	}
+	b := &x.book
+	if x.single {
+		b = x.orders.Book()
+	}
+	bid, _ = b.Best(market.Buy)
+	ask, _ = b.Best(market.Sell)
+	return bid, ask
+}
+
+// trade takes a print.
+func (x *instrument) trade(e *market.Event) {
+	if !x.running() || x.since == 0 {
+		return
+	}
+	x.trades++
+	x.count.add()
+	side := e.Side
+	if side == market.NoSide {
+		side = x.guess(e.Price)
+	}
+	x.lastPrice = e.Price
+	if side == market.NoSide {
+		return
+	}
+	x.pending[side-market.Buy] += e.Size
+	if x.lastSide == side && x.lastTrade == x.now {
+		return // the same order met another one
+	}
+	x.lastSide, x.lastTrade = side, x.now
+	x.orderCount++
+	x.signs.add(side)
+}
+
+// guess is the side of a trade by where it lies in the spread, or by the price before.
+func (x *instrument) guess(p market.Price) market.Side {
+	if s := &x.spread; s.good {
+		switch mid := float64(s.bid+s.ask) / 2; {
+		case float64(p) > mid:
+			return market.Buy
+		case float64(p) < mid:
+			return market.Sell
+		}
+	}
+	switch {
+	case x.lastPrice == 0 || p == x.lastPrice:
+		return x.lastSide
+	case p > x.lastPrice:
+		return market.Buy
+	}
+	return market.Sell
+}
+
+// update takes changed levels: what shrank by more than traded was cancelled.
+func (x *instrument) update(e *market.Event) {
+	if x.stale {
+		return
+	}
+	for side, levels := range [2][]market.Level{e.Bids, e.Asks} {
+		side := market.Buy + market.Side(side)
+		taken := &x.pending[1-(side-market.Buy)] // sellers take bids
+		for _, l := range levels {
+			best, hasBest := x.book.Best(side)
+			old, _ := x.book.Set(side, l)
+			if !x.running() {
+				continue
+			}
+			switch gone := old.Size - l.Size; {
+			case gone < 0:
+				x.placedAt(side, l.Price, best, hasBest)
+			case gone > *taken:
+				x.cancels++
+				*taken = 0
+			default:
+				*taken -= gone
+			}
+		}
+	}
+	x.pending = [2]market.Size{}
+}
+
+// placedAt counts a new order by how far from the best it is.
+func (x *instrument) placedAt(side market.Side, p market.Price, best market.Level, hasBest bool) {
+	x.adds++
+	if !hasBest {
+		return
+	}
+	behind := best.Price - p
+	if side == market.Sell {
+		behind = -behind
+	}
+	tick := x.definition.TickSize(best.Price)
+	if tick == 0 {
+		tick = max(1, best.Price/10_000) // a basis point
+	}
+	switch ticks := behind / tick; {
+	case behind < 0:
+		x.placed[0]++
+	case behind == 0:
+		x.placed[1]++
+	case ticks <= 5:
+		x.placed[2]++
+	case ticks <= 20:
+		x.placed[3]++
+	default:
+		x.placed[4]++
+	}
+}
+
+func (x *instrument) snapshot(e *market.Event) {
+	x.stale = false
+	x.book.Reset()
+	x.orders.Reset()
+	x.single = false
+	clear(x.births)
+	for _, l := range e.Bids {
+		x.book.Set(market.Buy, l)
+	}
+	for _, l := range e.Asks {
+		x.book.Set(market.Sell, l)
+	}
+	x.pending = [2]market.Size{}
+}
+
+// order takes an event of a single order. What can't be is left out: verifying is not
+// the task here.
+func (x *instrument) order(e *market.Event) {
+	x.single, x.stale = true, false
+	b := x.orders.Book()
+	switch e.Kind {
+	case market.KindOrderAdd:
+		best, ok := b.Best(e.Side)
+		if _, err := x.orders.Add(e.OrderID, e.Side, e.Price, e.Size); err == nil {
+			x.births[e.OrderID] = x.now
+			if x.running() {
+				x.placedAt(e.Side, e.Price, best, ok)
+			}
+		}
+	case market.KindOrderModify:
+		_, _, _, _ = x.orders.Modify(e.OrderID, e.Price, e.Size)
+	case market.KindOrderDelete:
+		if _, _, err := x.orders.Delete(e.OrderID); err == nil && x.running() {
+			x.cancels++
+			x.life.add(math.Max(1e-9, float64(x.now-x.births[e.OrderID])/float64(second)), 1)
+		}
+		delete(x.births, e.OrderID)
+	case market.KindOrderFill:
+		if _, _, err := x.orders.Fill(e.OrderID, e.Size); err == nil {
+			if _, _, _, ok := x.orders.Order(e.OrderID); !ok {
+				delete(x.births, e.OrderID)
+			}
+		}
+	}
+}

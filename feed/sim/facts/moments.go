@@ -1,0 +1,197 @@
+package facts
+
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// spread is the best prices as they stand.
+type spread struct {
+	bid, ask market.Price
+	good     bool // there are both, and they are not crossed
+	ticks    float64
+	basis    float64
+}
+
+func (s *spread) set(x *instrument, bid, ask market.Price, good bool) {
+	if good == s.good && (!good || bid == s.bid && ask == s.ask) {
+		return
+	}
+	*s = spread{bid: bid, ask: ask, good: good}
+	if !good {
+		return
+	}
+	s.basis = float64(ask-bid) / (float64(bid+ask) / 2) * 1e4
+	if tick := x.definition.TickSize(bid); tick > 0 {
+		s.ticks = math.Round(float64(ask-bid) / float64(tick))
+	}
+}
+
+// pass lets the spread stand until a time.
+func (s *spread) pass(x *instrument, at int64) {
+	if s.good {
+		x.spreadBasis.add(s.basis, float64(at-x.now))
+		x.spreadTicks.add(s.ticks, float64(at-x.now))
+	}
+}
+
+// second64 counts trades by second.
+type second64 struct {
+	from        int64
+	here        float64
+	sum, square float64
+	n           float64
+}
+
+func (c *second64) begin(at int64) { c.from, c.here = at, 0 }
+
+func (c *second64) add() { c.here++ }
+
+// pass ends the seconds that lie before a time.
+func (c *second64) pass(at int64) {
+	n := (at - c.from) / second
+	if n <= 0 {
+		return
+	}
+	c.sum += c.here
+	c.square += c.here * c.here
+	c.n += float64(n)
+	c.from += n * second
+	c.here = 0
+}
+
+// fano is the variance of the counts over their mean: 1 of a Poisson process.
+func (c *second64) fano() float64 {
+	if c.sum == 0 {
+		return math.NaN()
+	}
+	mean := c.sum / c.n
+	return (c.square/c.n - mean*mean) / mean
+}
+
+// minutes are the returns of the middle of the book from minute to minute.
+type minutes struct {
+	next         int64 // the end of the current one
+	last         float64
+	n            float64
+	second, four float64 // sums of powers
+	before       float64 // the return before, where bounced counts it
+	follows      bool
+	pairs        float64
+	bounced      float64 // sum of products of neighbours
+}
+
+func (m *minutes) restart() { m.next, m.last, m.follows = 0, 0, false }
+
+func (m *minutes) pass(x *instrument, at int64) {
+	if m.next == 0 {
+		m.next = x.now - x.now%minute + minute
+	}
+	for m.next <= at {
+		if s := &x.spread; s.good {
+			mid := math.Log(float64(s.bid+s.ask) / 2)
+			if m.last != 0 {
+				r := mid - m.last
+				m.n++
+				m.second += r * r
+				m.four += r * r * r * r
+				if m.follows {
+					m.pairs++
+					m.bounced += r * m.before
+				}
+				m.before, m.follows = r, true
+			}
+			m.last = mid
+			b := &x.book
+			if x.single {
+				b = x.orders.Book()
+			}
+			x.levels += float64(b.Len(market.Buy)+b.Len(market.Sell)) / 2
+			x.looked++
+		}
+		m.next += minute
+	}
+}
+
+// enough returns to say something of their tails.
+const enough = 30
+
+// volatility is that of a day of six hours; kurtosis is 3 of a normal distribution.
+func (m *minutes) volatility() float64 {
+	if m.n < enough {
+		return math.NaN()
+	}
+	return math.Sqrt(m.second / m.n * 360)
+}
+
+func (m *minutes) kurtosis() float64 {
+	if m.n < enough || m.second == 0 {
+		return math.NaN()
+	}
+	return m.four / m.n / (m.second / m.n * m.second / m.n)
+}
+
+// bounce is the autocorrelation of a minute's return with that of the minute before: well under 0
+// where the price goes to and fro without going anywhere.
+func (m *minutes) bounce() float64 {
+	if m.pairs < enough || m.second == 0 {
+		return math.NaN()
+	}
+	return m.bounced / m.pairs / (m.second / m.n)
+}
+
+// lags are those of the sign's autocorrelation.
+var lags = [...]int{1, 2, 5, 10, 20}
+
+// signs are the sides of marketable orders.
+type signs struct {
+	recent [32]float64 // a ring
+	known  int         // of a span
+	n, sum float64
+	pairs  [len(lags)]float64
+	both   [len(lags)]float64 // sums of products
+}
+
+func (s *signs) restart() { s.known = 0 }
+
+func (s *signs) add(side market.Side) {
+	v := 1.0
+	if side == market.Sell {
+		v = -1
+	}
+	s.n++
+	s.sum += v
+	for i, lag := range lags {
+		if s.known >= lag {
+			s.pairs[i]++
+			s.both[i] += v * s.recent[(s.known-lag)%len(s.recent)]
+		}
+	}
+	s.recent[s.known%len(s.recent)] = v
+	s.known++
+}
+
+// merge adds what another one has seen. Its orders count as if they had the same mean: a mean of
+// few orders would take away from their correlation.
+func (s *signs) merge(x *signs) {
+	s.n += x.n
+	s.sum += x.sum
+	for i := range lags {
+		s.pairs[i] += x.pairs[i]
+		s.both[i] += x.both[i]
+	}
+}
+
+// correlation is the autocorrelation at the i-th lag.
+func (s *signs) correlation(i int) float64 {
+	if s.pairs[i] < enough {
+		return math.NaN()
+	}
+	mean := s.sum / s.n
+	v := 1 - mean*mean
+	if v == 0 {
+		return math.NaN()
+	}
+	return (s.both[i]/s.pairs[i] - mean*mean) / v
+}

@@ -1,0 +1,241 @@
+package facts
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Figure is a number; NaN where there is not enough to tell it, in JSON null.
+type Figure float64
+
+// MarshalJSON implements json.Marshaler.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// Known says whether there is a number.
+func (f Figure) Known() bool { return !math.IsNaN(float64(f)) }
+
+// Row is the facts of an instrument or of a class of them, of which it is the mean: of spreads,
+// placements and order lives all instruments count the same, of signs and returns all
+// observations.
+type Row struct {
+	Name        string `json:"name"`
+	Class       string `json:"class,omitempty"` // of an instrument
+	Instruments int    `json:"instruments"`     // with continuous trading
+	Hours       Figure `json:"hours"`           // of continuous trading
+	Events      int    `json:"events"`
+	Trades      int    `json:"trades"`
+	Amends      int    `json:"amends"` // cancels and corrections
+
+	EventsPerSecond Figure `json:"events_per_second"` // an instrument, whatever the phase
+	TradesPerDay    Figure `json:"trades_per_day"`    // an instrument, in six hours
+	AddsPerTrade    Figure `json:"adds_per_trade"`
+	CancelsPerTrade Figure `json:"cancels_per_trade"`
+
+	SpreadTicks [3]Figure `json:"spread_ticks"`         // p10, p50, p90 by time
+	SpreadBasis [3]Figure `json:"spread_basis_points"`  // likewise
+	Levels      Figure    `json:"levels"`               // a side
+	SignACF     [5]Figure `json:"sign_autocorrelation"` // of marketable orders, at lags 1, 2, 5, 10, 20
+	Fano        Figure    `json:"fano"`                 // of trades a second
+	Volatility  Figure    `json:"day_volatility"`       // from minute returns, of six hours
+	Kurtosis    Figure    `json:"minute_kurtosis"`
+	Bounce      Figure    `json:"minute_autocorrelation"` // of a minute's return with the one before
+	Placement   [5]Figure `json:"placement"`              // of adds: inside the spread, at the best, 1-5 ticks behind, 6-20, more
+	Life        [3]Figure `json:"order_life_seconds"`     // until cancelled: p10, p50, p90; where events are of single orders
+}
+
+// Table is the facts of a stream.
+type Table struct {
+	Classes     []Row `json:"classes"`     // by name
+	Instruments []Row `json:"instruments"` // by name
+}
+
+// Measured is what an hour of one share of a large market shows, order by order: AAPL at NASDAQ.
+// It is what the simulated exchange is calibrated by.
+func Measured() Row {
+	unknown := Figure(math.NaN())
+	return Row{
+		Name: "real share", Instruments: 1, Hours: 1, Trades: 4068,
+		EventsPerSecond: unknown, TradesPerDay: 24408, AddsPerTrade: 10.9, CancelsPerTrade: unknown,
+		SpreadTicks: [3]Figure{11, 20, 31}, SpreadBasis: [3]Figure{unknown, unknown, unknown},
+		Levels: unknown, SignACF: [5]Figure{.69, .53, .32, .16, .11}, Fano: 7.1,
+		Volatility: unknown, Kurtosis: unknown, Bounce: unknown,
+		Placement: [5]Figure{.196, .078, .164, .281, .280},
+		Life:      [3]Figure{.0026, .37, 11.2},
+	}
+}
+
+// Table computes the facts of all that has come so far.
+func (c *Collector) Table() Table {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var t Table
+	classes := map[string][]*instrument{}
+	for _, x := range c.all {
+		if x.whole || x.open == 0 {
+			continue
+		}
+		row := sum([]*instrument{x})
+		row.Name, row.Class = x.definition.ID.String(), x.class
+		t.Instruments = append(t.Instruments, row)
+		classes[x.class] = append(classes[x.class], x)
+	}
+	for name, list := range classes {
+		slices.SortFunc(list, func(a, b *instrument) int {
+			return strings.Compare(a.definition.ID.String(), b.definition.ID.String())
+		})
+		row := sum(list)
+		row.Name = name
+		t.Classes = append(t.Classes, row)
+	}
+	byName := func(a, b Row) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(t.Classes, byName)
+	slices.SortFunc(t.Instruments, byName)
+	return t
+}
+
+// mean is a weighted one of what is known.
+type mean struct{ sum, weight float64 }
+
+func (m *mean) add(value, weight float64) {
+	if !math.IsNaN(value) && weight > 0 {
+		m.sum += value * weight
+		m.weight += weight
+	}
+}
+
+func (m *mean) figure() Figure { return Figure(m.sum / m.weight) } // NaN without weight
+
+// sum is the row of some instruments.
+func sum(list []*instrument) Row {
+	r := Row{Instruments: len(list)}
+	var ticks, basis, life histogram
+	var levels, fano, variance, kurtosis, bounce mean
+	var sides signs
+	hours, adds, cancels := 0.0, 0, 0
+	var placed [5]int
+	for _, x := range list {
+		hours += float64(x.open) / 3600e9
+		r.Events += x.events
+		r.Trades += x.trades
+		r.Amends += x.amends
+		adds += x.adds
+		cancels += x.cancels
+		ticks.merge(&x.spreadTicks)
+		basis.merge(&x.spreadBasis)
+		life.merge(&x.life)
+		levels.add(x.levels/x.looked, x.looked)
+		fano.add(x.count.fano(), float64(x.trades))
+		variance.add(x.minutes.volatility()*x.minutes.volatility(), x.minutes.n)
+		kurtosis.add(x.minutes.kurtosis(), x.minutes.n)
+		bounce.add(x.minutes.bounce(), x.minutes.pairs)
+		sides.merge(&x.signs)
+		for i, n := range x.placed {
+			placed[i] += n
+		}
+	}
+	r.Hours = Figure(hours)
+	r.EventsPerSecond = Figure(float64(r.Events) / (hours * 3600))
+	r.TradesPerDay = Figure(float64(r.Trades) / hours * 6)
+	r.AddsPerTrade = Figure(float64(adds) / float64(r.Trades))
+	r.CancelsPerTrade = Figure(float64(cancels) / float64(r.Trades))
+	for i := range 3 {
+		r.SpreadTicks[i] = Figure(math.Round(ticks.quantiles()[i])) // whole ones, put into bins
+		r.SpreadBasis[i] = Figure(basis.quantiles()[i])
+		r.Life[i] = Figure(life.quantiles()[i])
+	}
+	r.Levels, r.Fano, r.Kurtosis, r.Bounce = levels.figure(), fano.figure(), kurtosis.figure(), bounce.figure()
+	r.Volatility = Figure(math.Sqrt(float64(variance.figure())))
+	total := 0
+	for _, n := range placed {
+		total += n
+	}
+	for i := range r.SignACF {
+		r.SignACF[i] = Figure(sides.correlation(i))
+		r.Placement[i] = Figure(float64(placed[i]) / float64(total))
+	}
+	return r
+}
+
+// WriteText writes the table for people: the classes, a measured share, and the instruments.
+func (t *Table) WriteText(w io.Writer) error {
+	var b strings.Builder
+	writeRows(&b, "class", append(slices.Clone(t.Classes), Measured()))
+	if len(t.Instruments) > 0 {
+		b.WriteByte('\n')
+		writeRows(&b, "instrument", t.Instruments)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeRows(b *strings.Builder, head string, rows []Row) {
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "%s\t%s\n", head, strings.Join(Heads(), "\t"))
+	for i := range rows {
+		fmt.Fprintf(tw, "%s\t%s\n", rows[i].Name, strings.Join(rows[i].Cells(), "\t"))
+	}
+	_ = tw.Flush() // into memory
+}
+
+// Heads are the names of what Cells gives.
+func Heads() []string {
+	return []string{
+		"instruments", "events/s", "trades/day", "adds:cancels:trade", "spread ticks", "basis points", "levels",
+		"day volatility", "minute kurtosis", "minute ACF", "sign ACF 1 2 5 10 20", "Fano", "placed inside/best/5/20/more", "order life s",
+	}
+}
+
+// Cells is the row as texts; a dash is what is not known.
+func (r *Row) Cells() []string {
+	percent := func(f Figure) string {
+		if !f.Known() {
+			return "-"
+		}
+		return number(f*100) + " %"
+	}
+	placed := make([]string, len(r.Placement))
+	for i, f := range r.Placement {
+		placed[i] = strings.TrimSuffix(percent(f), " %")
+	}
+	return []string{
+		strconv.Itoa(r.Instruments), number(r.EventsPerSecond), number(r.TradesPerDay),
+		join(":", r.AddsPerTrade, r.CancelsPerTrade) + ":1",
+		join("/", r.SpreadTicks[:]...), join("/", r.SpreadBasis[:]...), number(r.Levels),
+		percent(r.Volatility), number(r.Kurtosis), number(r.Bounce), join(" ", r.SignACF[:]...), number(r.Fano),
+		strings.Join(placed, "/"), join("/", r.Life[:]...),
+	}
+}
+
+func join(by string, list ...Figure) string {
+	out := make([]string, len(list))
+	for i, f := range list {
+		out[i] = number(f)
+	}
+	return strings.Join(out, by)
+}
+
+// number writes two or three significant digits.
+func number(f Figure) string {
+	switch v := math.Abs(float64(f)); {
+	case !f.Known() || math.IsInf(v, 0):
+		return "-"
+	case v >= 100:
+		return strconv.FormatFloat(float64(f), 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(float64(f), 'f', 1, 64)
+	case v >= 0.1 || v == 0:
+		return strconv.FormatFloat(float64(f), 'f', 2, 64)
+	}
+	return strconv.FormatFloat(float64(f), 'g', 2, 64)
+}

@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Fault is something that goes wrong at the exchange when Trigger asks for it, and heals by itself.
+type Fault struct {
+	Name string // as Trigger takes it
+	Text string // what happens, for people
+}
+
+// Faults are all that Trigger knows, in the order of their documentation.
+func Faults() []Fault {
+	return []Fault{
+		{"gap", "events are lost for 2 s: a gap, and then a snapshot of the book"},
+		{"sequence_reset", "the feed begins anew: a gap and at once a snapshot"},
+		{"stall", "nothing happens for 10 s, and nothing says so"},
+		{"halt", "trading is halted for 10 s; where hours are kept a reopening auction follows"},
+		{"correction", "the newest trade is corrected"},
+		{"cancel", "the newest trade is cancelled"},
+		{"burst", "a thousand order actions in one instant"},
+		{"crossed", "the book is crossed for 1 s, as by a broken feed; then a snapshot"},
+		{"one_sided", "sellers leave for 10 s"},
+		{"jump", "the value jumps by twenty standard deviations of a minute"},
+		{"list", "a new instrument is listed on the market SIM, and trades"},
+		{"close", "the market closes for 30 s"},
+		{"clock_skew", "event times are 5 s ahead for 10 s, and then go back"},
+	}
+}
+
+// Errors of Trigger, besides market.ErrUnknownInstrument.
+var (
+	ErrUnknownFault = errors.New("unknown fault")
+	ErrNotRunning   = errors.New("the exchange is not running")
+	ErrTooMany      = errors.New("too many faults at once")
+)
+
+// How long faults last.
+const (
+	gapLength     = 2 * second
+	stallLength   = 10 * second
+	haltLengthNow = 10 * second
+	crossedLength = second
+	sidedLength   = 10 * second
+	closedLength  = 30 * second
+	skewLength    = 10 * second
+	skew          = 5 * second
+
+	burstActions = 1000
+	sigmas       = 20
+	maxWanted    = 256
+
+	reasonTriggered = "triggered"
+)
+
+// faults is what is wrong with an instrument on purpose.
+type faults struct {
+	muted    bool  // what happens is not told
+	stalled  bool  // nothing happens
+	oneSided bool  // nobody sells
+	skew     int64 // of its event times
+	sick     int   // counts faults: the healing of an older one is off
+}
+
+// request is a fault that somebody asked for.
+type request struct {
+	fault string
+	id    market.InstrumentID
+}
+
+// Trigger makes something go wrong, now, in every Run that is going on; see Faults. The zero
+// identifier is FAKE|SIM|CI. Faults with a length heal after it, and of two on the same instrument
+// the later replaces the earlier. It returns without waiting for the fault to take place; where it
+// can't, for there is no trade yet to correct or the instrument does not trade, nothing happens.
+// The error is ErrUnknownFault, market.ErrUnknownInstrument, ErrNotRunning or ErrTooMany, wrapped.
+func (s *Source) Trigger(fault string, id market.InstrumentID) error {
+	if !slices.ContainsFunc(Faults(), func(f Fault) bool { return f.Name == fault }) {
+		return fmt.Errorf("trigger %q: %w", fault, ErrUnknownFault)
+	}
+	if id == (market.InstrumentID{}) {
+		id = s.listings[0].definition.ID
+	}
+	if !slices.ContainsFunc(s.listings, func(l listing) bool { return l.definition.ID == id }) {
+		return fmt.Errorf("trigger %s on %q: %w", fault, id.String(), market.ErrUnknownInstrument)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.runs) == 0 {
+		return fmt.Errorf("trigger %s: %w", fault, ErrNotRunning)
+	}
+	for r := range s.runs {
+		if !r.want(request{fault, id}) {
+			return fmt.Errorf("trigger %s: %w", fault, ErrTooMany)
+		}
+	}
+	return nil
+}
+
+// want notes a request and wakes the run.
+func (r *run) want(q request) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.wanted) == maxWanted {
+		return false
+	}
+	r.wanted = append(r.wanted, q)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// cause causes what is wanted, at a virtual time between the newest action and the next.
+func (r *run) cause(now, next int64) error {
+	r.mu.Lock()
+	wanted := r.wanted
+	r.wanted = nil
+	r.mu.Unlock()
+	x := r.x
+	if now != never {
+		x.now = min(max(x.now, now), next)
+		x.world.advance(x.now)
+	}
+	for _, q := range wanted {
+		i := slices.IndexFunc(x.instruments, func(in instrument) bool { return in.listing.definition.ID == q.id })
+		if q.fault == "list" {
+			if err := r.list(); err != nil {
+				return err
+			}
+			continue
+		}
+		x.cause(&x.instruments[i], q.fault)
+	}
+	return nil
+}
+
+// list lists an instrument, like FAKE but of another name.
+func (r *run) list() error {
+	x := r.x
+	if x.listed == maxListed {
+		return nil
+	}
+	x.listed++
+	l := fake(newClasses(), fmt.Sprintf("NEW%d", x.listed))
+	l.definition.VirtualClock = x.instruments[0].listing.definition.VirtualClock
+	if err := l.complete(); err != nil {
+		return err
+	}
+	handle, err := r.sink.Define(l.definition)
+	if err != nil {
+		return fmt.Errorf("define %s: %w", l.definition.ID, err)
+	}
+	in := x.add(&l)
+	in.handle = handle
+	x.rise(len(x.queue) - 1)
+	x.reference(in, 0)
+	in.wake(x)
+	return nil
+}
+
+// cause lets a fault happen to an instrument.
+func (x *exchange) cause(in *instrument, fault string) {
+	x.heal(in)
+	switch fault {
+	case "gap":
+		x.lose(in, "simulated_gap")
+		in.muted = true
+		x.cure(in, gapLength)
+	case "sequence_reset":
+		x.lose(in, "sequence_reset")
+		x.snapshot(in)
+	case "stall":
+		in.stalled = true
+		x.redraw(in)
+		x.cure(in, stallLength)
+	case "halt":
+		if in.phase == market.Open {
+			x.halt(in, reasonTriggered, haltLengthNow)
+		}
+	case "correction":
+		x.amend(in, market.KindCorrect)
+	case "cancel":
+		x.amend(in, market.KindCancel)
+	case "burst":
+		x.burst(in)
+	case "crossed":
+		x.crossBook(in)
+	case "one_sided":
+		x.leave(in, market.Sell)
+		in.oneSided = true
+		x.cure(in, sidedLength)
+	case "jump":
+		jump := sigmas * in.underlying.class.volatility / math.Sqrt(session/60)
+		if in.rng.IntN(2) == 0 {
+			jump = -jump
+		}
+		in.underlying.value += jump
+		if in.phase == market.Open && !in.stalled {
+			in.fairAt-- // it is another one now
+			in.price(x.now, &x.world)
+			in.wake(x)
+		}
+	case "close":
+		x.closeMarket(in.listing.definition.ID.Market)
+	case "clock_skew":
+		in.skew = skew
+		x.cure(in, skewLength)
+	}
+}
+
+// cure heals an instrument after a time, unless another fault came in between.
+func (x *exchange) cure(in *instrument, after int64) {
+	sick := in.sick
+	x.later(after, func() {
+		if in.sick == sick {
+			x.heal(in)
+		}
+	})
+}
+
+// heal ends what is wrong with an instrument. Where something was not told it tells how
+// things are.
+func (x *exchange) heal(in *instrument) {
+	f := in.faults
+	in.faults = faults{sick: f.sick + 1}
+	if f.stalled || f.oneSided {
+		x.redraw(in)
+	}
+	if !f.muted {
+		return
+	}
+	if in.phase != in.reported {
+		x.status(in, in.phase, in.reason, in.until)
+	}
+	x.snapshot(in)
+}
+
+// lose says that events were lost.
+func (x *exchange) lose(in *instrument, reason string) {
+	x.event(market.KindGap, in).Reason = reason
+}
+
+// burst lets a great many orders come at once.
+func (x *exchange) burst(in *instrument) {
+	if in.phase != market.Open {
+		return
+	}
+	for i := range burstActions {
+		if in.phase != market.Open {
+			return // it left its band
+		}
+		switch {
+		case i%20 == 0:
+			in.wake(x)
+		case i%10 == 5:
+			in.marketOrder(x.now, x)
+		case i%2 == 0 && len(in.book.crowd) > 20:
+			in.book.cancel(in.book.crowd[in.rng.IntN(len(in.book.crowd))])
+			x.tell(in, market.NoSide)
+		default:
+			in.limitOrder(x)
+		}
+	}
+	in.excitement = min(in.excitement, 1) // or it would go on and on
+	x.redraw(in)
+}
+
+// crossBook tells of a bid above the best ask that is not there.
+func (x *exchange) crossBook(in *instrument) {
+	ask, ok := in.book.best(market.Sell)
+	if !ok || x.quiet(in) || in.book.calling {
+		return
+	}
+	e := x.event(market.KindUpdate, in)
+	from := len(x.levels)
+	x.levels = append(x.levels, market.Level{Price: in.listing.grid.price(ask + 1), Size: in.listing.lot, Orders: 1})
+	e.Bids = x.levels[from : from+1 : from+1]
+	in.stalled, in.muted = true, true
+	x.redraw(in)
+	x.cure(in, crossedLength)
+}
+
+// leave cancels all orders of a side.
+func (x *exchange) leave(in *instrument, side market.Side) {
+	for queues := in.book.side(side); len(*queues) > 0; {
+		in.book.cancel((*queues)[len(*queues)-1].head)
+		x.tell(in, market.NoSide)
+	}
+}
+
+// closeMarket closes what is open of a market, for a while.
+func (x *exchange) closeMarket(id string) {
+	until := x.now + closedLength
+	var shut []*instrument
+	for i := range x.instruments {
+		in := &x.instruments[i]
+		if in.listing.definition.ID.Market != id || in.phase != market.Open {
+			continue
+		}
+		in.turn++
+		shut = append(shut, in)
+		x.status(in, market.Closed, reasonTriggered, until)
+		x.later(closedLength, x.unless(in, func() {
+			x.resume(in, in.session.end)
+			x.redraw(in)
+		}))
+	}
+	if len(shut) == 0 {
+		return
+	}
+	x.redraw(shut...)
+	x.marketStatus(id, market.Closed, reasonTriggered, x.start+until)
+	x.later(closedLength, func() {
+		now := shown{phase: market.Open}
+		if x.day != nil && id == venue {
+			now = x.day.shown // it may have moved on meanwhile
+		}
+		x.marketStatus(id, now.phase, now.reason, now.until)
+	})
+}

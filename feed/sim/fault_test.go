@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/feed/feedtest"
+	"github.com/ruedahq/rueda/market"
+)
+
+// trial runs an exchange in a bubble and lets a test cause faults in it.
+type trial struct {
+	t      *testing.T
+	source *Source
+	sink   feedtest.Recorder
+	ended  chan error
+}
+
+// try runs a test on a running exchange, 2 s after its start.
+func try(t *testing.T, config Config, test func(*trial)) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &trial{t: t, source: newSource(t, config), ended: make(chan error, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { x.ended <- x.source.Run(ctx, &x.sink) }()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		test(x)
+		cancel()
+		if err := <-x.ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// after causes a fault, and gives the events of an instrument from then on, for a while.
+func (x *trial) after(fault string, id market.InstrumentID, wait time.Duration) []market.Event {
+	x.t.Helper()
+	before := len(x.sink.Of(id))
+	if err := x.source.Trigger(fault, id); err != nil {
+		x.t.Fatal(err)
+	}
+	time.Sleep(wait)
+	synctest.Wait()
+	return x.sink.Of(id)[before:]
+}
+
+// index is the first event of a kind; -1: there is none.
+func index(events []market.Event, kind market.Kind) int {
+	for i := range events {
+		if events[i].Kind == kind {
+			return i
+		}
+	}
+	return -1
+}
+
+// rebuild applies events to an empty book and says whether it is crossed in the end.
+func rebuild(t *testing.T, events []market.Event) (crossed, snapshot bool) {
+	t.Helper()
+	var b market.Book
+	for _, e := range events {
+		if e.Kind == market.KindSnapshot {
+			b.Reset()
+			snapshot = true
+		}
+		for _, l := range e.Bids {
+			b.Set(market.Buy, l)
+		}
+		for _, l := range e.Asks {
+			b.Set(market.Sell, l)
+		}
+	}
+	return b.Crossed(), snapshot
+}
+
+// TestFaults causes every fault that there is, and wants what it promises and its end.
+func TestFaults(t *testing.T) {
+	tests := map[string]func(*trial){
+		"gap": func(x *trial) {
+			events := x.after("gap", fakeID, 3*time.Second)
+			if events[0].Kind != market.KindGap || events[0].Reason != "simulated_gap" || events[1].Kind != market.KindSnapshot {
+				x.t.Fatalf("%v, then %v", events[0], events[1])
+			}
+			if lost := time.Duration(events[1].Time - events[0].Time); lost != 2*time.Second {
+				x.t.Errorf("the gap lasts %v", lost)
+			}
+			if index(events, market.KindTrade) < 0 {
+				x.t.Error("no trade after it")
+			}
+		},
+		"sequence_reset": func(x *trial) {
+			events := x.after("sequence_reset", fakeID, time.Second)
+			if events[0].Kind != market.KindGap || events[1].Kind != market.KindSnapshot || events[0].Time != events[1].Time {
+				x.t.Errorf("%v, then %v", events[0], events[1])
+			}
+		},
+		"stall": func(x *trial) {
+			if events := x.after("stall", fakeID, 9*time.Second); len(events) != 0 {
+				x.t.Errorf("%d events in a stall", len(events))
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if last := x.sink.Of(fakeID); last[len(last)-1].Time < time.Now().Add(-time.Second).UnixNano() {
+				x.t.Error("nothing after the stall")
+			}
+		},
+		"halt": func(x *trial) {
+			events := x.after("halt", fakeID, 12*time.Second)
+			first := events[0]
+			if first.Kind != market.KindStatus || first.Phase != market.Halt || first.Reason != "triggered" || first.Until-first.Time != 10*second {
+				x.t.Fatalf("first %v", first)
+			}
+			if second := events[1]; second.Kind != market.KindStatus || second.Phase != market.Open || second.Time != first.Until {
+				x.t.Errorf("then %v", second)
+			}
+		},
+		"correction": func(x *trial) {
+			events := x.after("correction", fakeID, time.Second)
+			e := events[0]
+			if e.Kind != market.KindCorrect || e.OldPrice == e.Price && e.OldSize == e.Size {
+				x.t.Errorf("%v", e)
+			}
+		},
+		"cancel": func(x *trial) {
+			var newest market.Event
+			for _, e := range x.sink.Of(fakeID) {
+				if e.Kind == market.KindTrade {
+					newest = e
+				}
+			}
+			e := x.after("cancel", fakeID, time.Second)[0]
+			if e.Kind != market.KindCancel || e.TradeID != newest.TradeID || e.Price != newest.Price || e.Size != newest.Size {
+				x.t.Errorf("%v, the newest trade is %v", e, newest)
+			}
+		},
+		"burst": func(x *trial) {
+			events := x.after("burst", fakeID, time.Millisecond)
+			if len(events) < burstActions/2 || events[0].Time != events[len(events)-1].Time {
+				x.t.Errorf("%d events", len(events))
+			}
+		},
+		"crossed": func(x *trial) {
+			events := x.after("crossed", fakeID, 2*time.Second)
+			all := x.sink.Of(fakeID)
+			if crossed, _ := rebuild(x.t, all[:len(all)-len(events)+1]); !crossed {
+				x.t.Error("the book is not crossed")
+			}
+			if events[1].Kind != market.KindSnapshot || events[1].Time-events[0].Time != second {
+				x.t.Errorf("%v, then %v", events[0], events[1])
+			}
+			if crossed, _ := rebuild(x.t, all); crossed {
+				x.t.Error("the book stays crossed")
+			}
+		},
+		"one_sided": func(x *trial) {
+			x.after("one_sided", fakeID, 5*time.Second)
+			sellers := func() (n int) {
+				var b market.Book
+				for _, e := range x.sink.Of(fakeID) {
+					for _, l := range e.Asks {
+						b.Set(market.Sell, l)
+					}
+				}
+				return b.Len(market.Sell)
+			}
+			if n := sellers(); n != 0 {
+				x.t.Errorf("%d levels of sellers", n)
+			}
+			time.Sleep(7 * time.Second)
+			synctest.Wait()
+			if sellers() == 0 {
+				x.t.Error("they don't come back")
+			}
+		},
+		"jump": func(x *trial) {
+			price := func() float64 {
+				last := 0.0
+				for _, e := range x.sink.Of(fakeID) {
+					if e.Kind == market.KindTrade {
+						last = float64(e.Price)
+					}
+				}
+				return last
+			}
+			before := price()
+			x.after("jump", fakeID, 2*time.Second)
+			if change := price()/before - 1; change < .02 && change > -.02 {
+				x.t.Errorf("the price moved by %v", change)
+			}
+		},
+		"list": func(x *trial) {
+			id := market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}
+			events := x.after("list", market.InstrumentID{}, 3*time.Second)
+			if len(events) != 0 {
+				x.t.Error("events of nobody") // the zero identifier is not an instrument's
+			}
+			if own := x.sink.Of(id); index(own, market.KindTrade) < 0 || index(own, market.KindUpdate) < 0 {
+				x.t.Errorf("%d events of the new instrument", len(own))
+			}
+		},
+		"close": func(x *trial) {
+			x.after("close", fakeID, 31*time.Second)
+			whole := x.sink.Of(market.InstrumentID{Symbol: market.Any, Market: lively, Term: market.Any})
+			if len(whole) != 3 || whole[1].Phase != market.Closed || whole[2].Phase != market.Open || whole[2].Time-whole[1].Time != 30*second {
+				x.t.Errorf("market: %v", whole)
+			}
+			for _, e := range x.sink.Of(fakeID) {
+				if e.Kind == market.KindTrade && e.Time > whole[1].Time && e.Time < whole[2].Time {
+					x.t.Fatal("a trade while the market is closed")
+				}
+			}
+		},
+		"clock_skew": func(x *trial) {
+			events := x.after("clock_skew", fakeID, 12*time.Second)
+			back := 0
+			for i := 1; i < len(events); i++ {
+				if events[i].Time < events[i-1].Time {
+					back++
+				}
+			}
+			if ahead := time.Duration(events[0].Time - time.Now().Add(-12*time.Second).UnixNano()); ahead < 5*time.Second || back != 1 {
+				x.t.Errorf("%v ahead, times go back %d times", ahead, back)
+			}
+		},
+	}
+	for _, f := range Faults() {
+		test, ok := tests[f.Name]
+		if !ok {
+			t.Errorf("no test of %s", f.Name)
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) { try(t, Config{Seed: 5, Instruments: 3}, test) })
+	}
+}
+
+// TestFaultsWithHours causes faults in a market with hours, in the middle of its day: a jump leads out
+// of the band, a halt into an auction.
+func TestFaultsWithHours(t *testing.T) {
+	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
+	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 3600, Start: friday()} // an hour in a second
+	phases := func(events []market.Event) (out string) {
+		for _, e := range events {
+			if e.Kind == market.KindStatus {
+				out += fmt.Sprintf("%s %s, ", e.Phase, e.Reason)
+			}
+		}
+		return out
+	}
+	try(t, config, func(x *trial) {
+		// 20 standard deviations of a minute are about 3 %: the band of a minute ends there.
+		got := ""
+		for range 3 {
+			if got = phases(x.after("jump", ggal, 100*time.Millisecond)); got != "" {
+				break
+			}
+		}
+		if got != "auction volatility_auction, open , " {
+			t.Errorf("jump: %s", got)
+		}
+	})
+	try(t, config, func(x *trial) {
+		if got := phases(x.after("halt", ggal, 100*time.Millisecond)); got != "halt triggered, auction reopening_auction, open , " {
+			t.Errorf("halt: %s", got)
+		}
+	})
+}
+
+func TestTriggerErrors(t *testing.T) {
+	s := newSource(t, Config{Seed: 1, Instruments: 1})
+	if err := s.Trigger("gap", fakeID); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("not running: %v", err)
+	}
+	try(t, Config{Seed: 1, Instruments: 1}, func(x *trial) {
+		if err := x.source.Trigger("flood", fakeID); !errors.Is(err, ErrUnknownFault) {
+			t.Errorf("unknown fault: %v", err)
+		}
+		if err := x.source.Trigger("gap", market.InstrumentID{Symbol: "X", Market: "Y", Term: "Z"}); !errors.Is(err, market.ErrUnknownInstrument) {
+			t.Errorf("unknown instrument: %v", err)
+		}
+	})
+	busy := newSource(t, Config{Seed: 1, Instruments: 1})
+	busy.runs[&run{wake: make(chan struct{}, 1)}] = struct{}{} // one that has no time
+	for range maxWanted {
+		if err := busy.Trigger("gap", fakeID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := busy.Trigger("gap", fakeID); !errors.Is(err, ErrTooMany) {
+		t.Errorf("too many: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ruedahq/rueda/feed/sim/facts"
+)
+
+// Measures of the plot, in its own units.
+const (
+	plotWidth  = 880
+	plotHeight = 420
+	panelTop   = 76
+	panelFoot  = 360
+)
+
+// plotColors are those of the classes, and of the real share.
+func plotColors() map[string]string {
+	return map[string]string{
+		"leading": "#4c8063", "sovereign": "#50689f", "general": "#a86f3c", "cedear": "#8a5a8f", "illiquid": "#8d8574", "real share": "#2b2a27",
+	}
+}
+
+// plot draws with a left and a right edge.
+type plot struct{ strings.Builder }
+
+func (p *plot) text(x, y float64, anchor, color, text string) {
+	fmt.Fprintf(p, `  <text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, color, text)
+}
+
+func (p *plot) line(x1, y1, x2, y2 float64, color string, width float64) {
+	fmt.Fprintf(p, `  <line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%g"/>`+"\n", x1, y1, x2, y2, color, width)
+}
+
+// drawFacts draws how the sides of marketable orders repeat, how wide spreads are, and how
+// trades cluster and prices jump.
+func drawFacts(rows map[string]*facts.Row) []byte {
+	p := &plot{}
+	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, plotHeight)
+	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, beside a real share: the figures are in the table of the text</title>` + "\n")
+	fmt.Fprintf(p, `  <rect width="%d" height="%d" rx="12" fill="#fbfaf7"/>`+"\n", plotWidth, plotHeight)
+	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day beside a real share</text>`+"\n")
+	x := 24.0
+	for _, name := range append(classNames(), "real share") {
+		fmt.Fprintf(p, `  <rect x="%.1f" y="%d" width="10" height="10" rx="2" fill="%s"/>`+"\n", x, plotHeight-26, plotColors()[name])
+		p.text(x+16, plotHeight-17, "start", "#2b2a27", name)
+		x += 120
+	}
+	measured := facts.Measured()
+	p.signs(rows, &measured)
+	p.spreads(rows)
+	p.tails(rows, &measured)
+	p.WriteString("</svg>\n")
+	return []byte(p.String())
+}
+
+// signs draws the autocorrelation of signs over the lag, which is logarithmic.
+func (p *plot) signs(rows map[string]*facts.Row, measured *facts.Row) {
+	const left, right = 54.0, 300.0
+	p.text(left-30, panelTop-14, "start", "#6d6658", "autocorrelation of signs, by lag")
+	y := func(v float64) float64 { return panelFoot - 20 - max(0, v)*(panelFoot-20-panelTop) }
+	for _, v := range []float64{0, .25, .5, .75, 1} {
+		p.line(left, y(v), right, y(v), "#e3ded2", 1)
+		p.text(left-6, y(v)+4, "end", "#6d6658", fmt.Sprintf("%g", v))
+	}
+	lags := []float64{1, 2, 5, 10, 20}
+	at := func(lag float64) float64 { return left + 8 + math.Log(lag)/math.Log(20)*(right-left-16) }
+	for _, lag := range lags {
+		p.text(at(lag), panelFoot, "middle", "#6d6658", fmt.Sprintf("%g", lag))
+	}
+	draw := func(name string, r *facts.Row) {
+		var points []string
+		for i, lag := range lags {
+			points = append(points, fmt.Sprintf("%.1f,%.1f", at(lag), y(float64(r.SignACF[i]))))
+		}
+		dash := ""
+		if r == measured {
+			dash = ` stroke-dasharray="5 3"`
+		}
+		fmt.Fprintf(p, `  <polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(points, " "), plotColors()[name], dash)
+	}
+	for _, name := range classNames() {
+		draw(name, rows[name])
+	}
+	draw("real share", measured)
+}
+
+// spreads draws p10 to p90 and the median, in basis points, on a logarithmic scale.
+func (p *plot) spreads(rows map[string]*facts.Row) {
+	const left, right = 340.0, 570.0
+	p.text(left, panelTop-14, "start", "#6d6658", "spread in basis points, p10 p50 p90")
+	at := func(v float64) float64 { return left + math.Log(v/.5)/math.Log(100/.5)*(right-left) }
+	for _, v := range []float64{1, 10, 100} {
+		p.line(at(v), panelTop, at(v), panelFoot-20, "#e3ded2", 1)
+		p.text(at(v), panelFoot, "middle", "#6d6658", fmt.Sprintf("%g", v))
+	}
+	for i, name := range classNames() {
+		y := panelTop + 28 + 50*float64(i)
+		s := rows[name].SpreadBasis
+		p.line(at(float64(s[0])), y, at(float64(s[2])), y, plotColors()[name], 8)
+		fmt.Fprintf(p, `  <circle cx="%.1f" cy="%.1f" r="7" fill="#fbfaf7" stroke="%s" stroke-width="2"/>`+"\n", at(float64(s[1])), y, plotColors()[name])
+	}
+}
+
+// tails draws figures that are one number each, on a logarithmic scale.
+func (p *plot) tails(rows map[string]*facts.Row, measured *facts.Row) {
+	const left, right = 620.0, 850.0
+	p.text(left, panelTop-14, "start", "#6d6658", "one figure a class")
+	at := func(v float64) float64 { return left + math.Log(v)/math.Log(100)*(right-left) }
+	for _, v := range []float64{1, 3, 10, 30, 100} {
+		p.line(at(v), panelTop, at(v), panelFoot-20, "#e3ded2", 1)
+		p.text(at(v), panelFoot, "middle", "#6d6658", fmt.Sprintf("%g", v))
+	}
+	for i, f := range []fact{
+		{"kurtosis of minute returns", func(r *facts.Row) facts.Figure { return r.Kurtosis }},
+		{"Fano factor of trades a second", func(r *facts.Row) facts.Figure { return r.Fano }},
+		{"orders added to a trade", func(r *facts.Row) facts.Figure { return r.AddsPerTrade }},
+	} {
+		y := panelTop + 40 + 86*float64(i)
+		p.text(left, y-16, "start", "#2b2a27", f.name)
+		p.line(left, y, right, y, "#cfc8b8", 1)
+		draw := func(name string, r *facts.Row) {
+			if v := f.of(r); v.Known() && v > 0 {
+				fmt.Fprintf(p, `  <circle cx="%.1f" cy="%.1f" r="6" fill="%s" fill-opacity="0.85"/>`+"\n", at(min(max(float64(v), 1), 100)), y, plotColors()[name])
+			}
+		}
+		for _, name := range classNames() {
+			draw(name, rows[name])
+		}
+		draw("real share", measured)
+	}
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"github.com/ruedahq/rueda/market"
+)
+
+// told is the newest trade that was told of an instrument, which can be cancelled or corrected.
+type told struct {
+	id    string // "": none, or it was cancelled or corrected
+	price market.Price
+	size  market.Size
+	at    int64
+}
+
+const (
+	// Bands of prices, as shares of the previous close: each time one is reached
+	// trading is interrupted, at the last it ends for the day.
+	firstBand, secondBand, lastBand = 0.10, 0.15, 0.20
+
+	bandMemory = minute     // a dynamic band goes by the price of one to two times as long ago
+	lastCounts = 5 * minute // an older last price says nothing: the middle of the book does
+
+	haltLength = 10 * minute // of those that the market decides
+)
+
+// planTrouble puts on the agenda what goes wrong on a trading day, a few things on the whole
+// market: at least one instrument is halted and at least one trade corrected.
+func (x *exchange) planTrouble() {
+	open, shut := x.world.open, x.world.open+x.world.length
+	length := shut - open
+	if length < 4*haltLength {
+		return
+	}
+	rng := x.day.rng
+	for range 1 + rng.IntN(2) {
+		at := open + length/8 + rng.Int64N(length/2)
+		x.agenda.add(at, x.haltSomebody)
+	}
+	for range 2 + rng.IntN(3) {
+		x.agenda.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendSomething(market.KindCorrect) })
+	}
+	for range 1 + rng.IntN(3) {
+		x.agenda.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendSomething(market.KindCancel) })
+	}
+}
+
+// somebody is the first instrument that will do, from a random one on; nil: none does.
+func (x *exchange) somebody(will func(*instrument) bool) *instrument {
+	n := len(x.instruments)
+	from := x.day.rng.IntN(n)
+	for i := range n {
+		if in := &x.instruments[(from+i)%n]; x.keepsHours(in) && will(in) {
+			return in
+		}
+	}
+	return nil
+}
+
+// haltSomebody halts an instrument that trades, as when its company has news to tell.
+func (x *exchange) haltSomebody() {
+	in := x.somebody(func(in *instrument) bool { return in.phase == market.Open })
+	if in != nil {
+		x.halt(in, reasonNews, haltLength)
+	}
+}
+
+// amendSomething cancels or corrects a trade of the last minutes.
+func (x *exchange) amendSomething(kind market.Kind) {
+	in := x.somebody(func(in *instrument) bool {
+		return in.phase == market.Open && in.told.id != "" && x.now-in.told.at < 15*minute
+	})
+	if in != nil {
+		x.amend(in, kind)
+	}
+}
+
+// amend cancels or corrects the newest trade; ok is false where there is none.
+func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
+	t := in.told
+	if t.id == "" || x.quiet(in) {
+		return false
+	}
+	e := x.event(kind, in)
+	e.TradeID, e.Price, e.Size = t.id, t.price, t.size
+	if kind == market.KindCorrect {
+		e.OldPrice, e.OldSize = t.price, t.size
+		// Somebody mistook a price or a size: it moves by some ticks, or to another number of lots.
+		step := market.Price(in.listing.grid.step(float64(t.price)))
+		if shift := step * market.Price(1+in.rng.IntN(20)); in.rng.IntN(2) == 0 && t.price > 2*shift {
+			e.Price -= shift
+		} else {
+			e.Size += in.listing.lot * market.Size(1+in.rng.IntN(10))
+		}
+	}
+	in.told = told{}
+	return true
+}
+
+// halt stops trading in an instrument. After the time there is an auction, and then trading
+// goes on; in a market without hours it goes on at once.
+func (x *exchange) halt(in *instrument, reason string, length int64) {
+	in.turn++
+	in.book.calling = false
+	x.status(in, market.Halt, reason, x.now+length)
+	if !x.keepsHours(in) {
+		x.later(length, x.unless(in, func() { x.resume(in, 0); x.redraw(in) }))
+	} else {
+		x.later(length, x.unless(in, func() { x.interrupt(in, reasonReopening) }))
+	}
+	x.redraw(in)
+}
+
+// interrupt goes over from trading to an auction and, after it, back.
+func (x *exchange) interrupt(in *instrument, reason string) {
+	in.turn++
+	length := int64(x.day.calendar.VolatilityAuction)
+	random := min(int64(x.day.calendar.RandomEnd), length)
+	x.call(in, market.Auction, reason, x.now+length)
+	x.later(length+in.rng.Int64N(random+1), x.unless(in, func() {
+		x.uncross(in, reason)
+		x.resume(in, in.session.end)
+		x.redraw(in)
+	}))
+	x.redraw(in)
+}
+
+// leaveBand is what becomes of an instrument whose price would leave its band.
+func (x *exchange) leaveBand(in *instrument) {
+	if in.static {
+		in.level++
+	}
+	if in.level < 3 {
+		x.interrupt(in, reasonVolatility)
+		return
+	}
+	in.turn++
+	in.barred, in.banded = true, false
+	x.status(in, market.Halt, reasonLimit, x.day.ends-margin)
+	x.redraw(in)
+}
+
+// here is where the price of an instrument is, in ticks.
+func (in *instrument) here() int64 {
+	bid, hasBid := in.book.best(market.Buy)
+	ask, hasAsk := in.book.best(market.Sell)
+	if hasBid && hasAsk {
+		return (bid + ask) / 2
+	}
+	return in.last
+}
+
+// setBand sets how far the price may go now: from a reference, and from the previous close.
+func (in *instrument) setBand(now, reference int64) {
+	in.bandAt = now
+	if !in.banded {
+		return
+	}
+	in.low, in.high = in.within(reference, in.class.band)
+	width := [...]float64{firstBand, secondBand, lastBand}[min(in.level, 2)]
+	in.staticLow, in.staticHigh = in.within(in.close, width)
+}
+
+// within is the ticks that lie within a share of a price.
+func (in *instrument) within(tick int64, share float64) (low, high int64) {
+	p := float64(in.listing.grid.price(tick))
+	low = int64(in.listing.grid.position(p*(1-share))) + 1
+	high = int64(in.listing.grid.position(p * (1 + share)))
+	return min(low, tick), max(high, tick)
+}
+
+// send submits an order of continuous trading or of a call. What would trade outside of the
+// band waits at its edge, and trading is interrupted.
+func (in *instrument) send(side market.Side, limit, size int64, rest bool, slot int, x *exchange) {
+	if !in.banded || in.book.calling {
+		in.book.submit(side, limit, size, rest, slot)
+		x.tell(in, side)
+		return
+	}
+	if x.now-in.bandAt >= bandMemory {
+		reference := in.last
+		if x.now-in.lastAt > lastCounts {
+			reference = in.here()
+		}
+		// What was the price a minute ago is the reference for the next one.
+		in.setBand(x.now, in.noted)
+		in.noted = reference
+	}
+	var edge int64
+	if side == market.Buy {
+		edge = min(limit, in.high, in.staticHigh)
+		in.static = in.staticHigh < in.high
+	} else {
+		edge = max(limit, in.low, in.staticLow)
+		in.static = in.staticLow > in.low
+	}
+	in.book.submit(side, edge, size, rest, slot)
+	done := int64(0)
+	for _, f := range in.book.fills {
+		done += f.size
+	}
+	in.dealt = in.dealt || done > 0
+	x.tell(in, side)
+	if edge == limit || done == size {
+		return
+	}
+	if best, ok := in.book.best(opposite(side)); ok && key(opposite(side), best) >= key(opposite(side), limit) {
+		x.leaveBand(in)
+	}
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// opened is an exchange of a few instruments whose day has gone on for a while.
+func opened(t *testing.T) *exchange {
+	t.Helper()
+	source := newSource(t, Config{Clock: Virtual, Start: friday(), Instruments: 3})
+	hours, err := source.hours()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newExchange(4, source.listings, 0, hours)
+	x.markets[venue], x.markets[lively] = 98, 99
+	for i := range x.instruments {
+		x.instruments[i].handle = market.Handle(i)
+	}
+	x.beginDay()
+	x.runTo(x.world.open + 30*minute)
+	return x
+}
+
+// runTo runs up to a virtual time and forgets what happened.
+func (x *exchange) runTo(at int64) {
+	for x.next() <= at {
+		x.step()
+		x.clear()
+	}
+}
+
+// story is the phases of an instrument from now on, for a while.
+func (x *exchange) story(handle market.Handle, length int64) string {
+	var out strings.Builder
+	for end := x.now + length; x.next() <= end; {
+		x.step()
+		for _, e := range x.events {
+			if e.Kind == market.KindStatus && e.Handle == handle {
+				fmt.Fprintf(&out, "%s %s, ", e.Phase, e.Reason)
+			}
+		}
+		x.clear()
+	}
+	return out.String()
+}
+
+// TestBands lets a value run away: the price is interrupted on the way, and where it goes
+// too far trading ends for the day, up to the settlement.
+func TestBands(t *testing.T) {
+	x := opened(t)
+	in := &x.instruments[1]
+	in.underlying.value += .045
+	if got := x.story(1, 10*minute); got != "auction volatility_auction, open , " {
+		t.Errorf("4.5 %%: %s", got)
+	}
+	in.underlying.value += .30
+	got := x.story(1, 30*minute)
+	if !strings.HasPrefix(got, "auction volatility_auction, open , auction volatility_auction, ") || !strings.HasSuffix(got, "halt price_limit, ") {
+		t.Errorf("30 %% more: %s", got)
+	}
+	got = x.story(1, x.day.ends-x.now-1)
+	if got != "closed outside_hours, " {
+		t.Errorf("the rest of the day: %s", got)
+	}
+	if in.settled == 0 || in.settled != in.last {
+		t.Errorf("settled at %d, the last price is %d", in.settled, in.last)
+	}
+	if got := x.story(1, x.world.length); !strings.HasPrefix(got, "pre_open , auction opening_auction, open , ") {
+		t.Errorf("the next day: %s", got)
+	}
+}
+
+// TestQuietDay wants a day without jumps to have no interruption of a leading share.
+func TestQuietDay(t *testing.T) {
+	x := opened(t)
+	in := &x.instruments[1]
+	quiet := *in.class
+	quiet.jumps = 0
+	in.class, in.underlying.class = &quiet, &quiet
+	for _, phase := range strings.Split(x.story(1, x.day.ends-x.now-1), ", ") {
+		if strings.Contains(phase, reasonVolatility) || strings.Contains(phase, reasonLimit) {
+			t.Errorf("a quiet day has %s", phase)
+		}
+	}
+}
+
+// TestAmendments corrects and cancels trades: each one once.
+func TestAmendments(t *testing.T) {
+	x := opened(t)
+	in := &x.instruments[0]
+	for in.told.id == "" {
+		x.step()
+	}
+	x.clear()
+	trade := in.told
+	if !x.amend(in, market.KindCorrect) || x.amend(in, market.KindCancel) {
+		t.Fatal("a trade is corrected once, and not cancelled then")
+	}
+	e := x.events[0]
+	if len(x.events) != 1 || e.TradeID != trade.id || e.OldPrice != trade.price || e.OldSize != trade.size {
+		t.Errorf("%+v", x.events)
+	}
+	if step := in.listing.definition.TickSize(e.Price); e.Price%step != 0 || e.Size%in.listing.lot != 0 || e.Price == e.OldPrice && e.Size == e.OldSize {
+		t.Errorf("corrected to %s, %s", e.Price, e.Size)
+	}
+}
