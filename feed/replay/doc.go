@@ -1,6 +1,39 @@
 // Package replay plays recorded market data as a feed.
 //
-// A recording is a text file, plain or gzip, of lines
+//	source, err := replay.Open("01302019.NASDAQ_ITCH50.gz", replay.Config{Speed: 10, FromName: true})
+//	...
+//	err = source.Run(ctx, sink)
+//
+// What a file is, is told by its content: its name does not matter. It may be packed with gzip
+// or zstd. These are known:
+//
+//   - recordings of rueda record
+//   - Databento DBN: MBO, MBP-1, MBP-10, TBBO, trades and status (package dbn)
+//   - NASDAQ TotalView-ITCH 5.0 (package itch)
+//   - captures of IEX TOPS 1.6 and DEEP 1.0, as pcap or pcapng (package iex)
+//   - LOBSTER message files, with their order book files beside them (package lobster)
+//   - captures of Binance, see below
+//
+// ITCH and LOBSTER files do not say of which day they are, and LOBSTER files not of which
+// stock: Config does, or with FromName the name of the file. The order book file is found by the
+// name that LOBSTER gives it (_orderbook_ for _message_). Instruments are listed as they appear, with a
+// clock of their own (VirtualClock). Another format is a row in open.go.
+//
+// Events are published when they are due by their receive time, or where there is none by their
+// event time; one that is older than those before it at once.
+//
+// # Damage
+//
+// Whatever is wrong with a file, all that stands before it is played; then Run returns
+// an *Error with the file and the offset, after unpacking, of the record or line. This goes for
+// files that are cut off, packed or not, for those with records that cannot be, and for those whose
+// records contradict one another: each decoder says which. A part of a file that means nothing to a
+// market is passed over and counted in Stats; where something is left out that would have
+// meant something, it is also logged, once for each reason.
+//
+// # Captures of Binance
+//
+// Such a recording is lines
 //
 //	1723161255088176367 {"stream":"btcusdt@trade","data":{"e":"trade",...}}
 //
@@ -9,14 +42,8 @@
 // USD-margined futures, and snapshots of the book as the REST interface gives them
 // (lastUpdateId, bids, asks). Messages of other streams are passed over.
 //
-//	source, err := replay.Open("btcusdt.gz", replay.Config{Speed: 10})
-//	...
-//	err = source.Run(ctx, sink)
-//
 // One recording is one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT.
 // Several are several sources, which run side by side.
-//
-// # Book
 //
 // Depth messages wait for a snapshot; those that ended before it are dropped; the
 // first one kept must span it, and each next one must follow the one before. Where
@@ -30,6 +57,6 @@
 //
 // # Concurrency
 //
-// Run does everything on the goroutine that calls it. Stats may be called
+// Run does everything on the goroutine that calls it. Stats and Progress may be called
 // meanwhile from any other; Run itself is called once at a time.
 package replay

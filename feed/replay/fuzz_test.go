@@ -35,7 +35,7 @@ func FuzzReplayLine(f *testing.F) {
 			return
 		}
 		p := player{
-			source: &Source{futures: fs.futures(k), config: Config{Logger: slog.New(slog.DiscardHandler)}},
+			source: &binance{shared: &shared{config: Config{Logger: slog.New(slog.DiscardHandler)}}, futures: fs.futures(k)},
 			fields: fs,
 			book:   splicer{futures: fs.futures(k)},
 		}

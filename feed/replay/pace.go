@@ -9,24 +9,25 @@ import (
 // pace tells when a line is due.
 type pace struct {
 	speed float64 // 0: at once
+	from  int64   // what was received before is due at once
 	begun time.Time
 	first int64 // receive time of the first line
 	timer *time.Timer
 }
 
-func newPace(speed float64) pace {
+func newPace(speed float64, from int64) pace {
 	switch {
 	case speed == 0:
 		speed = 1
 	case speed < 0 || math.IsInf(speed, 1):
 		speed = 0
 	}
-	return pace{speed: speed}
+	return pace{speed: speed, from: from}
 }
 
 // until is how long it is until a line is due.
 func (p *pace) until(receive int64) time.Duration {
-	if p.speed == 0 {
+	if p.speed == 0 || receive < p.from {
 		return 0
 	}
 	if p.begun.IsZero() {

@@ -13,12 +13,7 @@ import (
 const maxSniff = 100
 
 // sniff tells what the recording is of by its first messages.
-func (s *Source) sniff() (err error) {
-	in, err := openLines(s.path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.close()) }()
+func (s *binance) sniff(in *lines) error {
 	var f fields
 	for range maxSniff {
 		line, err := in.next()
@@ -32,7 +27,7 @@ func (s *Source) sniff() (err error) {
 			}
 		}
 		if err != nil && in.number == 1 {
-			return fmt.Errorf("%w (a recording that is known is lines of a receive time in Unix nanoseconds, a space and a message of Binance, plain or gzip)", s.at(in, err))
+			return fmt.Errorf("%w (a recording that is known is lines of a receive time in Unix nanoseconds, a space and a message of Binance; other formats are %s)", s.at(in, err), known())
 		}
 		if err != nil {
 			return s.at(in, err)
@@ -52,7 +47,7 @@ func (s *Source) sniff() (err error) {
 }
 
 // at gives an error its place.
-func (s *Source) at(in *lines, err error) error {
+func (s *binance) at(in *lines, err error) error {
 	at := 0
 	if bad, ok := errors.AsType[*scanError](err); ok {
 		at = bad.at
@@ -61,7 +56,7 @@ func (s *Source) at(in *lines, err error) error {
 }
 
 // read takes a line apart and holds it against what the recording is of.
-func (s *Source) read(f *fields, line []byte) (kind, error) {
+func (s *binance) read(f *fields, line []byte) (kind, error) {
 	if err := f.read(line); err != nil {
 		return other, err
 	}
@@ -79,7 +74,7 @@ func (s *Source) read(f *fields, line []byte) (kind, error) {
 }
 
 // define makes the definition from a message.
-func (s *Source) define(f *fields) error {
+func (s *binance) define(f *fields) error {
 	in := market.Instrument{
 		ID:            market.InstrumentID{Symbol: string(f.symbol), Market: "BINANCE", Term: "SPOT"},
 		Kind:          "spot",

@@ -1,0 +1,236 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// binance is a capture of messages of Binance, of one symbol.
+type binance struct {
+	*shared
+	futures    bool
+	instrument market.Instrument
+}
+
+func openBinance(s *shared, in *input) (playable, error) {
+	c := &binance{shared: s}
+	if err := c.sniff(newLines(in)); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *binance) instruments() []market.Instrument { return []market.Instrument{s.instrument} }
+
+// play implements playable.
+func (s *binance) play(ctx context.Context, run *run) (err error) {
+	handle, err := run.define(s.instrument)
+	if err != nil {
+		return err
+	}
+	file, err := s.openInput()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.close()) }()
+	in := newLines(file)
+	p := player{source: s, run: run, handle: handle, pace: newPace(s.config.Speed, s.config.From), stats: run.stats}
+	p.book.futures = s.futures
+	defer p.pace.stop()
+	if p.stats.Passes > 1 {
+		p.add(market.Event{Kind: market.KindGap, Reason: "replay_restarted"})
+	}
+	for err == nil {
+		err = p.line(ctx, in)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if last := p.flush(ctx); err == nil {
+		err = last
+	}
+	return err
+}
+
+// player is one pass through a recording.
+type player struct {
+	source *binance
+	run    *run
+	handle market.Handle
+	pace   pace
+	book   splicer
+	fields fields
+	newest int64 // receive time of the line before
+	batch  []market.Event
+	levels []market.Level // of the batch
+	stats  Stats
+}
+
+// A batch is published when the next line is not yet due or it has become this long.
+const (
+	maxBatch       = 256
+	maxBatchLevels = 1 << 14
+)
+
+// line plays the next line; io.EOF at the end.
+func (p *player) line(ctx context.Context, in *lines) error {
+	path := p.source.path
+	line, err := in.next()
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	if err != nil {
+		return in.fault(path, 0, err)
+	}
+	k, err := p.source.read(&p.fields, line)
+	if err == nil && p.fields.receive < p.newest {
+		err = &scanError{0, fmt.Sprintf("received %d ns before the line before it", p.newest-p.fields.receive)}
+	}
+	if err != nil {
+		at := 0
+		if bad, ok := errors.AsType[*scanError](err); ok {
+			at = bad.at
+		}
+		return in.fault(path, at, err)
+	}
+	p.newest = p.fields.receive
+	if due := p.pace.until(p.newest); due > 0 {
+		if err := p.flush(ctx); err != nil {
+			return err
+		}
+		if err := p.pace.wait(ctx, due); err != nil {
+			return err
+		}
+	}
+	p.stats.Lines++
+	if err := p.message(k); err != nil {
+		return in.fault(path, 0, err)
+	}
+	if len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// message turns a message into events.
+func (p *player) message(k kind) error {
+	f := &p.fields
+	e := market.Event{Time: f.eventTime(), Receive: f.receive, Sequence: f.last}
+	switch k {
+	case trade:
+		if f.size == 0 {
+			p.stats.Other++ // a futures trade that was none
+			return nil
+		}
+		p.stats.Trades++
+		e.Kind, e.Price, e.Size, e.Side = market.KindTrade, f.price, f.size, market.Buy
+		if f.maker {
+			e.Side = market.Sell
+		}
+		e.Sequence, e.TradeID = f.tradeID, fmt.Sprint(f.tradeID)
+		p.add(e)
+	case quote:
+		p.stats.Quotes++
+		e.Kind = market.KindQuote
+		e.Bids, e.Asks = p.side(f.bid), p.side(f.ask)
+		p.add(e)
+	case depth:
+		p.stats.Depth++
+		p.stats.Levels += len(f.bids) + len(f.asks)
+		e.Kind, e.Bids, e.Asks = market.KindUpdate, f.bids, f.asks
+		if err := errors.Join(bestFirst(f.bids, market.Buy), bestFirst(f.asks, market.Sell)); err != nil {
+			return err
+		}
+		p.follow(&diff{f.first, f.last, f.previous, e})
+	case snapshot:
+		e.Kind, e.Bids, e.Asks = market.KindSnapshot, f.bids, f.asks
+		return p.snapshot(e)
+	default:
+		p.stats.Other++
+	}
+	return nil
+}
+
+// side is the levels of one side of a quote, none where it is empty.
+func (p *player) side(l market.Level) []market.Level {
+	if l.Size == 0 {
+		return nil
+	}
+	return p.keep([]market.Level{l})
+}
+
+func (p *player) snapshot(e market.Event) error {
+	if err := errors.Join(bestFirst(e.Bids, market.Buy), bestFirst(e.Asks, market.Sell)); err != nil {
+		return err
+	}
+	for _, side := range [...][]market.Level{e.Bids, e.Asks} {
+		for _, l := range side {
+			if l.Size == 0 {
+				return errors.New("snapshot with an empty level")
+			}
+		}
+	}
+	held, use := p.book.snapshot(e.Sequence)
+	if !use {
+		p.stats.Other++
+		return nil
+	}
+	p.stats.Snapshots++
+	p.stats.Unused -= len(held)
+	e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+	p.add(e)
+	for i := range held {
+		p.follow(&held[i])
+	}
+	return nil
+}
+
+// follow applies a depth message, or does with it what else is to be done.
+func (p *player) follow(d *diff) {
+	switch p.book.follow(d) {
+	case apply:
+		e := d.event
+		if len(e.Bids)+len(e.Asks) > 0 {
+			e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+			p.add(e)
+		}
+	case drop, hold:
+		p.stats.Unused++
+	case gap:
+		p.stats.Gaps++
+		p.stats.Unused++
+		p.source.config.Logger.Warn("gap in recorded depth", "file", p.source.path, "line", p.stats.Lines, "instrument", p.source.instrument.ID.String(), "sequence", d.last)
+		p.add(market.Event{Kind: market.KindGap, Time: d.event.Time, Receive: d.event.Receive, Sequence: d.last, Reason: "sequence_gap"})
+	}
+}
+
+// keep copies levels to where they stay until the batch is published.
+func (p *player) keep(levels []market.Level) []market.Level {
+	n := len(p.levels)
+	p.levels = append(p.levels, levels...)
+	return p.levels[n:len(p.levels):len(p.levels)]
+}
+
+func (p *player) add(e market.Event) {
+	e.Handle = p.handle
+	p.batch = append(p.batch, e)
+}
+
+// flush publishes the batch and brings the counts up to date.
+func (p *player) flush(ctx context.Context) error {
+	var err error
+	if len(p.batch) > 0 {
+		err = p.run.refused(p.run.sink.Publish(p.batch), &p.stats)
+		clear(p.batch)
+		p.batch, p.levels = p.batch[:0], p.levels[:0]
+	}
+	p.source.count(p.stats)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}

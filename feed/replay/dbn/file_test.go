@@ -1,0 +1,291 @@
+package dbn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/feed/replay/replaytest"
+)
+
+// Symbols go by the day of the record, by what live data say, and by number otherwise.
+func TestNames(t *testing.T) {
+	const day = 24 * 3600 * 1_000_000_000
+	trade := func(w *replaytest.DBN, number uint32, publisher uint16, days int64) {
+		w.Levels(&rec{Instrument: number, Publisher: publisher, Time: begin + days*day, Receive: begin + days*day, Action: 'T', Side: 'B', Price: nine(1), Size: 1}, 0)
+	}
+	for _, version := range []byte{1, 2} {
+		w := replaytest.DBN{Version: version}
+		w.Header("GLBX.MDP3", replaytest.SchemaTrades,
+			replaytest.Mapping{Symbol: "ES.c.0", Number: "7", From: 20240101, To: 20240103},
+			replaytest.Mapping{Symbol: "ES.c.0", Number: "8", From: 20240103, To: 20240105},
+			replaytest.Mapping{Symbol: "ES.c.1", Number: "8", From: 20240101, To: 20240103},
+			replaytest.Mapping{Symbol: "UD: A|B", Number: "9", From: 20240101, To: 20240105})
+		trade(&w, 7, 1, 0)
+		trade(&w, 8, 1, 0)
+		trade(&w, 8, 1, 1)
+		trade(&w, 9, 1, 1)
+		trade(&w, 10, 1, 1)
+		trade(&w, 7, 4, 1)
+		w.SymbolMapping(&rec{Instrument: 10, Time: begin, Receive: begin}, "NQH4")
+		trade(&w, 10, 1, 2)
+		got := run(w.Bytes)
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		var ids []string
+		for _, e := range got.Events {
+			ids = append(ids, got.Listed[e.Handle].ID.String())
+		}
+		want := []string{"ES.c.0|GLBX|FUT", "ES.c.1|GLBX|FUT", "ES.c.0|GLBX|FUT", "UD:_A_B|GLBX|FUT", "10|GLBX|FUT", "ES.c.0|GLBX.4|FUT", "NQH4|GLBX|FUT"}
+		if !slices.Equal(ids, want) {
+			t.Errorf("version %d: %v\nwant %v", version, ids, want)
+		}
+		if in := got.Listed[0]; in.Kind != "future" || in.PriceDecimals != 8 || in.Currency != "" {
+			t.Errorf("listed %+v", in)
+		}
+		d := New(nil)
+		replaytest.Run(d, w.Bytes, 0)
+		var named []string
+		for _, in := range d.Named() {
+			named = append(named, in.ID.Symbol)
+		}
+		if !slices.Equal(named, []string{"ES.c.0", "ES.c.1", "UD:_A_B"}) {
+			t.Errorf("named %v", named)
+		}
+		if got := run(w.Bytes, "UD:_A_B"); len(got.Events) != 1 || got.Stats.Filtered != 6 {
+			t.Errorf("filtered: %d events, %+v", len(got.Events), got.Stats)
+		}
+	}
+}
+
+// Where an identifier goes over to another number, its book is lost.
+func TestRoll(t *testing.T) {
+	const day = 24 * 3600 * 1_000_000_000
+	w := replaytest.DBN{Version: 2}
+	w.Header("GLBX.MDP3", replaytest.SchemaMBO,
+		replaytest.Mapping{Symbol: "ES.c.0", Number: "7", From: 20240101, To: 20240103},
+		replaytest.Mapping{Symbol: "ES.c.0", Number: "8", From: 20240103, To: 20240105})
+	for i, number := range []uint32{7, 8} {
+		at := begin + int64(i)*day
+		w.MBO(&rec{Instrument: number, Time: at, Receive: at, Action: 'R', Side: 'N', Flags: replaytest.Last})
+		w.MBO(&rec{Instrument: number, Time: at, Receive: at, Action: 'A', Side: 'B', OrderID: 1, Price: nine(1), Size: 1, Flags: replaytest.Last})
+	}
+	expect(t, run(w.Bytes),
+		"ES.c.0 snapshot [] [] +0",
+		"ES.c.0 add 1 buy 1 at 0.01 +0",
+		"ES.c.0 gap  instrument_changed",
+		"ES.c.0 snapshot [] [] +86400000000000",
+		"ES.c.0 add 1 buy 1 at 0.01 +86400000000000",
+	)
+}
+
+// Of several kinds of records that tell of the same, one is played.
+func TestMixed(t *testing.T) {
+	data := file(replaytest.SchemaMixed, func(w *replaytest.DBN) {
+		w.Levels(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1}), 0)
+		w.Levels(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1}), 1, pair{Bid: nine(99), BidSize: 1, Ask: nine(100), AskSize: 2})
+		w.Levels(at(2, rec{Action: 'A', Side: 'B'}), 1, pair{Bid: nine(99), BidSize: 3, Ask: nine(100), AskSize: 2})
+	})
+	expect(t, run(data),
+		`AAPL trade "" buy 1 at 1 +1`,
+		"AAPL quote [1@0.99] [2@1] +1",
+		"AAPL quote [3@0.99] [2@1] +2",
+	)
+}
+
+func TestFaults(t *testing.T) {
+	good := file(replaytest.SchemaMBO, known)
+	head := file(replaytest.SchemaMBO, func(*replaytest.DBN) {})
+	with := func(at int, b ...byte) []byte {
+		data := slices.Clone(good)
+		copy(data[at:], b)
+		return data
+	}
+	for _, tt := range []struct {
+		name   string
+		data   []byte
+		want   string
+		offset int
+	}{
+		{"cut off in the magic", good[:5], "breaks off within its header", 0},
+		{"cut off in the header", good[:len(head)-1], "breaks off within its header", 0},
+		{"cut off in a record", good[:len(good)-1], "breaks off within a record", len(head) + 56},
+		{"cut off in a record's head", good[:len(head)+56+5], "breaks off within a record", len(head) + 56},
+		{"version", with(3, 4), "DBN version 4; versions 1 to 3 are known", 0},
+		{"short header", with(4, 100, 0, 0, 0), "a header of 100 bytes", 0},
+		{"long header", with(4, 0, 0, 0, 127), "a header of 2130706432 bytes", 0},
+		{"nothing to play", file(replaytest.SchemaOHLCV, func(*replaytest.DBN) {}), "schema 5 of the file has neither trades", 0},
+		{"width of symbols", with(8+45, 0, 0), "symbols of 0 bytes", 0},
+		{"definition of the schema", with(8+100, 1), "definition of the schema", 0},
+		{"too many symbols", with(8+104, 255, 255, 255, 0), "ends within the symbols", 0},
+		{"bad date", with(len(head)-71-8, 0, 0, 0, 0), "is no date", 0},
+		{"record of no length", with(len(head)+56, 0), "a record of 0 bytes", len(head) + 56},
+		{"record of another length", with(len(head)+56, 13), "a record of type 0xa0 has 52 bytes; it should have 56", len(head) + 56},
+		{"unknown action", with(len(head)+56+38, 'Z'), "action 'Z'", len(head) + 56},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := run(tt.data)
+			if got.Err == nil || !strings.Contains(got.Err.Error(), tt.want) || got.Offset != tt.offset {
+				t.Errorf("at %d: %v; want %q at %d", got.Offset, got.Err, tt.want, tt.offset)
+			}
+			if tt.offset > 0 && (len(got.Events) == 0 || got.Describe(&got.Events[0], begin) != "AAPL snapshot [] [] +1") {
+				t.Errorf("played %v", describe(got))
+			}
+		})
+	}
+}
+
+// A group that does not end is published in pieces, and one without F_LAST when time goes on.
+func TestGroups(t *testing.T) {
+	got := run(file(replaytest.SchemaMBO, func(w *replaytest.DBN) {
+		w.MBO(at(1, rec{Action: 'R', Side: 'N', Flags: replaytest.Snapshot}))
+		for i := range uint64(2 * maxGroup) {
+			w.MBO(at(1, rec{Action: 'A', Side: 'B', OrderID: i, Price: nine(1), Size: 1, Flags: replaytest.Snapshot}))
+		}
+		w.MBO(at(2, rec{Action: 'A', Side: 'B', OrderID: 1 << 40, Price: nine(1), Size: 1}))
+		w.MBO(at(2, rec{Action: 'A', Side: 'B', OrderID: 1<<40 + 1, Price: nine(1), Size: 1}))
+		w.MBO(at(3, rec{Action: 'C', Side: 'B', OrderID: 1 << 40, Price: nine(1), Size: 1}))
+	}))
+	if want := []int{maxGroup, 2 * maxGroup, 2*maxGroup + 1, 2*maxGroup + 3, 2*maxGroup + 4}; !slices.Equal(got.Groups, want) || got.Err != nil {
+		t.Errorf("events are seen at %v, want %v: %v", got.Groups, want, got.Err)
+	}
+}
+
+// Whatever a file holds, it is played up to a fault, and what is played keeps the contract.
+// Pieces do not matter, but for the choice among mixed kinds and where groups end.
+func FuzzDBN(f *testing.F) {
+	f.Add(orders(1, false), 7)
+	f.Add(orders(3, true), 64)
+	f.Add(file(replaytest.SchemaMBP10, func(w *replaytest.DBN) {
+		w.Levels(at(1, rec{Action: 'A'}), 10, pair{Bid: nine(1), BidSize: 1, Ask: nine(2), AskSize: 1})
+		w.Levels(at(1, rec{Action: 'T', Price: nine(1), Size: 1}), 10, pair{Bid: nine(1), BidSize: 1, Ask: nine(3), AskSize: 1})
+	}), 100)
+	f.Add(file(replaytest.SchemaMixed, func(w *replaytest.DBN) {
+		w.Levels(at(1, rec{Action: 'T', Price: nine(1), Size: 1}), 1, pair{Bid: nine(1), BidSize: 1, Ask: nine(3), AskSize: 1})
+		w.SymbolMapping(at(2, rec{}), "MSFT")
+		w.Status(at(3, rec{}), 7, 1)
+	}), 1000)
+	f.Fuzz(func(t *testing.T, data []byte, piece int) {
+		all := run(data)
+		if err := all.Check(); err != nil {
+			t.Fatal(err)
+		}
+		d := New(nil)
+		parts := replaytest.Run(d, data, max(1, piece%5000))
+		d.Named()
+		if d.header != nil && d.header.schema == schemaMixed {
+			return
+		}
+		if all.Offset != parts.Offset || fmt.Sprint(all.Err) != fmt.Sprint(parts.Err) || all.Stats != parts.Stats || len(all.Events) != len(parts.Events) {
+			t.Fatalf("in one piece %+v\nin several %+v", all, parts)
+		}
+	})
+}
+
+// BenchmarkDBN decodes a flow of a hundred instruments.
+func BenchmarkDBN(b *testing.B) {
+	const n = 200_000
+	for _, bb := range []struct {
+		name   string
+		schema uint16
+		depth  int
+	}{{"mbo", replaytest.SchemaMBO, -1}, {"mbp-10", replaytest.SchemaMBP10, 10}, {"mbp-1", replaytest.SchemaMBP1, 1}, {"trades", replaytest.SchemaTrades, 0}} {
+		b.Run(bb.name, func(b *testing.B) {
+			w := flowHeader(100, bb.schema)
+			f := replaytest.NewFlow(6, 100, begin)
+			for i := range 100 {
+				if bb.depth < 0 {
+					w.MBO(&rec{Time: begin, Receive: begin, Instrument: uint32(100 + i), Action: 'R', Side: 'N', Flags: replaytest.Last})
+				}
+			}
+			for i := range n {
+				e := f.Next()
+				if bb.depth < 0 {
+					w.Order(&e, uint32(i))
+					continue
+				}
+				r := rec{Time: e.Time, Receive: e.Time, Instrument: uint32(100 + e.Handle), Action: 'A', Side: 'B', Price: nine(1), Size: 1, Flags: replaytest.Last}
+				if bb.depth == 0 || i%15 == 0 {
+					r.Action = 'T'
+				}
+				pairs := replaytest.Pairs(f.Book(int(e.Handle)))
+				w.Levels(&r, bb.depth, pairs[:min(len(pairs), bb.depth)]...)
+			}
+			measure(b, w.Bytes)
+		})
+	}
+}
+
+func measure(b *testing.B, data []byte) {
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	records := 0
+	for b.Loop() {
+		d := New(nil)
+		var batch decode.Batch
+		for rest := data; len(rest) > 0; {
+			n, err := d.Decode(rest, &batch)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rest = rest[n:]
+			batch.Reset()
+		}
+		records = batch.Stats.Lines
+	}
+	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrecords/s")
+}
+
+func TestMutants(t *testing.T) {
+	levels := flowHeader(3, replaytest.SchemaMBP10)
+	f := replaytest.NewFlow(12, 3, begin)
+	for range 40 {
+		e := f.Next()
+		levels.Levels(&rec{Time: e.Time, Receive: e.Time, Instrument: uint32(100 + e.Handle), Action: 'A', Flags: replaytest.Last}, 10, replaytest.Pairs(f.Book(int(e.Handle)))...)
+	}
+	mixed := file(replaytest.SchemaMixed, func(w *replaytest.DBN) {
+		w.Levels(at(1, rec{Action: 'T', Price: nine(1), Size: 1}), 1, pair{Bid: nine(1), BidSize: 1, Ask: nine(3), AskSize: 1})
+		w.SymbolMapping(at(2, rec{}), "MSFT")
+		w.Status(at(3, rec{}), 7, 1)
+		w.Levels(at(4, rec{Action: 'T', Price: nine(1), Size: 1}), 1, pair{Bid: nine(2), BidSize: 1, Ask: nine(3), AskSize: 1})
+	})
+	for i, data := range [][]byte{orders(1, true), orders(3, false), levels.Bytes, mixed} {
+		if err := replaytest.Mutants(uint64(i), 500, data, func() replaytest.Decoder { return New(nil) }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// In steady state a record costs no allocation: what there is are the tables, and the blocks of texts.
+func TestAllocations(t *testing.T) {
+	w := flowHeader(10, replaytest.SchemaMBO)
+	f := replaytest.NewFlow(15, 10, begin)
+	for i := range 10 {
+		w.MBO(&rec{Time: begin, Receive: begin, Instrument: uint32(100 + i), Action: 'R', Side: 'N', Flags: replaytest.Last})
+	}
+	for i := range 100_000 {
+		e := f.Next()
+		w.Order(&e, uint32(i))
+	}
+	data := w.Bytes
+	records := 0
+	allocs := testing.AllocsPerRun(1, func() {
+		d := New(nil)
+		var batch decode.Batch
+		for rest := data; len(rest) > 0; {
+			n, err := d.Decode(rest, &batch)
+			if err != nil || n == 0 {
+				t.Fatal(n, err)
+			}
+			rest = rest[n:]
+			batch.Reset()
+		}
+		records = batch.Stats.Lines
+	})
+	if each := allocs / float64(records); each > 0.01 {
+		t.Errorf("%g allocations for %d records: %g each", allocs, records, each)
+	}
+}

@@ -1,0 +1,455 @@
+package dbn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// price turns 1e-9 into 1e-8; ok is false where that is not exact.
+func price(m []byte) (p market.Price, ok bool) {
+	v := int64(binary.LittleEndian.Uint64(m))
+	return market.Price(v / 10), v%10 == 0
+}
+
+func undefined(m []byte) bool { return binary.LittleEndian.Uint64(m) == none }
+
+func units(n uint32) market.Size { return market.Size(n) * market.Scale }
+
+func side(c byte) market.Side {
+	switch c {
+	case 'B':
+		return market.Buy
+	case 'A':
+		return market.Sell
+	}
+	return market.NoSide
+}
+
+// inexact counts a record with a price that cannot be held.
+func inexact(in *instrument, m []byte, b *decode.Batch) {
+	b.Stats.Inexact++
+	b.Tell("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
+}
+
+// trade plays the trade of a record that has price, size and side from byte at on, as
+// records of levels do; those of MBO have them elsewhere.
+func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
+	sizeAt, sideAt, sequenceAt, priceAt := 24, 29, 44, 16
+	if from == typeMBO {
+		sizeAt, sideAt, sequenceAt, priceAt = 32, 39, 52, 24
+	}
+	size := binary.LittleEndian.Uint32(m[sizeAt:])
+	if size == 0 || undefined(m[priceAt:]) {
+		b.Stats.Other++
+		return
+	}
+	p, ok := price(m[priceAt:])
+	if !ok {
+		inexact(in, m[priceAt:], b)
+		return
+	}
+	b.Stats.Trades++
+	e := b.Add(market.KindTrade, in.handle)
+	e.Time, e.Receive = clock(m)
+	e.Sequence = uint64(binary.LittleEndian.Uint32(m[sequenceAt:]))
+	e.Price, e.Size, e.Side = p, units(size), side(m[sideAt])
+}
+
+// lose makes a book stale, once.
+func (d *Decoder) lose(in *instrument, m []byte, reason string, b *decode.Batch) {
+	if !in.ready {
+		return
+	}
+	in.ready = false
+	d.orders -= in.orders.Len()
+	in.orders.Reset()
+	event, receive := clock(m)
+	b.Gap(in.handle, event, receive, reason)
+	b.Tell(reason, "%s: the book is lost until it is whole again", in.id)
+}
+
+// order plays a record of MBO.
+func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
+	flags := m[36]
+	if flags&flagBadBook != 0 {
+		d.lose(in, m, "upstream_gap", b)
+	}
+	var err error
+	switch action := m[38]; action {
+	case 'T':
+		trade(in, m, typeMBO, b)
+	case 'F', 'N':
+	case 'R':
+		d.clear(in, m, b)
+	case 'A', 'C', 'M':
+		switch {
+		case flags&flagTop != 0:
+			b.Stats.Other++
+			b.Tell("top_of_book", "%s: records of the top of the book among those of orders are left out", in.id)
+		case !in.ready:
+			b.Stats.Unused++
+		default:
+			err = d.change(in, m, b)
+		}
+	default:
+		return fmt.Errorf("action %q", action)
+	}
+	if flags&flagLast != 0 {
+		b.Cut()
+	}
+	return err
+}
+
+// clear begins a book that is empty.
+func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
+	d.orders -= in.orders.Len()
+	in.orders.Reset()
+	in.ready = true
+	b.Stats.Snapshots++
+	d.event(market.KindSnapshot, in, m, b).OrderID = 0
+}
+
+// event is an event of a record of MBO.
+func (d *Decoder) event(kind market.Kind, in *instrument, m []byte, b *decode.Batch) *market.Event {
+	e := b.Add(kind, in.handle)
+	e.Time, e.Receive = clock(m)
+	e.OrderID = binary.LittleEndian.Uint64(m[16:])
+	e.Sequence = uint64(binary.LittleEndian.Uint32(m[52:]))
+	return e
+}
+
+// change plays an add, a cancel or a modify.
+func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
+	id := binary.LittleEndian.Uint64(m[16:])
+	size := binary.LittleEndian.Uint32(m[32:])
+	if m[38] == 'C' {
+		d.cancel(in, id, size, m, b)
+		return nil
+	}
+	if undefined(m[24:]) {
+		b.Stats.Other++
+		d.lose(in, m, "undefined_price", b)
+		return nil
+	}
+	p, ok := price(m[24:])
+	if !ok {
+		inexact(in, m[24:], b)
+		d.lose(in, m, "inexact_price", b)
+		return nil
+	}
+	o := in.orders.Find(id)
+	switch now := side(m[39]); {
+	case o != nil && m[38] == 'A':
+		d.lose(in, m, "duplicate_order", b)
+	case now == market.NoSide || size == 0:
+		if o == nil {
+			b.Stats.Other++ // an order that nobody sees
+			return nil
+		}
+		d.delete(in, id, m, b)
+	case o != nil && o.Side == now:
+		o.Price, o.Size = p, size
+		b.Stats.Orders++
+		e := d.event(market.KindOrderModify, in, m, b)
+		e.Price, e.Size = p, units(size)
+	default:
+		if o != nil {
+			d.delete(in, id, m, b)
+		}
+		if d.orders >= decode.MaxOrders {
+			return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
+		}
+		in.orders.Add(decode.Order{ID: id, Price: p, Size: size, Side: now})
+		d.orders++
+		b.Stats.Orders++
+		e := d.event(market.KindOrderAdd, in, m, b)
+		e.Side, e.Price, e.Size = now, p, units(size)
+	}
+	return nil
+}
+
+// cancel takes a size off an order, all of it or a part.
+func (d *Decoder) cancel(in *instrument, id uint64, size uint32, m []byte, b *decode.Batch) {
+	o := in.orders.Find(id)
+	switch {
+	case o == nil || size > o.Size:
+		d.lose(in, m, "unknown_order", b)
+	case size == o.Size:
+		d.delete(in, id, m, b)
+	case size > 0:
+		o.Size -= size
+		b.Stats.Orders++
+		e := d.event(market.KindOrderModify, in, m, b)
+		e.Price, e.Size = o.Price, units(o.Size)
+	default:
+		b.Stats.Other++
+	}
+}
+
+func (d *Decoder) delete(in *instrument, id uint64, m []byte, b *decode.Batch) {
+	in.orders.Remove(id)
+	d.orders--
+	b.Stats.Orders++
+	d.event(market.KindOrderDelete, in, m, b)
+}
+
+// quote plays a record of MBP-1 or TBBO.
+func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) {
+	traded := m[28] == 'T'
+	before := traded && d.header.schema == schemaTBBO
+	if traded && !before {
+		trade(in, m, typeMBP1, b)
+	}
+	if pair := m[tradesSize:mbp1Size]; !in.ready || !bytes.Equal(pair, in.levels[:levelSize]) {
+		bid, okBid := level(pair, market.Buy)
+		ask, okAsk := level(pair, market.Sell)
+		if okBid && okAsk {
+			in.ready = true
+			copy(in.levels[:], pair)
+			b.Stats.Quotes++
+			e := b.Add(market.KindQuote, in.handle)
+			e.Time, e.Receive = clock(m)
+			e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
+			e.Bids, e.Asks = b.One(bid), b.One(ask)
+		} else if okBid {
+			inexact(in, pair[8:], b)
+		} else {
+			inexact(in, pair, b)
+		}
+	}
+	if before {
+		trade(in, m, typeMBP1, b)
+	}
+	if m[30]&flagLast != 0 || traded {
+		b.Cut()
+	}
+}
+
+// level is one side of a pair of levels, of size 0 where there is none.
+func level(pair []byte, s market.Side) (l market.Level, ok bool) {
+	priceAt, sizeAt, countAt := 0, 16, 24
+	if s == market.Sell {
+		priceAt, sizeAt, countAt = 8, 20, 28
+	}
+	if undefined(pair[priceAt:]) {
+		return market.Level{}, true
+	}
+	l.Price, ok = price(pair[priceAt:])
+	l.Size = units(binary.LittleEndian.Uint32(pair[sizeAt:]))
+	l.Orders = binary.LittleEndian.Uint32(pair[countAt:])
+	return l, ok
+}
+
+// levels plays a record of MBP-10.
+func (d *Decoder) levels(in *instrument, m []byte, b *decode.Batch) {
+	if m[28] == 'T' {
+		trade(in, m, typeMBP10, b)
+	}
+	flags := m[30]
+	now := m[tradesSize:mbp10Size]
+	if flags&flagBadBook != 0 {
+		d.lose(in, m, "upstream_gap", b)
+	} else {
+		d.depth(in, m, now, b)
+	}
+	if flags&flagLast != 0 || m[28] == 'T' {
+		b.Cut()
+	}
+}
+
+// depth brings a book of ten levels a side up to date.
+func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
+	b.Stats.Depth++
+	kind, was := market.KindUpdate, in.levels[:]
+	bid, ask := span{0, len(now)}, span{0, len(now)}
+	if in.ready {
+		bid, ask = changed((*[10 * levelSize]byte)(was), (*[10 * levelSize]byte)(now))
+	} else {
+		kind, was = market.KindSnapshot, nil
+	}
+	bids, wrong := diff(was, now, bid, market.Buy, b)
+	asks := 0
+	if wrong == nil {
+		asks, wrong = diff(was, now, ask, market.Sell, b)
+	}
+	if wrong != nil {
+		reason := "unordered_levels"
+		if _, exact := price(wrong); exact {
+			b.Stats.Other++
+		} else {
+			reason = "inexact_price"
+			inexact(in, wrong, b)
+		}
+		d.lose(in, m, reason, b)
+		return
+	}
+	if from, to := min(bid.from, ask.from), max(bid.to, ask.to); from < to {
+		copy(in.levels[from:to], now[from:to])
+	}
+	if bids+asks == 0 && in.ready {
+		return
+	}
+	if !in.ready {
+		in.ready = true
+		b.Stats.Snapshots++
+	}
+	b.Stats.Levels += bids + asks
+	e := b.Add(kind, in.handle)
+	e.Bids, e.Asks = b.Last(bids, asks), b.Last(asks, 0)
+	e.Time, e.Receive = clock(m)
+	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
+}
+
+// span is a part of the pairs of a record, in bytes.
+type span struct{ from, to int }
+
+// changed is where bids differ, and asks: of twenty levels a record changes one or two.
+func changed(was, now *[10 * levelSize]byte) (bid, ask span) {
+	bid, ask = span{len(was), 0}, span{len(was), 0}
+	word := func(b *[10 * levelSize]byte, at int) uint64 { return binary.LittleEndian.Uint64(b[at : at+8 : at+8]) }
+	for i := 9 * levelSize; i >= 0; i -= levelSize {
+		rest := word(was, i+16) ^ word(now, i+16) | word(was, i+24) ^ word(now, i+24) // sizes and counts, bids in the lower half
+		if word(was, i) != word(now, i) || uint32(rest) != 0 {
+			bid = span{i, max(bid.to, i+levelSize)}
+		}
+		if word(was, i+8) != word(now, i+8) || rest>>32 != 0 {
+			ask = span{i, max(ask.to, i+levelSize)}
+		}
+	}
+	return bid, ask
+}
+
+// diff puts what turns one side of the pairs was into that of the pairs now, which differ in a
+// part alone, and says how many levels it put. wrong is the price of a level that cannot be:
+// out of order, or not exact.
+func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wrong []byte) {
+	if part.from >= part.to {
+		return 0, nil
+	}
+	priceAt, sizeAt, sign := 0, 16, int64(1)
+	if s == market.Sell {
+		priceAt, sizeAt, sign = 8, 20, -1
+	}
+	raw := func(p []byte) int64 { return int64(binary.LittleEndian.Uint64(p)) }
+	there := func(at int) bool {
+		return raw(now[at+priceAt:]) != none && binary.LittleEndian.Uint32(now[at+sizeAt:]) != 0
+	}
+	i, before := part.from, int64(math.MaxInt64)
+	for k := part.from - levelSize; k >= 0; k -= levelSize {
+		if there(k) {
+			before = sign * raw(now[k+priceAt:])
+			break
+		}
+	}
+	if was != nil {
+		was = was[:part.to]
+	}
+	for j := part.from; j < part.to; j += levelSize {
+		if !there(j) {
+			continue
+		}
+		l, size := now[j+priceAt:j+levelSize], now[j+sizeAt:j+levelSize]
+		p := raw(l)
+		if sign*p >= before {
+			return n, l
+		}
+		before = sign * p
+		// Levels that were better and are no more.
+		for ; i < len(was); i += levelSize {
+			q := raw(was[i+priceAt:])
+			if q != none && sign*q <= before {
+				break
+			}
+			n += gone(was[i:], priceAt, sizeAt, b)
+		}
+		if i < len(was) && raw(was[i+priceAt:]) == p {
+			old := was[i+sizeAt : i+levelSize]
+			i += levelSize
+			if binary.LittleEndian.Uint32(old) == binary.LittleEndian.Uint32(size) &&
+				binary.LittleEndian.Uint32(old[8:]) == binary.LittleEndian.Uint32(size[8:]) {
+				continue
+			}
+		}
+		at, exact := price(l)
+		if !exact {
+			return n, l
+		}
+		n++
+		b.Put(market.Level{Price: at, Size: units(binary.LittleEndian.Uint32(size)), Orders: binary.LittleEndian.Uint32(size[8:])})
+	}
+	for ; i < len(was); i += levelSize {
+		n += gone(was[i:], priceAt, sizeAt, b)
+	}
+	for k := part.to; k < len(now); k += levelSize {
+		if there(k) {
+			if sign*raw(now[k+priceAt:]) >= before {
+				return n, now[k+priceAt:]
+			}
+			break
+		}
+	}
+	return n, nil
+}
+
+// gone puts the deletion of a level, if there was one.
+func gone(pair []byte, priceAt, sizeAt int, b *decode.Batch) int {
+	if undefined(pair[priceAt:]) || binary.LittleEndian.Uint32(pair[sizeAt:]) == 0 {
+		return 0
+	}
+	p, _ := price(pair[priceAt:])
+	b.Put(market.Level{Price: p})
+	return 1
+}
+
+// status plays a record of status.
+func status(in *instrument, m []byte, b *decode.Batch) {
+	phase := market.NoPhase
+	switch binary.LittleEndian.Uint16(m[24:]) {
+	case 1:
+		phase = market.PreOpen
+	case 2, 4, 5, 6: // before, in and after a cross; rotation
+		phase = market.Auction
+	case 3:
+		phase = market.Quoting
+	case 7:
+		phase = market.Open
+	case 8:
+		phase = market.Halt
+	case 9:
+		phase = market.Pause
+	case 10:
+		phase = market.Suspended
+	case 11:
+		phase = market.PreClose
+	case 12, 15:
+		phase = market.Closed
+	case 13:
+		phase = market.PostClose
+	}
+	if phase == market.NoPhase {
+		b.Stats.Other++
+		return
+	}
+	b.Stats.Statuses++
+	e := b.Add(market.KindStatus, in.handle)
+	e.Time, e.Receive = clock(m)
+	e.Phase, e.Reason = phase, reasons[binary.LittleEndian.Uint16(m[26:])]
+	b.Cut()
+}
+
+// reasons are the words of a status.
+var reasons = map[uint16]string{
+	1: "scheduled", 2: "surveillance", 3: "market_event", 4: "instrument_activation", 5: "instrument_expiration",
+	6: "recovery", 10: "regulatory", 11: "administrative", 12: "non_compliance", 13: "filings_not_current",
+	14: "sec_suspension", 15: "new_issue", 16: "issue_available", 17: "issues_reviewed", 18: "filings_satisfied",
+	30: "news_pending", 31: "news_released", 32: "news_and_resumption_times", 33: "news_not_forthcoming",
+	40: "order_imbalance", 50: "volatility_pause", 60: "operational_halt", 70: "information_requested", 80: "merger",
+	90: "etf", 100: "corporate_action", 110: "new_offering", 120: "market_wide_circuit_breaker",
+	121: "market_wide_circuit_breaker", 122: "market_wide_circuit_breaker", 123: "market_wide_circuit_breaker",
+	124: "resumption", 130: "quotation_not_available",
+}

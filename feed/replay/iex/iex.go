@@ -1,0 +1,236 @@
+package iex
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Market is the market of the instruments.
+const Market = "IEX"
+
+// Protocols of messages.
+const (
+	protocolTOPS = 0x8003
+	protocolDEEP = 0x8004
+)
+
+// Decoder decodes one capture from its beginning to its end.
+type Decoder struct {
+	filter   decode.Filter
+	capture  capture
+	protocol uint16 // that is played; 0: none was met
+	other    uint16 // one that was met and is not
+	channels []channel
+	stocks   []stock
+	places   map[uint64]int32
+	near     [1 << cacheBits]near
+	venue    market.Handle
+	listed   bool // the venue is
+	words    [32][]string
+}
+
+// channel is a numbered stream of messages.
+type channel struct {
+	id      uint32
+	session uint32
+	next    uint64 // number of the next message
+	whole   bool   // nothing is missing since the first of the session
+}
+
+// stock is an instrument.
+type stock struct {
+	handle  market.Handle
+	channel int
+	skipped bool         // not asked for
+	phase   market.Phase // by H
+	stopped bool         // by O
+	bids    []market.Level
+	asks    []market.Level // of an event that is not complete, best first
+}
+
+// near is a place in a table before the map of stocks, by a hash of the symbol.
+type near struct {
+	symbol uint64
+	place  int32 // from 1
+}
+
+const cacheBits = 12
+
+// New is a decoder for a capture.
+func New(filter decode.Filter) *Decoder {
+	d := &Decoder{filter: filter, places: make(map[uint64]int32)}
+	for i := range d.words {
+		for bit, word := range [...]string{"single_price_cross", "trade_through_exempt", "odd_lot", "extended_hours", "intermarket_sweep"} {
+			if i>>bit&1 != 0 {
+				d.words[i] = append(d.words[i], word)
+			}
+		}
+	}
+	return d
+}
+
+// Decode implements what package decode says of it. A record is a packet.
+func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
+	var p packet
+	for !b.Full() {
+		size, ok, err := d.capture.next(data[n:], &p)
+		if err == nil && ok {
+			err = d.packet(&p, b)
+		}
+		if err != nil || size == 0 {
+			return n, err
+		}
+		b.Cut()
+		n += size
+	}
+	return n, nil
+}
+
+// End implements what package decode says of it.
+func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
+	switch {
+	case len(rest) > 0 || d.capture.order == nil:
+		return errors.New("the file breaks off within a packet")
+	case d.protocol == 0 && d.other != 0:
+		return fmt.Errorf("the capture has IEX-TP of protocol %#04x alone; TOPS 1.6 (0x8003) and DEEP 1.0 (0x8004) are played", d.other)
+	case d.protocol == 0:
+		return errors.New("the capture has no segment of IEX-TP")
+	}
+	return nil
+}
+
+// segment is the head of a segment of IEX-TP.
+type segment struct {
+	protocol uint16
+	channel  uint32
+	session  uint32
+	length   int
+	count    int
+	first    uint64 // number of the first message
+	sent     int64
+}
+
+const segmentHead = 40
+
+// packet decodes a packet. One that is no segment of IEX-TP is passed over.
+func (d *Decoder) packet(p *packet, b *decode.Batch) error {
+	data := p.datagram()
+	if len(data) < segmentHead || data[0] != 1 || data[1] != 0 {
+		b.Stats.Other++
+		return nil
+	}
+	le := binary.LittleEndian
+	s := segment{
+		protocol: le.Uint16(data[2:]),
+		channel:  le.Uint32(data[4:]),
+		session:  le.Uint32(data[8:]),
+		length:   int(le.Uint16(data[12:])),
+		count:    int(le.Uint16(data[14:])),
+		first:    le.Uint64(data[24:]),
+		sent:     int64(le.Uint64(data[32:])),
+	}
+	if s.protocol != protocolTOPS && s.protocol != protocolDEEP || d.protocol != 0 && s.protocol != d.protocol {
+		b.Stats.Other++
+		if d.other = s.protocol; d.protocol != 0 {
+			b.Tell("other_protocol", "segments of protocol %#04x beside those of %#04x are left out", s.protocol, d.protocol)
+		}
+		return nil
+	}
+	body := data[segmentHead:]
+	if len(body) < s.length {
+		if !p.cut {
+			return fmt.Errorf("segment %d is said to have %d bytes and has %d", s.first, s.length, len(body))
+		}
+		b.Stats.Other++ // its messages will be missing
+		b.Tell("short_capture", "packets were not captured in full")
+		return nil
+	}
+	d.protocol = s.protocol
+	receive := p.time
+	if receive == 0 {
+		receive = max(0, s.sent)
+	}
+	return d.segment(&s, body[:s.length], receive, b)
+}
+
+// segment decodes the messages of a segment that are new.
+func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batch) error {
+	ci, err := d.follow(s, receive, b)
+	if err != nil {
+		return err
+	}
+	c := &d.channels[ci]
+	for i := range s.count {
+		if len(body) < 2 {
+			return fmt.Errorf("segment %d ends before message %d of %d", s.first, i+1, s.count)
+		}
+		size := int(binary.LittleEndian.Uint16(body))
+		if size == 0 || len(body) < 2+size {
+			return fmt.Errorf("segment %d: a message of %d bytes where %d are left", s.first, size, len(body)-2)
+		}
+		number := s.first + uint64(i)
+		if number < c.next {
+			b.Stats.Other++ // a repetition
+		} else {
+			b.Stats.Lines++
+			if err := d.message(body[2:2+size:2+size], ci, number, receive, b); err != nil {
+				return fmt.Errorf("message %d: %w", number, err)
+			}
+			c.next = number + 1
+		}
+		body = body[2+size:]
+	}
+	if len(body) > 0 {
+		return fmt.Errorf("segment %d has %d bytes behind its messages", s.first, len(body))
+	}
+	return nil
+}
+
+// maxChannels bounds the channels of a capture; the exchange has one.
+const maxChannels = 64
+
+// follow finds the channel of a segment and whether messages are missing before it.
+func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error) {
+	for i := range d.channels {
+		c := &d.channels[i]
+		if c.id != s.channel {
+			continue
+		}
+		switch {
+		case c.session != s.session:
+			d.lose(i, receive, "session_changed", s.first <= 1, b)
+			*c = channel{s.channel, s.session, s.first, s.first <= 1}
+		case s.first > c.next:
+			b.Tell("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
+			d.lose(i, receive, "sequence_gap", false, b)
+			c.next, c.whole = s.first, false
+		}
+		return i, nil
+	}
+	if len(d.channels) >= maxChannels {
+		return 0, fmt.Errorf("more than %d channels", maxChannels)
+	}
+	d.channels = append(d.channels, channel{s.channel, s.session, s.first, s.first <= 1})
+	return len(d.channels) - 1, nil
+}
+
+// lose says of every instrument of a channel that something is missing; and with empty, that
+// its book is empty now.
+func (d *Decoder) lose(channel int, receive int64, reason string, empty bool, b *decode.Batch) {
+	for i := range d.stocks {
+		s := &d.stocks[i]
+		if s.channel != channel || s.skipped {
+			continue
+		}
+		s.bids, s.asks = s.bids[:0], s.asks[:0]
+		b.Gap(s.handle, 0, receive, reason)
+		if empty && d.protocol == protocolDEEP {
+			b.Stats.Snapshots++
+			b.Add(market.KindSnapshot, s.handle).Receive = receive
+		}
+	}
+}

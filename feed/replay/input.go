@@ -1,0 +1,184 @@
+package replay
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// input is an opened file, unpacked as it is read. Decoders look at a window of it.
+type input struct {
+	path   string
+	file   *os.File
+	reader io.Reader // unpacked
+	zstd   *zstd.Decoder
+	packed string // gzip, zstd; "": plain
+	buf    []byte
+	from   int   // of buf: the window's begin
+	to     int   // and its end
+	base   int64 // of buf[from], in bytes from the beginning of the data
+	err    error // of the reader
+}
+
+// Sizes of the window. It grows for a record that does not fit; the longest known is
+// the header of a DBN file.
+const (
+	minWindow = 256 << 10
+	maxWindow = 65 << 20
+)
+
+// maxZstdWindow is the memory that a zstd file may ask for.
+const maxZstdWindow = 128 << 20
+
+var errRecordTooLong = errors.New("a record is longer than 65 MiB")
+
+// counted counts the bytes that are read.
+type counted struct {
+	file *os.File
+	read *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.file.Read(p)
+	if c.read != nil {
+		c.read.Add(int64(n))
+	}
+	return n, err
+}
+
+// openInput opens a file, packed or plain. read counts what is read of it, where it is not nil.
+func openInput(path string, read *atomic.Int64) (*input, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open recording: %w", err)
+	}
+	in := &input{path: path, file: file}
+	raw := bufio.NewReaderSize(counted{file, read}, 128<<10)
+	in.reader = raw
+	// A file of one byte is not packed; what is wrong with it shows later.
+	magic, err := raw.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(fmt.Errorf("read recording %s: %w", path, err), file.Close())
+	}
+	switch {
+	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
+		in.packed = "gzip"
+		in.reader, err = gzip.NewReader(raw)
+	case len(magic) == 4 && isZstd(magic):
+		in.packed = "zstd"
+		in.zstd, err = zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		in.reader = in.zstd
+	default:
+		err = nil
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) { // within the head of the packed file
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, errors.Join(in.fault(in.readError(err)), file.Close())
+	}
+	return in, nil
+}
+
+// isZstd knows the magic numbers of a frame and of a frame to be skipped.
+func isZstd(m []byte) bool {
+	return m[0] == 0x28 && m[1] == 0xb5 && m[2] == 0x2f && m[3] == 0xfd ||
+		m[0]&0xf0 == 0x50 && m[1] == 0x2a && m[2] == 0x4d && m[3] == 0x18
+}
+
+func (in *input) close() error {
+	if in.zstd != nil {
+		in.zstd.Close()
+	}
+	return in.file.Close()
+}
+
+// data is the window.
+func (in *input) data() []byte { return in.buf[in.from:in.to] }
+
+// skip moves the window's begin.
+func (in *input) skip(n int) {
+	in.from += n
+	in.base += int64(n)
+}
+
+// more makes the window longer. The error is io.EOF where the file has ended.
+func (in *input) more() error {
+	if in.err != nil {
+		return in.err
+	}
+	if in.from > 0 {
+		copy(in.buf, in.buf[in.from:in.to])
+		in.from, in.to = 0, in.to-in.from
+	}
+	if in.to == len(in.buf) {
+		if len(in.buf) >= maxWindow {
+			return errRecordTooLong
+		}
+		grown := make([]byte, min(maxWindow, max(minWindow, 2*len(in.buf))))
+		copy(grown, in.buf[:in.to])
+		in.buf = grown
+	}
+	for range 100 {
+		n, err := in.reader.Read(in.buf[in.to:])
+		in.to += n
+		in.err = in.readError(err)
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return in.err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// peek makes the window n bytes long, or as long as the file is, and says whether it
+// is all of the file.
+func (in *input) peek(n int) (data []byte, whole bool, err error) {
+	for len(in.data()) < n {
+		if err := in.more(); errors.Is(err, io.EOF) {
+			return in.data(), true, nil
+		} else if err != nil {
+			return in.data(), false, err
+		}
+	}
+	return in.data(), false, nil
+}
+
+// Read gives the window first, and then the rest.
+func (in *input) Read(p []byte) (int, error) {
+	if in.from < in.to {
+		n := copy(p, in.data())
+		in.skip(n)
+		return n, nil
+	}
+	if in.err != nil {
+		return 0, in.err
+	}
+	n, err := in.reader.Read(p)
+	in.base += int64(n)
+	return n, in.readError(err)
+}
+
+// readError says in words what became of a packed file.
+func (in *input) readError(err error) error {
+	switch {
+	case err == nil, in.packed == "", errors.Is(err, io.EOF):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the %s file is cut off: %w", in.packed, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("the %s file is damaged: %w", in.packed, err)
+}
+
+// fault is an error at the window's begin.
+func (in *input) fault(err error) *Error {
+	return &Error{File: in.path, Offset: in.base, Err: err}
+}

@@ -1,0 +1,299 @@
+package itch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Market is the market of the instruments.
+const Market = "NASDAQ"
+
+// Config says what a file does not.
+type Config struct {
+	Midnight int64 // Unix nanoseconds of the midnight in New York that times count from
+	Filter   decode.Filter
+}
+
+// Decoder decodes one file from its beginning to its end.
+type Decoder struct {
+	config Config
+	begun  bool
+	whole  bool  // begins with the start of messages
+	last   int64 // newest time, after midnight
+	venue  market.Handle
+	listed bool // the venue is
+	places [1 << 16]int32
+	stocks []stock // the first is nobody's
+	orders int     // in all books
+	trades tradeRing
+}
+
+// stock is what is known under a locate code.
+type stock struct {
+	symbol  string
+	handle  market.Handle
+	skipped bool         // not asked for
+	phase   market.Phase // by H
+	stopped bool         // by h
+	orders  decode.Orders
+}
+
+// New is a decoder for a file.
+func New(c Config) *Decoder {
+	return &Decoder{config: c, stocks: make([]stock, 1)}
+}
+
+// lengths are those of the messages, by type.
+var lengths = [256]uint8{
+	'S': 12, 'R': 39, 'H': 25, 'Y': 20, 'L': 26, 'V': 35, 'W': 12, 'K': 28, 'J': 35, 'h': 21,
+	'A': 36, 'F': 40, 'E': 31, 'C': 36, 'X': 23, 'D': 19, 'U': 35, 'P': 44, 'Q': 40, 'B': 19,
+	'I': 50, 'N': 20, 'O': 48,
+}
+
+// prefix is the length of the length in front of a message.
+const prefix = 2
+
+// fullDay is as long as a day may be.
+const fullDay = 24 * 3600 * 1_000_000_000
+
+// Sniff says whether data may be the beginning of such a file: whether the first messages
+// follow one another. whole says that the file ends with data.
+func Sniff(data []byte, whole bool) bool {
+	found := false
+	for n := 0; n < 16 && len(data) > prefix; n++ {
+		size := int(lengths[data[prefix]])
+		if told := int(binary.BigEndian.Uint16(data)); size == 0 || told != 0 && told != size {
+			return false
+		}
+		if len(data) < prefix+size {
+			return found || !whole
+		}
+		if time48(data[prefix:]) >= fullDay {
+			return false
+		}
+		found = true
+		data = data[prefix+size:]
+	}
+	return found
+}
+
+// time48 is the time of a message.
+func time48(m []byte) int64 {
+	return int64(binary.BigEndian.Uint64(m[3:]) & (1<<48 - 1))
+}
+
+// Decode implements what package decode says of it.
+func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
+	for !b.Full() && len(data)-n > prefix {
+		told := int(binary.BigEndian.Uint16(data[n:]))
+		kind := data[n+prefix]
+		size := int(lengths[kind])
+		switch {
+		case size == 0 && told == 0:
+			return n, fmt.Errorf("message of unknown type %q without a length", kind)
+		case size == 0:
+			size = told
+		case told != 0 && told != size:
+			return n, fmt.Errorf("message of type %q is said to be %d bytes long and has %d", kind, told, size)
+		}
+		if len(data)-n < prefix+size {
+			break
+		}
+		if lengths[kind] == 0 {
+			b.Stats.Other++
+		} else if err := d.message(data[n+prefix:n+prefix+size:n+prefix+size], b); err != nil {
+			return n, err
+		}
+		b.Stats.Lines++
+		b.Cut()
+		n += prefix + size
+	}
+	return n, nil
+}
+
+// End implements what package decode says of it.
+func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
+	if len(rest) == 0 || len(rest) == prefix && rest[0] == 0 && rest[1] == 0 {
+		return nil
+	}
+	return errors.New("the file breaks off within a message")
+}
+
+func (d *Decoder) message(m []byte, b *decode.Batch) error {
+	t := time48(m)
+	if t < d.last {
+		return fmt.Errorf("the time goes back by %d ns", d.last-t)
+	}
+	if t >= fullDay {
+		return errors.New("the time is past the end of the day")
+	}
+	d.last = t
+	if !d.begun {
+		d.begun, d.whole = true, m[0] == 'S' && m[11] == 'O'
+	}
+	t += d.config.Midnight
+	switch m[0] {
+	case 'S':
+		d.system(m[11], t, b)
+		return nil
+	case 'R':
+		return d.directory(m, b)
+	case 'L', 'V', 'W', 'Y', 'K', 'J', 'I', 'N', 'O':
+		b.Stats.Other++
+		return nil
+	}
+	s := &d.stocks[d.places[binary.BigEndian.Uint16(m[1:])]]
+	if s.symbol == "" {
+		var err error
+		if s, err = d.missing(m, b); s == nil {
+			return err
+		}
+	}
+	if s.skipped {
+		b.Stats.Filtered++
+		return nil
+	}
+	switch m[0] {
+	case 'A', 'F':
+		return d.add(s, m, t, b)
+	case 'E', 'C':
+		return d.execute(s, m, t, b)
+	case 'X':
+		return d.reduce(s, m, t, b)
+	case 'D':
+		return d.remove(s, m, t, b)
+	case 'U':
+		return d.replace(s, m, t, b)
+	case 'P', 'Q':
+		return d.trade(s, m, t, b)
+	case 'B':
+		d.broken(s, m, t, b)
+	case 'H', 'h':
+		d.status(s, m, t, b)
+	}
+	return nil
+}
+
+// system tells of the market as a whole.
+func (d *Decoder) system(code byte, t int64, b *decode.Batch) {
+	var phase market.Phase
+	switch code {
+	case 'S':
+		phase = market.PreOpen
+	case 'Q':
+		phase = market.Open
+	case 'M':
+		phase = market.PostClose
+	case 'E':
+		phase = market.Closed
+	default: // the start and end of messages
+		b.Stats.Other++
+		return
+	}
+	if !d.listed {
+		d.listed, d.venue = true, b.List(decode.Venue(Market))
+	}
+	b.Stats.Statuses++
+	e := b.Add(market.KindStatus, d.venue)
+	e.Time, e.Phase = t, phase
+}
+
+// directory lists a stock.
+func (d *Decoder) directory(m []byte, b *decode.Batch) error {
+	_, err := d.list(binary.BigEndian.Uint16(m[1:]), m[11:19], b)
+	return err
+}
+
+func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, error) {
+	symbol := decode.Symbol(name)
+	if symbol == "" {
+		return nil, errors.New("a stock without a symbol")
+	}
+	if i := d.places[locate]; i != 0 {
+		s := &d.stocks[i]
+		if s.symbol != symbol {
+			return nil, fmt.Errorf("locate code %d is of %s and of %s", locate, s.symbol, symbol)
+		}
+		return s, nil
+	}
+	s := stock{symbol: symbol}
+	in := decode.Equity(symbol, Market)
+	if s.skipped = !d.config.Filter.Takes(in.ID); !s.skipped {
+		if d.whole {
+			in.BookReady, in.Phase = true, market.Halt
+		}
+		s.handle = b.List(in)
+	}
+	d.places[locate] = int32(len(d.stocks))
+	d.stocks = append(d.stocks, s)
+	return &d.stocks[len(d.stocks)-1], nil
+}
+
+// missing is the stock of a message whose locate code was not given out yet. In a piece
+// of a day the message may name it; otherwise it is passed over.
+func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
+	locate := binary.BigEndian.Uint16(m[1:])
+	if d.whole {
+		return nil, fmt.Errorf("message of type %q of locate code %d, which is nobody's", m[0], locate)
+	}
+	switch m[0] {
+	case 'A', 'F', 'P':
+		return d.list(locate, m[24:32], b)
+	case 'Q':
+		return d.list(locate, m[19:27], b)
+	case 'H', 'h':
+		return d.list(locate, m[11:19], b)
+	}
+	b.Stats.Other++
+	return nil, nil
+}
+
+// status tells of a stock: H by NASDAQ's rules for all markets, h of NASDAQ alone.
+func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
+	reason := ""
+	switch {
+	case m[0] == 'h' && m[19] != 'Q': // another market of the same owner
+		b.Stats.Other++
+		return
+	case m[0] == 'h':
+		if s.stopped = m[20] == 'H'; s.stopped {
+			reason = "operational_halt"
+		}
+	default:
+		phase := phaseOf(m[19])
+		if phase == market.NoPhase {
+			b.Stats.Other++
+			return
+		}
+		s.phase, reason = phase, decode.HaltReason(m[21:25])
+	}
+	phase := s.phase
+	if phase == market.NoPhase {
+		phase = market.Open
+	}
+	if s.stopped {
+		phase = market.Halt
+	}
+	b.Stats.Statuses++
+	e := b.Add(market.KindStatus, s.handle)
+	e.Time, e.Phase, e.Reason = t, phase, reason
+}
+
+// phaseOf is the phase of a trading state; none where it is not known.
+func phaseOf(state byte) market.Phase {
+	switch state {
+	case 'T':
+		return market.Open
+	case 'H':
+		return market.Halt
+	case 'P':
+		return market.Pause
+	case 'Q':
+		return market.Quoting
+	}
+	return market.NoPhase
+}

@@ -1,0 +1,267 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// A journal is played as the events that its rows were made of: what a hub makes of others by
+// itself (bars, summaries, quotes from books) is left to it.
+
+// isJournal says whether a recording is the folder of a journal, or a segment of one.
+func isJournal(h *head) bool {
+	if h.folder {
+		days, _ := filepath.Glob(filepath.Join(h.path, "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]")) // the pattern is good
+		return len(days) > 0
+	}
+	return len(h.data) >= 8 && (string(h.data[:8]) == "RUEDAJRN" || string(h.data[:8]) == "RUEDAJRZ")
+}
+
+// journalTape is a journal.
+type journalTape struct {
+	*shared
+	listed []market.Instrument
+}
+
+func openJournal(s *shared, _ *input) (_ playable, err error) {
+	r, err := journal.OpenReader(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", s.path, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	t := &journalTape{shared: s}
+	filter := s.filter()
+	for n := uint32(1); ; n++ {
+		def, ok := r.Instrument(n)
+		if !ok {
+			break
+		}
+		if !def.ID.IsPattern() && filter.Takes(def.ID) {
+			t.listed = append(t.listed, recorded(def, 0))
+		}
+	}
+	total := int64(0)
+	for _, d := range r.Days() {
+		total += int64(d.Rows)
+	}
+	s.total.Store(total) // rows, whatever they are compressed to
+	return t, nil
+}
+
+// recorded is a definition as it is listed when it is played, at the time of its first row.
+func recorded(def market.Instrument, at int64) market.Instrument {
+	def.VirtualClock, def.Listed = true, at
+	return def
+}
+
+func (t *journalTape) instruments() []market.Instrument { return t.listed }
+
+// play implements playable.
+func (t *journalTape) play(ctx context.Context, run *run) (err error) {
+	r, err := journal.OpenReader(t.path)
+	if err != nil {
+		return fmt.Errorf("replay %s: %w", t.path, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	p := journalPlayer{run: run, reader: r, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
+	defer p.pace.stop()
+	if run.stats.Passes > 1 {
+		if err := p.restart(); err != nil {
+			return err
+		}
+	}
+	kinds := journal.Kinds(journal.Trade, journal.Cancel, journal.Correct, journal.Status, journal.Quote,
+		journal.BookUpdate, journal.BookState, journal.BookLost, journal.Reference, journal.Hole) | journal.Checkpoints
+	for _, epoch := range r.Epochs() {
+		p.epoch++
+		err := r.Scan(ctx, journal.Place{Epoch: epoch}, nil, kinds, func(row *journal.Row) bool {
+			p.err = p.row(ctx, row)
+			return p.err == nil
+		})
+		if err = errors.Join(p.err, err); err != nil {
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+// journalPlayer is one time through a journal.
+type journalPlayer struct {
+	*run
+	reader  *journal.Reader
+	pace    pace
+	handles map[uint32]*journalItem
+	stats   Stats
+	events  []market.Event
+	levels  []market.Level // that the events point to
+	epoch   int
+	newest  int64
+	rows    int64
+	err     error
+}
+
+// journalItem is an instrument of a journal.
+type journalItem struct {
+	handle  market.Handle
+	taken   bool // it is one of those asked for
+	quoted  bool // its quotes are not those of its book
+	ready   bool // its book is empty when it is listed
+	phase   market.Phase
+	listing bool // its first row is the status that its listing tells
+	epoch   int  // in which its book was told
+	unknown bool // and is not known at present
+}
+
+// restart has the books told anew when the journal begins again.
+func (p *journalPlayer) restart() error {
+	var events []market.Event
+	for _, in := range p.known {
+		h, err := p.define(in)
+		if err != nil {
+			return err
+		}
+		if !in.ID.IsPattern() {
+			events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "replay_restarted"})
+		}
+	}
+	return p.refused(p.sink.Publish(events), &p.stats)
+}
+
+func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
+	number := r.Instrument
+	if it := p.handles[number]; it != nil {
+		return it, nil
+	}
+	def, ok := p.reader.Instrument(number)
+	if !ok {
+		return nil, fmt.Errorf("replay %s: instrument %d is not defined", p.path, number)
+	}
+	it := &journalItem{taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.OwnQuotes || def.NoBook, ready: def.BookReady}
+	if it.taken {
+		if r.Kind == journal.Status && r.N == 1 && !r.Checkpoint {
+			def.Phase, it.listing = r.Phase, true
+		}
+		h, err := p.define(recorded(def, r.Time))
+		if err != nil {
+			return nil, err
+		}
+		it.handle = h
+	}
+	p.handles[number] = it
+	return it, nil
+}
+
+// Events that are published together at most.
+const journalBatch = 256
+
+// row takes one row of the journal.
+func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
+	if r.Kind == journal.Hole {
+		return nil // the checkpoint behind it tells the books
+	}
+	it, err := p.item(r)
+	if err != nil || !it.taken {
+		return err
+	}
+	if r.Checkpoint && (r.Kind != journal.BookState || it.epoch == p.epoch && !it.unknown) {
+		return nil
+	}
+	e, ok := p.event(it, r)
+	if !ok {
+		return nil
+	}
+	if !r.Checkpoint {
+		p.rows++
+		p.read.Store(p.rows)
+	}
+	if p.newest = max(p.newest, r.At); !r.Checkpoint {
+		if due := p.pace.until(p.newest); due > 0 {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+			if err := p.pace.wait(ctx, due); err != nil {
+				return err
+			}
+		}
+	}
+	p.events = append(p.events, e)
+	if len(p.events) >= journalBatch {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// event is what a row was made of; ok is false where a hub makes it by itself.
+func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, ok bool) {
+	e = market.Event{Handle: it.handle, Time: r.Time, Side: r.Side, Price: r.Price, Size: r.Size, OldPrice: r.OldPrice,
+		OldSize: r.OldSize, TradeID: r.ID, Reason: r.Reason, Until: r.Until, Phase: r.Phase}
+	if len(r.Conditions) > 0 {
+		e.Conditions = append([]string(nil), r.Conditions...)
+	}
+	switch r.Kind {
+	case journal.Trade:
+		e.Kind = market.KindTrade
+	case journal.Cancel:
+		e.Kind = market.KindCancel
+	case journal.Correct:
+		e.Kind = market.KindCorrect
+	case journal.Reference:
+		e.Kind = market.KindReference
+	case journal.Status:
+		e.Kind = market.KindStatus
+		if r.Phase != market.FeedDown && r.Phase != market.FeedUp {
+			it.phase = r.Phase
+		}
+		told := it.listing && r.N == 1
+		return e, !told && r.Phase != market.FeedDown && r.Phase != market.FeedUp
+	case journal.Quote:
+		e.Kind = market.KindQuote
+		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+		// In an auction a market tells an indicative price, which is not that of the book.
+		return e, it.quoted || it.phase == market.PreOpen || it.phase == market.Auction
+	case journal.BookState:
+		if it.ready && r.N == 1 && len(r.Bids)+len(r.Asks) == 0 {
+			return e, false // the listing tells it
+		}
+		e.Kind = market.KindSnapshot
+		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+		it.epoch, it.unknown = p.epoch, false
+	case journal.BookUpdate:
+		e.Kind = market.KindUpdate
+		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+	case journal.BookLost:
+		e.Kind = market.KindGap
+		it.unknown = true
+	}
+	return e, true
+}
+
+// keep copies levels, which are the reader's, until the next flush.
+func (p *journalPlayer) keep(list []market.Level) []market.Level {
+	if len(list) == 0 {
+		return nil
+	}
+	n := len(p.levels)
+	p.levels = append(p.levels, list...)
+	return p.levels[n:len(p.levels):len(p.levels)]
+}
+
+// flush publishes what was gathered.
+func (p *journalPlayer) flush(ctx context.Context) error {
+	if len(p.events) == 0 {
+		return ctx.Err()
+	}
+	err := p.refused(p.sink.Publish(p.events), &p.stats)
+	p.stats.Lines = int(p.rows)
+	p.count(p.stats)
+	p.events, p.levels = p.events[:0], p.levels[:0]
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package replay_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/stream"
+)
+
+// kept runs a source through a hub and leaves its journal in a folder.
+func kept(t *testing.T, folder string, source feed.Source) {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stream.New(stream.Config{Journal: j})
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Run(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	h.Commit()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rows is what a series of a journal says, but for when it was published.
+func rows(t *testing.T, r *journal.Reader, s journal.Series) (list []string) {
+	t.Helper()
+	err := r.Read(t.Context(), s, journal.Range{}, func(_ string, x *journal.Row) bool {
+		list = append(list, fmt.Sprint(x.Kind, x.N, x.Time, x.Side, x.Price, x.Size, x.OldPrice, x.OldSize, x.RefN, x.ID, x.Conditions, x.Bids, x.Asks, x.Bar))
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestJournal plays the journal of a simulated morning: what another gateway keeps of that is what
+// the first one kept.
+func TestJournal(t *testing.T) {
+	source, err := sim.New(sim.Config{
+		Seed: 5, Clock: sim.Virtual, Instruments: 12, Speed: math.Inf(1),
+		Start: time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC), Duration: 50 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	kept(t, first, source)
+	tape, err := replay.Open(first, replay.Config{Speed: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tape.Instruments()); n != 12 {
+		t.Fatalf("%d instruments", n)
+	}
+	kept(t, second, tape)
+	if read, total := tape.Progress(); read == 0 || read > total {
+		t.Errorf("progress %d of %d", read, total)
+	}
+	a, err := journal.OpenReader(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := journal.OpenReader(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	compared := 0
+	for _, in := range source.Instruments() {
+		for _, s := range []journal.Series{
+			{Instrument: in.ID, Channel: journal.Trades}, {Instrument: in.ID, Channel: journal.Quotes},
+			{Instrument: in.ID, Channel: journal.Bars, Interval: 0}, {Instrument: in.ID, Channel: journal.Bars, Interval: 1},
+		} {
+			x, y := rows(t, a, s), rows(t, b, s)
+			for i := range min(len(x), len(y)) {
+				if x[i] != y[i] {
+					t.Fatalf("%v, row %d:\n%s\nplayed:\n%s", s, i, x[i], y[i])
+				}
+			}
+			if len(x) != len(y) {
+				t.Fatalf("%v: %d rows, played %d", s, len(x), len(y))
+			}
+			compared += len(x)
+		}
+	}
+	if compared < 1000 {
+		t.Fatalf("only %d rows were compared", compared)
+	}
+}

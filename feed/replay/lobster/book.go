@@ -1,0 +1,257 @@
+package lobster
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// row is a line of the order book file, and the one before. Most lines change one level of
+// twenty: what is the same in text is not read again.
+type row struct {
+	text   []byte
+	starts []int // of each pair of levels in text
+	pairs  []levels
+	before []levels // of the line before
+	olds   []int    // starts of the line before
+	from   int      // the first pair that is not as before
+	to     int      // behind the last
+	began  bool     // a book was played
+}
+
+// levels are one column of levels: of size 0 where there is none.
+type levels struct{ ask, bid market.Level }
+
+// nobody is the price where there is no level: the bid's with a minus.
+const nobody = 9_999_999_999
+
+var (
+	errLevels  = errors.New("not a line of ask price,ask size,bid price,bid size for each level")
+	errOrdered = errors.New("levels that are not best first")
+)
+
+// read reads a line.
+func (r *row) read(line []byte) error {
+	first := r.text == nil
+	if !first && bytes.Equal(line, r.text) {
+		r.from, r.to = 0, 0
+		return nil
+	}
+	r.before = append(r.before[:0], r.pairs...)
+	r.olds = append(r.olds[:0], r.starts...)
+	k, at := 0, 0
+	if !first {
+		same := common(r.text, line)
+		for k+1 < len(r.starts) && r.starts[k+1] <= same {
+			k++
+		}
+		at = r.starts[k]
+	}
+	r.pairs, r.starts, r.from = r.pairs[:k], r.starts[:k], k
+	for {
+		r.starts = append(r.starts, at)
+		var l levels
+		var err error
+		if at, err = l.read(line, at); err != nil {
+			return err
+		}
+		r.pairs = append(r.pairs, l)
+		if at == len(line) || !first && r.rest(line, at) {
+			break
+		}
+		if line[at] != ',' {
+			return errLevels
+		}
+		at++
+	}
+	r.to = len(r.pairs)
+	if !first {
+		r.pairs = append(r.pairs, r.before[min(r.to, len(r.before)):]...)
+		if at == len(line) {
+			r.pairs = r.pairs[:r.to]
+		}
+		if len(r.pairs) != len(r.before) {
+			return fmt.Errorf("%d columns, and %d in the line before", 4*len(r.pairs), 4*len(r.before))
+		}
+	}
+	r.text = append(r.text[:0], line...)
+	return r.ordered()
+}
+
+// rest says whether what follows the pair that was read last is what followed it in the line
+// before, and takes over where the pairs there begin.
+func (r *row) rest(line []byte, at int) bool {
+	n := len(r.pairs)
+	if n >= len(r.olds) {
+		return false
+	}
+	old := r.olds[n] - 1 // its comma
+	if !bytes.Equal(line[at:], r.text[old:]) {
+		return false
+	}
+	for _, start := range r.olds[n:] {
+		r.starts = append(r.starts, start-old+at)
+	}
+	return true
+}
+
+// common is how many bytes of two texts are the same.
+func common(a, b []byte) int {
+	n, i := min(len(a), len(b)), 0
+	for i+8 <= n && binary.LittleEndian.Uint64(a[i:]) == binary.LittleEndian.Uint64(b[i:]) {
+		i += 8
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// read reads a pair from a place on, and says where it ends.
+func (l *levels) read(line []byte, at int) (end int, err error) {
+	var v [4]int64
+	for i := range v {
+		if i > 0 {
+			if at >= len(line) || line[at] != ',' {
+				return at, errLevels
+			}
+			at++
+		}
+		var ok bool
+		if v[i], at, ok = whole(line, at); !ok {
+			return at, errLevels
+		}
+	}
+	if l.ask, err = level(v[0], v[1]); err == nil {
+		l.bid, err = level(v[2], v[3])
+	}
+	return at, err
+}
+
+func level(price, size int64) (l market.Level, err error) {
+	if size == 0 || price == nobody || price == -nobody {
+		return market.Level{}, nil
+	}
+	const unit = market.Scale / 10_000
+	if price < 0 || price > math.MaxInt64/unit || size < 0 || size > math.MaxUint32 {
+		return market.Level{}, errRange
+	}
+	return market.Level{Price: market.Price(price * unit), Size: market.Size(size) * market.Scale}, nil
+}
+
+// ordered checks what changed, and where it meets what did not.
+func (r *row) ordered() error {
+	from := r.from
+	for from > 0 && (from == r.from || r.pairs[from].ask.Size == 0 || r.pairs[from].bid.Size == 0) {
+		from--
+	}
+	ask, bid := market.Price(math.MinInt64), market.Price(math.MaxInt64)
+	for i := from; i < len(r.pairs); i++ {
+		p := &r.pairs[i]
+		if p.ask.Size > 0 {
+			if p.ask.Price <= ask {
+				return errOrdered
+			}
+			ask = p.ask.Price
+		}
+		if p.bid.Size > 0 {
+			if p.bid.Price >= bid {
+				return errOrdered
+			}
+			bid = p.bid.Price
+		}
+		if i >= r.to && p.ask.Size > 0 && p.bid.Size > 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// book plays the book after a line.
+func (d *Decoder) book(t int64, b *decode.Batch) {
+	r := &d.row
+	if r.began && r.from >= r.to {
+		return
+	}
+	b.Stats.Depth++
+	kind, was, now := market.KindUpdate, r.before, r.pairs
+	if r.began {
+		was, now = was[r.from:r.to], now[r.from:r.to]
+	} else {
+		r.began = true
+		b.Stats.Snapshots++
+		kind, was = market.KindSnapshot, nil
+	}
+	bids, asks := diffBids(was, now, b), diffAsks(was, now, b)
+	if bids+asks == 0 && kind == market.KindUpdate {
+		return
+	}
+	b.Stats.Levels += bids + asks
+	e := b.Add(kind, d.handle)
+	e.Time, e.Bids, e.Asks = t, b.Last(bids, asks), b.Last(asks, 0)
+}
+
+// diffBids puts what turns the bids of some pairs into those of others, best first, and says how
+// many levels it put.
+func diffBids(was, now []levels, b *decode.Batch) (n int) {
+	i := 0
+	for j := range now {
+		l := now[j].bid
+		if l.Size == 0 {
+			continue
+		}
+		for ; i < len(was) && (was[i].bid.Size == 0 || was[i].bid.Price > l.Price); i++ {
+			n += gone(was[i].bid, b)
+		}
+		if i < len(was) && was[i].bid.Price == l.Price {
+			if i++; was[i-1].bid == l {
+				continue
+			}
+		}
+		b.Put(l)
+		n++
+	}
+	for ; i < len(was); i++ {
+		n += gone(was[i].bid, b)
+	}
+	return n
+}
+
+// diffAsks is diffBids for the other side.
+func diffAsks(was, now []levels, b *decode.Batch) (n int) {
+	i := 0
+	for j := range now {
+		l := now[j].ask
+		if l.Size == 0 {
+			continue
+		}
+		for ; i < len(was) && (was[i].ask.Size == 0 || was[i].ask.Price < l.Price); i++ {
+			n += gone(was[i].ask, b)
+		}
+		if i < len(was) && was[i].ask.Price == l.Price {
+			if i++; was[i-1].ask == l {
+				continue
+			}
+		}
+		b.Put(l)
+		n++
+	}
+	for ; i < len(was); i++ {
+		n += gone(was[i].ask, b)
+	}
+	return n
+}
+
+// gone puts the deletion of a level, if there was one.
+func gone(l market.Level, b *decode.Batch) int {
+	if l.Size == 0 {
+		return 0
+	}
+	b.Put(market.Level{Price: l.Price})
+	return 1
+}

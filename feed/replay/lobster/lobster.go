@@ -1,0 +1,383 @@
+package lobster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Market is the market of the instruments.
+const Market = "NASDAQ"
+
+// Config says what the files do not.
+type Config struct {
+	Symbol   string
+	Midnight int64 // Unix nanoseconds of the midnight in New York that times count from
+	Books    bool  // there is an order book file
+	Whole    bool  // every order of the message file is known; means nothing with Books
+}
+
+// Decoder decodes one file, or a pair, from beginning to end.
+type Decoder struct {
+	config Config
+	listed bool
+	handle market.Handle
+	line   int   // of the newest line, from 1
+	last   int64 // newest time
+	lost   bool  // an order was not known
+	orders decode.Orders
+	row    row
+}
+
+// New is a decoder.
+func New(c Config) *Decoder { return &Decoder{config: c} }
+
+// Line is the number of the newest line, from 1.
+func (d *Decoder) Line() int { return d.line }
+
+// Lost says that an order was not known.
+func (d *Decoder) Lost() bool { return d.lost }
+
+// BookError is what is wrong with a line of the order book file.
+type BookError struct{ Err error }
+
+func (e *BookError) Error() string { return "order book: " + e.Err.Error() }
+
+// Unwrap is what is wrong.
+func (e *BookError) Unwrap() error { return e.Err }
+
+// Bounds of lines: two hundred levels, and twice the longest message.
+const (
+	maxLine = 256
+	maxRow  = 16 << 10
+)
+
+// Sniff says whether data may be the beginning of a message file: whether its lines can
+// be read.
+func Sniff(data []byte, whole bool) bool {
+	for n := 0; n < 10; n++ {
+		line, size := cutLine(data)
+		if size == 0 {
+			if !whole || len(data) == 0 {
+				return n > 0
+			}
+			line, size = data, len(data)
+		}
+		var m message
+		if len(line) > maxLine || m.read(line) != nil {
+			return false
+		}
+		data = data[size:]
+	}
+	return true
+}
+
+// cutLine is the first line without its end; size is 0 where data does not hold all of it.
+func cutLine(data []byte) (line []byte, size int) {
+	i := bytes.IndexByte(data, '\n')
+	if i < 0 {
+		return nil, 0
+	}
+	line = data[:i]
+	if i > 0 && line[i-1] == '\r' {
+		line = line[:i-1]
+	}
+	return line, i + 1
+}
+
+// Decode implements what package decode says of it, for a message file alone.
+func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
+	n, _, err = d.Pair(data, nil, b)
+	return n, err
+}
+
+// End implements what package decode says of it. The last line may have no end.
+func (d *Decoder) End(rest []byte, b *decode.Batch) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	_, err := d.Decode(append(bytes.Clone(rest), '\n'), b)
+	return err
+}
+
+// Pair is Decode for a message file and an order book file, line by line together: n
+// and m are how many bytes of each it took. Of what is wrong with the second the error
+// is a *BookError.
+func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error) {
+	if !d.listed {
+		d.list(b)
+	}
+	for !b.Full() {
+		line, size := cutLine(data[n:])
+		if len(line) > maxLine || size == 0 && len(data)-n > maxLine+1 {
+			d.line++
+			return n, m, fmt.Errorf("a line of more than %d bytes", maxLine)
+		}
+		if size == 0 {
+			return n, m, nil
+		}
+		var levels []byte
+		rowSize := 0
+		if d.config.Books {
+			levels, rowSize = cutLine(books[m:])
+			if len(levels) > maxRow || rowSize == 0 && len(books)-m > maxRow+1 {
+				d.line++
+				return n, m, &BookError{fmt.Errorf("a line of more than %d bytes", maxRow)}
+			}
+			if rowSize == 0 {
+				return n, m, nil
+			}
+		}
+		d.line++
+		if err := d.both(line, levels, b); err != nil {
+			return n, m, err
+		}
+		b.Stats.Lines++
+		b.Cut()
+		n += size
+		m += rowSize
+	}
+	return n, m, nil
+}
+
+func (d *Decoder) list(b *decode.Batch) {
+	in := decode.Equity(d.config.Symbol, Market)
+	switch {
+	case d.config.Books:
+	case d.config.Whole:
+		in.BookReady = true
+	default:
+		in.NoBook, in.OwnQuotes = true, true
+		b.Tell("no_book", "the file begins within a day and no order book file is beside it: its book is not known")
+	}
+	d.listed, d.handle = true, b.List(in)
+}
+
+// both decodes a line and the book after it.
+func (d *Decoder) both(line, levels []byte, b *decode.Batch) error {
+	var m message
+	if err := m.read(line); err != nil {
+		return err
+	}
+	if m.time < d.last {
+		return fmt.Errorf("the time goes back by %d ns", d.last-m.time)
+	}
+	t := d.config.Midnight + m.time
+	if d.config.Books {
+		if err := d.row.read(levels); err != nil {
+			return &BookError{err}
+		}
+	}
+	d.last = m.time
+	if err := d.event(&m, t, b); err != nil {
+		return err
+	}
+	if d.config.Books {
+		d.book(t, b)
+	}
+	return nil
+}
+
+// conditions of a cross.
+var conditions = []string{"cross"}
+
+func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
+	switch m.kind {
+	case 4, 5, 6:
+		if m.size == 0 {
+			b.Stats.Other++
+			return nil
+		}
+		b.Stats.Trades++
+		e := b.Add(market.KindTrade, d.handle)
+		e.Time, e.Price, e.Size = t, m.price, units(m.size)
+		if m.kind == 6 {
+			e.Conditions = conditions
+		} else {
+			e.Side = decode.Opposite(m.side)
+		}
+		if m.kind != 4 {
+			return nil
+		}
+	case 7:
+		d.status(m, t, b)
+		return nil
+	}
+	switch {
+	case d.config.Books:
+		return nil // its lines tell
+	case !d.config.Whole || d.lost:
+		b.Stats.Unused++
+		return nil
+	}
+	return d.order(m, t, b)
+}
+
+func (d *Decoder) status(m *message, t int64, b *decode.Batch) {
+	b.Stats.Statuses++
+	e := b.Add(market.KindStatus, d.handle)
+	e.Time = t
+	switch m.code {
+	case -1:
+		e.Phase, e.Reason = market.Halt, "trading_halt"
+	case 0:
+		e.Phase = market.Quoting
+	default:
+		e.Phase = market.Open
+	}
+}
+
+func units(n uint32) market.Size { return market.Size(n) * market.Scale }
+
+// order plays what a line does to an order.
+func (d *Decoder) order(m *message, t int64, b *decode.Batch) error {
+	if m.size == 0 && m.kind != 3 {
+		return fmt.Errorf("order %d: no shares", m.id)
+	}
+	if m.kind == 1 {
+		if d.orders.Len() >= decode.MaxOrders {
+			return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
+		}
+		if !d.orders.Add(decode.Order{ID: m.id, Price: m.price, Size: m.size, Side: m.side}) {
+			return fmt.Errorf("order %d is there already", m.id)
+		}
+		e := d.change(market.KindOrderAdd, m, t, b)
+		e.Side, e.Price, e.Size = m.side, m.price, units(m.size)
+		return nil
+	}
+	o := d.orders.Find(m.id)
+	if o == nil || m.size > o.Size {
+		d.lost = true
+		b.Gap(d.handle, t, 0, "unknown_order")
+		return nil
+	}
+	price, left := o.Price, o.Size-m.size
+	if left == 0 || m.kind == 3 {
+		d.orders.Remove(m.id)
+	} else {
+		o.Size = left
+	}
+	switch {
+	case m.kind == 4:
+		d.change(market.KindOrderFill, m, t, b).Size = units(m.size)
+	case m.kind == 3 || left == 0:
+		d.change(market.KindOrderDelete, m, t, b)
+	default:
+		e := d.change(market.KindOrderModify, m, t, b)
+		e.Price, e.Size = price, units(left)
+	}
+	return nil
+}
+
+func (d *Decoder) change(kind market.Kind, m *message, t int64, b *decode.Batch) *market.Event {
+	b.Stats.Orders++
+	e := b.Add(kind, d.handle)
+	e.Time, e.OrderID = t, m.id
+	return e
+}
+
+// message is a line of the message file.
+type message struct {
+	time  int64 // ns after midnight
+	kind  int
+	id    uint64
+	size  uint32
+	price market.Price
+	code  int64 // the price of type 7
+	side  market.Side
+}
+
+var (
+	errFields = errors.New("not a line of time,type,order,size,price,direction")
+	errTime   = errors.New("bad time: seconds after midnight with at most nine decimals")
+	errKind   = errors.New("bad type: 1 to 7 are known")
+	errRange  = errors.New("a number is out of range")
+)
+
+func (m *message) read(line []byte) error {
+	at, ok := m.clock(line)
+	if !ok {
+		return errTime
+	}
+	var kind, id, size, price, direction int64
+	for _, v := range [...]*int64{&kind, &id, &size, &price, &direction} {
+		if at >= len(line) || line[at] != ',' {
+			return errFields
+		}
+		if *v, at, ok = whole(line, at+1); !ok {
+			return errFields
+		}
+	}
+	if at < len(line) && line[at] != ',' {
+		return errFields
+	}
+	if kind < 1 || kind > 7 {
+		return errKind
+	}
+	m.kind, m.id = int(kind), uint64(id)
+	if kind == 7 {
+		if m.code = price; price < -1 || price > 1 {
+			return errRange
+		}
+		return nil
+	}
+	const unit = market.Scale / 10_000
+	if size < 0 || size > math.MaxUint32 || price < 0 || price > math.MaxInt64/unit || direction != 1 && direction != -1 {
+		return errRange
+	}
+	m.size, m.price = uint32(size), market.Price(price)*unit
+	if m.side = market.Buy; direction < 0 {
+		m.side = market.Sell
+	}
+	return nil
+}
+
+// clock reads the time of a line, and says where it ends.
+func (m *message) clock(line []byte) (at int, ok bool) {
+	seconds, fraction, unit := int64(0), int64(0), int64(1_000_000_000)
+	for ; at < len(line) && line[at]-'0' <= 9; at++ {
+		if seconds = seconds*10 + int64(line[at]-'0'); seconds >= 2*86_400 {
+			return 0, false
+		}
+	}
+	if at == 0 {
+		return 0, false
+	}
+	if at < len(line) && line[at] == '.' {
+		from := at + 1
+		for at++; at < len(line) && line[at]-'0' <= 9; at++ {
+			if unit /= 10; unit == 0 {
+				return 0, false
+			}
+			fraction += int64(line[at]-'0') * unit
+		}
+		if at == from {
+			return 0, false
+		}
+	}
+	m.time = seconds*1_000_000_000 + fraction
+	return at, true
+}
+
+// whole reads a whole number from a place on, and says where it ends.
+func whole(s []byte, at int) (v int64, end int, ok bool) {
+	negative := at < len(s) && s[at] == '-'
+	if negative {
+		at++
+	}
+	from := at
+	for ; at < len(s) && s[at]-'0' <= 9; at++ {
+		v = v*10 + int64(s[at]-'0')
+	}
+	if at == from || at-from > 18 {
+		return 0, at, false
+	}
+	if negative {
+		v = -v
+	}
+	return v, at, true
+}

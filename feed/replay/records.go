@@ -1,0 +1,277 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// decoder is what package decode says of decoders.
+type decoder interface {
+	Decode(data []byte, b *decode.Batch) (n int, err error)
+	End(rest []byte, b *decode.Batch) error
+}
+
+// records is a recording that a decoder reads.
+type records struct {
+	*shared
+	decoder func() (decoder, error) // for one time through the file
+	listed  []market.Instrument
+}
+
+// scouted is how much of a file is looked at for its instruments.
+const scouted = 4 << 20
+
+// openRecords makes a playable of a file whose format is known. It reads the beginning, to
+// tell what instruments are in it.
+func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playable, err error) {
+	r := &records{shared: s, decoder: decoder}
+	d, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeDecoder(d)) }()
+	var b decode.Batch
+	err = r.scout(in, d, &b)
+	if bad, ok := errors.AsType[*Error](err); ok && len(b.Listed) == 0 || err != nil && !ok {
+		if ok {
+			return nil, bad
+		}
+		return nil, err
+	}
+	r.listed = whole(b.Listed)
+	if n, ok := d.(interface{ Named() []market.Instrument }); ok {
+		r.listed = merge(n.Named(), r.listed)
+	}
+	return r, nil
+}
+
+// scout decodes the beginning of a file.
+func (r *records) scout(in *input, d decoder, b *decode.Batch) error {
+	for in.base < scouted {
+		n, err := d.Decode(in.data(), b)
+		in.skip(n)
+		b.Cut()
+		b.Reset()
+		if err != nil {
+			return place(in, d, 0, err)
+		}
+		if n > 0 {
+			continue
+		}
+		if err := in.more(); ended(err) || cut(d, err) {
+			return place(in, d, 0, d.End(in.data(), b))
+		} else if err != nil {
+			return place(in, d, 0, err)
+		}
+	}
+	return nil
+}
+
+// place gives an error its place, n bytes behind the window's begin, unless it has one.
+func place(in *input, d decoder, n int, err error) error {
+	if _, ok := errors.AsType[*Error](err); err == nil || ok {
+		return err
+	}
+	bad := &Error{File: in.path, Offset: in.base + int64(n), Err: err}
+	if text, ok := d.(interface{ Line() int }); ok {
+		bad.Line = max(1, text.Line())
+	}
+	return bad
+}
+
+// closeDecoder closes what a decoder has open.
+func closeDecoder(d decoder) error {
+	if c, ok := d.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// whole leaves out markets as a whole.
+func whole(list []market.Instrument) []market.Instrument {
+	var out []market.Instrument
+	for _, in := range list {
+		if !in.ID.IsPattern() {
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+// merge is a, and behind it what b has besides.
+func merge(a, b []market.Instrument) []market.Instrument {
+	seen := make(map[market.InstrumentID]bool, len(a))
+	for _, in := range a {
+		seen[in.ID] = true
+	}
+	for _, in := range b {
+		if !seen[in.ID] {
+			a = append(a, in)
+		}
+	}
+	return a
+}
+
+func (r *records) instruments() []market.Instrument { return r.listed }
+
+// play implements playable.
+func (r *records) play(ctx context.Context, run *run) (err error) {
+	in, err := r.openInput()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	p := recordPlayer{run: run, in: in, pace: newPace(r.config.Speed, r.config.From)}
+	p.batch.Stats = run.stats
+	defer p.pace.stop()
+	if err := p.restart(ctx); err != nil {
+		return err
+	}
+	d, err := r.decoder()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDecoder(d)) }()
+	for {
+		n, bad := d.Decode(in.data(), &p.batch)
+		bad = place(in, d, n, bad)
+		if err := p.publish(ctx, bad != nil); err != nil {
+			return err
+		}
+		in.skip(n)
+		if bad != nil {
+			return bad
+		}
+		if n > 0 {
+			continue
+		}
+		bad = in.more()
+		if bad == nil {
+			continue
+		}
+		if ended(bad) || cut(d, bad) {
+			bad = d.End(in.data(), &p.batch)
+		}
+		bad = place(in, d, 0, bad)
+		return errors.Join(p.publish(ctx, true), bad)
+	}
+}
+
+// recordPlayer is one time through a recording.
+type recordPlayer struct {
+	*run
+	in      *input
+	pace    pace
+	batch   decode.Batch
+	handles []market.Handle // by those of the batch
+	noted   int
+	newest  int64 // when the newest event was due
+}
+
+// restart makes the books that are left from the time before stale, and empty where
+// they are known to begin so.
+func (p *recordPlayer) restart(ctx context.Context) error {
+	if p.stats.Passes == 1 {
+		return nil
+	}
+	var events []market.Event
+	for _, in := range p.known {
+		if in.ID.IsPattern() {
+			continue
+		}
+		h, err := p.define(in)
+		if err != nil {
+			return err
+		}
+		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "replay_restarted"})
+		if in.BookReady {
+			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h})
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	return p.send(ctx, events)
+}
+
+// publish publishes what is in the batch up to its last cut, each event when it is
+// due; all of it where no more is to come.
+func (p *recordPlayer) publish(ctx context.Context, last bool) error {
+	b := &p.batch
+	if last {
+		b.Cut()
+	}
+	p.note()
+	for len(p.handles) < len(b.Listed) {
+		h, err := p.define(b.Listed[len(p.handles)])
+		if err != nil {
+			return err
+		}
+		p.handles = append(p.handles, h)
+	}
+	if len(b.Cuts) == 0 {
+		return ctx.Err()
+	}
+	events := b.Events[:b.Cuts[len(b.Cuts)-1]]
+	for i := range events {
+		events[i].Handle = p.handles[events[i].Handle]
+	}
+	if p.pace.speed > 0 {
+		var err error
+		if events, err = p.wait(ctx, events); err != nil {
+			return err
+		}
+	}
+	err := p.send(ctx, events)
+	b.Reset()
+	return err
+}
+
+// wait publishes events as they become due, and returns those that are due with the last.
+func (p *recordPlayer) wait(ctx context.Context, events []market.Event) ([]market.Event, error) {
+	sent, begin := 0, 0
+	for _, cut := range p.batch.Cuts {
+		t := events[begin].Receive
+		if t == 0 {
+			t = events[begin].Time
+		}
+		if p.newest = max(p.newest, t); p.newest > 0 {
+			if due := p.pace.until(p.newest); due > 0 {
+				if err := p.send(ctx, events[sent:begin]); err != nil {
+					return nil, err
+				}
+				sent = begin
+				if err := p.pace.wait(ctx, due); err != nil {
+					return nil, err
+				}
+			}
+		}
+		begin = cut
+	}
+	return events[sent:], nil
+}
+
+// send publishes events and brings the counts up to date.
+func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
+	var err error
+	if len(events) > 0 {
+		err = p.refused(p.sink.Publish(events), &p.batch.Stats)
+	}
+	p.count(p.batch.Stats)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// note logs what is not played, once for each reason.
+func (p *recordPlayer) note() {
+	for ; p.noted < len(p.batch.Notes); p.noted++ {
+		n := p.batch.Notes[p.noted]
+		p.config.Logger.Warn("recording not played in full", "file", p.path, "line", p.batch.Stats.Lines, "reason", n.Reason, "error", n.Detail)
+	}
+}

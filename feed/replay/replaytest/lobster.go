@@ -1,0 +1,64 @@
+package replaytest
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// LOBSTER writes a message file and an order book file.
+type LOBSTER struct {
+	Messages []byte
+	Books    []byte
+	Depth    int // levels in the order book file
+}
+
+// Line writes a line of the message file. The time is in ns after midnight, the price in
+// units of 1e-4.
+func (w *LOBSTER) Line(t int64, kind int, id uint64, size uint32, price int64, direction int) {
+	w.Messages = fmt.Appendf(w.Messages, "%d.%09d,%d,%d,%d,%d,%d\n", t/1_000_000_000, t%1_000_000_000, kind, id, size, price, direction)
+}
+
+// Book writes a line of the order book file.
+func (w *LOBSTER) Book(b *market.Book) {
+	for i := range w.Depth {
+		ask, bid := [2]int64{9_999_999_999, 0}, [2]int64{-9_999_999_999, 0}
+		if i < b.Len(market.Sell) {
+			l := b.At(market.Sell, i)
+			ask = [2]int64{Ten(l.Price), int64(whole(l.Size))}
+		}
+		if i < b.Len(market.Buy) {
+			l := b.At(market.Buy, i)
+			bid = [2]int64{Ten(l.Price), int64(whole(l.Size))}
+		}
+		if i > 0 {
+			w.Books = append(w.Books, ',')
+		}
+		for j, v := range [...]int64{ask[0], ask[1], bid[0], bid[1]} {
+			if j > 0 {
+				w.Books = append(w.Books, ',')
+			}
+			w.Books = strconv.AppendInt(w.Books, v, 10)
+		}
+	}
+	w.Books = append(w.Books, '\n')
+}
+
+// Order writes an event of a Flow. For an execution side is that of the order.
+func (w *LOBSTER) Order(e *market.Event, side market.Side, midnight int64) {
+	direction := 1
+	if side == market.Sell {
+		direction = -1
+	}
+	kind, size := 1, whole(e.Size)
+	switch e.Kind {
+	case market.KindOrderModify:
+		kind, size = 2, whole(e.OldSize-e.Size)
+	case market.KindOrderDelete:
+		kind, size = 3, whole(e.OldSize)
+	case market.KindOrderFill:
+		kind = 4
+	}
+	w.Line(e.Time-midnight, kind, e.OrderID, size, Ten(e.Price), direction)
+}

@@ -1,0 +1,286 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Events turns the text of a recording into market events: trades, cancels, corrections, quotes,
+// books and statuses. It is a decoder of package feed/replay/decode, whose rules it keeps. Bars and
+// summaries are left out: whoever plays trades makes them anew.
+//
+// A book that was interrupted, or whose updates do not chain, is lost up to its next whole state, as it
+// was to whoever recorded it.
+type Events struct {
+	Filter decode.Filter // of instruments; empty: all
+
+	meta    *Meta
+	line    int
+	decoder Decoder
+	message Message
+	books   map[string]*played // nil: not asked for
+	order   []*played
+	epoch   string
+}
+
+// played is where an instrument stands.
+type played struct {
+	handle market.Handle
+	id     market.InstrumentID
+	trade  uint64 // newest N
+	status uint64
+	book   uint64
+	whole  bool
+	phase  market.Phase
+}
+
+// Decode takes whole lines from the head of data; see package decode.
+func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
+	for !b.Full() {
+		end := bytes.IndexByte(data[n:], '\n')
+		if end < 0 {
+			if len(data)-n > maxLine {
+				return n, errLong
+			}
+			return n, nil
+		}
+		if err := e.take(trimEnd(data[n:n+end]), b); err != nil {
+			return n, err
+		}
+		n += end + 1
+		b.Cut()
+	}
+	return n, nil
+}
+
+// End takes what is left behind the last whole line: a recorder that was killed leaves a part of one.
+func (e *Events) End(rest []byte, b *decode.Batch) error {
+	if e.meta == nil {
+		return errors.New("it was cut off in its first line: there is nothing in it")
+	}
+	if len(rest) > 0 {
+		b.Tell("torn_line", "the recording ends within a line, %d bytes after line %d", len(rest), e.line)
+	}
+	return nil
+}
+
+// MayBeCut says that what there is of a file which is cut off can be played.
+func (e *Events) MayBeCut() {}
+
+// take plays a line.
+func (e *Events) take(line []byte, b *decode.Batch) error {
+	e.line++
+	b.Stats.Lines++
+	if e.meta == nil {
+		return e.begin(line, b)
+	}
+	at, body, ok := splitLine(line)
+	if !ok {
+		return errNoTime
+	}
+	if err := e.decoder.Decode(body, &e.message); err != nil {
+		return err
+	}
+	m := &e.message
+	if !m.IsData() {
+		return e.control(at, m, b)
+	}
+	p, ok := e.books[m.ID]
+	if !ok {
+		id, err := market.ParsePattern(m.ID)
+		if err != nil {
+			return fmt.Errorf("I is %q: %w", m.ID, err)
+		}
+		p = e.list(market.Instrument{ID: id, PriceDecimals: 8, SizeDecimals: 8}, b)
+	}
+	if p == nil {
+		b.Stats.Filtered++
+		return nil
+	}
+	e.data(at, p, m, b)
+	return nil
+}
+
+// begin takes the first line.
+func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
+	if e.meta, err = parseMeta(line); err != nil {
+		return err
+	}
+	e.epoch = e.meta.Epoch
+	e.books = map[string]*played{}
+	e.define(e.meta.Instruments, b)
+	return nil
+}
+
+func (e *Events) define(rows []Row, b *decode.Batch) {
+	list, err := Definitions(rows)
+	if err != nil {
+		b.Tell("bad_definition", "%v", err)
+	}
+	for i := range list {
+		if _, ok := e.books[list[i].ID.String()]; !ok {
+			e.list(list[i], b)
+		}
+	}
+}
+
+// list makes an instrument one of this recording: what was recorded of it is what there will be.
+func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
+	if !in.ID.IsPattern() && !e.Filter.Takes(in.ID) {
+		e.books[in.ID.String()] = nil
+		return nil
+	}
+	in.VirtualClock = true
+	in.OwnQuotes = e.has("quotes")
+	in.NoBook = in.NoBook || !e.has("order_book")
+	in.BookReady = false
+	if !e.has("status") {
+		in.Phase = market.NoPhase
+	}
+	p := &played{handle: b.List(in), id: in.ID, phase: in.Phase}
+	e.books[in.ID.String()] = p
+	e.order = append(e.order, p)
+	return p
+}
+
+func (e *Events) has(channel string) bool {
+	for _, c := range e.meta.Channels {
+		if c == channel {
+			return true
+		}
+	}
+	return len(e.meta.Channels) == 0
+}
+
+// control reads what is no market data.
+func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
+	switch {
+	case m.Text("recording") == Disconnected:
+		e.interrupted(at, b)
+	case m.Text("recording") == Connected:
+		e.interrupted(at, b)
+		var n Note
+		if err := n.Parse(m.JSON.Raw); err != nil {
+			return err
+		}
+		e.define(n.Instruments, b)
+	case m.Type == "Subscription":
+		if epoch := m.Text("epoch"); epoch != "" && epoch != e.epoch {
+			e.epoch = epoch
+			for _, p := range e.order {
+				p.trade, p.status = 0, 0
+			}
+		}
+	}
+	b.Stats.Other++
+	return nil
+}
+
+func (e *Events) interrupted(at int64, b *decode.Batch) {
+	for _, p := range e.order {
+		e.lose(at, p, b, "recording_interrupted")
+	}
+}
+
+func (e *Events) lose(at int64, p *played, b *decode.Batch, reason string) {
+	if p.whole {
+		p.whole = false
+		b.Gap(p.handle, 0, at, reason)
+	}
+}
+
+// data plays market data.
+func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
+	switch m.Type {
+	case "T", "X", "C":
+		if m.N <= p.trade {
+			b.Stats.Other++ // came twice
+			return
+		}
+		p.trade = m.N
+		b.Stats.Trades++
+		kind := market.KindTrade
+		switch m.Type {
+		case "X":
+			kind = market.KindCancel
+		case "C":
+			kind = market.KindCorrect
+		}
+		x := e.event(kind, at, p, m, b)
+		x.Price, x.Size, x.OldPrice, x.OldSize = m.Price, m.Size, m.OldPrice, m.OldSize
+		x.Side, x.TradeID, x.Conditions = m.Side, m.TradeID, m.Conditions
+	case "Q":
+		b.Stats.Quotes++
+		x := e.event(market.KindQuote, at, p, m, b)
+		x.Bids, x.Asks = keep(b, m.Bids), keep(b, m.Asks)
+	case "O":
+		e.book(at, p, m, b)
+	case "H":
+		e.status(at, p, m, b)
+	default:
+		b.Stats.Other++
+	}
+}
+
+func (e *Events) event(kind market.Kind, at int64, p *played, m *Message, b *decode.Batch) *market.Event {
+	x := b.Add(kind, p.handle)
+	x.Time, x.Receive, x.Sequence = m.Time, at, m.N
+	return x
+}
+
+// book plays a message of the book.
+func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
+	b.Stats.Depth++
+	b.Stats.Levels += len(m.Bids) + len(m.Asks)
+	kind := market.KindUpdate
+	switch {
+	case m.State:
+		kind, p.whole = market.KindSnapshot, true
+		b.Stats.Snapshots++
+	case !p.whole:
+		b.Stats.Unused++
+		return
+	case m.Previous != p.book:
+		b.Stats.Unused++
+		e.lose(at, p, b, "sequence_gap")
+		return
+	case len(m.Bids)+len(m.Asks) == 0:
+		p.book = m.N
+		return
+	}
+	p.book = m.N
+	x := e.event(kind, at, p, m, b)
+	x.Bids, x.Asks = keep(b, m.Bids), keep(b, m.Asks)
+}
+
+// status plays a status. That a feed was down then is played as a gap: the feed that plays it is up.
+func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
+	switch {
+	case m.Phase == market.FeedDown:
+		for _, x := range e.order {
+			if x == p || p.id.IsPattern() && p.id.Matches(x.id) {
+				e.lose(at, x, b, "feed_down")
+			}
+		}
+		return
+	case m.Phase == market.FeedUp, m.N <= p.status && m.Phase == p.phase:
+		b.Stats.Other++
+		return
+	}
+	p.status, p.phase = m.N, m.Phase
+	b.Stats.Statuses++
+	x := e.event(market.KindStatus, at, p, m, b)
+	x.Phase, x.Reason, x.Until = m.Phase, m.Reason, m.Until
+}
+
+// keep keeps levels as long as the batch keeps its events.
+func keep(b *decode.Batch, levels []market.Level) []market.Level {
+	for _, l := range levels {
+		b.Put(l)
+	}
+	return b.Last(len(levels), 0)
+}

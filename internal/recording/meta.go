@@ -1,0 +1,145 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Version is the newest version of the format, and the one that is written.
+const Version = 1
+
+const formatName = "recording"
+
+// magic is what the text of every recording begins with.
+const magic = `{"rueda":"` + formatName + `"`
+
+// Is says whether a text that begins so, unpacked, is a recording.
+func Is(begin []byte) bool { return bytes.HasPrefix(begin, []byte(magic)) }
+
+// Meta is the first line of a recording: what it is of.
+type Meta struct {
+	Format      string    `json:"rueda"` // "recording"
+	Version     int       `json:"version"`
+	Program     string    `json:"program,omitempty"` // that wrote it
+	Server      string    `json:"server,omitempty"`
+	Began       time.Time `json:"began"`
+	Epoch       string    `json:"epoch,omitempty"` // of the numbering at the beginning
+	Channels    []string  `json:"channels"`        // asked for, by their names on the wire
+	Depth       int       `json:"depth"`           // of the books; 0: all levels
+	Intervals   []string  `json:"intervals,omitempty"`
+	IDs         []string  `json:"ids"` // identifiers and patterns asked for
+	Instruments []Row     `json:"instruments,omitempty"`
+}
+
+// Row is a row of GET /market/instruments: a definition, as the server gave it.
+type Row = json.RawMessage
+
+// Note is what the recorder itself has to say.
+type Note struct {
+	Kind        string `json:"recording"`
+	Server      string `json:"server,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	Channel     string `json:"channel,omitempty"`
+	Instrument  string `json:"instrument,omitempty"`
+	From        uint64 `json:"from,omitempty"` // first N that is missing; 0: not known
+	To          uint64 `json:"to,omitempty"`   // last N that is missing; 0: not known
+	Rows        int64  `json:"rows,omitempty"`
+	Instruments []Row  `json:"instruments,omitempty"`
+}
+
+// Parse reads a note.
+func (n *Note) Parse(line []byte) error {
+	if err := json.Unmarshal(line, n); err != nil {
+		return fmt.Errorf("read a note: %w", err)
+	}
+	return nil
+}
+
+// Kinds of notes.
+const (
+	Connected    = "connected"    // Server; Instruments whose definitions are new or changed
+	Disconnected = "disconnected" // Reason
+	Lost         = "lost"         // Channel, Instrument, From, To, Reason
+	End          = "end"          // Rows; the recorder ended in order
+)
+
+func parseMeta(line []byte) (*Meta, error) {
+	if !Is(line) {
+		return nil, errForeign
+	}
+	var m Meta
+	if err := json.Unmarshal(line, &m); err != nil {
+		return nil, fmt.Errorf("its first line: %w", err)
+	}
+	if m.Version < 1 || m.Version > Version {
+		return nil, fmt.Errorf("it has version %d of the format, and this program knows 1 to %d: take a newer one", m.Version, Version)
+	}
+	return &m, nil
+}
+
+// Definitions reads rows of GET /market/instruments. What is wrong with some of them is one error,
+// beside the others.
+func Definitions(rows []Row) ([]market.Instrument, error) {
+	var list []market.Instrument
+	var errs []error
+	for i, row := range rows {
+		in, err := definition(row)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("definition %d: %w", i+1, err))
+			continue
+		}
+		list = append(list, *in)
+	}
+	return list, errors.Join(errs...)
+}
+
+// definition makes a row a line F of a feed, which has the same members, and reads that.
+func definition(row []byte) (*market.Instrument, error) {
+	v, err := wire.ParseJSON(row)
+	if err != nil {
+		return nil, err
+	}
+	id := v.Get("instrument")
+	if id.Kind != wire.String {
+		return nil, errors.New("no member instrument")
+	}
+	b := append([]byte(nil), `{"type":"F","I":`...)
+	b = append(b, id.Raw...)
+	for i := range v.Fields {
+		f := &v.Fields[i]
+		switch f.Name {
+		case "instrument", "type", "I", "S", "symbol", "market", "term", "channels", "no_book":
+			continue
+		case "status":
+			if p, ok := market.ParsePhase(f.Value.Text); !ok || p >= market.FeedDown {
+				continue
+			}
+		}
+		b = append(wire.AppendString(append(b, ','), f.Name), ':')
+		b = append(b, f.Value.Raw...)
+	}
+	if channels := v.Get("channels"); channels.Kind == wire.Array && !lists(channels.Items, "order_book") {
+		b = append(b, `,"no_book":true`...)
+	}
+	var line wire.Line
+	if fault := new(wire.LineDecoder).Decode(append(b, '}'), &line); fault != nil {
+		return nil, fmt.Errorf("%s: %s", id.Text, strings.TrimSpace(fault.Msg))
+	}
+	return line.Definition, nil
+}
+
+func lists(items []wire.Value, word string) bool {
+	for i := range items {
+		if items[i].Text == word {
+			return true
+		}
+	}
+	return false
+}
