@@ -348,7 +348,7 @@ func (a *Archive) inspect(s *segment) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // was only read from
 	if f.reason != "" {
 		s.damage = append(s.damage, Damage{File: f.name, Reason: f.reason})
 		return nil

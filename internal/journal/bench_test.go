@@ -2,6 +2,7 @@ package journal
 
 import (
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/ruedahq/rueda/market"
@@ -19,34 +20,39 @@ func benchRows(n int) (*tape, []Row) {
 	return t, t.rows
 }
 
-// BenchmarkWrite is Append and Commit, with a commit every 16 rows, of 85 % book updates of one
-// level, 7 % trades and 8 % quotes of 400 instruments.
+// BenchmarkWrite is Append and Commit of 85 % book updates of one level, 7 % trades and 8 % quotes of 400
+// instruments, with a commit every so many rows: a sweep of a busy shard brings some hundred.
 func BenchmarkWrite(b *testing.B) {
 	tape, rows := benchRows(1 << 16)
-	cfg := testConfig(b)
-	j := begin(b, cfg, tape)
-	j.Append(&rows[0])
-	j.Commit()
-	from := j.offset()
-	n := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		r := &rows[n%uint64(len(rows))]
-		r.Position += uint64(len(rows))
-		r.At += 1_000_000
-		j.Append(r)
-		if n++; n%16 == 0 {
+	tape.rows = nil
+	for _, every := range []uint64{1, 16, 64, 256} {
+		b.Run(strconv.FormatUint(every, 10), func(b *testing.B) {
+			j := begin(b, testConfig(b), tape)
+			j.Append(&rows[0])
 			j.Commit()
-		}
-	}
-	j.Commit()
-	bytes := int64(0)
-	for _, v := range j.views("") {
-		bytes += v.end
-	}
-	b.ReportMetric(float64(bytes-from)/float64(n), "bytes/row")
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
+			from := j.offset()
+			n := uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				r := &rows[n%uint64(len(rows))]
+				r.Position += uint64(len(rows))
+				r.At += 1_000_000
+				r.Time += 1_000_000
+				j.Append(r)
+				if n++; n%every == 0 {
+					j.Commit()
+				}
+			}
+			j.Commit()
+			bytes := int64(0)
+			for _, v := range j.views("") {
+				bytes += v.end
+			}
+			b.ReportMetric(float64(bytes-from)/float64(n), "bytes/row")
+			if err := j.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }
 

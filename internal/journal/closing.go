@@ -281,7 +281,7 @@ func syncFolder(path string) error {
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // was only read from
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}

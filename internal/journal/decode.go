@@ -88,12 +88,16 @@ type decoder struct {
 	head  head
 	rows  [numKinds]Row
 	words map[string]string // reasons and conditions seen: few, and often
+	one   [1]market.Level
+	bids  []market.Level
+	asks  []market.Level
 }
 
 // maxWords bounds the words that a decoder remembers.
 const maxWords = 1024
 
-// row is the row of a record. It is valid until the next one of its kind.
+// row is the row of a record. It is valid until the next one. What differs from row to row at random
+// (the side, whether a latency is told) is worked out without branches, which would be guessed wrong half the time.
 func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	w := word(rec, 0)
 	kind, flags := Kind(w), byte(w>>8)
@@ -120,21 +124,15 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 		}
 		r.At, r.N, r.Time, body = h.at, h.n, h.time, h.body
 	}
-	r.Latency = -1
-	if flags&flagLatency != 0 {
-		r.Latency = max(0, r.At-r.Time)
-	}
+	told := int64(flags / flagLatency & 1)
+	r.Latency = max(0, r.At-r.Time)&-told | (told - 1)
 	if kind == BookUpdate && len(rec) == body+24 {
 		// One level changes: most rows are this.
 		b := rec[body:]
-		w, l := word(b, 0), market.Level{Price: market.Price(word(b, 1)), Size: market.Size(word(b, 2))}
-		l.Orders = uint32(w >> 32)
-		switch uint32(w) {
-		case 1:
-			r.Bids, r.Asks = append(r.Bids[:0], l), r.Asks[:0]
-			return r, true
-		case 1 << 16:
-			r.Bids, r.Asks = r.Bids[:0], append(r.Asks[:0], l)
+		w := word(b, 0)
+		if bids, asks := w&math.MaxUint16, w>>16&math.MaxUint16; bids+asks == 1 {
+			d.one[0] = market.Level{Price: market.Price(word(b, 1)), Size: market.Size(word(b, 2)), Orders: uint32(w >> 32)}
+			r.Bids, r.Asks = d.one[:bids], d.one[:asks]
 			return r, true
 		}
 	}
@@ -261,7 +259,8 @@ func (d *decoder) levels(r *Row, b []byte) bool {
 	if n > len(b)/16 || n > 1 && 16*n+4*(n-1) > len(b) {
 		return false
 	}
-	r.Bids, r.Asks = resize(r.Bids, bids), resize(r.Asks, asks)
+	d.bids, d.asks = resize(d.bids, bids), resize(d.asks, asks)
+	r.Bids, r.Asks = d.bids, d.asks
 	for i := range r.Bids {
 		r.Bids[i] = market.Level{Price: market.Price(word(b, 2*i)), Size: market.Size(word(b, 2*i+1)), Orders: first}
 	}

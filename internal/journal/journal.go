@@ -214,6 +214,9 @@ func (j *Journal) cutTorn(last *segment) error {
 // gonePrefix begins the name of a day's folder that is being removed.
 const gonePrefix = ".gone-"
 
+// probeName is a file that is written to see whether there is room.
+const probeName = "probe" + tempEnding
+
 // removeGone ends removals that a crash broke off.
 func removeGone(folder string) error {
 	entries, err := os.ReadDir(folder)
@@ -221,7 +224,7 @@ func removeGone(folder string) error {
 		return fmt.Errorf("read journal folder: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), gonePrefix) {
+		if strings.HasPrefix(e.Name(), gonePrefix) || e.Name() == probeName {
 			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
 				return fmt.Errorf("remove old day: %w", err)
 			}

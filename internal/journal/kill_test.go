@@ -103,7 +103,7 @@ func (t *tape) follow(r *Row) {
 // TestKill kills a writer at random moments, again and again in the same folder: whatever it told to be
 // committed is there, in order and without a gap, each series too, and the epoch stays.
 func TestKill(t *testing.T) {
-	folder := ""
+	folder, log := "", filepath.Join(t.TempDir(), "stderr")
 	rng := rand.New(rand.NewPCG(20, 26))
 	epoch, told, all := "", uint64(0), uint64(0)
 	count := soak(500)
@@ -111,7 +111,7 @@ func TestKill(t *testing.T) {
 		if round%25 == 0 { // days come faster than they are closed
 			folder, epoch, all, told = t.TempDir(), "", all+told, 0
 		}
-		told = max(told, killOne(t, folder, time.Duration(1+rng.IntN(60_000))*time.Microsecond))
+		told = max(told, killOne(t, folder, log, time.Duration(1+rng.IntN(60_000))*time.Microsecond))
 		r, err := OpenReader(folder)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestKill(t *testing.T) {
 }
 
 // killOne starts a writer and kills it a while after its first commit.
-func killOne(t *testing.T, folder string, after time.Duration) (told uint64) {
+func killOne(t *testing.T, folder, logName string, after time.Duration) (told uint64) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -149,7 +149,7 @@ func killOne(t *testing.T, folder string, after time.Duration) (told uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	log, err := os.Create(logName)
 	if err != nil {
 		t.Fatal(err)
 	}

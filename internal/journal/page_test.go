@@ -13,14 +13,7 @@ func TestPage(t *testing.T) {
 	tape := newTape(24, 400)
 	tape.clone, tape.lead, tape.step = false, 20, 3*3_600_000_000_000/int64(rows)
 	j := begin(t, cfg, tape)
-	took := func(what string, f func()) time.Duration {
-		from := time.Now()
-		f()
-		d := time.Since(from)
-		t.Logf("figure: %s: %v", what, d)
-		return d
-	}
-	took("rows made and written", func() {
+	took(t, "rows made and written", func() {
 		for i := range rows {
 			j.Append(tape.next(false))
 			if i%64 == 63 {
@@ -32,44 +25,30 @@ func TestPage(t *testing.T) {
 	size := j.Days()[0].Bytes
 	trades := tape.counts[0].N[Trades]
 	page := min(10_000, trades/2)
-	s := Series{Instrument: tape.defs[0].ID}
-	read := func(what string, r Range, first, last uint64) {
-		var n, from, to uint64
-		took(what, func() {
-			err := j.Read(t.Context(), s, r, func(_ string, r *Row) bool {
-				if n++; n == 1 {
-					from = r.N
-				}
-				to = r.N
-				return n < page
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		if n != page || from != first || to != last {
-			t.Errorf("%s: %d rows, N %d to %d; want %d, %d to %d", what, n, from, to, page, first, last)
+	p := pager{Series{Instrument: tape.defs[0].ID}, trades, page}
+	p.all(t, j, "live day")
+	took(t, "opened beside the writer, which makes the index of the day", func() {
+		r, err := OpenReader(cfg.Folder)
+		if err == nil {
+			err = r.Close()
 		}
-	}
-	pages := func(what string) {
-		read(what+": the first page", Range{}, 1, page)
-		read(what+": a page in the middle", Range{AfterN: trades / 3}, trades/3+1, trades/3+page)
-		read(what+": the last page, backwards", Range{Reverse: true}, trades, trades-page+1)
-	}
-	pages("live day")
-	book := took("book in the middle of the live day", func() {
-		if _, err := j.BookAt(t.Context(), s.Instrument, (start+tape.at)/2); err != nil {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	book := took(t, "book in the middle of the live day", func() {
+		if _, err := j.BookAt(t.Context(), p.series.Instrument, (start+tape.at)/2); err != nil {
 			t.Fatal(err)
 		}
 	})
 	tape.at += dayNanos
 	tape.write(j, 1, false)
-	took("day closed", func() {
+	took(t, "day closed", func() {
 		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 			t.Fatal(err)
 		}
 	})
-	pages("closed day")
+	p.all(t, j, "closed day")
 	d := j.Days()[0]
 	t.Logf("figure: %d rows, %d trades of the instrument, page of %d; %.1f bytes a row, %.1f when closed; book %v",
 		d.Rows, trades, page, float64(size)/float64(rows), float64(d.Bytes)/float64(rows), book)
@@ -79,9 +58,52 @@ func TestPage(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	took("opened again", func() { j = mustOpen(t, cfg) })
-	pages("closed day, opened again")
+	took(t, "opened again", func() { j = mustOpen(t, cfg) })
+	p.all(t, j, "closed day, opened again")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// took logs how long something takes.
+func took(t *testing.T, what string, f func()) time.Duration {
+	t.Helper()
+	from := time.Now()
+	f()
+	d := time.Since(from)
+	t.Logf("figure: %s: %v", what, d)
+	return d
+}
+
+// pager reads pages of a series of so many rows.
+type pager struct {
+	series     Series
+	rows, page uint64
+}
+
+func (p pager) all(t *testing.T, j *Journal, what string) {
+	t.Helper()
+	p.read(t, j, what+": the first page", Range{}, 1, p.page)
+	p.read(t, j, what+": a page in the middle", Range{AfterN: p.rows / 3}, p.rows/3+1, p.rows/3+p.page)
+	p.read(t, j, what+": the last page, backwards", Range{Reverse: true}, p.rows, p.rows-p.page+1)
+}
+
+func (p pager) read(t *testing.T, j *Journal, what string, r Range, first, last uint64) {
+	t.Helper()
+	var n, from, to uint64
+	took(t, what, func() {
+		err := j.Read(t.Context(), p.series, r, func(_ string, r *Row) bool {
+			if n++; n == 1 {
+				from = r.N
+			}
+			to = r.N
+			return n < p.page
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != p.page || from != first || to != last {
+		t.Errorf("%s: %d rows, N %d to %d; want %d, %d to %d", what, n, from, to, p.page, first, last)
 	}
 }

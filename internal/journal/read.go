@@ -73,8 +73,8 @@ type part struct {
 	chunks []chunk
 }
 
-// Read yields the rows of a series in order, until yield returns false. It finds them by index. The memory of
-// a row is used again for the next one; its strings may be kept. The rows of books have no index of
+// Read yields the rows of a series in order, until yield returns false. It finds them by index. A row is
+// to be looked at and not changed; its memory is used again for the next one, its strings may be kept. The rows of books have no index of
 // their own: Read goes through the segments, and not backwards.
 func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch string, row *Row) bool) error {
 	if s.Channel == Books {
@@ -254,7 +254,7 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 	if err != nil {
 		return gone(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // was only read from
 	if file.reason != "" {
 		return &Damage{File: file.name, Reason: file.reason}
 	}

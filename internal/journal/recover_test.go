@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ruedahq/rueda/market"
 )
 
 // copyFolder copies a journal, as a crash would leave it.
@@ -498,4 +501,54 @@ func TestStrangeFiles(t *testing.T) {
 	}
 	tape.write(j, 2_000, true)
 	checkAll(t, "gone on", j.Archive, tape)
+}
+
+// TestDefinitions lists an instrument in the middle of a day and changes another.
+func TestDefinitions(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Segment = 30_000
+	tape := newTape(25, 2)
+	j := begin(t, cfg, tape)
+	tape.write(j, 1_000, true)
+	changed := tape.defs[0]
+	changed.Name, changed.Ticks = "Another name", append(slices.Clip(changed.Ticks), market.Tick{From: 5, Step: 7})
+	if n := j.Define(changed); n != tape.numbers[0] {
+		t.Errorf("a changed definition has number %d, was %d", n, tape.numbers[0])
+	}
+	late := testInstrument(99)
+	number := j.Define(late)
+	j.Append(&Row{Kind: Trade, Instrument: number, Position: tape.position + 1, N: 1, Time: tape.at, At: tape.at, Price: 5, Size: 6})
+	j.Commit()
+	check := func(what string, a *Archive) {
+		t.Helper()
+		if in, ok := a.Instrument(tape.numbers[0]); !ok || !reflect.DeepEqual(in, changed) {
+			t.Errorf("%s: %+v, want %+v", what, in, changed)
+		}
+		if n, ok := a.Lookup(late.ID); !ok || n != number {
+			t.Errorf("%s: the late one has number %d, want %d", what, n, number)
+		}
+		if rows := readAll(t, a, Series{Instrument: late.ID}, Range{}); len(rows) != 1 || rows[0].Price != 5 {
+			t.Errorf("%s: rows of the late one: %+v", what, rows)
+		}
+	}
+	check("written", j.Archive)
+	one, err := OpenReader(segmentFiles(t, cfg.Folder)[len(segmentFiles(t, cfg.Folder))-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("one segment", one.Archive)
+	one.Close()
+	folder := copyFolder(t, cfg.Folder)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Folder = folder
+	j = mustOpen(t, cfg)
+	check("killed", j.Archive)
+	if n := j.Define(testInstrument(100)); n != number+1 {
+		t.Errorf("the next one has number %d", n)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -21,7 +21,7 @@ func (j *Journal) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer enc.Close()
+	defer func() { _ = enc.Close() }() // writes nowhere
 	tick := time.NewTicker(j.cfg.Sync)
 	defer tick.Stop()
 	var rest time.Time // no closing before: it failed
@@ -97,7 +97,7 @@ func (j *Journal) syncAll() error {
 // probe writes as much as the head of a segment takes, and no less than a megabyte, and
 // removes it again.
 func (j *Journal) probe() error {
-	name := filepath.Join(j.cfg.Folder, "probe"+tempEnding)
+	name := filepath.Join(j.cfg.Folder, probeName)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("look for room: %w", err)
@@ -200,7 +200,7 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close()
+	defer func() { _ = from.Close() }() // was only read from
 	size, err := packSegment(from, v.segment, spans, enc, j.cfg.write)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 			if file, err = a.openSegment(v.segment); err != nil {
 				return gone(err)
 			}
-			defer file.Close()
+			defer func() { _ = file.Close() }() // was only read from
 			if c.file = file.name; file.reason != "" {
 				return c.damage(0, file.reason)
 			}
@@ -91,8 +91,8 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 
 // Scan yields the messages of an epoch in the order of the stream, until yield returns false: those
 // of the instruments that match takes (nil: all) and of the kinds asked for. Rows that
-// were lost are told by a Hole, if that is asked for, whatever match says. The memory of a
-// row is used again for the next one; its strings may be kept.
+// were lost are told by a Hole, if that is asked for, whatever match says. A row is to be looked at and not
+// changed; its memory is used again for the next one, its strings may be kept.
 func (a *Archive) Scan(ctx context.Context, from Place, match func(instrument uint32) bool, kinds KindSet, yield func(*Row) bool) error {
 	if from.Time == 0 {
 		from.Time = -1 << 63

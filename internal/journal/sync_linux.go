@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -14,7 +15,7 @@ func dataSync(f *os.File) error {
 	var failed error
 	err = conn.Control(func(fd uintptr) {
 		for {
-			if failed = syscall.Fdatasync(int(fd)); failed != syscall.EINTR {
+			if failed = syscall.Fdatasync(int(fd)); !errors.Is(failed, syscall.EINTR) {
 				return
 			}
 		}

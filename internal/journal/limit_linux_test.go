@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// limited writes until the kernel takes no more, tells the last position that was committed, and ends without a word.
+func limited(folder string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	const most = 300_001
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return err
+	}
+	j, err := Open(Config{Folder: folder, BootID: "boot-1"})
+	if err != nil {
+		return err
+	}
+	tape := newTape(26, 3)
+	if err := j.Start(tape.checkpoint); err != nil {
+		return err
+	}
+	tape.define(j)
+	for committed := uint64(0); ; committed = tape.position {
+		tape.write(j, 10, true)
+		if _, err, ok := j.Suspended(); ok {
+			fmt.Println(committed)
+			if !errors.Is(err, syscall.EFBIG) {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+// TestKernelRefuses has the kernel take a part of a write and refuse the rest: what was committed is there,
+// what is not whole is cut, and the epoch ends, since rows were streamed behind it.
+func TestKernelRefuses(t *testing.T) {
+	if folder := os.Getenv("JOURNAL_TEST_LIMITED"); folder != "" {
+		if err := limited(folder); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0) // as it is, without the testing package's last words
+	}
+	cfg := testConfig(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKernelRefuses$")
+	cmd.Env = append(os.Environ(), "JOURNAL_TEST_LIMITED="+cfg.Folder)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	told, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || told < 1000 {
+		t.Fatalf("%q were committed: %v", out, err)
+	}
+	r, err := OpenReader(cfg.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tape := newTape(26, 3)
+	for i := range tape.numbers {
+		tape.numbers[i] = uint32(i + 1)
+	}
+	for range told + 10 {
+		tape.next(true)
+	}
+	got := scanAll(t, r.Archive, Place{})
+	if len(got) < told || len(r.Damage()) > 0 {
+		t.Errorf("%d rows of %d, damage %v", len(got), told, r.Damage())
+	}
+	sameRows(t, "what the kernel took", got, tape.rows[:len(got)])
+	j := mustOpen(t, cfg)
+	if j.Epoch() == r.Epoch() {
+		t.Error("the epoch goes on")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
