@@ -152,6 +152,9 @@ func (h *Hub) publication(in *instrument, now int64) int64 {
 		if at := h.exchangeOf(in).Now(); at != 0 {
 			return at
 		}
+		if in.def.Listed != 0 {
+			return in.def.Listed
+		}
 	}
 	return now
 }

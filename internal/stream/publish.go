@@ -279,6 +279,9 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	rec := h.next(in, c, now)
 	rec.flag = f
 	st := in.stamp(e, now)
+	if e.Time == 0 && e.Receive == 0 {
+		st.time = h.publication(in, now) // by the market's clock, where that is a virtual one
+	}
 	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, kind: market.KindStatus, phase: e.Phase}
 	if e.Reason != "" || e.Until != 0 {
 		r.more = &more{reason: e.Reason, until: e.Until}
