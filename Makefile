@@ -29,13 +29,17 @@ ifeq ($(RACE),)
 	@[ -z "$$RUEDA_REQUIRE_ALL" ]
 endif
 	go test $(RACE) -timeout 14m ./...
+ifneq ($(RACE),)
+	go -C tests/duckdb vet ./...
+	go -C tests/duckdb test -timeout 10m ./...
+endif
 	@echo
 	@echo "Left out:"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
-	@[ -n "$(RACE)" ] || echo "  the race detector       install a C compiler"
+	@[ -n "$(RACE)" ] || echo "  the race detector, and exported files read back by DuckDB: install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
 soak: ## the long counts in full; prints their figures

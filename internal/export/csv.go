@@ -1,0 +1,239 @@
+package export
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// headers are the columns of the tables, those of the Parquet files too.
+var headers = [...]string{
+	Trades: headColumns + ",kind,final,price,size,side,trade_id,ref_seq,old_price,old_size,conditions",
+	Quotes: headColumns + ",bid_price,bid_size,bid_orders,ask_price,ask_size,ask_orders",
+	Bars:   headColumns + ",interval,open,high,low,close,volume,turnover,vwap,trades,revised",
+	Depth:  headColumns + ",kind,side,price,size,orders",
+}
+
+const headColumns = "ts,published,instrument,symbol,market,term,seq,epoch"
+
+// flushAt is how much text waits before it is written.
+const flushAt = 64 << 10
+
+// csvTable writes text by RFC 4180, with a header and lines that end in a line feed.
+// What is not known is an empty cell.
+type csvTable struct {
+	w    io.Writer
+	b    []byte
+	kind Type
+}
+
+func newCSV(w io.Writer, t Type) *csvTable {
+	return &csvTable{w: w, kind: t, b: append([]byte(headers[t]), '\n')}
+}
+
+func (c *csvTable) put(in *listing, epoch string, r *journal.Row, final bool) error {
+	switch c.kind {
+	case Trades:
+		c.b = appendTradeCells(appendHeadCells(c.b, in, epoch, r), r, final)
+	case Quotes:
+		c.b = appendQuoteCells(appendHeadCells(c.b, in, epoch, r), r)
+	case Bars:
+		c.b = appendBarCells(appendHeadCells(c.b, in, epoch, r), &r.Bar)
+	case Depth:
+		eachLevel(r, func(side market.Side, l market.Level) {
+			c.b = appendLevelCells(appendHeadCells(c.b, in, epoch, r), r.Kind, side, l)
+		})
+	}
+	if len(c.b) < flushAt {
+		return nil
+	}
+	return c.flush()
+}
+
+func (c *csvTable) flush() error {
+	_, err := c.w.Write(c.b)
+	c.b = c.b[:0]
+	return err
+}
+
+func (c *csvTable) close() error { return c.flush() }
+
+func appendHeadCells(b []byte, in *listing, epoch string, r *journal.Row) []byte {
+	b = wire.AppendTime(b, r.Time)
+	b = append(b, ',')
+	b = wire.AppendTime(b, r.At)
+	b = append(b, ',')
+	b = append(b, in.cells...)
+	b = strconv.AppendUint(b, r.N, 10)
+	b = append(b, ',')
+	b = appendCell(b, epoch)
+	return append(b, ',')
+}
+
+func appendTradeCells(b []byte, r *journal.Row, final bool) []byte {
+	b = append(b, kindWord(r.Kind)...)
+	b = append(b, ',')
+	b = strconv.AppendBool(b, final)
+	b = append(b, ',')
+	b = r.Price.Append(b)
+	b = append(b, ',')
+	b = r.Size.Append(b)
+	b = append(b, ',')
+	b = append(b, sideWord(r.Side)...)
+	b = append(b, ',')
+	b = appendCell(b, r.ID)
+	b = append(b, ',')
+	if r.RefN > 0 {
+		b = strconv.AppendUint(b, r.RefN, 10)
+	}
+	b = append(b, ',')
+	if r.Kind == journal.Correct {
+		b = r.OldPrice.Append(b)
+		b = append(b, ',')
+		b = r.OldSize.Append(b)
+		b = append(b, ',')
+	} else {
+		b = append(b, ",,"...)
+	}
+	if len(r.Conditions) > 0 {
+		b = appendCell(b, string(wire.AppendStrings(nil, r.Conditions)))
+	}
+	return append(b, '\n')
+}
+
+func appendQuoteCells(b []byte, r *journal.Row) []byte {
+	b = appendTop(b, r.Bids)
+	b = append(b, ',')
+	b = appendTop(b, r.Asks)
+	return append(b, '\n')
+}
+
+// appendTop appends the best level of a side; an empty one has empty cells.
+func appendTop(b []byte, side []market.Level) []byte {
+	l, ok := top(side)
+	if !ok {
+		return append(b, ",,"...)
+	}
+	b = l.Price.Append(b)
+	b = append(b, ',')
+	b = l.Size.Append(b)
+	b = append(b, ',')
+	return appendCount(b, uint64(l.Orders))
+}
+
+func top(side []market.Level) (l market.Level, ok bool) {
+	if len(side) == 0 || side[0].Size == 0 {
+		return l, false
+	}
+	return side[0], true
+}
+
+func appendBarCells(b []byte, k *journal.BarRow) []byte {
+	b = append(b, k.Interval.String()...)
+	for _, p := range [...]market.Price{k.First, k.High, k.Low, k.Last} {
+		b = append(b, ',')
+		if k.Trades > 0 {
+			b = p.Append(b)
+		}
+	}
+	b = append(b, ',')
+	b = appendExact(b, k.Volume, market.SizeDecimals)
+	b = append(b, ',')
+	b = appendExact(b, k.Value, market.ValueDecimals)
+	b = append(b, ',')
+	if p, ok := vwapOf(k); ok {
+		b = p.Append(b)
+	}
+	b = append(b, ',')
+	b = strconv.AppendUint(b, uint64(k.Trades), 10)
+	b = append(b, ',')
+	b = strconv.AppendBool(b, k.Revised)
+	return append(b, '\n')
+}
+
+func appendLevelCells(b []byte, kind journal.Kind, side market.Side, l market.Level) []byte {
+	b = append(b, kindWord(kind)...)
+	b = append(b, ',')
+	if side == market.NoSide {
+		return append(b, ",,,\n"...)
+	}
+	b = append(b, sideWord(side)...)
+	b = append(b, ',')
+	b = l.Price.Append(b)
+	b = append(b, ',')
+	b = l.Size.Append(b)
+	b = append(b, ',')
+	b = appendCount(b, uint64(l.Orders))
+	return append(b, '\n')
+}
+
+// appendCount appends a number of which 0 says that it is not known.
+func appendCount(b []byte, n uint64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendUint(b, n, 10)
+}
+
+// appendCell appends a text as a cell.
+func appendCell(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, ",\"\r\n") && !strings.HasPrefix(s, " ") && !strings.HasSuffix(s, " ") {
+		return append(b, s...)
+	}
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}
+
+// eachLevel calls for each level of a book row, bids first; for one that has none, a
+// book that is empty or lost, once without a side.
+func eachLevel(r *journal.Row, do func(market.Side, market.Level)) {
+	for _, l := range r.Bids {
+		do(market.Buy, l)
+	}
+	for _, l := range r.Asks {
+		do(market.Sell, l)
+	}
+	if len(r.Bids)+len(r.Asks) == 0 {
+		do(market.NoSide, market.Level{})
+	}
+}
+
+// kindWord is the word of a row in column kind.
+func kindWord(k journal.Kind) string {
+	switch k {
+	case journal.Trade:
+		return "trade"
+	case journal.Cancel:
+		return "cancel"
+	case journal.Correct:
+		return "correct"
+	case journal.BookState:
+		return "state"
+	case journal.BookUpdate:
+		return "update"
+	case journal.BookLost:
+		return "lost"
+	}
+	return ""
+}
+
+// sideWord is the word of a side as the stream has it; "" for none.
+func sideWord(s market.Side) string {
+	switch s {
+	case market.Buy:
+		return "B"
+	case market.Sell:
+		return "S"
+	}
+	return ""
+}

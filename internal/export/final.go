@@ -1,0 +1,133 @@
+package export
+
+import (
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// A trade that is cancelled or corrected stays in its table, and what happened to it
+// stands in a later row. Column final marks the rows that give the trades as they stand
+// at the end of the day, each once: a trade that nothing changed, otherwise its newest
+// correction, and none where it was cancelled. A correction of a trade of another day is
+// not final here: that day's table has the trade.
+//
+// Rows come in order and what happens to a trade comes after it, so the rows of an
+// instrument are read twice: finals takes the first reading, and then knows of any row.
+type finals struct {
+	epochs  []string
+	first   []uint64 // by epoch: N of the first row of the day
+	changes []change
+	unknown map[string][]int // changes that do not say which trade they mean, by its id
+	dead    map[rowKey]struct{}
+}
+
+type rowKey struct {
+	epoch int
+	n     uint64
+}
+
+// change is a cancel or a correction.
+type change struct {
+	row, of rowKey // of: the trade that is meant
+	kind    journal.Kind
+}
+
+// reset makes f ready for another instrument.
+func (f *finals) reset() {
+	f.epochs, f.first, f.changes = f.epochs[:0], f.first[:0], f.changes[:0]
+	clear(f.unknown)
+	clear(f.dead)
+}
+
+// epoch is the number of an epoch. Rows of an epoch come together.
+func (f *finals) epoch(name string) int {
+	for i := len(f.epochs) - 1; i >= 0; i-- {
+		if f.epochs[i] == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// see takes a row of the first reading.
+func (f *finals) see(epoch string, r *journal.Row) {
+	e := f.epoch(epoch)
+	if e < 0 {
+		e = len(f.epochs)
+		f.epochs, f.first = append(f.epochs, epoch), append(f.first, r.N)
+	}
+	if r.Kind == journal.Trade {
+		return
+	}
+	c := change{row: rowKey{e, r.N}, kind: r.Kind}
+	switch {
+	case r.RefN >= f.first[e]:
+		c.of = rowKey{e, r.RefN}
+	case r.RefN == 0 && r.ID != "":
+		// The trade is of another epoch, or was too old for the server to know
+		// its number. If it is of this day its id tells.
+		if f.unknown == nil {
+			f.unknown = map[string][]int{}
+		}
+		f.unknown[r.ID] = append(f.unknown[r.ID], len(f.changes))
+	}
+	f.changes = append(f.changes, c)
+}
+
+// open says whether another reading is needed, with seek instead of see.
+func (f *finals) open() bool { return len(f.unknown) > 0 }
+
+// seek takes a row, in search for the trades of changes that gave an id alone.
+func (f *finals) seek(epoch string, r *journal.Row) {
+	if r.Kind != journal.Trade {
+		return
+	}
+	key := rowKey{f.epoch(epoch), r.N}
+	for _, i := range f.unknown[r.ID] {
+		if c := &f.changes[i]; key.before(c.row) {
+			c.of = key // the newest before the change counts
+		}
+	}
+}
+
+func (k rowKey) before(l rowKey) bool {
+	return k.epoch < l.epoch || k.epoch == l.epoch && k.n < l.n
+}
+
+// settle is called after the readings.
+func (f *finals) settle() {
+	if len(f.changes) == 0 {
+		return
+	}
+	if f.dead == nil {
+		f.dead = map[rowKey]struct{}{}
+	}
+	newest := map[rowKey]rowKey{} // of a trade: its newest correction
+	trade := map[rowKey]rowKey{}  // of a correction: the trade
+	for _, c := range f.changes {
+		if c.of.n == 0 {
+			f.dead[c.row] = struct{}{} // of another day
+			continue
+		}
+		if of, ok := trade[c.of]; ok {
+			c.of = of
+		}
+		before := c.of
+		if n, ok := newest[c.of]; ok {
+			before = n
+		}
+		f.dead[before] = struct{}{}
+		newest[c.of], trade[c.row] = c.row, c.of
+	}
+}
+
+// final says whether a row is.
+func (f *finals) final(epoch string, r *journal.Row) bool {
+	if r.Kind == journal.Cancel {
+		return false
+	}
+	if len(f.dead) == 0 {
+		return true
+	}
+	_, dead := f.dead[rowKey{f.epoch(epoch), r.N}]
+	return !dead
+}

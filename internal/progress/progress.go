@@ -1,0 +1,116 @@
+package progress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Progress shows how far a command is: on a terminal in a line that is written over, elsewhere in a
+// line every ten seconds. What else is said goes through it, so that the two do not mix.
+type Progress struct {
+	out  io.Writer
+	over bool // a terminal that can write over a line
+
+	mu    sync.Mutex
+	shown string
+}
+
+// New makes a Progress that writes to out. over says that out is a terminal that can write over a line.
+func New(out io.Writer, over bool) *Progress { return &Progress{out: out, over: over} }
+
+const eraseLine = "\r\x1b[K"
+
+// Write implements io.Writer.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown == "" {
+		return p.out.Write(b)
+	}
+	if _, err := io.WriteString(p.out, eraseLine); err != nil {
+		return 0, err
+	}
+	n, err := p.out.Write(b)
+	if err == nil {
+		_, err = io.WriteString(p.out, p.shown)
+	}
+	return n, err
+}
+
+// During shows what text says until stop is called.
+func (p *Progress) During(ctx context.Context, text func() string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var shower sync.WaitGroup
+	shower.Go(func() { p.run(ctx, text) })
+	return func() {
+		cancel()
+		shower.Wait()
+	}
+}
+
+// run shows what text says until ctx ends.
+func (p *Progress) run(ctx context.Context, text func() string) {
+	every := 10 * time.Second
+	if p.over {
+		every = time.Second / 4
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.show("")
+			return
+		case <-tick.C:
+			p.show(text())
+		}
+	}
+}
+
+// show writes a line, on a terminal over the one before; "" takes that away.
+func (p *Progress) show(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.over && line != "":
+		fmt.Fprintf(p.out, "%s  %s\n", time.Now().Format("15:04:05"), line)
+	case p.over && (line != "" || p.shown != ""):
+		fmt.Fprint(p.out, eraseLine+line)
+		p.shown = line
+	}
+}
+
+// Bar is a bar of progress, of a part between 0 and 1.
+func Bar(part float64) string {
+	const width = 24
+	part = min(max(part, 0), 1)
+	full := int(part * width)
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + fmt.Sprintf("] %3.0f %%", part*100)
+}
+
+// Thousands writes a number with commas between Thousands.
+func Thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Bytes is a number of bytes for people.
+func Bytes(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
