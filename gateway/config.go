@@ -50,9 +50,19 @@ type Config struct {
 	// Feeds give the events. Each is started again when it fails.
 	Feeds []Feed
 
-	Auth   Auth
-	Stream Stream
-	Limits Limits
+	Auth    Auth
+	Stream  Stream
+	Limits  Limits
+	Journal Journal
+
+	// Faults makes something go wrong in the market because a client asked for it: name is one of the words of
+	// wire.SimFaults that are of the market, id the instrument, FAKE|SIM|CI where the client named none. It
+	// returns at once, with a sentence about what will happen. An error that is market.ErrUnknownInstrument
+	// or a *wire.Fault is told as that, another as unsupported_option.
+	//
+	// With it this is a development gateway, where every client may ask for faults of its own connections
+	// too, and those with the scope admin for these. nil: it is not, and all are refused.
+	Faults func(name string, id market.InstrumentID) (msg string, err error)
 
 	// Drain is how long a gateway that ends goes on feeding its sockets while it
 	// sends them away one by one; 0: 10 s.
@@ -117,4 +127,16 @@ type Limits struct {
 	Sockets           int // in all; 0: 20,000
 	SocketsWaiting    int // of one address, before they authenticate; 0: 32
 	Handshakes        int // of an address at once; 0: 200
+	HistoryReaders    int // questions about the past that are answered at once; 0: one fewer than cores
+	HistoryPerUser    int // of one user, with those that wait; 0: 4
+}
+
+// Journal are the settings of the journal: what the stream told, on disk, for history, for
+// clients that resume after hours or a restart, and for export.
+type Journal struct {
+	Folder  string        // made where there is none; "": no journal
+	Segment int64         // bytes of a file before the next is begun; 0: 256 MiB
+	Sync    time.Duration // the disk is waited for so often; 0: 1 s
+	Days    int           // whole days kept; 0: 30
+	Bytes   int64         // of whole days kept, the oldest go first; 0: 64 GiB
 }

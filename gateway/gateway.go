@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
@@ -23,6 +26,7 @@ type Gateway struct {
 	log  *slog.Logger
 	data *Data // made here: to be closed here
 
+	journal     *journal.Journal // nil: none is kept
 	hub         *stream.Hub
 	hours       *hours // nil: no market has any
 	feeds       []*supervisor
@@ -53,9 +57,10 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Check says what is wrong with cfg, and leaves nothing behind: Data is not touched.
+// Check says what is wrong with cfg, and leaves nothing behind: Data and the journal are not touched.
 func Check(cfg Config) error {
 	cfg.Data = nil
+	cfg.Journal = Journal{}
 	g, err := New(cfg)
 	if err != nil {
 		return err
@@ -90,7 +95,11 @@ func (g *Gateway) buildMarket() error {
 			return err
 		}
 	}
+	if err := g.openJournal(); err != nil {
+		return err
+	}
 	g.hub = stream.New(stream.Config{
+		Journal:    g.journal,
 		Markets:    g.cfg.Markets,
 		TradesKept: g.cfg.Stream.TradesKept,
 		TapeBytes:  g.cfg.Stream.TradesBytes,
@@ -98,6 +107,9 @@ func (g *Gateway) buildMarket() error {
 		DelayBytes: g.cfg.Stream.DelayBytes,
 		Logger:     g.log,
 	})
+	if err := g.hub.Restore(context.Background()); err != nil {
+		return err
+	}
 	var sink feed.Sink = g.hub
 	var err error
 	if g.hours, err = newHours(g.cfg.Markets, sink, g.log); err != nil {
@@ -117,6 +129,21 @@ func (g *Gateway) buildMarket() error {
 			return fmt.Errorf("feed %q has no source", f.Name)
 		}
 		g.feeds = append(g.feeds, newSupervisor(f, sink, shared, g.log))
+	}
+	return nil
+}
+
+// openJournal opens the journal, where one is to be kept.
+func (g *Gateway) openJournal() (err error) {
+	c := g.cfg.Journal
+	if c.Folder == "" {
+		return nil
+	}
+	g.journal, err = journal.Open(journal.Config{
+		Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open the journal: %w", err)
 	}
 	return nil
 }
@@ -162,7 +189,7 @@ func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
-			Verify: g.verify, Known: g.known, Registry: g.registry, Version: g.cfg.Version,
+			Verify: g.verify, Known: g.known, Fault: g.faults(), Registry: g.registry, Version: g.cfg.Version,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
@@ -181,15 +208,22 @@ func (g *Gateway) buildServers() error {
 		Logger:                       g.log,
 	})
 	handler, err := rest.New(rest.Config{
-		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub,
-		Stream: g.sockets, Ready: g.ready, Origins: g.cfg.Origins,
-		RequestsPerMinute: l.RequestsPerMinute, Logger: g.log,
+		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
+		Stream: g.sockets, Connect: g.connect, Ready: g.ready, Origins: g.cfg.Origins,
+		RequestsPerMinute: l.RequestsPerMinute,
+		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
+		Logger: g.log,
 	})
 	if err != nil {
 		return err
 	}
 	g.rest = rest.NewServer(rest.ServerConfig{Handler: handler, Logger: g.log})
 	return nil
+}
+
+// connect makes one end of a pipe a connection of the stream, for a client of REST.
+func (g *Gateway) connect(end net.Conn, client netip.Addr) error {
+	return g.sockets.Serve(end, socket.Peer{Address: client, Positions: true})
 }
 
 // ready says why the gateway should get no new clients now.
@@ -212,10 +246,16 @@ func (g *Gateway) ready() error {
 }
 
 func (g *Gateway) close() error {
-	if g.data == nil {
-		return nil
+	var errs []error
+	if g.journal != nil {
+		if err := g.journal.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the journal: %w", err))
+		}
 	}
-	return g.data.Close()
+	if g.data != nil {
+		errs = append(errs, g.data.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Stats are figures of the stream, cheap enough to be read often.

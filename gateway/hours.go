@@ -70,6 +70,9 @@ func newHours(markets []market.Market, sink feed.Sink, log *slog.Logger) (*hours
 		if len(m.Schedule.Sessions) == 0 && len(m.Schedule.Holidays) == 0 && len(m.Schedule.Weekdays) == 0 {
 			continue // always open
 		}
+		if m.FeedTold {
+			continue
+		}
 		loc, err := time.LoadLocation(m.Timezone)
 		if err != nil {
 			return nil, fmt.Errorf("market %s: time zone %q: %w", m.ID, m.Timezone, err)

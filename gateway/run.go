@@ -50,6 +50,9 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 		back.run(g.certificate.Run)
 	}
 	back.run(g.hub.Run)
+	if g.journal != nil {
+		back.run(g.journal.Run)
+	}
 	back.run(g.auth.Run)
 	back.run(g.watchUsers)
 

@@ -160,7 +160,7 @@ func addDemo(t *testing.T, users *local.Base) {
 func seedDemo(ctx context.Context, users *local.Base) error {
 	_, err := users.Add(ctx, local.NewUser{
 		Username: "demo", Password: "demo-password",
-		Scopes:       []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
+		Scopes:       []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory},
 		Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
 		Limits:       broker.Limits{Connections: 100, RequestsPerMinute: 1_000_000},
 	})

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// faults is session.Env.Fault; nil where this is not a development gateway.
+func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Fault) {
+	if g.cfg.Faults == nil {
+		return nil
+	}
+	return func(name string, id market.InstrumentID) (string, *wire.Fault) {
+		id = cmp.Or(id, market.InstrumentID{Symbol: "FAKE", Market: "SIM", Term: "CI"})
+		msg, err := g.cfg.Faults(name, id)
+		if err != nil {
+			return "", faultRefused(err)
+		}
+		g.log.Info("fault on request", "type", name, "instrument", id.String())
+		return msg, nil
+	}
+}
+
+// faultRefused is what a client is told of a fault that does not happen.
+func faultRefused(err error) *wire.Fault {
+	var f *wire.Fault
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, market.ErrUnknownInstrument):
+		return &wire.Fault{Reason: wire.UnknownInstrument, Hint: "Faults are of the instruments of the simulated exchange"}
+	}
+	return &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "It is the simulated exchange that makes faults of the market"}
+}
