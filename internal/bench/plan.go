@@ -65,6 +65,8 @@ func Workloads(what string, o Options) []string {
 		names = []string{idleName("plain", size), idleName("tls", size)}
 	case "slow":
 		names = []string{slowStopped, slowTenth}
+	case "history":
+		names = []string{historyQuestions, historyJournal}
 	case "connect":
 		names = []string{connectCase(size).Name}
 	case "resume":

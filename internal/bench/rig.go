@@ -92,6 +92,7 @@ type rig struct {
 	isBare bool
 
 	address string
+	rest    string // of a gateway
 	limits  string
 	tokens  []string
 }
@@ -157,7 +158,7 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	if err != nil {
 		return r, err
 	}
-	cfg.Board = r.board
+	cfg.Board, cfg.Folder = r.board, r.journalFolder()
 	if cfg.Procs == 0 {
 		cfg.Procs = o.Procs
 	}
@@ -169,7 +170,7 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	if err := r.server.Ask("start", cfg, &s); err != nil {
 		return r, err
 	}
-	r.address, r.limits = s.Address, s.Limits
+	r.address, r.rest, r.limits = s.Address, s.REST, s.Limits
 	users := max(1, (cfg.Conns+cfg.PerUser-1)/cfg.PerUser)
 	r.tokens, err = logIn(ctx, s.REST, cfg.Certificate, users)
 	return r, err

@@ -37,6 +37,8 @@ type Config struct {
 	Certificate string // files; "": plain
 	Key         string
 	IOUring     bool
+	Journal     bool   // a journal is kept
+	Folder      string // for it
 
 	TLSByGoroutines bool
 }
@@ -126,6 +128,10 @@ func (s *server) config() (gateway.Config, string) {
 		Feeds:  []gateway.Feed{{Name: "bench", Source: s.feed, Late: c.Market}},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		TLS:    gateway.TLS{Certificate: c.Certificate, Key: c.Key},
+	}
+	if c.Journal {
+		config.Journal = gateway.Journal{Folder: c.Folder}
+		tell("journal")
 	}
 	perUser := c.PerUser
 	if perUser <= 0 {

@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+)
+
+const (
+	historyConns = 20
+	historyRows  = 300_000 // trades there are to ask for, before anything is measured
+	historyAsks  = 2       // pages that are asked for at the same time
+)
+
+// Workloads of History.
+const (
+	historyQuestions = "questions"
+	historyJournal   = "journal"
+)
+
+// History measures what heavy questions about the past do to those who follow the present: windows
+// without any and windows in which pages of 10,000 trades are asked for without a pause, in
+// turn; and what the journal costs at all.
+func History(ctx context.Context, o Options) (*Report, error) {
+	r, err := o.begin("history")
+	if err != nil {
+		return nil, err
+	}
+	if o.wants(historyQuestions) {
+		if err := o.questions(ctx, r); err != nil {
+			return r, err
+		}
+	}
+	if o.wants(historyJournal) {
+		if err := o.journal(ctx, r); err != nil {
+			return r, err
+		}
+	}
+	r.end()
+	return r, nil
+}
+
+// questions pairs windows with and without questions.
+func (o *Options) questions(ctx context.Context, r *Report) error {
+	c := &Case{Name: "160 k/s to 20 and questions", Conns: historyConns}
+	r.Cases = append(r.Cases, c)
+	var p99s, p50s, pages []float64
+	for i := range o.Runs {
+		calm, asked, n, err := o.historyOnce(ctx, r, i%2 == 1)
+		if err != nil {
+			return err
+		}
+		p99s = append(p99s, part(asked.P99, calm.P99))
+		p50s = append(p50s, part(asked.P50, calm.P50))
+		pages = append(pages, n)
+		c.Rueda = append(c.Rueda, calm, asked)
+		o.talk("%s %d: p99 %.3f ms, with questions %.3f; %.0f pages/s  %s", c.Name, i+1, calm.P99, asked.P99, n, asked.Error)
+	}
+	c.Figures = append(c.Figures,
+		Figure{"pages of 10,000 trades a second", middle(pages), fmt.Sprintf("%.0f", middle(pages))},
+		Figure{"p50 with questions, of that without", middle(p50s), fmt.Sprintf("%.3f", middle(p50s))})
+	r.atMost(c.Name+": p99 with questions, of that without", middle(p99s), 1.25, "%.3f")
+	return nil
+}
+
+// historyOnce is one run: first trades to ask for, then the two windows.
+func (o *Options) historyOnce(ctx context.Context, r *Report, askFirst bool) (calm, asked *Run, pages float64, err error) {
+	g, err := hostRig(ctx, o, host.Config{Conns: historyConns, Journal: true})
+	defer func() { err = errors.Join(err, g.close()) }()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	r.Limits = g.limits
+	if _, err := g.open(load.Config{Conns: historyConns, Sets: oneTopic(), Sample: 3, Frontier: true}); err != nil {
+		return nil, nil, 0, err
+	}
+	for n := uint64(0); n < historyRows; {
+		if err := g.publish(pattern.Pattern{Kind: pattern.Window, Batch: 16, Window: 256}); err != nil {
+			return nil, nil, 0, err
+		}
+		if err := wait(ctx, 300*time.Millisecond); err != nil {
+			return nil, nil, 0, err
+		}
+		var p pattern.Published
+		if err := g.server.Ask("stop", nil, &p); err != nil {
+			return nil, nil, 0, err
+		}
+		n += p.Events
+	}
+	if err := g.publish(pattern.Pattern{Kind: pattern.Rate, Rate: 8000, Batch: 4}); err != nil {
+		return nil, nil, 0, err
+	}
+	if err := wait(ctx, o.Warmup); err != nil {
+		return nil, nil, 0, err
+	}
+	for k := range 2 {
+		if (k == 0) == askFirst {
+			asked, pages, err = g.asking(ctx, o.Window)
+		} else {
+			calm, err = g.window(ctx, o.Window)
+		}
+		if err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	_, err = g.stop(0)
+	if b := (*badRun)(nil); errors.As(err, &b) {
+		asked.Error, err = b.Error(), nil
+	}
+	return calm, asked, pages, err
+}
+
+// asking is a window in which pages of history are asked for without a pause.
+func (g *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: historyAsks}}
+	defer client.CloseIdleConnections()
+	var pages atomic.Int64
+	var all sync.WaitGroup
+	errs := make([]error, historyAsks)
+	for i := range historyAsks {
+		all.Go(func() {
+			for ctx.Err() == nil && errs[i] == nil {
+				if errs[i] = g.page(ctx, client, i*historyRows/historyAsks+int(pages.Load()*997)%(historyRows/4)); errs[i] == nil {
+					pages.Add(1)
+				}
+			}
+		})
+	}
+	run, err := g.window(ctx, d)
+	n := float64(pages.Load()) / d.Seconds()
+	stop()
+	all.Wait()
+	for _, e := range errs {
+		if e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}
+	return run, n, err
+}
+
+// page asks for one page.
+func (g *rig) page(ctx context.Context, client *http.Client, after int) error {
+	u := fmt.Sprintf("%s/market/trades?instrument=%s&limit=10000&after_sequence=%d", g.rest, url.QueryEscape(pattern.ID(0).String()), after)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+g.tokens[0])
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	n, err := io.Copy(io.Discard, res.Body)
+	if err == nil && (res.StatusCode != http.StatusOK || n < 10_000) {
+		err = fmt.Errorf("ask for a page: %s, %d bytes", res.Status, n)
+	}
+	return err
+}
+
+// journal pairs gateways with and without a journal.
+func (o *Options) journal(ctx context.Context, r *Report) error {
+	with, without := &Case{Name: "160 k/s to 20, journal", Conns: historyConns}, &Case{Name: "160 k/s to 20, no journal", Conns: historyConns}
+	r.Cases = append(r.Cases, with, without)
+	p := pattern.Pattern{Kind: pattern.Rate, Rate: 8000, Batch: 4}
+	for i := range o.Runs {
+		for k := range 2 {
+			c := with
+			if (k+i)%2 == 1 {
+				c = without
+			}
+			w := work{name: c.Name, conns: historyConns, rueda: &p, sample: 3, host: host.Config{Journal: c == with}}
+			run, err := o.once(ctx, r, &w, false)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			c.Rueda = append(c.Rueda, run)
+			o.talk("%s %d: p99 %.3f ms  %.3f s/M  %s", c.Name, i+1, run.P99, run.CPU, run.Error)
+		}
+	}
+	with.Figures = append(with.Figures, Figure{"p99, of that without a journal", 0, fmt.Sprintf("%.3f", part(median(with.Rueda, p99), median(without.Rueda, p99)))})
+	return nil
+}
+
+// journalFolder is where the gateway of a measurement keeps its journal.
+func (r *rig) journalFolder() string { return filepath.Join(r.folder, "journal") }
