@@ -1,0 +1,215 @@
+package verify
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+// intervals are the lengths of bars.
+var intervals = [...]struct {
+	word   string
+	length int64
+}{
+	{"1s", int64(time.Second)}, {"1m", int64(time.Minute)}, {"5m", 5 * int64(time.Minute)},
+	{"15m", 15 * int64(time.Minute)}, {"1h", int64(time.Hour)}, {"1d", 24 * int64(time.Hour)},
+}
+
+// intervalOf is the index of an interval by its word on the wire.
+func intervalOf(word string) (int, bool) {
+	for i := range intervals {
+		if intervals[i].word == word {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// barBook is the sums of the newest bars of each interval, and the bars that wait to be judged:
+// the trades of a bar come by another channel, and may come after it.
+type barBook struct {
+	sums    [len(intervals)][]sum
+	waiting []waiting
+}
+
+type waiting struct {
+	place    Place
+	received int64
+	interval int
+	bar      recording.Bar
+}
+
+// sum is what the trades of a bar add up to.
+type sum struct {
+	start                  int64
+	stale                  bool // a trade in it was cancelled or corrected: add up again
+	first, high, low, last market.Price
+	volume, value          market.Sum
+	trades                 uint64
+}
+
+const (
+	keptSums   = 8
+	maxWaiting = 1024
+)
+
+func (s *sum) add(r *tradeRow) {
+	if s.trades == 0 {
+		s.first, s.high, s.low = r.price, r.price, r.price
+	}
+	s.high, s.low, s.last = max(s.high, r.price), min(s.low, r.price), r.price
+	s.volume, s.value = s.volume.Add(r.size.Sum()), s.value.Add(r.price.Times(r.size))
+	s.trades++
+}
+
+// floor is the start of the bar that a time is in.
+func floor(t, length int64) int64 {
+	r := t % length
+	if r < 0 {
+		r += length
+	}
+	return t - r
+}
+
+// add counts a trade.
+func (b *barBook) add(r *tradeRow) {
+	for i := range intervals {
+		start := floor(r.time, intervals[i].length)
+		s := b.find(i, start)
+		if s == nil {
+			list := &b.sums[i]
+			if len(*list) > 0 && (*list)[len(*list)-1].start > start {
+				continue // late, of a bar that is not kept any more; it is added up from the trades
+			}
+			if len(*list) >= keptSums {
+				*list = append((*list)[:0], (*list)[1:]...)
+			}
+			*list = append(*list, sum{start: start})
+			s = &(*list)[len(*list)-1]
+		}
+		s.add(r)
+	}
+}
+
+func (b *barBook) find(interval int, start int64) *sum {
+	list := b.sums[interval]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].start == start {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// changed says that a trade of a time was cancelled or corrected.
+func (b *barBook) changed(t int64) {
+	for i := range intervals {
+		if s := b.find(i, floor(t, intervals[i].length)); s != nil {
+			s.stale = true
+		}
+	}
+}
+
+// bar takes a bar. Where order between channels is not promised it waits for two seconds, and a
+// revision of it takes its place.
+func (in *instrument) bar(p Place, m *recording.Message) {
+	i, _ := intervalOf(m.Bar.Interval)
+	w := waiting{p, in.v.received, i, m.Bar}
+	g := &in.log
+	if in.v.config.Ordered {
+		g.judgeBar(in, &w)
+		return
+	}
+	b := &g.bars
+	for j := range b.waiting {
+		if x := &b.waiting[j]; x.interval == i && x.place.Time == p.Time {
+			*x = w
+			return
+		}
+	}
+	n := 0
+	for n < len(b.waiting) && (b.waiting[n].received+2*grace < in.v.received || len(b.waiting)-n >= maxWaiting) {
+		g.judgeBar(in, &b.waiting[n])
+		n++
+	}
+	b.waiting = append(append(b.waiting[:0], b.waiting[n:]...), w)
+}
+
+// judgeBar holds a bar against the trades of its time.
+func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
+	start, length := w.place.Time, intervals[w.interval].length
+	if !g.covered || start <= g.since {
+		in.v.unjudged(Bars)
+		return
+	}
+	in.v.judged(Bars)
+	s := g.bars.find(w.interval, start)
+	if s == nil || s.stale {
+		s = g.sum(start, start+length)
+	}
+	if text := s.differs(&w.bar); text != "" {
+		in.v.wrong(Bars, in, w.place, "%s bar: %s", intervals[w.interval].word, text)
+	}
+}
+
+// sum adds up the trades from a time to another.
+func (g *tradeLog) sum(from, to int64) *sum {
+	s := &sum{start: from}
+	for i := range g.rows {
+		if r := &g.rows[i]; r.state == counts && r.time >= from && r.time < to {
+			s.add(r)
+		}
+	}
+	return s
+}
+
+// differs says in what a bar is not what its trades add up to; "": in nothing.
+func (s *sum) differs(b *recording.Bar) string {
+	var list []string
+	if s.trades != b.Trades {
+		list = append(list, fmt.Sprintf("TC is %d, and there are %d trades", b.Trades, s.trades))
+	}
+	for _, p := range [...]struct {
+		word      string
+		bar, sums market.Price
+	}{{"OP", b.First, s.first}, {"HI", b.High, s.high}, {"LO", b.Low, s.low}, {"CL", b.Last, s.last}} {
+		if s.trades > 0 && p.bar != p.sums {
+			list = append(list, fmt.Sprintf("%s is %s, and %s of the trades", p.word, p.bar, p.sums))
+		}
+	}
+	for _, p := range [...]struct{ word, bar, sums string }{
+		{"TV", b.Volume, string(s.volume.Append(nil, market.SizeDecimals))},
+		{"EV", b.Value, string(s.value.Append(nil, market.ValueDecimals))},
+		{"VW", b.Average, s.average()},
+	} {
+		if s.trades > 0 && p.bar != "" && p.bar != p.sums && !near(p.bar, p.sums) {
+			list = append(list, fmt.Sprintf("%s is %s, and %s of the trades", p.word, p.bar, p.sums))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+func (s *sum) average() string {
+	if s.trades == 0 {
+		return "0"
+	}
+	return string(market.AppendAverage(nil, s.value, s.volume))
+}
+
+// near says whether two numbers as written are the same but for rounding: the wire has 15 digits
+// and 8 decimals.
+func near(a, b string) bool {
+	x, ok1 := new(big.Rat).SetString(a)
+	y, ok2 := new(big.Rat).SetString(b)
+	if !ok1 || !ok2 {
+		return false
+	}
+	most := new(big.Rat).Abs(y)
+	most.Quo(most, new(big.Rat).SetInt64(1e14))
+	off := x.Sub(x, y)
+	return off.Abs(off).Cmp(most.Add(most, big.NewRat(2, market.Scale))) <= 0
+}

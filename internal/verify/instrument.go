@@ -1,0 +1,340 @@
+package verify
+
+import (
+	"strconv"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// instrument is what is known of one instrument of a stream.
+type instrument struct {
+	v   *Verifier
+	id  string
+	def *market.Instrument // nil: not known
+
+	levels market.Book
+	orders *market.OrderBook // where the source is order by order
+	book   *market.Book      // &levels, or that of orders
+	whole  bool              // the book is known
+	depth  int               // of the book's tier
+	phases phases
+	venue  string // its market
+
+	trades, quotes, books, statuses, summaries sequence
+	bars                                       map[string]*sequence
+	tradeID                                    uint64 // of events: the source's sequence of the newest trade
+
+	crossings []crossing // that are judged when nothing can be said for them any more
+	tops      timeline
+	log       tradeLog
+}
+
+// sequence is where one N of an instrument stands.
+type sequence struct {
+	n    uint64 // 0: nothing seen
+	told bool   // the server told of a hole
+	time int64  // T of the newest
+}
+
+func newInstrument(v *Verifier, id string) *instrument {
+	in := &instrument{v: v, id: id, def: v.known[id], bars: map[string]*sequence{}}
+	in.book = &in.levels
+	if p, err := market.ParsePattern(id); err == nil {
+		in.venue = p.Market
+	}
+	return in
+}
+
+// anew forgets everything that was numbered.
+func (in *instrument) anew() {
+	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
+	in.interrupted()
+	clear(in.bars)
+	in.log = tradeLog{}
+}
+
+// lost notes that the server told of a hole.
+func (in *instrument) lost(channel string) {
+	switch channel {
+	case "trades":
+		in.trades.told = true
+		in.log.hole()
+	case "status":
+		in.statuses.told = true
+	case "bars":
+		for _, s := range in.bars {
+			s.told = true
+		}
+	}
+}
+
+// interrupted notes that the stream stopped: the book is told anew when it goes on.
+func (in *instrument) interrupted() {
+	in.whole = false
+	in.tops.hole()
+}
+
+// message judges a message of the stream.
+func (in *instrument) message(p Place, m *recording.Message) {
+	switch m.Type {
+	case "T", "X", "C":
+		if in.contiguous(&in.trades, p, "trades", m) {
+			in.trade(p, m)
+		}
+	case "H":
+		if in.contiguous(&in.statuses, p, "status", m) {
+			in.status(p, m.Phase, m.Reason)
+		}
+	case "K":
+		s := in.bars[m.Bar.Interval]
+		if s == nil {
+			if _, ok := intervalOf(m.Bar.Interval); !ok {
+				in.v.wrong(Message, in, p, "a bar of %q is of no interval of the contract", m.Bar.Interval)
+				return
+			}
+			s = new(sequence)
+			in.bars[m.Bar.Interval] = s
+		}
+		revised := *m
+		revised.State = false // R:true revises a bar and is numbered as every other
+		if in.contiguous(s, p, "bars "+m.Bar.Interval, &revised) {
+			in.bar(p, m)
+		}
+	case "Q":
+		if in.rising(&in.quotes, p, "quotes", m) {
+			in.quote(p, m.Bids, m.Asks)
+		}
+	case "O":
+		if m.State {
+			if in.rising(&in.books, p, "order_book", m) {
+				in.bookState(p, m)
+			}
+		} else {
+			in.bookUpdate(p, m)
+		}
+	case "D":
+		in.rising(&in.summaries, p, "summary", m)
+	}
+}
+
+// contiguous judges the N of a channel without holes. It is false for a message that is there already.
+func (in *instrument) contiguous(s *sequence, p Place, channel string, m *recording.Message) bool {
+	if channel == "status" && !in.v.has("status") {
+		return true // notices come to readers of the book, with holes between them
+	}
+	before, told := s.n, s.told
+	s.told = false
+	if m.State && before > 0 && p.N == before {
+		return true // how things stand
+	}
+	in.v.judged(Sequence)
+	switch {
+	case before > 0 && p.N <= before:
+		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, before)
+		return false
+	case before > 0 && p.N > before+1 && told:
+		in.v.Note("%s of %s: %d messages are missing, as the server told", channel, in.id, p.N-before-1)
+	case before > 0 && p.N > before+1:
+		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
+		if channel == "trades" {
+			in.log.hole()
+		}
+	}
+	s.n = p.N
+	if !(m.Type == "K") {
+		in.time(s, p, channel)
+	}
+	return true
+}
+
+func missing(from, to uint64) string {
+	if from == to {
+		return "N " + strconv.FormatUint(from, 10) + " is missing"
+	}
+	return "N " + strconv.FormatUint(from, 10) + " to " + strconv.FormatUint(to, 10) + " are missing"
+}
+
+// rising judges the N of a channel that may have holes.
+func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.Message) bool {
+	in.v.judged(Sequence)
+	if p.N < s.n || p.N == s.n && !m.State {
+		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, s.n)
+		return false
+	}
+	s.n = p.N
+	in.time(s, p, channel)
+	return true
+}
+
+// time judges whether the time of a channel went back.
+func (in *instrument) time(s *sequence, p Place, channel string) {
+	if p.Time == 0 {
+		return
+	}
+	in.v.judged(Time)
+	if p.Time < s.time {
+		in.v.wrong(Time, in, p, "%s went back from %s", channel, clock(s.time))
+	}
+	s.time = p.Time
+	in.passed(p.Time)
+}
+
+// status takes a trading status.
+func (in *instrument) status(p Place, phase market.Phase, reason string) {
+	if phase == market.FeedDown || phase == market.FeedUp {
+		if reason == "replay_restarted" { // a recording that is played over and over
+			in.trades.time, in.quotes.time, in.books.time, in.statuses.time = 0, 0, 0, 0
+			in.tops.hole()
+			in.log = tradeLog{}
+		}
+		return
+	}
+	if id, err := market.ParsePattern(in.id); err == nil && id.IsPattern() {
+		list := in.v.markets[id.Market]
+		list.set(p.Time, phase)
+		in.v.markets[id.Market] = list
+		return
+	}
+	in.phases.set(p.Time, phase)
+	if !continuous(phase) {
+		in.excuse(p.Time)
+	}
+}
+
+// continuous says whether a book may not be crossed in a phase.
+func continuous(p market.Phase) bool { return p == market.Open || p == market.Quoting }
+
+// bookState takes a whole book.
+func (in *instrument) bookState(p Place, m *recording.Message) {
+	in.tops.hole()
+	in.depth = m.Depth
+	in.setWhole(p, m.Bids, m.Asks)
+	if in.whole {
+		in.checksum(p, m)
+		in.topChanged(p)
+	}
+}
+
+// setWhole replaces the book.
+func (in *instrument) setWhole(p Place, bids, asks []market.Level) {
+	in.v.judged(Levels)
+	in.whole = in.ordered(p, market.Buy, bids, true) && in.ordered(p, market.Sell, asks, true)
+	in.book.Reset()
+	if len(bids) > maxLevels || len(asks) > maxLevels {
+		in.v.wrong(Levels, in, p, "a side has more than %d levels", maxLevels)
+		in.whole = false
+	}
+	if !in.whole {
+		return
+	}
+	for i := len(bids) - 1; i >= 0; i-- {
+		in.book.Set(market.Buy, bids[i])
+	}
+	for i := len(asks) - 1; i >= 0; i-- {
+		in.book.Set(market.Sell, asks[i])
+	}
+}
+
+// ordered judges the levels of a side: best first, each price once, of a whole book none empty.
+func (in *instrument) ordered(p Place, side market.Side, levels []market.Level, whole bool) bool {
+	for i := range levels {
+		if whole && levels[i].Size == 0 {
+			in.v.wrong(Levels, in, p, "a whole book has an empty level at %s", levels[i].Price)
+			return false
+		}
+		if i == 0 {
+			continue
+		}
+		switch a, b := levels[i-1].Price, levels[i].Price; {
+		case a == b:
+			in.v.wrong(Levels, in, p, "price %s stands twice on a side", a)
+			return false
+		case (a < b) == (side == market.Buy):
+			in.v.wrong(Levels, in, p, "level %s comes before %s, which is better", a, b)
+			return false
+		}
+	}
+	return true
+}
+
+// bookUpdate takes changes of a book.
+func (in *instrument) bookUpdate(p Place, m *recording.Message) {
+	before := in.books.n
+	if !in.rising(&in.books, p, "order_book", m) {
+		return
+	}
+	if !in.whole {
+		in.v.unjudged(Chain)
+		return
+	}
+	in.v.judged(Chain)
+	if m.Previous != before {
+		in.v.wrong(Chain, in, p, "builds on %d where the book is that of %d; passed over up to the next whole book", m.Previous, before)
+		in.lose()
+		return
+	}
+	if !in.change(p, m.Bids, m.Asks, true) {
+		return
+	}
+	if in.depth > 0 && max(in.book.Len(market.Buy), in.book.Len(market.Sell)) > in.depth {
+		in.v.wrong(Levels, in, p, "the book has more levels than its depth, %d", in.depth)
+	}
+	in.checksum(p, m)
+	in.topChanged(p)
+}
+
+// lose drops the book until it is told anew.
+func (in *instrument) lose() {
+	in.whole = false
+	in.book.Reset()
+	if in.orders != nil {
+		in.orders.Reset()
+	}
+	in.tops.hole()
+}
+
+// change applies changed levels. strict: none is taken away that is not there.
+func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bool {
+	in.v.judged(Levels)
+	if strict && !(in.ordered(p, market.Buy, bids, false) && in.ordered(p, market.Sell, asks, false)) {
+		in.lose()
+		return false
+	}
+	for i, side := range [2][]market.Level{bids, asks} {
+		s := [2]market.Side{market.Buy, market.Sell}[i]
+		for _, l := range side {
+			if _, changed := in.book.Set(s, l); strict && !changed && l.Size == 0 {
+				in.v.wrong(Levels, in, p, "takes away a level at %s that is not there", l.Price)
+			}
+		}
+		if in.book.Len(s) > maxLevels {
+			in.v.wrong(Levels, in, p, "a side has more than %d levels", maxLevels)
+			in.lose()
+			return false
+		}
+	}
+	return true
+}
+
+// checksum holds K against the book.
+func (in *instrument) checksum(p Place, m *recording.Message) {
+	if !m.HasSum {
+		return
+	}
+	if in.def == nil {
+		in.v.unjudged(Checksum)
+		return
+	}
+	v := in.v
+	v.judged(Checksum)
+	n := wire.ChecksumLevels(in.depth)
+	v.bids = in.book.Append(v.bids[:0], market.Buy, n)
+	v.asks = in.book.Append(v.asks[:0], market.Sell, n)
+	var k uint32
+	k, v.scratch = wire.Checksum(v.scratch, v.bids, v.asks, n, in.def.PriceDecimals, in.def.SizeDecimals)
+	if k != m.Checksum {
+		v.wrong(Checksum, in, p, "K is %d, and %d of the book", m.Checksum, k)
+	}
+}

@@ -1,0 +1,303 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Journal verifies a journal, a folder or one segment, from its oldest row to its newest, and
+// makes the hash of what its rows mean: instrument, kind, N, T and figures, in the order
+// of the stream, of all epochs. Where a row stands and when it was published is no part of it, so
+// that two runs of one seed have the same. progress is called with the rows read, now and then.
+func Journal(ctx context.Context, path string, findings int, progress func(rows int64)) (r *Report, err error) {
+	in, err := journal.OpenReader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	x := &journalWalk{
+		v: New(Config{Findings: findings, Ordered: true}), in: in, sum: sha256.New(),
+		ids: map[uint32]string{}, progress: progress,
+	}
+	for _, d := range in.Damage() {
+		x.v.judged(Message)
+		x.v.wrong(Message, nil, Place{}, "%v", &d)
+	}
+	for _, epoch := range in.Epochs() {
+		x.begin(epoch)
+		err := in.Scan(ctx, journal.Place{Epoch: epoch}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
+			x.row(row)
+			return true
+		})
+		var damage *journal.Damage
+		switch {
+		case errors.As(err, &damage): // it was told above where it was known
+			if !slices.Contains(in.Damage(), *damage) {
+				x.v.judged(Message)
+				x.v.wrong(Message, nil, Place{Line: x.rows}, "%v", damage)
+			}
+		case err != nil:
+			return nil, fmt.Errorf("verify journal: %w", err)
+		}
+	}
+	report := x.v.Report().Describe(path, "journal")
+	report.Unit = "row"
+	report.Figures = append(report.Figures,
+		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"holes", x.holes})
+	report.Hash = hex.EncodeToString(x.sum.Sum(nil))
+	return report, nil
+}
+
+// IsJournal says whether a path is a journal: a folder with days in it, or a segment.
+func IsJournal(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if info.IsDir() {
+		days, err := filepath.Glob(filepath.Join(path, "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"))
+		return len(days) > 0, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	begin := make([]byte, 8)
+	n, err := io.ReadFull(file, begin)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	// A segment, plain or packed.
+	word := string(begin[:n])
+	return word == "RUEDAJRN" || word == "RUEDAJRZ", nil
+}
+
+// journalWalk is a way through a journal.
+type journalWalk struct {
+	v        *Verifier
+	in       *journal.Reader
+	sum      hash.Hash
+	ids      map[uint32]string
+	progress func(int64)
+	rows     int64
+	holes    uint64
+	message  recording.Message
+	scratch  []byte
+}
+
+// begin takes up an epoch.
+func (x *journalWalk) begin(epoch string) {
+	if x.v.epoch != "" {
+		x.v.Note("epoch %s begins behind row %d", epoch, x.rows)
+		for _, in := range x.v.instruments {
+			in.anew()
+		}
+	}
+	x.v.epoch = epoch
+}
+
+// id is the text of an instrument's number; "" where it has none.
+func (x *journalWalk) id(number uint32) string {
+	id, ok := x.ids[number]
+	if !ok {
+		if def, known := x.in.Instrument(number); known {
+			id = def.ID.String()
+			if !def.ID.IsPattern() {
+				x.v.Define([]market.Instrument{def})
+			}
+		}
+		x.ids[number] = id
+	}
+	return id
+}
+
+// row judges a row.
+func (x *journalWalk) row(r *journal.Row) {
+	v := x.v
+	if r.Kind == journal.Hole {
+		x.hole(r)
+		return
+	}
+	id := x.id(r.Instrument)
+	if id == "" {
+		v.judged(Message)
+		v.wrong(Message, nil, Place{Line: x.rows, N: r.N, Time: r.Time}, "a row of instrument %d, which is not defined", r.Instrument)
+		return
+	}
+	in := v.instrument(id)
+	if in == nil {
+		v.unjudged(Message)
+		return
+	}
+	if r.Checkpoint {
+		in.checkpoint(x, r)
+		return
+	}
+	x.rows++
+	if x.progress != nil && x.rows%65536 == 0 {
+		x.progress(x.rows)
+	}
+	x.scratch = appendRow(x.scratch[:0], id, r)
+	x.sum.Write(x.scratch)
+	v.judged(Message)
+	p := Place{Line: x.rows, N: r.N, Time: r.Time}
+	if r.Kind == journal.BookLost {
+		in.lose()
+		return
+	}
+	if m := x.convert(in, r); m != nil {
+		v.counts[m.Type]++
+		in.message(p, m)
+	}
+}
+
+// hole takes a place where rows were lost.
+func (x *journalWalk) hole(r *journal.Row) {
+	x.holes++
+	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
+	for _, in := range x.v.instruments {
+		in.anew()
+	}
+}
+
+// convert makes a row the message that it was kept of; nil where it was of none.
+func (x *journalWalk) convert(in *instrument, r *journal.Row) *recording.Message {
+	m := &x.message
+	*m = recording.Message{ID: in.id, N: r.N, Time: r.Time}
+	switch r.Kind {
+	case journal.Trade, journal.Cancel, journal.Correct:
+		m.Type = [...]string{journal.Trade: "T", journal.Cancel: "X", journal.Correct: "C"}[r.Kind]
+		m.Price, m.Size, m.OldPrice, m.OldSize = r.Price, r.Size, r.OldPrice, r.OldSize
+		m.TradeID, m.RefN = r.ID, r.RefN
+	case journal.Status:
+		m.Type, m.Phase, m.Reason = "H", r.Phase, r.Reason
+	case journal.Quote:
+		m.Type, m.Bids, m.Asks = "Q", r.Bids, r.Asks
+	case journal.Bar:
+		m.Type, m.State = "K", r.Bar.Revised
+		m.Bar = barOf(r)
+	case journal.BookUpdate, journal.BookState:
+		m.Type, m.Bids, m.Asks, m.State = "O", r.Bids, r.Asks, r.Kind == journal.BookState
+		m.Previous, m.HasPrev = r.N-1, true // rows are of every change
+	default:
+		return nil
+	}
+	return m
+}
+
+func barOf(r *journal.Row) recording.Bar {
+	b := &r.Bar
+	bar := recording.Bar{
+		First: b.First, High: b.High, Low: b.Low, Last: b.Last, Trades: uint64(b.Trades),
+		Volume: string(b.Volume.Append(nil, market.SizeDecimals)), Value: string(b.Value.Append(nil, market.ValueDecimals)),
+	}
+	if int(b.Interval) < len(intervals) {
+		bar.Interval = intervals[b.Interval].word
+	}
+	return bar
+}
+
+// checkpoint takes how things stood at the head of a segment: it begins an instrument of which nothing
+// was read yet, and is held against what was read otherwise.
+func (in *instrument) checkpoint(x *journalWalk, r *journal.Row) {
+	p := Place{Line: x.rows, N: r.N, Time: r.Time}
+	switch r.Kind {
+	case journal.Status:
+		if len(in.phases) == 0 {
+			in.status(p, r.Phase, r.Reason)
+		}
+	case journal.Numbers:
+		in.numbers(p, &r.Counts)
+	case journal.BookState:
+		if !in.whole {
+			in.setWhole(p, r.Bids, r.Asks)
+			in.tops.hole()
+			return
+		}
+		in.v.judged(Chain)
+		if !in.holds(r.Bids, r.Asks) {
+			in.v.wrong(Chain, in, p, "the book of the checkpoint is not what the rows before it make")
+			in.setWhole(p, r.Bids, r.Asks)
+			in.tops.hole()
+		}
+	}
+}
+
+// numbers takes where the sequences stood.
+func (in *instrument) numbers(p Place, c *journal.Counts) {
+	for _, x := range [...]struct {
+		s       *sequence
+		channel journal.Channel
+	}{{&in.trades, journal.Trades}, {&in.statuses, journal.Statuses}, {&in.quotes, journal.Quotes}, {&in.books, journal.Books}} {
+		n := c.N[x.channel]
+		if x.s.n != 0 && x.s.n != n {
+			in.v.judged(Sequence)
+			in.v.wrong(Sequence, in, p, "a checkpoint counts to %d where the rows count to %d", n, x.s.n)
+		}
+		x.s.n = n
+	}
+	for i := range intervals {
+		if n := c.Bars[i]; n > 0 && in.bars[intervals[i].word] == nil {
+			in.bars[intervals[i].word] = &sequence{n: n}
+		}
+	}
+}
+
+// holds says whether the book is of these levels.
+func (in *instrument) holds(bids, asks []market.Level) bool {
+	return slices.Equal(in.book.Append(nil, market.Buy, 0), bids) && slices.Equal(in.book.Append(nil, market.Sell, 0), asks)
+}
+
+// appendRow appends what a row means, in a form of its own: every text and list has its length
+// before it, so that no two rows look alike.
+func appendRow(b []byte, id string, r *journal.Row) []byte {
+	b = appendText(b, id)
+	b = append(b, byte(r.Kind), byte(r.Side), byte(r.Phase), byte(r.Bar.Interval))
+	for _, v := range [...]int64{
+		r.Time, int64(r.Price), int64(r.Size), int64(r.OldPrice), int64(r.OldSize), r.Until,
+		int64(r.Bar.First), int64(r.Bar.High), int64(r.Bar.Low), int64(r.Bar.Last),
+	} {
+		b = binary.AppendVarint(b, v)
+	}
+	revised := uint64(0)
+	if r.Bar.Revised {
+		revised = 1
+	}
+	for _, v := range [...]uint64{
+		r.N, r.RefN, r.Bar.Volume.Hi, r.Bar.Volume.Lo, r.Bar.Value.Hi, r.Bar.Value.Lo, uint64(r.Bar.Trades), revised, uint64(len(r.Conditions)),
+	} {
+		b = binary.AppendUvarint(b, v)
+	}
+	b = appendText(appendText(b, r.ID), r.Reason)
+	for _, c := range r.Conditions {
+		b = appendText(b, c)
+	}
+	for _, side := range [2][]market.Level{r.Bids, r.Asks} {
+		b = binary.AppendUvarint(b, uint64(len(side)))
+		for _, l := range side {
+			b = binary.AppendVarint(b, int64(l.Price))
+			b = binary.AppendVarint(b, int64(l.Size))
+			b = binary.AppendUvarint(b, uint64(l.Orders))
+		}
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}

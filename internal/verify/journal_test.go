@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/stream"
+)
+
+// exchange is the opening of a trading day of the simulated exchange, as fast as it goes; with
+// RUEDA_SOAK the day and more instruments.
+func exchange(t *testing.T, seed uint64) *sim.Source {
+	t.Helper()
+	c := sim.Config{
+		Seed: seed, Instruments: 3, Clock: sim.Virtual, Days: 1, Speed: -1, Start: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		Duration: time.Hour,
+	}
+	if os.Getenv("RUEDA_SOAK") != "" {
+		c.Instruments, c.Duration = 40, 0
+	}
+	source, err := sim.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// tradingDay keeps a trading day in a journal of small segments and returns its folder.
+func tradingDay(t *testing.T, seed uint64) string {
+	t.Helper()
+	folder := t.TempDir()
+	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 19})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := stream.New(stream.Config{Journal: j})
+	if err := hub.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := exchange(t, seed).Run(t.Context(), hub); err != nil {
+		t.Fatal(err)
+	}
+	hub.Commit()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestJournal wants nothing wrong with the journal of a trading day, its auctions, halt, cancels and
+// corrections, and the same hash of two runs of one seed.
+func TestJournal(t *testing.T) {
+	folder := tradingDay(t, 5)
+	begun := time.Now()
+	r, err := Journal(t.Context(), folder, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: a journal of %d rows verified in %v", r.Figure("rows"), time.Since(begun).Round(time.Millisecond))
+	if r.Wrong() > 0 {
+		t.Errorf("%s", text(r))
+	}
+	for c, least := range map[Check]uint64{Chain: 1000, Crossed: 1000, Quote: 1000, Sequence: 1000, Bars: 200, Time: 1000} {
+		if got := r.Tally(c); got.Judged < least {
+			t.Errorf("%s was judged %d times, want %d at least:\n%s", c, got.Judged, least, text(r))
+		}
+	}
+	again, err := Journal(t.Context(), tradingDay(t, 5), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Hash != r.Hash || len(r.Hash) != 64 {
+		t.Errorf("two runs of one seed: %s and %s", r.Hash, again.Hash)
+	}
+	if other, err := Journal(t.Context(), tradingDay(t, 6), 0, nil); err != nil || other.Hash == r.Hash {
+		t.Errorf("another seed: %v, %v", err, other)
+	}
+}
+
+// TestDamagedJournal spoils bytes in the middle of a segment: the damage and the hole are found.
+func TestDamagedJournal(t *testing.T) {
+	folder := tradingDay(t, 5)
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*.seg"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	name := files[1]
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		b[len(b)/2+i] ^= 0x55
+	}
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Journal(t.Context(), folder, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := r.Tally(Message); m.Wrong == 0 || !strings.Contains(m.Findings[0].Text, "damaged at byte") {
+		t.Errorf("the damage was not found:\n%s", text(r))
+	}
+	if r.Tally(Sequence).Wrong == 0 {
+		t.Errorf("the rows that are missing were not found:\n%s", text(r))
+	}
+	if is, err := IsJournal(folder); !is || err != nil {
+		t.Errorf("the folder: %v, %v", is, err)
+	}
+	if is, err := IsJournal(name); !is || err != nil {
+		t.Errorf("the segment: %v, %v", is, err)
+	}
+	if is, err := IsJournal(t.TempDir()); is || err != nil {
+		t.Errorf("an empty folder: %v, %v", is, err)
+	}
+}
+
+// TestSimulatedDay wants nothing wrong with the events of a trading day.
+func TestSimulatedDay(t *testing.T) {
+	s := NewSink(Config{})
+	if err := exchange(t, 9).Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Report()
+	if r.Wrong() > 0 || r.Figure("trades") == 0 {
+		t.Errorf("%s", text(r))
+	}
+}

@@ -1,0 +1,307 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// timeline holds the quotes of an instrument against the top of its book.
+//
+// A quote that is made from the book has the time of the book message it was made from: it has
+// to equal a top of the book of that time, or the one that stands since before. The two
+// come by two channels, either first, so both are kept until the book has passed the quote's time.
+// In auctions quotes are of indicative prices and not judged.
+//
+// Quotes that have a source of their own run beside the book and have times of their own. Which
+// of the two an instrument has is told by its quotes: those made from the book have no times
+// that the book does not have. There the book is held against the quotes: its top has to be one
+// that was quoted within a second.
+//
+// Where quotes and book changes share one count of update ids (Binance), each top of the book has
+// to equal the newest quote whose id is not above its own.
+type timeline struct {
+	tops   []entry
+	quotes []entry // that wait to be judged
+	log    []entry // quotes as they came, for a source of its own
+	seen   bool    // a top came
+	gap    bool    // what the next top follows is not known
+	late   int64   // newest time of a top
+	quoted int64   // newest time of a quote
+
+	derived, own judgement
+	orphans      uint64 // quotes of times that the book does not have
+}
+
+// entry is a best bid and offer and when it was.
+type entry struct {
+	place    Place
+	bid, ask market.Level
+	gap      bool // of a top: what was before it is not known
+}
+
+// judgement is what comes of one of the two ways to judge.
+type judgement struct {
+	judged, wrong, unjudged uint64
+	findings                []finding
+}
+
+type finding struct {
+	place Place
+	text  string
+}
+
+const (
+	keptEntries = 2048
+	window      = int64(1e9)
+)
+
+func (e *entry) same(x *entry) bool {
+	return e.bid.Price == x.bid.Price && e.bid.Size == x.bid.Size && e.ask.Price == x.ask.Price && e.ask.Size == x.ask.Size
+}
+
+func (e *entry) String() string {
+	side := func(l market.Level) string {
+		if l.Size == 0 {
+			return "-"
+		}
+		return l.Price.String() + " x " + l.Size.String()
+	}
+	return side(e.bid) + " | " + side(e.ask)
+}
+
+// hole says that tops of the book are missing from here on to the next.
+func (t *timeline) hole() { t.gap = true }
+
+// top takes the best levels of the book as they are now.
+func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
+	e := entry{place: p, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	t.seen, t.gap = true, false
+	if in.v.config.UpdateIDs {
+		t.tops = push(t.tops, e)
+		t.settleIDs(in, false)
+		return
+	}
+	t.late = max(t.late, p.Time)
+	t.tops = push(t.tops, e)
+	t.settle(in, false)
+}
+
+// quote takes a quote.
+func (in *instrument) quote(p Place, bids, asks []market.Level) {
+	e := entry{place: p}
+	if len(bids) > 0 {
+		e.bid = bids[0]
+	}
+	if len(asks) > 0 {
+		e.ask = asks[0]
+	}
+	if e.bid.Size > 0 && e.ask.Size > 0 && e.bid.Price == e.ask.Price {
+		return // the indicative price of an auction
+	}
+	t := &in.tops
+	if open, known := in.open(p.Time); known && !open {
+		t.derived.unjudged++
+		return
+	}
+	if !in.v.config.UpdateIDs {
+		t.quoted = max(t.quoted, p.Time)
+		t.log = push(t.log, e)
+	}
+	t.quotes = push(t.quotes, e)
+	if in.v.config.UpdateIDs {
+		t.settleIDs(in, false)
+	} else {
+		t.settle(in, false)
+	}
+}
+
+// push appends to a list that forgets its older half when it is long.
+func push(list []entry, e entry) []entry {
+	if len(list) >= keptEntries {
+		list = append(list[:0], list[len(list)/2:]...)
+	}
+	return append(list, e)
+}
+
+// cutHead takes the first n off a list.
+func cutHead(list []entry, n int) []entry {
+	if n == 0 {
+		return list
+	}
+	return append(list[:0], list[n:]...)
+}
+
+// settle judges the quotes that the book has passed, or all at the end.
+func (t *timeline) settle(in *instrument, end bool) {
+	if end {
+		t.gap = true // more of the newest time may have been to come
+	}
+	n := 0
+	for n < len(t.quotes) && (t.quotes[n].place.Time < t.late || end && t.quotes[n].place.Time == t.late) {
+		t.judgeQuote(in, &t.quotes[n])
+		n++
+	}
+	if end {
+		t.derived.unjudged += uint64(len(t.quotes) - n)
+	}
+	t.quotes = cutHead(t.quotes, n)
+	t.forget(in, end)
+}
+
+// judgeQuote holds a quote against the tops of its time.
+func (t *timeline) judgeQuote(in *instrument, q *entry) {
+	var before, of *entry // the top that stood, and one of the same time
+	hole := t.gap         // tops are missing behind those, perhaps of that very time
+	for i := range t.tops {
+		e := &t.tops[i]
+		if e.place.Time > q.place.Time {
+			hole = e.gap
+			break
+		}
+		if e.place.Time < q.place.Time {
+			before = e
+			continue
+		}
+		if e.same(q) {
+			t.derived.judged++
+			return
+		}
+		if of = e; e.gap {
+			before = nil // what it followed is not known
+		}
+	}
+	switch {
+	case before != nil && before.same(q):
+		t.derived.judged++
+	case before == nil || hole:
+		t.derived.unjudged++
+	case of != nil:
+		t.derived.judged++
+		t.derived.add(in, q.place, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of))
+	default:
+		t.derived.judged++
+		t.orphans++
+		t.derived.add(in, q.place, fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.place.Time)))
+	}
+}
+
+func (j *judgement) add(in *instrument, p Place, text string) {
+	j.wrong++
+	if len(j.findings) < in.v.config.Findings {
+		j.findings = append(j.findings, finding{p, text})
+	}
+}
+
+// drop forgets the quotes since the market left continuous trading, which wait to be judged.
+func (t *timeline) drop(since int64) {
+	kept := t.quotes[:0]
+	for _, q := range t.quotes {
+		if q.place.Time < since {
+			kept = append(kept, q)
+		} else {
+			t.derived.unjudged++
+		}
+	}
+	t.quotes = kept
+}
+
+// forget judges the tops that quotes have passed by a window against these, and drops what nothing
+// will be held against any more.
+func (t *timeline) forget(in *instrument, end bool) {
+	n := 0
+	for n < len(t.tops) {
+		e := &t.tops[n]
+		if !end && (e.place.Time+window >= min(t.late, t.quoted) || n+1 == len(t.tops)) {
+			break
+		}
+		last := n+1 == len(t.tops) || t.tops[n+1].place.Time > e.place.Time // of its time
+		if last {
+			t.judgeTop(in, e)
+		}
+		n++
+	}
+	t.tops = cutHead(t.tops, n)
+	if n == 0 || len(t.tops) == 0 {
+		return
+	}
+	old := 0
+	for old+1 < len(t.log) && t.log[old+1].place.Time+window < t.tops[0].place.Time {
+		old++ // the newest of the old ones stands
+	}
+	t.log = cutHead(t.log, old)
+}
+
+// judgeTop looks for a quote that equals a top of the book, near its time or standing then.
+func (t *timeline) judgeTop(in *instrument, e *entry) {
+	if open, _ := in.open(e.place.Time); len(t.log) == 0 || !open {
+		t.own.unjudged++
+		return
+	}
+	for i := range t.log {
+		q := &t.log[i]
+		if q.place.Time > e.place.Time+window {
+			break
+		}
+		if q.same(e) {
+			t.own.judged++
+			return
+		}
+	}
+	if e.place.Time+window > t.quoted || t.log[0].place.Time > e.place.Time-window {
+		t.own.unjudged++ // at an end of the stream
+		return
+	}
+	t.own.judged++
+	t.own.add(in, e.place, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e))
+}
+
+// finish judges what is left and chooses the way that counts.
+func (t *timeline) finish(in *instrument) {
+	if in.v.config.UpdateIDs {
+		t.settleIDs(in, true)
+		return
+	}
+	t.settle(in, true)
+	j := &t.derived
+	if t.orphans*100 > t.derived.judged {
+		j = &t.own
+	}
+	c := &in.v.checks[Quote]
+	c.Judged += j.judged
+	c.Unjudged += j.unjudged
+	for _, f := range j.findings {
+		in.v.wrong(Quote, in, f.place, "%s", f.text)
+	}
+	c.Wrong += j.wrong - uint64(len(j.findings))
+}
+
+// settleIDs judges the tops whose update id the quotes have passed, or all at the end. N of a place
+// is the update id.
+func (t *timeline) settleIDs(in *instrument, end bool) {
+	v := in.v
+	for len(t.tops) > 0 {
+		e := &t.tops[0]
+		i := -1 // newest quote whose id is not above
+		for i+1 < len(t.quotes) && t.quotes[i+1].place.N <= e.place.N {
+			i++
+		}
+		if i+1 == len(t.quotes) && !end {
+			return // there may be a newer one
+		}
+		if i < 0 {
+			v.unjudged(Quote)
+		} else {
+			q := &t.quotes[i]
+			v.judged(Quote)
+			switch {
+			case !q.same(e):
+				v.wrong(Quote, in, e.place, "the top of the book is %s, and the quote of update %d %s", e, q.place.N, q)
+			case q.place.N == e.place.N:
+				v.counts["same"]++
+			}
+			t.quotes = cutHead(t.quotes, i)
+		}
+		t.tops = cutHead(t.tops, 1)
+	}
+}

@@ -1,0 +1,90 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/recording"
+)
+
+// Recording verifies a recording from where its reader stands to its end, or to where it cannot be
+// read any more, which is a finding. findings are kept of each check; 0: 20. The error is that of ctx.
+func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report, error) {
+	m := r.Meta()
+	v := New(Config{Channels: slices.Clone(m.Channels), Findings: findings})
+	v.DefineRows(m.Instruments)
+	lines, err := v.recording(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	report := v.Report()
+	report.Format = "recording"
+	if m.Server != "" {
+		report.Format += " of " + m.Server
+	}
+	report.Figures = append(report.Figures, Figure{"lines", uint64(lines)})
+	return report, nil
+}
+
+func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines int64, err error) {
+	var d recording.Decoder
+	var msg recording.Message
+	for lines = 1; ; lines++ {
+		if lines%1024 == 0 && ctx.Err() != nil {
+			return lines, ctx.Err()
+		}
+		line, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if r.Torn() != nil {
+				v.Note("%v", r.Torn())
+			}
+			return lines, nil
+		case err != nil:
+			v.Unreadable(lines+1, err)
+			return lines, nil
+		}
+		if err := d.Decode(line.Body, &msg); err != nil {
+			v.Unreadable(int64(line.Number), err)
+			continue
+		}
+		if line.IsNote() {
+			v.note(&msg)
+			continue
+		}
+		v.Message(int64(line.Number), line.At, &msg)
+	}
+}
+
+// note reads a note of the recorder.
+func (v *Verifier) note(m *recording.Message) {
+	switch m.Text("recording") {
+	case recording.Connected:
+		var n recording.Note
+		if err := n.Parse(m.JSON.Raw); err == nil {
+			v.DefineRows(n.Instruments)
+		}
+		v.Interrupted()
+	case recording.Disconnected:
+		v.Note("the recorder lost its connection (%s) and came back", m.Text("reason"))
+		v.Interrupted()
+	}
+}
+
+// DefineRows takes definitions as a server gives them.
+func (v *Verifier) DefineRows(rows []recording.Row) {
+	list, err := recording.Definitions(rows)
+	if err != nil {
+		v.Note("definitions that cannot be read: %v", err)
+	}
+	v.Define(list)
+}
+
+// Describe fills in what was verified.
+func (r *Report) Describe(source, format string, args ...any) *Report {
+	r.Source, r.Format = source, fmt.Sprintf(format, args...)
+	return r
+}

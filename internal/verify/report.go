@@ -1,0 +1,233 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Check is one of the things that are verified.
+type Check uint8
+
+// Checks.
+const (
+	Message   Check = iota // what is no message of the protocol, or no event of the contract
+	Chain                  // book updates build on one another; events without a gap
+	Levels                 // levels best first, each price once, none taken away that is not there
+	Checksum               // K of a book message is that of the book
+	Crossed                // best bid below best ask, outside auctions
+	Quote                  // quotes are the top of the book
+	Orders                 // single orders are changed that are there
+	Sequence               // N of trades, status and bars without a hole; of the others rising
+	Reference              // cancels and corrections name the trade they are of
+	Bars                   // bars are what their trades add up to
+	Time                   // no time goes back within a channel
+	numChecks
+)
+
+var checkWords = [numChecks]string{
+	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "time",
+}
+
+// String is the check's word in reports.
+func (c Check) String() string {
+	if c < numChecks {
+		return checkWords[c]
+	}
+	return "unknown"
+}
+
+// MarshalText is the check's word.
+func (c Check) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Place is where in a stream something is.
+type Place struct {
+	Line int64  // of a recording, or the number of the event, from 1; 0: not known
+	N    uint64 // 0: none
+	Time int64  // T, Unix ns; 0: none
+}
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Check      Check
+	Place      Place
+	Instrument string
+	Text       string
+}
+
+// MarshalJSON leaves out what is not known.
+func (f Finding) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Check      Check  `json:"check"`
+		Line       int64  `json:"line,omitempty"`
+		Instrument string `json:"instrument,omitempty"`
+		N          uint64 `json:"n,omitempty"`
+		Time       string `json:"time,omitempty"`
+		Text       string `json:"text"`
+	}{f.Check, f.Place.Line, f.Instrument, f.Place.N, clock(f.Place.Time), f.Text})
+}
+
+// Tally is what became of one check.
+type Tally struct {
+	Check    Check     `json:"check"`
+	Judged   uint64    `json:"judged"`
+	Wrong    uint64    `json:"wrong"`
+	Unjudged uint64    `json:"unjudged,omitempty"` // for want of what it would be held against
+	Findings []Finding `json:"findings,omitempty"` // the first of them
+}
+
+// Figure is a number that a report tells besides.
+type Figure struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+}
+
+// Report is what was found.
+type Report struct {
+	Source      string   `json:"source"`      // what was verified
+	Format      string   `json:"format"`      // in which form it came
+	Unit        string   `json:"unit"`        // what a place counts: line, event or row
+	Instruments int      `json:"instruments"` // that something was said of
+	Figures     []Figure `json:"figures"`
+	Checks      []Tally  `json:"checks"` // those that had something to judge
+	Notes       []string `json:"notes,omitempty"`
+	Hash        string   `json:"hash,omitempty"` // of a journal: SHA-256 over what its rows mean
+}
+
+// Wrong is how much is wrong altogether.
+func (r *Report) Wrong() (n uint64) {
+	for i := range r.Checks {
+		n += r.Checks[i].Wrong
+	}
+	return n
+}
+
+// Figure is a number by its name; 0 where there is none.
+func (r *Report) Figure(name string) uint64 {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return 0
+}
+
+// Tally is what became of a check.
+func (r *Report) Tally(c Check) Tally {
+	for i := range r.Checks {
+		if r.Checks[i].Check == c {
+			return r.Checks[i]
+		}
+	}
+	return Tally{Check: c}
+}
+
+// WriteJSON writes the report as one JSON object on a line.
+func (r *Report) WriteJSON(w io.Writer) error {
+	type plain Report // without methods
+	b, err := json.Marshal(struct {
+		*plain
+		Good bool `json:"good"`
+	}{(*plain)(r), r.Wrong() == 0})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Source, r.Format)
+	fmt.Fprintf(&b, "  %s instruments", group(uint64(r.Instruments)))
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, ", %s %s", group(f.Value), f.Name)
+	}
+	b.WriteString("\n")
+	if len(r.Checks) > 0 {
+		fmt.Fprintf(&b, "  %-10s %14s %10s %10s\n", "check", "judged", "wrong", "unjudged")
+	}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		fmt.Fprintf(&b, "  %-10s %14s %10s %10s\n", c.Check, group(c.Judged), group(c.Wrong), group(c.Unjudged))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", note)
+	}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		for j := range c.Findings {
+			fmt.Fprintf(&b, "  %s: %s\n", c.Check, c.Findings[j].line(r.Unit))
+		}
+		if more := c.Wrong - uint64(len(c.Findings)); more > 0 && len(c.Findings) > 0 {
+			fmt.Fprintf(&b, "  %s: and %s more\n", c.Check, group(more))
+		}
+	}
+	if r.Hash != "" {
+		fmt.Fprintf(&b, "  SHA-256 %s\n", r.Hash)
+	}
+	if n := r.Wrong(); n > 0 {
+		fmt.Fprintf(&b, "  Wrong: %s findings\n", group(n))
+	} else {
+		b.WriteString("  Good: nothing is wrong\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// line is a finding on one line: where, what of, what.
+func (f *Finding) line(unit string) string {
+	var where []string
+	if f.Place.Line > 0 {
+		where = append(where, unit+" "+strconv.FormatInt(f.Place.Line, 10))
+	}
+	if f.Instrument != "" {
+		where = append(where, f.Instrument)
+	}
+	if f.Place.N > 0 {
+		where = append(where, "#"+strconv.FormatUint(f.Place.N, 10))
+	}
+	if f.Place.Time != 0 {
+		where = append(where, clock(f.Place.Time))
+	}
+	if len(where) == 0 {
+		return f.Text
+	}
+	return strings.Join(where, " ") + ": " + f.Text
+}
+
+// clock is a time of the wire; "" for none.
+func clock(ns int64) string {
+	if ns == 0 {
+		return ""
+	}
+	return time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000000Z")
+}
+
+// group writes a number with commas between thousands.
+func group(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// tallies are those of the checks that had something to do, in their order.
+func tallies(all *[numChecks]Tally) []Tally {
+	var list []Tally
+	for c := range all {
+		t := all[c]
+		t.Check = Check(c)
+		if t.Judged+t.Wrong+t.Unjudged > 0 {
+			t.Findings = slices.Clone(t.Findings)
+			list = append(list, t)
+		}
+	}
+	return list
+}

@@ -1,0 +1,261 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Sink is a feed.Sink that verifies what a feed publishes.
+type Sink struct {
+	mu      sync.Mutex
+	v       *Verifier
+	handles []*instrument
+	byID    map[string]market.Handle
+	events  int64
+	gaps    uint64
+	applied uint64
+}
+
+// NewSink makes a Sink. Its places count events.
+func NewSink(c Config) *Sink {
+	c.Ordered = true
+	return &Sink{v: New(c), byID: map[string]market.Handle{}}
+}
+
+// Define implements feed.Sink.
+func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := def.ID.String()
+	whole := def.ID.Symbol == market.Any && def.ID.Term == market.Any
+	if !whole {
+		if err := def.Validate(); err != nil {
+			return 0, err
+		}
+		s.v.Define([]market.Instrument{def})
+	}
+	if h, ok := s.byID[id]; ok {
+		return h, nil
+	}
+	in := s.v.instrument(id)
+	if in == nil {
+		return 0, errors.New("too many instruments")
+	}
+	phase := def.Phase
+	if phase == market.NoPhase {
+		phase = market.Open
+	}
+	if !whole {
+		in.phases.set(math.MinInt64, phase)
+	}
+	in.whole = def.BookReady
+	h := market.Handle(len(s.handles))
+	s.handles = append(s.handles, in)
+	s.byID[id] = h
+	return h, nil
+}
+
+// Publish implements feed.Sink. It refuses nothing: what is wrong is a finding.
+func (s *Sink) Publish(events []market.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range events {
+		s.events++
+		s.event(&events[i])
+	}
+	return nil
+}
+
+// Unreadable notes why the source ended before its end.
+func (s *Sink) Unreadable(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.v.Unreadable(s.events+1, err)
+}
+
+// Report is what was found in all that was published.
+func (s *Sink) Report() *Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.v.Report()
+	r.Unit = "event"
+	r.Figures = append(r.Figures, Figure{"book changes applied", s.applied}, Figure{"gaps", s.gaps})
+	return r
+}
+
+func (s *Sink) event(e *market.Event) {
+	v := s.v
+	v.judged(Message)
+	p := Place{Line: s.events, N: e.Sequence, Time: e.Time}
+	if int(e.Handle) >= len(s.handles) {
+		v.wrong(Message, nil, p, "an event of handle %d, under which nothing was defined", e.Handle)
+		return
+	}
+	in := s.handles[e.Handle]
+	if p.Time == 0 {
+		p.Time = e.Receive
+	}
+	if text := unfit(e); text != "" {
+		v.wrong(Message, in, p, "%s", text)
+		return
+	}
+	switch e.Kind {
+	case market.KindTrade, market.KindCancel, market.KindCorrect:
+		in.tradeEvent(p, e)
+	case market.KindQuote:
+		v.counts["Q"]++
+		in.time(&in.quotes, p, "quotes")
+		if len(e.Bids) > 1 || len(e.Asks) > 1 {
+			v.wrong(Message, in, p, "a quote with more than one level a side")
+			return
+		}
+		in.quote(p, e.Bids, e.Asks)
+	case market.KindSnapshot, market.KindUpdate:
+		v.counts["O"]++
+		in.time(&in.books, p, "order_book")
+		s.levels(in, p, e)
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+		v.counts["O"]++
+		in.time(&in.books, p, "order_book")
+		s.order(in, p, e)
+	case market.KindStatus:
+		v.counts["H"]++
+		in.status(p, e.Phase, e.Reason)
+	case market.KindGap:
+		s.gaps++
+		if e.Reason == "replay_restarted" {
+			in.status(p, market.FeedDown, e.Reason)
+		} else if in.whole {
+			v.judged(Chain)
+			v.wrong(Chain, in, p, "the source lost something: %s", e.Reason)
+		}
+		in.lose()
+	case market.KindReference:
+	default:
+		v.wrong(Message, in, p, "an event of no known kind, %d", e.Kind)
+	}
+}
+
+// unfit is what is wrong with an event by itself; "": nothing.
+func unfit(e *market.Event) string {
+	if e.Time < 0 || e.Receive < 0 {
+		return "a time before 1970"
+	}
+	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || !e.OldSize.Exact() {
+		return fmt.Sprintf("price %s or size %s is negative or has more than %d digits", e.Price, e.Size, market.MaxDigits)
+	}
+	for _, side := range [2][]market.Level{e.Bids, e.Asks} {
+		for _, l := range side {
+			if !l.Price.Exact() || !l.Size.Exact() {
+				return fmt.Sprintf("level %s x %s is negative or has more than %d digits", l.Price, l.Size, market.MaxDigits)
+			}
+		}
+	}
+	return ""
+}
+
+// tradeEvent takes a trade, a cancel or a correction. Events have no N: they are counted, and the
+// trade that is meant is found by its id.
+func (in *instrument) tradeEvent(p Place, e *market.Event) {
+	v := in.v
+	if e.Size == 0 {
+		v.wrong(Message, in, p, "a trade of size 0")
+		return
+	}
+	kind := "T"
+	switch e.Kind {
+	case market.KindCancel:
+		kind = "X"
+	case market.KindCorrect:
+		kind = "C"
+	}
+	v.counts[kind]++
+	if v.config.UpdateIDs && e.Kind == market.KindTrade {
+		v.judged(Sequence)
+		if before := in.tradeID; before > 0 && e.Sequence != before+1 {
+			if e.Sequence <= before {
+				v.wrong(Sequence, in, p, "trades: %d came after %d", e.Sequence, before)
+			} else {
+				v.wrong(Sequence, in, p, "trades: %s", missing(before+1, e.Sequence-1))
+			}
+		}
+		in.tradeID = e.Sequence
+	}
+	in.time(&in.trades, p, "trades")
+	in.trades.n++
+	m := recording.Message{Type: kind, N: in.trades.n, TradeID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize}
+	if kind != "T" {
+		m.RefN = in.log.ids[e.TradeID]
+	}
+	in.trade(p, &m)
+}
+
+// levels takes a whole book or changes of one.
+func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
+	if e.Kind == market.KindSnapshot {
+		in.lose()
+		if in.orders != nil && len(e.Bids)+len(e.Asks) == 0 {
+			in.whole = true // an empty snapshot begins a book of orders
+			return
+		}
+		in.orders, in.book = nil, &in.levels
+		in.setWhole(p, e.Bids, e.Asks)
+		switch {
+		case !in.whole:
+		case s.v.config.UpdateIDs:
+			in.uncrossed(p) // it is not of the stream that quotes are held against
+		default:
+			in.topChanged(p)
+		}
+		return
+	}
+	if !in.whole {
+		s.v.unjudged(Chain)
+		return
+	}
+	s.v.judged(Chain)
+	s.applied++
+	if in.change(p, e.Bids, e.Asks, false) {
+		in.topChanged(p)
+	}
+}
+
+// order takes an event of a single order.
+func (s *Sink) order(in *instrument, p Place, e *market.Event) {
+	if !in.whole {
+		s.v.unjudged(Chain)
+		return
+	}
+	if in.orders == nil {
+		if in.book.Len(market.Buy)+in.book.Len(market.Sell) > 0 {
+			s.v.wrong(Orders, in, p, "an order event in a book of levels")
+			return
+		}
+		in.orders = new(market.OrderBook)
+		in.book = in.orders.Book()
+	}
+	s.v.judged(Orders)
+	var err error
+	switch e.Kind {
+	case market.KindOrderAdd:
+		_, err = in.orders.Add(e.OrderID, e.Side, e.Price, e.Size)
+	case market.KindOrderModify:
+		_, _, _, err = in.orders.Modify(e.OrderID, e.Price, e.Size)
+	case market.KindOrderDelete:
+		_, _, err = in.orders.Delete(e.OrderID)
+	case market.KindOrderFill:
+		_, _, err = in.orders.Fill(e.OrderID, e.Size)
+	}
+	if err != nil {
+		s.v.wrong(Orders, in, p, "order %s: %v", strconv.FormatUint(e.OrderID, 10), err)
+		return
+	}
+	s.applied++
+	in.topChanged(p)
+}

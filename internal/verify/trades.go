@@ -1,0 +1,179 @@
+package verify
+
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+// tradeLog is the newest trades of an instrument, for the cancels and corrections of them and the
+// bars they make.
+type tradeLog struct {
+	rows    []tradeRow
+	first   uint64            // N of the first row
+	ids     map[string]uint64 // N of the newest trade of an id
+	covered bool              // there is a row
+	since   int64             // every trade of a time after this is in the log
+	bars    barBook
+}
+
+// tradeRow is a trade as it counts now. Cancels and corrections have rows of their own, which do not count.
+type tradeRow struct {
+	id    string
+	time  int64
+	price market.Price
+	size  market.Size
+	state rowState
+}
+
+type rowState uint8
+
+const (
+	counts    rowState = iota
+	cancelled          // a trade that was
+	remark             // a cancel or correction itself
+)
+
+// keptTrades is how many rows are kept of an instrument. Cancels come within the day, but those of
+// trades so long ago are rare.
+const keptTrades = 50_000
+
+// hole says that trades are missing.
+func (g *tradeLog) hole() {
+	if g.covered {
+		g.since = max(g.since, g.newest())
+	}
+	g.drop(len(g.rows))
+}
+
+func (g *tradeLog) newest() int64 {
+	t := int64(math.MinInt64)
+	for i := range g.rows {
+		t = max(t, g.rows[i].time)
+	}
+	return t
+}
+
+// drop forgets the first n rows.
+func (g *tradeLog) drop(n int) {
+	for i := range g.rows[:n] {
+		r := &g.rows[i]
+		if r.id != "" && g.ids[r.id] == g.first+uint64(i) {
+			delete(g.ids, r.id)
+		}
+	}
+	g.rows = append(g.rows[:0], g.rows[n:]...)
+	g.first += uint64(n)
+}
+
+// row is the row of an N; nil where it is not kept.
+func (g *tradeLog) row(n uint64) *tradeRow {
+	if n < g.first || n-g.first >= uint64(len(g.rows)) {
+		return nil
+	}
+	return &g.rows[n-g.first]
+}
+
+func (g *tradeLog) append(n uint64, r tradeRow) {
+	if len(g.rows) >= keptTrades {
+		half := len(g.rows) / 2
+		for i := range g.rows[:half] {
+			g.since = max(g.since, g.rows[i].time)
+		}
+		g.drop(half)
+	}
+	if !g.covered {
+		g.covered, g.since = true, r.time
+		if n == 1 {
+			g.since = math.MinInt64
+		}
+	}
+	if len(g.rows) == 0 {
+		g.first = n
+	}
+	g.rows = append(g.rows, r)
+	if r.id != "" && r.state == counts {
+		if g.ids == nil {
+			g.ids = map[string]uint64{}
+		}
+		g.ids[r.id] = n
+	}
+}
+
+// trade takes a trade, a cancel or a correction.
+func (in *instrument) trade(p Place, m *recording.Message) {
+	g := &in.log
+	r := tradeRow{id: m.TradeID, time: p.Time, price: m.Price, size: m.Size}
+	if m.Type == "T" {
+		g.append(m.N, r)
+		g.bars.add(&r)
+		return
+	}
+	in.reference(p, m)
+	r.state = remark
+	g.append(m.N, r)
+}
+
+// reference holds a cancel or correction against the trade it is of.
+func (in *instrument) reference(p Place, m *recording.Message) {
+	g, v := &in.log, in.v
+	n := m.RefN
+	if n == 0 {
+		known, ok := g.ids[m.TradeID]
+		if m.TradeID == "" || !ok {
+			v.unjudged(Reference)
+			return
+		}
+		v.judged(Reference)
+		v.wrong(Reference, in, p, "XN is absent, and trade %s is number %d of this epoch", m.TradeID, known)
+		n = known
+	} else {
+		if n >= m.N {
+			v.judged(Reference)
+			v.wrong(Reference, in, p, "XN is %d, which is not before it", n)
+			return
+		}
+		if g.row(n) == nil {
+			v.unjudged(Reference)
+			return
+		}
+		v.judged(Reference)
+	}
+	r := g.row(n)
+	price, size := m.Price, m.Size
+	if m.Type == "C" {
+		price, size = m.OldPrice, m.OldSize
+	}
+	switch {
+	case r.state == remark:
+		v.wrong(Reference, in, p, "XN is %d, which is no trade", n)
+		return
+	case r.state == cancelled:
+		v.wrong(Reference, in, p, "trade %d was cancelled before", n)
+		return
+	case m.TradeID != "" && r.id != "" && r.id != m.TradeID:
+		v.wrong(Reference, in, p, "XN is %d, which is trade %s and not %s", n, r.id, m.TradeID)
+		return
+	case r.price != price || r.size != size:
+		v.wrong(Reference, in, p, "it tells trade %d to be of %s x %s, which is of %s x %s", n, price, size, r.price, r.size)
+	}
+	if m.Type == "X" {
+		r.state = cancelled
+	} else {
+		r.price, r.size = m.Price, m.Size
+	}
+	g.bars.changed(r.time)
+}
+
+// finish judges the bars that wait, but those that came last: their trades may have been to come.
+func (g *tradeLog) finish(in *instrument) {
+	for i := range g.bars.waiting {
+		if w := &g.bars.waiting[i]; w.received+2*grace > in.v.received {
+			in.v.unjudged(Bars)
+		} else {
+			g.judgeBar(in, w)
+		}
+	}
+	g.bars.waiting = nil
+}

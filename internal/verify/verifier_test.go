@@ -1,0 +1,296 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestGoodStreams wants nothing wrong with streams as a server makes them, with channels shuffled among one
+// another as a server may.
+func TestGoodStreams(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(seed)
+		w.run(6)
+		list := w.list
+		if seed%2 == 1 {
+			list = shuffled(w, list)
+		}
+		r := judge(t, list, Config{Instruments: []market.Instrument{w.def}})
+		if r.Wrong() > 0 {
+			t.Fatalf("seed %d:\n%s", seed, text(r))
+		}
+		for c, least := range map[Check]uint64{Chain: 500, Checksum: 500, Crossed: 500, Quote: 50, Sequence: 800, Reference: 20, Bars: 5, Levels: 500, Time: 800} {
+			if got := r.Tally(c); got.Judged < least {
+				t.Errorf("seed %d: %s was judged %d times, want %d at least", seed, c, got.Judged, least)
+			}
+		}
+	}
+}
+
+// shuffled moves each message past the one behind it where that is of another channel, now and then.
+func shuffled(w *world, list []string) []string {
+	list = slices.Clone(list)
+	channel := func(s string) string {
+		kind := s[len(`{"type":"`):][:1]
+		if strings.Contains("TXC", kind) {
+			return "T"
+		}
+		return kind
+	}
+	for i := 4; i+1 < len(list); i++ {
+		if channel(list[i]) != channel(list[i+1]) && w.random.IntN(2) == 0 {
+			list[i], list[i+1] = list[i+1], list[i]
+		}
+	}
+	return list
+}
+
+// find is the index of the n-th message that holds a text.
+func find(list []string, part string, n int) int {
+	for i, s := range list {
+		if strings.Contains(s, part) {
+			if n--; n < 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// edit replaces the first match of a pattern in the n-th message of a type.
+func edit(kind string, n int, pattern, with string) func([]string) []string {
+	return func(list []string) []string {
+		i := find(list, `{"type":"`+kind+`"`, n)
+		list[i] = regexp.MustCompile(pattern).ReplaceAllString(list[i], with)
+		return list
+	}
+}
+
+func drop(kind string, n int) func([]string) []string {
+	return func(list []string) []string {
+		i := find(list, `{"type":"`+kind+`"`, n)
+		return slices.Delete(list, i, i+1)
+	}
+}
+
+func twice(kind string, n int) func([]string) []string {
+	return func(list []string) []string {
+		i := find(list, `{"type":"`+kind+`"`, n)
+		return slices.Insert(list, i, list[i])
+	}
+}
+
+// TestEachWrong spoils one thing in a good stream, and wants that found, at its place, by its check.
+func TestEachWrong(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func([]string) []string
+		check Check
+		also  []Check // what follows from it
+		want  string
+	}{
+		{"checksum", edit("O", 30, `"K":\d+`, `"K":1`), Checksum, nil, "K is 1"},
+		{"update dropped", drop("O", 30), Chain, []Check{Quote, Levels}, "builds on"},
+		{"update of other books", edit("O", 30, `"L":\d+`, `"L":7`), Chain, nil, "builds on 7"},
+		{"update twice", twice("O", 30), Sequence, nil, "order_book came with this N"},
+		{"size changed", edit("O", 30, `,(\d+)\]\]`, `,77777]]`), Checksum, []Check{Checksum, Quote}, "K is"},
+		{"trade dropped", drop("T", 30), Sequence, []Check{Bars, Reference}, "is missing"},
+		{"trade twice", twice("T", 30), Sequence, nil, "came with this N"},
+		{"status skipped", edit("H", 1, `"N":\d+`, `"N":9`), Sequence, nil, "N 2 to 8 are missing"},
+		{"bar skipped", drop("K", 2), Sequence, nil, "bars 1m: N 3 is missing"},
+		{"bar of other volume", edit("K", 2, `"TV":\d+`, `"TV":1`), Bars, nil, "TV is 1"},
+		{"bar of other high", edit("K", 3, `"HI":[\d.]+`, `"HI":1`), Bars, nil, "HI is 1"},
+		{"bar of other turnover", edit("K", 3, `"EV":[\d.]+`, `"EV":1`), Bars, nil, "EV is 1"},
+		{"bar of other count", edit("K", 3, `"TC":\d+`, `"TC":1`), Bars, nil, "TC is 1"},
+		{"bar of no interval", edit("K", 3, `"1m"`, `"7m"`), Message, []Check{Sequence}, "no interval"},
+		{"cancel of nothing", edit("X", 1, `"XN":\d+`, `"XN":999999`), Reference, []Check{Bars}, "not before it"},
+		{"cancel of another", edit("X", 1, `"X":"t\d+"`, `"X":"other"`), Reference, []Check{Bars}, "and not other"},
+		{"cancel of another price", edit("X", 1, `"P":[\d.]+`, `"P":1`), Reference, nil, "it tells trade"},
+		{"correction without XN", edit("C", 1, `,"XN":\d+`, ``), Reference, nil, "XN is absent"},
+		{"quote of another price", edit("Q", 20, `"BP":[\d.]+`, `"BP":6000`), Quote, nil, "the quote is 6000 x"},
+		{"quote of no size", edit("Q", 20, `,"AP":[\d.]+,"AZ":\d+`, ``), Quote, nil, "| -"},
+		{"quote back", edit("Q", 20, `"N":\d+`, `"N":3`), Sequence, nil, "quotes came with this N"},
+		{"time back", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Bars}, "went back"},
+		{"state out of order", edit("O", 0, `\[7000,10\],\[6999,11\]`, `[6999,11],[7000,10]`), Levels, nil, "which is better"},
+		{"state with an empty level", edit("O", 0, `\[7000,10\]`, `[7000,0]`), Levels, nil, "empty level"},
+		{"price twice", edit("O", 0, `\[6999,11\]`, `[7000,11]`), Levels, nil, "stands twice"},
+		{"not JSON", edit("T", 30, `}$`, ``), Message, []Check{Sequence, Bars, Reference}, "bad JSON"},
+		{"no instrument", edit("T", 30, `"I":"[^"]+"`, `"I":"GGAL"`), Message, []Check{Sequence, Bars, Reference}, "not SYMBOL|MARKET|TERM"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(7)
+			w.run(3)
+			w.status(market.Halt, false)
+			w.status(market.Open, false)
+			w.run(3)
+			list := tc.spoil(slices.Clone(w.list))
+			r := judge(t, list, Config{Instruments: []market.Instrument{w.def}})
+			got := r.Tally(tc.check)
+			if got.Wrong == 0 {
+				t.Fatalf("nothing was found by %s:\n%s", tc.check, text(r))
+			}
+			if s := got.Findings[0].line("line"); !strings.Contains(s, tc.want) || got.Findings[0].Place.Line == 0 {
+				t.Errorf("found %q, want %q in it", s, tc.want)
+			}
+			for _, c := range r.Checks {
+				if c.Wrong > 0 && c.Check != tc.check && !slices.Contains(tc.also, c.Check) {
+					t.Errorf("found by %s too:\n%s", c.Check, text(r))
+				}
+			}
+		})
+	}
+}
+
+func message(kind string, n int, at int, rest string) string {
+	return fmt.Sprintf(`{"type":"%s","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:30:%02d.000000000Z",%s}`, kind, n, at, rest)
+}
+
+// TestCrossed wants crossed and locked books found while the market is open, and let be
+// in an auction, whichever of the two is told first.
+func TestCrossed(t *testing.T) {
+	const state, crossed, locked = `"R":true,"DL":0,"B":[[10,1]],"A":[[11,1]]`, `"L":1,"A":[[9,1]]`, `"L":1,"A":[[10,1]]`
+	for _, tc := range []struct {
+		name string
+		list []string
+		want uint64
+	}{
+		{"open", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, crossed)}, 1},
+		{"locked", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, locked)}, 1},
+		{"auction", []string{message("H", 1, 0, `"E":"auction"`), message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
+		{"auction told later", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, crossed), message("H", 2, 2, `"E":"auction"`)}, 0},
+		{"auction after it", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, crossed), message("H", 2, 3, `"E":"auction"`)}, 1},
+		{"market closed", []string{message("H", 1, 0, `"E":"open"`), `{"type":"H","S":"*","I":"*|B|*","N":1,"E":"closed"}`, message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
+		{"status not told", []string{message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := judge(t, tc.list, Config{})
+			if got := r.Tally(Crossed).Wrong; got != tc.want {
+				t.Errorf("%d found, want %d:\n%s", got, tc.want, text(r))
+			}
+		})
+	}
+}
+
+// TestLevels wants levels found that are not there to be taken away, or too many for the depth.
+func TestLevels(t *testing.T) {
+	state := message("O", 1, 1, `"R":true,"DL":1,"B":[[10,1]],"A":[[11,1]]`)
+	for want, update := range map[string]string{
+		"takes away a level at 9":    `"L":1,"B":[[9,0]]`,
+		"more levels than its depth": `"L":1,"B":[[9,1]]`,
+		"price 8 stands twice":       `"L":1,"B":[[8,1],[8,2]]`,
+		"level 8 comes before 9":     `"L":1,"B":[[8,1],[9,2]]`,
+		"level 13 comes before 12":   `"L":1,"A":[[13,1],[12,2]]`,
+	} {
+		r := judge(t, []string{state, message("O", 2, 2, update)}, Config{})
+		if got := r.Tally(Levels); got.Wrong != 1 || !strings.Contains(got.Findings[0].Text, want) {
+			t.Errorf("%s: %s", update, text(r))
+		}
+	}
+}
+
+// TestToldHoles wants what a server says of itself believed: what it lost, and that it began anew.
+func TestToldHoles(t *testing.T) {
+	trade := func(n int) string { return message("T", n, n, `"P":1,"Z":1`) }
+	lost := `{"type":"Subscription","code":200,"epoch":"e1","lost":{"trades":{"A|B|C":{"from":3,"to":4,"reason":"buffer_exceeded"}}}}`
+	epoch := `{"type":"Subscription","code":200,"epoch":"e2"}`
+	first := `{"type":"Subscription","code":200,"epoch":"e1"}`
+	for _, tc := range []struct {
+		name  string
+		list  []string
+		wrong uint64
+		notes int
+	}{
+		{"told", []string{first, trade(1), trade(2), lost, trade(5)}, 0, 2},
+		{"told, then another", []string{first, trade(1), trade(2), lost, trade(5), trade(7)}, 1, 2},
+		{"not told", []string{first, trade(1), trade(2), trade(5)}, 1, 0},
+		{"new epoch", []string{first, trade(9), epoch, trade(10 - 9)}, 0, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := judge(t, tc.list, Config{})
+			if got := r.Tally(Sequence).Wrong; got != tc.wrong || len(r.Notes) != tc.notes {
+				t.Errorf("%d wrong, %d notes:\n%s", got, len(r.Notes), text(r))
+			}
+		})
+	}
+}
+
+// TestOwnQuotes wants quotes of their own source, which run beside the book, not held to be
+// wrong, and a book that was never quoted found.
+func TestOwnQuotes(t *testing.T) {
+	var list []string
+	list = append(list, message("H", 1, 0, `"E":"open"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,2]],"A":[[10,1]]`))
+	for i := range 40 {
+		at := fmt.Sprintf("2026-11-20T14:30:%02d", i)
+		list = append(list,
+			fmt.Sprintf(`{"type":"Q","S":"A","I":"A|B|C","N":%d,"T":"%s.100000000Z","BP":%d,"BZ":1,"AP":%d,"AZ":1}`, 2*i+1, at, 10+i, 11+i),
+			fmt.Sprintf(`{"type":"Q","S":"A","I":"A|B|C","N":%d,"T":"%s.200000000Z","BP":%d,"BZ":2,"AP":%d,"AZ":1}`, 2*i+2, at, 10+i, 11+i),
+			fmt.Sprintf(`{"type":"O","S":"A","I":"A|B|C","N":%d,"T":"%s.250000000Z","L":%d,"B":[[%d,2],[%d,0]],"A":[[%d,0],[%d,1]]}`, i+2, at, i+1, 10+i, 9+i, 10+i, 11+i))
+	}
+	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Tally(Quote).Judged < 30 {
+		t.Errorf("a good stream:\n%s", text(r))
+	}
+	i := find(list, `"B":[[29,2]`, 0)
+	list[i] = strings.Replace(list[i], `"B":[[29,2]`, `"B":[[29,3]`, 1)
+	if r := judge(t, list, Config{}); r.Tally(Quote).Wrong != 1 || r.Wrong() != 1 {
+		t.Errorf("a top that was not quoted:\n%s", text(r))
+	}
+}
+
+func TestReportJSON(t *testing.T) {
+	r := judge(t, []string{message("T", 1, 1, `"P":1,"Z":1`), message("T", 3, 2, `"P":1,"Z":1`)}, Config{})
+	var b strings.Builder
+	if err := r.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Good   bool `json:"good"`
+		Checks []struct {
+			Check    string `json:"check"`
+			Wrong    int    `json:"wrong"`
+			Findings []struct {
+				Line       int    `json:"line"`
+				N          int    `json:"n"`
+				Instrument string `json:"instrument"`
+				Time       string `json:"time"`
+			} `json:"findings"`
+		} `json:"checks"`
+	}
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range got.Checks {
+		if c.Check == "sequence" {
+			if f := c.Findings[0]; got.Good || c.Wrong != 1 || f.Line != 2 || f.N != 3 || f.Instrument != "A|B|C" || f.Time != "2026-11-20T14:30:02.000000000Z" {
+				t.Errorf("%s", b.String())
+			}
+			return
+		}
+	}
+	t.Errorf("no finding: %s", b.String())
+}
+
+func FuzzVerifier(f *testing.F) {
+	w := newWorld(3)
+	w.run(1)
+	f.Add(strings.Join(w.list[:60], "\n"))
+	f.Fuzz(func(t *testing.T, all string) {
+		v := New(Config{Instruments: []market.Instrument{w.def}})
+		var d recording.Decoder
+		var m recording.Message
+		for i, line := range strings.Split(all, "\n") {
+			if err := d.Decode([]byte(line), &m); err != nil {
+				v.Unreadable(int64(i), err)
+				continue
+			}
+			v.Message(int64(i), int64(i), &m)
+		}
+		_ = text(v.Report())
+	})
+}
