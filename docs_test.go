@@ -13,21 +13,35 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-var update = flag.Bool("update", false, "write the conversations into docs/protocol.md")
+var update = flag.Bool("update", false, "write the conversations into the documents")
 
 const (
 	protocolFile = "docs/protocol.md"
+	faultsFile   = "docs/faults.md"
 	talkFolder   = "internal/session/testdata"
 )
 
-// TestProtocolConversations wants docs/protocol.md to show the very files that the
-// tests of internal/session execute, and every one of them.
+// TestProtocolConversations wants docs/protocol.md and docs/faults.md to show the very files that the
+// tests of internal/session execute, and together every one of them.
 func TestProtocolConversations(t *testing.T) {
-	text, err := os.ReadFile(protocolFile)
+	shown := map[string]bool{}
+	for _, file := range []string{protocolFile, faultsFile} {
+		showConversations(t, file, shown)
+	}
+	for _, name := range talks(t, []string{"*"}) {
+		if !shown[name] {
+			t.Errorf("neither %s nor %s shows %s", protocolFile, faultsFile, name)
+		}
+	}
+}
+
+// showConversations holds a document's conversations to their files, and notes which they are.
+func showConversations(t *testing.T, file string, shown map[string]bool) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]bool{}
 	block := regexp.MustCompile(`(?s)(<!-- talk ([^>]+?) -->\n).*?(<!-- /talk -->)`)
 	want := block.ReplaceAllStringFunc(string(text), func(b string) string {
 		m := block.FindStringSubmatch(b)
@@ -43,19 +57,38 @@ func TestProtocolConversations(t *testing.T) {
 		}
 		return out.String() + m[3]
 	})
-	for _, name := range talks(t, []string{"*"}) {
-		if !shown[name] {
-			t.Errorf("%s does not show %s", protocolFile, name)
-		}
-	}
 	if want == string(text) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s differs from the conversations that are executed: go test . -run TestProtocolConversations -update", protocolFile)
+		t.Fatalf("%s differs from the conversations that are executed: go test . -run TestProtocolConversations -update", file)
 	}
-	if err := os.WriteFile(protocolFile, []byte(want), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFaultsDocument wants docs/faults.md to tell of every fault on request, by all its words, and of no other.
+func TestFaultsDocument(t *testing.T) {
+	text, err := os.ReadFile(faultsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		told[m[1]] = true
+	}
+	for _, f := range wire.SimFaults() {
+		if !told[f.Name] || !strings.Contains(string(text), "(#"+f.Name+")") {
+			t.Errorf("%s does not tell of %s, or not in its table", faultsFile, f.Name)
+		}
+		if f.Alias != "" && !strings.Contains(string(text), "`"+f.Alias+"`") {
+			t.Errorf("%s does not tell that %s is also %s", faultsFile, f.Name, f.Alias)
+		}
+		delete(told, f.Name)
+	}
+	for name := range told {
+		t.Errorf("%s tells of %s, which is no fault", faultsFile, name)
 	}
 }
 

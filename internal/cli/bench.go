@@ -43,6 +43,7 @@ func benchmarks() []benchmark {
 		{"idle", "Memory of connections, plain and TLS, and the cost of their heartbeats", longIdle,
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
 		{"slow", "Readers that stop or read too slowly, and what the others notice", longSlow, windows | gateway, bench.Slow},
+		{"history", "What questions about the past do to those who follow the present", longHistory, windows | gateway, bench.History},
 		{"resume", "Clients who come back and take up where they were", longResume, takesRuns | gateway, bench.Resume},
 		{"million", "A million connections, and one message to all of them", longMillion, gateway, bench.Million},
 		{"connect", "Connect, authenticate, subscribe, first snapshot: clients a second", longConnect, takesRuns | gateway, bench.Connect},

@@ -47,6 +47,13 @@ minutes. "tenth" has a third of the runs, since each is slow for 12 s.
 Bounds: p99 of the others at most 1.25 times what it was; memory grows by no more than may wait for the slow;
 quotes are at most 5 s old when the kernel takes them; trades are complete, or the connection is cut off.`
 
+	longHistory = `History has the past asked for, in pages of 10,000 trades without a pause, while 20 follow the present at
+160,000 messages a second: what is compared is a window without and one with questions, in turn the one and
+the other first. It tells, too, what the journal costs. A bare program has no such case. By default it takes
+about 4 minutes.
+
+Bound: p99 with questions at most 1.25 times that without.`
+
 	longResume = `Resume has clients come back after 5,000 trades each and take up where they were, while the market goes on.
 A bare program has no such case. By default it takes about a minute.
 

@@ -18,19 +18,20 @@ import (
 // config is the file of serve, field by field. What each means, with its default, is
 // written in templates/rueda.toml, which names every key.
 type config struct {
-	Listen      string       `toml:"listen"`
-	Insecure    bool         `toml:"insecure"`
-	Data        string       `toml:"data"`
-	Drain       duration     `toml:"drain"`
-	Origins     []string     `toml:"origins"`
-	Markets     string       `toml:"markets"`
-	Instruments string       `toml:"instruments"`
-	TLS         tlsConfig    `toml:"tls"`
-	Auth        authConfig   `toml:"auth"`
-	Stream      streamConfig `toml:"stream"`
-	Limits      limitsConfig `toml:"limits"`
-	Log         logConfig    `toml:"log"`
-	Feeds       []feedConfig `toml:"feed"`
+	Listen      string        `toml:"listen"`
+	Insecure    bool          `toml:"insecure"`
+	Data        string        `toml:"data"`
+	Drain       duration      `toml:"drain"`
+	Origins     []string      `toml:"origins"`
+	Markets     string        `toml:"markets"`
+	Instruments string        `toml:"instruments"`
+	TLS         tlsConfig     `toml:"tls"`
+	Auth        authConfig    `toml:"auth"`
+	Stream      streamConfig  `toml:"stream"`
+	Limits      limitsConfig  `toml:"limits"`
+	Journal     journalConfig `toml:"journal"`
+	Log         logConfig     `toml:"log"`
+	Feeds       []feedConfig  `toml:"feed"`
 }
 
 type tlsConfig struct {
@@ -81,6 +82,17 @@ type limitsConfig struct {
 	Sockets           int  `toml:"sockets"`
 	SocketsWaiting    int  `toml:"sockets_waiting"`
 	Handshakes        int  `toml:"handshakes"`
+	HistoryReaders    int  `toml:"history_readers"`
+	HistoryPerUser    int  `toml:"history_per_user"`
+}
+
+type journalConfig struct {
+	Enabled *bool    `toml:"enabled"`
+	Folder  string   `toml:"folder"`
+	Segment size     `toml:"segment"`
+	Sync    duration `toml:"sync"`
+	Days    int      `toml:"days"`
+	Bytes   size     `toml:"bytes"`
 }
 
 type logConfig struct {
@@ -186,6 +198,7 @@ func (c *config) check(doc *document) {
 		doc.wrong("tls", "certificate and key go together")
 	}
 	c.checkStream(doc)
+	c.checkJournal(doc)
 	c.checkListen(doc)
 }
 
@@ -244,12 +257,13 @@ func (c *config) checkCounts(doc *document) {
 		value int
 	}{
 		{"auth.password_slots", c.Auth.PasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue},
-		{"stream.trades_kept", c.Stream.TradesKept},
+		{"stream.trades_kept", c.Stream.TradesKept}, {"journal.days", c.Journal.Days},
 		{"limits.connections", c.Limits.Connections}, {"limits.subscriptions", c.Limits.Subscriptions},
 		{"limits.messages_per_second", c.Limits.MessagesPerSecond}, {"limits.requests_per_minute", c.Limits.RequestsPerMinute},
 		{"limits.logins_per_minute", c.Limits.LoginsPerMinute}, {"limits.login_burst", c.Limits.LoginBurst},
 		{"limits.sockets", c.Limits.Sockets}, {"limits.sockets_waiting", c.Limits.SocketsWaiting},
 		{"limits.handshakes", c.Limits.Handshakes},
+		{"limits.history_readers", c.Limits.HistoryReaders}, {"limits.history_per_user", c.Limits.HistoryPerUser},
 	} {
 		if n.value < 0 {
 			doc.wrong(n.key, "must not be negative; leave it out for the default")
@@ -276,6 +290,35 @@ func (c *config) checkListen(doc *document) {
 	}
 	doc.wrong("listen", "%q: %v: listen on 127.0.0.1, or give [tls] a certificate and key; behind a proxy that ends TLS set insecure = true",
 		c.Listen, gateway.ErrInsecure)
+}
+
+// Least bytes of a file of the journal, and longest time between two waits for the disk.
+const (
+	leastSegment = 1 << 20
+	longestSync  = duration(time.Minute)
+)
+
+func (c *config) checkJournal(doc *document) {
+	j := &c.Journal
+	if j.Segment != 0 && j.Segment < leastSegment {
+		doc.wrong("journal.segment", "must be at least 1MiB")
+	}
+	if j.Sync > longestSync {
+		doc.wrong("journal.sync", "must be at most %v: what was not synced is lost when the machine fails", time.Duration(longestSync))
+	}
+}
+
+// journal is the journal as the gateway takes it. It is kept unless it was turned off.
+func (c *config) journal(doc *document) gateway.Journal {
+	j := &c.Journal
+	if j.Enabled != nil && !*j.Enabled {
+		return gateway.Journal{}
+	}
+	folder := doc.relative(j.Folder)
+	if folder == "" {
+		folder = filepath.Join(doc.relative(cmp.Or(c.Data, "data")), "journal")
+	}
+	return gateway.Journal{Folder: folder, Segment: int64(j.Segment), Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
 }
 
 func (c *config) settings(doc *document) *settings {
@@ -313,7 +356,9 @@ func (c *config) settings(doc *document) *settings {
 				RequestsPerMinute: l.RequestsPerMinute,
 				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst,
 				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
+				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},
+			Journal: c.journal(doc),
 		},
 	}
 }

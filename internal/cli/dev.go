@@ -20,6 +20,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/market"
 )
 
 // devOptions are the flags of dev.
@@ -27,6 +28,10 @@ type devOptions struct {
 	listen      string
 	seed        uint64
 	speed       float64
+	clock       string
+	start       string
+	days        int
+	calendar    string
 	instruments int
 	replay      []string
 	ndjson      string
@@ -41,7 +46,12 @@ func newDev(std streams) *cobra.Command {
 		Short: "Run a gateway with a simulated market, always open, in memory",
 		Long: `Dev is a whole gateway in one command, for this machine only: a simulated exchange
 that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI, and
-two users. Nothing is written to disk unless --data is given.
+two users. Unless --data is given, nothing stays on disk when it ends: the journal of the session
+is in a temporary folder.
+
+With --clock virtual the market keeps hours: pre-open, opening auction, continuous trading,
+closing auction, closed, and the next trading day follows at once. With --speed 600 a day passes
+in under a minute. The statuses tell each phase; halts, cancels and corrections happen every day.
 
   demo/demo    all rights, two accounts
   basic/basic  quotes only, no wildcards
@@ -51,6 +61,7 @@ A --data folder that has other users keeps to those: demo and basic are not adde
 The same seed gives the same market, event by event.`,
 		Example: `  rueda dev
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
+  rueda dev --clock virtual --speed 600 --days 1     a whole trading day
   rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market beside the simulated one
   rueda dev --ndjson 127.0.0.1:9100                  take events as JSON lines over TCP`,
 		Args: cobra.NoArgs,
@@ -62,6 +73,10 @@ The same seed gives the same market, event by event.`,
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
 	f.Uint64Var(&o.seed, "seed", 42, "seed of the simulated market")
 	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second, above 0; of --replay too")
+	f.StringVar(&o.clock, "clock", "real", "real: always open, at the time of this machine; virtual: trading days with hours, at its own time")
+	f.StringVar(&o.start, "start", "", "first trading day of a virtual clock, such as 2026-11-20 (default: today or the next one)")
+	f.IntVar(&o.days, "days", 0, "trading days of a virtual clock; 0 goes on for ever")
+	f.StringVar(&o.calendar, "calendar", "", "file with the hours of a virtual clock, as docs/simulator.md tells")
 	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0 is the default set")
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to play as well, over and over; give the flag once for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines over TCP (see docs/feeds.md)")
@@ -93,9 +108,15 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	kept, remove, err := devJournal(o.data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	gateway.SpareProcessors()
 	g, err := gateway.New(gateway.Config{
-		Listen: o.listen, Data: data, Feeds: m.feeds, Version: readBuild().Version,
+		Listen: o.listen, Data: data, Markets: m.markets, Feeds: m.feeds, Version: readBuild().Version,
+		Journal: kept, Faults: m.faults,
 		Drain:  time.Second,
 		Limits: gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
 		Logger: log,
@@ -115,6 +136,63 @@ type devMarket struct {
 	listed   string         // what the feeds list
 	recorded []string       // identifiers
 	lines    *ndjson.Source // nil: none asked for
+	markets  []market.Market
+	hours    string // what the market's hours are, for the greeting
+	faults   func(string, market.InstrumentID) (string, error)
+}
+
+// devBytes bounds the journal of a session that keeps nothing.
+const devBytes = 1 << 30
+
+// devJournal is the journal in the data folder, or one in a temporary folder, which remove removes.
+func devJournal(data string) (j gateway.Journal, remove func() error, err error) {
+	if data != "" {
+		return gateway.Journal{Folder: filepath.Join(data, "journal")}, func() error { return nil }, nil
+	}
+	folder, err := os.MkdirTemp("", "rueda-dev-")
+	if err != nil {
+		return j, nil, fmt.Errorf("make a folder for the journal: %w", err)
+	}
+	return gateway.Journal{Folder: folder, Days: 2, Bytes: devBytes}, func() error { return os.RemoveAll(folder) }, nil
+}
+
+// exchange is the configuration of the simulated exchange.
+func (o *devOptions) exchange() (c sim.Config, err error) {
+	c = sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments, Days: o.days}
+	if c.Clock, err = sim.ParseClock(o.clock); err != nil {
+		return c, fmt.Errorf("--clock: %w", err)
+	}
+	if c.Clock == sim.Real && (o.start != "" || o.days != 0 || o.calendar != "") {
+		return c, errors.New("--start, --days and --calendar go with --clock virtual")
+	}
+	hours := sim.DefaultCalendar()
+	if o.calendar != "" {
+		text, err := os.ReadFile(o.calendar)
+		if err != nil {
+			return c, fmt.Errorf("--calendar: %w", err)
+		}
+		if hours, err = sim.ParseCalendar(text); err != nil {
+			return c, fmt.Errorf("--calendar: %s: %w", o.calendar, err)
+		}
+	}
+	if c.Clock == sim.Virtual {
+		c.Calendar = &hours
+	}
+	if o.start != "" {
+		zone, err := time.LoadLocation(hours.Timezone)
+		if err != nil {
+			return c, fmt.Errorf("--calendar: %w", err)
+		}
+		if c.Start, err = time.ParseInLocation(time.DateOnly, o.start, zone); err != nil {
+			return c, fmt.Errorf("--start %q is not a date such as 2026-11-20", o.start)
+		}
+	}
+	return c, nil
+}
+
+// bymaHours is the market of a virtual clock, for the calendar that clients ask for.
+func bymaHours(c *sim.Calendar) market.Market {
+	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, FeedTold: true}
 }
 
 // market makes the simulated exchange and whatever else was asked for.
@@ -122,26 +200,43 @@ func (o *devOptions) market(ctx context.Context, log *slog.Logger) (*devMarket, 
 	if !goodSpeed(o.speed) {
 		return nil, fail(exitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
 	}
-	exchange, err := sim.New(sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments})
+	c, err := o.exchange()
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	exchange, err := sim.New(c)
 	if err != nil {
 		return nil, fail(exitUsage, err, "")
 	}
 	m := &devMarket{
 		feeds:  []gateway.Feed{{Name: "sim", Source: exchange}},
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
+		hours:  "always open",
+		faults: exchangeFaults(exchange),
+	}
+	if c.Clock == sim.Virtual {
+		m.markets = []market.Market{bymaHours(c.Calendar)}
+		m.hours = "trading days on a virtual clock"
 	}
 	for _, name := range o.replay {
-		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, Logger: log})
+		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, FromName: true, Logger: log})
 		if err != nil {
 			return nil, fail(exitUsage, err, "")
 		}
-		id := tape.Instrument().ID.String()
-		if slices.Contains(m.recorded, id) {
-			return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s", name, id), "An instrument has one feed.")
+		list := tape.Instruments()
+		for _, in := range list {
+			id := in.ID.String()
+			if slices.Contains(m.recorded, id) {
+				return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s", name, id), "An instrument has one feed.")
+			}
+			m.recorded = append(m.recorded, id)
 		}
 		m.feeds = append(m.feeds, gateway.Feed{Name: "replay of " + filepath.Base(name), Source: tape})
-		m.listed += ", " + id + " recorded"
-		m.recorded = append(m.recorded, id)
+		if len(list) == 1 {
+			m.listed += ", " + list[0].ID.String() + " recorded"
+		} else {
+			m.listed += fmt.Sprintf(", %d recorded", len(list))
+		}
 	}
 	if o.ndjson == "" {
 		return m, nil
@@ -171,7 +266,7 @@ func greet(std streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, 
 	if o.speed != 1 {
 		seed += fmt.Sprintf(", speed %g", o.speed)
 	}
-	fmt.Fprintf(std.out, "%s in %d ms. Simulated market, %s, always open.\n", p.bold("Ready"), took.Milliseconds(), seed)
+	fmt.Fprintf(std.out, "%s in %d ms. Simulated market, %s, %s.\n", p.bold("Ready"), took.Milliseconds(), seed, m.hours)
 	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
 	if m.lines != nil {

@@ -5,6 +5,7 @@
 //	serve    a gateway by a configuration file
 //	user     the users of a database
 //	watch    a stream, line by line
+//	export   a day of the journal as files
 //	version  what this is
 //
 // Data goes to standard output and talk to standard error. Nothing asks a

@@ -14,6 +14,7 @@ const (
 	exitRefused     = 3 // credentials or rights
 	exitNotFound    = 4 // instrument or user
 	exitUnreachable = 5
+	exitWrong       = 8 // data that cannot be true
 	exitInterrupted = 130
 )
 

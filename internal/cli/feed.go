@@ -15,15 +15,17 @@ import (
 // feedConfig is a [[feed]]: a type and the keys of that type. Feeds of other kinds are
 // for a main of one's own, see examples/custom-gateway.
 type feedConfig struct {
-	Name        string  `toml:"name"`
-	Type        string  `toml:"type"`
-	Seed        int64   `toml:"seed"`        // sim
-	Instruments int     `toml:"instruments"` // sim
-	Speed       float64 `toml:"speed"`       // sim, replay
-	File        string  `toml:"file"`        // replay
-	Loop        bool    `toml:"loop"`        // replay
-	Listen      string  `toml:"listen"`      // ndjson
-	Insecure    bool    `toml:"insecure"`    // ndjson
+	Name        string   `toml:"name"`
+	Type        string   `toml:"type"`
+	Seed        int64    `toml:"seed"`        // sim
+	Instruments int      `toml:"instruments"` // sim
+	Speed       float64  `toml:"speed"`       // sim, replay
+	File        string   `toml:"file"`        // replay
+	Loop        bool     `toml:"loop"`        // replay
+	Symbols     []string `toml:"symbols"`     // replay
+	Date        string   `toml:"date"`        // replay
+	Listen      string   `toml:"listen"`      // ndjson
+	Insecure    bool     `toml:"insecure"`    // ndjson
 }
 
 // feed makes the source. ok is false where something is wrong, which doc then knows.
@@ -48,11 +50,13 @@ func (c *feedConfig) source(doc *document, key string, log *slog.Logger) (feed.S
 		c.only(doc, key, "seed", "instruments", "speed")
 		return sim.New(sim.Config{Seed: uint64(c.Seed), Instruments: c.Instruments, Speed: c.Speed})
 	case "replay":
-		c.only(doc, key, "file", "speed", "loop")
+		c.only(doc, key, "file", "speed", "loop", "symbols", "date")
 		if c.File == "" {
 			return nil, fmt.Errorf("file is missing: the recording to play")
 		}
-		return replay.Open(doc.relative(c.File), replay.Config{Speed: c.Speed, Loop: c.Loop, Logger: log})
+		return replay.Open(doc.relative(c.File), replay.Config{
+			Speed: c.Speed, Loop: c.Loop, Symbols: c.Symbols, Date: c.Date, FromName: c.Date == "", Logger: log,
+		})
 	case "ndjson":
 		c.only(doc, key, "listen", "insecure")
 		if c.Listen == "" {
@@ -68,7 +72,7 @@ func (c *feedConfig) source(doc *document, key string, log *slog.Logger) (feed.S
 
 // only refuses the keys of other types.
 func (c *feedConfig) only(doc *document, key string, own ...string) {
-	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "listen", "insecure"} {
+	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure"} {
 		if doc.lines[key+"."+k] > 0 && !slices.Contains(own, k) {
 			doc.wrong(key+"."+k, "means nothing to a feed of type %s", c.Type)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -23,23 +24,31 @@ const (
 	// The server pings every 20 s: a socket silent for three of them is dead.
 	silence    = time.Minute
 	maxMessage = 16 << 20
+	// A server takes messages of 64 KiB, and an identifier is 66 bytes at most.
+	maxBooks = 500
 )
 
-// link is one connection of a watch.
+// link is one connection of a follower.
 type link struct {
-	*watcher
-	conn *websocket.Conn
-	live bool
-	torn map[string]bool // instruments whose book does not chain: a state was asked for
-	last error           // the Error before a close, which it explains
+	*follower
+	conn   *websocket.Conn
+	live   bool
+	behind int             // subscriptions that are still replaying what was missed
+	torn   map[string]bool // instruments whose book does not chain: a state was asked for
+	last   error           // the Error before a close, which it explains
 }
 
-// connect makes a connection and prints what comes until it ends, which is always
+// connect makes a connection and gives on what comes until it ends, which is always
 // an error. live says that it got as far as a subscription.
-func (w *watcher) connect(ctx context.Context) (live bool, err error) {
+func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	token, err := w.account.access(ctx)
 	if err != nil {
 		return false, err
+	}
+	if w.hooks.ready != nil {
+		if err := w.hooks.ready(ctx, token); err != nil {
+			return false, err
+		}
 	}
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
 	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {userAgent()}}}
@@ -57,7 +66,7 @@ func (w *watcher) connect(ctx context.Context) (live bool, err error) {
 	defer cancel()
 	keeper.Go(func() { w.account.keep(ctx) })
 
-	l := &link{watcher: w, conn: conn, torn: map[string]bool{}}
+	l := &link{follower: w, conn: conn, torn: map[string]bool{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
 		return false, err
 	}
@@ -91,13 +100,36 @@ func (l *link) receive(ctx context.Context) error {
 	if action := v.Get("action"); action.Text == "ping" {
 		return l.send(ctx, map[string]string{"action": "pong"})
 	}
-	switch kind := v.Get("type"); kind.Text {
-	case "Success":
-		return l.send(ctx, l.subscription())
+	kind := text(&v, "type")
+	if kind == "Success" {
+		for _, m := range l.subscriptions() {
+			if err := l.send(ctx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if kind == "Error" && !l.live {
+		return l.refused(&v) // nothing came before it that it could be a part of
+	}
+	channel := channelOf(kind, &v)
+	if l.behind > 0 && l.repeats(channel, &v) {
+		return nil
+	}
+	if l.hooks.message != nil {
+		if err := l.hooks.message(&v, msg); err != nil {
+			return err
+		}
+	}
+	if channel != "" {
+		return l.data(ctx, channel, &v, msg)
+	}
+	switch kind {
 	case "Subscription":
-		l.subscribed(&v)
+		return l.subscribed(&v)
 	case "CaughtUp":
 		l.place(&v)
+		l.behind--
 		l.talk("caught up")
 	case "Alive":
 		l.place(&v)
@@ -105,16 +137,37 @@ func (l *link) receive(ctx context.Context) error {
 		l.talk("%s: %s", text(&v, "reason"), text(&v, "msg"))
 	case "Error":
 		return l.refused(&v)
-	case "T", "X", "C":
-		return l.data(ctx, wire.Trades, &v, msg)
-	case "Q":
-		return l.data(ctx, wire.Quotes, &v, msg)
-	case "O":
-		return l.data(ctx, wire.OrderBook, &v, msg)
-	case "H":
-		return l.data(ctx, wire.Status, &v, msg)
 	}
 	return nil // what this version does not know
+}
+
+// channelOf is the channel of a message of market data, with the interval of a bar; "" for other messages.
+func channelOf(kind string, v *wire.Value) string {
+	switch kind {
+	case "T", "X", "C":
+		return chTrades
+	case "Q":
+		return chQuotes
+	case "O":
+		return chBook
+	case "H":
+		return chStatus
+	case "K":
+		return chBars + " " + text(v, "IV")
+	case "D":
+		return chSummary
+	}
+	return ""
+}
+
+// repeats says that a message came on a connection before. What is subscribed by pattern resumes from a
+// position, which is older than the newest messages.
+func (l *link) repeats(channel string, v *wire.Value) bool {
+	if channel == "" || channel == chBook || channel == chQuotes || channel == chSummary || v.Get("R").True && channel == chStatus {
+		return false
+	}
+	n, err := strconv.ParseUint(text(v, "N"), 10, 64)
+	return err == nil && n <= l.seen[recording.Series{Channel: channel, ID: text(v, "I")}]
 }
 
 func text(v *wire.Value, name string) string {
@@ -122,35 +175,69 @@ func text(v *wire.Value, name string) string {
 	return m.Text
 }
 
-// subscription is the subscribe message, with what was seen on the connections before.
-func (l *link) subscription() map[string]any {
-	m := map[string]any{"action": "subscribe", "id": 1, "alive": true}
-	resume := map[string]any{"epoch": l.epoch}
-	for c := range wire.NumChannels {
-		if !l.opts.on[c] {
-			continue
+// subscriptions are the subscribe messages, with what was seen on the connections before. Bars
+// of further intervals are asked for one by one, since a message has one interval, and many
+// books in several messages, since a message has a largest size.
+func (l *link) subscriptions() []map[string]any {
+	first := ""
+	if len(l.want.intervals) > 0 {
+		first = l.want.intervals[0]
+	}
+	books := l.want.of(chBook)
+	list := []map[string]any{l.subscription(1, l.want.channels, first)}
+	if slices.Contains(l.want.channels, chBook) && len(books) > maxBooks {
+		list[0][chBook] = books[:maxBooks]
+		for rest := range slices.Chunk(books[maxBooks:], maxBooks) {
+			m := l.subscription(len(list)+1, []string{chBook}, "")
+			m[chBook] = rest
+			list = append(list, m)
 		}
-		m[c.String()] = l.ids
-		if c != wire.Trades && c != wire.Status {
-			m["conflate"] = l.opts.conflate
+	}
+	if slices.Contains(l.want.channels, chBars) && len(l.want.intervals) > 1 {
+		for _, interval := range l.want.intervals[1:] {
+			list = append(list, l.subscription(len(list)+1, []string{chBars}, interval))
+		}
+	}
+	return list
+}
+
+func (l *link) subscription(id int, channels []string, interval string) map[string]any {
+	m := map[string]any{"action": "subscribe", "id": id, "alive": true}
+	resume := map[string]any{"epoch": l.epoch}
+	for _, c := range channels {
+		ids := l.want.of(c)
+		m[c] = ids
+		key := c
+		switch c {
+		case chQuotes, chBook:
+			if l.want.conflate != "" {
+				m["conflate"] = l.want.conflate
+			}
+			if c == chBook {
+				m["depth"] = l.want.depth
+			}
 			continue // a state replaces what was missed
+		case chSummary:
+			continue
+		case chBars:
+			m["interval"] = interval
+			key += " " + interval
 		}
 		seen := map[string]uint64{}
-		for _, id := range l.ids {
-			if n := l.seen[seenKey{c, id}]; n > 0 {
+		for _, id := range ids {
+			// A market as a whole has the name of a pattern, which has no N.
+			if n := l.seen[recording.Series{Channel: key, ID: id}]; n > 0 && !isPattern(id) {
 				seen[id] = n
 			}
 		}
-		resume[c.String()] = seen
-	}
-	if l.opts.on[wire.OrderBook] {
-		m["depth"] = l.opts.depth
+		resume[c] = seen
 	}
 	if l.epoch != "" {
 		if l.position != "" {
 			resume["position"] = l.position
 		}
 		m["resume"] = resume
+		l.behind++
 	}
 	return m
 }
@@ -170,31 +257,28 @@ func (l *link) place(v *wire.Value) {
 }
 
 // subscribed reads an acknowledgement.
-func (l *link) subscribed(v *wire.Value) {
+func (l *link) subscribed(v *wire.Value) error {
 	again := l.epoch != ""
 	l.place(v)
 	taken := l.rejected(v)
-	l.lost(v)
+	if err := l.lost(v); err != nil {
+		return err
+	}
 	if l.live {
-		return
+		return nil
 	}
 	l.live = true
 	if again {
 		l.talk("live again")
-		return
+		return nil
 	}
 	l.talk("live as %s: %s", l.account.username, strings.Join(taken, " "))
+	return nil
 }
 
 // rejected tells which identifiers were refused, and returns those that were taken on one
 // channel at least.
 func (l *link) rejected(v *wire.Value) (taken []string) {
-	wanted := 0
-	for _, on := range l.opts.on {
-		if on {
-			wanted++
-		}
-	}
 	refusals := map[string]int{}
 	list := v.Get("rejected")
 	for i := range list.Items {
@@ -203,8 +287,8 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 		l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s %s refused: %s. %s",
 			text(r, "channel"), text(r, "instrument"), text(r, "msg"), text(r, "hint"))))
 	}
-	for _, id := range l.ids {
-		if refusals[id] < wanted {
+	for _, id := range l.want.ids {
+		if refusals[id] < len(l.want.channels) {
 			taken = append(taken, id)
 		}
 	}
@@ -212,22 +296,30 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 }
 
 // lost tells which messages cannot be had any more.
-func (l *link) lost(v *wire.Value) {
-	lost := v.Get("lost")
-	for i := range lost.Fields {
-		channel := &lost.Fields[i]
+func (l *link) lost(v *wire.Value) error {
+	list := v.Get("lost")
+	for i := range list.Fields {
+		channel := &list.Fields[i]
 		for j := range channel.Value.Fields {
 			id := &channel.Value.Fields[j]
-			line := "lost: " + channel.Name + " " + id.Name
-			if from := text(&id.Value, "from"); from != "" {
-				line += " from #" + from
+			x := lost{channel: channel.Name, id: id.Name, reason: text(&id.Value, "reason")}
+			x.from, _ = strconv.ParseUint(text(&id.Value, "from"), 10, 64) // absent: not known
+			x.to, _ = strconv.ParseUint(text(&id.Value, "to"), 10, 64)
+			if err := l.gone(x); err != nil {
+				return err
 			}
-			if to := text(&id.Value, "to"); to != "" {
-				line += " to #" + to
-			}
-			l.talk("%s (%s)", line, text(&id.Value, "reason"))
 		}
 	}
+	return nil
+}
+
+// gone tells of a range that cannot be had any more.
+func (l *link) gone(x lost) error {
+	l.talk("%s", x)
+	if l.hooks.lost == nil {
+		return nil
+	}
+	return l.hooks.lost(x)
 }
 
 // refused reads an Error. One that answers the subscription ends the watch; the
@@ -247,6 +339,10 @@ func (l *link) refused(v *wire.Value) error {
 		return nil
 	}
 	l.rejected(v)
+	if id := v.Get("id"); id.Text != "1" {
+		l.talk("%v", r) // of a further interval of bars: the rest goes on
+		return nil
+	}
 	status := exitError
 	switch code {
 	case 401, 403:
@@ -277,39 +373,36 @@ func (l *link) explain(err error) error {
 	return plain(err)
 }
 
-// data prints a market-data message, unless it was printed before.
-func (l *link) data(ctx context.Context, c wire.Channel, v *wire.Value, msg []byte) error {
+// data gives on a market-data message, unless that was done before.
+func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []byte) error {
 	id := text(v, "I")
 	n, err := strconv.ParseUint(text(v, "N"), 10, 64)
 	if err != nil {
 		return fmt.Errorf("a message of the server has no N: %w", err)
 	}
-	key := seenKey{c, id}
+	key := recording.Series{Channel: channel, ID: id}
 	before := l.seen[key]
-	if c == wire.OrderBook {
+	if channel == chBook {
 		if good, err := l.chains(ctx, id, v, before); !good {
 			return err
 		}
 	} else if n <= before {
 		return nil
 	}
-	if c == wire.Trades && before > 0 && n > before+1 {
-		l.talk("lost: trades %s #%d to #%d", id, before+1, n-1)
-	}
-	l.seen[key] = n
-	if err := l.print.message(v, msg); err != nil {
-		return writeError{err}
-	}
-	if l.left > 0 {
-		if l.left--; l.left == 0 {
-			return errEnough
+	if channel == chTrades && before > 0 && n > before+1 {
+		if err := l.gone(lost{channel, id, before + 1, n - 1, "missing"}); err != nil {
+			return err
 		}
 	}
-	return nil
+	l.seen[key] = n
+	if l.hooks.data == nil {
+		return nil
+	}
+	return l.hooks.data(v, msg)
 }
 
-// chains says whether a book message goes on from what was printed before. Where it does not, the
-// whole book is asked for, once, and nothing of it printed until it comes.
+// chains says whether a book message goes on from what was given on before. Where it does not, the
+// whole book is asked for, once, and nothing of it given on until it comes.
 func (l *link) chains(ctx context.Context, id string, v *wire.Value, before uint64) (bool, error) {
 	if v.Get("R").True {
 		delete(l.torn, id)
@@ -328,8 +421,9 @@ func (l *link) chains(ctx context.Context, id string, v *wire.Value, before uint
 
 // covering are the identifiers, as written, of the subscriptions that give an instrument.
 func (l *link) covering(id string) []string {
-	if slices.Contains(l.ids, id) {
+	ids := l.want.of(chBook)
+	if slices.Contains(ids, id) {
 		return []string{id}
 	}
-	return l.ids
+	return ids
 }

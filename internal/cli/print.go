@@ -63,10 +63,25 @@ func (p textPrinter) message(v *wire.Value, _ []byte) error {
 		if until := text(v, "U"); until != "" {
 			b.WriteString(" until " + clockTime(until))
 		}
+	case "K":
+		b.WriteString(text(v, "IV") + "  " + figures(v, "open", "OP", "high", "HI", "low", "LO", "close", "CL", "volume", "TV", "trades", "TC"))
+	case "D":
+		b.WriteString(figures(v, "open", "OP", "high", "HI", "low", "LO", "last", "LA", "previous", "CL", "volume", "TV", "trades", "TC"))
 	}
 	b.WriteString("  " + p.faint("#"+text(v, "N")) + "\n")
 	_, err := io.WriteString(p.out, b.String())
 	return err
+}
+
+// figures are members and the words for them, those that are there.
+func figures(v *wire.Value, words ...string) string {
+	var list []string
+	for i := 0; i+1 < len(words); i += 2 {
+		if figure := text(v, words[i+1]); figure != "" {
+			list = append(list, words[i]+" "+figure)
+		}
+	}
+	return strings.Join(list, "  ")
 }
 
 // amount is "price x size"; "-" where there is none.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/ruedahq/rueda/internal/progress"
 )
 
 // isTerminal says whether a person is at the other end of a stream.
@@ -34,6 +36,13 @@ func (p paint) with(attribute, s string) string {
 		return s
 	}
 	return "\x1b[" + attribute + "m" + s + "\x1b[0m"
+}
+
+// newProgress puts a progress before what a command says.
+func newProgress(std *streams) *progress.Progress {
+	p := progress.New(std.talk, isTerminal(std.talk) && bool(painter(std.talk)))
+	std.talk = p
+	return p
 }
 
 // quoteShell writes a word so that a shell takes it as one: identifiers hold pipes.

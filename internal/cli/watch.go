@@ -1,35 +1,34 @@
 package cli
 
 import (
-	"cmp"
-	"context"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-const defaultURL = "http://127.0.0.1:8080"
-
 // watchOptions are the flags of watch.
 type watchOptions struct {
-	url       string
-	user      string
-	fromStdin bool
-	on        [wire.NumChannels]bool
-	depth     int
-	conflate  string
-	output    string
-	count     int
-	duration  time.Duration
+	login    login
+	on       [6]bool // by watchChannels
+	depth    int
+	conflate string
+	interval string
+	output   string
+	count    int
+	duration time.Duration
+}
+
+// watchChannels are the channels a watch can have, and their flags.
+var watchChannels = [...]struct{ channel, flag, about string }{
+	{chTrades, "trades", "every trade (default with --quotes)"},
+	{chQuotes, "quotes", "the best bid and offer"},
+	{chBook, "book", "the order book"},
+	{chStatus, "status", "the trading status"},
+	{chBars, "bars", "bars, see --interval"},
+	{chSummary, "summary", "figures of the day"},
 }
 
 func newWatch(std streams) *cobra.Command {
@@ -58,64 +57,45 @@ instrument; 5 no gateway there; 130 interrupted.`,
 			if err != nil {
 				return err
 			}
-			return w.run(cmd.Context())
+			return w.run(cmd.Context(), o.duration)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL or "+defaultURL+")")
-	f.StringVar(&o.user, "user", "", "who logs in (default $RUEDA_USER or demo)")
-	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, or a prompt)")
-	f.BoolVar(&o.on[wire.Trades], "trades", false, "every trade (default with --quotes)")
-	f.BoolVar(&o.on[wire.Quotes], "quotes", false, "the best bid and offer")
-	f.BoolVar(&o.on[wire.OrderBook], "book", false, "the order book")
-	f.BoolVar(&o.on[wire.Status], "status", false, "the trading status")
+	o.login.flags(cmd)
+	for i, c := range watchChannels {
+		f.BoolVar(&o.on[i], c.flag, false, c.about)
+	}
 	f.IntVar(&o.depth, "depth", 5, "levels of the book: 1, 5, 10, 25 or 0 for all")
 	f.StringVar(&o.conflate, "conflate", "none", "newest quote and book only, every 100ms, 250ms or 1s")
+	f.StringVar(&o.interval, "interval", "1m", "of bars: 1s, 1m, 5m, 15m, 1h or 1d")
 	f.StringVarP(&o.output, "output", "o", "text", "text or jsonl, the messages as they came")
 	f.IntVar(&o.count, "count", 0, "end after that many messages")
 	f.DurationVar(&o.duration, "for", 0, "end after that time")
 	return cmd
 }
 
-// watcher is a run of watch: what it wants, and what it has seen so far.
+// watcher is a run of watch.
 type watcher struct {
-	opts    watchOptions
-	std     streams
-	account account
-	ids     []string
-	print   printer
-	left    int // messages to print; under 0: no end
-
-	// Where the stream is, over all connections.
-	epoch    string
-	position string
-	seen     map[seenKey]uint64 // newest N
+	follower
+	print printer
+	left  int // messages to print; under 0: no end
 }
-
-type seenKey struct {
-	channel wire.Channel
-	id      string
-}
-
-// errEnough ends a watch that printed all it was asked for.
-var errEnough = errors.New("enough")
 
 func newWatcher(std streams, o watchOptions, ids []string) (*watcher, error) {
-	for _, id := range ids {
-		if _, err := market.ParsePattern(id); err != nil {
-			return nil, fail(exitUsage, fmt.Errorf("%q is %w", id, err),
-				"Quote it, since the shell takes a pipe for its own: rueda watch 'GGAL|BYMA|24hs'")
-		}
-	}
-	if o.on == [wire.NumChannels]bool{} {
-		o.on[wire.Trades], o.on[wire.Quotes] = true, true
-	}
-	api, err := newAPI(cmp.Or(o.url, os.Getenv("RUEDA_URL"), defaultURL))
-	if err != nil {
+	if err := checkPatterns(ids, "rueda watch 'GGAL|BYMA|24hs'"); err != nil {
 		return nil, err
 	}
-	w := &watcher{opts: o, std: std, ids: ids, left: -1, seen: map[seenKey]uint64{}}
-	w.account.api = api
+	w := &watcher{left: -1}
+	w.std = std
+	w.want = interest{ids: ids, depth: o.depth, conflate: o.conflate, intervals: []string{o.interval}}
+	for i, c := range watchChannels {
+		if o.on[i] {
+			w.want.channels = append(w.want.channels, c.channel)
+		}
+	}
+	if w.want.channels == nil {
+		w.want.channels = []string{chTrades, chQuotes}
+	}
 	if o.count > 0 {
 		w.left = o.count
 	}
@@ -127,78 +107,21 @@ func newWatcher(std streams, o watchOptions, ids []string) (*watcher, error) {
 	default:
 		return nil, fail(exitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
 	}
-	return w, w.credentials()
-}
-
-// credentials finds out who logs in. Demo's password is known to everybody and is
-// good on a dev server alone.
-func (w *watcher) credentials() error {
-	w.account.username = cmp.Or(w.opts.user, os.Getenv("RUEDA_USER"), demoUser)
-	if !w.opts.fromStdin {
-		w.account.password = os.Getenv("RUEDA_PASSWORD")
-		if w.account.password == "" && w.account.username == demoUser {
-			w.account.password = demoUser
-		}
-	}
-	if w.account.password != "" {
-		return nil
-	}
+	w.hooks.data = w.message
 	var err error
-	w.account.password, err = readPassword(w.std, "Password of "+w.account.username, w.opts.fromStdin, false)
-	return err
+	w.account, err = o.login.account(std)
+	return w, err
 }
 
-func (w *watcher) run(ctx context.Context) error {
-	if w.opts.duration > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, w.opts.duration, errEnough)
-		defer cancel()
-		ctx = limited
+// message prints a message of market data.
+func (w *watcher) message(v *wire.Value, msg []byte) error {
+	if err := w.print.message(v, msg); err != nil {
+		return writeError{err}
 	}
-	pause := backoff{}
-	for first := true; ; first = false {
-		live, err := w.connect(ctx)
-		switch {
-		case errors.Is(err, errEnough), errors.Is(context.Cause(ctx), errEnough):
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case isFinal(err):
-			return err
-		case first && !live:
-			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.api.base, err), unreachable(err))
-		}
-		if live {
-			pause = backoff{}
-		}
-		wait := pause.next(err)
-		w.talk("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
+	if w.left > 0 {
+		if w.left--; w.left == 0 {
+			return errEnough
 		}
 	}
-}
-
-// unreachable is what to do about a gateway that could not be talked to.
-func unreachable(err error) string {
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &unknown):
-		return "It is there, and its certificate is not trusted. Trust a file of your own with SSL_CERT_FILE=tls.crt rueda watch ..."
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "Something is there and hangs up. Where it speaks TLS, the address begins with https."
-	}
-	return "Is it running? This starts one here: rueda dev"
-}
-
-// isFinal says whether trying again cannot help: what the server refused for good, or
-// nobody left to print for.
-func isFinal(err error) bool {
-	var f *failure
-	var w writeError
-	return errors.As(err, &f) || errors.As(err, &w)
-}
-
-func (w *watcher) talk(format string, args ...any) {
-	fmt.Fprintf(w.std.talk, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	return nil
 }

@@ -32,6 +32,9 @@ func standIn(t *testing.T, expiresIn int, talk func(ctx context.Context, conn *w
 		}
 		fmt.Fprintf(w, `{"success":true,"data":{"access_token":"a","refresh_token":"r","expires_in":%d}}`, expiresIn)
 	})
+	mux.HandleFunc("GET /market/instruments", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, catalogue)
+	})
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/export"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/market"
+)
+
+// exportFlags are the flags of rueda export.
+type exportFlags struct {
+	data, out, date, market, format string
+	types, instruments              []string
+	open                            bool
+}
+
+func newExport(std streams) *cobra.Command {
+	var f exportFlags
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write a day of the journal as Parquet or CSV files",
+		Long: `Export writes a closed day of a journal into a folder, as tables that DuckDB, polars
+and pandas read:
+
+  OUT/type=trades/date=2026-11-20/market=BYMA/part-0.parquet
+
+The gateway whose journal it is may run meanwhile. A file gets its name when it is
+whole, and takes the place of an older one; the names go to standard output.
+docs/export.md has the columns, and queries to begin with.`,
+		Example: `  rueda export --data /var/lib/rueda --out history
+  rueda export --data /var/lib/rueda --out history --date 2026-11-20 --type trades,bars --format csv
+  duckdb -c "from read_parquet('history/type=trades/**/*.parquet', hive_partitioning=true) limit 5"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.data, "data", "", "data folder of the gateway, or the folder of the journal itself")
+	fl.StringVar(&f.out, "out", "", "folder of the files; it is made where there is none")
+	fl.StringVar(&f.date, "date", "", "day, such as 2026-11-20, UTC (default the newest closed one)")
+	fl.StringSliceVar(&f.types, "type", nil, "trades, quotes, bars, depth (default all)")
+	fl.StringVar(&f.format, "format", "parquet", "parquet, csv, or ndjson: the stream's own messages")
+	fl.StringVar(&f.market, "market", "", "only this market")
+	fl.StringArrayVar(&f.instruments, "instrument", nil, "only this instrument; may be given again")
+	fl.BoolVar(&f.open, "open", false, "take a day that is not closed too: what there is of it")
+	return cmd
+}
+
+func (f *exportFlags) run(ctx context.Context, std streams) (err error) {
+	job, err := f.job()
+	if err != nil {
+		return err
+	}
+	j, err := openJournal(f.data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	days := j.Days()
+	if job.Date == "" {
+		if job.Date, err = newestDay(days, f.open); err != nil {
+			return err
+		}
+	}
+	var now atomic.Pointer[export.Progress]
+	now.Store(&export.Progress{})
+	job.Progress = func(p export.Progress) { now.Store(&p) }
+	stop := newProgress(&std).During(ctx, func() string {
+		p := now.Load()
+		return fmt.Sprintf("%s  %s %s: %s rows", progress.Bar(p.Done), p.Market, p.Type, progress.Thousands(p.Rows))
+	})
+	files, err := export.Day(ctx, j.Archive, job)
+	stop()
+	if err := listFiles(std.out, job.Folder, files); err != nil {
+		return err
+	}
+	if err == nil && len(files) == 0 {
+		fmt.Fprintf(std.talk, "There is no such row on %s.\n", job.Date)
+	}
+	return exportFailure(days, err)
+}
+
+// job reads the flags.
+func (f *exportFlags) job() (export.Job, error) {
+	bad := func(format string, args ...any) (export.Job, error) {
+		return export.Job{}, fail(exitUsage, fmt.Errorf(format, args...), "See rueda export --help")
+	}
+	job := export.Job{Folder: f.out}
+	job.Date, job.Market, job.Unfinished = f.date, f.market, f.open
+	switch {
+	case f.data == "":
+		return bad("which journal? --data is missing")
+	case f.out == "":
+		return bad("--out is missing: the folder of the files")
+	}
+	if _, err := time.Parse(time.DateOnly, f.date); f.date != "" && err != nil {
+		return bad("--date %q: a day is written 2026-11-20", f.date)
+	}
+	var ok bool
+	if job.Format, ok = export.ParseFormat(f.format); !ok {
+		return bad("--format %q: %s", f.format, oneOf(f.format, export.Formats()))
+	}
+	for _, word := range f.types {
+		t, ok := export.ParseType(word)
+		if !ok {
+			return bad("--type %q: %s", word, oneOf(word, export.Types()))
+		}
+		if !slices.Contains(job.Types, t) {
+			job.Types = append(job.Types, t)
+		}
+	}
+	for _, text := range f.instruments {
+		id, err := market.ParseInstrumentID(text)
+		if err != nil {
+			return bad("--instrument %q: %w", text, err)
+		}
+		job.Instruments = append(job.Instruments, id)
+	}
+	return job, nil
+}
+
+// oneOf says which word was meant, or which there are.
+func oneOf[T fmt.Stringer](word string, list []T) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = v.String()
+	}
+	if near, ok := nearest(word, words); ok {
+		return "did you mean " + near + "?"
+	}
+	return "there are " + strings.Join(words, ", ")
+}
+
+// openJournal opens the journal of a data folder, or one that is named itself.
+func openJournal(folder string) (*journal.Reader, error) {
+	inside := filepath.Join(folder, "journal")
+	if info, err := os.Stat(inside); err == nil && info.IsDir() {
+		folder = inside
+	}
+	j, err := journal.OpenReader(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail(exitNotFound, err, "Name the data folder of a gateway with --data.")
+	}
+	return j, err
+}
+
+// newestDay is the newest day that may be exported.
+func newestDay(days []journal.Day, open bool) (string, error) {
+	for _, d := range slices.Backward(days) {
+		if d.Closed || open {
+			return d.Date, nil
+		}
+	}
+	if len(days) > 0 {
+		return "", exportFailure(days, fmt.Errorf("%s: %w", days[len(days)-1].Date, export.ErrOpenDay))
+	}
+	return "", exportFailure(days, errors.New("there is no day in this journal"))
+}
+
+// exportFailure says what can be done about an error.
+func exportFailure(days []journal.Day, err error) error {
+	switch {
+	case err != nil && len(days) == 0:
+		return fail(exitNotFound, err, "Is it the folder of a journal? Name the data folder of a gateway with --data.")
+	case errors.Is(err, export.ErrNoDay):
+		return fail(exitNotFound, err, "It has "+days[0].Date+" to "+days[len(days)-1].Date+".")
+	case errors.Is(err, export.ErrOpenDay):
+		return fail(exitError, err, "A gateway closes a day when the next one has begun. With --open you get what there is of it.")
+	}
+	return err
+}
+
+func listFiles(w io.Writer, folder string, files []export.File) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range files {
+		name := filepath.Join(folder, filepath.FromSlash(f.Path))
+		if _, err := fmt.Fprintf(table, "%s\t%d rows\t%s\n", name, f.Rows, progress.Bytes(f.Bytes)); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// journalOf makes a journal with a trade on each date; all days but the last are closed.
+func journalOf(t *testing.T, folder string, dates ...string) {
+	t.Helper()
+	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(journal.Config{Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := j.Define(market.Instrument{ID: id})
+		err = j.Start(func(emit func(*journal.Row)) { emit(&journal.Row{Kind: journal.Numbers, Instrument: number}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, date := range dates {
+			at, err := time.Parse(time.DateOnly, date)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns := at.Add(14 * time.Hour).UnixNano()
+			j.Append(&journal.Row{Kind: journal.Trade, Instrument: number, Position: uint64(i + 1), N: uint64(i + 1), Time: ns, At: ns,
+				Price: 7050 * market.Scale, Size: 120 * market.Scale})
+			j.Commit()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- j.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := errors.Join(<-ended, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestExport(t *testing.T) {
+	data, out := t.TempDir(), t.TempDir()
+	journalOf(t, filepath.Join(data, "journal"), "2026-11-18", "2026-11-19", "2026-11-20")
+	for _, tt := range []struct {
+		args   string
+		status int
+		says   string // on standard output where the status is 0
+	}{
+		{"", 0, "type=trades/date=2026-11-19/market=BYMA/part-0.parquet  1 rows"},
+		{"--date 2026-11-18 --type trades --format csv", 0, "type=trades/date=2026-11-18/market=BYMA/part-0.csv  1 rows"},
+		{"--date 2026-11-18 --type trades,quotes --format ndjson --instrument GGAL|BYMA|24hs", 0, "market=BYMA/part-0.ndjson  1 rows"},
+		{"--open --format csv", 0, "date=2026-11-20/"},
+		{"--market NYSE", 0, ""},
+		{"--date 2026-11-20", 1, "the day is not closed yet\n  A gateway closes a day when"},
+		{"--date 2026-11-17", 4, "the journal does not have this day\n  It has 2026-11-18 to 2026-11-20."},
+		{"--date 18.11.2026", 2, "a day is written 2026-11-20"},
+		{"--type trade", 2, "did you mean trades?"},
+		{"--type candles", 2, "there are trades, quotes, bars, depth"},
+		{"--format parket", 2, "did you mean parquet?"},
+		{"--instrument GGAL", 2, `--instrument "GGAL"`},
+		{"--data nowhere", 4, "no such file or directory\n  Name the data folder of a gateway with --data."},
+		{"--data " + out, 4, "Is it the folder of a journal?"},
+		{"--out ", 2, "--out is missing"},
+		{"--data ", 2, "--data is missing"},
+	} {
+		args := []string{"export", "--data", data, "--out", out}
+		if tt.args != "" {
+			args = append(args, strings.Split(tt.args, " ")...)
+		}
+		var said, talk bytes.Buffer
+		status := run(t.Context(), args, streams{in: strings.NewReader(""), out: &said, talk: &talk})
+		text := talk.String()
+		if tt.status == 0 {
+			text = said.String()
+		}
+		if status != tt.status || !strings.Contains(text, tt.says) {
+			t.Errorf("export %s: status %d, want %d\n%s%s", tt.args, status, tt.status, said.String(), talk.String())
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, "type=trades", "date=2026-11-18", "market=BYMA", "part-0.csv"))
+	if err != nil || !strings.Contains(string(text), "2026-11-18T14:00:00.000000000Z,2026-11-18T14:00:00.000000000Z,GGAL|BYMA|24hs,GGAL,BYMA,24hs,1,") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

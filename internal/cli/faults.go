@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// simFault is what the simulated exchange calls a fault of the market.
+func simFault(name string) string {
+	switch name {
+	case wire.SimCrossedBook:
+		return "crossed"
+	case wire.SimCloseMarket:
+		return "close"
+	case wire.SimFeedGap:
+		return "gap"
+	case wire.SimFeedStall:
+		return "stall"
+	case wire.SimListing:
+		return "list"
+	}
+	return name
+}
+
+// exchangeFaults has clients of a dev gateway ask the simulated exchange for faults.
+func exchangeFaults(exchange *sim.Source) func(name string, id market.InstrumentID) (string, error) {
+	return func(name string, id market.InstrumentID) (string, error) {
+		all := sim.Faults()
+		i := slices.IndexFunc(all, func(f sim.Fault) bool { return f.Name == simFault(name) })
+		if i < 0 {
+			return "", fmt.Errorf("%s: %w", name, sim.ErrUnknownFault)
+		}
+		err := exchange.Trigger(all[i].Name, id)
+		if errors.Is(err, sim.ErrTooMany) {
+			return "", &wire.Fault{Reason: wire.RateLimited, Msg: "Too many faults at once", RetryAfter: 1}
+		}
+		if err != nil {
+			return "", err
+		}
+		return id.String() + ": " + all[i].Text, nil
+	}
+}

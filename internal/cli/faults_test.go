@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestExchangeFaults wants the simulated exchange to know every fault of the market, and every fault that it
+// knows to have a word for clients.
+func TestExchangeFaults(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range wire.SimFaults() {
+		if !f.Own {
+			known[simFault(f.Name)] = true
+		}
+	}
+	for _, f := range sim.Faults() {
+		if !known[f.Name] {
+			t.Errorf("there is no word for %s", f.Name)
+		}
+		delete(known, f.Name)
+	}
+	for name := range known {
+		t.Errorf("the exchange does not know %s", name)
+	}
+}
+
+// held is a sink that takes events when the test says so.
+type held struct {
+	feed.Sink
+	came chan struct{}
+	next chan struct{} // closed: it takes all
+}
+
+func (h held) Define(market.Instrument) (market.Handle, error) { return 0, nil }
+
+func (h held) Publish([]market.Event) error {
+	select {
+	case h.came <- struct{}{}:
+		<-h.next
+	case <-h.next:
+	}
+	return nil
+}
+
+func TestExchangeFaultErrors(t *testing.T) {
+	exchange, err := sim.New(sim.Config{Instruments: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := exchangeFaults(exchange)
+	fake := market.InstrumentID{Symbol: "FAKE", Market: "SIM", Term: "CI"}
+	if _, err := cause(wire.SimHalt, fake); !errors.Is(err, sim.ErrNotRunning) {
+		t.Errorf("while nothing runs: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	sink := held{came: make(chan struct{}), next: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- exchange.Run(ctx, sink) }()
+	// The exchange lists what it has before it runs.
+	<-sink.came
+	msg, err := cause(wire.SimCrossedBook, fake)
+	for range 10 {
+		if errors.Is(err, sim.ErrNotRunning) {
+			sink.next <- struct{}{}
+			<-sink.came
+			msg, err = cause(wire.SimCrossedBook, fake)
+		}
+	}
+	if err != nil || !strings.HasPrefix(msg, "FAKE|SIM|CI: the book is crossed") {
+		t.Errorf("got %q, %v", msg, err)
+	}
+	if _, err := cause(wire.SimHalt, market.InstrumentID{Symbol: "NOPE", Market: "SIM", Term: "CI"}); !errors.Is(err, market.ErrUnknownInstrument) {
+		t.Errorf("an instrument that is not there: %v", err)
+	}
+	if _, err := cause("earthquake", fake); !errors.Is(err, sim.ErrUnknownFault) {
+		t.Errorf("a fault that is not there: %v", err)
+	}
+	for range 1000 {
+		if _, err = cause(wire.SimListing, fake); err != nil {
+			break
+		}
+	}
+	var f *wire.Fault
+	if !errors.As(err, &f) || f.Reason != wire.RateLimited || f.RetryAfter == 0 {
+		t.Errorf("too many at once: %v", err)
+	}
+	cancel()
+	close(sink.next)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestTriggerSends asks for the fault by its own word, and for one of connections of those that are not
+// the program's own.
+func TestTriggerSends(t *testing.T) {
+	for args, want := range map[string]string{
+		"bust":       `{"action":"sim","fault":"cancel","id":1}`,
+		"disconnect": `{"action":"sim","fault":"disconnect","id":1,"others":true}`,
+	} {
+		url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+			return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, want),
+				say(ctx, conn, `{"type":"Sim","code":200,"msg":"So be it","id":1,"fault":"x"}`))
+		})
+		if status, out, talk := command(t, "trigger", args, "--url", url); status != exitOK || out != "So be it\n" {
+			t.Errorf("%s: %d: %s%s", args, status, out, talk)
+		}
+	}
+}

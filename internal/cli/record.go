@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// recordOptions are the flags of record.
+type recordOptions struct {
+	login     login
+	file      string
+	channels  []string
+	intervals []string
+	depth     int
+	duration  time.Duration
+	force     bool
+	append    bool
+}
+
+func newRecord(std streams) *cobra.Command {
+	var o recordOptions
+	cmd := &cobra.Command{
+		Use:   "record INSTRUMENT... -f FILE",
+		Short: "Write a stream to a file, message by message, as it was received",
+		Long: `Record logs in, subscribes, and writes every message to a file, byte for byte as it
+came, with the time when. What it is of and the definitions of its instruments stand
+in the first line, so that the file can be verified (rueda verify FILE) and played
+(rueda replay FILE) by itself.
+
+The ending of the name says how the file is packed: .zst, .gz, or anything else for
+plain text. What was received is in the file within a second, whatever happens to
+the recorder. A lost connection is made again and resumed where it ended; what
+could not be had any more is told, here and in the file. Ctrl-C ends the recording.
+
+A file that is there is not touched without --force, which writes it anew when the
+first message comes, or --append, which goes on where it ended: with the same
+instruments and channels, resuming from its last message.
+
+An instrument is SYMBOL|MARKET|TERM; * may stand for a whole part. Order books are
+not served by pattern: those that are listed are asked for one by one.
+
+Exit status: 0 ended in order, by --for or Ctrl-C; 1 other errors; 2 a mistake on the
+command line; 3 credentials or rights refused; 4 no such instrument; 5 no gateway there.`,
+		Example: `  rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst
+  rueda record '*|BYMA|24hs' '*|BYMA|CI' -f day.jsonl.zst --for 8h
+  rueda record 'AL30|BYMA|CI' -f al30.jsonl --channels trades,bars --interval 1s,1m
+  rueda record -f day.jsonl.zst --append`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := newRecorder(std, o, args, cmd.Flags().Changed("channels") || cmd.Flags().Changed("interval") || cmd.Flags().Changed("depth"))
+			if err != nil {
+				return err
+			}
+			return r.record(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	o.login.flags(cmd)
+	f.StringVarP(&o.file, "file", "f", "", "file to write: NAME.zst, NAME.gz or plain")
+	f.StringSliceVar(&o.channels, "channels", []string{chTrades, chQuotes, chBook, chStatus}, "of trades, quotes, order_book, status, bars, summary")
+	f.StringSliceVar(&o.intervals, "interval", []string{"1m"}, "of bars: 1s, 1m, 5m, 15m, 1h, 1d")
+	f.IntVar(&o.depth, "depth", 0, "levels of the books: 1, 5, 10, 25 or 0 for all")
+	f.DurationVar(&o.duration, "for", 0, "end after that time")
+	f.BoolVar(&o.force, "force", false, "overwrite the file")
+	f.BoolVar(&o.append, "append", false, "go on with the file where it ended")
+	return cmd
+}
+
+// recorder is a run of record.
+type recorder struct {
+	follower
+	opts  recordOptions
+	file  *recording.Writer
+	meta  recording.Meta
+	fresh bool            // the connection has said nothing yet
+	told  map[string]bool // definitions that stand in the file, as they are
+
+	mu    sync.Mutex
+	gaps  int
+	began time.Time
+}
+
+func newRecorder(std streams, o recordOptions, ids []string, chosen bool) (*recorder, error) {
+	if o.file == "" {
+		return nil, fail(exitUsage, errors.New("no file to write"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
+	}
+	if o.force && o.append {
+		return nil, fail(exitUsage, errors.New("--force and --append exclude each other"), "")
+	}
+	r := &recorder{opts: o, fresh: true, told: map[string]bool{}}
+	r.std = std
+	r.want = interest{ids: ids, channels: o.channels, depth: o.depth}
+	if _, err := os.Stat(o.file); o.append && err == nil {
+		if chosen {
+			return nil, fail(exitUsage, errors.New("--append takes the channels, intervals and depth of the file"), "Leave those flags out.")
+		}
+		if err := r.resume(); err != nil {
+			return nil, err
+		}
+	} else if err := r.create(); err != nil {
+		return nil, err
+	}
+	if err := r.check(ids); err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	r.hooks = hooks{ready: r.ready, message: r.message, lost: r.lost, down: r.down}
+	var err error
+	if r.account, err = o.login.account(std); err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	r.meta.Server = r.account.api.base.String()
+	return r, nil
+}
+
+// create prepares a new file.
+func (r *recorder) create() (err error) {
+	o := &r.opts
+	r.file, err = recording.Create(o.file, recording.CreateConfig{Overwrite: o.force})
+	switch {
+	case errors.Is(err, recording.ErrExists):
+		return fail(exitUsage, err, "Overwrite it with --force, go on with it with --append, or choose another name.")
+	case err != nil:
+		return fail(exitUsage, err, "")
+	}
+	if slices.Contains(o.channels, chBars) {
+		r.want.intervals = o.intervals
+	}
+	r.meta = recording.Meta{
+		Program: "rueda " + readBuild().Version, Channels: o.channels, Depth: o.depth, Intervals: r.want.intervals, IDs: r.want.ids,
+	}
+	return nil
+}
+
+// resume takes up the file where it ended.
+func (r *recorder) resume() error {
+	var d recording.Decoder
+	var m recording.Message
+	var reached recording.Reached
+	w, meta, torn, err := recording.Continue(r.opts.file, func(line *recording.Line) error {
+		if err := d.Decode(line.Body, &m); err == nil { // else verify finds it
+			reached.Take(&m)
+		}
+		return nil
+	})
+	if err != nil {
+		return fail(exitUsage, err, "--append goes on with a recording of rueda record alone.")
+	}
+	if torn != nil {
+		fmt.Fprintf(r.std.talk, "%s: %v; that is cut off, and what was lost with it is asked for again.\n", r.opts.file, torn)
+	}
+	r.file, r.meta = w, *meta
+	r.epoch, r.position, r.seen = reached.Epoch, reached.Position, reached.Seen
+	for _, row := range meta.Instruments {
+		r.told[string(row)] = true
+	}
+	ids := r.want.ids
+	r.want = interest{ids: meta.IDs, channels: meta.Channels, depth: meta.Depth, intervals: meta.Intervals}
+	if len(ids) > 0 && !slices.Equal(ids, meta.IDs) {
+		return errors.Join(fail(exitUsage, fmt.Errorf("%s is a recording of %s", r.opts.file, strings.Join(meta.IDs, " ")),
+			"--append goes on with the same instruments; leave them out."), w.Close())
+	}
+	return nil
+}
+
+// check refuses what cannot be asked for.
+func (r *recorder) check(ids []string) error {
+	if len(r.want.ids) == 0 {
+		return fail(exitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
+	}
+	if err := checkPatterns(ids, "rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst"); err != nil {
+		return err
+	}
+	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
+	for _, c := range r.want.channels {
+		if !slices.Contains(known, c) {
+			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), suggestion(c, known))
+		}
+	}
+	return nil
+}
+
+// ready asks for the definitions before each connection.
+func (r *recorder) ready(ctx context.Context, token string) (err error) {
+	r.meta.Instruments, err = r.define(ctx, token)
+	return err
+}
+
+// message writes a message, and before the first of a connection what it is of.
+func (r *recorder) message(v *wire.Value, msg []byte) error {
+	now := time.Now()
+	if r.fresh {
+		r.fresh = false
+		if err := r.head(now, text(v, "epoch")); err != nil {
+			return r.broken(err)
+		}
+	}
+	if err := r.file.Message(now.UnixNano(), msg); err != nil {
+		return r.broken(err)
+	}
+	return nil
+}
+
+// head writes the first line, or a note where there is one.
+func (r *recorder) head(now time.Time, epoch string) error {
+	var fresh []recording.Row
+	for _, row := range r.meta.Instruments {
+		if !r.told[string(row)] {
+			r.told[string(row)] = true
+			fresh = append(fresh, row)
+		}
+	}
+	if r.file.Begun() {
+		return r.file.Note(now.UnixNano(), &recording.Note{Kind: recording.Connected, Server: r.meta.Server, Instruments: fresh})
+	}
+	r.meta.Began, r.meta.Epoch = now.UTC(), epoch
+	return r.file.Begin(&r.meta)
+}
+
+// broken is a file that takes no more.
+func (r *recorder) broken(err error) error {
+	return fail(exitError, err, "What was received up to a second before is in the file. rueda record -f "+quoteShell(r.opts.file)+" --append goes on with it.")
+}
+
+func (r *recorder) lost(l lost) error {
+	r.mu.Lock()
+	r.gaps++
+	r.mu.Unlock()
+	err := r.file.Note(time.Now().UnixNano(), &recording.Note{
+		Kind: recording.Lost, Channel: l.channel, Instrument: l.id, From: l.from, To: l.to, Reason: l.reason})
+	if err != nil {
+		return r.broken(err)
+	}
+	return nil
+}
+
+func (r *recorder) down(cause error) error {
+	r.fresh = true
+	if err := r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.Disconnected, Reason: cause.Error()}); err != nil {
+		return r.broken(err)
+	}
+	return nil
+}
+
+// record runs until it is interrupted or its time is over.
+func (r *recorder) record(ctx context.Context) (err error) {
+	r.began = time.Now()
+	shown := newProgress(&r.std)
+	aside, stop := context.WithCancel(ctx)
+	var keepers sync.WaitGroup
+	keepers.Go(func() { r.flush(aside) })
+	hide := shown.During(aside, r.status)
+	err = r.run(ctx, r.opts.duration)
+	hide()
+	stop()
+	keepers.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil // that is how it is ended
+	}
+	begun := r.file.Begun()
+	rows, size, _ := r.file.Written()
+	if begun {
+		err = errors.Join(err, r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.End, Rows: rows}))
+	}
+	err = errors.Join(err, r.file.Close())
+	if !begun {
+		if err == nil {
+			fmt.Fprintf(r.std.talk, "Nothing was received, and %s was not written.\n", r.opts.file)
+		}
+		return err
+	}
+	_, _, packed := r.file.Written()
+	gaps := ""
+	if r.gaps > 0 {
+		gaps = fmt.Sprintf("; %d ranges were lost, see its lines %q", r.gaps, recording.Lost)
+	}
+	fmt.Fprintf(r.std.talk, "%s: %s messages in %s, %s of text in a file of %s%s.\n", r.opts.file,
+		progress.Thousands(rows), time.Since(r.began).Round(time.Second), progress.Bytes(size), progress.Bytes(packed), gaps)
+	return err
+}
+
+// flush puts what was written into the file every second.
+func (r *recorder) flush(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = r.file.Flush() // the next message is told of it, and Close
+		}
+	}
+}
+
+// status is how far the recording is.
+func (r *recorder) status() string {
+	rows, size, packed := r.file.Written()
+	took := time.Since(r.began).Seconds()
+	return fmt.Sprintf("%s messages, %s of text, %s in %s, %.0f a second",
+		progress.Thousands(rows), progress.Bytes(size), progress.Bytes(packed), r.opts.file, float64(rows)/max(took, 1))
+}

@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/recording"
+)
+
+// command runs a command line to its end.
+func command(t *testing.T, args ...string) (status int, out, talk string) {
+	t.Helper()
+	var o, e strings.Builder
+	status = run(t.Context(), args, streams{in: strings.NewReader(""), out: &o, talk: &e})
+	return status, o.String(), e.String()
+}
+
+// recorded reads a recording: its first line and its bodies.
+func recorded(t *testing.T, name string) (*recording.Meta, []string) {
+	t.Helper()
+	r, err := recording.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var list []string
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			if r.Torn() != nil {
+				t.Error(r.Torn())
+			}
+			return r.Meta(), list
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, string(line.Body))
+	}
+}
+
+// verified wants a file to be good and returns the report.
+func verified(t *testing.T, name string) map[string]any {
+	t.Helper()
+	status, out, talk := command(t, "verify", name, "--json")
+	if status != exitOK {
+		t.Fatalf("verify %s: %d\n%s%s", name, status, out, talk)
+	}
+	var r map[string]any
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRecordResumes cuts the link of a recorder again and again: what is in the file is whole.
+func TestRecordResumes(t *testing.T) {
+	_, url := startDev(t, "--speed", "50")
+	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
+	name := filepath.Join(t.TempDir(), "day.jsonl.zst")
+	r := start(t, "record", "GGAL|BYMA|24hs", "*|BYMA|CI", "-f", name, "--url", "http://"+link.Addr().String())
+	r.said(`live as demo`)
+	for cuts := range 3 {
+		waitFor(t, func() bool { return grown(name, int64(20_000*(cuts+1))) })
+		link.cut()
+		r.said(strings.Repeat(`(?s)live again.*`, cuts+1))
+	}
+	waitFor(t, func() bool { return grown(name, 100_000) })
+	r.stop()
+	if status := r.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	r.said(`day\.jsonl\.zst: [\d,]+ messages in \d+s, \S+ [kMG]?B of text in a file of`)
+	m, list := recorded(t, name)
+	if m.Epoch == "" || len(m.Instruments) < 2 || strings.Join(m.IDs, " ") != "GGAL|BYMA|24hs *|BYMA|CI" {
+		t.Errorf("first line: %+v", m)
+	}
+	kinds := map[string]int{}
+	for _, body := range list {
+		head, _, _ := strings.Cut(body, ",")
+		kinds[head]++
+	}
+	if kinds[`{"recording":"disconnected"`] != 3 || kinds[`{"recording":"connected"`]+kinds[`{"recording":"connected"}`] != 3 || kinds[`{"recording":"lost"`] > 0 {
+		t.Errorf("notes: %v", kinds)
+	}
+	for _, kind := range []string{"T", "Q", "O", "H", "Subscription"} {
+		if kinds[`{"type":"`+kind+`"`] == 0 {
+			t.Errorf("no %s: %v", kind, kinds)
+		}
+	}
+	verified(t, name)
+}
+
+func grown(name string, size int64) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Size() >= size
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, good func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(patience)
+	for !good() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+const catalogue = `{"success":true,"data":{"instruments":[{"instrument":"GGAL|BYMA|CI","price_decimals":2,"size_decimals":0,"status":"open"}]}}`
+
+// TestRecordWritesWhatCame has a server say things whose bytes must come back, lose some, and
+// break a book, which is asked for again.
+func TestRecordWritesWhatCame(t *testing.T) {
+	odd := `{ "type":"T", "S":"GGAL","I":"GGAL|BYMA|CI","N":5,"T":"2026-11-20T14:30:00.000000000Z","P":7050.0,"Z":1e0,"new":"\u00e9" }`
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, `"depth":0`), say(ctx, conn,
+				strings.Replace(subscribed, `"epoch"`, `"lost":{"trades":{"GGAL|BYMA|CI":{"from":1,"to":4,"reason":"buffer_exceeded"}}},"epoch"`, 1), odd,
+				bookMessage(1, `"R":true,"DL":0,"B":[[7040,1]],"A":[]`), bookMessage(4, `"L":3,"B":[[7040,4]]`)),
+			hear(ctx, conn, `"resync"`), say(ctx, conn, bookMessage(6, `"R":true,"DL":0,"B":[[7040,6]],"A":[]`)),
+			waitForEnd(ctx, conn))
+	})
+	name := filepath.Join(t.TempDir(), "a.jsonl")
+	r := start(t, "record", "GGAL|BYMA|CI", "-f", name, "--url", url)
+	r.said(`lost: trades GGAL\|BYMA\|CI from #1 to #4 \(buffer_exceeded\)`)
+	waitFor(t, func() bool {
+		text, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(text), `"N":6`)
+	})
+	r.stop()
+	if status := r.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	_, list := recorded(t, name)
+	want := []string{`"lost":`, `{"recording":"lost","reason":"buffer_exceeded","channel":"trades","instrument":"GGAL|BYMA|CI","from":1,"to":4}`, odd, `"N":1,`, `"N":4,`, `"N":6,`, `{"recording":"end","rows":5}`}
+	if len(list) != len(want) {
+		t.Fatalf("%d lines: %s", len(list), strings.Join(list, "\n"))
+	}
+	for i := range want {
+		if !strings.Contains(list[i], want[i]) {
+			t.Errorf("line %d: %s, want %s", i, list[i], want[i])
+		}
+	}
+}
+
+// TestRecordAppends goes on with a file, where it ended.
+func TestRecordAppends(t *testing.T) {
+	trade := func(n int) string {
+		return fmt.Sprintf(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`, n)
+	}
+	first := true
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		wanted, from := `{"action":"subscribe","alive":true,"id":1,"trades":["GGAL|BYMA|CI"]}`, 1
+		if !first {
+			wanted, from = `"resume":{"epoch":"e1","position":"e1:9","trades":{"GGAL|BYMA|CI":2}}`, 3
+		}
+		first = false
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, wanted), say(ctx, conn, subscribed, trade(from), trade(from+1), `{"type":"Alive","epoch":"e1","position":"e1:9"}`), waitForEnd(ctx, conn))
+	})
+	name := filepath.Join(t.TempDir(), "a.jsonl.gz")
+	for i, args := range [][]string{{"GGAL|BYMA|CI", "--channels", "trades"}, {"--append"}} {
+		r := start(t, append([]string{"record", "-f", name, "--url", url, "--for", "200ms"}, args...)...)
+		if status := r.exit(); status != exitOK {
+			t.Fatalf("run %d ended with %d", i, status)
+		}
+	}
+	_, list := recorded(t, name)
+	var ns []string
+	for _, body := range list {
+		if _, rest, ok := strings.Cut(body, `"N":`); ok {
+			n, _, _ := strings.Cut(rest, ",")
+			ns = append(ns, n)
+		}
+	}
+	if strings.Join(ns, " ") != "1 2 3 4" {
+		t.Errorf("trades %v in\n%s", ns, strings.Join(list, "\n"))
+	}
+	verified(t, name)
+	if status, _, talk := command(t, "record", "AL30|BYMA|CI", "-f", name, "--append", "--url", url); status != exitUsage || !strings.Contains(talk, "is a recording of GGAL|BYMA|CI") {
+		t.Errorf("other instruments: %d, %s", status, talk)
+	}
+	if status, _, talk := command(t, "record", "-f", name, "--append", "--channels", "quotes", "--url", url); status != exitUsage || !strings.Contains(talk, "takes the channels") {
+		t.Errorf("other channels: %d, %s", status, talk)
+	}
+}
+
+// TestVerifyLive verifies a stream as it comes, from a good server and from one that lies.
+func TestVerifyLive(t *testing.T) {
+	_, good := startDev(t, "--speed", "20")
+	status, out, talk := command(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
+	if status != exitOK || !strings.Contains(out, "Good: nothing is wrong") || !strings.Contains(out, "checksum") {
+		t.Errorf("%d\n%s%s", status, out, talk)
+	}
+	bad, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, `"subscribe"`), say(ctx, conn, subscribed,
+				bookMessage(1, `"R":true,"DL":0,"B":[[7040,1]],"A":[[7041,1]],"K":1`)), waitForEnd(ctx, conn))
+	})
+	status, out, talk = command(t, "verify", "GGAL|BYMA|CI", "--for", "500ms", "--url", bad, "--json")
+	if status != exitWrong || !strings.Contains(out, `"check":"checksum","judged":1,"wrong":1`) || !strings.Contains(talk, "1 findings") {
+		t.Errorf("%d\n%s%s", status, out, talk)
+	}
+}
+
+// TestReplayOfRecording records a market, plays it, and records that: the trades are the same.
+func TestReplayOfRecording(t *testing.T) {
+	_, url := startDev(t, "--speed", "50")
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "first.jsonl.zst"), filepath.Join(folder, "second.jsonl")
+	if status, _, talk := command(t, "record", "GGAL|BYMA|24hs", "AL30|BYMA|CI", "-f", first, "--for", "2s", "--url", url); status != exitOK {
+		t.Fatal(talk)
+	}
+	p := start(t, "replay", first, "--listen", "127.0.0.1:0", "--speed", "0.7")
+	p.line(`^Ready in \d+ ms\. Recorded market, speed 0\.7\.$`)
+	address := p.line(`^  REST +(http://\S+)`)[1]
+	p.line(`^  first\.jsonl\.zst +AL30\|BYMA\|CI GGAL\|BYMA\|24hs$`)
+	r := start(t, "record", "GGAL|BYMA|24hs", "AL30|BYMA|CI", "-f", second, "--url", address, "--for", "4s")
+	if status := r.exit(); status != exitOK {
+		t.Fatalf("ended with %d", status)
+	}
+	p.stop()
+	if status := p.exit(); status != exitOK {
+		t.Errorf("replay ended with %d", status)
+	}
+	trades := func(name string) map[string][]string {
+		list := map[string][]string{}
+		_, bodies := recorded(t, name)
+		for _, b := range bodies {
+			if strings.HasPrefix(b, `{"type":"T"`) {
+				_, rest, _ := strings.Cut(b, `"I":"`) // N begins with the epoch, and D is not told
+				id, rest, _ := strings.Cut(rest, `"`)
+				_, rest, _ = strings.Cut(rest, `"T":"`)
+				at, rest, _ := strings.Cut(rest, `"`)
+				_, rest, _ = strings.Cut(rest, `"P":`)
+				list[id] = append(list[id], at+rest)
+			}
+		}
+		return list
+	}
+	a, b := trades(first), trades(second)
+	for id, want := range a {
+		got := b[id]
+		// The second joined after the first trades were played.
+		if len(got) < len(want)/2 || len(got) > len(want) || strings.Join(want[len(want)-len(got):], "\n") != strings.Join(got, "\n") {
+			t.Errorf("%s: %d trades came of %d, or others:\n%v\n%v", id, len(got), len(want), want, got)
+		}
+	}
+	verified(t, second)
+}
+
+func TestFitOfRecording(t *testing.T) {
+	_, url := startDev(t, "--speed", "100")
+	name := filepath.Join(t.TempDir(), "a.jsonl")
+	if status, _, talk := command(t, "record", "GGAL|BYMA|24hs", "-f", name, "--for", "1500ms", "--url", url); status != exitOK {
+		t.Fatal(talk)
+	}
+	status, out, talk := command(t, "sim", "fit", name)
+	if status != exitOK || !strings.Contains(out, "GGAL|BYMA|24hs") || !strings.Contains(out, "adds:cancels:trade") {
+		t.Errorf("%d\n%s%s", status, out, talk)
+	}
+	status, out, _ = command(t, "sim", "fit", name, "--json")
+	var table struct {
+		Instruments []struct {
+			Name   string `json:"name"`
+			Trades int    `json:"trades"`
+		} `json:"instruments"`
+	}
+	if err := json.Unmarshal([]byte(out), &table); err != nil || status != exitOK || len(table.Instruments) != 1 || table.Instruments[0].Trades == 0 {
+		t.Errorf("%d, %v: %s", status, err, out)
+	}
+}
+
+func TestTrigger(t *testing.T) {
+	for _, tc := range []struct {
+		name, answer string
+		args         []string
+		status       int
+		want         string
+	}{
+		{"good", `{"type":"Sim","code":200,"msg":"GGAL|BYMA|24hs is halted","id":1}`, []string{"halt", "GGAL|BYMA|24hs"}, exitOK, "GGAL|BYMA|24hs is halted\n"},
+		{"of connections", `{"type":"Sim","code":200,"msg":"It is cut","id":1}`, []string{"disconnect"}, exitOK, "It is cut\n"},
+		{"not a dev server", `{"type":"Error","code":400,"reason":"unknown_action","msg":"Unknown action","id":1,"retry":false}`, []string{"halt"}, exitRefused, "made by rueda dev alone"},
+		{"no such instrument", `{"type":"Error","code":404,"reason":"unknown_instrument","msg":"Unknown instrument","id":1,"retry":false,"hint":"Did you mean GGAL|BYMA|24hs?"}`, []string{"halt", "GGLA|BYMA|24hs"}, exitNotFound, "Did you mean GGAL"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+				wanted := `{"action":"sim","fault":"` + tc.args[0] + `","id":1`
+				switch {
+				case len(tc.args) > 1:
+					wanted += `,"instrument":"` + tc.args[1]
+				case tc.args[0] == "disconnect":
+					wanted += `,"others":true`
+				}
+				return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success, `{"action":"ping"}`), hear(ctx, conn, wanted),
+					say(ctx, conn, tc.answer))
+			})
+			status, out, talk := command(t, append([]string{"trigger", "--url", url}, tc.args...)...)
+			if status != tc.status || !strings.Contains(out+talk, tc.want) {
+				t.Errorf("%d: %s%s", status, out, talk)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	listen  string
+	data    string
+	speed   string
+	from    string
+	loop    bool
+	symbols []string
+	date    string
+	verbose bool
+}
+
+func newReplay(std streams) *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Run a gateway that plays recordings as its market",
+		Long: `Replay is rueda dev with recordings instead of the simulated exchange: a gateway for
+this machine only, with the users demo/demo and basic/basic, whose instruments are
+those of the files. It goes on serving when they have ended.
+
+A file is told by its content, plain, gzip or zstd: a recording of rueda record, a
+capture of Binance, and whatever else docs/record-and-verify.md lists.
+
+The market moves as it was recorded, times --speed; max is as fast as it goes.
+Event times are those of the recording.`,
+		Example: `  rueda replay day.jsonl.zst --speed 10
+  rueda replay btcusdt.jsonl.gz --loop
+  rueda replay day.jsonl.zst --from 2026-11-20T16:55:00Z --symbols GGAL,'AL30|BYMA|CI'
+  rueda replay S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --speed max`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runReplay(cmd.Context(), std, o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
+	f.StringVar(&o.speed, "speed", "1", "recorded seconds in a second, above 0, or max")
+	f.StringVar(&o.from, "from", "", "play at once what was recorded before this time, as 2026-11-20T16:55:00Z")
+	f.BoolVar(&o.loop, "loop", false, "begin again at the end")
+	f.StringSliceVar(&o.symbols, "symbols", nil, "of a file of many instruments: those to play, symbols or identifiers (default all)")
+	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
+	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens (default: in memory)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
+	return cmd
+}
+
+// config is how the files are played.
+func (o *replayOptions) config() (replay.Config, error) {
+	c := replay.Config{Loop: o.loop, Symbols: o.symbols, Date: o.date, FromName: o.date == ""}
+	speed, err := strconv.ParseFloat(o.speed, 64)
+	switch {
+	case o.speed == "max":
+		speed = math.Inf(1)
+	case err != nil || !goodSpeed(speed):
+		return c, fail(exitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds in a second: 1 is as it was.")
+	}
+	c.Speed = speed
+	if o.from != "" {
+		if c.From, err = wire.ParseTime(o.from); err != nil {
+			return c, fail(exitUsage, fmt.Errorf("--from %q is %w", o.from, err), "It looks like 2026-11-20T16:55:00Z.")
+		}
+	}
+	return c, nil
+}
+
+// tape is a recording that is played.
+type tape struct {
+	name   string
+	source *replay.Source
+	ended  chan struct{} // closed at its end
+	err    error         // of its end
+}
+
+// Run implements feed.Source: it plays the recording and notes how it ended.
+func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
+	err := t.source.Run(ctx, sink)
+	if ctx.Err() == nil {
+		select {
+		case <-t.ended:
+		default:
+			t.err = err
+			close(t.ended)
+		}
+	}
+	return err
+}
+
+func openTapes(files []string, c replay.Config) ([]*tape, error) {
+	var tapes []*tape
+	of := map[string]string{}
+	for _, name := range files {
+		source, err := replay.Open(name, c)
+		if err != nil {
+			return nil, fail(exitUsage, err, "")
+		}
+		list := source.Instruments()
+		if len(list) == 0 {
+			return nil, fail(exitUsage, fmt.Errorf("%s has no instrument that is to be played", name), "See --symbols.")
+		}
+		for _, in := range list {
+			id := in.ID.String()
+			if before, ok := of[id]; ok {
+				return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s, beside %s", name, id, before), "An instrument has one feed.")
+			}
+			of[id] = name
+		}
+		tapes = append(tapes, &tape{name: name, source: source, ended: make(chan struct{})})
+	}
+	return tapes, nil
+}
+
+func runReplay(ctx context.Context, std streams, o replayOptions, files []string) (err error) {
+	began := time.Now()
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	shown := newProgress(&std)
+	level := "warn"
+	if o.verbose {
+		level = "info"
+	}
+	log := newLogger(std)(logConfig{Level: level})
+	c.Logger = log
+	tapes, err := openTapes(files, c)
+	if err != nil {
+		return err
+	}
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	demo, err := addDemo(ctx, std, data.Users, o.data)
+	if err != nil {
+		return err
+	}
+	kept, remove, err := devJournal(o.data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	var feeds []gateway.Feed
+	for _, t := range tapes {
+		feeds = append(feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
+	}
+	gateway.SpareProcessors()
+	g, err := gateway.New(gateway.Config{
+		Listen: o.listen, Data: data, Feeds: feeds, Version: readBuild().Version,
+		Journal: kept,
+		Drain:   time.Second,
+		Limits:  gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
+		Logger:  log,
+		OnReady: func(b gateway.Bound) {
+			greetReplay(std, o, b, tapes, demo, time.Since(began))
+		},
+	})
+	if err != nil {
+		return explainListen(err, o.listen, "--listen")
+	}
+	defer shown.During(ctx, func() string {
+		var all []string
+		for _, t := range tapes {
+			all = append(all, t.status())
+		}
+		return strings.Join(all, "; ")
+	})()
+	return explainListen(g.Run(ctx), o.listen, "--listen")
+}
+
+// status is how far a recording was played.
+func (t *tape) status() string {
+	s := t.source.Stats()
+	text := partRead(filepath.Base(t.name), t.source.Progress)
+	select {
+	case <-t.ended:
+		text = filepath.Base(t.name) + "  ended"
+		if t.err != nil {
+			text += " early: " + t.err.Error()
+		}
+	default:
+	}
+	return fmt.Sprintf("%s  %s trades, %s quotes, %s book changes", text, progress.Thousands(int64(s.Trades)), progress.Thousands(int64(s.Quotes)), progress.Thousands(int64(s.Depth+s.Orders)))
+}
+
+// greetReplay says where everything is and what to try.
+func greetReplay(std streams, o replayOptions, b gateway.Bound, tapes []*tape, demo bool, took time.Duration) {
+	p := painter(std.out)
+	fmt.Fprintf(std.out, "%s in %d ms. Recorded market, speed %s.\n", p.bold("Ready"), took.Milliseconds(), o.speed)
+	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
+	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
+	if demo {
+		fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
+	} else {
+		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
+	}
+	first := ""
+	for _, t := range tapes {
+		list := t.source.Instruments()
+		var ids []string
+		for i, in := range list {
+			if i == 4 {
+				ids = append(ids, fmt.Sprintf("and %d more", len(list)-i))
+				break
+			}
+			ids = append(ids, in.ID.String())
+		}
+		if first == "" {
+			first = list[0].ID.String()
+		}
+		fmt.Fprintf(std.out, "  %-12s %s\n", filepath.Base(t.name), strings.Join(ids, " "))
+	}
+	if demo {
+		url := ""
+		if b.REST != defaultURL {
+			url = " --url " + b.REST
+		}
+		fmt.Fprintf(std.out, "  Try\n    %s watch %s%s\n", programName(), quoteShell(first), url)
+	}
+	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/feed/sim/facts"
+)
+
+// fitOptions are the flags of sim fit.
+type fitOptions struct {
+	json    bool
+	symbols []string
+	date    string
+}
+
+func newSim(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "The simulated exchange beside real markets",
+		Args:  subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newFit(std))
+	return cmd
+}
+
+func newFit(std streams) *cobra.Command {
+	var o fitOptions
+	cmd := &cobra.Command{
+		Use:   "fit FILE...",
+		Short: "Compute the stylised facts of a recording",
+		Long: `Fit reads recordings and computes what the simulated exchange is calibrated by: how
+trades cluster (Fano factor of trades a second) and repeat their side
+(autocorrelation of signs), how many orders come and go for each trade and where they
+are placed, how wide spreads are, and how prices move from minute to minute. Below the
+classes of instruments stands a real share for comparison. docs/simulator.md says how
+each figure is made.
+
+A FILE is anything that rueda replay plays. Books are needed for spreads and orders:
+a recording made with rueda record has them unless --channels left them out.`,
+		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
+  rueda sim fit btcusdt.jsonl.gz
+  rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fit(cmd.Context(), std, o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.json, "json", false, "print the table as one JSON object")
+	f.StringSliceVar(&o.symbols, "symbols", nil, "of a file of many instruments: those to read, symbols or identifiers (default all)")
+	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
+	return cmd
+}
+
+func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
+	shown := newProgress(&std)
+	c := facts.New()
+	for _, name := range files {
+		source, err := replay.Open(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == ""})
+		if err != nil {
+			return fail(exitUsage, err, "")
+		}
+		stop := shown.During(ctx, func() string { return partRead(name, source.Progress) })
+		err = source.Run(ctx, c)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	t := c.Table()
+	if len(t.Classes) == 0 {
+		return fail(exitError, errors.New("there is no time in it when a market was open and its book or quotes were known"), "Of a recording, record order_book or quotes and status too.")
+	}
+	if !o.json {
+		return t.WriteText(std.out)
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	_, err = fmt.Fprintf(std.out, "%s\n", b)
+	return err
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+func newTrigger(std streams) *cobra.Command {
+	var o login
+	var list bool
+	cmd := &cobra.Command{
+		Use:   "trigger FAULT [INSTRUMENT]",
+		Short: "Make something go wrong on a dev gateway, now",
+		Long: `Trigger asks a gateway of rueda dev for a fault, so that a client can be seen to bear
+it: a halt, a gap, a cancelled trade, a lost connection. Faults of the exchange
+strike an instrument (without one FAKE|SIM|CI) and heal by themselves. Faults of
+connections strike those that the user who asks has open; a client can ask for them on
+its own socket too, with {"action":"sim","fault":NAME}. See docs/faults.md.
+
+Gateways for real clients refuse all of them.
+
+Exit status: 0 it happens; 2 no such fault; otherwise as of rueda watch.`,
+		Example: `  rueda trigger --list
+  rueda trigger halt
+  rueda trigger cancel 'GGAL|BYMA|24hs'
+  rueda trigger disconnect --url http://127.0.0.1:9000`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case list:
+				return listFaults(std)
+			case len(args) == 0:
+				return fail(exitUsage, errors.New("no fault named"), "See rueda trigger --list")
+			}
+			return trigger(cmd.Context(), std, o, args)
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&list, "list", false, "print all faults, and end")
+	return cmd
+}
+
+func listFaults(std streams) error {
+	var b strings.Builder
+	for _, f := range wire.SimFaults() {
+		fmt.Fprintf(&b, "%-16s %s\n", f.Name, f.Text)
+	}
+	_, err := fmt.Fprint(std.out, b.String())
+	return err
+}
+
+// findFault refuses a fault that this program does not know.
+func findFault(name string) (wire.SimFault, error) {
+	known, f := wire.FindSimFault(name)
+	if f == nil {
+		return known, nil
+	}
+	var names []string
+	for _, f := range wire.SimFaults() {
+		names = append(names, f.Name)
+	}
+	advice := "See rueda trigger --list"
+	if near, ok := nearest(name, names); ok {
+		advice = "Did you mean " + near + "?"
+	}
+	return known, fail(exitUsage, fmt.Errorf("there is no fault %q", name), advice)
+}
+
+const answerTimeout = 15 * time.Second
+
+// trigger asks for a fault and prints the answer.
+func trigger(ctx context.Context, std streams, o login, args []string) error {
+	known, err := findFault(args[0])
+	if err != nil {
+		return err
+	}
+	request := map[string]any{"action": "sim", "id": 1, "fault": known.Name}
+	if known.Own { // this program's own connection is of no interest
+		request["others"] = true
+	}
+	if len(args) > 1 {
+		if _, err := market.ParseInstrumentID(args[1]); err != nil {
+			return fail(exitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, since the shell takes a pipe for its own: rueda trigger halt 'GGAL|BYMA|24hs'")
+		}
+		request["instrument"] = args[1]
+	}
+	account, err := o.account(std)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("no answer in time"))
+	defer cancel()
+	answer, err := account.ask(ctx, request)
+	switch {
+	case err != nil && isFinal(err):
+		return err
+	case err != nil:
+		return fail(exitUnreachable, fmt.Errorf("%s: %w", account.api.base, err), unreachable(err))
+	}
+	if text(answer, "type") == "Error" {
+		return refusedFault(answer)
+	}
+	_, err = fmt.Fprintf(std.out, "%s\n", text(answer, "msg"))
+	return err
+}
+
+// refusedFault is what a server says that does not do it.
+func refusedFault(answer *wire.Value) error {
+	advice := text(answer, "hint")
+	status := exitError
+	switch reason := wire.Reason(text(answer, "reason")); reason {
+	case wire.UnknownAction, wire.Forbidden, wire.UnsupportedOption:
+		if advice == "" {
+			advice = "Faults are made by rueda dev alone, for users with the scope admin."
+		}
+		status = exitRefused
+	case wire.UnknownInstrument:
+		status = exitNotFound
+	}
+	return fail(status, fmt.Errorf("%s: %s", text(answer, "reason"), text(answer, "msg")), advice)
+}
+
+// ask logs in, opens a socket, sends one action with id 1 and gives its answer.
+func (a *account) ask(ctx context.Context, request map[string]any) (*wire.Value, error) {
+	token, err := a.access(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {userAgent()}}}
+	conn, _, err := websocket.Dial(ctx, a.api.stream(), opts) //nolint:bodyclose // the library closes it
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer func() { _ = conn.CloseNow() }() // it may be closed already
+	conn.SetReadLimit(maxMessage)
+	for _, m := range []map[string]any{{"action": "auth_token", "token": token}, request} {
+		msg, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		if err := conn.Write(ctx, websocket.MessageText, msg); err != nil {
+			return nil, plain(err)
+		}
+	}
+	for {
+		_, msg, err := conn.Read(ctx)
+		if err != nil {
+			return nil, plain(err)
+		}
+		v, err := wire.ParseJSON(msg)
+		if err != nil {
+			return nil, fmt.Errorf("a message of the server: %w", err)
+		}
+		kind := text(&v, "type")
+		if kind == "Error" || kind != "Success" && text(&v, "id") == "1" {
+			return &v, nil
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/internal/verify"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
+	login    login
+	duration time.Duration
+	json     bool
+	findings int
+	date     string
+}
+
+func newVerify(std streams) *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify FILE|INSTRUMENT...",
+		Short: "Rebuild the books of a recording or a live stream, and tell what in it cannot be true",
+		Long: `Verify reads market data to its end and holds it against its own rules:
+
+  chain      book updates build on one another, without a gap
+  checksum   K of a book message is that of the book
+  levels     levels are best first, each price once, none taken away that is not there
+  crossed    the best bid is below the best ask while the market is open
+  quote      quotes are the top of the book
+  orders     single orders are changed that are there
+  sequence   N of trades, status and bars has no hole, that of the others rises
+  reference  cancels and corrections name the trade they are of
+  bars       bars are what their trades add up to
+  time       no time goes back within a channel
+
+For each it prints how often it was judged, how often it was wrong, and how often
+there was nothing to judge it by, and the first findings with their places.
+
+A FILE is told by its content: a recording of rueda record, the folder of a journal
+or one segment of it, or any recording that rueda replay plays. Of a journal a
+SHA-256 over what its rows mean is printed: two runs of one seed have the same.
+An INSTRUMENT, SYMBOL|MARKET|TERM or a pattern of it, is followed live, for --for or
+until Ctrl-C.
+
+Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
+		Example: `  rueda verify day.jsonl.zst
+  rueda verify btcusdt.jsonl.gz --json | jq .good
+  rueda verify data/journal
+  rueda verify '*|BYMA|24hs' --for 10m`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runVerify(cmd.Context(), std, o, args)
+		},
+	}
+	f := cmd.Flags()
+	o.login.flags(cmd)
+	f.DurationVar(&o.duration, "for", 0, "of a live stream: end after that time")
+	f.BoolVar(&o.json, "json", false, "print a JSON object a source")
+	f.IntVar(&o.findings, "findings", 20, "to print of each check, at most")
+	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
+	return cmd
+}
+
+func runVerify(ctx context.Context, std streams, o verifyOptions, args []string) error {
+	files, ids, err := filesAndInstruments(args)
+	if err != nil {
+		return err
+	}
+	shown := newProgress(&std)
+	wrong := uint64(0)
+	tell := func(r *verify.Report, err error) error {
+		if err != nil {
+			return err
+		}
+		wrong += r.Wrong()
+		if o.json {
+			return r.WriteJSON(std.out)
+		}
+		return r.WriteText(std.out)
+	}
+	for _, name := range files {
+		if err := tell(verifyFile(ctx, o, shown, name)); err != nil {
+			return err
+		}
+	}
+	if len(ids) > 0 {
+		if err := tell(verifyLive(ctx, std, o, shown, ids)); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return fail(exitWrong, fmt.Errorf("%s findings", progress.Thousands(int64(wrong))), "")
+	}
+	return nil
+}
+
+// filesAndInstruments tells which arguments are files that are there, and which are identifiers.
+func filesAndInstruments(args []string) (files, ids []string, err error) {
+	for _, arg := range args {
+		_, none := os.Stat(arg)
+		_, bad := market.ParsePattern(arg)
+		switch {
+		case none == nil:
+			files = append(files, arg)
+		case bad == nil:
+			ids = append(ids, arg)
+		case errors.Is(none, fs.ErrNotExist):
+			return nil, nil, fail(exitUsage, fmt.Errorf("%q is no file that is there, and no instrument", arg),
+				"An instrument is quoted, since the shell takes a pipe for its own: rueda verify 'GGAL|BYMA|24hs'")
+		default:
+			return nil, nil, fail(exitUsage, none, "")
+		}
+	}
+	return files, ids, nil
+}
+
+// verifyFile verifies one file or folder.
+func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
+	r, err := recording.Open(name)
+	switch {
+	case err == nil:
+		defer r.Close()
+		defer shown.During(ctx, func() string { return partRead(name, r.Progress) })()
+		report, err := verify.Recording(ctx, r, o.findings)
+		if err != nil {
+			return nil, err
+		}
+		report.Source = name
+		return report, nil
+	case !recording.IsForeign(err) && !isFolder(name):
+		return nil, fail(exitUsage, err, "")
+	}
+	if journal, err := verify.IsJournal(name); err != nil {
+		return nil, fail(exitUsage, err, "")
+	} else if journal {
+		return verifyJournal(ctx, o, shown, name)
+	}
+	return verifyFeed(ctx, o, shown, name)
+}
+
+func verifyJournal(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
+	var read atomic.Int64
+	defer shown.During(ctx, func() string { return name + "  " + progress.Thousands(read.Load()) + " rows" })()
+	return verify.Journal(ctx, name, o.findings, read.Store)
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// verifyFeed verifies a recording of another format by the events that are made of it.
+func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
+	source, err := replay.Open(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == ""})
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	// The captures of Binance number quotes and book changes in one count.
+	ids := source.Instrument().ID.Market == "BINANCE"
+	sink := verify.NewSink(verify.Config{Findings: o.findings, UpdateIDs: ids})
+	stop := shown.During(ctx, func() string { return partRead(name, source.Progress) })
+	err = source.Run(ctx, sink)
+	stop()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		sink.Unreadable(err)
+	}
+	return sink.Report().Describe(name, "recorded %s", source.Instrument().ID.Market), nil
+}
+
+// partRead is how much of a file was read.
+func partRead(name string, far func() (read, size int64)) string {
+	read, size := far()
+	if size == 0 {
+		return name + "  " + progress.Bytes(read)
+	}
+	return name + "  " + progress.Bar(float64(read)/float64(size)) + "  of " + progress.Bytes(size)
+}
+
+// verifyLive follows a stream and verifies it as it comes.
+func verifyLive(ctx context.Context, std streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
+	channels := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
+	v := verify.New(verify.Config{Channels: channels, Findings: o.findings})
+	w := &follower{std: std, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
+	var mu sync.Mutex // of n
+	var n int64
+	var d recording.Decoder
+	var m recording.Message
+	w.hooks = hooks{
+		ready: func(ctx context.Context, token string) error {
+			rows, err := w.define(ctx, token)
+			v.DefineRows(rows)
+			return err
+		},
+		message: func(_ *wire.Value, msg []byte) error {
+			mu.Lock()
+			n++
+			line := n
+			mu.Unlock()
+			if err := d.Decode(msg, &m); err != nil {
+				v.Unreadable(line, err)
+				return nil
+			}
+			v.Message(line, time.Now().UnixNano(), &m)
+			return nil
+		},
+		down: func(cause error) error {
+			v.Note("the connection was lost (%v) and made again", cause)
+			v.Interrupted()
+			return nil
+		},
+	}
+	var err error
+	if w.account, err = o.login.account(std); err != nil {
+		return nil, err
+	}
+	stop := shown.During(ctx, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return progress.Thousands(n) + " messages"
+	})
+	err = w.run(ctx, o.duration)
+	stop()
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	r := v.Report().Describe(strings.Join(ids, " "), "live from %s", w.account.api.base)
+	r.Unit = "message"
+	return r, nil
+}
