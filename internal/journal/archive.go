@@ -359,6 +359,7 @@ func (a *Archive) inspect(s *segment) error {
 		return err
 	}
 	s.torn = x.torn
+	s.proved = len(s.damage) == 0
 	s.afterDamage()
 	return nil
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -91,6 +92,7 @@ type decoder struct {
 	one   [1]market.Level
 	bids  []market.Level
 	asks  []market.Level
+	slab  strings.Builder // texts are pieces of it
 }
 
 // maxWords bounds the words that a decoder remembers.
@@ -211,7 +213,7 @@ func (d *decoder) texts(r *Row, b []byte) bool {
 	if !ok {
 		return false
 	}
-	r.ID = string(text)
+	r.ID = d.text(text)
 	r.Conditions = r.Conditions[:0]
 	for range count {
 		if text, rest, ok = cutText(rest); !ok {
@@ -220,6 +222,21 @@ func (d *decoder) texts(r *Row, b []byte) bool {
 		r.Conditions = append(r.Conditions, d.word(text))
 	}
 	return true
+}
+
+// slabBytes are those of many texts, which are made together: one by one they would cost the
+// collector more than the rows that they are of.
+const slabBytes = 4 << 10
+
+// text is a text as a string.
+func (d *decoder) text(text []byte) string {
+	if d.slab.Len()+len(text) > d.slab.Cap() {
+		d.slab = strings.Builder{}
+		d.slab.Grow(max(slabBytes, len(text)))
+	}
+	n := d.slab.Len()
+	d.slab.Write(text)
+	return d.slab.String()[n:]
 }
 
 // word is a text as a string, the same one for the same text.

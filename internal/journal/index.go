@@ -98,6 +98,7 @@ type segment struct {
 	holes   []hole
 	damage  []Damage
 	torn    bool   // the file ends inside of a frame
+	proved  bool   // this process has written it, or checked every sum in it: readers need not again
 	resumed int64  // At from which on it is whole again, behind damage
 	foreign string // why it is left out
 

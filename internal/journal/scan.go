@@ -47,7 +47,7 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 	}
 	var file *segmentFile
 	var buf []byte
-	c := cursor{salt: v.salt}
+	c := cursor{salt: v.salt, proved: v.proved}
 	for i := range spans {
 		var next *span
 		if i+1 < len(spans) {

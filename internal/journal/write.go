@@ -262,7 +262,7 @@ func (j *Journal) rotate(day int32) bool {
 		return false
 	}
 	j.retire()
-	s := &segment{folder: filepath.Join(j.cfg.Folder, dateOf(day)), name: segmentName(j.highest + 1)}
+	s := &segment{folder: filepath.Join(j.cfg.Folder, dateOf(day)), name: segmentName(j.highest + 1), proved: true}
 	s.header = header{number: j.highest + 1, journal: j.journal, epoch: j.epoch, day: day}
 	s.summary = newSummary()
 	if err := os.MkdirAll(s.folder, 0o700); err != nil {

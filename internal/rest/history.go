@@ -109,7 +109,7 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 		return result{}, err
 	}
 	defer leave()
-	pg := newSheet(q, x)
+	pg := newSheet(q, x, h.rooms.take(4<<10+bytesARow*x.limit))
 	if err := h.fill(q.Context(), x, pg); err != nil {
 		return result{}, err
 	}

@@ -73,6 +73,7 @@ type Handler struct {
 	readers   *lanes // of the journal
 	exports   *lanes // of whole days
 	packers   packers
+	rooms     rooms
 }
 
 // New makes a Handler.
@@ -129,6 +130,7 @@ type request struct {
 type answer struct {
 	status int
 	body   []byte
+	reuse  []byte      // memory that is given back when it is written
 	reason wire.Reason // of an error
 
 	// stream writes the body instead, and returns its length.
@@ -147,7 +149,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := h.answer(q, unsound)
 	defer h.cutOff(q, &a)
-	a.write(w, q)
+	if q.route != nil && q.route.heavy {
+		aside(func() { a.write(w, q) })
+	} else {
+		a.write(w, q)
+	}
+	h.rooms.giveBack(a.reuse)
 	h.logAccess(q, &a, time.Since(start))
 }
 
@@ -178,11 +185,15 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	case err != nil:
 		return h.refuse(q, err)
 	case r.status != 0:
-		a = answer{status: r.status, body: r.raw, stream: r.stream}
+		a = answer{status: r.status, body: r.raw, reuse: r.reuse, stream: r.stream}
 	default:
 		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
 	}
-	if q.route != nil && q.route.packed {
+	switch {
+	case q.route == nil || !q.route.packed:
+	case q.route.heavy:
+		aside(func() { h.pack(q, &a) })
+	default:
 		h.pack(q, &a)
 	}
 	return a
@@ -280,8 +291,18 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 		return
 	}
 	a.written = int64(len(a.body))
-	_, _ = w.Write(a.body) // a client that is gone misses nothing
+	// One write(2) of megabytes may keep a processor in the kernel for as many milliseconds.
+	for rest := a.body; len(rest) > 0; {
+		n, err := w.Write(rest[:min(len(rest), writePiece)])
+		if err != nil {
+			return // a client that is gone misses nothing
+		}
+		rest = rest[n:]
+	}
 }
+
+// writePiece is how much of a body is written at once.
+const writePiece = 32 << 10
 
 // seconds rounds up, so that who waits that long does not come too early.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -27,6 +27,7 @@ type route struct {
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
 	packed bool     // compressed where the client likes it: never where an answer has secrets
+	heavy  bool     // it reads much: done aside
 }
 
 // result is what a route's function answers with: an object for the envelope, or
@@ -35,6 +36,7 @@ type result struct {
 	object []byte // a JSON object
 	status int    // not 0: this status with raw as its body
 	raw    []byte
+	reuse  []byte                          // memory to be given back once the answer is written; nil: none
 	stream func(http.ResponseWriter) int64 // writes the body instead of raw, and returns its length
 }
 
@@ -53,11 +55,11 @@ func (h *Handler) table() map[string][]*route {
 		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot},
 		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book},
 		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, packed: true},
-		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, offers: files(), packed: true},
+		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, offers: files(), packed: true, heavy: true},
 		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, offers: []string{mediaEvents, mediaLines}},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
@@ -97,7 +99,13 @@ func (h *Handler) serve(q *request) (result, error) {
 			return result{}, err
 		}
 	}
-	return q.route.serve(q)
+	if !q.route.heavy {
+		return q.route.serve(q)
+	}
+	var r result
+	var err error
+	aside(func() { r, err = q.route.serve(q) })
+	return r, err
 }
 
 // find is the routes of a path; none is nil.

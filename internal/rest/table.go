@@ -32,18 +32,20 @@ type sheet struct {
 
 }
 
+// bytesARow is what a row takes in an answer, or a little more.
+const bytesARow = 192
+
 // rowMark is what is kept of the row that was added last.
 type rowMark struct {
 	n  uint64
 	at int64
 }
 
-func newSheet(q *request, x *history) *sheet {
-	pg := &sheet{x: x, media: q.media, ident: wire.MakeIdent(x.series.Instrument)}
+func newSheet(q *request, x *history, body []byte) *sheet {
+	pg := &sheet{x: x, media: q.media, ident: wire.MakeIdent(x.series.Instrument), body: body}
 	if x.delay > 0 {
 		pg.ident = pg.ident.Delayed(int64(x.delay) * int64(time.Second))
 	}
-	pg.body = make([]byte, 0, 64<<10)
 	switch pg.media {
 	case mediaJSON:
 		pg.body = append(pg.body, `{"success":true,"data":{"`...)
@@ -107,7 +109,7 @@ func (h *Handler) finish(q *request, x *history, pg *sheet) result {
 	} else {
 		q.out.Set("Cache-Control", "private, no-cache")
 	}
-	return q.tagged(tag, result{status: http.StatusOK, raw: pg.body})
+	return q.tagged(tag, result{status: http.StatusOK, raw: pg.body, reuse: pg.body})
 }
 
 // contentType is a media type as it stands in an answer.

@@ -1,0 +1,13 @@
+package proc
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// GiveWay makes the calling thread, which the caller has locked, run when no other has something to do.
+func GiveWay() {
+	const schedIdle = 5
+	var none struct{ priority int32 }
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, 0, schedIdle, uintptr(unsafe.Pointer(&none)))
+}
