@@ -65,16 +65,16 @@ func AppendAverage(b []byte, value, volume Sum) []byte {
 	return appendRounded(b, Sum{Lo: q}.digits(&buf), 8, rest, negative)
 }
 
-// over is the whole part of m / d, which has 64 bits, and how its rest compares
+// over is the whole part of s / d, which has 64 bits, and how its rest compares
 // with half of d.
-func (m Sum) over(d Sum) (q uint64, rest remainder) {
+func (s Sum) over(d Sum) (q uint64, rest remainder) {
 	var r Sum
-	if d.Hi == 0 && m.Hi < d.Lo {
-		q, r.Lo = bits.Div64(m.Hi, m.Lo, d.Lo)
+	if d.Hi == 0 && s.Hi < d.Lo {
+		q, r.Lo = bits.Div64(s.Hi, s.Lo, d.Lo)
 	} else {
 		for range 128 {
-			r = Sum{r.Hi<<1 | r.Lo>>63, r.Lo<<1 | m.Hi>>63}
-			m = Sum{m.Hi<<1 | m.Lo>>63, m.Lo << 1}
+			r = Sum{r.Hi<<1 | r.Lo>>63, r.Lo<<1 | s.Hi>>63}
+			s = Sum{s.Hi<<1 | s.Lo>>63, s.Lo << 1}
 			q <<= 1
 			if lo, borrow := bits.Sub64(r.Lo, d.Lo, 0); r.Hi > d.Hi || r.Hi == d.Hi && borrow == 0 {
 				r = Sum{r.Hi - d.Hi - borrow, lo}
@@ -108,8 +108,8 @@ const (
 // maxSumDigits is room for the digits of any Sum.
 const maxSumDigits = 40
 
-// digits is m in decimal, without zeros in front, at the end of buf.
-func (m Sum) digits(buf *[maxSumDigits]byte) []byte {
+// digits is s in decimal, without zeros in front, at the end of buf.
+func (s Sum) digits(buf *[maxSumDigits]byte) []byte {
 	const part = 1e19 // of 19 digits, above any Hi of a magnitude
 	at := len(buf)
 	put := func(v uint64, atLeast int) {
@@ -119,10 +119,10 @@ func (m Sum) digits(buf *[maxSumDigits]byte) []byte {
 			v /= 10
 		}
 	}
-	if m.Hi == 0 {
-		put(m.Lo, 0)
+	if s.Hi == 0 {
+		put(s.Lo, 0)
 	} else {
-		high, low := bits.Div64(m.Hi, m.Lo, part)
+		high, low := bits.Div64(s.Hi, s.Lo, part)
 		put(low, 19)
 		put(high, 0)
 	}

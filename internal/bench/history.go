@@ -126,16 +126,16 @@ func (o *Options) historyOnce(ctx context.Context, r *Report, askFirst bool) (ca
 }
 
 // asking is a window in which pages of history are asked for without a pause.
-func (g *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error) {
+func (r *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var pages atomic.Int64
 	var all sync.WaitGroup
 	errs := make([]error, historyAsks)
 	for i := range historyAsks {
-		all.Go(func() { errs[i] = g.ask(ctx, i*historyRows/historyAsks, &pages) })
+		all.Go(func() { errs[i] = r.ask(ctx, i*historyRows/historyAsks, &pages) })
 	}
-	run, err := g.window(ctx, d)
+	run, err := r.window(ctx, d)
 	n := float64(pages.Load()) / d.Seconds()
 	stop()
 	all.Wait()
@@ -144,22 +144,22 @@ func (g *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error
 
 // ask asks for pages until ctx ends. Whoever asks is on another machine in life: here the thread gives
 // way to the others, so that what is measured is what the server's work does.
-func (g *rig) ask(ctx context.Context, from int, pages *atomic.Int64) error {
+func (r *rig) ask(ctx context.Context, from int, pages *atomic.Int64) error {
 	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 	proc.GiveWay()
-	conn, err := net.Dial("tcp", g.address)
+	conn, err := net.Dial("tcp", r.address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	answers := bufio.NewReaderSize(conn, 64<<10)
 	for n := 0; ctx.Err() == nil; n++ {
-		u := fmt.Sprintf("%s/market/trades?instrument=%s&limit=10000&after_sequence=%d", g.rest, url.QueryEscape(pattern.ID(0).String()), from+n*997%(historyRows/4))
+		u := fmt.Sprintf("%s/market/trades?instrument=%s&limit=10000&after_sequence=%d", r.rest, url.QueryEscape(pattern.ID(0).String()), from+n*997%(historyRows/4))
 		req, err := http.NewRequest(http.MethodGet, u, nil)
 		if err != nil {
 			return err
 		}
-		req.Header.Set("Authorization", "Bearer "+g.tokens[0])
+		req.Header.Set("Authorization", "Bearer "+r.tokens[0])
 		if err := req.Write(conn); err != nil {
 			return err
 		}

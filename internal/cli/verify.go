@@ -130,13 +130,13 @@ func filesAndInstruments(args []string) (files, ids []string, err error) {
 }
 
 // verifyFile verifies one file or folder.
-func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
+func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (report *verify.Report, err error) {
 	r, err := recording.Open(name)
 	switch {
 	case err == nil:
-		defer r.Close()
+		defer func() { err = errors.Join(err, r.Close()) }()
 		defer shown.During(ctx, func() string { return partRead(name, r.Progress) })()
-		report, err := verify.Recording(ctx, r, o.findings)
+		report, err = verify.Recording(ctx, r, o.findings)
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"github.com/ruedahq/rueda/internal/bars"
-	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -110,11 +109,4 @@ func barMessage(b *bars.Bar) wire.Bar {
 		First: b.First, High: b.High, Low: b.Low, Last: b.Last,
 		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}
-}
-
-// appendBarRow appends the payload of a row of a bar.
-func appendBarRow(b []byte, ident wire.Ident, j *journal.Row) []byte {
-	k := barOf(j)
-	r := row{time: j.Time, latency: j.Latency, bar: &k}
-	return r.message(b, ident, j.N)
 }
