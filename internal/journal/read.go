@@ -77,22 +77,50 @@ type part struct {
 // to be looked at and not changed; its memory is used again for the next one, its strings may be kept. The rows of books have no index of
 // their own: Read goes through the segments, and not backwards.
 func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch string, row *Row) bool) error {
-	if s.Channel == Books {
-		return a.readBooks(ctx, s, r, yield)
-	}
-	slot := slot(s.Channel, s.Interval)
-	if slot == noSlot {
-		return fmt.Errorf("read series: channel %d, interval %d: %w", s.Channel, s.Interval, errors.ErrUnsupported)
-	}
-	parts, err := a.parts(s.Instrument, slot, r.Epoch, r.Date)
+	f, err := a.find(s, r.Epoch, r.Date)
 	if err != nil {
 		return err
 	}
+	return f.Read(ctx, r, yield)
+}
+
+// Found is where the rows of a series are, as of when it was looked for.
+type Found struct {
+	archive *Archive
+	series  Series
+	parts   []part
+}
+
+// Find finds the rows of a series, of one epoch or of all (""). What is read by it takes no
+// lock that a writer waits for, so that it may be done by a thread that gives way to others.
+func (a *Archive) Find(s Series, epoch string) (*Found, error) { return a.find(s, epoch, "") }
+
+func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
+	f := &Found{archive: a, series: s}
+	if s.Channel == Books {
+		return f, nil
+	}
+	slot := slot(s.Channel, s.Interval)
+	if slot == noSlot {
+		return nil, fmt.Errorf("read series: channel %d, interval %d: %w", s.Channel, s.Interval, errors.ErrUnsupported)
+	}
+	var err error
+	f.parts, err = a.parts(s.Instrument, slot, epoch, date)
+	return f, err
+}
+
+// Read is Archive.Read of what was found. The range's epoch is one that was looked for.
+func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row *Row) bool) error {
+	if f.series.Channel == Books {
+		return f.archive.readBooks(ctx, f.series, r, yield)
+	}
+	parts := slices.DeleteFunc(slices.Clone(f.parts), func(p part) bool { return r.Epoch != "" && p.epoch != r.Epoch })
 	if r.Reverse {
 		slices.Reverse(parts)
 	}
 	r = r.bounded()
-	reader := seriesReader{archive: a, r: r, yield: yield}
+	reader := seriesReader{archive: f.archive, r: r, yield: yield}
+	var err error
 	for i := range parts {
 		if err = ctx.Err(); err != nil {
 			return err

@@ -10,10 +10,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/export"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -66,7 +68,7 @@ func (h *Handler) export(q *request) (result, error) {
 	if answer := q.tagged(`"`+tag+`"`, result{}); answer.status != 0 {
 		return answer, nil
 	}
-	leave, err := h.exports.take(q.Context(), q.user.ID)
+	free, leave, err := h.exports.take(q.Context(), q.user.ID)
 	if err != nil {
 		return result{}, err
 	}
@@ -77,6 +79,7 @@ func (h *Handler) export(q *request) (result, error) {
 	}
 	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 {
 		defer leave()
+		defer free()
 		return h.writeExport(w, q, &r, packed)
 	}}, nil
 }
@@ -127,6 +130,12 @@ func (h *Handler) hasMarket(name string) bool {
 	return false
 }
 
+// virtual says whether a market has instruments whose times are not those of this clock.
+func (h *Handler) virtual(name string) bool {
+	list, _ := h.cfg.Hub.Instruments()
+	return slices.ContainsFunc(list, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
+}
+
 // mayExport refuses who has no right to all that is in the file, or not yet.
 func (h *Handler) mayExport(q *request, r *export.Request) error {
 	depth := 0
@@ -153,7 +162,9 @@ func (h *Handler) mayExport(q *request, r *export.Request) error {
 		if !allowed {
 			return wire.NewFault(wire.NotEntitled, "No right to the "+r.Type.String()+" of "+name)
 		}
-		late = max(late, delay)
+		if late = max(late, delay); delay > 0 && h.virtual(name) {
+			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
+		}
 	}
 	day, err := time.Parse(dateFormat, r.Date)
 	if err != nil || late > 0 && time.Since(day.AddDate(0, 0, 1)) < time.Duration(late)*time.Second {

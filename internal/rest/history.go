@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,16 +105,24 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 			return r, nil
 		}
 	}
-	leave, err := h.readers.take(q.Context(), q.user.ID)
+	free, leave, err := h.readers.take(q.Context(), q.user.ID)
 	if err != nil {
 		return result{}, err
 	}
-	defer leave()
 	pg := newSheet(q, x, h.rooms.take(4<<10+bytesARow*x.limit))
-	if err := h.fill(q.Context(), x, pg); err != nil {
+	err = h.fill(q.Context(), x, pg)
+	free()
+	if err != nil {
+		leave()
 		return result{}, err
 	}
-	return h.finish(q, x, pg), nil
+	// The user's place is his until he has the page: pages that nobody takes are memory.
+	r := h.finish(q, x, pg)
+	r.done = func() {
+		h.rooms.giveBack(pg.body)
+		leave()
+	}
+	return r, nil
 }
 
 func noJournal() *wire.Fault {
@@ -284,14 +293,30 @@ func epochChanged(present string) *wire.Fault {
 // fill reads the rows of a page. A page has rows of one epoch: where its rows end and those of the
 // next begin, so does a page.
 func (h *Handler) fill(ctx context.Context, x *history, pg *sheet) error {
+	// What takes locks that the stream takes is done here, and only the rest aside.
 	h.cfg.Hub.Commit()
 	limit := h.horizon(x)
-	for _, epoch := range x.epochs(h.cfg.Journal.Epochs()) {
+	epochs := x.epochs(h.cfg.Journal.Epochs())
+	found, err := h.cfg.Journal.Find(x.series, x.epoch)
+	if err != nil {
+		return fmt.Errorf("find the %s of %s: %w", x.list, x.series.Instrument, err)
+	}
+	aside(func() {
+		if err = h.fillFrom(ctx, x, pg, epochs, found, &limit); err == nil {
+			pg.sum = sha256.Sum256(pg.body)
+		}
+	})
+	return err
+}
+
+// fillFrom is fill where the rows were found.
+func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []string, found *journal.Found, limit *horizon) error {
+	for _, epoch := range epochs {
 		r, ok := x.rangeIn(epoch)
 		if !ok {
 			continue
 		}
-		err := h.cfg.Journal.Read(ctx, x.series, r, func(epoch string, row *journal.Row) bool {
+		err := found.Read(ctx, r, func(epoch string, row *journal.Row) bool {
 			switch {
 			case limit.hides(epoch, row):
 				return x.desc // what is older may be told

@@ -27,27 +27,35 @@ func newLanes(n, perUser, waiting int, patience time.Duration) *lanes {
 	return &lanes{free: make(chan struct{}, n), perUser: perUser, waiting: n + waiting, patience: patience, users: make(map[string]int)}
 }
 
-// take waits for a lane. The caller gives it back by calling leave, once, unless there is a fault:
-// RateLimited where the user has too many requests of the kind at once, Unavailable where all
-// users together have.
-func (l *lanes) take(ctx context.Context, user string) (leave func(), err error) {
+// take waits for a lane. The caller gives it back by calling free, and with leave, behind it, the place of
+// the user, each once, unless there is a fault: RateLimited where the user has too many requests
+// of the kind at once, Unavailable where all users together have.
+func (l *lanes) take(ctx context.Context, user string) (free, leave func(), err error) {
 	if f := l.queue(user); f != nil {
-		return nil, f
+		return nil, nil, f
 	}
 	patience, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	select {
 	case l.free <- struct{}{}:
-		return func() {
+		free := func() {
 			<-l.free
-			l.unqueue(user)
-		}, nil
+			l.mu.Lock()
+			l.all--
+			l.mu.Unlock()
+		}
+		leave := func() {
+			l.mu.Lock()
+			l.forget(user)
+			l.mu.Unlock()
+		}
+		return free, leave, nil
 	case <-patience.Done():
 		l.unqueue(user)
 		if ctx.Err() != nil {
-			return nil, errGone
+			return nil, nil, errGone
 		}
-		return nil, &wire.Fault{Reason: wire.Unavailable, Msg: "Too many history requests at once", RetryAfter: 1}
+		return nil, nil, &wire.Fault{Reason: wire.Unavailable, Msg: "Too many history requests at once", RetryAfter: 1}
 	}
 }
 
@@ -84,6 +92,10 @@ func (l *lanes) unqueue(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--
+	l.forget(user)
+}
+
+func (l *lanes) forget(user string) {
 	if l.users[user]--; l.users[user] == 0 {
 		delete(l.users, user)
 	}

@@ -33,13 +33,15 @@ func (h *Handler) pastBook(q *request, id market.InstrumentID, depth, delay int,
 	if at > newest && !in.VirtualClock {
 		return result{}, wire.NewFailure(wire.BadField, "at", "is later than what has been told")
 	}
-	leave, err := h.readers.take(q.Context(), q.user.ID)
+	free, leave, err := h.readers.take(q.Context(), q.user.ID)
 	if err != nil {
 		return result{}, err
 	}
 	defer leave()
+	defer free()
 	h.cfg.Hub.Commit()
-	book, err := h.cfg.Journal.BookAt(q.Context(), id, at)
+	var book journal.BookSnapshot
+	aside(func() { book, err = h.cfg.Journal.BookAt(q.Context(), id, at) })
 	switch {
 	case q.Context().Err() != nil:
 		return result{}, errGone

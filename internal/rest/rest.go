@@ -130,7 +130,7 @@ type request struct {
 type answer struct {
 	status int
 	body   []byte
-	reuse  []byte      // memory that is given back when it is written
+	done   func()      // called when it is written
 	reason wire.Reason // of an error
 
 	// stream writes the body instead, and returns its length.
@@ -149,12 +149,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := h.answer(q, unsound)
 	defer h.cutOff(q, &a)
-	if q.route != nil && q.route.heavy {
-		aside(func() { a.write(w, q) })
-	} else {
-		a.write(w, q)
+	if a.done != nil {
+		defer a.done()
 	}
-	h.rooms.giveBack(a.reuse)
+	a.write(w, q)
 	h.logAccess(q, &a, time.Since(start))
 }
 
@@ -174,7 +172,9 @@ func (h *Handler) cutOff(q *request, a *answer) {
 func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
+			done := a.done
 			a = h.panicked(q, p)
+			a.done = done
 		}
 	}()
 	if unsound != nil {
@@ -185,7 +185,7 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	case err != nil:
 		return h.refuse(q, err)
 	case r.status != 0:
-		a = answer{status: r.status, body: r.raw, reuse: r.reuse, stream: r.stream}
+		a = answer{status: r.status, body: r.raw, done: r.done, stream: r.stream}
 	default:
 		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
 	}

@@ -36,7 +36,7 @@ type result struct {
 	object []byte // a JSON object
 	status int    // not 0: this status with raw as its body
 	raw    []byte
-	reuse  []byte                          // memory to be given back once the answer is written; nil: none
+	done   func()                          // called once the answer is written, or is not going to be; nil: nothing
 	stream func(http.ResponseWriter) int64 // writes the body instead of raw, and returns its length
 }
 
@@ -99,13 +99,7 @@ func (h *Handler) serve(q *request) (result, error) {
 			return result{}, err
 		}
 	}
-	if !q.route.heavy {
-		return q.route.serve(q)
-	}
-	var r result
-	var err error
-	aside(func() { r, err = q.route.serve(q) })
-	return r, err
+	return q.route.serve(q)
 }
 
 // find is the routes of a path; none is nil.
