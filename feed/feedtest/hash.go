@@ -34,6 +34,9 @@ func (s *HashSink) Define(in market.Instrument) (market.Handle, error) {
 	if err != nil {
 		return 0, err
 	}
+	if in.Listed != 0 {
+		in.Listed -= s.Base
+	}
 	s.write(fmt.Appendf(s.buf[:0], "%+v\n", in))
 	return h, nil
 }

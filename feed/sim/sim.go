@@ -66,6 +66,9 @@ type Config struct {
 	// or a Speed other than real time, instruments are defined with VirtualClock.
 	Start time.Time
 
+	// FirstTrade is the number that the trade ids of each instrument begin with; 0 means 1.
+	FirstTrade uint64
+
 	// Duration is how long the exchange runs, in its own time without nights; 0 means for ever.
 	Duration time.Duration
 }
@@ -176,6 +179,11 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		wake: make(chan struct{}, 1),
 	}
 	r.x.warmUp()
+	if first := s.config.FirstTrade; first > 0 {
+		for i := range r.x.instruments {
+			r.x.instruments[i].trades += first - 1
+		}
+	}
 	began := time.Now()
 	r.x.start = s.config.Start.UnixNano()
 	if s.config.Start.IsZero() {

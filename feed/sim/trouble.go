@@ -93,6 +93,9 @@ func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 		}
 	}
 	in.told = told{}
+	if kind == market.KindCorrect { // it stands, and may be corrected again or cancelled
+		in.told = told{id: t.id, price: e.Price, size: e.Size, at: t.at}
+	}
 	return true
 }
 

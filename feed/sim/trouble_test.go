@@ -89,7 +89,7 @@ func TestQuietDay(t *testing.T) {
 	}
 }
 
-// TestAmendments corrects and cancels trades: each one once.
+// TestAmendments corrects a trade, and then cancels it as it stands.
 func TestAmendments(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[0]
@@ -98,11 +98,14 @@ func TestAmendments(t *testing.T) {
 	}
 	x.clear()
 	trade := in.told
-	if !x.amend(in, market.KindCorrect) || x.amend(in, market.KindCancel) {
-		t.Fatal("a trade is corrected once, and not cancelled then")
+	if !x.amend(in, market.KindCorrect) || !x.amend(in, market.KindCancel) || x.amend(in, market.KindCancel) {
+		t.Fatal("a trade is corrected, and then cancelled once")
 	}
-	e := x.events[0]
-	if len(x.events) != 1 || e.TradeID != trade.id || e.OldPrice != trade.price || e.OldSize != trade.size {
+	e, gone := x.events[0], x.events[1]
+	if gone.Kind != market.KindCancel || gone.TradeID != e.TradeID || gone.Price != e.Price || gone.Size != e.Size {
+		t.Errorf("cancelled %+v", gone)
+	}
+	if len(x.events) != 2 || e.TradeID != trade.id || e.OldPrice != trade.price || e.OldSize != trade.size {
 		t.Errorf("%+v", x.events)
 	}
 	if step := in.listing.definition.TickSize(e.Price); e.Price%step != 0 || e.Size%in.listing.lot != 0 || e.Price == e.OldPrice && e.Size == e.OldSize {

@@ -45,8 +45,8 @@ func newDev(std streams) *cobra.Command {
 		Use:   "dev",
 		Short: "Run a gateway with a simulated market, always open, in memory",
 		Long: `Dev is a whole gateway in one command, for this machine only: a simulated exchange
-that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI, and
-two users. Unless --data is given, nothing stays on disk when it ends: the journal of the session
+that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI (401 with
+--clock virtual), and two users. Unless --data is given, nothing stays on disk when it ends: the journal of the session
 is in a temporary folder.
 
 With --clock virtual the market keeps hours: pre-open, opening auction, continuous trading,
@@ -58,7 +58,8 @@ in under a minute. The statuses tell each phase; halts, cancels and corrections 
 
 A --data folder that has other users keeps to those: demo and basic are not added to it.
 
-The same seed gives the same market, event by event.`,
+The same seed gives the same market, event by event. So a restart on the same --data folder begins the
+same market again, under numbers and trade ids that go on.`,
 		Example: `  rueda dev
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
   rueda dev --clock virtual --speed 600 --days 1     a whole trading day
@@ -162,6 +163,9 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	if c.Clock, err = sim.ParseClock(o.clock); err != nil {
 		return c, fmt.Errorf("--clock: %w", err)
 	}
+	if o.data != "" && c.Clock == sim.Real {
+		c.FirstTrade = firstTrade(time.Now())
+	}
 	if c.Clock == sim.Real && (o.start != "" || o.days != 0 || o.calendar != "") {
 		return c, errors.New("--start, --days and --calendar go with --clock virtual")
 	}
@@ -189,6 +193,10 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	}
 	return c, nil
 }
+
+// firstTrade is where trade ids begin in a data folder that may have others of before: they rise with
+// time by more than any instrument trades.
+func firstTrade(now time.Time) uint64 { return uint64(now.Unix()-1_700_000_000) * 1000 }
 
 // bymaHours is the market of a virtual clock, for the calendar that clients ask for.
 func bymaHours(c *sim.Calendar) market.Market {

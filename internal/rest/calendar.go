@@ -42,7 +42,10 @@ func (h *Handler) calendar(q *request) (result, error) {
 		found = true
 		loc := h.zones.load(m.Timezone, h.log)
 		c := calendar{market: &m, loc: loc, now: now}
-		b = c.append(b, span.of(now, loc))
+		if m.FeedTold {
+			c.now = h.cfg.Hub.Clock(m.ID)
+		}
+		b = c.append(b, span.of(c.now, loc))
 	}
 	if !found && name != "" {
 		return result{}, wire.NewFailure(wire.BadField, "market", "is not a market of GET /market/markets")

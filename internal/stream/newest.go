@@ -1,5 +1,7 @@
 package stream
 
+import "time"
+
 // Newest is the N of the newest message of a channel of an instrument, as its readers under the item's
 // delay have been told; 0 where there was none yet, or nothing is served under that delay.
 func (h *Hub) Newest(x Item) uint64 {
@@ -17,4 +19,17 @@ func (h *Hub) Commit() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
+}
+
+// Clock is what time it is on a market: for one with a virtual clock the newest event time, and
+// otherwise now.
+func (h *Hub) Clock(name string) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, in := range h.listed {
+		if in.id.Market == name && in.def.VirtualClock {
+			return time.Unix(0, h.publication(in, time.Now().UnixNano()))
+		}
+	}
+	return time.Now()
 }
