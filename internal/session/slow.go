@@ -174,7 +174,7 @@ func (s *Session) watchOutput(now time.Time) {
 	if s.strict {
 		bytes, oldest = lag.Bytes, lag.Oldest
 	}
-	cut := s.tally(lag.Bytes + s.out.left + s.out.besides)
+	cut := s.tally(lag.Bytes + lag.Held + s.out.left + s.out.besides)
 	if cut || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
 		s.tooSlow()
 		return

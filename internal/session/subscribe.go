@@ -17,17 +17,26 @@ type wanted struct {
 	hint    string
 }
 
+// startCost is how many messages one counts as that asks for what was told since a time.
+const startCost = 5
+
 // subscribe adds to the set of subscriptions, or replaces it.
 func (s *Session) subscribe(now time.Time, m *wire.Message) {
 	t := s.at(now)
 	req, f := m.Subscribe()
 	list := s.wants(&req)
 	fresh := s.count(list, false)
-	// What only adds is free: the limit of the set bounds it.
-	free := f == nil && !req.Replace && fresh > 0 && !s.overdrawn(t)
+	// What only adds is free: the limit of the set bounds it. A start is looked for, which costs more.
+	started := f == nil && (req.Start != 0 || req.StartOpen)
+	free := f == nil && !req.Replace && !started && fresh > 0 && !s.overdrawn(t)
 	if !free && !s.charge(t) {
 		s.refuse(t, m.ID)
 		return
+	}
+	if started {
+		for range startCost - 1 {
+			s.debit(t)
+		}
 	}
 	if f != nil {
 		s.complain(t, f, m.ID)
@@ -88,7 +97,9 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	}
 	s.tell(&ack, req, list)
 	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.over() == nil {
-		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)))
+		failed := wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again")
+		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)),
+			wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)))
 	}
 }
 

@@ -90,8 +90,7 @@ func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
 	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, bar: &all.slab[0]}
 	all.slab = all.slab[1:]
 	*r.bar = *b
-	const rows = 3 // a bar takes the room of so many rows of trades
-	h.rows += rows * int64(all.tapes[b.Interval].add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
+	h.rows += barCost * int64(all.tapes[b.Interval].add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
 	h.keepBarRow(in, rec, st, r.bar)
 	for _, t := range in.channels[c].tiers {
 		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)

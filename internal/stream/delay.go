@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"cmp"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -22,6 +24,7 @@ type line struct {
 	broken bool            // too much was on its way: nothing comes any more
 	now    int64           // when what it lets go of was published
 	again  []delayed       // of before a restart, by due; all of it is due before what is in chunks of the same instrument
+	mixed  bool            // again is to be brought in order
 }
 
 // delayed is an event on its way.
@@ -117,7 +120,7 @@ func (d *delayed) size() int64 {
 // false. Its readers are told that the feed is down, those of trades alone too.
 func (ln *line) snap(h *Hub) {
 	now := time.Now().UnixNano()
-	ln.broken, ln.chunks, ln.bytes = true, nil, 0
+	ln.broken, ln.chunks, ln.again, ln.bytes = true, nil, nil, 0
 	h.log.Error("delayed data ended: too much is on its way; raise the bound or shorten the delay",
 		"delay_seconds", ln.delay/1e9, "bytes", h.cfg.DelayBytes)
 	for _, in := range h.listed {
@@ -137,12 +140,19 @@ func (ln *line) snap(h *Hub) {
 // nothing is on its way.
 func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 	clock := h.clock()
+	if ln.mixed {
+		ln.mixed = false
+		slices.SortStableFunc(ln.again, func(a, b delayed) int { return cmp.Compare(a.due, b.due) })
+	}
 	for range delayedChunk {
 		if len(ln.again) > 0 && (len(ln.chunks) == 0 || ln.again[0].due <= ln.chunks[0][0].due) {
 			d := &ln.again[0]
 			if d.due > clock {
 				return time.Duration(d.due - clock)
 			}
+			ln.bytes -= d.size()
+			ln.now = d.at
+			ln.strike(h, h.exchangeOf(d.in), d.at, now) // as the live bars that were over by then were told before it
 			_ = h.applyTo(d.in, &d.e, now)
 			ln.again[0] = delayed{}
 			ln.again = ln.again[1:]
@@ -159,9 +169,10 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 		ln.now = d.at
 		switch {
 		case d.exchange != nil:
-			h.strikeAt(d.exchange, d.at, now)
+			ln.strike(h, d.exchange, d.at, now)
 		case d.list && d.in.venue:
 		case d.list:
+			d.in.ripen()
 			h.list(d.in)
 		case d.in.venue:
 			ln.venue(h, d.in, &d.e, now)
@@ -178,6 +189,13 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 		}
 	}
 	return 1 // and more
+}
+
+// strike tells the bars of an exchange that are over at t, if any are: as Publish does of the live ones.
+func (ln *line) strike(h *Hub, x *exchange, t, now int64) {
+	if x.Next() != 0 && x.Next() <= t {
+		h.strikeAt(x, t, now)
+	}
 }
 
 // venue takes what a market-wide status does to the line's books. The status itself is

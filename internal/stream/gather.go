@@ -215,14 +215,18 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 	}
 	var payload []byte
 	for len(dst) < limit {
-		if in, n, rw, ok := r.next(); ok {
+		in, n, rw, ok := r.next()
+		if !ok && len(r.old) > 0 {
+			it.await()
+			return dst
+		}
+		if r.holds && len(r.read) == 0 {
+			it.sub.giveBack(r)
+		}
+		if ok {
 			payload = rw.message(payload[:0], in.ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue
-		}
-		if len(r.old) > 0 {
-			r.old[0].fetch()
-			return dst
 		}
 		r.done(it.sub)
 		dst = it.sub.wait.takeCarry(dst)
@@ -337,6 +341,9 @@ const maxInt = int(^uint(0) >> 1)
 func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
 	h := s.shard.hub
 	if c == wire.Status {
+		if in.phase == market.NoPhase {
+			return dst // a line has not listed it yet
+		}
 		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}
 	for _, t := range in.channels[c].tiers {

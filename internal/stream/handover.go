@@ -85,7 +85,11 @@ func (s *Subscriber) removeAll(gone []*item) {
 	}
 	s.rearrange(before)
 	for i, it := range replays {
+		s.release(heirless[i], true)
 		s.bequeath(it, heirless[i])
+	}
+	if len(replays) > 0 {
+		s.fetchNext()
 	}
 	s.rest()
 }
@@ -127,10 +131,8 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 		}
 	}
 	for _, o := range r.old {
-		for _, in := range o.instruments() {
-			if it, h := heir(in); h != nil {
-				h.old = append(h.old, o.of(in, it, h))
-			}
+		if _, h := heir(o.in); h != nil {
+			h.old = append(h.old, o)
 		}
 	}
 	for _, p := range r.parts {

@@ -47,6 +47,8 @@ type Hub struct {
 	shards   []*Shard
 	rows     int64 // kept in all tapes
 	maxRows  int64
+	unfilled int    // instruments whose tapes a restart has yet to fill
+	fillTo   int64  // rows in all tapes when that of one of them is done
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
 	lines    []*line

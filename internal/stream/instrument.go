@@ -15,6 +15,7 @@ type instrument struct {
 	venue  bool
 	later  []*instrument // as told under each delay; of a live instrument
 	line   *line         // that its events come by; nil: it is live
+	held   *instrument   // how the live one stood at a restart, until the line may tell that; nil: it has
 
 	channels [wire.NumChannels + 1]channel
 
@@ -25,7 +26,7 @@ type instrument struct {
 	exchange *exchange // the clock of its bars; see exchangeOf
 
 	bid, ask market.Level // the quote; Size 0: that side is empty
-	quoted   stamp        // of the quote
+	quoted   stamp        // of the quote; zero: none may be told yet
 
 	levels  market.Book
 	orders  *market.OrderBook // where the feed is order by order

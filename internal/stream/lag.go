@@ -11,12 +11,13 @@ import (
 // before they count as waiting.
 const maxBehindReplay = 8 << 20
 
-// Lag is what waits for a subscriber. Replay does not count.
+// Lag is what waits for a subscriber. Replay does not count, but as memory that is held.
 type Lag struct {
 	Bytes, Messages int
 	Oldest          int64 // publication of the oldest waiting message, Unix ns; 0: none
 	KeptBytes       int   // of trades and status, which are never conflated
 	OldestKept      int64
+	Held            int // bytes of rows that were read from the journal, which no other subscriber shares
 }
 
 // Lag measures what waits behind the socket. It walks the segments between
@@ -35,6 +36,7 @@ func (s *Subscriber) Lag() Lag {
 		at := it.late.at
 		rec, _, ok := at.peek(it.view.tail)
 		if r := it.late.replay; r != nil {
+			l.Held += r.held()
 			messages, bytes = messages+len(r.after), bytes+r.bytes
 			if bytes < maxBehindReplay {
 				continue
@@ -151,11 +153,11 @@ func (r *replay) delivered(in *instrument, n uint64) uint64 {
 		}
 	}
 	for _, o := range r.old {
+		if o.in == in && o.seek {
+			return 0 // not known yet
+		}
 		if o.in == in {
 			return o.n
-		}
-		if _, ok := o.cuts[in.number]; ok && o.in == nil {
-			return 0 // not known yet
 		}
 	}
 	for _, p := range r.parts {

@@ -2,67 +2,98 @@ package stream
 
 import (
 	"context"
+	"slices"
+	"time"
+	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // Rows that left memory are read from the journal by goroutines of the hub's, some at a
-// time, while the item that wants them waits, off its subscriber's queue. A shard never
-// waits for a disk.
+// time, while the item that wants them waits, off its subscriber's queue. A shard does not
+// wait for a disk, but for the few lookups of a start.
 
 const (
-	oldRows    = 1000 // read at once
-	oldReaders = 2    // goroutines
+	oldRows    = 1000                  // read at once
+	oldTime    = 50 * time.Millisecond // of one reading, after which it is another's turn
+	oldReaders = 2                     // goroutines
+	maxHolders = 2                     // items of a subscriber that rows are read for, or wait of, at a time
 )
 
-// old is rows of a replay that only the journal has. It is the shard's; readers do
-// not change it.
+// old is rows of a replay that only the journal has: those of one instrument above n, up to to. It
+// is the shard's; readers do not change it.
 type old struct {
-	shard *Shard
-	it    *item
-	r     *replay
-
-	channel wire.Channel
-
-	// Either those of one instrument above n, up to to,
 	in     *instrument
 	series journal.Series
 	n, to  uint64
-	// or, in is nil, the trades or statuses of several above a position, each up to a
-	// position of its own.
-	pos  uint64
-	cuts map[uint32]cut
-	set  journal.KindSet
-}
-
-// cut is where the rows of an instrument begin that are in memory.
-type cut struct {
-	in  *instrument
-	pos uint64
+	pos    uint64 // nothing that is still to be read lies at or before it
+	seek   bool   // n is no more than a bound; the rows begin behind pos
 }
 
 // fetch is what a reader is to read, and then what it has read.
 type fetch struct {
-	old    *old
-	n, pos uint64 // where it begins, and then where it goes on
-	parts  []part
-	end    bool
-	err    error
+	it    *item
+	r     *replay
+	shard *Shard
+	olds  []*old
+	parts []part
+	rows  int
+	done  int  // of olds, that there is no more of
+	rest  *old // what the next one has become, where it was begun
+	err   error
 }
 
-// fetch has a reader read the next rows. The item waits from now on.
-func (o *old) fetch() {
-	sub := o.it.sub
-	h := sub.shard.hub
-	o.r.waits = true
-	w := sub.waiting()
-	w.reading = append(w.reading, o.it)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.fetches = append(h.fetches, fetch{old: o, n: o.n, pos: o.pos})
-	h.callReader()
+// await has the next rows of an item read, when it is its turn: it waits from now on.
+func (it *item) await() {
+	w, r := it.sub.waiting(), it.late.replay
+	r.waits = true
+	w.reading = append(w.reading, it)
+	it.sub.giveBack(r)
+}
+
+// giveBack says that nothing is held of a replay's rows any more.
+func (s *Subscriber) giveBack(r *replay) {
+	s.shard.hub.mu.Lock()
+	defer s.shard.hub.mu.Unlock()
+	s.release(r, false)
+	s.fetchNext()
+}
+
+// release takes its turn from a replay; where that is given up, nothing is read for it any more. The
+// hub's lock is held.
+func (s *Subscriber) release(r *replay, givenUp bool) {
+	if !r.holds {
+		return
+	}
+	r.holds = false
+	s.wait.holders--
+	if givenUp {
+		h := s.shard.hub
+		if r.stop != nil {
+			r.stop()
+		}
+		h.fetches = slices.DeleteFunc(h.fetches, func(f fetch) bool { return f.r == r })
+	}
+}
+
+// fetchNext has readers read for the items whose turn it is. The others wait: so a client that does
+// not read what it asked for holds little. The hub's lock is held.
+func (s *Subscriber) fetchNext() {
+	h, w := s.shard.hub, s.waiting()
+	for _, it := range w.reading {
+		if w.holders == maxHolders {
+			return
+		}
+		r := it.late.replay
+		if r.holds {
+			continue
+		}
+		r.holds = true
+		w.holders++
+		h.fetches = append(h.fetches, fetch{it: it, r: r, shard: s.shard, olds: r.old[:len(r.old):len(r.old)]})
+		h.callReader()
+	}
 }
 
 func (h *Hub) callReader() {
@@ -80,24 +111,39 @@ func (h *Hub) readOld(ctx context.Context) {
 			return
 		case <-h.fetching:
 		}
-		for f, ok := h.nextFetch(); ok; f, ok = h.nextFetch() {
-			f.read(ctx, h.cfg.Journal)
-			h.mu.Lock()
-			s := f.old.shard
-			s.fetched = append(s.fetched, f)
-			s.wake(false)
-			h.mu.Unlock()
+		for h.readNext(ctx) {
 		}
 	}
 }
 
-func (h *Hub) nextFetch() (f fetch, ok bool) {
+// readNext answers the fetch that has waited longest; false: there is none.
+func (h *Hub) readNext(ctx context.Context) bool {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	f, ok := h.nextFetch(stop)
+	if !ok {
+		return false
+	}
+	f.read(ctx, h.cfg.Journal)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.r.stop = nil
+	if ctx.Err() == nil { // otherwise nobody waits for it
+		f.shard.fetched = append(f.shard.fetched, f)
+		f.shard.wake(false)
+	}
+	return true
+}
+
+// nextFetch takes the next fetch. stop ends its reading when it is given up.
+func (h *Hub) nextFetch(stop context.CancelFunc) (f fetch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.fetches) == 0 {
 		return f, false
 	}
 	f = h.fetches[0]
+	f.r.stop = stop
 	h.fetches[0] = fetch{}
 	if h.fetches = h.fetches[1:]; len(h.fetches) > 0 {
 		h.callReader() // another
@@ -105,63 +151,89 @@ func (h *Hub) nextFetch() (f fetch, ok bool) {
 	return f, true
 }
 
+// read reads until it has enough, or had its time.
 func (f *fetch) read(ctx context.Context, j *journal.Journal) {
-	if f.old.in != nil {
-		f.readSeries(ctx, j)
-	} else {
-		f.readStream(ctx, j)
+	for begin := time.Now(); f.done < len(f.olds) && f.rows < oldRows && time.Since(begin) < oldTime; {
+		o := *f.olds[f.done]
+		if f.err = o.find(ctx, j); f.err == nil {
+			f.err = f.readSeries(ctx, j, &o)
+		}
+		if f.err == nil && o.n < o.to {
+			f.rest = &o
+			return
+		}
+		f.done++
+		if f.err != nil {
+			return
+		}
 	}
 }
 
-func (f *fetch) readSeries(ctx context.Context, j *journal.Journal) {
-	o := f.old
+// find brings n to the row before the first one behind pos. The positions of a series rise; most who
+// resume were there not long ago, so that it looks near the end first.
+func (o *old) find(ctx context.Context, j *journal.Journal) error {
+	if !o.seek {
+		return nil
+	}
+	high := o.to
+	for step := uint64(oldRows); o.n < high; step *= 4 {
+		mid := max(o.n+(high-o.n+1)/2, high-min(high, step))
+		behind := false // a row that is gone is not behind pos: that was made sure of, and is again below
+		err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: mid - 1, ToN: mid}, func(_ string, r *journal.Row) bool {
+			behind = r.Position > o.pos
+			return false
+		})
+		if err != nil {
+			return err
+		}
+		if behind {
+			high = mid - 1
+		} else {
+			o.n = mid
+		}
+	}
+	if o.pos < j.Complete() {
+		return errGone
+	}
+	o.seek = false
+	return nil
+}
+
+// readSeries reads rows that follow n, and moves that to the last of them; to where no more is
+// to be had.
+func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) error {
+	if o.n >= o.to {
+		return nil
+	}
 	var rows []row
-	from := f.n
-	f.err = j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: f.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
-		if r.N != f.n+1 {
+	from, early := o.n, false
+	err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: o.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
+		if early = o.in.early(r.At); early || r.N != o.n+1 {
 			return false
 		}
-		f.n = r.N
+		o.n, o.pos = r.N, r.Position
 		rows = append(rows, rowOf(r))
-		return len(rows) < oldRows
+		f.rows++
+		return f.rows < oldRows
 	})
-	if f.err == nil && len(rows) == 0 && f.n < o.to {
-		f.err = errGone
+	if len(rows) > 0 {
+		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]row{rows}})
 	}
-	f.end = f.err != nil || f.n >= o.to
-	f.parts = []part{{in: o.in, n: from + 1, rows: [][]row{rows}}}
+	switch {
+	case err != nil:
+		return err
+	case early:
+		o.n = o.to
+	case len(rows) == 0:
+		return errGone
+	}
+	return nil
 }
 
-func (f *fetch) readStream(ctx context.Context, j *journal.Journal) {
-	o := f.old
-	places := make(map[uint32]int)
-	until := uint64(0)
-	for _, c := range o.cuts {
-		until = max(until, c.pos)
-	}
-	count := 0
-	want := func(number uint32) bool { _, ok := o.cuts[number]; return ok }
-	f.err = j.Scan(ctx, journal.Place{Epoch: j.Epoch(), Position: f.pos}, want, o.set, func(r *journal.Row) bool {
-		if r.Position > until {
-			return false
-		}
-		c := o.cuts[r.Instrument]
-		if r.Position > c.pos || r.Kind == journal.Bar && wire.BarsOf(r.Bar.Interval) != o.channel {
-			return true
-		}
-		i, ok := places[r.Instrument]
-		if !ok {
-			i = len(f.parts)
-			places[r.Instrument] = i
-			f.parts = append(f.parts, part{in: c.in, n: r.N, rows: [][]row{nil}})
-		}
-		rows := &f.parts[i].rows[0]
-		*rows = append(*rows, rowOf(r))
-		f.pos = r.Position
-		count++
-		return count < oldRows
-	})
-	f.end = f.err != nil || count < oldRows
+// early says whether what was published at a time is still held back. The journal has the rows of all
+// delays, whatever a line has let go of.
+func (in *instrument) early(at int64) bool {
+	return in.line != nil && at > time.Now().UnixNano()-in.line.delay
 }
 
 // rowOf is a row of the journal as a tape keeps it.
@@ -196,54 +268,48 @@ func rowOf(j *journal.Row) row {
 func (s *Shard) takeFetched(list []fetch) {
 	for i := range list {
 		f := &list[i]
-		o := f.old
-		it := o.it
-		if it.sub.closed || it.late == nil || it.late.replay != o.r || !o.r.waits || len(o.r.old) == 0 || o.r.old[0] != o {
+		it, r := f.it, f.r
+		if it.sub.closed || it.late == nil || it.late.replay != r || !r.waits {
 			continue // unsubscribed meanwhile
 		}
 		sub := it.sub
 		w := sub.waiting()
 		w.reading = without(w.reading, it)
-		o.r.waits = false
-		o.r.read = append(o.r.read, f.parts...)
-		o.n, o.pos = f.n, f.pos
-		if f.end {
-			o.r.old = o.r.old[1:]
+		r.waits = false
+		r.read = append(r.read, f.parts...)
+		r.old = r.old[f.done:]
+		if f.rest != nil {
+			r.old[0] = f.rest
 		}
 		if f.err != nil {
 			s.hub.log.Error("rows of the journal could not be read for a client that resumes", "instrument", it.id(), "error", f.err)
-			w.carry = wire.AppendText(w.carry, wire.AppendError(nil, wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again"), nil, nil))
+			r.fail(sub)
 		}
 		sub.enqueue(it)
 		s.mark(sub)
 	}
 }
 
-// of is the part of o that is an instrument's, for another item; nil where it has none.
-func (o *old) of(in *instrument, it *item, r *replay) *old {
-	if o.in != nil && o.in != in {
-		return nil
-	}
-	x := *o
-	x.it, x.r = it, r
-	if o.in == nil {
-		c, ok := o.cuts[in.number]
-		if !ok {
-			return nil
+// held is the bytes of memory of what was read and waits.
+func (r *replay) held() (bytes int) {
+	for _, p := range r.read {
+		for _, rows := range p.rows {
+			for i := range rows {
+				bytes += rows[i].bytes()
+			}
 		}
-		x.cuts = map[uint32]cut{in.number: c}
 	}
-	return &x
+	return bytes
 }
 
-// instruments are those that o has rows of.
-func (o *old) instruments() []*instrument {
-	if o.in != nil {
-		return []*instrument{o.in}
+// bytes is the memory of a row that is nobody else's.
+func (r *row) bytes() int {
+	n := int(unsafe.Sizeof(*r)) + len(r.id)
+	if r.more != nil {
+		n += int(unsafe.Sizeof(*r.more))
 	}
-	var list []*instrument
-	for _, c := range o.cuts {
-		list = append(list, c.in)
+	if r.bar != nil {
+		n += int(unsafe.Sizeof(*r.bar))
 	}
-	return list
+	return n
 }

@@ -121,7 +121,7 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 			dst = append(dst, `,"T":`...)
 			dst = r.message(dst, in.ident, n)
 		}
-		if n := in.channels[wire.Quotes].n; n > 0 && w.Quotes {
+		if n := in.channels[wire.Quotes].n; n > 0 && w.Quotes && in.quoted != (stamp{}) {
 			hd := in.header(n, in.quoted)
 			dst = append(dst, `,"Q":`...)
 			dst = wire.AppendQuote(dst, &hd, in.bid, in.ask, true)
@@ -130,8 +130,10 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 			dst = append(dst, `,"D":`...)
 			dst, _ = in.summaryState(dst)
 		}
-		dst = append(dst, `,"H":`...)
-		dst = in.appendStatus(dst, in.phase, in.reason, in.until)
+		if in.phase != market.NoPhase { // of one that a line has not listed yet nothing is known
+			dst = append(dst, `,"H":`...)
+			dst = in.appendStatus(dst, in.phase, in.reason, in.until)
+		}
 		dst = append(dst, '}')
 	}
 	return dst, h.epoch, h.place(h.position)

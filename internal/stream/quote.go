@@ -72,7 +72,7 @@ func (s stamp) asOf(now int64) stamp {
 // quoteState appends the payload of a quote tier as of its newest message; ok is
 // false where there was none.
 func (in *instrument) quoteState(b []byte, t *tierState) (_ []byte, ok bool) {
-	if in.channels[wire.Quotes].n == 0 || t.n == 0 {
+	if in.channels[wire.Quotes].n == 0 || t.n == 0 || t.stamp == (stamp{}) {
 		return b, false
 	}
 	hd := in.header(t.n, t.stamp)

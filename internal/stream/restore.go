@@ -29,6 +29,7 @@ func (h *Hub) Restore(ctx context.Context) error {
 	if err := j.Restore(r.row); err != nil {
 		return fmt.Errorf("take up the journal: %w", err)
 	}
+	h.unfilled = len(r.order)
 	for _, in := range r.order {
 		if err := r.finish(ctx, in); err != nil {
 			return fmt.Errorf("take up the journal: %s: %w", in.id, err)
@@ -148,34 +149,57 @@ func (in *instrument) counts() (c journal.Counts) {
 
 // finish fills an instrument's tapes, bars and summary from what the journal has.
 func (r *restorer) finish(ctx context.Context, in *instrument) error {
-	n := in.statusChannel().n
-	if err := r.fill(ctx, &in.statuses, journal.Series{Instrument: in.id, Channel: journal.Statuses}, n); err != nil || in.venue {
+	h := r.hub
+	h.allot()
+	defer func() { h.unfilled-- }()
+	statuses := journal.Series{Instrument: in.id, Channel: journal.Statuses}
+	if err := h.fill(ctx, &in.statuses, statuses, in.statusChannel().n, h.share(2), 1); err != nil || in.venue {
 		return err
 	}
-	if err := r.fill(ctx, &in.trades, journal.Series{Instrument: in.id, Channel: journal.Trades}, in.channels[wire.Trades].n); err != nil {
+	trades := journal.Series{Instrument: in.id, Channel: journal.Trades}
+	if err := h.fill(ctx, &in.trades, trades, in.channels[wire.Trades].n, h.share(2), 1); err != nil {
 		return err
 	}
-	return r.hub.restoreDay(ctx, in, math.MaxInt64)
+	return h.restoreDay(ctx, in, math.MaxInt64)
 }
 
-// fill reads the newest rows of a sequence, which stands at n, into its tape.
-func (r *restorer) fill(ctx context.Context, t *tape, s journal.Series, n uint64) error {
-	h := r.hub
-	after := n - min(n, uint64(h.cfg.TradesKept))
-	t.last = after
+// allot bounds what the tapes of one more instrument are filled with at a restart, so that those which come
+// after it have as much: what one leaves goes to them.
+func (h *Hub) allot() {
+	among := h.unfilled
+	if among == 0 {
+		among = (len(h.asleep) + 1) * len(h.lines) // of the lines, which begin with the definition
+	}
+	h.fillTo = h.rows + max(0, h.maxRows-h.rows)/int64(max(1, among))
+}
+
+// share is how many rows a tape may take of that, if there are parts for so many.
+func (h *Hub) share(parts int) int { return int(max(0, h.fillTo-h.rows)) / parts }
+
+// fill reads the newest rows of a sequence, which stands at n, into its tape: some, each of which takes the
+// room of cost rows.
+func (h *Hub) fill(ctx context.Context, t *tape, s journal.Series, n uint64, some int, cost int64) error {
+	after := n - min(n, uint64(min(some, h.cfg.TradesKept)))
+	*t = tape{last: after}
+	if after > 0 {
+		t.dropped = h.position // until a row is there which tells it better
+	}
+	if after == n {
+		return nil
+	}
 	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
 		if j.N != t.last+1 {
-			h.rows -= int64(t.kept)
+			h.rows -= cost * int64(t.kept)
 			*t = tape{last: j.N - 1} // a hole: what is kept has none
 		}
 		if t.kept == 0 && j.N > 1 {
 			t.dropped = j.Position - 1
 		}
-		h.rows += int64(t.add(rowOf(j), math.MaxInt, false))
+		h.rows += cost * int64(t.add(rowOf(j), math.MaxInt, false))
 		return true
 	})
 	if err == nil && t.last != n {
-		h.rows -= int64(t.kept)
+		h.rows -= cost * int64(t.kept)
 		*t = tape{last: n, dropped: h.position}
 	}
 	return err

@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (in *instrument) restoreBar(j *journal.Row) {
 // until a time: its bars and its summary come out as they were.
 func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error {
 	day, rows, err := h.dayRows(ctx, in, until)
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return err
 	}
 	x := h.exchangeOf(in)
@@ -41,36 +42,67 @@ func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error
 		h.recountRow(in, &rows[i])
 	}
 	x.Struck = struck
-	if in.bars == nil {
+	if in.bars == nil && !in.toldBars() {
 		return nil
 	}
-	in.bars.Fold()
-	if in.sum.close == 0 && !in.sum.closeTold {
+	h.barsOf(in).Fold()
+	if len(rows) > 0 && in.sum.close == 0 && !in.sum.closeTold {
 		if err := h.restoreClose(ctx, in, day); err != nil {
 			return err
 		}
 	}
 	for i := range market.NumIntervals {
-		if err := h.restoreTold(ctx, in, i, day, until); err != nil {
+		if err := h.restoreTold(ctx, in, i, until); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		if err := h.markTold(ctx, in, i, day, until); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// toldBars says whether an instrument has told bars, though their trades may not be kept any more.
+func (in *instrument) toldBars() bool {
+	for i := range market.NumIntervals {
+		if in.channels[wire.BarsOf(i)].n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // dayRows is what counts in bars and summary of the trading day of the newest trade, in order, and
 // when that day began; in its first hour that of the day before as well.
 func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int64, rows []journal.Row, err error) {
-	newest := int64(0)
-	trades := journal.Series{Instrument: in.id, Channel: journal.Trades}
-	err = h.cfg.Journal.Read(ctx, trades, journal.Range{Epoch: h.epoch, Reverse: true}, func(_ string, j *journal.Row) bool {
-		if j.Kind == journal.Trade && j.At <= until {
-			newest = j.Time
+	newest, other := int64(0), int64(0)
+	for _, c := range [...]journal.Channel{journal.Trades, journal.Summaries} {
+		s := journal.Series{Instrument: in.id, Channel: c}
+		err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Reverse: true}, func(_ string, j *journal.Row) bool {
+			switch {
+			case j.At > until:
+			case j.Kind == journal.Trade:
+				newest = j.Time
+			default:
+				other = max(other, j.Time)
+			}
+			return newest == 0 && (c == journal.Trades || other == 0)
+		})
+		if err != nil {
+			return 0, nil, err
 		}
-		return newest == 0
-	})
-	if err != nil || newest == 0 {
-		return 0, nil, err
+		if newest != 0 {
+			break
+		}
+	}
+	if newest == 0 {
+		newest = other // nothing was traded: of the figures, or what was cancelled
+	}
+	if newest == 0 {
+		return 0, nil, nil
 	}
 	x := h.exchangeOf(in)
 	if day, _ = x.Bounds(market.Day, newest); newest < day+int64(time.Hour) {
@@ -128,48 +160,43 @@ func (h *Hub) restoreClose(ctx context.Context, in *instrument, day int64) error
 	})
 }
 
-// restoreTold finds which bars of an interval were told. Those that are over and were not, since
-// the process ended first, are told when the clock of the bars strikes next.
-func (h *Hub) restoreTold(ctx context.Context, in *instrument, i market.Interval, day, until int64) error {
-	b := in.bars
+// barCost is how many rows of trades a bar takes the room of.
+const barCost = 3
+
+// restoreTold fills the tape of an interval with bars that were told until a time.
+func (h *Hub) restoreTold(ctx context.Context, in *instrument, i market.Interval, until int64) error {
 	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}
-	const rows = 3 // see tellBar
-	t := &b.tapes[i]
-	n := in.channels[wire.BarsOf(i)].n
-	t.last, t.dropped = n, h.position
-	kept := min(n, uint64(min(barRows, h.cfg.TradesKept)))
-	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: n - kept, ToN: n}, func(_ string, j *journal.Row) bool {
-		if j.At > until {
-			n = min(n, j.N-1)
-			return false
+	c := &in.channels[wire.BarsOf(i)]
+	if in.line != nil && c.n > 0 && until != math.MaxInt64 {
+		w := way{hub: h, until: until, room: -1}
+		t, err := w.back(s, c.n)
+		if err != nil {
+			return err
 		}
-		if t.kept == 0 || j.N != t.last+1 {
-			h.rows -= rows * int64(t.kept)
-			*t = tape{last: j.N - 1, dropped: j.Position - 1}
-		}
-		h.rows += rows * int64(t.add(rowOf(j), 1<<30, false))
-		return true
-	})
-	if err != nil {
+		c.n, c.at = t.n, t.at
+	}
+	t := &in.bars.tapes[i]
+	if err := h.fill(ctx, t, s, c.n, min(barRows, h.share(2*barCost)), barCost); err != nil {
 		return err
 	}
-	in.channels[wire.BarsOf(i)].n = n
-	if t.last != n {
-		h.rows -= rows * int64(t.kept)
-		*t = tape{last: n, dropped: h.position}
+	if in.line != nil && c.n > 0 {
+		t.dropped = h.position // positions of before the restart are not those of the rows
 	}
-	if in.line != nil {
-		t.dropped = h.position
-	}
-	err = h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Start: day}, func(_ string, j *journal.Row) bool {
-		if j.At > until {
-			return true
+	return nil
+}
+
+// markTold notes which bars of an interval were told since a day began. Those that are over and
+// were not, since the process ended first, are told when the clock of the bars strikes next.
+func (h *Hub) markTold(ctx context.Context, in *instrument, i market.Interval, day, until int64) error {
+	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}
+	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Start: day}, func(_ string, j *journal.Row) bool {
+		if j.At <= until {
+			in.bars.MarkTold(i, j.Time)
 		}
-		b.MarkTold(i, j.Time)
 		return true
 	})
 	if i == market.Second {
-		b.DropSeconds()
+		in.bars.DropSeconds()
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
@@ -16,6 +17,8 @@ type replay struct {
 	old     []*old   // rows that only the journal has; they go out first
 	read    []part   // of those, what was read
 	waits   bool     // for the next of those
+	holds   bool     // it is one of those of its subscriber that rows are read for, or that read is of
+	stop    func()   // ends that reading; guarded by the hub's lock
 	parts   []part
 	after   []kept // live messages that go out behind the rows
 	bytes   int    // of those
@@ -41,8 +44,9 @@ type part struct {
 
 // batch is the replays of one Subscribe; when the last has ended, its message goes out.
 type batch struct {
-	left  int
-	frame []byte
+	left   int
+	frame  []byte
+	failed []byte // goes out in the place of frame, once something could not be read
 }
 
 // done tells the batches that the rows have gone, once.
@@ -58,18 +62,31 @@ func (r *replay) done(s *Subscriber) {
 	r.batches = nil
 }
 
+// fail tells the batches that some of the rows will not come: that they are caught up is not
+// said, of each batch once.
+func (r *replay) fail(s *Subscriber) {
+	w := s.waiting()
+	for _, b := range r.batches {
+		w.carry = append(w.carry, b.failed...)
+		b.frame, b.failed = nil, nil
+	}
+}
+
 // errGone says that the journal has not the rows that it had when they were promised.
 var errGone = errors.New("rows are no longer kept")
 
 // AfterReplay sends a framed message right after the last row that the last
-// Subscribe replays; at once where it replays none. The frame is copied.
-func (s *Subscriber) AfterReplay(frame []byte) {
+// Subscribe replays; at once where it replays none. Where a row can't be read, failed is sent
+// instead, then. The frames are copied.
+func (s *Subscriber) AfterReplay(frame, failed []byte) {
 	w := s.waiting()
+	rows := s.replayVenues(nil)
+	w.carry = append(w.carry, rows...)
 	if w.batch == nil || w.batch.left == 0 {
 		w.carry = append(w.carry, frame...)
 		return
 	}
-	w.batch.frame = append([]byte(nil), frame...)
+	w.batch.frame, w.batch.failed = slices.Clone(frame), slices.Clone(failed)
 }
 
 // resumed tells where an item stands that was there already.
@@ -118,7 +135,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
-	s.resumeByPosition(out, it, since.pos)
+	s.resumeByPosition(out, it, since)
 }
 
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {
@@ -153,7 +170,7 @@ func (s *Subscriber) older(it *item, in *instrument, n uint64) *old {
 	if n+1 < h.cfg.Journal.Oldest(series) {
 		return nil
 	}
-	return &old{shard: s.shard, it: it, channel: it.channel(), in: in, series: series, n: n, to: in.tape(it.channel()).first() - 1}
+	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).first() - 1}
 }
 
 // series is the journal's name for a sequence that an item replays.
@@ -168,48 +185,34 @@ func (in *instrument) series(x Item) journal.Series {
 	return s
 }
 
-// kinds are those of the journal's rows that an item replays.
-func (x Item) kinds() journal.KindSet {
-	if x.Channel == wire.Status {
-		return journal.Kinds(journal.Status)
-	}
-	if _, ok := x.Channel.Interval(); ok {
-		return journal.Kinds(journal.Bar)
-	}
-	return journal.Kinds(journal.Trade, journal.Cancel, journal.Correct)
-}
-
 // resumeByPosition replays everything after a position: of one instrument, or of
 // all that a pattern covers and no other item of the set does.
-func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from uint64) {
+func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	var parts []part
+	var older []*old
 	h := s.shard.hub
-	cuts := make(map[uint32]cut)
 	for _, in := range h.covered(it.item()) {
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
 		name, t := in.id.String(), in.tape(it.channel())
-		if t.dropped > from {
+		if t.dropped > from.pos {
 			// Positions of delayed messages are not those of the rows that the journal has.
-			if h.cfg.Journal == nil || in.line != nil || from < h.cfg.Journal.Complete() {
+			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete {
 				out.lose(it.channel(), name, Lost{To: t.last, Reason: "buffer_exceeded"})
 				continue
 			}
-			cuts[in.number] = cut{in, t.dropped}
+			series, to := in.series(it.item()), t.first()-1
+			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: from.pos, seek: true})
 		}
 		if !it.id().IsPattern() {
 			out.resume(it.channel(), name, t.last)
 		}
-		if n := max(t.seek(from), t.first()-1); n < t.last {
+		if n := max(t.seek(from.pos), t.first()-1); n < t.last {
 			parts = append(parts, part{in, n + 1, t.after(n)})
 		}
 	}
-	if len(cuts) > 0 {
-		s.replays(it, parts, &old{shard: s.shard, it: it, channel: it.channel(), pos: from, cuts: cuts, set: it.item().kinds()})
-		return
-	}
-	s.replays(it, parts)
+	s.replays(it, parts, older...)
 }
 
 // replays has an item send rows, first those that are older.
@@ -217,11 +220,7 @@ func (s *Subscriber) replays(it *item, parts []part, older ...*old) {
 	if len(parts) > 0 || len(older) > 0 {
 		b := s.wait.batch
 		b.left++
-		r := &replay{batches: []*batch{b}, parts: parts, old: older}
-		for _, o := range older {
-			o.r = r
-		}
-		it.behind().replay = r
+		it.behind().replay = &replay{batches: []*batch{b}, parts: parts, old: older}
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 
 // A replay from a time begins, in each sequence, at its first row of that time or later.
 
-// maxStarted bounds the rows of one replay from a time.
-const maxStarted = 1_000_000
+const (
+	maxStarted  = 1_000_000 // rows of one replay from a time
+	maxSearched = 200       // sequences whose point one message has looked up in the journal
+)
 
 // Start is a time to replay from. The zero Start is none.
 type Start struct {
@@ -27,38 +29,26 @@ type pointKey struct {
 	channel wire.Channel
 }
 
+// search is a point that only the journal knows.
+type search struct {
+	key    pointKey
+	series journal.Series
+	from   int64
+	first  uint64 // N of the oldest row in memory
+}
+
 // points is the N of the last row before the start, of every sequence that a list of items
-// replays. What is not in memory is looked up in the journal, without the hub's lock.
-func (s *Subscriber) points(items []Item, start Start) (map[pointKey]uint64, *wire.Fault) {
+// replays. What is not in memory is looked up in the journal, without the hub's lock; what is
+// too much is refused before that.
+func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *wire.Fault) {
 	h := s.shard.hub
 	if h.cfg.Journal == nil {
 		return nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
 	}
-	type search struct {
-		key    pointKey
-		series journal.Series
-		from   int64
-		first  uint64 // N of the oldest row in memory
+	points, ask, fault := s.pointsKept(items, o)
+	if fault != nil || len(ask) == 0 {
+		return points, fault
 	}
-	var ask []search
-	points := make(map[pointKey]uint64)
-	h.mu.Lock()
-	h.commit()
-	for _, x := range items {
-		if !x.Channel.Replays() {
-			continue
-		}
-		for _, in := range h.covered(x) {
-			key := pointKey{in, x.Channel}
-			from, t := h.startOf(in, start), in.tape(x.Channel)
-			n, found := t.before(from)
-			points[key] = n
-			if !found && t.first() > 1 {
-				ask = append(ask, search{key, in.series(x), from, t.first()})
-			}
-		}
-	}
-	h.mu.Unlock()
 	for _, a := range ask {
 		err := h.cfg.Journal.Read(context.Background(), a.series, journal.Range{Epoch: h.epoch, ToN: a.first, Start: a.from}, func(_ string, r *journal.Row) bool {
 			points[a.key] = min(points[a.key], r.N-1)
@@ -71,14 +61,53 @@ func (s *Subscriber) points(items []Item, start Start) (map[pointKey]uint64, *wi
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return points, tooMany(points)
+}
+
+// pointsKept finds the points among the rows in memory, and tells where one may lie before them.
+func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
+	h := s.shard.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	items, _ = s.accept(items, o.Replace) // what is refused costs nothing
+	points = make(map[pointKey]uint64)
+	starts, now := make(openings), time.Now().UnixNano()
+	seen := make(map[Item]bool)
+	for _, x := range items {
+		if !x.Channel.Replays() || seen[x] {
+			continue
+		}
+		seen[x] = true
+		for _, in := range h.covered(x) {
+			key := pointKey{in, x.Channel}
+			if _, ok := points[key]; ok {
+				continue // identifiers may overlap
+			}
+			from, t := starts.start(h, in, o.Start, now), in.tape(x.Channel)
+			n, found := t.before(from)
+			points[key] = n
+			if !found && t.first() > 1 {
+				ask = append(ask, search{key, in.series(x), from, t.first()})
+			}
+		}
+	}
+	if len(ask) > maxSearched {
+		return nil, nil, wire.NewFault(wire.RangeTooLarge, "The start lies before what is in memory of more than 200 sequences; ask for fewer instruments or start later")
+	}
+	return points, ask, tooMany(points)
+}
+
+// tooMany refuses points behind which lie more rows than one replay may have. The hub's lock is held.
+func tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
 		rows += key.in.tape(key.channel).last - n
 	}
 	if rows > maxStarted {
-		return nil, wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")
+		return wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")
 	}
-	return points, nil
+	return nil
 }
 
 // before is the N of the last row that is older than a time, among those kept: of the one before
@@ -87,6 +116,10 @@ func (t *tape) before(from int64) (n uint64, found bool) {
 	n = t.last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
 		c := t.chunks[i]
+		if t.least[i] >= from {
+			n -= uint64(len(c))
+			continue
+		}
 		for j := len(c) - 1; j >= 0; j-- {
 			if c[j].time < from {
 				return n, true
@@ -97,16 +130,36 @@ func (t *tape) before(from int64) (n uint64, found bool) {
 	return n, false
 }
 
-// startOf is the start for an instrument.
-func (h *Hub) startOf(in *instrument, s Start) int64 {
+// openings are the starts of the instruments that one message asks for, each found once: a
+// time zone is a file.
+type openings map[openingKey]int64
+
+type openingKey struct {
+	market, term string
+	now          int64
+}
+
+// start is the start for an instrument. The hub's lock is held.
+func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 	if !s.Open {
 		return s.Time
 	}
-	now := time.Unix(0, h.publication(in, time.Now().UnixNano()))
+	key := openingKey{in.id.Market, in.id.Term, h.publication(in, now)}
+	from, ok := o[key]
+	if !ok {
+		from = h.opening(key)
+		o[key] = from
+	}
+	return from
+}
+
+// opening is when a market opened on the day of a time.
+func (h *Hub) opening(key openingKey) int64 {
+	now := time.Unix(0, key.now)
 	midnight, _ := market.TradingDay(now, time.UTC)
-	if m, ok := h.catalog.Market(in.id.Market); ok {
+	if m, ok := h.catalog.Market(key.market); ok {
 		if zone, err := time.LoadLocation(m.Timezone); err == nil {
-			if open, ok := m.Schedule.Opening(now, zone, in.id.Term); ok {
+			if open, ok := m.Schedule.Opening(now, zone, key.term); ok {
 				return open.UnixNano()
 			}
 		}

@@ -47,9 +47,12 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	s.hold()
 	h := s.shard.hub
+	if since.epoch != "" && h.cfg.Journal != nil {
+		since.complete = h.cfg.Journal.Complete()
+	}
 	var points map[pointKey]uint64
 	if o.Start.asked() {
-		if points, fault = s.points(items, o.Start); fault != nil {
+		if points, fault = s.points(items, &o); fault != nil {
 			return Outcome{Fault: fault}
 		}
 	}
@@ -83,6 +86,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		s.keepOnly(items)
 	}
 	s.rearrange(before)
+	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
+		s.wait.since = &since.pos
+	}
 	out.Position = h.place(s.safe())
 	s.rest()
 	return out
@@ -90,8 +96,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 
 // position is where a client says it was.
 type position struct {
-	epoch string // "" it did not say
-	pos   uint64
+	epoch    string // "" it did not say
+	pos      uint64
+	complete uint64 // the journal has everything behind this one
 }
 
 // readResume reads the position of a resume, and refuses an N where none can be.

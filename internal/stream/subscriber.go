@@ -49,7 +49,9 @@ type wait struct {
 	carry   []byte     // frames made ahead of time; they go out first
 	batch   *batch     // of the last Subscribe
 	venues  []venueDue // markets as a whole whose state is due
-	reading []*item    // that wait for rows of the journal
+	since   *uint64    // position from which on the statuses of those new to the set are sent again; nil: their state is
+	reading []*item    // that wait for rows of the journal, or for their turn to
+	holders int        // replays that hold
 }
 
 type venueDue struct {
@@ -295,6 +297,10 @@ func (s *Subscriber) drop(it *item) {
 		if l.replay != nil && l.replay.waits {
 			s.wait.reading = without(s.wait.reading, it)
 		}
+		if l.replay != nil && l.replay.holds {
+			s.release(l.replay, true)
+			s.fetchNext()
+		}
 	}
 	it.late = nil
 	s.shard.leave(it)
@@ -377,6 +383,9 @@ func (s *Subscriber) Close() {
 	sh.hub.mu.Lock()
 	defer sh.hub.mu.Unlock()
 	for _, it := range s.items {
+		if it.late != nil && it.late.replay != nil {
+			s.release(it.late.replay, true)
+		}
 		sh.leave(it)
 	}
 	sh.forget(s)

@@ -15,6 +15,7 @@ import (
 // written twice, so that a view of them may be read without the hub's lock.
 type tape struct {
 	chunks  [][]row
+	least   []int64 // header T of the oldest row of each chunk: late trades are not in order
 	kept    int
 	last    uint64 // N of the newest row; 0: none ever
 	lastAt  int64  // publication time of the newest row
@@ -59,9 +60,11 @@ func (t *tape) add(r row, keep int, full bool) int {
 	t.lastAt = r.at
 	if n := len(t.chunks); n == 0 || len(t.chunks[n-1]) == chunkRows {
 		t.chunks = append(t.chunks, nil)
+		t.least = append(t.least, r.time)
 	}
-	c := &t.chunks[len(t.chunks)-1]
-	*c = append(*c, r)
+	i := len(t.chunks) - 1
+	t.chunks[i] = append(t.chunks[i], r)
+	t.least[i] = min(t.least[i], r.time)
 	t.kept++
 	grown := 1
 	for len(t.chunks) > 1 && (full || t.kept-len(t.chunks[0]) >= keep) {
@@ -70,7 +73,7 @@ func (t *tape) add(r row, keep int, full bool) int {
 		t.kept -= len(gone)
 		grown -= len(gone)
 		t.chunks[0] = nil
-		t.chunks = t.chunks[1:]
+		t.chunks, t.least = t.chunks[1:], t.least[1:]
 		full = false
 	}
 	return grown

@@ -122,3 +122,38 @@ func (s *Subscriber) appendVenue(dst []byte, in *instrument) []byte {
 	}
 	return dst
 }
+
+// replayVenues appends what markets as a whole told since the position of a resume, where that is
+// kept; of the others the state is still due.
+func (s *Subscriber) replayVenues(dst []byte) []byte {
+	w := s.wait
+	if w == nil || w.since == nil {
+		return dst
+	}
+	since := *w.since
+	w.since = nil
+	h := s.shard.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	s.shard.passVenues()
+	w.venues = slices.DeleteFunc(w.venues, func(due venueDue) bool {
+		list := h.venuesOf(due.market)
+		kept := func(v *instrument) bool { return v.statuses.dropped <= since && s.followsStatus(v.id.Market) }
+		if !due.fresh || len(list) == 0 || slices.ContainsFunc(list, func(v *instrument) bool { return !kept(v) }) {
+			return false
+		}
+		for _, v := range list {
+			n := max(v.statuses.seek(since), v.statuses.first()-1)
+			for _, rows := range v.statuses.after(n) {
+				for i := range rows {
+					n++
+					h.scratch.payload = rows[i].message(h.scratch.payload[:0], v.ident, n)
+					dst = wire.AppendText(dst, h.scratch.payload)
+				}
+			}
+		}
+		return true
+	})
+	return dst
+}

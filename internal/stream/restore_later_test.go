@@ -1,0 +1,266 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// restarted is a hub on the journal of a folder, as a process has it.
+type restarted struct {
+	hub   *Hub
+	shard *Shard
+	leave func()
+}
+
+func restart(t testing.TB, folder string, cfg Config) *restarted {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Journal = j
+	h := New(cfg)
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { _ = h.Run(ctx) })
+	return &restarted{hub: h, shard: h.NewShard(func(bool) {}), leave: func() {
+		cancel()
+		all.Wait()
+		h.Commit()
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+func ownQuotes(in *market.Instrument) { in.OwnQuotes = true }
+
+// TestRestartTellsNothingEarly asks for delayed data right after a restart: of what was
+// published within the delay, nothing is there, and all of it after the delay.
+func TestRestartTellsNothingEarly(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		t.Run(fmt.Sprint("virtual ", virtual), func(t *testing.T) {
+			cfg := Config{Delays: []time.Duration{2 * time.Second}, TradesKept: 512}
+			edit := func(in *market.Instrument) { in.OwnQuotes, in.VirtualClock = true, virtual }
+			folder := t.TempDir()
+			r := restart(t, folder, cfg)
+			hd := define(t, r.hub, "A|M|CI", edit)
+			for i := range 3000 {
+				publish(t, r.hub, trade(hd, i))
+			}
+			publish(t, r.hub, market.Event{Kind: market.KindQuote, Handle: hd, Bids: []market.Level{level(777, 5)}, Asks: []market.Level{level(778, 6)}},
+				market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Halt, Reason: "secret"})
+			r.leave()
+			r = restart(t, folder, cfg)
+			defer r.leave()
+			begin := time.Now()
+			define(t, r.hub, "A|M|CI", edit)
+			wanted := []Wanted{{ID: id("A|M|CI"), Trades: true, Quotes: true, Delay: 2}}
+			state, _, _ := r.hub.Snapshot(nil, wanted)
+			if string(state) != `{"instrument":"A|M|CI"}` {
+				t.Errorf("told at once: %s", state)
+			}
+			c := newClient(t, r.shard)
+			resume := &wire.Resume{Epoch: r.hub.Epoch()}
+			for _, k := range []wire.Channel{wire.Trades, wire.Status, wire.BarsOf(market.Second)} {
+				resume.Seen[k] = map[string]uint64{"A|M|CI": 0}
+				c.sub.Subscribe([]Item{{k, id("A|M|CI"), Tier{Delay: 2}}}, Options{Resume: resume})
+			}
+			c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), Tier{Delay: 2}}, {wire.Summary, id("A|M|CI"), Tier{Delay: 2}}}, Options{})
+			for time.Since(begin) < 1200*time.Millisecond {
+				turn(r.shard)
+				if got := c.read(1<<20, false); len(got) > 0 {
+					t.Fatalf("early: %+v", got[0])
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			for until := time.Now().Add(10 * time.Second); !strings.Contains(string(state), "777") || !strings.Contains(string(state), "secret"); {
+				if time.Now().After(until) {
+					t.Fatalf("not told in the end: %s", state)
+				}
+				time.Sleep(10 * time.Millisecond)
+				state, _, _ = r.hub.Snapshot(state[:0], wanted)
+			}
+			if n := r.hub.Newest(Item{wire.Trades, id("A|M|CI"), Tier{Delay: 2}}); n != 3000 {
+				t.Errorf("%d trades are told in the end", n)
+			}
+		})
+	}
+}
+
+// follower is one who reads all of an instrument under a delay, restarts or not.
+type follower struct {
+	t     *testing.T
+	delay int
+	c     *client
+	seen  [wire.NumChannels]uint64
+	texts map[string]string // by type, interval and N
+	when  map[string]time.Time
+}
+
+func (f *follower) channels() []wire.Channel {
+	return []wire.Channel{wire.Trades, wire.Status, wire.Summary, wire.Quotes, wire.BarsOf(market.Second), wire.BarsOf(market.Minute)}
+}
+
+func (f *follower) join(r *restarted) {
+	f.c = newClient(f.t, r.shard)
+	for _, c := range f.channels() {
+		resume := &wire.Resume{Epoch: r.hub.Epoch()}
+		resume.Seen[c] = map[string]uint64{"A|M|CI": f.seen[c]}
+		out := f.c.sub.Subscribe([]Item{{c, id("A|M|CI"), Tier{Delay: f.delay}}}, Options{Resume: resume})
+		for c := range out.Lost {
+			if len(out.Lost[c]) > 0 {
+				f.t.Errorf("delay %d, %v: %+v", f.delay, wire.Channel(c), out.Lost[c])
+			}
+		}
+	}
+}
+
+func (f *follower) read() {
+	for f.c.sub.Pending() {
+		b := f.c.sub.Gather(nil, 1<<20, wire.JSON, false)
+		for len(b) > 0 {
+			size, head := int(b[1]), 2
+			if size == 126 {
+				size, head = int(b[2])<<8|int(b[3]), 4
+			}
+			f.take(b[head : head+size])
+			b = b[head+size:]
+		}
+	}
+}
+
+func (f *follower) take(b []byte) {
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		f.t.Fatal(err)
+	}
+	n := uint64(m["N"].(float64))
+	kind := m["type"].(string)
+	state := kind != "K" && m["R"] == true // of a bar it says that it revises one
+	c := map[string]wire.Channel{"T": wire.Trades, "X": wire.Trades, "C": wire.Trades, "H": wire.Status, "D": wire.Summary, "Q": wire.Quotes}[kind]
+	if kind == "K" {
+		i, _ := market.ParseInterval(m["IV"].(string))
+		c = wire.BarsOf(i)
+	}
+	if c.Replays() && !state {
+		if n != f.seen[c]+1 {
+			f.t.Errorf("delay %d, %v: %d after %d: %s", f.delay, c, n, f.seen[c], b)
+		}
+		f.seen[c] = n
+	}
+	delete(m, "D")
+	delete(m, "DE")
+	if state {
+		delete(m, "R")
+	}
+	text, _ := json.Marshal(m)
+	key := fmt.Sprint(c, m["IV"], " ", n)
+	if was, ok := f.texts[key]; ok {
+		if was != string(text) && kind != "H" {
+			f.t.Errorf("delay %d: %s\nwas %s", f.delay, text, was)
+		}
+		return
+	}
+	if state && kind == "H" {
+		return
+	}
+	f.texts[key], f.when[key] = string(text), time.Now()
+}
+
+// TestDelayedGoOnAfterRestart leaves the hub and takes it up again while things are on their way: who reads
+// with a delay is told what the live one is told, under the same numbers, bars and summary as well, and never early.
+func TestDelayedGoOnAfterRestart(t *testing.T) {
+	for seed := range uint64(12) {
+		folder := t.TempDir()
+		synctest.Test(t, func(t *testing.T) { goOn(t, folder, seed) })
+	}
+}
+
+func goOn(t *testing.T, folder string, seed uint64) {
+	const delay = 90
+	rng := rand.New(rand.NewPCG(seed, 5))
+	cfg := Config{Delays: []time.Duration{delay * time.Second}, TradesKept: 5 + int(seed)*40}
+	r := restart(t, folder, cfg)
+	hd := define(t, r.hub, "A|M|CI", ownQuotes)
+	make := func(delay int) *follower {
+		return &follower{t: t, delay: delay, texts: map[string]string{}, when: map[string]time.Time{}}
+	}
+	live, late := make(0), make(delay)
+	live.join(r)
+	late.join(r)
+	read := func() {
+		synctest.Wait()
+		for range 3 {
+			turn(r.shard)
+			live.read()
+			late.read()
+			synctest.Wait()
+		}
+	}
+	for i := range 600 {
+		e := trade(hd, i)
+		e.Price = market.Price(100+rng.IntN(30)) * market.Scale
+		switch rng.IntN(12) {
+		case 0:
+			e = market.Event{Kind: market.KindReference, Handle: hd, Price: market.Price(80+rng.IntN(9)) * market.Scale, OldPrice: 95 * market.Scale}
+		case 1:
+			e = market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Open + market.Phase(rng.IntN(2)), Reason: "why"}
+		case 2, 3:
+			e = market.Event{Kind: market.KindQuote, Handle: hd, Bids: []market.Level{level(90+int64(rng.IntN(3)), 1)}, Asks: []market.Level{level(120, 1)}}
+		case 4:
+			e.Kind, e.TradeID = market.KindCancel, fmt.Sprint(rng.IntN(i+1))
+		}
+		e.Time = time.Now().UnixNano()
+		publish(t, r.hub, e)
+		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		read()
+		if rng.IntN(120) == 0 {
+			r.leave()
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Second)
+			r = restart(t, folder, cfg)
+			hd = define(t, r.hub, "A|M|CI", ownQuotes)
+			live.join(r)
+			late.join(r)
+			read()
+		}
+	}
+	for range 180 {
+		time.Sleep(time.Second)
+		read()
+	}
+	r.leave()
+	for key, text := range live.texts {
+		got, ok := late.texts[key]
+		switch {
+		case !ok && !strings.HasPrefix(key, "quotes") && !strings.HasPrefix(key, "summary"): // those became due while nobody was there
+			t.Errorf("%s was not told late: %s", key, text)
+		case key == fmt.Sprint(wire.Status, nil, " 1"): // of the listing, which the line does later
+		case ok && got != text:
+			t.Errorf("%s\nlive %s\nlate %s", key, text, got)
+		case ok && late.when[key].Sub(live.when[key]) < (delay-2)*time.Second: // it may have been read so much later live
+			t.Errorf("%s is early by %v: %s", key, delay*time.Second-late.when[key].Sub(live.when[key]), text)
+		}
+	}
+	last := fmt.Sprint(wire.Summary, nil, " ", r.hub.Newest(Item{wire.Summary, id("A|M|CI"), Tier{}}))
+	if live.texts[last] == "" || live.texts[last] != late.texts[last] {
+		t.Errorf("the last summary is\nlive %s\nlate %s", live.texts[last], late.texts[last])
+	}
+	if len(late.texts) < 500 {
+		t.Errorf("%d messages", len(late.texts))
+	}
+}

@@ -1,0 +1,135 @@
+package stream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestRestartKeepsTheBudget takes up more rows than memory may hold: all instruments have some, and
+// who resumes from a position gets the others from the journal, or is told.
+func TestRestartKeepsTheBudget(t *testing.T) {
+	folder, cfg := t.TempDir(), Config{TapeBytes: rowBytes * 20_000, Delays: []time.Duration{time.Second}}
+	r := restart(t, folder, cfg)
+	const instruments, rows = 40, 2000
+	var handles []market.Handle
+	for i := range instruments {
+		handles = append(handles, define(t, r.hub, fmt.Sprintf("A%d|M|CI", i), nil))
+	}
+	begin := time.Now().Add(-time.Hour).UnixNano()
+	_, from := r.hub.Position()
+	for i := range rows {
+		for _, hd := range handles {
+			e := trade(hd, i)
+			e.Time = begin + int64(i)*1e9
+			publish(t, r.hub, e)
+		}
+	}
+	<-time.After(1500 * time.Millisecond) // nothing is on its way: real files, and so the real clock
+	r.leave()
+	r = restart(t, folder, cfg)
+	defer r.leave()
+	r.hub.mu.Lock()
+	if r.hub.rows > r.hub.maxRows {
+		t.Errorf("%d rows are in memory, of %d", r.hub.rows, r.hub.maxRows)
+	}
+	r.hub.mu.Unlock()
+	kept := int64(0)
+	for i := range instruments {
+		define(t, r.hub, fmt.Sprintf("A%d|M|CI", i), nil)
+	}
+	r.hub.mu.Lock()
+	for _, in := range r.hub.listed {
+		if in.trades.kept < 100 || in.trades.last != rows || in.trades.dropped == 0 {
+			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.kept, in.trades.last, in.trades.dropped)
+		}
+		for _, x := range append([]*instrument{in}, in.later...) {
+			kept += int64(x.trades.kept + x.statuses.kept)
+			for i := range market.NumIntervals {
+				bars := x.barTape(i)
+				if kept += barCost * int64(bars.kept); bars.last == 0 && bars.dropped != 0 {
+					t.Errorf("%s: of bars that there are none of, some are dropped", in.id)
+				}
+			}
+		}
+	}
+	if kept != r.hub.rows || kept > r.hub.maxRows+r.hub.maxRows/10 { // and bars that are told since
+		t.Errorf("%d rows are in memory, said to be %d, of %d", kept, r.hub.rows, r.hub.maxRows)
+	}
+	r.hub.mu.Unlock()
+	c := newClient(t, r.shard)
+	out := c.sub.Subscribe([]Item{{wire.Trades, id("A0|M|CI"), Tier{}}}, Options{Resume: &wire.Resume{Epoch: r.hub.Epoch(), Position: from}})
+	if len(out.Lost[wire.Trades]) > 0 {
+		t.Fatalf("%+v", out.Lost[wire.Trades])
+	}
+	for until := time.Now().Add(10 * time.Second); c.sub.Replaying() && time.Now().Before(until); time.Sleep(time.Millisecond) {
+		turn(r.shard)
+		c.read(1<<20, false)
+	}
+	if got := c.trades["A0|M|CI"]; len(got) != rows || got[0] != 1 {
+		t.Errorf("%d rows came again", len(got))
+	}
+}
+
+// TestFillWithoutRoom leaves a tape empty: what is not in it counts as dropped.
+func TestFillWithoutRoom(t *testing.T) {
+	r := restart(t, t.TempDir(), Config{})
+	defer r.leave()
+	hd := define(t, r.hub, "A|M|CI", nil)
+	publish(t, r.hub, trade(hd, 1), trade(hd, 2))
+	r.hub.Commit()
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	s := journal.Series{Instrument: id("A|M|CI"), Channel: journal.Trades}
+	for _, x := range []struct {
+		n          uint64
+		room, kept int
+	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
+		var got tape
+		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got.last != x.n || got.kept != x.kept || (got.dropped == 0) != (uint64(x.kept) == x.n) {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
+// TestRestartOverflowsALine has more on its way than a line may hold: it ends, and nothing is told.
+func TestRestartOverflowsALine(t *testing.T) {
+	folder, cfg := t.TempDir(), Config{Delays: []time.Duration{time.Hour}}
+	r := restart(t, folder, cfg)
+	hd := define(t, r.hub, "A|M|CI", nil)
+	for i := range 1000 {
+		publish(t, r.hub, trade(hd, i))
+	}
+	r.leave()
+	cfg.DelayBytes = 20_000
+	r = restart(t, folder, cfg)
+	defer r.leave()
+	define(t, r.hub, "A|M|CI", nil)
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	ln := r.hub.lines[0]
+	if x := r.hub.listed[0].later[0]; !ln.broken || ln.bytes != 0 || len(ln.again) > 0 || x.trades.last != 0 || x.channels[wire.Summary].n != 0 {
+		t.Errorf("broken %v, %d bytes, %d again, %d trades told", ln.broken, ln.bytes, len(ln.again), x.trades.last)
+	}
+}
+
+// TestNoStatusBeforeListing asks for the status of what a line has not listed yet.
+func TestNoStatusBeforeListing(t *testing.T) {
+	h := New(Config{Delays: []time.Duration{time.Hour}})
+	define(t, h, "A|M|CI", nil)
+	if b, _, _ := h.Snapshot(nil, []Wanted{{ID: id("A|M|CI"), Trades: true, Quotes: true, Delay: 3600}}); string(b) != `{"instrument":"A|M|CI"}` {
+		t.Errorf("%s", b)
+	}
+	c := newClient(t, h.NewShard(func(bool) {}))
+	c.sub.Subscribe([]Item{{wire.Status, id("A|M|CI"), Tier{Delay: 3600}}}, Options{})
+	if got := c.read(1<<20, false); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
