@@ -122,8 +122,20 @@ func (s *Source) recognize(h *head, in *input) (err error) {
 			return err
 		}
 	}
-	return fmt.Errorf("replay %s: not a recording that is known: %s", s.path, known())
+	return unknown{fmt.Errorf("replay %s: not a recording that is known: %s", s.path, known())}
 }
+
+// ErrUnknown is of a file in none of the formats that are known, which [Formats] lists.
+var ErrUnknown = errors.New("not a recording that is known")
+
+// unknown is an error of words of its own that is ErrUnknown.
+type unknown struct{ error }
+
+func (u unknown) Is(err error) bool { return err == ErrUnknown }
+func (u unknown) Unwrap() error     { return u.error }
+
+// Formats lists the formats that are known, in words.
+func Formats() string { return known() }
 
 // prepare fills in what the configuration leaves open.
 func (s *shared) prepare() error {

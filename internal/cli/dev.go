@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
@@ -93,7 +94,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 		level = "info"
 	}
 	log := newLogger(std)(logConfig{Level: level})
-	m, err := o.market(ctx, log)
+	m, err := o.market(ctx, std, log)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func bymaHours(c *sim.Calendar) market.Market {
 }
 
 // market makes the simulated exchange and whatever else was asked for.
-func (o *devOptions) market(ctx context.Context, log *slog.Logger) (*devMarket, error) {
+func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) (*devMarket, error) {
 	if !goodSpeed(o.speed) {
 		return nil, fail(exitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
 	}
@@ -217,7 +218,7 @@ func (o *devOptions) market(ctx context.Context, log *slog.Logger) (*devMarket, 
 		return nil, fail(exitUsage, err, "")
 	}
 	m := &devMarket{
-		feeds:  []gateway.Feed{{Name: "sim", Source: exchange}},
+		feeds:  []gateway.Feed{{Name: "sim", Source: finite{exchange, func() { fmt.Fprintln(std.out, lastDay) }}}},
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
 		hours:  "always open",
 		faults: exchangeFaults(exchange),
@@ -257,6 +258,24 @@ func (o *devOptions) market(ctx context.Context, log *slog.Logger) (*devMarket, 
 	}
 	m.feeds = append(m.feeds, gateway.Feed{Name: "ndjson", Source: m.lines, Late: true})
 	return m, nil
+}
+
+// lastDay is said at the end of the days of a virtual clock.
+const lastDay = "The last trading day has ended: no more data will come. History is still served."
+
+// finite is a feed with something to say when it has no more.
+type finite struct {
+	feed.Source
+	end func()
+}
+
+// Run implements feed.Source.
+func (f finite) Run(ctx context.Context, sink feed.Sink) error {
+	err := f.Source.Run(ctx, sink)
+	if err == nil && ctx.Err() == nil {
+		f.end()
+	}
+	return err
 }
 
 // goodSpeed says whether a feed can play at that speed for clients: time goes forward and ends.

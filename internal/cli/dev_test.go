@@ -69,7 +69,7 @@ func TestWatchRefused(t *testing.T) {
 		{"unknown instrument", []string{"GGLA|BYMA|24hs"}, nil, exitNotFound, `Did you mean GGAL\|BYMA\|24hs`},
 		{"wrong password", []string{"GGAL|BYMA|24hs"}, map[string]string{"RUEDA_PASSWORD": "wrong"}, exitRefused, `invalid_credentials`},
 		{"no right", []string{"GGAL|BYMA|24hs", "--trades"}, map[string]string{"RUEDA_USER": "basic", "RUEDA_PASSWORD": "basic"}, exitRefused, `not_entitled`},
-		{"bad option", []string{"GGAL|BYMA|24hs", "--book", "--depth", "7"}, nil, exitError, `unsupported_option`},
+		{"bad option", []string{"GGAL|BYMA|24hs", "--book", "--depth", "7"}, nil, exitUsage, `--depth 7: a book has`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for k, v := range tc.env {

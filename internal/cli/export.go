@@ -41,7 +41,11 @@ and pandas read:
 
 The gateway whose journal it is may run meanwhile. A file gets its name when it is
 whole, and takes the place of an older one; the names go to standard output.
-docs/export.md has the columns, and queries to begin with.`,
+docs/export.md has the columns, and queries to begin with.
+
+Exit status: 0 written, or the day has no row of those types; 1 other errors, or the day is
+not closed; 2 a mistake on the command line; 4 no such journal or day, or nothing of
+--market or --instrument in it; 130 interrupted.`,
 		Example: `  rueda export --data /var/lib/rueda --out history
   rueda export --data /var/lib/rueda --out history --date 2026-11-20 --type trades,bars --format csv
   duckdb -c "from read_parquet('history/type=trades/**/*.parquet', hive_partitioning=true) limit 5"`,
@@ -88,10 +92,33 @@ func (f *exportFlags) run(ctx context.Context, std streams) (err error) {
 	if err := listFiles(std.out, job.Folder, files); err != nil {
 		return err
 	}
+	if err == nil && len(files) == 0 && (job.Market != "" || len(job.Instruments) > 0) {
+		return f.nothing(j.Archive, job)
+	}
 	if err == nil && len(files) == 0 {
 		fmt.Fprintf(std.talk, "There is no such row on %s.\n", job.Date)
 	}
 	return exportFailure(days, err)
+}
+
+// nothing says that a day has no rows of what was chosen of it, and of which markets it has some.
+func (f *exportFlags) nothing(j *journal.Archive, job export.Job) error {
+	what := strings.Join(f.instruments, ", ")
+	if what == "" {
+		what = "market " + job.Market
+	} else if job.Market != "" {
+		what += " on market " + job.Market
+	}
+	if len(f.types) > 0 {
+		what += " of type " + strings.Join(f.types, ", ")
+	}
+	advice := "An instrument is written as in the catalogue: 'GGAL|BYMA|24hs'."
+	day := job.Request
+	day.Market, day.Instruments = "", nil
+	if list := export.Markets(j, day); len(list) > 0 {
+		advice = "That day has the markets " + strings.Join(list, ", ") + ". " + advice
+	}
+	return fail(exitNotFound, fmt.Errorf("there is nothing of %s on %s", what, job.Date), advice)
 }
 
 // job reads the flags.

@@ -80,11 +80,15 @@ type follower struct {
 	account *account
 	want    interest
 	hooks   hooks
+	asIs    bool // a hole is not asked for again: whoever follows judges the stream
 
 	// Where the stream is, over all connections.
 	epoch    string
 	position string
 	seen     map[recording.Series]uint64 // newest N
+	asked    map[recording.Series]uint64 // the N before a hole that was asked for
+	mending  bool                        // a hole ended the connection before
+	unknown  map[string]bool             // instruments that were told to be refused
 }
 
 // errEnough ends a follower that heard all it was to hear.
@@ -107,6 +111,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	if w.seen == nil {
 		w.seen = map[recording.Series]uint64{}
 	}
+	w.asked, w.unknown = map[recording.Series]uint64{}, map[string]bool{}
 	if limit > 0 {
 		limited, cancel := context.WithTimeoutCause(ctx, limit, errEnough)
 		defer cancel()
@@ -134,7 +139,12 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 			}
 		}
 		wait := pause.next(err)
-		w.talk("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
+		var gap *hole
+		if w.mending = errors.As(err, &gap); w.mending {
+			w.talk("%v: asking for it again in %s", err, wait.Round(time.Millisecond))
+		} else {
+			w.talk("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

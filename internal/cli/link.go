@@ -33,9 +33,10 @@ type link struct {
 	*follower
 	conn   *websocket.Conn
 	live   bool
-	behind int             // subscriptions that are still replaying what was missed
-	torn   map[string]bool // instruments whose book does not chain: a state was asked for
-	last   error           // the Error before a close, which it explains
+	behind int               // subscriptions that are still replaying what was missed
+	torn   map[string]bool   // instruments whose book does not chain: a state was asked for
+	bars   map[string]string // intervals, by the subscriptions that asked for them
+	last   error             // the Error before a close, which it explains
 }
 
 // connect makes a connection and gives on what comes until it ends, which is always
@@ -66,7 +67,7 @@ func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	defer cancel()
 	keeper.Go(func() { w.account.keep(ctx) })
 
-	l := &link{follower: w, conn: conn, torn: map[string]bool{}}
+	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
 		return false, err
 	}
@@ -115,6 +116,9 @@ func (l *link) receive(ctx context.Context) error {
 	channel := channelOf(kind, &v)
 	if l.behind > 0 && l.repeats(channel, &v) {
 		return nil
+	}
+	if err := l.contiguous(channel, &v); err != nil {
+		return err
 	}
 	if l.hooks.message != nil {
 		if err := l.hooks.message(&v, msg); err != nil {
@@ -205,9 +209,7 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 	m := map[string]any{"action": "subscribe", "id": id, "alive": true}
 	resume := map[string]any{"epoch": l.epoch}
 	for _, c := range channels {
-		ids := l.want.of(c)
-		m[c] = ids
-		key := c
+		ids, key := l.want.of(c), c
 		switch c {
 		case chQuotes, chBook:
 			if l.want.conflate != "" {
@@ -216,13 +218,18 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 			if c == chBook {
 				m["depth"] = l.want.depth
 			}
+			m[c] = ids
 			continue // a state replaces what was missed
 		case chSummary:
+			m[c] = ids
 			continue
 		case chBars:
 			m["interval"] = interval
+			l.bars[strconv.Itoa(id)] = interval
 			key += " " + interval
 		}
+		ids = l.withHoles(key, ids)
+		m[c] = ids
 		seen := map[string]uint64{}
 		for _, id := range ids {
 			// A market as a whole has the name of a pattern, which has no N.
@@ -250,6 +257,7 @@ func (l *link) place(v *wire.Value) {
 		}
 		l.epoch = epoch
 		clear(l.seen)
+		clear(l.asked)
 	}
 	if position := text(v, "position"); position != "" {
 		l.position = position
@@ -283,9 +291,17 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 	list := v.Get("rejected")
 	for i := range list.Items {
 		r := &list.Items[i]
-		refusals[text(r, "instrument")]++
+		id := text(r, "instrument")
+		refusals[id]++
+		if wire.Reason(text(r, "reason")) == wire.UnknownInstrument { // on every channel alike
+			if !l.unknown[id] {
+				l.unknown[id] = true
+				l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s refused: %s. %s", id, text(r, "msg"), text(r, "hint"))))
+			}
+			continue
+		}
 		l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s %s refused: %s. %s",
-			text(r, "channel"), text(r, "instrument"), text(r, "msg"), text(r, "hint"))))
+			text(r, "channel"), id, text(r, "msg"), text(r, "hint"))))
 	}
 	for _, id := range l.want.ids {
 		if refusals[id] < len(l.want.channels) {
@@ -308,6 +324,7 @@ func (l *link) lost(v *wire.Value) error {
 			if err := l.gone(x); err != nil {
 				return err
 			}
+			l.pass(v, x)
 		}
 	}
 	return nil
@@ -357,8 +374,9 @@ func (l *link) refused(v *wire.Value) error {
 func (l *link) explain(err error) error {
 	var f *failure
 	var w writeError
-	if errors.As(err, &w) {
-		return err // standard output broke, not the socket
+	var gap *hole
+	if errors.As(err, &w) || errors.As(err, &gap) {
+		return err // standard output broke, or what came; not the socket
 	}
 	if l.last != nil && !errors.As(err, &f) && !errors.Is(err, errEnough) {
 		return l.last
@@ -388,11 +406,6 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 		}
 	} else if n <= before {
 		return nil
-	}
-	if channel == chTrades && before > 0 && n > before+1 {
-		if err := l.gone(lost{channel, id, before + 1, n - 1, "missing"}); err != nil {
-			return err
-		}
 	}
 	l.seen[key] = n
 	if l.hooks.data == nil {

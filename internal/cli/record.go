@@ -41,8 +41,9 @@ in the first line, so that the file can be verified (rueda verify FILE) and play
 
 The ending of the name says how the file is packed: .zst, .gz, or anything else for
 plain text. What was received is in the file within a second, whatever happens to
-the recorder. A lost connection is made again and resumed where it ended; what
-could not be had any more is told, here and in the file. Ctrl-C ends the recording.
+the recorder. A lost connection is made again and resumed where it ended, and so is one
+on which a trade, status or bar is missing; what could not be had any more is told, here
+and in the file. Ctrl-C ends the recording.
 
 A file that is there is not touched without --force, which writes it anew when the
 first message comes, or --append, which goes on where it ended: with the same
@@ -179,6 +180,9 @@ func (r *recorder) check(ids []string) error {
 		return fail(exitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if err := checkPatterns(ids, "rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst"); err != nil {
+		return err
+	}
+	if err := checkOptions(r.want.depth, "none", r.want.intervals); err != nil {
 		return err
 	}
 	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}

@@ -49,7 +49,7 @@ Event times are those of the recording.`,
   rueda replay btcusdt.jsonl.gz --loop
   rueda replay day.jsonl.zst --from 2026-11-20T16:55:00Z --symbols GGAL,'AL30|BYMA|CI'
   rueda replay S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --speed max`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("recording to play", "rueda replay day.jsonl.zst"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReplay(cmd.Context(), std, o, args)
 		},
@@ -107,13 +107,26 @@ func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
 	return err
 }
 
+// openSource opens a recording of any format.
+func openSource(name string, c replay.Config) (*replay.Source, error) {
+	source, err := replay.Open(name, c)
+	switch {
+	case errors.Is(err, replay.ErrUnknown):
+		return nil, fail(exitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
+			".\nWhat rueda watch -o jsonl prints is none: messages without the time when they came. Take rueda record.")
+	case err != nil:
+		return nil, fail(exitUsage, err, "")
+	}
+	return source, nil
+}
+
 func openTapes(files []string, c replay.Config) ([]*tape, error) {
 	var tapes []*tape
 	of := map[string]string{}
 	for _, name := range files {
-		source, err := replay.Open(name, c)
+		source, err := openSource(name, c)
 		if err != nil {
-			return nil, fail(exitUsage, err, "")
+			return nil, err
 		}
 		list := source.Instruments()
 		if len(list) == 0 {

@@ -124,6 +124,9 @@ func asUsage(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
 		if f := (*failure)(nil); err != nil && !errors.As(err, &f) {
+			if len(args) > 0 {
+				err = fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+			}
 			return fail(exitUsage, err, "See "+cmd.CommandPath()+" --help")
 		}
 		return err

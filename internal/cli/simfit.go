@@ -49,7 +49,7 @@ a recording made with rueda record has them unless --channels left them out.`,
 		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
   rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("recording to read", "rueda sim fit day.jsonl.zst"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return fit(cmd.Context(), std, o, args)
 		},
@@ -65,9 +65,9 @@ func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
 	shown := newProgress(&std)
 	c := facts.New()
 	for _, name := range files {
-		source, err := replay.Open(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == ""})
+		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == ""})
 		if err != nil {
-			return fail(exitUsage, err, "")
+			return err
 		}
 		stop := shown.During(ctx, func() string { return partRead(name, source.Progress) })
 		err = source.Run(ctx, c)

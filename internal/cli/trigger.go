@@ -35,7 +35,7 @@ Exit status: 0 it happens; 2 no such fault; otherwise as of rueda watch.`,
   rueda trigger halt
   rueda trigger cancel 'GGAL|BYMA|24hs'
   rueda trigger disconnect --url http://127.0.0.1:9000`,
-		Args: cobra.MaximumNArgs(2),
+		Args: atMost(2, "a fault and an instrument"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list:

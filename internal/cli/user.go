@@ -48,16 +48,16 @@ never an argument, which other users of the machine could read.`,
 	f.StringVar(&o.config, "config", "", "configuration that names the database")
 	f.StringVar(&o.data, "data", "", "data folder with the database")
 
-	add := o.command(std, "add NAME", "Add a user; makes the database where there is none", cobra.ExactArgs(1), o.add)
+	add := o.command(std, "add NAME", "Add a user; makes the database where there is none", named("name of the user"), o.add)
 	add.Flags().StringVar(&o.rights, "rights", "all", "all, or quotes: best bid and offer, no wildcards")
 	add.Flags().DurationVar(&o.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
-	passwd := o.command(std, "passwd NAME", "Give a user a new password", cobra.ExactArgs(1), o.passwd)
+	passwd := o.command(std, "passwd NAME", "Give a user a new password", named("name of the user"), o.passwd)
 	for _, c := range []*cobra.Command{add, passwd} {
 		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
 	}
 	cmd.AddCommand(add, passwd,
-		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", cobra.ExactArgs(1), o.disable),
-		o.command(std, "enable NAME", "Let a disabled user in again", cobra.ExactArgs(1), o.enable),
+		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", named("name of the user"), o.disable),
+		o.command(std, "enable NAME", "Let a disabled user in again", named("name of the user"), o.enable),
 		o.command(std, "list", "List the users", cobra.NoArgs, o.list),
 		o.accounts(std))
 	return cmd

@@ -26,7 +26,7 @@ accounts have the same one.`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	add := o.command(std, "add NAME NUMBER", "Give a user an account", cobra.ExactArgs(2),
+	add := o.command(std, "add NAME NUMBER", "Give a user an account", named("name of the user", "number of the account"),
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
 			return addAccount(ctx, std, users, args[0], args[1], a)
 		})
@@ -35,7 +35,7 @@ accounts have the same one.`,
 	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
 	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
 	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise")
-	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", cobra.ExactArgs(1), listAccounts))
+	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", named("name of the user"), listAccounts))
 	return cmd
 }
 

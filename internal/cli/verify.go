@@ -62,7 +62,7 @@ Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
   rueda verify btcusdt.jsonl.gz --json | jq .good
   rueda verify data/journal
   rueda verify '*|BYMA|24hs' --for 10m`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("file or instrument to verify", "rueda verify day.jsonl.zst, or live: rueda verify 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runVerify(cmd.Context(), std, o, args)
 		},
@@ -166,9 +166,9 @@ func isFolder(name string) bool {
 
 // verifyFeed verifies a recording of another format by the events that are made of it.
 func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
-	source, err := replay.Open(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == ""})
+	source, err := openSource(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == ""})
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, err
 	}
 	// The captures of Binance number quotes and book changes in one count.
 	ids := source.Instrument().ID.Market == "BINANCE"
@@ -198,7 +198,7 @@ func partRead(name string, far func() (read, size int64)) string {
 func verifyLive(ctx context.Context, std streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
 	channels := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	v := verify.New(verify.Config{Channels: channels, Findings: o.findings})
-	w := &follower{std: std, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
+	w := &follower{std: std, asIs: true, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
 	var mu sync.Mutex // of n
 	var n int64
 	var d recording.Decoder

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,8 +38,8 @@ func newWatch(std streams) *cobra.Command {
 		Use:   "watch INSTRUMENT...",
 		Short: "Print a stream line by line, and go on after every lost connection",
 		Long: `Watch logs in, subscribes and prints a line for each message. A lost connection is
-made again for ever, and resumed where it ended: no trade is lost or printed
-twice, or watch says which.
+made again for ever, and resumed where it ended, and so is one on which a trade,
+status or bar is missing: none is lost or printed twice, or watch says which.
 
 An instrument is SYMBOL|MARKET|TERM, quoted since the shell knows pipes too; * may
 stand for a whole part. Messages go to standard output and everything else to
@@ -51,8 +52,11 @@ instrument; 5 no gateway there; 130 interrupted.`,
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
   rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
   echo "$SECRET" | rueda watch 'GGAL|BYMA|24hs' --url https://api.broker.example --user ana --password-stdin`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("interval") && !cmd.Flags().Changed("bars") {
+				return fail(exitUsage, errors.New("--interval is of bars, and they are not asked for"), "Ask for them with --bars.")
+			}
 			w, err := newWatcher(std, o, args)
 			if err != nil {
 				return err
@@ -83,6 +87,9 @@ type watcher struct {
 
 func newWatcher(std streams, o watchOptions, ids []string) (*watcher, error) {
 	if err := checkPatterns(ids, "rueda watch 'GGAL|BYMA|24hs'"); err != nil {
+		return nil, err
+	}
+	if err := checkOptions(o.depth, o.conflate, []string{o.interval}); err != nil {
 		return nil, err
 	}
 	w := &watcher{left: -1}

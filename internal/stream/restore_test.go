@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -13,6 +14,10 @@ import (
 // TestRestartKeepsTheBudget takes up more rows than memory may hold: all instruments have some, and
 // who resumes from a position gets the others from the journal, or is told.
 func TestRestartKeepsTheBudget(t *testing.T) {
+	synctest.Test(t, keepsTheBudget)
+}
+
+func keepsTheBudget(t *testing.T) {
 	folder, cfg := t.TempDir(), Config{TapeBytes: rowBytes * 20_000, Delays: []time.Duration{time.Second}}
 	r := restart(t, folder, cfg)
 	const instruments, rows = 40, 2000
@@ -29,7 +34,7 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 			publish(t, r.hub, e)
 		}
 	}
-	<-time.After(1500 * time.Millisecond) // nothing is on its way: real files, and so the real clock
+	time.Sleep(1500 * time.Millisecond) // nothing is on its way
 	r.leave()
 	r = restart(t, folder, cfg)
 	defer r.leave()

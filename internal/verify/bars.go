@@ -114,8 +114,15 @@ func (b *barBook) changed(t int64) {
 	}
 }
 
+// anew makes the bars that wait begin to do so: their trades were still to be caught up with.
+func (b *barBook) anew(now int64) {
+	for i := range b.waiting {
+		b.waiting[i].received = now
+	}
+}
+
 // bar takes a bar. Where order between channels is not promised it waits for two seconds, and a
-// revision of it takes its place.
+// revision of it takes its place. While a stream catches up, all wait.
 func (in *instrument) bar(p Place, m *recording.Message) {
 	i, _ := intervalOf(m.Bar.Interval)
 	w := waiting{p, in.v.received, i, m.Bar}
@@ -131,10 +138,17 @@ func (in *instrument) bar(p Place, m *recording.Message) {
 			return
 		}
 	}
-	n := 0
-	for n < len(b.waiting) && (b.waiting[n].received+2*grace < in.v.received || len(b.waiting)-n >= maxWaiting) {
-		g.judgeBar(in, &b.waiting[n])
-		n++
+	n, resuming := 0, in.v.resuming()
+	for ; n < len(b.waiting); n++ {
+		full := len(b.waiting)-n >= maxWaiting
+		if !full && (resuming || b.waiting[n].received+2*grace >= in.v.received) {
+			break
+		}
+		if resuming {
+			in.v.unjudged(Bars)
+		} else {
+			g.judgeBar(in, &b.waiting[n])
+		}
 	}
 	b.waiting = append(append(b.waiting[:0], b.waiting[n:]...), w)
 }
@@ -142,7 +156,7 @@ func (in *instrument) bar(p Place, m *recording.Message) {
 // judgeBar holds a bar against the trades of its time.
 func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
 	start, length := w.place.Time, intervals[w.interval].length
-	if !g.covered || start <= g.since {
+	if !g.covered || g.holed || start <= g.since {
 		in.v.unjudged(Bars)
 		return
 	}

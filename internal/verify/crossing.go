@@ -20,6 +20,11 @@ func (in *instrument) topChanged(p Place) {
 		in.tops.hole() // nothing is held against it
 		return
 	}
+	if in.v.resuming() { // whether the market is open is still to be told
+		in.tops.hole()
+		in.v.unjudged(Crossed)
+		return
+	}
 	bid, _ := in.book.Best(market.Buy)
 	ask, _ := in.book.Best(market.Sell)
 	in.tops.top(in, p, bid, ask)
@@ -97,6 +102,9 @@ func (in *instrument) open(t int64) (open, known bool) {
 // confirm makes the first n crossings findings.
 func (in *instrument) confirm(n int) {
 	for _, c := range in.crossings[:n] {
+		if open, known := in.open(c.place.Time); known && !open {
+			continue // as its market told since
+		}
 		word := "crossed"
 		if c.bid == c.ask {
 			word = "locked"
@@ -120,6 +128,9 @@ func (in *instrument) excuse(since int64) {
 
 // passed says that the time of the stream has come to t.
 func (in *instrument) passed(t int64) {
+	if in.v.resuming() {
+		return // the status that excuses them may be still to come
+	}
 	n := 0
 	for n < len(in.crossings) && in.crossings[n].place.Time+grace < t {
 		n++
@@ -129,6 +140,10 @@ func (in *instrument) passed(t int64) {
 
 // finish judges what still waits.
 func (in *instrument) finish() {
+	if in.v.resuming() {
+		in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))
+		in.crossings = nil
+	}
 	in.confirm(len(in.crossings))
 	in.tops.finish(in)
 	in.log.finish(in)

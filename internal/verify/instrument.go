@@ -136,6 +136,8 @@ func (in *instrument) contiguous(s *sequence, p Place, channel string, m *record
 		return false
 	case before > 0 && p.N > before+1 && told:
 		in.v.Note("%s of %s: %d messages are missing, as the server told", channel, in.id, p.N-before-1)
+	case before > 0 && p.N > before+1 && m.State:
+		in.v.Note("%s of %s went on with how things stand: %d messages between are not in it", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1:
 		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
 		if channel == "trades" {

@@ -100,7 +100,7 @@ func (in *instrument) quote(p Place, bids, asks []market.Level) {
 		return // the indicative price of an auction
 	}
 	t := &in.tops
-	if open, known := in.open(p.Time); known && !open {
+	if open, known := in.open(p.Time); known && !open || in.v.resuming() {
 		t.derived.unjudged++
 		return
 	}

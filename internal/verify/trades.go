@@ -14,6 +14,7 @@ type tradeLog struct {
 	first   uint64            // N of the first row
 	ids     map[string]uint64 // N of the newest trade of an id
 	covered bool              // there is a row
+	holed   bool              // trades are missing, and none came since
 	since   int64             // every trade of a time after this is in the log
 	bars    barBook
 }
@@ -44,6 +45,7 @@ func (g *tradeLog) hole() {
 	if g.covered {
 		g.since = max(g.since, g.newest())
 	}
+	g.holed = true
 	g.drop(len(g.rows))
 }
 
@@ -88,6 +90,9 @@ func (g *tradeLog) append(n uint64, r tradeRow) {
 		if n == 1 {
 			g.since = math.MinInt64
 		}
+	}
+	if g.holed {
+		g.holed, g.since = false, max(g.since, r.time)
 	}
 	if len(g.rows) == 0 {
 		g.first = n
@@ -169,7 +174,7 @@ func (in *instrument) reference(p Place, m *recording.Message) {
 // finish judges the bars that wait, but those that came last: their trades may have been to come.
 func (g *tradeLog) finish(in *instrument) {
 	for i := range g.bars.waiting {
-		if w := &g.bars.waiting[i]; w.received+2*grace > in.v.received {
+		if w := &g.bars.waiting[i]; w.received+2*grace > in.v.received || in.v.resuming() {
 			in.v.unjudged(Bars)
 		} else {
 			g.judgeBar(in, w)

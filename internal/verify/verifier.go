@@ -34,6 +34,7 @@ type Verifier struct {
 	counts      map[string]uint64 // messages by type
 	epoch       string
 	received    int64 // receive time of the newest message
+	resume      resume
 	notes       []string
 	scratch     []byte
 	bids, asks  []market.Level
@@ -143,6 +144,7 @@ func (v *Verifier) control(m *recording.Message) {
 	if m.Type != "Subscription" && m.Type != "CaughtUp" && m.Type != "Alive" {
 		return
 	}
+	defer v.resumed(m) // what it says of epochs and losses comes first
 	if epoch := m.Text("epoch"); epoch != "" && epoch != v.epoch {
 		if v.epoch != "" {
 			v.Note("the numbering began anew: epoch %s after %s", epoch, v.epoch)
@@ -169,6 +171,7 @@ func (v *Verifier) control(m *recording.Message) {
 // Interrupted says that the stream stopped here and went on later. Where it does not say itself what
 // is lost, a hole is one.
 func (v *Verifier) Interrupted() {
+	v.resume = resume{again: true, cut: true}
 	for _, in := range v.instruments {
 		in.interrupted()
 	}

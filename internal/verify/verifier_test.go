@@ -167,6 +167,7 @@ func TestCrossed(t *testing.T) {
 		{"auction told later", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, crossed), message("H", 2, 2, `"E":"auction"`)}, 0},
 		{"auction after it", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 2, crossed), message("H", 2, 3, `"E":"auction"`)}, 1},
 		{"market closed", []string{message("H", 1, 0, `"E":"open"`), `{"type":"H","S":"*","I":"*|B|*","N":1,"E":"closed"}`, message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
+		{"market closed, told later", []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, state), message("O", 2, 3, crossed), `{"type":"H","S":"*","I":"*|B|*","N":1,"T":"2026-11-20T14:30:02.000000000Z","E":"closed"}`}, 0},
 		{"status not told", []string{message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
