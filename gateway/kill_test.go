@@ -39,14 +39,27 @@ func TestKill(t *testing.T) {
 		victim(t, folder)
 		return
 	}
-	k := &killed{t: t, folder: t.TempDir(), seen: map[string]uint64{}, texts: map[string]map[uint64]string{}, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))}
-	for range count(500) {
+	k := &killed{t: t, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))}
+	for i := range count(500) {
+		if i%killedOften == 0 {
+			k.begin()
+		}
 		k.round()
 	}
 	if k.resumed == 0 || k.compared == 0 {
 		t.Fatalf("nothing was shown: %d resumed, %d compared", k.resumed, k.compared)
 	}
 	t.Logf("figure: kill -9: %d kills, %d trades received, %d compared with the journal, %d rows sent again", k.kills, k.got, k.compared, k.resumed)
+}
+
+// killedOften is how often one gateway is killed; then another begins. A start looks through the day's
+// journal, which grows by tens of thousands of events a second here.
+const killedOften = 25
+
+// begin begins with a gateway that was never there.
+func (k *killed) begin() {
+	k.folder, k.client, k.epoch, k.position = k.t.TempDir(), literalClient{}, "", ""
+	k.seen, k.texts = map[string]uint64{}, map[string]map[uint64]string{}
 }
 
 // victim is the gateway.
