@@ -64,7 +64,11 @@ func (k *killed) begin() {
 
 // victim is the gateway.
 func victim(t *testing.T, folder string) {
-	source, err := sim.New(sim.Config{Seed: uint64(time.Now().UnixNano()), Speed: 600})
+	config := sim.Config{Seed: uint64(time.Now().UnixNano()), Speed: 600}
+	if !full() {
+		config.Instruments, config.Speed = followed+5, 300 // it warms up at every start
+	}
+	source, err := sim.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func TestBadLines(t *testing.T) {
 		msg        string
 	}{
 		{"not JSON", `GGAL 7050`, 400, "bad_json", "line 2: bad JSON: a line is a JSON object at offset 0"},
-		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 2: type must be one of T X C Q O H F Gap"},
+		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 2: type must be one of T X C Q O H D F Gap"},
 		{"bad field", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":0}`, 400, "bad_field", "line 2: Z must be above 0"},
 		{"bad instrument", `{"type":"T","I":"GGAL|BYMA","P":7050,"Z":1}`, 400, "bad_instrument", "line 2: I is not of the form SYMBOL|MARKET|TERM"},
 		{"unknown instrument", `{"type":"T","I":"YPFD|BYMA|CI","P":1,"Z":1}`, 404, "unknown_instrument", "line 2: YPFD|BYMA|CI is not defined: send its F line first"},
