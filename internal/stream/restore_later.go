@@ -75,33 +75,33 @@ func (h *Hub) toldUpTo(n uint64, at int64) tape {
 }
 
 // ripen has an instrument stand as it stood at the restart: all of that is as old as the delay by now.
-func (x *instrument) ripen() {
-	y := x.held
+func (in *instrument) ripen() {
+	y := in.held
 	if y == nil {
 		return
 	}
-	x.held = nil
-	x.quoted, x.stale = y.quoted, y.stale
-	x.phase, x.reason, x.until = y.phase, y.reason, y.until
-	for _, t := range x.channels[wire.Quotes].tiers {
-		t.bid, t.ask, t.stamp = x.bid, x.ask, x.quoted
+	in.held = nil
+	in.quoted, in.stale = y.quoted, y.stale
+	in.phase, in.reason, in.until = y.phase, y.reason, y.until
+	for _, t := range in.channels[wire.Quotes].tiers {
+		t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
 	}
 	// Rows that the journal lost never came: their numbers are passed over.
 	for _, c := range [...]wire.Channel{wire.Trades, wire.Status} {
-		if t := x.tape(c); t.last < y.tape(c).last {
+		if t := in.tape(c); t.last < y.tape(c).last {
 			*t = *y.tape(c)
 		}
 	}
 	list := []wire.Channel{wire.Trades, wire.Status, wire.Summary}
 	if y.bars != nil {
-		x.bars, x.sum, x.exchange = y.bars, y.sum, y.exchange
-		x.bars.Owner = x
+		in.bars, in.sum, in.exchange = y.bars, y.sum, y.exchange
+		in.bars.Owner = in
 		for i := range market.NumIntervals {
 			list = append(list, wire.BarsOf(i))
 		}
 	}
 	for _, c := range list {
-		if was, k := &x.channels[c], &y.channels[c]; was.n < k.n {
+		if was, k := &in.channels[c], &y.channels[c]; was.n < k.n {
 			was.n, was.at = k.n, k.at
 			for _, t := range was.tiers {
 				t.n, t.at = k.n, k.at
