@@ -27,7 +27,7 @@ type route struct {
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
 	packed bool     // compressed where the client likes it: never where an answer has secrets
-	heavy  bool     // it reads much: done aside
+	heavy  bool     // it reads much, aside by itself: its answer is packed aside too
 }
 
 // result is what a route's function answers with: an object for the envelope, or
