@@ -101,35 +101,38 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if m.lines != nil {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
-	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
+	config := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Logger: log}
+	return runAtHome(ctx, std, o.data, config, func(b gateway.Bound, demo bool) {
+		greet(std, o, b, m, demo, time.Since(began))
+	})
+}
+
+// runAtHome runs a gateway for one person on this machine, with the demo users where nobody else is, and
+// with its users and journal in a folder, or gone with it. ready is told when it can be reached.
+func runAtHome(ctx context.Context, std streams, folder string, config gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	demo, err := addDemo(ctx, std, data.Users, o.data)
+	demo, err := addDemo(ctx, std, data.Users, folder)
 	if err != nil {
 		return err
 	}
-	kept, remove, err := devJournal(o.data)
+	kept, remove, err := devJournal(folder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
+	config.Data, config.Journal, config.Version, config.Drain = data, kept, readBuild().Version, time.Second
+	config.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
+	config.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	gateway.SpareProcessors()
-	g, err := gateway.New(gateway.Config{
-		Listen: o.listen, Data: data, Markets: m.markets, Feeds: m.feeds, Version: readBuild().Version,
-		Journal: kept, Faults: m.faults,
-		Drain:  time.Second,
-		Limits: gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
-		Logger: log,
-		OnReady: func(b gateway.Bound) {
-			greet(std, o, b, m, demo, time.Since(began))
-		},
-	})
+	g, err := gateway.New(config)
 	if err != nil {
-		return explainListen(err, o.listen, "--listen")
+		return explainListen(err, config.Listen, "--listen")
 	}
-	return explainListen(g.Run(ctx), o.listen, "--listen")
+	return explainListen(g.Run(ctx), config.Listen, "--listen")
 }
 
 // devMarket is what a dev gateway has to show.

@@ -161,37 +161,9 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 	if err != nil {
 		return err
 	}
-	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: o.data})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, data.Close()) }()
-	demo, err := addDemo(ctx, std, data.Users, o.data)
-	if err != nil {
-		return err
-	}
-	kept, remove, err := devJournal(o.data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
 	var feeds []gateway.Feed
 	for _, t := range tapes {
 		feeds = append(feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
-	}
-	gateway.SpareProcessors()
-	g, err := gateway.New(gateway.Config{
-		Listen: o.listen, Data: data, Feeds: feeds, Version: readBuild().Version,
-		Journal: kept,
-		Drain:   time.Second,
-		Limits:  gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600}, // one person, many tries
-		Logger:  log,
-		OnReady: func(b gateway.Bound) {
-			greetReplay(std, o, b, tapes, demo, time.Since(began))
-		},
-	})
-	if err != nil {
-		return explainListen(err, o.listen, "--listen")
 	}
 	defer shown.During(ctx, func() string {
 		var all []string
@@ -200,7 +172,9 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 		}
 		return strings.Join(all, "; ")
 	})()
-	return explainListen(g.Run(ctx), o.listen, "--listen")
+	return runAtHome(ctx, std, o.data, gateway.Config{Listen: o.listen, Feeds: feeds, Logger: log}, func(b gateway.Bound, demo bool) {
+		greetReplay(std, o, b, tapes, demo, time.Since(began))
+	})
 }
 
 // status is how far a recording was played.
