@@ -8,6 +8,8 @@ package broker
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/netip"
 	"time"
 )
 
@@ -18,13 +20,17 @@ var (
 	ErrNotFound           = errors.New("no such user or account")
 	ErrDisabled           = errors.New("user is disabled")
 	ErrUnavailable        = errors.New("user base unavailable") // down, or its login queue is full; never counted as a failed login
+
+	// ErrSecondFactor is for a right password without the one-time password that the user needs too. A wrong
+	// one-time password is ErrInvalidCredentials.
+	ErrSecondFactor = errors.New("a one-time password is needed")
 )
 
 // Users is the user base.
 type Users interface {
 	// Authenticate checks a password. It takes the same time for an unknown
-	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrUnavailable.
-	Authenticate(ctx context.Context, username, password string) (User, error)
+	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrUnavailable.
+	Authenticate(ctx context.Context, login Login) (User, error)
 
 	// User reads a user by id, for the checks at refresh and for current rights.
 	// Errors: ErrNotFound, ErrDisabled, ErrUnavailable.
@@ -36,6 +42,24 @@ type Accounts interface {
 	// ListAccounts returns the accounts of a user, by stable order; none is an empty list.
 	ListAccounts(ctx context.Context, userID string) ([]Account, error)
 }
+
+// Login is an attempt to log in. It prints and logs without its secrets.
+type Login struct {
+	Username string     // 1 to 128 bytes
+	Password string     // 1 to 1,024 bytes, as it was sent: nothing trimmed
+	OTP      string     // one-time password of the second factor; "": none was given
+	Address  netip.Addr // of the client; the zero Addr: unknown
+	Client   string     // its User-Agent; "": unknown
+}
+
+// String is the address alone: people type passwords into the field for their name.
+func (l Login) String() string { return "login from " + l.Address.String() }
+
+// GoString is String.
+func (l Login) GoString() string { return l.String() }
+
+// LogValue is String.
+func (l Login) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // User is a person or program that may log in.
 type User struct {
@@ -57,13 +81,21 @@ const (
 	ScopeAdmin    = "admin"
 )
 
-// Entitlement is a right to a market's data. What no entitlement grants is refused.
+// Entitlement is a right to a market's data. Entitlements add up; what none grants is refused.
 type Entitlement struct {
 	Market string `toml:"market" json:"market"` // "*": every market
 	Trades bool   `toml:"trades" json:"trades"`
 	Quotes bool   `toml:"quotes" json:"quotes"`
 	Depth  int    `toml:"depth" json:"depth"`           // deepest order_book tier: 0 none, -1 all levels
 	Delay  int    `toml:"delay" json:"delay,omitempty"` // seconds that the data come late, one of those the gateway serves; 0: at once
+
+	From  time.Time `toml:"from" json:"from,omitzero"`   // the right begins; zero: it has begun
+	Until time.Time `toml:"until" json:"until,omitzero"` // the right ends; zero: it does not
+}
+
+// Valid says whether the right holds at a moment.
+func (e *Entitlement) Valid(at time.Time) bool {
+	return !at.Before(e.From) && (e.Until.IsZero() || at.Before(e.Until))
 }
 
 // Limits of a user; 0 means the gateway's default.

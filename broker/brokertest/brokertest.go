@@ -64,7 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) Base) {
 
 func mustLogin(t *testing.T, b Base, l Login) broker.User {
 	t.Helper()
-	u, err := b.Users.Authenticate(t.Context(), l.Username, l.Password)
+	u, err := b.Users.Authenticate(t.Context(), broker.Login{Username: l.Username, Password: l.Password})
 	if err != nil {
 		t.Fatalf("log in as %q: %v", l.Username, err)
 	}
@@ -73,7 +73,7 @@ func mustLogin(t *testing.T, b Base, l Login) broker.User {
 
 func refused(t *testing.T, b Base, what, username, password string) {
 	t.Helper()
-	u, err := b.Users.Authenticate(t.Context(), username, password)
+	u, err := b.Users.Authenticate(t.Context(), broker.Login{Username: username, Password: password})
 	if !errors.Is(err, broker.ErrInvalidCredentials) {
 		t.Errorf("%s: error %v, want ErrInvalidCredentials", what, err)
 	}
@@ -187,7 +187,7 @@ func canceled(t *testing.T, b Base) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	// It may still answer right; it must not say what is not so.
-	if _, err := b.Users.Authenticate(ctx, b.Trader.Username, b.Trader.Password); errors.Is(err, broker.ErrInvalidCredentials) {
+	if _, err := b.Users.Authenticate(ctx, broker.Login{Username: b.Trader.Username, Password: b.Trader.Password}); errors.Is(err, broker.ErrInvalidCredentials) {
 		t.Errorf("a canceled login counts as a wrong password: %v", err)
 	}
 	if _, err := b.Users.User(ctx, u.ID); errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) {
@@ -205,7 +205,7 @@ func manyAtOnce(t *testing.T, b Base) {
 			if i%2 == 1 {
 				login.Password += "x"
 			}
-			_, err := b.Users.Authenticate(t.Context(), login.Username, login.Password)
+			_, err := b.Users.Authenticate(t.Context(), broker.Login{Username: login.Username, Password: login.Password})
 			if wrong := errors.Is(err, broker.ErrInvalidCredentials); err != nil && !errors.Is(err, broker.ErrUnavailable) && wrong != (i%2 == 1) {
 				t.Errorf("login %d: %v", i, err)
 			}

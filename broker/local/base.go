@@ -111,11 +111,11 @@ func migrateOnce(ctx context.Context, db *sql.DB) error {
 
 // Authenticate implements broker.Users. The checks that fail come after the hash,
 // so that they all take the same time.
-func (b *Base) Authenticate(ctx context.Context, username, password string) (broker.User, error) {
-	if password == "" || len(password) > MaxPassword {
+func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	if login.Password == "" || len(login.Password) > MaxPassword {
 		return broker.User{}, broker.ErrInvalidCredentials // true of every user alike
 	}
-	u, err := b.read(ctx, "username", username)
+	u, err := b.read(ctx, "username", login.Username)
 	unknown := errors.Is(err, broker.ErrNotFound)
 	if err != nil && !unknown {
 		return broker.User{}, err
@@ -128,7 +128,7 @@ func (b *Base) Authenticate(ctx context.Context, username, password string) (bro
 			damaged = fmt.Errorf("stored password of user %s: %w", u.ID, err)
 		}
 	}
-	right, err := b.check(ctx, hash, password)
+	right, err := b.check(ctx, hash, login.Password)
 	if err != nil {
 		return broker.User{}, err
 	}

@@ -129,7 +129,7 @@ func TestEveryCheckHashes(t *testing.T) {
 		{"a row that asks for 4 GiB", "poisoned", "right password", broker.ErrInvalidCredentials},
 	} {
 		costs = nil
-		if _, err := b.Authenticate(t.Context(), c.username, c.password); !errors.Is(err, c.want) {
+		if _, err := b.Authenticate(t.Context(), broker.Login{Username: c.username, Password: c.password}); !errors.Is(err, c.want) {
 			t.Errorf("%s: error %v", c.what, err)
 		}
 		if len(costs) != 1 || costs[0] != "m=19456,t=2,p=1" {
@@ -208,7 +208,7 @@ func TestFlood(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			switch _, err := b.Authenticate(t.Context(), "maria", "right password"); {
+			switch _, err := b.Authenticate(t.Context(), broker.Login{Username: "maria", Password: "right password"}); {
 			case err == nil:
 				right.Add(1)
 			case errors.Is(err, broker.ErrUnavailable):
@@ -338,7 +338,7 @@ func TestDisableAndEnable(t *testing.T) {
 	if err := b.Enable(t.Context(), "maria"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Authenticate(t.Context(), "maria", "right password"); err != nil {
+	if _, err := b.Authenticate(t.Context(), broker.Login{Username: "maria", Password: "right password"}); err != nil {
 		t.Errorf("enabled again: %v", err)
 	}
 }
@@ -372,7 +372,7 @@ func TestDatabaseDown(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, login := b.Authenticate(t.Context(), "maria", "right password")
+	_, login := b.Authenticate(t.Context(), broker.Login{Username: "maria", Password: "right password"})
 	_, read := b.User(t.Context(), u.ID)
 	_, accounts := b.ListAccounts(t.Context(), u.ID)
 	for what, err := range map[string]error{"login": login, "read": read, "accounts": accounts, "disable": b.Disable(t.Context(), "maria")} {
@@ -437,7 +437,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	base := openBase(b, places[1].open(b))
 	add(b, base, "maria", "right password")
 	for b.Loop() {
-		if _, err := base.Authenticate(b.Context(), "maria", "right password"); err != nil {
+		if _, err := base.Authenticate(b.Context(), broker.Login{Username: "maria", Password: "right password"}); err != nil {
 			b.Fatal(err)
 		}
 	}

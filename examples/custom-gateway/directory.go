@@ -14,8 +14,8 @@ type directory struct{}
 var _ broker.Users = directory{}
 
 // Authenticate implements broker.Users.
-func (d directory) Authenticate(ctx context.Context, username, password string) (broker.User, error) {
-	right := subtle.ConstantTimeCompare([]byte(username+"\x00"+password), []byte("ana\x00secret"))
+func (d directory) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	right := subtle.ConstantTimeCompare([]byte(login.Username+"\x00"+login.Password), []byte("ana\x00secret"))
 	if right != 1 {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}

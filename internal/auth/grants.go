@@ -36,7 +36,7 @@ func (s *Service) Password(ctx context.Context, username, password string, from 
 		return Tokens{}, refused
 	}
 	read := s.users.begin()
-	user, err := s.authenticate(ctx, username, password)
+	user, err := s.authenticate(ctx, broker.Login{Username: username, Password: password, Address: from.Address, Client: from.Client})
 	switch {
 	case errors.Is(err, broker.ErrInvalidCredentials):
 		attempt.fail()
@@ -55,11 +55,11 @@ func (s *Service) Password(ctx context.Context, username, password string, from 
 
 // authenticate leaves out the user base for an empty password: some (LDAP) take
 // one for an anonymous login that succeeds.
-func (s *Service) authenticate(ctx context.Context, username, password string) (broker.User, error) {
-	if password == "" {
+func (s *Service) authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	if login.Password == "" {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
-	return s.cfg.Users.Authenticate(ctx, username, password)
+	return s.cfg.Users.Authenticate(ctx, login)
 }
 
 func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {

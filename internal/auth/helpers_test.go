@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/store"
 )
@@ -86,7 +87,7 @@ func (p *people) counts() (logins, reads int) {
 	return p.logins, p.reads
 }
 
-func (p *people) Authenticate(ctx context.Context, username, password string) (broker.User, error) {
+func (p *people) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if p.checking != nil {
 		<-p.checking
 	}
@@ -96,8 +97,8 @@ func (p *people) Authenticate(ctx context.Context, username, password string) (b
 	if p.down != nil {
 		return broker.User{}, p.down
 	}
-	x := p.byID["us_"+username]
-	if x == nil || x.password != password || x.disabled {
+	x := p.byID["us_"+login.Username]
+	if x == nil || x.password != login.Password || x.disabled {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
 	return x.user, nil
@@ -159,11 +160,11 @@ func (f *faulty) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, err
 	return f.Store.Rotate(ctx, r)
 }
 
-func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, now time.Time) error {
+func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	return f.Store.RevokeFamily(ctx, id, reason, now)
+	return f.Store.RevokeFamily(ctx, id, reason, e)
 }
 
 // hooks remembers what a Service told.

@@ -345,7 +345,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	w.store.setDown(nil)
 	w.people.change("us_maria", func(p *person) { p.disabled = true })
 	w.refuses(second.Refresh, auth.InvalidRefreshToken)
-	if err := w.Revoke(t.Context(), first.Refresh); err != nil {
+	if err := w.Revoke(t.Context(), first.Refresh, origin); err != nil {
 		t.Fatal(err)
 	}
 	for _, secret := range append(secrets, "canary", "'s password") {

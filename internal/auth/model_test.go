@@ -190,7 +190,7 @@ func (f *modelFamily) step(w *world, s step) error {
 		}
 		if !f.revoked {
 			f.revoke()
-			return w.Revoke(w.t.Context(), auth.NewSecret(token.text))
+			return w.Revoke(w.t.Context(), auth.NewSecret(token.text), origin)
 		}
 	case "restart":
 		w.restart()

@@ -269,7 +269,7 @@ func TestStoreDown(t *testing.T) {
 		t.Error("no hint when to come back")
 	}
 	w.refuses(tokens.Refresh, auth.Unavailable)
-	wantReason(t, w.Revoke(t.Context(), tokens.Refresh), auth.Unavailable)
+	wantReason(t, w.Revoke(t.Context(), tokens.Refresh, origin), auth.Unavailable)
 	w.verify(tokens.Access)
 	w.store.setDown(nil)
 	w.refresh(tokens.Refresh)
@@ -311,7 +311,7 @@ func TestKeyFileLost(t *testing.T) {
 	w.restart()
 	w.rejects(tokens.Access, auth.InvalidToken)
 	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
-	if err := w.Revoke(t.Context(), tokens.Access); err != nil {
+	if err := w.Revoke(t.Context(), tokens.Access, origin); err != nil {
 		t.Error(err)
 	}
 }
@@ -386,7 +386,7 @@ func TestHousekeeping(t *testing.T) {
 		go func() { done <- w.Run(ctx) }()
 		w.login("maria")
 		revoked := w.login("maria")
-		if err := w.Revoke(ctx, revoked.Refresh); err != nil {
+		if err := w.Revoke(ctx, revoked.Refresh, origin); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(day - time.Second)

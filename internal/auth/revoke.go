@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
 )
 
 // Revoke ends the family of an access or refresh token. A token that is not ours
@@ -11,7 +13,7 @@ import (
 // because who logs out must be out. That holds while the Store is down, too: the
 // family is over in this process at once and stored later, and the caller is told
 // to try again. The Error's reason is Unavailable.
-func (s *Service) Revoke(ctx context.Context, token Secret) error {
+func (s *Service) Revoke(ctx context.Context, token Secret, from Origin) error {
 	family, err := s.familyOf(ctx, token.Reveal())
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -21,7 +23,7 @@ func (s *Service) Revoke(ctx context.Context, token Secret) error {
 		return unavailable(err)
 	}
 	now := time.Now()
-	if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, now); err != nil {
+	if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, logoutEvent(now, from)); err != nil {
 		s.cfg.Logger.Error("logout not stored", "family", family, "error", err)
 		s.revoked.addUnstored(family, now)
 		s.cfg.OnRevoke(family)
@@ -33,10 +35,14 @@ func (s *Service) Revoke(ctx context.Context, token Secret) error {
 	return nil
 }
 
+func logoutEvent(at time.Time, from Origin) audit.Event {
+	return audit.Event{Time: at, Kind: audit.Logout, Actor: "client", Address: addressText(from), Client: clientText(from)}
+}
+
 // storeRevoked stores the logouts that could not be stored when they came.
 func (s *Service) storeRevoked(ctx context.Context) {
 	for family, at := range s.revoked.allUnstored() {
-		if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, at); err != nil {
+		if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, logoutEvent(at, Origin{})); err != nil {
 			s.cfg.Logger.Warn("logouts still not stored", "error", err)
 			return
 		}
@@ -59,7 +65,7 @@ func (s *Service) familyOf(ctx context.Context, token string) (string, error) {
 // RevokeUser ends all families of a user.
 func (s *Service) RevokeUser(ctx context.Context, userID string) error {
 	now := time.Now()
-	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, now)
+	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, audit.Event{Time: now, Kind: audit.UserEnded, Actor: "administrator"})
 	if err != nil {
 		return unavailable(err)
 	}

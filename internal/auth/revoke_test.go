@@ -29,7 +29,7 @@ func TestRevoke(t *testing.T) {
 			other := w.login("maria")
 			family := w.verify(tokens.Access).Family
 			for range 2 { // a second time is as good
-				if err := w.Revoke(t.Context(), pick(tokens)); err != nil {
+				if err := w.Revoke(t.Context(), pick(tokens), origin); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -52,7 +52,7 @@ func TestRevokeOfNothing(t *testing.T) {
 	w := newWorld(t)
 	tokens := w.login("maria")
 	for _, text := range []string{"", "x", "rt1_", strings.Repeat("x", 100_000), newWorld(t).login("maria").Refresh.Reveal(), newWorld(t).login("maria").Access.Reveal()} {
-		if err := w.Revoke(t.Context(), auth.NewSecret(text)); err != nil {
+		if err := w.Revoke(t.Context(), auth.NewSecret(text), origin); err != nil {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestRevokeWithOldToken(t *testing.T) {
 		w.refresh(second.Refresh)
 		time.Sleep(2 * day)
 		second = w.refresh(second.Refresh)
-		if err := w.Revoke(t.Context(), first.Access); err != nil { // expired
+		if err := w.Revoke(t.Context(), first.Access, origin); err != nil { // expired
 			t.Fatal(err)
 		}
 		w.rejects(second.Access, auth.TokenRevoked)
@@ -79,7 +79,7 @@ func TestRevokeWithOldToken(t *testing.T) {
 		first = w.login("maria")
 		second = w.refresh(first.Refresh)
 		third := w.refresh(second.Refresh)
-		if err := w.Revoke(t.Context(), first.Refresh); err != nil { // dead
+		if err := w.Revoke(t.Context(), first.Refresh, origin); err != nil { // dead
 			t.Fatal(err)
 		}
 		w.rejects(third.Access, auth.TokenRevoked)
@@ -189,7 +189,7 @@ func TestRevokeWhileStoreIsDown(t *testing.T) {
 		go w.Run(ctx)
 
 		w.store.setDown(errors.New("down"))
-		wantReason(t, w.Revoke(ctx, tokens.Access), auth.Unavailable)
+		wantReason(t, w.Revoke(ctx, tokens.Access, origin), auth.Unavailable)
 		w.rejects(tokens.Access, auth.TokenRevoked)
 		if got := w.told.revokedFamilies(); !slices.Equal(got, []string{family}) {
 			t.Errorf("OnRevoke for %v, want %s", got, family)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
 )
 
 // ErrNotFound is returned by a Store for a token or family that it does not have.
@@ -12,9 +14,11 @@ var ErrNotFound = errors.New("no such token or family")
 // Store keeps families and their tokens. Each method is atomic, and durable when
 // it returns nil. Every error but ErrNotFound means that the Store is unavailable
 // and that nothing changed, or that it is not known whether it did; each call may be repeated.
-// Times are kept to the nanosecond.
+// Times are kept to the nanosecond, those of events to the microsecond.
+//
+// What changes something appends its audit event in the same transaction: both are there, or neither.
 type Store interface {
-	// CreateFamily stores a new family with its first token.
+	// CreateFamily stores a new family with its first token, and the event Family.LoginEvent.
 	CreateFamily(ctx context.Context, family Family, first RefreshToken) error
 
 	// Lookup reads a token and its family.
@@ -27,18 +31,34 @@ type Store interface {
 	// r.Expires if that is later; makes the presented token's parent dead as of
 	// r.Now, and in a strict rotation the presented token too, unless they are
 	// dead already; and notes Now, Address and Client in the family.
-	// Reused revokes the family. Other outcomes change nothing.
+	// Reused revokes the family. Both append the event Rotation.Event. Other outcomes change nothing.
 	Rotate(ctx context.Context, r Rotation) (Outcome, error)
 
-	// RevokeFamily ends a family. One that is over already keeps its time and
-	// reason, and one that is not there is not an error.
-	RevokeFamily(ctx context.Context, id, reason string, now time.Time) error
+	// RevokeFamily ends a family as of e.Time, and appends e with the family and its user filled in. One that is over
+	// already keeps its time and reason, one that is not there is not an error, and neither appends anything.
+	RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error
 
-	// RevokeUser ends all live families of a user and returns their ids.
-	RevokeUser(ctx context.Context, userID, reason string, now time.Time) ([]string, error)
+	// RevokeUser ends all live families of a user as of e.Time, appends e, with the user filled in, even where there are
+	// none, and returns their ids.
+	RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error)
 
 	// Revoked returns what was revoked at since or later.
 	Revoked(ctx context.Context, since time.Time) ([]Revocation, error)
+
+	// Families reads those of the families with these ids that are there, in no order. At most 1,000 are asked for.
+	Families(ctx context.Context, ids []string) ([]Family, error)
+
+	// Sessions are the families of a user that are not revoked and have a token which is neither dead nor ended at now; the
+	// last used comes first.
+	Sessions(ctx context.Context, userID string, now time.Time) ([]Family, error)
+
+	// Append adds events that go with no other change.
+	Append(ctx context.Context, events ...audit.Event) error
+
+	// Watch calls tell with families revoked from now on, by other processes that have the same database and perhaps by
+	// this one too, soon after: within 500 ms on one machine, 1 s over the network, 5 s where the database was gone
+	// for a while. One may be told more than once. It returns nil when ctx ends.
+	Watch(ctx context.Context, tell func([]Revocation)) error
 
 	// Expire deletes the tokens that ended at now or before, and then the
 	// families that were revoked before keepRevoked, with their tokens, and the
@@ -51,3 +71,90 @@ type Revocation struct {
 	Family string
 	At     time.Time
 }
+
+// LoginEvent is the audit event of a family's creation.
+func (f *Family) LoginEvent() audit.Event {
+	return audit.Event{
+		Time: f.Created, Kind: audit.Login, Actor: "client",
+		User: f.UserID, Family: f.ID, Address: f.Address, Client: f.Client,
+	}
+}
+
+// Event is the audit event of a rotation that was Granted or Reused.
+func (r *Rotation) Event(outcome Outcome, family *Family) audit.Event {
+	kind := audit.Refresh
+	if outcome == Reused {
+		kind = audit.Reuse
+	}
+	return audit.Event{
+		Time: r.Now, Kind: kind, Actor: "client",
+		User: family.UserID, Family: family.ID, Address: r.Address, Client: r.Client,
+	}
+}
+
+// ErrConflict is returned by KeyStore.Save where somebody else has saved since.
+var ErrConflict = errors.New("the keys were changed by somebody else")
+
+// KeyStore keeps the KeySet's secrets, as one document that is read and replaced whole. It does not know what is in
+// it, and what is given to it is encrypted where the operator gave a key for that.
+type KeyStore interface {
+	// Load reads the document and its version. ErrNotFound: there is none yet.
+	Load(ctx context.Context) (document []byte, version string, err error)
+
+	// Save replaces the document of that version, "" where there must be none yet. ErrConflict: another version is there.
+	Save(ctx context.Context, document []byte, version string) error
+
+	// Watch calls changed after the document may have been replaced, by whichever process, within 1 s on one machine and
+	// 5 s over the network. It returns nil when ctx ends.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// SharedLimits are limits that all nodes of an installation keep together. While they fail, a node keeps limits of its
+// own at half the rate.
+type SharedLimits interface {
+	// Reserve charges every bucket and the account once, or nothing: then wait says for how long, and because of which.
+	// The account counts as failed until Settle says otherwise.
+	Reserve(ctx context.Context, r Reservation) (refused *Refusal, err error)
+
+	// Settle ends what Reserve charged. Failed leaves it, Succeeded gives the buckets back and forgets the account's
+	// failures, Refunded gives everything back.
+	Settle(ctx context.Context, r Reservation, s Settlement) error
+}
+
+// Reservation is one attempt at a password, as shared limits see it.
+type Reservation struct {
+	Now     time.Time
+	Account Hash     // a keyed hash of the username, and of the place where it is known there
+	Free    int      // failures of the account before it has to wait 1 s, 2 s, 4 s and so on to MaxBackoff
+	Buckets []Bucket // of the address and what it lies in
+}
+
+// Bucket is a rate by the generic cell rate algorithm: one every Interval, ahead of that by Burst at most.
+type Bucket struct {
+	Key      string // such as "address 192.0.2.1", "global"
+	Interval time.Duration
+	Burst    time.Duration
+}
+
+// Refusal is why a Reservation was not made.
+type Refusal struct {
+	Account bool // the account has to wait; else the bucket of this index
+	Bucket  int
+	Wait    time.Duration
+}
+
+// Settlement is what became of an attempt.
+type Settlement int
+
+// Settlements.
+const (
+	Failed Settlement = iota
+	Succeeded
+	Refunded
+)
+
+// MaxBackoff is the longest that an account has to wait, and FailuresKept how long its failures are remembered.
+const (
+	MaxBackoff   = 15 * time.Minute
+	FailuresKept = 24 * time.Hour
+)

@@ -31,10 +31,6 @@ func (t *Throttle) setDefaults() {
 const (
 	// throttled bounds each of the throttle's tables, in keys; about 100 bytes each.
 	throttled = 1 << 16
-	// After the free ones an account waits 1 s, 2 s, 4 s and so on to maxBackoff.
-	maxBackoff = 15 * time.Minute
-	// failuresKept is how long an account's wrong passwords are remembered after the last.
-	failuresKept = 24 * time.Hour
 	// So many attempts at one account may wait for those before them.
 	maxQueued = 256
 )
@@ -141,7 +137,7 @@ func (t *throttle) failuresOf(a account, now time.Time) *failures {
 	if !ok {
 		f = &failures{done: make(chan struct{})}
 	}
-	if now.Sub(f.last) > failuresKept {
+	if now.Sub(f.last) > FailuresKept {
 		f.count = 0
 	}
 	return f
@@ -152,7 +148,7 @@ func (t *throttle) backoff(count int) time.Duration {
 	if count < t.free {
 		return 0
 	}
-	return min(time.Second<<min(count-t.free, 30), maxBackoff)
+	return min(time.Second<<min(count-t.free, 30), MaxBackoff)
 }
 
 // succeed ends an attempt whose password was right: the account's failures are

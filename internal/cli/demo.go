@@ -24,7 +24,7 @@ func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 	if err != nil || len(all) == 0 {
 		return err == nil, err
 	}
-	_, err = users.Authenticate(ctx, demoUser, demoUser)
+	_, err = users.Authenticate(ctx, broker.Login{Username: demoUser, Password: demoUser})
 	if errors.Is(err, broker.ErrInvalidCredentials) {
 		return false, nil
 	}

@@ -191,14 +191,14 @@ func newUserBase() *userBase {
 
 var errDown = errors.New("connection refused")
 
-func (b *userBase) Authenticate(_ context.Context, username, password string) (broker.User, error) {
+func (b *userBase) Authenticate(_ context.Context, login broker.Login) (broker.User, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
 		return broker.User{}, errDown
 	}
 	for _, u := range b.users {
-		if want, ok := b.passwords[username]; ok && u.Username == username && want == password && !b.disabled[u.ID] {
+		if want, ok := b.passwords[login.Username]; ok && u.Username == login.Username && want == login.Password && !b.disabled[u.ID] {
 			return u, nil
 		}
 	}

@@ -58,7 +58,7 @@ func (h *Handler) revoke(q *request) (result, error) {
 	if f != nil {
 		return result{}, f
 	}
-	if err := h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token)); err != nil {
+	if err := h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token), auth.Origin{Address: q.address, Client: q.UserAgent()}); err != nil {
 		return result{}, err
 	}
 	return result{object: []byte("{}")}, nil

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/store"
 )
@@ -114,6 +115,11 @@ func create(t testing.TB, s auth.Store, id, user string) {
 	}
 }
 
+// at is an audit event of a moment.
+func at(d time.Duration) audit.Event {
+	return audit.Event{Time: epoch.Add(d), Kind: audit.Logout, Actor: "client"}
+}
+
 func rotate(t testing.TB, s auth.Store, r auth.Rotation, want auth.Outcome) {
 	t.Helper()
 	got, err := s.Rotate(t.Context(), r)
@@ -165,10 +171,10 @@ func testUnknown(t *testing.T, s auth.Store) {
 		t.Errorf("look up: %v", err)
 	}
 	rotate(t, s, rotation("a", 0, 0, false), auth.Refused)
-	if err := s.RevokeFamily(t.Context(), "a", auth.RevokedLogout, epoch); err != nil {
+	if err := s.RevokeFamily(t.Context(), "a", auth.RevokedLogout, at(0)); err != nil {
 		t.Errorf("revoke: %v", err)
 	}
-	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, epoch)
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, at(0))
 	if err != nil || len(ids) != 0 {
 		t.Errorf("revoke user: %v, %v", ids, err)
 	}
@@ -269,7 +275,7 @@ func testReuse(t *testing.T, s auth.Store) {
 func testRevokeFamily(t *testing.T, s auth.Store) {
 	create(t, s, "a", "u1")
 	for i, reason := range []string{auth.RevokedLogout, auth.RevokedReuse} {
-		if err := s.RevokeFamily(t.Context(), "a", reason, epoch.Add(time.Duration(i)*time.Hour)); err != nil {
+		if err := s.RevokeFamily(t.Context(), "a", reason, at(time.Duration(i)*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -298,10 +304,10 @@ func testRevokeUser(t *testing.T, s auth.Store) {
 		create(t, s, id, "u1")
 	}
 	create(t, s, "d", "u2")
-	if err := s.RevokeFamily(t.Context(), "c", auth.RevokedLogout, epoch); err != nil {
+	if err := s.RevokeFamily(t.Context(), "c", auth.RevokedLogout, at(0)); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, epoch)
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, at(0))
 	slices.Sort(ids)
 	if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
 		t.Errorf("%v, %v; want the live ones", ids, err)
@@ -316,8 +322,8 @@ func testExpire(t *testing.T, s auth.Store) {
 	create(t, s, "revoked", "u1")
 	create(t, s, "long revoked", "u1")
 	rotate(t, s, rotation("live", 0, time.Hour, false), auth.Granted)
-	for id, at := range map[string]time.Duration{"revoked": time.Hour, "long revoked": 0} {
-		if err := s.RevokeFamily(t.Context(), id, auth.RevokedLogout, epoch.Add(at)); err != nil {
+	for id, late := range map[string]time.Duration{"revoked": time.Hour, "long revoked": 0} {
+		if err := s.RevokeFamily(t.Context(), id, auth.RevokedLogout, at(late)); err != nil {
 			t.Fatal(err)
 		}
 	}

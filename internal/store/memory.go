@@ -3,15 +3,19 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
 // Memory is an auth.Store in memory: what it holds ends with the process.
 type Memory struct {
 	mu       sync.Mutex
+	log      []audit.Row
+	chain    audit.Chain
 	families map[string]*auth.Family
 	tokens   map[auth.Hash]*auth.RefreshToken
 }
@@ -33,6 +37,7 @@ func (m *Memory) CreateFamily(ctx context.Context, f auth.Family, first auth.Ref
 	}
 	m.families[f.ID] = &f
 	m.tokens[first.Hash] = &first
+	m.append(f.LoginEvent())
 	return nil
 }
 
@@ -71,8 +76,10 @@ func (m *Memory) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, err
 			kill(presented, r.Now)
 		}
 		family.Used, family.Address, family.Client = r.Now, r.Address, r.Client
+		m.append(r.Event(outcome, family))
 	case auth.Reused:
 		end(family, auth.RevokedReuse, r.Now)
+		m.append(r.Event(outcome, family))
 	}
 	return outcome, nil
 }
@@ -90,25 +97,29 @@ func end(f *auth.Family, reason string, now time.Time) {
 }
 
 // RevokeFamily implements auth.Store.
-func (m *Memory) RevokeFamily(ctx context.Context, id, reason string, now time.Time) error {
+func (m *Memory) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f := m.families[id]; f != nil {
-		end(f, reason, now)
+	if f := m.families[id]; f != nil && f.Revoked.IsZero() {
+		end(f, reason, e.Time)
+		e.Family, e.User = id, f.UserID
+		m.append(e)
 	}
 	return nil
 }
 
 // RevokeUser implements auth.Store.
-func (m *Memory) RevokeUser(ctx context.Context, userID, reason string, now time.Time) (ids []string, err error) {
+func (m *Memory) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, f := range m.families {
 		if f.UserID == userID && f.Revoked.IsZero() {
-			end(f, reason, now)
+			end(f, reason, e.Time)
 			ids = append(ids, id)
 		}
 	}
+	e.User = userID
+	m.append(e)
 	return ids, nil
 }
 
@@ -122,6 +133,64 @@ func (m *Memory) Revoked(ctx context.Context, since time.Time) (list []auth.Revo
 		}
 	}
 	return list, nil
+}
+
+// append adds a row. The lock is held.
+func (m *Memory) append(e audit.Event) {
+	row := audit.Row{Seq: int64(len(m.log)) + 1, Event: e}
+	var before audit.Hash
+	if len(m.log) > 0 {
+		before = m.log[len(m.log)-1].Hash
+	}
+	row.Hash = m.chain.Link(before, row.Seq, &e)
+	m.log = append(m.log, row)
+}
+
+// Append implements auth.Store.
+func (m *Memory) Append(ctx context.Context, events ...audit.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range events {
+		m.append(e)
+	}
+	return nil
+}
+
+// Families implements auth.Store.
+func (m *Memory) Families(ctx context.Context, ids []string) (list []auth.Family, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if f := m.families[id]; f != nil {
+			list = append(list, *f)
+		}
+	}
+	return list, nil
+}
+
+// Sessions implements auth.Store.
+func (m *Memory) Sessions(ctx context.Context, userID string, now time.Time) (list []auth.Family, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	live := make(map[string]bool)
+	for _, t := range m.tokens {
+		if t.Dead.IsZero() && now.Before(t.Expires) {
+			live[t.Family] = true
+		}
+	}
+	for id, f := range m.families {
+		if f.UserID == userID && f.Revoked.IsZero() && live[id] {
+			list = append(list, *f)
+		}
+	}
+	slices.SortFunc(list, func(a, b auth.Family) int { return b.Used.Compare(a.Used) })
+	return list, nil
+}
+
+// Watch implements auth.Store. No other process has this memory.
+func (m *Memory) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
+	<-ctx.Done()
+	return nil
 }
 
 // Expire implements auth.Store.

@@ -16,6 +16,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/ruedahq/rueda/internal/audit"
 )
 
 //go:embed migrations/*.sql
@@ -25,6 +27,7 @@ var migrations embed.FS
 type SQLite struct {
 	writer *sql.DB // one connection
 	reader *sql.DB // in memory the same as writer
+	chain  audit.Chain
 }
 
 // readers is the size of the reading pool: reads are short and come from the page cache.

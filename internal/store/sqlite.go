@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
@@ -23,7 +24,10 @@ func (s *SQLite) CreateFamily(ctx context.Context, f auth.Family, first auth.Ref
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO refresh_tokens (hash, family, issued_at, expires_at) VALUES (?, ?, ?, ?)`,
 			first.Hash[:], first.Family, first.Issued.UnixNano(), first.Expires.UnixNano())
-		return err
+		if err != nil {
+			return err
+		}
+		return s.AppendAudit(ctx, tx, f.LoginEvent())
 	})
 }
 
@@ -96,11 +100,16 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 		outcome = r.Decide(presented, successor, family)
 		switch outcome {
 		case auth.Granted:
-			return grant(ctx, tx, r, presented)
+			err = grant(ctx, tx, r, presented)
 		case auth.Reused:
-			return revoke(ctx, tx, family.ID, auth.RevokedReuse, r.Now)
+			_, err = revoke(ctx, tx, family.ID, auth.RevokedReuse, r.Now)
+		default:
+			return nil
 		}
-		return nil
+		if err != nil {
+			return err
+		}
+		return s.AppendAudit(ctx, tx, r.Event(outcome, &family))
 	})
 	if err != nil {
 		return auth.Refused, err
@@ -131,29 +140,43 @@ func grant(ctx context.Context, tx *sql.Tx, r auth.Rotation, presented auth.Refr
 	return err
 }
 
-func revoke(ctx context.Context, tx *sql.Tx, family, reason string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE id = ? AND revoked_at IS NULL`,
-		now.UnixNano(), reason, family)
-	return err
+// revoke ends a family and returns its user; "" where it is over already or not there.
+func revoke(ctx context.Context, tx *sql.Tx, family, reason string, now time.Time) (user string, err error) {
+	err = tx.QueryRowContext(ctx, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE id = ? AND revoked_at IS NULL RETURNING user_id`,
+		now.UnixNano(), reason, family).Scan(&user)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return user, err
 }
 
 // RevokeFamily implements auth.Store.
-func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, now time.Time) error {
+func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
 	return s.write(ctx, "revoke a family", func(tx *sql.Tx) error {
-		return revoke(ctx, tx, id, reason, now)
+		user, err := revoke(ctx, tx, id, reason, e.Time)
+		if err != nil || user == "" {
+			return err
+		}
+		e.Family, e.User = id, user
+		return s.AppendAudit(ctx, tx, e)
 	})
 }
 
 // RevokeUser implements auth.Store.
-func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, now time.Time) (ids []string, err error) {
+func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
 	err = s.write(ctx, "revoke a user's families", func(tx *sql.Tx) error {
-		return each(ctx, tx, func(scan func(...any) error) error {
+		err := each(ctx, tx, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
 			ids = append(ids, id)
 			return err
 		}, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE user_id = ? AND revoked_at IS NULL RETURNING id`,
-			now.UnixNano(), reason, userID)
+			e.Time.UnixNano(), reason, userID)
+		if err != nil {
+			return err
+		}
+		e.User = userID
+		return s.AppendAudit(ctx, tx, e)
 	})
 	if err != nil {
 		return nil, err

@@ -11,8 +11,9 @@ import (
 // hashes nothing: what logins cost is not measured here.
 type users struct{}
 
-func (users) Authenticate(_ context.Context, name, password string) (broker.User, error) {
-	if name != password || !strings.HasPrefix(name, "u") {
+func (users) Authenticate(_ context.Context, login broker.Login) (broker.User, error) {
+	name := login.Username
+	if name != login.Password || !strings.HasPrefix(name, "u") {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
 	return userOf(name), nil

@@ -1,0 +1,121 @@
+// Package audit is the log of what was done to identities: who logged in, what was refused, which
+// rights changed. Its rows are chained: each holds a keyed hash of itself and of the row before, so
+// that a row that was changed, taken out or put in is found.
+//
+// The package knows events and the chain. Where rows are kept, and that one is written in the transaction
+// of what it tells, is the store's affair.
+package audit
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Kind says what happened.
+type Kind string
+
+// Kinds of events.
+const (
+	Login          Kind = "login"
+	LoginRefused   Kind = "login_refused"   // Detail: why, in one word; User only where the user exists
+	LoginThrottled Kind = "login_throttled" // Detail: the reason told
+	Refresh        Kind = "refresh"
+	RefreshRefused Kind = "refresh_refused"
+	Reuse          Kind = "reuse"         // a dead refresh token was presented late: its family is over
+	Logout         Kind = "logout"        // by a client with one of the family's tokens
+	SessionEnded   Kind = "session_ended" // one family, by its user or an administrator
+	UserEnded      Kind = "user_ended"    // all families of a user
+	UserAdded      Kind = "user_added"
+	UserChanged    Kind = "user_changed"  // Detail: what: password, disabled, enabled, second_factor, ...
+	GrantChanged   Kind = "grant_changed" // scopes, entitlements, groups or limits; Detail: which
+	AccessDenied   Kind = "access_denied" // Detail: channel, market and reason
+	KeyChanged     Kind = "key_changed"   // Detail: published, signing, verify_only, deleted or revoked, and the key id
+	Certificate    Kind = "certificate"   // a TLS certificate was taken into use; Detail: its end
+	Started        Kind = "started"       // a gateway began to serve; Detail: its version
+	Pruned         Kind = "pruned"        // rows before this one were deleted for their age; Detail: up to which
+)
+
+// Event is what happened. No field ever holds a secret, nor a username that no user has: people type
+// passwords there.
+type Event struct {
+	Time    time.Time
+	Kind    Kind
+	Actor   string // who did it: client, user, administrator, command line, gateway
+	User    string // id of the user it is about; "" none
+	Family  string // token family; "" none
+	Address string // of the client; "" none
+	Client  string // its User-Agent; "" none
+	Detail  string // one short line
+}
+
+// Hash is a link of the chain.
+type Hash [sha256.Size]byte
+
+// Row is an event in its place.
+type Row struct {
+	Seq  int64 // 1, 2, 3, ... without holes
+	Hash Hash  // of this row and, through it, of all before
+	Event
+}
+
+// Chain makes and checks links. The zero Chain has an empty key: it finds accidents, not forgers.
+type Chain struct {
+	key []byte
+}
+
+// NewChain is a chain under a secret key that is kept apart from the rows.
+func NewChain(key []byte) Chain { return Chain{key: append([]byte(nil), key...)} }
+
+// Link is the hash of the row that holds e at seq, after a row of hash before; the first row comes after the zero
+// Hash. Times count to the microsecond, which is what every database keeps.
+func (c Chain) Link(before Hash, seq int64, e *Event) (h Hash) {
+	mac := hmac.New(sha256.New, c.key)
+	b := make([]byte, 0, 512)
+	b = append(b, "rueda audit 1\n"...)
+	b = append(b, before[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(seq))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.Time.UnixMicro()))
+	for _, text := range [...]string{string(e.Kind), e.Actor, e.User, e.Family, e.Address, e.Client, e.Detail} {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
+	mac.Write(b)
+	mac.Sum(h[:0])
+	return h
+}
+
+// ErrBroken is what every error of Verify is that tells of a changed log, and not of a database.
+var ErrBroken = errors.New("audit log is broken")
+
+// Head is the newest row's place and hash: noted elsewhere, it proves that none was taken off the end.
+type Head struct {
+	Seq  int64
+	Hash Hash
+}
+
+// Verify walks rows from the oldest that is kept and returns the head. before is the hash that the oldest is
+// chained to: zero where it is row 1, else that noted when older rows were pruned. The error names the
+// first row that is not what was written.
+func (c Chain) Verify(before Head, rows iter.Seq2[Row, error]) (Head, error) {
+	head := before
+	for row, err := range rows {
+		if err != nil {
+			return head, err
+		}
+		if row.Seq != head.Seq+1 {
+			return head, fmt.Errorf("%w: row %d follows row %d: what was between is gone", ErrBroken, row.Seq, head.Seq)
+		}
+		if !hmac.Equal(row.Hash[:], hashOf(c.Link(head.Hash, row.Seq, &row.Event))) {
+			return head, fmt.Errorf("%w: row %d of %s is not what was written", ErrBroken, row.Seq, row.Time.UTC().Format(time.RFC3339))
+		}
+		head = Head{Seq: row.Seq, Hash: row.Hash}
+	}
+	return head, nil
+}
+
+func hashOf(h Hash) []byte { return h[:] }
