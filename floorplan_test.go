@@ -51,6 +51,7 @@ func plan() map[string]room {
 		comp = "github.com/klauspost/compress"
 		parq = "github.com/parquet-go/parquet-go"
 		pgxs = "github.com/jackc/pgx/v5"
+		ldap = "github.com/go-ldap/ldap/v3"
 	)
 	row := func(s string) []string { return strings.Fields(s) }
 	return map[string]room{
@@ -74,7 +75,11 @@ func plan() map[string]room {
 		"feed/feedtest":          {imports: row("feed market")},
 
 		"broker":            {},
-		"broker/local":      {imports: row("broker"), outside: row(goos + " " + xcry)},
+		"broker/password":   {imports: row("broker"), outside: row(xcry)},
+		"broker/local":      {imports: row("broker broker/password internal/audit"), outside: row(goos)},
+		"broker/guard":      {imports: row("broker")},
+		"broker/httpusers":  {imports: row("broker")},
+		"broker/ldapusers":  {imports: row("broker"), outside: row(ldap)},
 		"broker/brokertest": {imports: row("broker")},
 
 		"internal/bars":         {imports: row("market"), pure: true},
@@ -83,18 +88,20 @@ func plan() map[string]room {
 		"internal/stream":       {imports: row("internal/bars internal/deflate internal/journal market wire")},
 		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/deflate internal/session internal/stream wire")},
+		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream wire")},
 
-		"internal/audit":  {pure: true},
-		"internal/auth":   {imports: row("broker internal/audit"), outside: row(jwt)},
-		"internal/store":  {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
-		"internal/pgtest": {},
-		"internal/rest":   {imports: row("internal/auth internal/export internal/journal internal/stream broker market wire"), outside: row(comp)},
+		"internal/proxy":    {pure: true},
+		"internal/audit":    {pure: true},
+		"internal/auth":     {imports: row("broker internal/audit"), outside: row(jwt)},
+		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
+		"internal/pgtest":   {},
+		"internal/ldaptest": {},
+		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal market wire"), outside: row(parq)},
 
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/auth internal/journal internal/store internal/stream internal/session internal/socket internal/rest")},
+			"internal/audit internal/auth internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
@@ -108,7 +115,7 @@ func plan() map[string]room {
 		"internal/bench/host":    {imports: row("internal/bench/proc internal/bench/pattern gateway broker feed feed/sim market")},
 
 		"internal/cli": {
-			imports: row("internal/bench internal/export internal/journal internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("internal/audit internal/bench internal/export internal/journal internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
 			outside: row(toml + " " + cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

@@ -29,7 +29,8 @@ var (
 // Users is the user base.
 type Users interface {
 	// Authenticate checks a password. It takes the same time for an unknown
-	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrUnavailable.
+	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrUnavailable. Beside the first
+	// two may come a User that has an ID and nothing else, for the audit log, where there is such a user.
 	Authenticate(ctx context.Context, login Login) (User, error)
 
 	// User reads a user by id, for the checks at refresh and for current rights.
@@ -88,6 +89,10 @@ type Entitlement struct {
 	Quotes bool   `toml:"quotes" json:"quotes"`
 	Depth  int    `toml:"depth" json:"depth"`           // deepest order_book tier: 0 none, -1 all levels
 	Delay  int    `toml:"delay" json:"delay,omitempty"` // seconds that the data come late, one of those the gateway serves; 0: at once
+
+	// Instruments bounds the instruments at a time, on a connection, that the right is used for; a pattern is refused
+	// then. 0: as many as there are.
+	Instruments int `toml:"instruments" json:"instruments,omitempty"`
 
 	From  time.Time `toml:"from" json:"from,omitzero"`   // the right begins; zero: it has begun
 	Until time.Time `toml:"until" json:"until,omitzero"` // the right ends; zero: it does not

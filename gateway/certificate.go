@@ -28,6 +28,7 @@ type certificate struct {
 	cfg  TLS
 	log  *slog.Logger
 	pair atomic.Pointer[tls.Certificate]
+	told func(ctx context.Context, until time.Time) // of one that was taken into use while it runs; nil: nobody
 
 	// What was read last, good or bad. Owned by whoever calls load, one at a time.
 	chain, key []byte
@@ -100,7 +101,11 @@ func (c *certificate) Run(ctx context.Context) error {
 			c.log.Error("certificate not reloaded, the one before stays in use", "error", err)
 		case changed:
 			last = ""
-			c.log.Info("certificate reloaded", "expires", c.pair.Load().Leaf.NotAfter)
+			until := c.pair.Load().Leaf.NotAfter
+			c.log.Info("certificate reloaded", "expires", until)
+			if c.told != nil {
+				c.told(ctx, until)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -27,6 +28,14 @@ type Config struct {
 	// Origins are the web origins (https://app.broker.example) whose pages may
 	// call; none: those of the gateway's own host.
 	Origins []string
+	// Proxies are the networks of the proxies in front of the gateway, whose Forwarded and X-Forwarded-For are
+	// believed; none: a client's address is that of its connection.
+	Proxies []netip.Prefix
+	// PublicURL is where clients reach the gateway, such as https://api.broker.example, for OAuth libraries that look for
+	// the endpoints; "": where it listens if that is this machine alone, else those libraries are not told.
+	PublicURL string
+	// Admin is the listener of the administrator; zero: there is none.
+	Admin Admin
 
 	// Data is where tokens, and the users unless Users is set, are kept; nil: in memory.
 	// Whoever opened it closes it after Run.
@@ -54,6 +63,7 @@ type Config struct {
 	Stream  Stream
 	Limits  Limits
 	Journal Journal
+	Audit   Audit
 
 	// Faults makes something go wrong in the market because a client asked for it: name is one of the words of
 	// wire.SimFaults that are of the market, id the instrument, FAKE|SIM|CI where the client named none. It
@@ -81,6 +91,7 @@ type Bound struct {
 	Address string // 127.0.0.1:8080
 	REST    string // http://127.0.0.1:8080
 	Stream  string // ws://127.0.0.1:8080/stream
+	Admin   string // 127.0.0.1:8081; "": there is no such listener
 }
 
 // Auth are the settings of tokens.
@@ -124,11 +135,23 @@ type Limits struct {
 	RequestsPerMinute int // REST requests a user; 0: 600
 	LoginsPerMinute   int // failed grants an address; 0: 10
 	LoginBurst        int // as many at once; 0: 20
+	Logins            Logins
 	Sockets           int // in all; 0: 20,000
 	SocketsWaiting    int // of one address, before they authenticate; 0: 32
 	Handshakes        int // of an address at once; 0: 200
 	HistoryReaders    int // questions about the past that are answered at once; 0: one fewer than cores
 	HistoryPerUser    int // of one user, with those that wait; 0: 4
+}
+
+// Logins bound the failures of logins further, and refreshes.
+type Logins struct {
+	NetworkPerMinute   int // failed grants of an IPv4 /24 or IPv6 /48; 0: 10 times those of an address
+	NetworkBurst       int // as many at once; 0: 10 times those of an address
+	GlobalPerMinute    int // failed grants in all; 0: 60 times those of an address
+	GlobalBurst        int // as many at once; 0: 60 times those of an address
+	AccountFree        int // wrong passwords of an account before it has to wait; 0: 5
+	RefreshesPerMinute int // refreshes of one login; 0: 30
+	RefreshBurst       int // as many at once; 0: 100
 }
 
 // Journal are the settings of the journal: what the stream told, on disk, for history, for

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/store"
 )
@@ -19,8 +20,9 @@ type Data struct {
 	// Users is the built-in user base, and what manages it.
 	Users *local.Base
 
-	folder string
-	store  *store.SQLite
+	store    *store.SQLite
+	keyStore auth.KeyStore
+	keys     Keys
 }
 
 // Files of a data folder.
@@ -35,6 +37,10 @@ type DataConfig struct {
 	PasswordSlots int           // passwords checked at once, each with 19 MiB; 0: one fewer than cores
 	PasswordQueue int           // logins that may wait for a slot; 0: 64 a slot
 	PasswordWait  time.Duration // how long a login waits for a slot at most; 0: 2 s
+	MinPassword   int           // least characters of a new password; 0: local.DefaultMinPassword
+	Peppers       [][]byte      // keys mixed into passwords, the first into new ones; none: none
+	Actor         string        // who changes users here, for the audit log; "": gateway
+	Keys          Keys
 }
 
 // Exists says whether there is a database already; one in memory never is.
@@ -62,14 +68,26 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := local.Open(ctx, local.Config{
+	d := &Data{store: s, keyStore: auth.MemoryKeys(), keys: cfg.Keys}
+	if cfg.Folder != "" {
+		d.keyStore = auth.FileKeys(filepath.Join(cfg.Folder, keyFile))
+	}
+	// Every process that writes to the audit log chains its rows with the same key.
+	keys, err := d.keys.open(ctx, d.keyStore, auth.KeySetConfig{})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.UseChain(audit.NewChain(keys.AuditKey()))
+	d.Users, err = local.Open(ctx, local.Config{
 		Writer: s.Writer(), Reader: s.Reader(),
 		Slots: cfg.PasswordSlots, Queue: cfg.PasswordQueue, QueueWait: cfg.PasswordWait,
+		MinPassword: cfg.MinPassword, Peppers: cfg.Peppers,
+		Secret: keys.AuditKey(), Audit: s.AppendAudit, Actor: cfg.Actor,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &Data{Users: users, folder: cfg.Folder, store: s}, nil
+	return d, nil
 }
 
 // Close ends the use of the database.
@@ -78,12 +96,4 @@ func (d *Data) Close() error {
 		return fmt.Errorf("close the database: %w", err)
 	}
 	return nil
-}
-
-// keys are those of the folder, made where there are none.
-func (d *Data) keys() (*auth.KeySet, error) {
-	if d.folder == "" {
-		return auth.NewKeySet()
-	}
-	return auth.OpenKeySet(filepath.Join(d.folder, keyFile))
 }

@@ -44,7 +44,7 @@ func floodLimits() gateway.Limits {
 }
 
 func floodData() gateway.DataConfig {
-	return gateway.DataConfig{PasswordQueue: 400, PasswordWait: time.Minute}
+	return gateway.DataConfig{PasswordQueue: 1600, PasswordWait: time.Minute}
 }
 
 // child runs a gateway on the simulated market until its standard input ends.

@@ -31,11 +31,17 @@ type Gateway struct {
 	hours       *hours // nil: no market has any
 	feeds       []*supervisor
 	auth        *auth.Service
+	keys        *auth.KeySet
 	registry    *session.Registry
 	bearers     bearers
+	meter       *meter
+	denials     *denials
+	trail       *trail
 	sockets     *socket.Server
 	rest        *rest.Server
-	certificate *certificate // nil: plain HTTP
+	certificate *certificate           // nil: plain HTTP
+	admin       *administrator         // nil: there is no such listener
+	own         atomic.Pointer[string] // URL of this machine alone, once it is known
 
 	up       atomic.Bool // feeds and servers run
 	draining atomic.Bool
@@ -69,7 +75,7 @@ func Check(cfg Config) error {
 }
 
 func (g *Gateway) build() error {
-	if err := checkAddress(&g.cfg); err != nil {
+	if err := errors.Join(checkAddress(&g.cfg), checkPublicURL(&g.cfg), checkProxies(g.cfg.Proxies)); err != nil {
 		return err
 	}
 	if g.cfg.TLS != (TLS{}) {
@@ -77,6 +83,7 @@ func (g *Gateway) build() error {
 		if err != nil {
 			return err
 		}
+		c.told = g.tellCertificate
 		g.certificate = c
 	}
 	if err := g.buildMarket(); err != nil {
@@ -85,7 +92,10 @@ func (g *Gateway) build() error {
 	if err := g.buildUsers(); err != nil {
 		return err
 	}
-	return g.buildServers()
+	if err := g.buildServers(); err != nil {
+		return err
+	}
+	return g.buildAdmin()
 }
 
 // buildMarket makes the way of a trade: feeds, hours, hub.
@@ -164,17 +174,20 @@ func (g *Gateway) buildUsers() error {
 	if g.cfg.Accounts == nil {
 		g.cfg.Accounts = noAccounts{}
 	}
-	keys, err := data.keys()
-	if err != nil {
+	if err := g.openKeys(context.Background(), data); err != nil {
 		return err
 	}
+	g.trail = newTrail(data.store, g.cfg.Audit, g.log)
+	g.meter, g.denials = newMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
+	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
-		Users: g.cfg.Users, Store: data.store, Keys: keys,
+		Users: g.cfg.Users, Store: data.store, Keys: g.keys,
 		Issuer: a.Issuer, Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
 		Rotation: a.Rotation, GracePeriod: a.GracePeriod,
-		Throttle:     auth.Throttle{AddressPerMinute: l.LoginsPerMinute, AddressBurst: l.LoginBurst},
+		Throttle:     l.throttle(),
+		Expiring:     g.expiring,
 		OnRevoke:     g.registry.Revoke,
 		OnRevokeUser: g.registry.RevokeUser,
 		OnRefresh:    g.registry.Extend,
@@ -190,6 +203,7 @@ func (g *Gateway) buildServers() error {
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
 			Verify: g.verify, Known: g.known, Fault: g.faults(), Registry: g.registry, Version: g.cfg.Version,
+			Used: g.meter.session, Denied: g.denials.session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
@@ -198,6 +212,8 @@ func (g *Gateway) buildServers() error {
 		},
 		Hub:                          g.hub,
 		Origins:                      g.cfg.Origins,
+		Proxies:                      g.cfg.Proxies,
+		Secure:                       g.certificate != nil,
 		MaxMessage:                   l.MessageBytes,
 		MaxOpen:                      l.Sockets,
 		MaxUnauthenticatedPerAddress: l.SocketsWaiting,
@@ -210,6 +226,10 @@ func (g *Gateway) buildServers() error {
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
 		Stream: g.sockets, Connect: g.connect, Ready: g.ready, Origins: g.cfg.Origins,
+		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
+		Sockets:           g.registry.FamilyConnections,
+		Used:              g.meter.request,
+		Denied:            g.denials.note,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 		Logger: g.log,
@@ -217,7 +237,7 @@ func (g *Gateway) buildServers() error {
 	if err != nil {
 		return err
 	}
-	g.rest = rest.NewServer(rest.ServerConfig{Handler: handler, Logger: g.log})
+	g.rest = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: g.certificate != nil, Logger: g.log})
 	return nil
 }
 

@@ -13,6 +13,22 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+// throttle are the bounds of logins as auth takes them.
+func (l *Limits) throttle() auth.Throttle {
+	return auth.Throttle{
+		AddressPerMinute: l.LoginsPerMinute, AddressBurst: l.LoginBurst,
+		NetworkPerMinute: l.Logins.NetworkPerMinute, NetworkBurst: l.Logins.NetworkBurst,
+		GlobalPerMinute: l.Logins.GlobalPerMinute, GlobalBurst: l.Logins.GlobalBurst,
+		AccountFree:     l.Logins.AccountFree,
+		FamilyPerMinute: l.Logins.RefreshesPerMinute, FamilyBurst: l.Logins.RefreshBurst,
+	}
+}
+
+// expiring are the families of open sockets that close soon, unless they were refreshed at another node.
+func (g *Gateway) expiring() []string {
+	return g.registry.Expiring(time.Now().Add(auth.DeadlineNear))
+}
+
 // verify and known are where the way of a trade asks something of the way of a
 // login: whether a token is good, and for whom.
 func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
@@ -57,13 +73,13 @@ type bearer struct {
 func (b *bearers) of(id *auth.Identity) *session.Identity {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.byToken[id.TokenID]; known != nil && known.is(&id.User) {
+	if known := b.byToken[id.TokenID]; known != nil && known.id.KeyID == id.KeyID && known.is(&id.User) {
 		return &known.id
 	}
 	fresh := &bearer{
 		id: session.Identity{
 			User: id.User.ID, Username: id.User.Username,
-			Family: id.Family, Expires: id.Expires,
+			Family: id.Family, KeyID: id.KeyID, Expires: id.Expires,
 			Grants: grantsOf(id.User),
 		},
 		entitlements: id.User.Entitlements, limits: id.User.Limits, version: id.User.Version,
@@ -107,7 +123,10 @@ func tokenFault(err error) *wire.Fault {
 func grantsOf(u broker.User) session.Grants {
 	rights := make(session.Rights, 0, len(u.Entitlements))
 	for _, e := range u.Entitlements {
-		rights = append(rights, session.Right{Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay})
+		rights = append(rights, session.Right{
+			Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay,
+			Instruments: max(0, e.Instruments), From: e.From, Until: e.Until,
+		})
 	}
 	return session.Grants{
 		Scopes: u.Scopes,

@@ -25,6 +25,11 @@ const (
 // answered are finished. It returns nil then, or what went wrong. It is called once.
 func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, g.close()) }()
+	admin, shut, err := g.openAdmin(ctx)
+	if err != nil {
+		return err
+	}
+	defer shut()
 	l := g.cfg.Listener
 	switch {
 	case l == nil:
@@ -54,10 +59,21 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 		back.run(g.journal.Run)
 	}
 	back.run(g.auth.Run)
+	back.run(g.keys.Run)
 	back.run(g.watchUsers)
+	back.run(g.runTrail)
+	back.run(g.meter.Run)
+	back.run(g.denials.Run)
 
 	front := newCrew("requests")
 	defer front.end()
+	if admin != nil {
+		bound.Admin = admin.Addr().String()
+	}
+	if isLoopback(l.Addr()) {
+		g.own.Store(&bound.REST)
+	}
+	g.runAdmin(admin, front)
 	front.run(func(ctx context.Context) error { return g.rest.Run(ctx, l) })
 
 	sockets := newCrew("sockets")

@@ -84,6 +84,7 @@ type Subscription struct {
 	Interval string           // of the bars in Lists that do not name one; "" there are none
 	Rejected []Rejection
 	Removed  []Rejection // without Hint
+	Moved    []Moved
 	Resumed  [NumChannels]map[string]uint64
 	Lost     [NumChannels]map[string]Range
 }
@@ -94,6 +95,13 @@ type Rejection struct {
 	Instrument string // as written
 	Reason     Reason
 	Hint       string // may be empty
+}
+
+// Moved is an identifier of the set whose data come at another delay from now on.
+type Moved struct {
+	Channel    string
+	Instrument string // as written
+	Delay      int    // seconds; 0: at once
 }
 
 // Range is the sequences that a resume could not bring back.
@@ -113,6 +121,7 @@ func AppendSubscription(b []byte, s *Subscription) []byte {
 	b = appendText(b, "interval", s.Interval)
 	b = AppendRejected(b, s.Rejected)
 	b = appendRemoved(b, s.Removed)
+	b = appendMoved(b, s.Moved)
 	b = appendResumed(b, &s.Resumed)
 	b = appendLost(b, &s.Lost)
 	return append(b, '}')
@@ -182,6 +191,20 @@ func appendRemoved(b []byte, list []Rejection) []byte {
 	for i := range list {
 		b = appendRejection(b, &list[i], i)
 		b = appendText(b, "reason", string(list[i].Reason))
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func appendMoved(b []byte, list []Moved) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(b, `,"moved":[`...)
+	for i := range list {
+		m := &list[i]
+		b = appendRejection(b, &Rejection{Channel: m.Channel, Instrument: m.Instrument}, i)
+		b = appendInt(b, "delay", m.Delay)
 		b = append(b, '}')
 	}
 	return append(b, ']')

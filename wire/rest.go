@@ -79,6 +79,7 @@ type TokenRequest struct {
 	Grant        string // GrantPassword or GrantRefresh
 	Username     string // of GrantPassword
 	Password     string // of GrantPassword
+	OTP          string // of GrantPassword: the one-time password of the second factor; "": none
 	RefreshToken string // of GrantRefresh
 }
 
@@ -90,7 +91,7 @@ func (r TokenRequest) LogValue() slog.Value { return slog.StringValue("grant " +
 
 // ReadTokenRequest reads the body of POST /auth/token as far as its fields and
 // their types. The grant decides which fields count; any other is passed over.
-// The failure is BadJSON, InvalidRequest or UnsupportedGrant.
+// The failure is BadJSON, InvalidRequest, BadField (otp) or UnsupportedGrant.
 func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 	body, f := readBody(data)
 	if f != nil {
@@ -106,7 +107,9 @@ func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 		if r.Username, f = required(&body, "username"); f != nil {
 			return TokenRequest{}, f
 		}
-		r.Password, f = required(&body, "password")
+		if r.Password, f = required(&body, "password"); f == nil {
+			r.OTP, f = oneTime(&body)
+		}
 	case GrantRefresh:
 		r.RefreshToken, f = required(&body, "refresh_token")
 	default:
@@ -116,6 +119,30 @@ func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 		return TokenRequest{}, f
 	}
 	return r, nil
+}
+
+// oneTime is the member otp, which may be missing.
+func oneTime(body *Value) (string, *Failure) {
+	v := body.Get("otp")
+	if v.Kind == Absent || v.Kind == Null {
+		return "", nil
+	}
+	if v.Kind != String {
+		return "", CheckOTP("")
+	}
+	return v.Text, CheckOTP(v.Text)
+}
+
+// CheckOTP says what is wrong with a one-time password, which has 6 to 8 digits.
+func CheckOTP(text string) *Failure {
+	bad := len(text) < 6 || len(text) > 8
+	for i := 0; !bad && i < len(text); i++ {
+		bad = text[i] < '0' || text[i] > '9'
+	}
+	if bad {
+		return NewFailure(BadField, "otp", "must be a string of 6 to 8 digits")
+	}
+	return nil
 }
 
 // ReadRevokeRequest reads the body of POST /auth/revoke: the token.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -21,6 +22,7 @@ func TestGoldenBodies(t *testing.T) {
 	status := MarketStatus{Market: "BYMA", Phase: market.Open, Next: someTime,
 		Instruments: []InstrumentStatus{{ID: id, Phase: market.Halt, Reason: "volatility", Next: someTime}, {ID: id, Phase: market.Suspended}}}
 	closed := MarketStatus{Market: "BYMA", Phase: market.Closed, Reason: market.ReasonHoliday}
+	moment := time.Date(2026, 11, 20, 11, 30, 0, 5, time.FixedZone("", -3*3600))
 	wrong := Failure{Fault: Fault{Reason: InvalidCredentials, Msg: "Wrong username or password"}}
 	unknown := Failure{Fault{Reason: UnknownInstrument, Msg: "Unknown instrument", Hint: "Did you mean GGAL|BYMA|24hs?"},
 		[]Detail{{"instruments", "GGAI|BYMA|24hs is not listed"}, {"instruments", `a"b`}}}
@@ -36,6 +38,15 @@ func TestGoldenBodies(t *testing.T) {
 		string(AppendInstrument(nil, &market.Instrument{ID: id, NoBook: true}, market.NoPhase)),
 		string(status.Append(nil)),
 		string(closed.Append(nil)),
+		string(AppendSessions(nil, []Session{
+			{ID: "f1", Created: moment, Used: moment.Add(90 * time.Minute), Address: "2001:db8::7", Client: `bot "x"`, Connections: 2, Current: true},
+			{ID: "f2", Created: moment, Used: moment},
+		})),
+		string(AppendSessions(nil, nil)),
+		string((&Metadata{URL: "https://api.broker.example", Scopes: []string{"accounts:read"}}).Append(nil)),
+		string(AppendGrantError(nil, "invalid_grant", &Fault{Reason: MFARequired, Msg: "A \"second\" factor\nñ"}, "r-1")),
+		string((&TokenState{Subject: "u1", Username: "demo", Scope: "a b", ClientID: "rueda", TokenType: "access_token", Session: "f1", Issued: moment, Expires: moment.Add(time.Hour)}).Append(nil)),
+		InactiveToken,
 	}
 	names, want := golden(t, "testdata/rest.golden")
 	if len(want) != len(got) {
@@ -73,6 +84,9 @@ func TestReadTokenRequest(t *testing.T) {
 		{body: `{"grant_type":"Password"}`, reason: UnsupportedGrant, field: "grant_type"},
 		{body: `{"grant_type":"password","password":"p"}`, reason: InvalidRequest, field: "username"},
 		{body: `{"grant_type":"password","username":null,"password":"p"}`, reason: InvalidRequest, field: "username"},
+		{body: `{"grant_type":"password","username":"u","password":"p","otp":"123456"}`, want: TokenRequest{Grant: "password", Username: "u", Password: "p", OTP: "123456"}},
+		{body: `{"grant_type":"password","username":"u","password":"p","otp":null}`, want: TokenRequest{Grant: "password", Username: "u", Password: "p"}},
+		{body: `{"grant_type":"password","username":"u","password":"p","otp":123456}`, reason: BadField, field: "otp"},
 		{body: `{"grant_type":"password","username":"u","password":{}}`, reason: InvalidRequest, field: "password"},
 		{body: `{"grant_type":"refresh_token"}`, reason: InvalidRequest, field: "refresh_token"},
 	} {
@@ -104,7 +118,7 @@ func TestReadRevokeRequest(t *testing.T) {
 
 // Bodies with secrets say nothing of them, whoever prints them and however.
 func TestBodiesRedactThemselves(t *testing.T) {
-	request := TokenRequest{Grant: "password", Username: "canary", Password: "canary", RefreshToken: "canary"}
+	request := TokenRequest{Grant: "password", Username: "canary", Password: "canary", OTP: "canary", RefreshToken: "canary"}
 	answer := TokenAnswer{Access: "canary", Refresh: "canary", Scope: "s"}
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -33,6 +33,10 @@ type Base struct {
 	// manages the base would. nil: it cannot be done from here, and what depends on it is not checked.
 	SetPassword func(ctx context.Context, username, password string) error
 	Disable     func(ctx context.Context, username string) error
+
+	// SecondFactor may log in with a one-time password alone, one of which OTP gives. No username: it is not checked.
+	SecondFactor Login
+	OTP          func() string
 }
 
 // Login is a user and the password. ID may be empty where nobody knows it before a login.
@@ -57,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Base) {
 		{"accounts", accounts},
 		{"password changed", passwordChanged},
 		{"user disabled", userDisabled},
+		{"second factor", secondFactor},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
@@ -77,8 +82,8 @@ func refused(t *testing.T, b Base, what, username, password string) {
 	if !errors.Is(err, broker.ErrInvalidCredentials) {
 		t.Errorf("%s: error %v, want ErrInvalidCredentials", what, err)
 	}
-	if !reflect.DeepEqual(u, broker.User{}) {
-		t.Errorf("%s: a user comes with the error: %+v", what, u)
+	if !reflect.DeepEqual(u, broker.User{ID: u.ID}) {
+		t.Errorf("%s: more of a user than the id comes with the error: %+v", what, u)
 	}
 }
 
@@ -278,4 +283,26 @@ func userDisabled(t *testing.T, b Base) {
 		t.Errorf("by id: error %v, want ErrDisabled", err)
 	}
 	mustLogin(t, b, b.Other)
+}
+
+func secondFactor(t *testing.T, b Base) {
+	l := b.SecondFactor
+	if l.Username == "" {
+		t.Log("nobody has a second factor here")
+		return
+	}
+	try := func(what, password, otp string, want error) {
+		t.Helper()
+		u, err := b.Users.Authenticate(t.Context(), broker.Login{Username: l.Username, Password: password, OTP: otp})
+		if !errors.Is(err, want) || err == nil && u.ID == "" || err != nil && !reflect.DeepEqual(u, broker.User{ID: u.ID}) {
+			t.Errorf("%s: %+v, error %v, want %v", what, u, err, want)
+		}
+	}
+	try("without", l.Password, "", broker.ErrSecondFactor)
+	try("wrong one", l.Password, "000000", broker.ErrInvalidCredentials)
+	try("wrong password without", l.Password+"x", "", broker.ErrInvalidCredentials)
+	try("wrong password with", l.Password+"x", b.OTP(), broker.ErrInvalidCredentials)
+	otp := b.OTP()
+	try("right", l.Password, otp, nil)
+	try("the same again", l.Password, otp, broker.ErrInvalidCredentials)
 }

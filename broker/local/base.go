@@ -3,43 +3,57 @@ package local
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"runtime"
 	"sync"
 	"time"
 
-	"github.com/pressly/goose/v3"
-	"golang.org/x/crypto/argon2"
-
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/password"
+	"github.com/ruedahq/rueda/internal/audit"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Config is what a Base is made of. Writer is needed; the zero value of every
 // other field means the default named with it.
 type Config struct {
-	Writer *sql.DB // SQLite; one connection (SetMaxOpenConns(1)), which Watch relies on
+	Writer *sql.DB // SQLite: one connection (SetMaxOpenConns(1)), which Watch relies on
 	Reader *sql.DB // Writer
+
+	Postgres bool // the database is PostgreSQL
+	// Listen waits for what others tell through the database, for Watch on PostgreSQL: it calls told at once
+	// when it hears, after each reconnect and every few seconds, until ctx ends.
+	Listen func(ctx context.Context, channel string, told func()) error
 
 	Slots     int           // passwords checked at once: one fewer than GOMAXPROCS, but one
 	Queue     int           // how many may wait for a slot: 64 a slot
 	QueueWait time.Duration // how long: 2 s
+
+	Cost        password.Cost // of new hashes: 19 MiB, two passes
+	Peppers     [][]byte      // keys mixed into passwords, the first into new ones: none
+	MinPassword int           // characters of a new password: DefaultMinPassword
+
+	// Secret encrypts what second factors are checked with: without it nobody can have one. It is kept apart
+	// from the database.
+	Secret []byte
+
+	// Audit writes an event of the audit log in the transaction of what it tells: nothing is written. Actor is who changes
+	// things here, for that log: "gateway".
+	Audit func(ctx context.Context, tx *sql.Tx, e audit.Event) error
+	Actor string
 }
 
 // Base is the user base.
 type Base struct {
-	writer *sql.DB
-	reader *sql.DB
-	slots  *slots
-	kdf    kdf
-
-	garbage garbage
+	writer    *sql.DB
+	reader    *sql.DB
+	sql       dialect
+	listen    func(ctx context.Context, channel string, told func()) error
+	passwords *password.Checker
+	factors   *factors // nil: there is no secret
+	min       int
+	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
+	actor     string
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced by each change that this process makes
@@ -53,106 +67,81 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 	if cfg.Reader == nil {
 		cfg.Reader = cfg.Writer
 	}
-	if cfg.Slots <= 0 {
-		cfg.Slots = max(1, runtime.GOMAXPROCS(0)-1)
+	if cfg.MinPassword <= 0 {
+		cfg.MinPassword = DefaultMinPassword
 	}
-	if cfg.Queue <= 0 {
-		cfg.Queue = 64 * cfg.Slots
+	if cfg.Actor == "" {
+		cfg.Actor = "gateway"
 	}
-	if cfg.QueueWait <= 0 {
-		cfg.QueueWait = 2 * time.Second
+	if cfg.Audit == nil {
+		cfg.Audit = func(context.Context, *sql.Tx, audit.Event) error { return nil }
 	}
-	if err := migrate(ctx, cfg.Writer); err != nil {
-		return nil, fmt.Errorf("user base: %w", err)
-	}
-	return &Base{
-		writer:  cfg.Writer,
-		reader:  cfg.Reader,
-		slots:   newSlots(cfg.Slots, cfg.Queue, cfg.QueueWait),
-		kdf:     argon2.IDKey,
+	b := &Base{
+		writer: cfg.Writer, reader: cfg.Reader, sql: dialect{postgres: cfg.Postgres}, listen: cfg.Listen,
+		passwords: password.New(password.Config{
+			Slots: cfg.Slots, Queue: cfg.Queue, QueueWait: cfg.QueueWait, Cost: cfg.Cost, Peppers: cfg.Peppers,
+		}),
+		min: cfg.MinPassword, audit: cfg.Audit, actor: cfg.Actor,
 		changed: make(chan struct{}),
-	}, nil
-}
-
-// migrateTries is for the case that another process migrates the same file at this
-// moment: whoever comes second fails, and finds it done on looking again.
-const migrateTries = 4
-
-func migrate(ctx context.Context, db *sql.DB) (err error) {
-	for range migrateTries {
-		if err = migrateOnce(ctx, db); err == nil {
-			return nil
+	}
+	if cfg.Secret != nil {
+		var err error
+		if b.factors, err = newFactors(cfg.Secret); err != nil {
+			return nil, fmt.Errorf("user base: %w", err)
 		}
 	}
-	return err
+	if err := b.sql.migrate(ctx, cfg.Writer); err != nil {
+		return nil, fmt.Errorf("user base: %w", err)
+	}
+	return b, nil
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB) error {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithTableName("users_version"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read schema version: %w", err)
-	}
-	if current > target {
-		return fmt.Errorf("schema version %d is newer than this program, which knows %d: run the newer program", current, target)
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema up to date: %w", err)
-	}
-	return nil
-}
+// Passwords is what checks the passwords, for its counters.
+func (b *Base) Passwords() *password.Checker { return b.passwords }
 
-// Authenticate implements broker.Users. The checks that fail come after the hash,
-// so that they all take the same time.
+// Authenticate implements broker.Users. The checks that fail come after the hash, so that they all take the same time.
+// Beside ErrInvalidCredentials and ErrSecondFactor comes the id of the user if there is one, for the audit log alone.
 func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" || len(login.Password) > MaxPassword {
 		return broker.User{}, broker.ErrInvalidCredentials // true of every user alike
 	}
-	u, err := b.read(ctx, "username", login.Username)
-	unknown := errors.Is(err, broker.ErrNotFound)
-	if err != nil && !unknown {
-		return broker.User{}, err
-	}
-	hash, damaged := dummyHash(), error(nil)
-	if !unknown {
-		if stored, err := parseHash(u.password); err == nil {
-			hash = stored
-		} else {
-			damaged = fmt.Errorf("stored password of user %s: %w", u.ID, err)
+	var u row
+	if checkUsername(login.Username) == nil { // a name that nobody can have is nothing to trouble a database with
+		var err error
+		if u, err = b.read(ctx, "u.username", login.Username); err != nil && !errors.Is(err, broker.ErrNotFound) {
+			return broker.User{}, err
 		}
 	}
-	right, err := b.check(ctx, hash, login.Password)
-	if err != nil {
-		return broker.User{}, err
+	right, old, damaged := b.passwords.Verify(ctx, u.password, login.Password, login.Address)
+	if damaged != nil && !errors.Is(damaged, password.ErrHash) {
+		return broker.User{}, damaged
 	}
-	if unknown || !right || u.Disabled {
-		return broker.User{}, errors.Join(broker.ErrInvalidCredentials, damaged)
+	if damaged != nil {
+		damaged = fmt.Errorf("stored password of user %s: %w", u.ID, damaged)
+	}
+	if !right || u.Disabled {
+		return broker.User{ID: u.ID}, errors.Join(broker.ErrInvalidCredentials, damaged)
+	}
+	if u.secret != "" {
+		if err := b.checkSecond(ctx, &u, login.OTP); err != nil {
+			if errors.Is(err, broker.ErrUnavailable) {
+				return broker.User{}, err
+			}
+			return broker.User{ID: u.ID}, err
+		}
+	}
+	if old {
+		b.rehash(ctx, &u, login)
 	}
 	return u.User, nil
 }
 
-// check computes a hash in a slot. Once it has one it ends, whatever becomes of
-// ctx: whoever hangs up early does not learn sooner, and is charged the same.
-func (b *Base) check(ctx context.Context, hash passwordHash, password string) (bool, error) {
-	if err := b.slots.acquire(ctx); err != nil {
-		return false, err
-	}
-	defer b.slots.release()
-	right := hash.matches(b.kdf, password)
-	b.garbage.add(uint64(hash.memory) << 10)
-	return right, nil
-}
-
 // User implements broker.Users.
 func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
-	u, err := b.read(ctx, "id", id)
+	if checkUsername(id) != nil { // what no id is
+		return broker.User{}, broker.ErrNotFound
+	}
+	u, err := b.read(ctx, "u.id", id)
 	if err != nil {
 		return broker.User{}, err
 	}
@@ -162,46 +151,89 @@ func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
 	return u.User, nil
 }
 
-// Entry is a user as the command line lists it.
+// Entry is a user as the command line shows it. The rights of its User are those of its own and of its groups together.
 type Entry struct {
 	broker.User
-	Disabled bool
-	Created  time.Time
+	Own          Rights
+	Groups       []Group // by name
+	Disabled     bool
+	SecondFactor bool
+	Created      time.Time
 }
 
+// row is an Entry and its secrets.
 type row struct {
 	Entry
-	password string // PHC
+	password string // as package password reads it
+	secret   string // sealed, of the second factor; "": none
 }
 
-const userColumns = `id, username, password, disabled, scopes, entitlements, limits, version, created_at`
+const selectUsers = `
+	SELECT u.id, u.username, u.password, u.disabled, u.scopes, u.entitlements, u.limits, u.version, u.created_at,
+		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits
+	FROM users u
+	LEFT JOIN second_factors f ON f.user_id = u.id
+	LEFT JOIN user_groups m ON m.user_id = u.id
+	LEFT JOIN groups g ON g.name = m.group_name`
 
-// read finds a user by a column that is unique.
+// read finds a user by a column that is unique. Groups come in the same statement, so that rights are those
+// of one moment.
 func (b *Base) read(ctx context.Context, column, value string) (row, error) {
-	u, err := scanUser(b.reader.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE `+column+` = ?`, value))
-	if errors.Is(err, sql.ErrNoRows) {
-		return row{}, broker.ErrNotFound
-	}
+	list, err := b.users(ctx, selectUsers+` WHERE `+column+` = ? ORDER BY g.name`, value)
 	if err != nil {
 		return row{}, unavailable("read a user", err)
 	}
-	return u, nil
+	if len(list) == 0 {
+		return row{}, broker.ErrNotFound
+	}
+	return list[0], nil
 }
 
-// List returns all users by username, the disabled too.
-func (b *Base) List(ctx context.Context) ([]Entry, error) {
-	rows, err := b.reader.QueryContext(ctx, `SELECT `+userColumns+` FROM users ORDER BY username`)
+// users reads users whose rows, one for each group, stand together.
+func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, error) {
+	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(query), args...)
 	if err != nil {
-		return nil, unavailable("list users", err)
+		return nil, err
 	}
-	list, err := scanAll(rows, func() (Entry, error) {
-		u, err := scanUser(rows)
-		return u.Entry, err
-	})
+	all, err := scanAll(rows, func() (row, error) { return scanUser(rows) })
 	if err != nil {
-		return nil, unavailable("list users", err)
+		return nil, err
+	}
+	list := all[:0]
+	for _, u := range all {
+		if n := len(list); n > 0 && list[n-1].ID == u.ID {
+			list[n-1].Groups = append(list[n-1].Groups, u.Groups...)
+			continue
+		}
+		list = append(list, u)
+	}
+	for i := range list {
+		u := &list[i]
+		effective := union(u.Own, u.Groups)
+		u.Scopes, u.Entitlements, u.Limits = effective.Scopes, effective.Entitlements, effective.Limits
 	}
 	return list, nil
+}
+
+func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
+	var created int64
+	var name, scopes, entitlements, limits sql.NullString
+	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled,
+		asJSON{&u.Own.Scopes}, asJSON{&u.Own.Entitlements}, asJSON{&u.Own.Limits}, &u.Version, &created,
+		&u.secret, &name, &scopes, &entitlements, &limits)
+	if err != nil {
+		return row{}, err
+	}
+	u.Created = time.Unix(created, 0).UTC()
+	u.SecondFactor = u.secret != ""
+	if name.Valid {
+		g := Group{Name: name.String}
+		if err := g.decode(scopes.String, entitlements.String, limits.String); err != nil {
+			return row{}, fmt.Errorf("group %s: %w", g.Name, err)
+		}
+		u.Groups = []Group{g}
+	}
+	return u, nil
 }
 
 // scanAll reads what is left of rows and closes them. None is an empty list.
@@ -218,22 +250,14 @@ func scanAll[T any](rows *sql.Rows, scan func() (T, error)) (list []T, err error
 	return list, rows.Err()
 }
 
-func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
-	var created int64
-	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled,
-		asJSON{&u.Scopes}, asJSON{&u.Entitlements}, asJSON{&u.Limits}, &u.Version, &created)
-	if err != nil {
-		return row{}, err
-	}
-	u.Created = time.Unix(created, 0).UTC()
-	return u, nil
-}
-
 // ListAccounts implements broker.Accounts; accounts are ordered by number.
 func (b *Base) ListAccounts(ctx context.Context, userID string) ([]broker.Account, error) {
-	rows, err := b.reader.QueryContext(ctx, `
+	if userID != "" && checkUsername(userID) != nil {
+		return []broker.Account{}, nil
+	}
+	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
 		SELECT id, number, name, type, status, currency, currencies, roles, permissions, is_default, created_at
-		FROM accounts WHERE user_id = ? ORDER BY number`, userID)
+		FROM accounts WHERE user_id = ? ORDER BY number`), userID)
 	if err != nil {
 		return nil, unavailable("list accounts", err)
 	}

@@ -2,12 +2,10 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +15,8 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/brokertest"
+	"github.com/ruedahq/rueda/broker/password"
+	"github.com/ruedahq/rueda/internal/audit"
 )
 
 // places are the databases a Base may be in.
@@ -45,11 +45,54 @@ func openDB(t testing.TB, path string) *sql.DB {
 
 func openBase(t testing.TB, db *sql.DB) *Base {
 	t.Helper()
-	b, err := Open(t.Context(), Config{Writer: db})
+	b, err := Open(t.Context(), Config{Writer: db, Cost: cheap(), Secret: []byte("a secret of this test alone")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// cheap is the cost of hashes where a test makes many.
+func cheap() password.Cost { return password.Cost{Memory: 64, Time: 1} }
+
+// openAudited opens a Base whose audit log is a table beside its own, so that a line is there exactly
+// where its transaction is.
+func openAudited(t testing.TB, db *sql.DB) (*Base, func() []string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), `CREATE TABLE IF NOT EXISTS diary (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)`); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(t.Context(), Config{
+		Writer: db, Cost: cheap(), Secret: []byte("a secret of this test alone"), Actor: "command line",
+		Audit: func(ctx context.Context, tx *sql.Tx, e audit.Event) error {
+			if e.Actor != "command line" || e.Time.IsZero() {
+				t.Errorf("event %+v", e)
+			}
+			who := "-"
+			if e.User != "" {
+				who = "user"
+			}
+			_, err := tx.ExecContext(ctx, `INSERT INTO diary (line) VALUES (?)`, string(e.Kind)+" "+who+" "+e.Detail)
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	return b, func() []string { // what came since the last call
+		t.Helper()
+		rows, err := db.QueryContext(t.Context(), `SELECT line FROM diary WHERE seq > ? ORDER BY seq`, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := scanAll(rows, func() (s string, err error) { return s, rows.Scan(&s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += len(lines)
+		return lines
+	}
 }
 
 func add(t testing.TB, b *Base, username, password string) broker.User {
@@ -70,11 +113,7 @@ func TestConformance(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			brokertest.Run(t, func(t *testing.T) brokertest.Base {
-				b := openBase(t, p.open(t))
-				if p.name == "file" { // the real hash once is enough
-					b.kdf = fastKDF
-				}
-				return seeded(t, b)
+				return seeded(t, openBase(t, p.open(t)))
 			})
 		})
 	}
@@ -82,7 +121,16 @@ func TestConformance(t *testing.T) {
 
 func seeded(t *testing.T, b *Base) brokertest.Base {
 	const password = "correct horse battery"
-	seed := brokertest.Base{Users: b, Accounts: b, SetPassword: b.SetPassword, Disable: b.Disable}
+	factor := add(t, b, "fiona", "fiona "+password)
+	second, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := brokertest.Base{
+		Users: b, Accounts: b, SetPassword: b.SetPassword, Disable: b.Disable,
+		SecondFactor: brokertest.Login{ID: factor.ID, Username: "fiona", Password: "fiona " + password},
+		OTP:          func() string { return codeAt(t, second.Secret, time.Now()) },
+	}
 	for username, login := range map[string]*brokertest.Login{"maria": &seed.Trader, "otto": &seed.Other, "dario": &seed.Disabled} {
 		u := add(t, b, username, username+" "+password)
 		*login = brokertest.Login{ID: u.ID, Username: username, Password: username + " " + password}
@@ -98,202 +146,85 @@ func seeded(t *testing.T, b *Base) brokertest.Base {
 	return seed
 }
 
-// TestEveryCheckHashes is the defence against telling users by time: whatever is
+// TestThreat5IdenticalWork is the defence against telling users by time: whatever is
 // wrong, one hash of the same cost was computed.
-func TestEveryCheckHashes(t *testing.T) {
-	b := openBase(t, places[1].open(t))
-	add(t, b, "maria", "right password")
-	add(t, b, "dario", "right password")
-	add(t, b, "poisoned", "right password")
+func TestThreat5IdenticalWork(t *testing.T) {
+	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Secret: []byte("a secret of this test alone")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"maria", "dario", "poisoned", "fiona"} {
+		add(t, b, name, "right password")
+	}
 	if err := b.Disable(t.Context(), "dario"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.writer.ExecContext(t.Context(), `UPDATE users SET password = replace(password, 'm=19456', 'm=4194304') WHERE username = 'poisoned'`); err != nil {
 		t.Fatal(err)
 	}
-	var costs []string
-	argon := b.kdf
-	b.kdf = func(password, salt []byte, time, memory uint32, threads uint8, keyLen uint32) []byte {
-		h := passwordHash{memory: memory, time: time, threads: threads}
-		costs = append(costs, strings.Split(h.String(), "$")[3])
-		return argon(password, salt, time, memory, threads, keyLen)
-	}
 	for _, c := range []struct {
-		what, username, password string
-		want                     error
+		what, username, password, otp string
+		want                          error
 	}{
-		{"right", "maria", "right password", nil},
-		{"wrong password", "maria", "wrong password", broker.ErrInvalidCredentials},
-		{"unknown user", "nobody", "right password", broker.ErrInvalidCredentials},
-		{"disabled user", "dario", "right password", broker.ErrInvalidCredentials},
-		{"a row that asks for 4 GiB", "poisoned", "right password", broker.ErrInvalidCredentials},
+		{"right", "maria", "right password", "", nil},
+		{"wrong password", "maria", "wrong password", "", broker.ErrInvalidCredentials},
+		{"unknown user", "nobody", "right password", "", broker.ErrInvalidCredentials},
+		{"a name that nobody can have", "no\x00body", "right password", "", broker.ErrInvalidCredentials},
+		{"disabled user", "dario", "right password", "", broker.ErrInvalidCredentials},
+		{"disabled user, wrong password", "dario", "wrong password", "", broker.ErrInvalidCredentials},
+		{"a row that asks for 4 GiB", "poisoned", "right password", "", broker.ErrInvalidCredentials},
+		{"wrong one-time password", "fiona", "right password", "123456", broker.ErrInvalidCredentials},
+		{"wrong password with a one-time password", "fiona", "wrong password", "123456", broker.ErrInvalidCredentials},
+		{"wrong password without", "fiona", "wrong password", "", broker.ErrInvalidCredentials},
 	} {
-		costs = nil
-		if _, err := b.Authenticate(t.Context(), broker.Login{Username: c.username, Password: c.password}); !errors.Is(err, c.want) {
+		before := b.Passwords().Stats()
+		if _, err := b.Authenticate(t.Context(), broker.Login{Username: c.username, Password: c.password, OTP: c.otp}); !errors.Is(err, c.want) {
 			t.Errorf("%s: error %v", c.what, err)
 		}
-		if len(costs) != 1 || costs[0] != "m=19456,t=2,p=1" {
-			t.Errorf("%s: hashes computed: %v", c.what, costs)
-		}
-	}
-}
-
-func TestSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(2, 3, 2*time.Second)
-		var refused, timedOut, canceled atomic.Int32
-		ctx, cancel := context.WithCancel(t.Context())
-		for range 2 {
-			if err := s.acquire(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var wg sync.WaitGroup
-		wait := func(ctx context.Context, count *atomic.Int32) {
-			wg.Go(func() {
-				if err := s.acquire(ctx); errors.Is(err, broker.ErrUnavailable) {
-					count.Add(1)
-				} else if err == nil {
-					s.release()
-				}
-			})
-		}
-		wait(ctx, &canceled)
-		wait(t.Context(), &timedOut)
-		wait(t.Context(), &timedOut)
-		synctest.Wait()
-		for range 10 {
-			wait(t.Context(), &refused)
-		}
-		synctest.Wait()
-		if refused.Load() != 10 {
-			t.Errorf("%d of 10 were refused while the queue was full", refused.Load())
-		}
-		cancel()
-		synctest.Wait()
-		if canceled.Load() != 1 {
-			t.Error("one that gave up still waits")
-		}
-		time.Sleep(2 * time.Second)
-		wg.Wait()
-		if timedOut.Load() != 2 {
-			t.Errorf("%d of 2 were refused after their wait", timedOut.Load())
-		}
-		s.release()
-		if err := s.acquire(t.Context()); err != nil {
-			t.Errorf("a slot that was given back is gone: %v", err)
-		}
-	})
-}
-
-func TestFlood(t *testing.T) {
-	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Slots: 1, Queue: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	add(t, b, "maria", "right password")
-	var running, most, right, unavailable atomic.Int32
-	b.kdf = fastKDF
-	want := newHash(b.kdf, "right password")
-	if _, err := b.writer.ExecContext(t.Context(), `UPDATE users SET password = ?`, want.String()); err != nil {
-		t.Fatal(err)
-	}
-	gate := make(chan struct{})
-	b.kdf = func(password, salt []byte, time, memory uint32, threads uint8, keyLen uint32) []byte {
-		most.Store(max(most.Load(), running.Add(1)))
-		defer running.Add(-1)
-		<-gate
-		return fastKDF(password, salt, time, memory, threads, keyLen)
-	}
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			switch _, err := b.Authenticate(t.Context(), broker.Login{Username: "maria", Password: "right password"}); {
-			case err == nil:
-				right.Add(1)
-			case errors.Is(err, broker.ErrUnavailable):
-				if unavailable.Add(1) == 45 { // all that had no place: let the others through
-					close(gate)
-				}
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if most.Load() != 1 || right.Load() != 5 || unavailable.Load() != 45 {
-		t.Errorf("%d at once, %d logged in, %d refused; want 1, 5, 45", most.Load(), right.Load(), unavailable.Load())
-	}
-}
-
-// fastKDF lets a test check many passwords.
-func fastKDF(password, salt []byte, _, _ uint32, _ uint8, keyLen uint32) []byte {
-	sum := sha256.Sum256(append(salt[:len(salt):len(salt)], password...))
-	return sum[:keyLen]
-}
-
-func TestParseHash(t *testing.T) {
-	const salt, sum = "c2FsdHNhbHRzYWx0", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-	good := "$argon2id$v=19$m=19456,t=2,p=1$" + salt + "$" + sum
-	if h, err := parseHash(good); err != nil || h.String() != good {
-		t.Errorf("%v, %v", h, err)
-	}
-	for _, bad := range []string{
-		"", "demo", "$", strings.Repeat("$", 5),
-		"$argon2i$v=19$m=19456,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=16$m=19456,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=65537,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=4294967295,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=4294967296,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=11,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=5$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=0,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=0$" + salt + "$" + sum,
-		"$argon2id$v=19$m=-1,t=2,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=1,x=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=2$" + salt + "$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "$",
-		"$argon2id$v=19$m=19456,t=2,p=1$$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "=$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "\n$" + sum,
-		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "$" + strings.Repeat("A", 200),
-		"$2b$12$" + salt + sum,
-	} {
-		if h, err := parseHash(bad); err == nil {
-			t.Errorf("%q was read as %+v", bad, h)
+		after := b.Passwords().Stats()
+		if after.Hashed-before.Hashed != 1 || after.Work-before.Work != 2*19456<<10 {
+			t.Errorf("%s: %d hashes, %d bytes worked through", c.what, after.Hashed-before.Hashed, after.Work-before.Work)
 		}
 	}
 }
 
 func TestAddRefuses(t *testing.T) {
 	b := openBase(t, places[1].open(t))
-	b.kdf = fastKDF
-	add(t, b, "maria", "12345678")
+	add(t, b, "maria", "ten charac")
 	for _, c := range []struct {
 		what, username, password string
 	}{
-		{"no username", "", "12345678"},
-		{"long username", strings.Repeat("x", 129), "12345678"},
-		{"control character", "ma\nria", "12345678"},
-		{"username not UTF-8", "ma\xffria", "12345678"},
+		{"no username", "", "ten charac"},
+		{"long username", strings.Repeat("x", 129), "ten charac"},
+		{"control character", "ma\nria", "ten charac"},
+		{"username not UTF-8", "ma\xffria", "ten charac"},
 		{"no password", "otto", ""},
-		{"short password", "otto", "1234567"},
-		{"seven characters in more bytes", "otto", "ñandúes"},
+		{"short password", "otto", "nine char"},
+		{"nine characters in more bytes", "otto", "dos ñandú"},
+		{"common password", "otto", "contraseña"},
+		{"common password, longer", "otto", "QwertyUiop2026!"},
+		{"one character", "otto", "aaaaaaaaaaaaaaa"},
+		{"the username", "otto von bahn", "Otto von Bahn1"},
 		{"long password", "otto", strings.Repeat("x", 1025)},
-		{"password not UTF-8", "otto", "12345678\xff"},
+		{"password not UTF-8", "otto", "ten charac\xff"},
 	} {
 		if _, err := b.Add(t.Context(), NewUser{Username: c.username, Password: c.password}); err == nil {
 			t.Errorf("%s: added", c.what)
 		}
 	}
-	if _, err := b.Add(t.Context(), NewUser{Username: "maria", Password: "12345678"}); !errors.Is(err, ErrExists) {
+	if _, err := b.Add(t.Context(), NewUser{Username: "maria", Password: "ten charac"}); !errors.Is(err, ErrExists) {
 		t.Errorf("the same name again: %v", err)
 	}
 	if _, err := b.Add(t.Context(), NewUser{Username: "demo", Password: "demo", WeakPassword: true}); err != nil {
 		t.Errorf("the way round the policy is closed: %v", err)
 	}
-	if err := b.SetPassword(t.Context(), "maria", "short"); err == nil {
-		t.Error("a short password was set")
+	for _, bad := range []string{"short", "password123!"} {
+		if err := b.SetPassword(t.Context(), "maria", bad); err == nil {
+			t.Errorf("%q was set", bad)
+		}
 	}
 	list, err := b.List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Username != "demo" || list[1].Username != "maria" {
@@ -304,7 +235,7 @@ func TestAddRefuses(t *testing.T) {
 func TestManageUnknown(t *testing.T) {
 	b := openBase(t, places[1].open(t))
 	for what, err := range map[string]error{
-		"SetPassword": b.SetPassword(t.Context(), "nobody", "12345678"),
+		"SetPassword": b.SetPassword(t.Context(), "nobody", "ten charac"),
 		"Disable":     b.Disable(t.Context(), "nobody"),
 		"Enable":      b.Enable(t.Context(), "nobody"),
 		"AddAccount":  second(b.AddAccount(t.Context(), "nobody", broker.Account{Number: "1"})),
@@ -396,7 +327,6 @@ func TestWatchInBubble(t *testing.T) {
 					db = p.open(t)
 				}
 				b := openBase(t, db)
-				b.kdf = fastKDF
 				var calls atomic.Int32
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)
@@ -423,6 +353,17 @@ func TestWatchInBubble(t *testing.T) {
 						t.Fatal(err)
 					}
 					expect("disabled elsewhere", 1)
+					if err := other.AddGroup(ctx, "equity", Rights{Scopes: []string{broker.ScopeRead}}); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := other.Join(ctx, "maria", "equity"); err != nil {
+						t.Fatal(err)
+					}
+					expect("joined a group elsewhere", 1)
+					if _, err := other.RemoveGroup(ctx, "equity"); err != nil {
+						t.Fatal(err)
+					}
+					expect("group removed elsewhere", 1)
 				}
 				cancel()
 				if err := <-done; err != nil {
@@ -434,7 +375,10 @@ func TestWatchInBubble(t *testing.T) {
 }
 
 func BenchmarkAuthenticate(b *testing.B) {
-	base := openBase(b, places[1].open(b))
+	base, err := Open(b.Context(), Config{Writer: places[1].open(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
 	add(b, base, "maria", "right password")
 	for b.Loop() {
 		if _, err := base.Authenticate(b.Context(), broker.Login{Username: "maria", Password: "right password"}); err != nil {

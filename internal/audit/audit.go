@@ -10,9 +10,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -39,6 +42,14 @@ const (
 	Started        Kind = "started"       // a gateway began to serve; Detail: its version
 	Pruned         Kind = "pruned"        // rows before this one were deleted for their age; Detail: up to which
 )
+
+// Kinds are all there are.
+func Kinds() []Kind {
+	return []Kind{
+		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
+		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, Pruned,
+	}
+}
 
 // Event is what happened. No field ever holds a secret, nor a username that no user has: people type
 // passwords there.
@@ -89,6 +100,15 @@ func (c Chain) Link(before Hash, seq int64, e *Event) (h Hash) {
 	return h
 }
 
+// Next is the row of e after head.
+func (c Chain) Next(head Head, e Event) Row {
+	seq := head.Seq + 1
+	return Row{Seq: seq, Hash: c.Link(head.Hash, seq, &e), Event: e}
+}
+
+// Head is that of a log that ends with this row.
+func (r Row) Head() Head { return Head{Seq: r.Seq, Hash: r.Hash} }
+
 // ErrBroken is what every error of Verify is that tells of a changed log, and not of a database.
 var ErrBroken = errors.New("audit log is broken")
 
@@ -99,10 +119,12 @@ type Head struct {
 }
 
 // Verify walks rows from the oldest that is kept and returns the head. before is the hash that the oldest is
-// chained to: zero where it is row 1, else that noted when older rows were pruned. The error names the
-// first row that is not what was written.
+// chained to: zero where it is row 1, else that noted when older rows were pruned; then a later row of the log must
+// tell of that, since whoever cuts the log may write such a note too. The error names the first row that is not
+// what was written.
 func (c Chain) Verify(before Head, rows iter.Seq2[Row, error]) (Head, error) {
 	head := before
+	told := int64(0) // the rows up to this one were pruned, the log says
 	for row, err := range rows {
 		if err != nil {
 			return head, err
@@ -110,12 +132,54 @@ func (c Chain) Verify(before Head, rows iter.Seq2[Row, error]) (Head, error) {
 		if row.Seq != head.Seq+1 {
 			return head, fmt.Errorf("%w: row %d follows row %d: what was between is gone", ErrBroken, row.Seq, head.Seq)
 		}
-		if !hmac.Equal(row.Hash[:], hashOf(c.Link(head.Hash, row.Seq, &row.Event))) {
+		link := c.Link(head.Hash, row.Seq, &row.Event)
+		if !hmac.Equal(row.Hash[:], link[:]) {
 			return head, fmt.Errorf("%w: row %d of %s is not what was written", ErrBroken, row.Seq, row.Time.UTC().Format(time.RFC3339))
 		}
-		head = Head{Seq: row.Seq, Hash: row.Hash}
+		if row.Kind == Pruned {
+			told = max(told, prunedUpTo(row.Detail))
+		}
+		head = row.Head()
+	}
+	if told < before.Seq {
+		return head, fmt.Errorf("%w: the rows up to row %d are gone, and no row says that they were pruned", ErrBroken, before.Seq)
 	}
 	return head, nil
 }
 
-func hashOf(h Hash) []byte { return h[:] }
+// PrunedEvent tells that the rows up to a head were deleted for their age, which happens in the same transaction.
+func PrunedEvent(now time.Time, to Head) Event {
+	return Event{Time: now, Kind: Pruned, Actor: "gateway", Detail: prunedDetail + strconv.FormatInt(to.Seq, 10)}
+}
+
+const prunedDetail = "up to row "
+
+// prunedUpTo reads what PrunedEvent wrote; 0 is no row.
+func prunedUpTo(detail string) int64 {
+	number, ok := strings.CutPrefix(detail, prunedDetail)
+	if !ok {
+		return 0
+	}
+	seq, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return seq
+}
+
+// String is the form in which a head is noted elsewhere: SEQ:HASH.
+func (h Head) String() string {
+	return strconv.FormatInt(h.Seq, 10) + ":" + hex.EncodeToString(h.Hash[:])
+}
+
+// ParseHead reads what String wrote.
+func ParseHead(text string) (h Head, err error) {
+	seq, sum, ok := strings.Cut(text, ":")
+	if h.Seq, err = strconv.ParseInt(seq, 10, 64); !ok || err != nil || h.Seq < 0 || len(sum) != 2*len(h.Hash) {
+		return Head{}, fmt.Errorf("%q is not SEQ:HASH, a row's number and 64 hexadecimal digits", text)
+	}
+	if _, err := hex.Decode(h.Hash[:], []byte(sum)); err != nil {
+		return Head{}, fmt.Errorf("%q is not SEQ:HASH: %w", text, err)
+	}
+	return h, nil
+}

@@ -37,6 +37,8 @@ type claims struct {
 	ClientID  string           `json:"client_id"`
 	Family    string           `json:"sid"`
 	Version   int64            `json:"ver"`
+
+	key string // that signed it
 }
 
 // For jwt.Claims. The parser's own validation is off: check does it.
@@ -91,7 +93,7 @@ func newAccessTokens(keys *KeySet, issuer, audience string, lifetime time.Durati
 		lifetime:  lifetime,
 		// Claims are validated by check: the parser's own validation takes
 		// fractions and strings for times and has one leeway for all.
-		parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
+		parser: jwt.NewParser(jwt.WithValidMethods(KeyAlgorithms()), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
 	}
 }
 
@@ -108,9 +110,9 @@ func (a *accessTokens) mint(user broker.User, family string, now time.Time) (tok
 		Family:    family,
 		Version:   user.Version,
 	}
-	key := a.keys.keys[0]
-	t := jwt.NewWithClaims(jwt.SigningMethodES256, c)
-	t.Header = map[string]any{"alg": algorithm, "kid": key.id, "typ": tokenType}
+	key := a.keys.signing()
+	t := jwt.NewWithClaims(key.method, c)
+	t.Header = map[string]any{"alg": key.algorithm, "kid": key.id, "typ": tokenType}
 	text, err := t.SignedString(key.private)
 	if err != nil {
 		return Secret{}, time.Time{}, fmt.Errorf("sign an access token: %w", err)
@@ -124,7 +126,7 @@ func (a *accessTokens) parse(text string) (*claims, error) {
 		return nil, err
 	}
 	c := new(claims)
-	if _, err := a.parser.ParseWithClaims(text, c, a.key); err != nil {
+	if _, err := a.parser.ParseWithClaims(text, c, func(t *jwt.Token) (any, error) { return a.key(t, c) }); err != nil {
 		return nil, err
 	}
 	a.share(c)
@@ -151,8 +153,9 @@ func checkForm(text string) error {
 // key is the parser's call for the key, once the header is decoded and before the
 // signature is checked. A header holds exactly what mint puts there: that leaves
 // out crit and b64, which must be understood or refused, and jwk, jku, x5u and
-// x5c, which would let a token bring its own key.
-func (a *accessTokens) key(t *jwt.Token) (any, error) {
+// x5c, which would let a token bring its own key. The algorithm is that of the key:
+// one that only the header names would let a public key be taken for a shared secret.
+func (a *accessTokens) key(t *jwt.Token, c *claims) (any, error) {
 	for name := range t.Header {
 		switch name {
 		case "alg", "kid", "typ":
@@ -164,11 +167,15 @@ func (a *accessTokens) key(t *jwt.Token) (any, error) {
 		return nil, fmt.Errorf("typ is not %s", tokenType)
 	}
 	id, _ := t.Header["kid"].(string)
-	key := a.keys.byID[id]
-	if key == nil {
-		return nil, errors.New("kid names no key")
+	key, err := a.keys.key(id)
+	if err != nil {
+		return nil, err
 	}
-	return key, nil
+	if t.Method.Alg() != key.algorithm {
+		return nil, fmt.Errorf("alg is not the %s of the key", key.algorithm)
+	}
+	c.key = key.id // the set's own text, which all tokens share
+	return key.verifier(), nil
 }
 
 // errExpired tells a token that was good from one that never was.

@@ -26,12 +26,26 @@
 // While the user base is down, the users it has seen stay as they were last read.
 // Logins and refreshes answer Unavailable.
 //
+// # Guessing
+//
+// An attempt at a password is charged to its account, its address and what that lies in before the password is
+// looked at, and given back if it was right or could not be checked: docs/throttling.md tells which limits there are.
+// Nodes of one installation share limits by Config.Shared, and go on with half of their own while that fails.
+//
+// A refused login is in the audit log before it is answered. Refusals that cost their sender nothing are written down
+// once a minute for each account, address or family.
+//
+// # Several processes
+//
+// Processes that have one Store are one installation. What one revokes the others hear by Store.Watch, and read again
+// after it failed; a family that one refreshes has its sockets' deadlines moved at the others by Run, in time.
+//
 // # Concurrency
 //
-// A Service is safe for concurrent use. Run owns the only goroutine there is, the
-// caller's; everything else happens in the calls. The throttle, the token
-// cache, the users and the revocations each have one mutex, which is held for map
-// operations only: never during a call to the Store, the user base or a hook, and
-// no two at a time. Hooks of Config are called on the goroutine of the request
-// that caused them, after the change is durable, and must not block.
+// A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and waits for
+// them; everything else happens in the calls. The throttle has one mutex; the token cache, the users and the
+// revocations are spread over shards with a mutex each, since every request reads them. All are held for map
+// operations only: never during a call to the Store, the user base, shared limits or a hook, and
+// no two at a time. Attempts that wait for the outcome of others hold none. Hooks of Config are called on the goroutine
+// of the request or of Run that caused them, after the change is durable, and must not block.
 package auth

@@ -9,10 +9,12 @@ import (
 const (
 	InvalidRequest      = "invalid_request"       // a field is missing, too long or has control characters
 	InvalidCredentials  = "invalid_credentials"   // unknown user, wrong password, disabled user
+	MFARequired         = "mfa_required"          // the password is right, and a one-time password is needed too
 	InvalidRefreshToken = "invalid_refresh_token" // garbled, unknown, expired, dead or revoked, or its user may not log in any more
 	InvalidToken        = "invalid_token"
 	TokenExpired        = "token_expired"
 	TokenRevoked        = "token_revoked"
+	NotFound            = "not_found"         // the user has no such session
 	RateLimited         = "rate_limited"      // this address, or this family, asks too often
 	TooManyFailures     = "too_many_failures" // this account had too many wrong passwords
 	Unavailable         = "unavailable"       // the user base or the Store is down, or the login queue is full

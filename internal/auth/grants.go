@@ -17,40 +17,69 @@ const (
 	maxUsername     = 128
 	maxPassword     = 1024
 	maxRefreshToken = 1024 // ours have 52; a longer one is no typing error but a broken client
+	maxOTP          = 64
 	maxClientKept   = 200
 )
 
-// Password is the password grant: it starts a family. The Error's reason is
-// InvalidRequest, InvalidCredentials, RateLimited, TooManyFailures or Unavailable.
-// The answer is the same for an unknown user, a wrong password and a disabled user.
-func (s *Service) Password(ctx context.Context, username, password string, from Origin) (Tokens, error) {
+// Password is the password grant: it starts a family. otp is the one-time password of the second factor, "" where none
+// was given. The Error's reason is InvalidRequest, InvalidCredentials, MFARequired, RateLimited, TooManyFailures or
+// Unavailable. The answer is the same for an unknown user, a wrong password and a disabled user.
+func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
 	if err := checkUsername(username); err != nil {
 		return Tokens{}, refuse(InvalidRequest, err)
 	}
 	if len(password) > maxPassword || !utf8.ValidString(password) {
 		return Tokens{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
 	}
-	attempt, refused := s.throttle.password(ctx, username, from.Address)
+	if len(otp) > maxOTP {
+		return Tokens{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
+	}
+	attempt, refused := s.attempt(ctx, username, from.Address, otp == "")
 	if refused != nil {
-		s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
+		if refused.Reason != Unavailable {
+			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
+			s.loginThrottled(ctx, refused, username, from)
+		}
 		return Tokens{}, refused
 	}
+	defer s.settle(ctx, attempt, Refunded) // for a user base that panics; an attempt ends once
 	read := s.users.begin()
-	user, err := s.authenticate(ctx, broker.Login{Username: username, Password: password, Address: from.Address, Client: from.Client})
-	switch {
-	case errors.Is(err, broker.ErrInvalidCredentials):
-		attempt.fail()
-		// The username is not logged: people type passwords there.
-		s.cfg.Logger.Info("login refused", "error", err, "address", from.Address)
-		return Tokens{}, refuse(InvalidCredentials, err)
-	case err != nil:
-		attempt.refund()
-		s.cfg.Logger.Warn("login failed", "error", err)
-		return Tokens{}, unavailable(err)
+	login := broker.Login{Username: username, Password: password, OTP: otp, Address: from.Address, Client: from.Client}
+	user, err := s.authenticate(ctx, login)
+	if err != nil {
+		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
-	attempt.succeed()
+	s.settle(ctx, attempt, Succeeded)
 	s.note(read, knownUser{user: user})
 	return s.login(ctx, user, from)
+}
+
+// refuseLogin settles an attempt that the user base refused or could not check, and says what to answer.
+// A refusal that cannot be written down is none: nothing is charged, and nothing told.
+func (s *Service) refuseLogin(ctx context.Context, attempt *attempt, login *broker.Login, user string, cause error, from Origin) error {
+	reason := InvalidCredentials
+	switch {
+	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
+		reason = MFARequired
+	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
+	default:
+		s.settle(ctx, attempt, Refunded)
+		s.cfg.Logger.Warn("login failed", "error", cause)
+		return unavailable(cause)
+	}
+	if err := s.loginRefused(ctx, reason, login, user, from); err != nil {
+		s.settle(ctx, attempt, Refunded)
+		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
+		return unavailable(err)
+	}
+	// The username is not logged: people type passwords there.
+	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
+	if reason == MFARequired {
+		s.confirm(ctx, attempt)
+	} else {
+		s.settle(ctx, attempt, Failed)
+	}
+	return refuse(reason, cause)
 }
 
 // authenticate leaves out the user base for an empty password: some (LDAP) take
@@ -71,7 +100,7 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 		ID:          randomID(16),
 		UserID:      user.ID,
 		UserVersion: user.Version,
-		KeyID:       s.cfg.Keys.derivers[0].id,
+		KeyID:       s.cfg.Keys.deriver(),
 		Created:     now,
 		Used:        now,
 		Address:     addressText(from),
@@ -108,6 +137,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		if refused := s.throttle.unknownToken(from.Address, time.Now()); refused != nil {
 			return Tokens{}, refused
 		}
+		s.refreshRefused(ctx, "unknown token", Family{}, from)
 		return Tokens{}, refuse(InvalidRefreshToken, err)
 	}
 	if err != nil {
@@ -116,8 +146,20 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 	}
 	if refused := s.throttle.refresh(family.ID, time.Now()); refused != nil {
 		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
+		s.refreshRefused(ctx, refused.Reason, family, from)
 		return Tokens{}, refused
 	}
+	tokens, err := s.refresh(ctx, secret, presented, family, from)
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == InvalidRefreshToken && !errors.Is(err, errReused) {
+		s.refreshRefused(ctx, refused.Err.Error(), family, from)
+	}
+	return tokens, err
+}
+
+// errReused is written down with the end of the family.
+var errReused = errors.New(Reused.String())
+
+func (s *Service) refresh(ctx context.Context, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
 	if s.revoked.has(family.ID) { // which the Store may not know yet
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is over"))
 	}
@@ -181,6 +223,7 @@ func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSe
 	case Reused:
 		s.cfg.Logger.Warn("dead refresh token presented, family revoked", "user", user.ID, "family", family.ID, "address", from.Address)
 		s.familyOver(family.ID, now)
+		return Tokens{}, refuse(InvalidRefreshToken, errReused)
 	}
 	return Tokens{}, refuse(InvalidRefreshToken, errors.New(outcome.String()))
 }

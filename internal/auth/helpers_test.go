@@ -51,6 +51,7 @@ type people struct {
 type person struct {
 	user     broker.User
 	password string
+	otp      string // if there, it is needed too
 	disabled bool
 }
 
@@ -98,8 +99,13 @@ func (p *people) Authenticate(ctx context.Context, login broker.Login) (broker.U
 		return broker.User{}, p.down
 	}
 	x := p.byID["us_"+login.Username]
-	if x == nil || x.password != login.Password || x.disabled {
+	switch {
+	case x == nil:
 		return broker.User{}, broker.ErrInvalidCredentials
+	case x.password != login.Password || x.disabled || login.OTP != "" && x.otp != login.OTP:
+		return broker.User{ID: x.user.ID}, broker.ErrInvalidCredentials
+	case x.otp != login.OTP:
+		return broker.User{ID: x.user.ID}, broker.ErrSecondFactor
 	}
 	return x.user, nil
 }
@@ -160,6 +166,13 @@ func (f *faulty) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, err
 	return f.Store.Rotate(ctx, r)
 }
 
+func (f *faulty) Append(ctx context.Context, events ...audit.Event) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.Append(ctx, events...)
+}
+
 func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
 	if err := f.err(); err != nil {
 		return err
@@ -211,7 +224,8 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 		Users: w.people,
 		Keys:  keys,
 		Throttle: auth.Throttle{
-			AddressPerMinute: 1e6, AddressBurst: 1e6, AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
+			AddressPerMinute: 1e6, AddressBurst: 1e6, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
+			AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
 		},
 		OnRevoke: func(family string) {
 			w.told.mu.Lock()
@@ -263,7 +277,7 @@ func (w *world) restart() {
 
 func (w *world) login(name string) auth.Tokens {
 	w.t.Helper()
-	tokens, err := w.Password(w.t.Context(), name, name+"'s password", origin)
+	tokens, err := w.Password(w.t.Context(), name, name+"'s password", "", origin)
 	if err != nil {
 		w.t.Fatalf("log in: %v", err)
 	}
@@ -300,6 +314,20 @@ func (w *world) rejects(token auth.Secret, reason string) {
 	wantReason(w.t, err, reason)
 }
 
+// audited are the events of a kind in the audit log.
+func (w *world) audited(kind audit.Kind) (list []audit.Event) {
+	w.t.Helper()
+	for row, err := range w.store.Store.(*store.Memory).AuditRows(w.t.Context(), 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if row.Kind == kind {
+			list = append(list, row.Event)
+		}
+	}
+	return list
+}
+
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*auth.Error](err); ok {
 		return e.Reason
@@ -317,11 +345,17 @@ func wantReason(t testing.TB, err error, reason string) {
 	}
 }
 
+// openFile reads the keys of a file as a process does.
+func openFile(t testing.TB, path string) (*auth.KeySet, error) {
+	t.Helper()
+	return auth.OpenKeySet(t.Context(), auth.FileKeys(path), auth.KeySetConfig{})
+}
+
 // newKeyFile is a key set and the private key that signs for it.
 func newKeyFile(t testing.TB) (*auth.KeySet, *ecdsa.PrivateKey, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.json")
-	keys, err := auth.OpenKeySet(path)
+	keys, err := openFile(t, path)
 	if err != nil {
 		t.Fatal(err)
 	}

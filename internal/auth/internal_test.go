@@ -41,7 +41,7 @@ func TestDerivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	two.derivers[0].id = one.derivers[0].id
+	two.ring.Load().derivers[0].id = one.deriver()
 	parent, seed := newRefreshSecret(), [32]byte(newRefreshSecret())
 	seen := make(map[refreshSecret]string)
 	for _, c := range []struct {
@@ -55,8 +55,8 @@ func TestDerivation(t *testing.T) {
 		{"another family", one, [32]byte(parent), parent},
 		{"another parent", one, seed, refreshSecret(seed)},
 	} {
-		got, ok := c.keys.derive(one.derivers[0].id, c.seed, c.parent)
-		again, _ := c.keys.derive(one.derivers[0].id, c.seed, c.parent)
+		got, ok := c.keys.derive(one.deriver(), c.seed, c.parent)
+		again, _ := c.keys.derive(one.deriver(), c.seed, c.parent)
 		if !ok || got != again {
 			t.Errorf("%s: %v, and not the same twice", c.what, ok)
 		}

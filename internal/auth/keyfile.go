@@ -1,10 +1,9 @@
 package auth
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"encoding/json"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,52 +14,125 @@ import (
 	"time"
 )
 
-// keyFile is the form on disk. In both lists the first is the one in use.
-type keyFile struct {
-	Version int          `json:"version"`
-	Keys    []fileKey    `json:"keys"`
-	Refresh []fileSecret `json:"refresh"`
+// fileKeys keeps the document in a file.
+type fileKeys struct {
+	path string
 }
 
-type fileKey struct {
-	ID        string    `json:"kid"`
-	Algorithm string    `json:"alg"`
-	Created   time.Time `json:"created"`
-	Private   []byte    `json:"private"` // 32 bytes, big endian
-}
-
-type fileSecret struct {
-	ID      string    `json:"id"`
-	Created time.Time `json:"created"`
-	Secret  []byte    `json:"secret"`
-}
+// FileKeys keeps the keys in the file at path, mode 0600, its folder 0700 where that has to be made. A file that others may
+// read is refused: its secrets are no secrets. It is replaced whole or not at all, and by one process at a time.
+func FileKeys(path string) KeyStore { return &fileKeys{path} }
 
 const (
-	keyFileVersion = 1
-	maxKeyFile     = 1 << 20
+	// keysLook is how often a watch looks at the file.
+	keysLook = 250 * time.Millisecond
+	// keysLockLook is how often one who waits for the lock tries, which others hold for some milliseconds.
+	keysLockLook = 5 * time.Millisecond
+	// keysLockPatience is how long that may take.
+	keysLockPatience = 10 * time.Second
 )
 
-// OpenKeySet reads the key file at path, or makes it (mode 0600, its directory
-// 0700) if there is none. A file that others may read is refused: its secrets are
-// no secrets. Two processes that make the file at once end up with the same one.
-func OpenKeySet(path string) (*KeySet, error) {
-	k, err := readKeyFile(path)
+// Load reads the document. Its version is a hash of it.
+func (f *fileKeys) Load(context.Context) ([]byte, string, error) {
+	data, err := readSecretFile(f.path, maxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
-		if k, err = NewKeySet(); err != nil {
-			return nil, err
-		}
-		err = writeKeyFile(path, k)
-		if errors.Is(err, fs.ErrExist) {
-			k, err = readKeyFile(path)
-		}
+		return nil, "", ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", path, err)
+		return nil, "", err
 	}
-	return k, nil
+	return data, versionOf(data), nil
 }
 
-func readKeyFile(path string) (*KeySet, error) {
+func versionOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// String names the file in errors.
+func (f *fileKeys) String() string { return "key file " + f.path }
+
+// Save replaces the file where it is still that of version.
+func (f *fileKeys) Save(ctx context.Context, data []byte, version string) error {
+	path := f.path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
+	}
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	unlock, err := lockKeys(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch _, now, err := f.Load(ctx); {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return err
+	case now != version:
+		return ErrConflict
+	}
+	return replaceFile(path, data)
+}
+
+// lockKeys keeps other processes from saving keys into the folder.
+func lockKeys(ctx context.Context, folder string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, keysLockPatience)
+	defer cancel()
+	for {
+		if unlock, err = tryLock(folder); err != nil || unlock != nil {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for another process that saves keys: %w", ctx.Err())
+		case <-time.After(keysLockLook):
+		}
+	}
+}
+
+// replaceFile puts a file of mode 0600 in the place of another, whole or not at all.
+func replaceFile(path string, data []byte) error {
+	folder := filepath.Dir(path)
+	tmp, err := os.CreateTemp(folder, ".keys-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return syncDir(folder)
+}
+
+// Watch looks at the file every quarter of a second.
+func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
+	last, _ := os.Stat(f.path)
+	changed() // since it was read, before this
+	tick := time.NewTicker(keysLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := os.Stat(f.path)
+		if err != nil || last != nil && os.SameFile(last, now) && last.ModTime().Equal(now.ModTime()) && last.Size() == now.Size() {
+			continue // one that is not there is waited for
+		}
+		last = now
+		changed()
+	}
+}
+
+// readSecretFile reads a file, if it is one that nobody else may read.
+func readSecretFile(path string, most int64) ([]byte, error) {
 	// To open a named pipe would wait for a writer. A link to a file is good.
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
@@ -71,15 +143,11 @@ func readKeyFile(path string) (*KeySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readSecret(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	return parseKeyFile(data)
+	data, err := readSecret(f, most)
+	return data, errors.Join(err, f.Close())
 }
 
-// readSecret reads a file, if it is one that nobody else may read.
-func readSecret(f *os.File) ([]byte, error) {
+func readSecret(f *os.File, most int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -90,97 +158,11 @@ func readSecret(f *os.File) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("mode %04o lets others read the keys: chmod 600 it, or remove it for new keys if others may have read it", mode)
 	}
-	return io.ReadAll(io.LimitReader(f, maxKeyFile))
-}
-
-func parseKeyFile(data []byte) (*KeySet, error) {
-	var file keyFile
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&file); err != nil {
-		return nil, fmt.Errorf("damaged: %w", err)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, fmt.Errorf("damaged: it is longer than %d bytes", most)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("damaged: more than one JSON value")
-	}
-	if file.Version != keyFileVersion {
-		return nil, fmt.Errorf("version %d is not known here (%d is)", file.Version, keyFileVersion)
-	}
-	if len(file.Keys) == 0 || len(file.Refresh) == 0 {
-		return nil, errors.New("damaged: it needs at least one key and one refresh secret")
-	}
-	var keys []signingKey
-	for i, fk := range file.Keys {
-		key, err := fk.key()
-		if err != nil {
-			return nil, fmt.Errorf("key %d: %w", i+1, err)
-		}
-		keys = append(keys, key)
-	}
-	var derivers []deriver
-	for i, fs := range file.Refresh {
-		if fs.ID == "" || len(fs.Secret) != deriverLength {
-			return nil, fmt.Errorf("refresh secret %d: damaged: it needs an id and %d bytes", i+1, deriverLength)
-		}
-		derivers = append(derivers, deriver{id: fs.ID, created: fs.Created, secret: fs.Secret})
-	}
-	return newKeySet(keys, derivers)
-}
-
-func (fk *fileKey) key() (signingKey, error) {
-	if fk.Algorithm != algorithm {
-		return signingKey{}, fmt.Errorf("algorithm %q is not known here (%s is)", fk.Algorithm, algorithm)
-	}
-	private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), fk.Private)
-	if err != nil {
-		return signingKey{}, errors.New("damaged: the private key is not one of P-256") // the cause might hold the key
-	}
-	id, err := thumbprint(&private.PublicKey)
-	if err != nil {
-		return signingKey{}, err
-	}
-	if id != fk.ID {
-		return signingKey{}, fmt.Errorf("damaged: kid is %q but the key's thumbprint is %q", fk.ID, id)
-	}
-	return signingKey{id: id, created: fk.Created, private: private}, nil
-}
-
-// writeKeyFile makes the file whole or not at all, and fails with fs.ErrExist
-// rather than replace one.
-func writeKeyFile(path string, k *KeySet) (err error) {
-	file := keyFile{Version: keyFileVersion}
-	for _, key := range k.keys {
-		private, err := key.private.Bytes()
-		if err != nil {
-			return fmt.Errorf("encode a signing key: %w", err)
-		}
-		file.Keys = append(file.Keys, fileKey{ID: key.id, Algorithm: algorithm, Created: key.created, Private: private})
-	}
-	for _, d := range k.derivers {
-		file.Refresh = append(file.Refresh, fileSecret{ID: d.id, Created: d.created, Secret: d.secret})
-	}
-	data, err := json.MarshalIndent(file, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(dir, ".keys-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
-	_, err = tmp.Write(append(data, '\n'))
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	// A link, unlike a rename, does not replace what another process just made.
-	if err := os.Link(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return data, err
 }
 
 // syncDir makes a new name in dir durable.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/ruedahq/rueda/internal/auth"
 )
 
 // TestKeyFileIsAPipe: nobody will ever write to it, so it must not be opened.
@@ -17,7 +15,7 @@ func TestKeyFileIsAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.OpenKeySet(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := openFile(t, path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func keySetOf(t *testing.T, pairs ...any) *auth.KeySet {
 		"version": 1, "keys": keys,
 		"refresh": []any{map[string]any{"id": "r1", "created": "2026-01-01T00:00:00Z", "secret": make([]byte, 32)}},
 	}))
-	set, err := auth.OpenKeySet(path)
+	set, err := openFile(t, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +51,13 @@ func writeKeys(t *testing.T, path string, mode os.FileMode, data []byte) {
 
 func TestKeyFileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secrets", "keys.json")
-	keys, err := auth.OpenKeySet(path)
+	keys, err := openFile(t, path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
 	tokens := w.login("maria")
-	if w.cfg.Keys, err = auth.OpenKeySet(path); err != nil {
+	if w.cfg.Keys, err = openFile(t, path); err != nil {
 		t.Fatal(err)
 	}
 	body, etag := w.JWKS()
@@ -88,7 +88,7 @@ func TestKeyFileRace(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			keys, err := auth.OpenKeySet(path)
+			keys, err := openFile(t, path)
 			if err != nil {
 				t.Error(err)
 				return
@@ -107,7 +107,7 @@ func TestKeyFileRace(t *testing.T) {
 
 func TestKeyFileRefused(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "keys.json")
-	if _, err := auth.OpenKeySet(source); err != nil {
+	if _, err := openFile(t, source); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(source)
@@ -120,11 +120,14 @@ func TestKeyFileRefused(t *testing.T) {
 			ID      string `json:"kid"`
 			Private string `json:"private"`
 		} `json:"keys"`
+		Refresh []struct {
+			Secret string `json:"secret"`
+		} `json:"refresh"`
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	id, private := file.Keys[0].ID, file.Keys[0].Private
+	id, private, secret := file.Keys[0].ID, file.Keys[0].Private, file.Refresh[0].Secret
 	zeros := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	for _, c := range []struct {
 		what, data string
@@ -138,13 +141,13 @@ func TestKeyFileRefused(t *testing.T) {
 		{"cut off", good[:len(good)/2], 0o600, "damaged"},
 		{"two values", good + good, 0o600, "more than one JSON value"},
 		{"an unknown key", strings.Replace(good, `"version"`, `"verison"`, 1), 0o600, "verison"},
-		{"a newer version", strings.Replace(good, `"version": 1`, `"version": 2`, 1), 0o600, "version 2 is not known"},
+		{"a newer version", strings.Replace(good, `"version": 2`, `"version": 3`, 1), 0o600, "version 3 is not known"},
 		{"no keys", `{"version":1,"keys":[],"refresh":[]}`, 0o600, "at least one key"},
 		{"HS256", strings.Replace(good, "ES256", "HS256", 1), 0o600, `algorithm "HS256" is not known`},
 		{"another kid", strings.Replace(good, id, "x"+id[1:], 1), 0o600, "thumbprint"},
 		{"a private key of zero", strings.Replace(good, private, zeros, 1), 0o600, "not one of P-256"},
 		{"a short private key", strings.Replace(good, private, "AAAA", 1), 0o600, "not one of P-256"},
-		{"a short secret", good[:strings.LastIndex(good, `"secret"`)] + `"secret": "AAAA"}]}`, 0o600, "refresh secret 1"},
+		{"a short secret", strings.Replace(good, secret, "AAAA", 1), 0o600, "refresh secret 1"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			if runtime.GOOS == "windows" && c.mode != 0o600 {
@@ -153,7 +156,7 @@ func TestKeyFileRefused(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "keys.json")
 			writeKeys(t, path, c.mode, []byte(c.data))
-			_, err := auth.OpenKeySet(path)
+			_, err := openFile(t, path)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 				t.Fatalf("error %v; want one with %q and the path", err, c.want)
 			}
@@ -165,7 +168,7 @@ func TestKeyFileRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := auth.OpenKeySet(t.TempDir()); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := openFile(t, t.TempDir()); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory: %v", err)
 	}
 }

@@ -122,7 +122,7 @@ func openKilled(t *testing.T, dir string) (*world, *store.SQLite) {
 			t.Error(err)
 		}
 	})
-	keys, err := auth.OpenKeySet(filepath.Join(dir, "keys.json"))
+	keys, err := openFile(t, filepath.Join(dir, "keys.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func from(n int) auth.Origin {
 
 func try(t *testing.T, w *world, username, password string, o auth.Origin) (reason string, retry time.Duration) {
 	t.Helper()
-	_, err := w.Password(t.Context(), username, password, o)
+	_, err := w.Password(t.Context(), username, password, "", o)
 	if e, ok := errors.AsType[*auth.Error](err); ok {
 		return e.Reason, e.RetryAfter
 	}
@@ -74,7 +74,7 @@ func TestClientGone(t *testing.T) {
 	w.store.setDown(errors.New("asked to store a login for nobody"))
 	ctx, cancel := contextOf(t)
 	cancel()
-	_, err := w.Password(ctx, "maria", "maria's password", origin)
+	_, err := w.Password(ctx, "maria", "maria's password", "", origin)
 	if e, _ := errors.AsType[*auth.Error](err); e.Reason != auth.Unavailable || !errors.Is(err, ctx.Err()) {
 		t.Errorf("error %v", err)
 	}

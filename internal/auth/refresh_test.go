@@ -263,7 +263,7 @@ func TestStoreDown(t *testing.T) {
 	w := newWorld(t)
 	tokens := w.login("maria")
 	w.store.setDown(errors.New("no database"))
-	_, err := w.Password(t.Context(), "maria", "maria's password", origin)
+	_, err := w.Password(t.Context(), "maria", "maria's password", "", origin)
 	wantReason(t, err, auth.Unavailable)
 	if e, _ := errors.AsType[*auth.Error](err); e.RetryAfter <= 0 {
 		t.Error("no hint when to come back")

@@ -25,8 +25,9 @@ func (s *Service) Revoke(ctx context.Context, token Secret, from Origin) error {
 	now := time.Now()
 	if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, logoutEvent(now, from)); err != nil {
 		s.cfg.Logger.Error("logout not stored", "family", family, "error", err)
-		s.revoked.addUnstored(family, now)
-		s.cfg.OnRevoke(family)
+		if s.revoked.addUnstored(family, now) {
+			s.cfg.OnRevoke(family)
+		}
 		return unavailable(err)
 	}
 	s.revoked.stored(family)
@@ -62,22 +63,9 @@ func (s *Service) familyOf(ctx context.Context, token string) (string, error) {
 	return c.Family, nil
 }
 
-// RevokeUser ends all families of a user.
-func (s *Service) RevokeUser(ctx context.Context, userID string) error {
-	now := time.Now()
-	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, audit.Event{Time: now, Kind: audit.UserEnded, Actor: "administrator"})
-	if err != nil {
-		return unavailable(err)
-	}
-	s.cfg.Logger.Info("user's families revoked", "user", userID, "families", len(families))
-	for _, family := range families {
-		s.familyOver(family, now)
-	}
-	return nil
-}
-
-// familyOver makes a revocation, stored by now, known to token checks and then to sockets.
+// familyOver makes a revocation, stored by now, known to token checks and then to sockets, once.
 func (s *Service) familyOver(family string, at time.Time) {
-	s.revoked.add(family, at)
-	s.cfg.OnRevoke(family)
+	if s.revoked.add(family, at) {
+		s.cfg.OnRevoke(family)
+	}
 }

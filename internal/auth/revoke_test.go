@@ -86,10 +86,10 @@ func TestRevokeWithOldToken(t *testing.T) {
 	})
 }
 
-func TestRevokeUser(t *testing.T) {
+func TestEndUser(t *testing.T) {
 	w := newWorld(t)
 	a, b, other := w.login("maria"), w.login("maria"), w.login("otto")
-	if err := w.RevokeUser(t.Context(), "us_maria"); err != nil {
+	if err := w.EndUser(t.Context(), "us_maria"); err != nil {
 		t.Fatal(err)
 	}
 	for _, tokens := range []auth.Tokens{a, b} {

@@ -33,9 +33,10 @@ type Family struct {
 
 // Why a family was revoked.
 const (
-	RevokedLogout = "logout"        // by a client that presented one of its tokens
-	RevokedReuse  = "reuse"         // a dead token was presented late
-	RevokedUser   = "administrator" // all families of a user at once
+	RevokedLogout  = "logout"        // by a client that presented one of its tokens
+	RevokedReuse   = "reuse"         // a dead token was presented late
+	RevokedSession = "session"       // by its user, from another session or this one
+	RevokedUser    = "administrator" // all families of a user at once
 )
 
 // Rotation is a refresh: a token is presented and its successor asked for.

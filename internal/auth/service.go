@@ -2,10 +2,11 @@ package auth
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ type Config struct {
 	GracePeriod  time.Duration // 30 s
 
 	Throttle Throttle
+	Shared   SharedLimits // asked after Throttle, by all nodes of an installation; none: each bounds by itself
+	AuditKey []byte       // of the hashes of usernames in the audit log and the shared limits; at random, so that they tell nothing after a restart
 
 	// UserTTL is how long a user is taken as read before the user base is asked
 	// again: 1 minute. A password change or a disabled user that the base did
@@ -47,6 +50,10 @@ type Config struct {
 	OnRevokeUser func(userID string)                    // tokens of the user's present version are over: close the user's sockets
 	OnRights     func(user broker.User)                 // scopes, entitlements or limits changed, the tokens stay
 	OnRefresh    func(family string, expires time.Time) // the family has a new access token
+
+	// Expiring are the families of open sockets whose deadline is within 10 minutes. Those that were refreshed at
+	// another node are told by OnRefresh.
+	Expiring func() []string
 
 	Logger *slog.Logger // none: discarded
 }
@@ -94,6 +101,13 @@ func (c *Config) setDefaults() error {
 	if c.OnRefresh == nil {
 		c.OnRefresh = func(string, time.Time) {}
 	}
+	if c.Expiring == nil {
+		c.Expiring = func() []string { return nil }
+	}
+	if len(c.AuditKey) == 0 {
+		c.AuditKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(c.AuditKey)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -106,9 +120,14 @@ type Service struct {
 	cfg      Config
 	access   *accessTokens
 	throttle *throttle
-	verified verified
-	users    users
+	sharing  sharing
+	noted    noted
+	verified *verified
+	users    *users
 	revoked  revocations
+
+	rereadMu sync.Mutex
+	rereadAt time.Time // what was revoked since is yet to be read
 }
 
 // New makes a Service and reads what was revoked from the Store.
@@ -116,20 +135,19 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
+	cfg.Keys.keepFor(cfg.AccessTTL)
 	s := &Service{
 		cfg:      cfg,
 		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.Audience, cfg.AccessTTL),
 		throttle: newThrottle(cfg.Throttle),
-		verified: verified{tokens: newTable[Hash, *claims](maxVerified)},
-		users:    users{base: cfg.Users, ttl: cfg.UserTTL, known: newTable[string, knownUser](maxUsers)},
-		revoked:  revocations{at: make(map[string]time.Time), unstored: make(map[string]time.Time)},
+		sharing:  sharing{limits: cfg.Shared},
+		noted:    noted{about: newTable[string, time.Time](maxNoted)},
+		verified: newVerified(),
+		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
-	past, err := cfg.Store.Revoked(ctx, time.Now().Add(-cfg.AccessTTL))
-	if err != nil {
+	// There are no sockets yet that would have to be told.
+	if err := s.readRevoked(ctx, func(family string, at time.Time) { s.revoked.add(family, at) }); err != nil {
 		return nil, fmt.Errorf("read the revoked families: %w", err)
-	}
-	for _, r := range past {
-		s.revoked.add(r.Family, r.At)
 	}
 	return s, nil
 }
@@ -145,6 +163,7 @@ type Identity struct {
 	User    broker.User // with the rights of now
 	Family  string
 	TokenID string
+	KeyID   string // of the key that signed the token
 	Issued  time.Time
 	Expires time.Time
 }
@@ -158,8 +177,14 @@ type Tokens struct {
 	Scope            string // all scopes of the user, one space between
 }
 
+// Limit is what the address of a request may still fail at the token endpoints: of limit at once there are
+// remaining; after reset all are there again, and after window where none were.
+func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.Duration) {
+	return s.throttle.limit(from.Address, time.Now())
+}
+
 // JWKS is the body of /.well-known/jwks.json, the public keys, with its ETag.
-func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.jwks, s.cfg.Keys.etag }
+func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }
 
 // tokens are the answer of a grant that succeeded.
 func (s *Service) tokens(user broker.User, family string, refresh refreshSecret, refreshEnd, now time.Time) (Tokens, time.Time, error) {
@@ -174,90 +199,4 @@ func (s *Service) tokens(user broker.User, family string, refresh refreshSecret,
 		RefreshExpiresIn: refreshEnd.Sub(now),
 		Scope:            strings.Join(user.Scopes, " "),
 	}, expires, nil
-}
-
-const (
-	housekeeping = time.Minute
-	expireEvery  = 10 // rounds of housekeeping
-	// An answer may still be on its way while the clock says it is over.
-	revokedMargin = time.Minute
-)
-
-// Run forgets what has expired, reads changed users that could not be read when
-// they changed, and stores revocations that could not be stored when they came, until ctx ends; it then returns nil.
-func (s *Service) Run(ctx context.Context) error {
-	tick := time.NewTicker(housekeeping)
-	defer tick.Stop()
-	for round := 1; ; round++ {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		s.readStale(ctx)
-		s.storeRevoked(ctx)
-		if round%expireEvery == 0 {
-			s.expire(ctx, time.Now())
-		}
-	}
-}
-
-func (s *Service) expire(ctx context.Context, now time.Time) {
-	past := now.Add(-s.cfg.AccessTTL - revokedMargin)
-	s.revoked.forget(past)
-	if n, err := s.cfg.Store.Expire(ctx, now, past); err != nil && ctx.Err() == nil {
-		s.cfg.Logger.Warn("expired families were not deleted", "error", err)
-	} else if n > 0 {
-		s.cfg.Logger.Debug("expired families deleted", "families", n)
-	}
-}
-
-// revocations are the families whose access tokens would still verify by
-// themselves.
-type revocations struct {
-	mu       sync.RWMutex
-	at       map[string]time.Time
-	unstored map[string]time.Time // those of at that the Store has yet to learn
-}
-
-func (r *revocations) add(family string, at time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at[family] = at
-}
-
-func (r *revocations) has(family string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	_, ok := r.at[family]
-	return ok
-}
-
-// addUnstored is add for one that only this process knows.
-func (r *revocations) addUnstored(family string, at time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at[family], r.unstored[family] = at, at
-}
-
-func (r *revocations) allUnstored() map[string]time.Time {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return maps.Clone(r.unstored)
-}
-
-func (r *revocations) stored(family string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.unstored, family)
-}
-
-func (r *revocations) forget(before time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for family, at := range r.at {
-		if _, kept := r.unstored[family]; !kept && at.Before(before) {
-			delete(r.at, family)
-		}
-	}
 }

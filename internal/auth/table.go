@@ -26,6 +26,12 @@ func (t *table[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
+// peek is get for a reader among several: it does not note the use, and finds what was used of late alone.
+func (t *table[K, V]) peek(k K) (V, bool) {
+	v, ok := t.young[k]
+	return v, ok
+}
+
 func (t *table[K, V]) put(k K, v V) {
 	if _, ok := t.young[k]; !ok && len(t.young) >= max(t.bound/2, 1) {
 		t.young, t.old = make(map[K]V), t.young

@@ -12,44 +12,84 @@ import (
 type Throttle struct {
 	AddressPerMinute int // failed grants of an address (IPv4 address, IPv6 /64): 10
 	AddressBurst     int // as many at once: 20
+	NetworkPerMinute int // failed grants of a network (IPv4 /24, IPv6 /48): 10 times those of an address
+	NetworkBurst     int // as many at once: 10 times those of an address
+	GlobalPerMinute  int // failed grants in all: 60 times those of an address
+	GlobalBurst      int // as many at once: 60 times those of an address
 	AccountFree      int // wrong passwords of an account before it has to wait: 5
 	FamilyPerMinute  int // refreshes of a family: 30
 	FamilyBurst      int // as many at once: 100, so that a fleet of processes with one token may start together
 }
 
 func (t *Throttle) setDefaults() {
-	for _, f := range []struct {
-		field *int
-		value int
-	}{{&t.AddressPerMinute, 10}, {&t.AddressBurst, 20}, {&t.AccountFree, 5}, {&t.FamilyPerMinute, 30}, {&t.FamilyBurst, 100}} {
-		if *f.field <= 0 {
-			*f.field = f.value
+	set := func(field *int, value int) {
+		if *field <= 0 {
+			*field = value
 		}
 	}
+	set(&t.AddressPerMinute, 10)
+	set(&t.AddressBurst, 20)
+	rate, burst := min(t.AddressPerMinute, maxRate), min(t.AddressBurst, maxBurst)
+	set(&t.NetworkPerMinute, 10*rate)
+	set(&t.NetworkBurst, 10*burst)
+	set(&t.GlobalPerMinute, 60*rate)
+	set(&t.GlobalBurst, 60*burst)
+	set(&t.AccountFree, 5)
+	set(&t.FamilyPerMinute, 30)
+	set(&t.FamilyBurst, 100)
 }
 
 const (
 	// throttled bounds each of the throttle's tables, in keys; about 100 bytes each.
 	throttled = 1 << 16
-	// So many attempts at one account may wait for those before them.
-	maxQueued = 256
+	// So many attempts at one account, or of one place, may wait for those before them, so many altogether, and so long.
+	maxQueued     = 256
+	maxQueuedAll  = 4096
+	queuePatience = 5 * time.Second
+	// An address has so many times its rate for the accounts that are known there: an office behind one
+	// address goes on working beside the one bot in it that has a wrong password.
+	knownFactor = 5
+	// A right password without its second factor is answered so often a minute for one account.
+	confirmedPerMinute = 5
 )
 
 // throttle decides whether a grant may be tried. An attempt is charged before the
 // check it is for, under one lock, so that checks made in parallel cannot pass the
 // bound together; what turns out to be no failure is given back. While as many
-// attempts at an account are being checked as may still fail, the next one waits
-// for their outcome: a fleet of processes that log in at once is no attack.
+// attempts are being checked as may still fail, the next one waits for their outcome: a
+// fleet of processes that log in at once, or an office in the morning, is no attack.
 type throttle struct {
-	free    int
-	address rate
-	family  rate
+	free  int
+	rates [levels]rate
 
-	mu        sync.Mutex
-	addresses table[netip.Prefix, time.Time]
-	families  table[string, time.Time]
-	accounts  table[account, *failures]
-	known     table[account, struct{}] // places from which an account was logged in to
+	mu       sync.Mutex
+	halved   bool // the limits shared between nodes fail, so that this node takes less
+	queued   int
+	buckets  table[bucketKey, *bucket]
+	global   bucket
+	families table[string, time.Time]
+	accounts table[account, *failures]
+	known    table[account, struct{}] // places from which an account was logged in to
+}
+
+// level is what a bucket is of.
+type level int
+
+const (
+	ofAddress level = iota
+	ofKnown         // an address too, but of attempts at accounts that are known there
+	ofNetwork
+	ofAll
+	ofConfirmed // right passwords of an account that lack the second factor
+	ofFamily
+	levels
+)
+
+// bucketKey names a bucket: by place or by account.
+type bucketKey struct {
+	level   level
+	place   netip.Prefix
+	account string
 }
 
 // account is a login name, and a place if it is known there: whoever hammers an
@@ -61,148 +101,289 @@ type account struct {
 
 // failures are an account's wrong passwords in a row, and what is being checked.
 type failures struct {
+	gate
 	count   int
 	last    time.Time
-	checked int           // attempts being checked
-	queued  int           // attempts that wait for those
-	done    chan struct{} // closed when one of those has ended
+	checked int // attempts being checked
 }
 
 func newThrottle(c Throttle) *throttle {
-	return &throttle{
-		free:      c.AccountFree,
-		address:   perMinute(c.AddressPerMinute, c.AddressBurst),
-		family:    perMinute(c.FamilyPerMinute, c.FamilyBurst),
-		addresses: newTable[netip.Prefix, time.Time](throttled),
-		families:  newTable[string, time.Time](throttled),
-		accounts:  newTable[account, *failures](throttled),
-		known:     newTable[account, struct{}](throttled),
+	t := &throttle{
+		free:     c.AccountFree,
+		buckets:  newTable[bucketKey, *bucket](throttled),
+		families: newTable[string, time.Time](throttled),
+		accounts: newTable[account, *failures](throttled),
+		known:    newTable[account, struct{}](throttled),
 	}
+	t.rates = [levels]rate{
+		ofAddress:   perMinute(c.AddressPerMinute, c.AddressBurst),
+		ofKnown:     perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
+		ofNetwork:   perMinute(c.NetworkPerMinute, c.NetworkBurst),
+		ofAll:       perMinute(c.GlobalPerMinute, c.GlobalBurst),
+		ofConfirmed: perMinute(confirmedPerMinute, c.AccountFree),
+		ofFamily:    perMinute(c.FamilyPerMinute, c.FamilyBurst),
+	}
+	return t
 }
 
-// attempt is a charged password check, to be ended by one of succeed, fail and refund.
+// attempt is a charged password check, to be ended by settle or confirm, once.
 type attempt struct {
 	t        *throttle
 	place    netip.Prefix
+	network  netip.Prefix
 	account  account
 	failures *failures
+	charges  []charge
+	shared   *Reservation // what was charged to the limits shared between nodes
+	ended    bool
 }
 
-// password charges an attempt at a password, or refuses it and charges nothing.
-func (t *throttle) password(ctx context.Context, username string, from netip.Addr) (*attempt, *Error) {
-	a := &attempt{t: t, place: placeOf(from), account: account{username: username}}
+// charge is an attempt's part of a bucket.
+type charge struct {
+	key    bucketKey
+	bucket *bucket
+	rate   rate
+}
+
+// password charges an attempt at a password, or refuses it and charges nothing. asks says that no one-time
+// password comes with it, so that the answer may be that one is needed.
+func (t *throttle) password(ctx context.Context, username string, from netip.Addr, asks bool) (*attempt, *Error) {
+	a := &attempt{t: t, place: placeOf(from), network: networkOf(from)}
+	patience := time.NewTimer(queuePatience)
+	defer patience.Stop()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		now := time.Now()
-		if _, ok := t.known.get(account{username, a.place}); ok {
-			a.account.place = a.place
+		wait, refused := t.reserve(a, username, asks, time.Now())
+		if wait == nil {
+			return a, refused
 		}
-		f := t.failuresOf(a.account, now)
-		if wait := f.last.Add(t.backoff(f.count)).Sub(now); wait > 0 {
-			return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+		if wait.queued >= maxQueued || t.queued >= maxQueuedAll {
+			return nil, unavailable(errors.New("too many logins of one account or place at once"))
 		}
-		if f.checked < max(1, t.free-f.count) {
-			if wait := take(&t.addresses, t.address, a.place, now); wait > 0 {
-				return nil, &Error{Reason: RateLimited, RetryAfter: wait}
-			}
-			f.checked++
-			t.accounts.put(a.account, f)
-			a.failures = f
-			return a, nil
+		if wait.done == nil {
+			wait.done = make(chan struct{})
 		}
-		if f.queued >= maxQueued {
-			return nil, unavailable(errors.New("too many logins of one account at once"))
-		}
-		f.queued++
-		done := f.done
+		done, late := wait.done, false
+		wait.queued++
+		t.queued++
 		t.mu.Unlock()
 		select {
 		case <-done:
+		case <-patience.C:
+			late = true
 		case <-ctx.Done():
 		}
 		t.mu.Lock()
-		f.queued--
-		t.forgetIdle(a.account, f)
+		t.queued--
+		wait.queued--
+		t.sweep(a, time.Now())
 		if err := ctx.Err(); err != nil {
 			return nil, unavailable(err)
+		}
+		if late {
+			return nil, unavailable(errors.New("login waited too long for those before it"))
 		}
 	}
 }
 
-// failuresOf is an account's entry. One that is new is not in the table until its
+// reserve charges an attempt, or says where to wait, or refuses. The lock is held.
+func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time) (wait *gate, refused *Error) {
+	a.account = account{username: username}
+	if _, ok := t.known.get(account{username, a.place}); ok {
+		a.account.place = a.place
+	}
+	f := t.failuresOf(a.account, now)
+	a.failures = f
+	if wait := t.backoff(f, now); wait > 0 {
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+	}
+	if f.checked >= max(1, t.freeNow()-f.count) {
+		return &f.gate, nil
+	}
+	t.claim(a, asks)
+	for i := range a.charges {
+		c := &a.charges[i]
+		left, hope := c.bucket.room(c.rate, now)
+		switch {
+		case hope:
+			return &c.bucket.gate, nil
+		case left > 0 && c.key.level == ofConfirmed:
+			return nil, &Error{Reason: TooManyFailures, RetryAfter: left}
+		case left > 0:
+			return nil, &Error{Reason: RateLimited, RetryAfter: left}
+		}
+	}
+	f.checked++
+	t.accounts.put(a.account, f)
+	for i := range a.charges {
+		c := &a.charges[i]
+		c.bucket.flying += c.rate.interval
+		if c.key.level != ofAll {
+			t.buckets.put(c.key, c.bucket)
+		}
+	}
+	return nil, nil
+}
+
+// claim finds the buckets of an attempt. An account at a place where it is known is bounded by itself and
+// by a bucket of its own kind: what others do elsewhere does not hold it up.
+func (t *throttle) claim(a *attempt, asks bool) {
+	a.charges = a.charges[:0]
+	add := func(key bucketKey) {
+		b := &t.global
+		if key.level != ofAll {
+			b = t.bucketOf(key)
+		}
+		a.charges = append(a.charges, charge{key, b, t.rate(key.level)})
+	}
+	if a.account.place.IsValid() {
+		add(bucketKey{level: ofKnown, place: a.place})
+	} else {
+		add(bucketKey{level: ofAddress, place: a.place})
+		add(bucketKey{level: ofNetwork, place: a.network})
+		add(bucketKey{level: ofAll})
+	}
+	if asks {
+		add(bucketKey{level: ofConfirmed, place: a.account.place, account: a.account.username})
+	}
+}
+
+// bucketOf is a bucket, and failuresOf an account's entry. One that is new is not in its table until an
 // attempt is charged: refused requests must not push out what counts.
+func (t *throttle) bucketOf(key bucketKey) *bucket {
+	if b, ok := t.buckets.get(key); ok {
+		return b
+	}
+	return &bucket{}
+}
+
 func (t *throttle) failuresOf(a account, now time.Time) *failures {
 	f, ok := t.accounts.get(a)
 	if !ok {
-		f = &failures{done: make(chan struct{})}
+		return &failures{}
+	}
+	f.age(now)
+	return f
+}
+
+// age forgets what is long ago.
+func (f *failures) age(now time.Time) {
+	if f.last.After(now) { // the clock was set back
+		f.last = now
 	}
 	if now.Sub(f.last) > FailuresKept {
 		f.count = 0
 	}
-	return f
 }
 
-// backoff is the wait after count failures in a row.
-func (t *throttle) backoff(count int) time.Duration {
-	if count < t.free {
+func (f *failures) add(now time.Time) {
+	f.age(now)
+	f.count++
+	f.last = now
+}
+
+func (t *throttle) rate(l level) rate {
+	if t.halved {
+		return t.rates[l].halved()
+	}
+	return t.rates[l]
+}
+
+func (t *throttle) freeNow() int {
+	if t.halved {
+		return max(1, t.free/2)
+	}
+	return t.free
+}
+
+// backoff is how long an account still has to wait after its failures.
+func (t *throttle) backoff(f *failures, now time.Time) time.Duration {
+	free := t.freeNow()
+	if f.count < free {
 		return 0
 	}
-	return min(time.Second<<min(count-t.free, 30), MaxBackoff)
+	return max(0, f.last.Add(min(time.Second<<min(f.count-free, 30), MaxBackoff)).Sub(now))
 }
 
-// succeed ends an attempt whose password was right: the account's failures are
-// forgotten, and its place is known from now on.
-func (a *attempt) succeed() {
-	a.t.mu.Lock()
-	defer a.t.mu.Unlock()
-	give(&a.t.addresses, a.t.address, a.place)
-	a.failures.count = 0
-	a.t.known.put(account{a.account.username, a.place}, struct{}{})
-	a.end()
+// halve makes this node take half of what it may, or all of it again.
+func (t *throttle) halve(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.halved = on
 }
 
-// fail ends an attempt whose password was wrong: it stays charged.
-func (a *attempt) fail() {
-	a.t.mu.Lock()
-	defer a.t.mu.Unlock()
-	now := time.Now()
-	a.failures.count++
-	a.failures.last = now
-	if f, ok := a.t.accounts.get(a.account); !ok {
-		a.t.accounts.put(a.account, a.failures)
-	} else if f != a.failures { // the bounded table had dropped ours
-		f.count++
-		f.last = now
-	}
-	a.end()
-}
+// settle ends an attempt. One that Failed stays charged. One that Succeeded has the account's failures forgotten, and
+// its place known from now on. One that is Refunded was not checked, for no fault of the client.
+func (a *attempt) settle(how Settlement) { a.settleAt(how, false, time.Now()) }
 
-// refund ends an attempt that was not checked, for no fault of the client.
-func (a *attempt) refund() {
-	a.t.mu.Lock()
-	defer a.t.mu.Unlock()
-	give(&a.t.addresses, a.t.address, a.place)
-	a.end()
-}
+// confirm ends an attempt whose password was right and that lacks the second factor: it is charged for being
+// told so, and for nothing else.
+func (a *attempt) confirm() { a.settleAt(Refunded, true, time.Now()) }
 
-// end lets those that wait look again. The lock is held. An entry that the bounded
-// table has dropped meanwhile serves those that still hold it.
-func (a *attempt) end() {
-	f := a.failures
-	f.checked--
-	close(f.done)
-	f.done = make(chan struct{})
-	a.t.forgetIdle(a.account, f)
-}
-
-// forgetIdle takes an entry that says nothing out of the table, if it is the one there.
-func (t *throttle) forgetIdle(a account, f *failures) {
-	if f.count > 0 || f.checked > 0 || f.queued > 0 {
+func (a *attempt) settleAt(how Settlement, confirmed bool, now time.Time) {
+	t := a.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.ended {
 		return
 	}
-	if listed, ok := t.accounts.get(a); ok && listed == f {
-		t.accounts.delete(a)
+	a.ended = true
+	a.failures.checked--
+	switch how {
+	case Failed:
+		t.failed(a, now)
+	case Succeeded:
+		a.failures.count = 0
+		t.known.put(account{a.account.username, a.place}, struct{}{})
+	}
+	a.failures.open()
+	for _, c := range a.charges {
+		c.bucket.flying -= c.rate.interval
+		if confirms := c.key.level == ofConfirmed; how == Failed && !confirms || confirmed && confirms {
+			t.listed(c).charge(c.rate, now)
+		}
+		c.bucket.open()
+	}
+	t.sweep(a, now)
+}
+
+// failed counts a wrong password of an account. The bounded table may have dropped the entry of the attempt.
+func (t *throttle) failed(a *attempt, now time.Time) {
+	a.failures.add(now)
+	if f, ok := t.accounts.get(a.account); !ok {
+		t.accounts.put(a.account, a.failures)
+	} else if f != a.failures {
+		f.add(now)
+	}
+}
+
+// listed is the bucket that stands in the table in the place of c's.
+func (t *throttle) listed(c charge) *bucket {
+	if c.key.level == ofAll {
+		return c.bucket
+	}
+	if b, ok := t.buckets.get(c.key); ok {
+		return b
+	}
+	t.buckets.put(c.key, c.bucket)
+	return c.bucket
+}
+
+// sweep takes entries of an attempt that say nothing out of the tables, if they are the ones there.
+func (t *throttle) sweep(a *attempt, now time.Time) {
+	if f := a.failures; f.count == 0 && f.checked == 0 && f.queued == 0 {
+		if listed, ok := t.accounts.get(a.account); ok && listed == f {
+			t.accounts.delete(a.account)
+		}
+	}
+	for _, c := range a.charges {
+		if !c.bucket.idle(now) {
+			continue
+		}
+		if listed, ok := t.buckets.get(c.key); ok && listed == c.bucket {
+			t.buckets.delete(c.key)
+		}
 	}
 }
 
@@ -210,7 +391,7 @@ func (t *throttle) forgetIdle(a account, f *failures) {
 func (t *throttle) refresh(family string, now time.Time) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if wait := take(&t.families, t.family, family, now); wait > 0 {
+	if wait := take(&t.families, t.rates[ofFamily], family, now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -222,62 +403,41 @@ func (t *throttle) refresh(family string, now time.Time) *Error {
 func (t *throttle) unknownToken(from netip.Addr, now time.Time) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if wait := take(&t.addresses, t.address, placeOf(from), now); wait > 0 {
+	key := bucketKey{level: ofAddress, place: placeOf(from)}
+	b, r := t.bucketOf(key), t.rate(ofAddress)
+	if wait, _ := b.room(r, now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
+	b.charge(r, now)
+	t.buckets.put(key, b)
 	return nil
+}
+
+// limit is what an address may still fail.
+func (t *throttle) limit(from netip.Addr, now time.Time) (limit, remaining int, reset, window time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b, r := t.bucketOf(bucketKey{level: ofAddress, place: placeOf(from)}), t.rate(ofAddress)
+	reset = r.since(b.even, now).Sub(now)
+	return int(r.burst / r.interval), int(max(0, r.burst-reset-b.flying) / r.interval), reset, r.burst
 }
 
 // placeOf is what counts as one address: one IPv4 address, or the /64 that one
 // IPv6 customer has. All connections without an address are one place.
-func placeOf(a netip.Addr) netip.Prefix {
+func placeOf(a netip.Addr) netip.Prefix { return prefixOf(a, 32, 64) }
+
+// networkOf is what one owner of addresses is likely to have: a hoster's /24, or the /48 of an IPv6 site.
+func networkOf(a netip.Addr) netip.Prefix { return prefixOf(a, 24, 48) }
+
+func prefixOf(a netip.Addr, bits4, bits6 int) netip.Prefix {
 	a = a.Unmap()
-	bits := a.BitLen()
+	bits := bits4
 	if a.Is6() {
-		bits = 64
+		bits = bits6
 	}
 	p, err := a.WithZone("").Prefix(bits)
 	if err != nil {
 		return netip.Prefix{}
 	}
 	return p
-}
-
-// rate is the generic cell rate algorithm: one attempt every interval, and ahead
-// of that by burst at most. A key's state is one time: when it would be even.
-type rate struct {
-	interval time.Duration
-	burst    time.Duration
-}
-
-// maxRate and maxBurst keep an interval above zero and a burst within a Duration.
-const (
-	maxRate  = int(time.Minute / time.Microsecond)
-	maxBurst = 1_000_000
-)
-
-func perMinute(n, burst int) rate {
-	interval := time.Minute / time.Duration(min(max(n, 1), maxRate))
-	return rate{interval, time.Duration(min(max(burst, 1), maxBurst)) * interval}
-}
-
-// take charges key once, or returns how long to wait until that would be possible.
-func take[K comparable](t *table[K, time.Time], r rate, key K, now time.Time) time.Duration {
-	even, ok := t.get(key)
-	if !ok || even.Before(now) {
-		even = now
-	}
-	even = even.Add(r.interval)
-	if wait := even.Sub(now) - r.burst; wait > 0 {
-		return wait
-	}
-	t.put(key, even)
-	return 0
-}
-
-// give takes a charge back.
-func give[K comparable](t *table[K, time.Time], r rate, key K) {
-	if even, ok := t.get(key); ok {
-		t.put(key, even.Add(-r.interval))
-	}
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-func charge(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
+func reserve(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
 	t.Helper()
-	return th.password(t.Context(), username, netip.MustParseAddr(from))
+	return th.password(t.Context(), username, netip.MustParseAddr(from), false)
 }
 
-func charged(t *testing.T, th *throttle, username, from string) *attempt {
+func reserved(t *testing.T, th *throttle, username, from string) *attempt {
 	t.Helper()
-	a, refused := charge(t, th, username, from)
+	a, refused := reserve(t, th, username, from)
 	if refused != nil {
 		t.Fatalf("%s from %s: %v", username, from, refused)
 	}
@@ -24,7 +24,10 @@ func charged(t *testing.T, th *throttle, username, from string) *attempt {
 
 // newSmallThrottle keeps four accounts, and takes one failure of an address.
 func newSmallThrottle() *throttle {
-	th := newThrottle(Throttle{AddressPerMinute: 1, AddressBurst: 1, AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1})
+	th := newThrottle(Throttle{
+		AddressPerMinute: 1, AddressBurst: 1, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
+		AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1,
+	})
 	th.accounts = newTable[account, *failures](4)
 	return th
 }
@@ -33,17 +36,17 @@ func newSmallThrottle() *throttle {
 // accounts as it likes, and the failures of others stay.
 func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	th := newSmallThrottle()
-	charged(t, th, "maria", "192.0.2.1").fail()
-	charged(t, th, "nobody", "192.0.2.66").fail()
+	reserved(t, th, "maria", "192.0.2.1").settle(Failed)
+	reserved(t, th, "nobody", "192.0.2.66").settle(Failed)
 	for i := range 100 {
-		if _, refused := charge(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
+		if _, refused := reserve(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
 			t.Fatalf("attempt %d: %v", i, refused)
 		}
 	}
-	if _, refused := charge(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
+	if _, refused := reserve(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
 		t.Errorf("maria's failure is forgotten: %v", refused)
 	}
-	charged(t, th, "otto", "192.0.2.3").refund()
+	reserved(t, th, "otto", "192.0.2.3").settle(Refunded)
 	if n := len(th.accounts.young) + len(th.accounts.old); n != 2 {
 		t.Errorf("%d accounts are kept, want the two with failures", n)
 	}
@@ -54,29 +57,29 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 func TestDroppedEntry(t *testing.T) {
 	flood := func(t *testing.T, th *throttle) {
 		for i := range 8 {
-			charged(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).fail()
+			reserved(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).settle(Failed)
 		}
 	}
 	t.Run("refunded", func(t *testing.T) {
 		th := newSmallThrottle()
-		first := charged(t, th, "maria", "192.0.2.1")
+		first := reserved(t, th, "maria", "192.0.2.1")
 		flood(t, th)
-		second := charged(t, th, "maria", "192.0.2.2")
-		first.refund()
+		second := reserved(t, th, "maria", "192.0.2.2")
+		first.settle(Refunded)
 		if f, ok := th.accounts.get(account{username: "maria"}); !ok || f != second.failures {
 			t.Error("the second attempt's entry is gone")
 		}
-		second.refund()
+		second.settle(Refunded)
 	})
 	t.Run("failed", func(t *testing.T) {
 		for _, again := range []bool{false, true} {
 			th := newSmallThrottle()
-			first := charged(t, th, "maria", "192.0.2.1")
+			first := reserved(t, th, "maria", "192.0.2.1")
 			flood(t, th)
 			if again {
-				defer charged(t, th, "maria", "192.0.2.2").refund()
+				defer reserved(t, th, "maria", "192.0.2.2").settle(Refunded)
 			}
-			first.fail()
+			first.settle(Failed)
 			if f, ok := th.accounts.get(account{username: "maria"}); !ok || f.count != 1 {
 				t.Errorf("with a second attempt %v: the failure does not count", again)
 			}

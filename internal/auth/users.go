@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -24,16 +25,22 @@ const (
 // users remembers the users whose tokens are in use, so that a token check asks
 // the user base seldom, and not at all while it is down.
 type users struct {
-	base broker.Users
-	ttl  time.Duration
+	base  broker.Users
+	ttl   time.Duration
+	start time.Time // what quiet counts from
 
-	mu      sync.Mutex
-	known   table[string, knownUser]
-	reads   uint64    // counts reads begun, to tell an earlier answer from a later one
-	changed uint64    // what a read up to this one found is stale
-	quiet   time.Time // the base is taken as down until then
+	reads   atomic.Uint64 // counts reads begun, to tell an earlier answer from a later one
+	changed atomic.Uint64 // what a read up to this one found is stale
+	quiet   atomic.Int64  // the base is taken as down until so long after start
+
+	shards [shards]struct {
+		mu    sync.RWMutex
+		known table[string, *knownUser]
+		_     [16]byte // a shard is a line of the cache
+	}
 }
 
+// knownUser is what was read of a user. It does not change.
 type knownUser struct {
 	user  broker.User // as last read; only the ID of one that is gone
 	gone  bool        // deleted or disabled
@@ -41,40 +48,58 @@ type knownUser struct {
 	order uint64 // the read it comes from
 }
 
-func (k knownUser) result() (broker.User, error) {
-	if k.gone {
-		return broker.User{}, refuse(TokenRevoked, errors.New("user may not log in any more"))
+func newUsers(base broker.Users, ttl time.Duration) *users {
+	u := &users{base: base, ttl: ttl, start: time.Now()}
+	for i := range u.shards {
+		u.shards[i].known = newTable[string, *knownUser](maxUsers / shards)
 	}
-	return k.user, nil
+	return u
+}
+
+func (k *knownUser) result() (*broker.User, error) {
+	if k.gone {
+		return nil, refuse(TokenRevoked, errors.New("user may not log in any more"))
+	}
+	return &k.user, nil
 }
 
 // begin numbers a read of the user base.
-func (u *users) begin() uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.reads++
-	return u.reads
-}
+func (u *users) begin() uint64 { return u.reads.Add(1) }
 
 // end keeps what a read found, unless a later read has ended before, and returns
 // what was known until now.
-func (u *users) end(order uint64, now knownUser) (before knownUser, ok bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before, ok = u.known.get(now.user.ID)
+func (u *users) end(order uint64, now knownUser) (before *knownUser, ok bool) {
+	x := &u.shards[shardOf(now.user.ID)]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before, ok = x.known.get(now.user.ID)
 	if ok && before.order > order {
-		return now, true
+		return &now, true
 	}
 	now.order, now.read = order, time.Now()
-	u.known.put(now.user.ID, now)
+	x.known.put(now.user.ID, &now)
 	return before, ok
+}
+
+// get is what is known of a user.
+func (u *users) get(id string) (*knownUser, bool) {
+	x := &u.shards[shardOf(id)]
+	x.mu.RLock()
+	k, ok := x.known.peek(id)
+	x.mu.RUnlock()
+	if ok {
+		return k, true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.known.get(id)
 }
 
 // user is the user with this id, as a token of the given version may see it: from
 // memory if that is recent or the base is down. A memory older than the token is not enough.
-func (s *Service) user(ctx context.Context, id string, version int64) (broker.User, error) {
-	u := &s.users
-	k, ok, enough := u.remembered(id, version, time.Now())
+func (s *Service) user(ctx context.Context, id string, version int64, now time.Time) (*broker.User, error) {
+	u := s.users
+	k, enough := u.remembered(id, version, now)
 	if enough {
 		return k.result()
 	}
@@ -83,26 +108,24 @@ func (s *Service) user(ctx context.Context, id string, version int64) (broker.Us
 		return fresh.result()
 	}
 	if ctx.Err() == nil { // the base's fault, not the caller's
-		u.mu.Lock()
-		u.quiet = time.Now().Add(userQuiet)
-		u.mu.Unlock()
+		u.quiet.Store(int64(time.Since(u.start) + userQuiet))
 		s.cfg.Logger.Warn("user base unavailable, users stay as last read", "error", err)
 	}
-	if !ok {
-		return broker.User{}, unavailable(err)
+	if k == nil {
+		return nil, unavailable(err)
 	}
 	return k.result()
 }
 
-// remembered is what is known of a user, if anything is, and whether that is enough
+// remembered is what is known of a user, nil if nothing is, and whether that is enough
 // for a token of the given version.
-func (u *users) remembered(id string, version int64, now time.Time) (k knownUser, ok, enough bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	k, ok = u.known.get(id)
-	stale, down := k.order <= u.changed, now.Before(u.quiet)
-	recent := !stale && now.Sub(k.read) < u.ttl && (k.gone || k.user.Version >= version)
-	return k, ok, ok && (recent || down)
+func (u *users) remembered(id string, version int64, now time.Time) (k *knownUser, enough bool) {
+	k, ok := u.get(id)
+	if !ok {
+		return nil, false
+	}
+	recent := k.order > u.changed.Load() && now.Sub(k.read) < u.ttl && (k.gone || k.user.Version >= version)
+	return k, recent || int64(now.Sub(u.start)) < u.quiet.Load()
 }
 
 // readUser asks the user base and notes the answer.
@@ -142,9 +165,12 @@ func (s *Service) note(order uint64, now knownUser) {
 // is read again, now or, where the base fails, by Run or when next needed;
 // OnRevokeUser and OnRights tell what became of them.
 func (s *Service) UsersChanged(ctx context.Context) {
-	s.users.mu.Lock()
-	s.users.changed = s.users.reads
-	s.users.mu.Unlock()
+	for u := s.users; ; {
+		before, now := u.changed.Load(), u.reads.Load()
+		if before >= now || u.changed.CompareAndSwap(before, now) {
+			break
+		}
+	}
 	s.readStale(ctx)
 }
 
@@ -161,12 +187,16 @@ func (s *Service) readStale(ctx context.Context) {
 
 // stale are the users whose memory may be of before the last change.
 func (u *users) stale() (ids []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for id, k := range u.known.all() {
-		if k.order <= u.changed {
-			ids = append(ids, id)
+	changed := u.changed.Load()
+	for i := range u.shards {
+		x := &u.shards[i]
+		x.mu.RLock()
+		for id, k := range x.known.all() {
+			if k.order <= changed {
+				ids = append(ids, id)
+			}
 		}
+		x.mu.RUnlock()
 	}
 	return ids
 }

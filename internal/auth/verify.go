@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"hash/maphash"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/ruedahq/rueda/broker"
 )
@@ -13,24 +17,92 @@ import (
 // maxVerified bounds the tokens remembered as verified, about 400 bytes each.
 const maxVerified = 1 << 16
 
-// verified remembers tokens whose signature was checked: 0.5 µs where checking
-// again takes 90. The key is a hash so that a dump of memory holds fewer tokens.
-// It remembers the signature only; time, revocation and user are checked each time.
+// verified remembers tokens whose signature was checked: 0.3 µs where checking
+// again takes 90. It remembers the signature only; time, key, revocation and user are checked each time.
+//
+// All are kept by the SHA-256 of their text, in 32 bytes where the text has 480. Computing that is half of the cost
+// of a check, so that those in frequent use are kept by their text too, each in one of the two slots that
+// it may be in, where readers take no lock.
 type verified struct {
-	mu     sync.Mutex
-	tokens table[Hash, *claims]
+	shards [shards]struct {
+		mu     sync.RWMutex
+		tokens table[Hash, *claims]
+		_      [16]byte // a shard is a line of the cache
+	}
+	seed  maphash.Seed
+	slots [hotSlots]atomic.Pointer[hotToken]
 }
 
-func (v *verified) get(h Hash) (*claims, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.tokens.get(h)
+// hotSlots bounds what is kept by text: 4 MB.
+const hotSlots = 1 << 13
+
+type hotToken struct {
+	text   string
+	claims *claims
+	used   atomic.Bool // since another token wanted the slot
 }
 
-func (v *verified) put(h Hash, c *claims) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.tokens.put(h, c)
+func newVerified() *verified {
+	v := &verified{seed: maphash.MakeSeed()}
+	for i := range v.shards {
+		v.shards[i].tokens = newTable[Hash, *claims](maxVerified / shards)
+	}
+	return v
+}
+
+func (v *verified) get(text string) (*claims, bool) {
+	at := maphash.String(v.seed, text) % hotSlots
+	pair := [2]*atomic.Pointer[hotToken]{&v.slots[at], &v.slots[at^1]}
+	for _, slot := range pair {
+		if hot := slot.Load(); hot != nil && hot.text == text {
+			if !hot.used.Load() {
+				hot.used.Store(true)
+			}
+			return hot.claims, true
+		}
+	}
+	h := tokenHash(text)
+	c, ok := v.byHash(&h)
+	if !ok {
+		return nil, false
+	}
+	for _, slot := range pair {
+		hot := slot.Load()
+		if hot == nil || !hot.used.Load() {
+			hot = &hotToken{text: strings.Clone(text), claims: c}
+			hot.used.Store(true)
+			slot.Store(hot)
+			return c, true
+		}
+		hot.used.Store(false) // who is in frequent use stays, for now
+	}
+	return c, true
+}
+
+func (v *verified) byHash(h *Hash) (*claims, bool) {
+	x := &v.shards[h[0]%shards]
+	x.mu.RLock()
+	c, ok := x.tokens.peek(*h)
+	x.mu.RUnlock()
+	if ok {
+		return c, true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tokens.get(*h)
+}
+
+func (v *verified) put(text string, c *claims) {
+	h := tokenHash(text)
+	x := &v.shards[h[0]%shards]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tokens.put(h, c)
+}
+
+// tokenHash is the hash of a token's text, which is not copied for it.
+func tokenHash(text string) Hash {
+	return sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text)))
 }
 
 // Verify checks an access token. The Error's reason is InvalidToken, TokenExpired,
@@ -39,12 +111,13 @@ func (v *verified) put(h Hash, c *claims) {
 func (s *Service) Verify(ctx context.Context, accessToken string) (Identity, error) {
 	c, err := s.signed(accessToken)
 	if err != nil {
-		return Identity{}, refuse(InvalidToken, err)
+		return Identity{}, unsigned(err)
 	}
-	if err := s.current(c); err != nil {
+	now := time.Now()
+	if err := s.current(c, now); err != nil {
 		return Identity{}, err
 	}
-	user, err := s.user(ctx, c.Subject, c.Version)
+	user, err := s.user(ctx, c.Subject, c.Version, now)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -57,15 +130,16 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	if len(accessToken) > maxAccessToken {
 		return Identity{}, false, nil
 	}
-	c, ok := s.verified.get(Hash(sha256.Sum256([]byte(accessToken))))
+	c, ok := s.verified.get(accessToken)
 	if !ok {
 		return Identity{}, false, nil
 	}
-	if err := s.current(c); err != nil {
+	now := time.Now()
+	if err := s.current(c, now); err != nil {
 		return Identity{}, true, err
 	}
-	k, _, recent := s.users.remembered(c.Subject, c.Version, time.Now())
-	if !recent {
+	k, enough := s.users.remembered(c.Subject, c.Version, now)
+	if !enough {
 		return Identity{}, false, nil
 	}
 	user, err := k.result()
@@ -77,11 +151,14 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 }
 
 // current says why a token that was good is so no more.
-func (s *Service) current(c *claims) error {
-	if err := s.access.check(c, time.Now()); errors.Is(err, errExpired) {
+func (s *Service) current(c *claims, now time.Time) error {
+	if err := s.access.check(c, now); errors.Is(err, errExpired) {
 		return refuse(TokenExpired, nil)
 	} else if err != nil {
 		return refuse(InvalidToken, err)
+	}
+	if _, err := s.cfg.Keys.key(c.key); err != nil { // its key may be gone since
+		return unsigned(err)
 	}
 	if s.revoked.has(c.Family) {
 		return refuse(TokenRevoked, nil)
@@ -90,14 +167,15 @@ func (s *Service) current(c *claims) error {
 }
 
 // identity is whom a token stands for.
-func identity(c *claims, user broker.User) (Identity, error) {
+func identity(c *claims, user *broker.User) (Identity, error) {
 	if user.Version > c.Version {
 		return Identity{}, refuse(TokenRevoked, errors.New("token is of before the user's last change"))
 	}
 	return Identity{
-		User:    user,
+		User:    *user,
 		Family:  c.Family,
 		TokenID: c.TokenID,
+		KeyID:   c.key,
 		Issued:  time.Unix(c.Issued, 0),
 		Expires: time.Unix(c.Expires, 0),
 	}, nil
@@ -108,14 +186,13 @@ func (s *Service) signed(text string) (*claims, error) {
 	if len(text) > maxAccessToken {
 		return nil, errors.New("token is too long")
 	}
-	h := Hash(sha256.Sum256([]byte(text)))
-	if c, ok := s.verified.get(h); ok {
+	if c, ok := s.verified.get(text); ok {
 		return c, nil
 	}
 	c, err := s.access.parse(text)
 	if err != nil {
 		return nil, err
 	}
-	s.verified.put(h, c)
+	s.verified.put(text, c)
 	return c, nil
 }

@@ -18,20 +18,25 @@ import (
 // config is the file of serve, field by field. What each means, with its default, is
 // written in templates/rueda.toml, which names every key.
 type config struct {
-	Listen      string        `toml:"listen"`
-	Insecure    bool          `toml:"insecure"`
-	Data        string        `toml:"data"`
-	Drain       duration      `toml:"drain"`
-	Origins     []string      `toml:"origins"`
-	Markets     string        `toml:"markets"`
-	Instruments string        `toml:"instruments"`
-	TLS         tlsConfig     `toml:"tls"`
-	Auth        authConfig    `toml:"auth"`
-	Stream      streamConfig  `toml:"stream"`
-	Limits      limitsConfig  `toml:"limits"`
-	Journal     journalConfig `toml:"journal"`
-	Log         logConfig     `toml:"log"`
-	Feeds       []feedConfig  `toml:"feed"`
+	Listen      string         `toml:"listen"`
+	Insecure    bool           `toml:"insecure"`
+	Data        string         `toml:"data"`
+	Drain       duration       `toml:"drain"`
+	Origins     []string       `toml:"origins"`
+	Proxies     []string       `toml:"proxies"`
+	PublicURL   string         `toml:"public_url"`
+	Markets     string         `toml:"markets"`
+	Instruments string         `toml:"instruments"`
+	TLS         tlsConfig      `toml:"tls"`
+	Admin       adminConfig    `toml:"admin"`
+	Auth        authConfig     `toml:"auth"`
+	Stream      streamConfig   `toml:"stream"`
+	Limits      limitsConfig   `toml:"limits"`
+	Throttle    throttleConfig `toml:"throttle"`
+	Journal     journalConfig  `toml:"journal"`
+	Audit       auditConfig    `toml:"audit"`
+	Log         logConfig      `toml:"log"`
+	Feeds       []feedConfig   `toml:"feed"`
 }
 
 type tlsConfig struct {
@@ -131,6 +136,7 @@ func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error
 	}
 	c.check(doc)
 	s := c.settings(doc)
+	c.front(doc, &s.gateway)
 	s.log = log(c.Log)
 	s.gateway.Logger = s.log
 	var catalogue error
@@ -194,12 +200,16 @@ func (c *config) check(doc *document) {
 		}
 	}
 	c.checkCounts(doc)
+	c.checkThrottle(doc)
+	c.checkAudit(doc)
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
 		doc.wrong("tls", "certificate and key go together")
 	}
 	c.checkStream(doc)
 	c.checkJournal(doc)
 	c.checkListen(doc)
+	c.checkFront(doc)
+	c.checkAdmin(doc)
 }
 
 // longestDelay is of delayed data.
@@ -354,11 +364,12 @@ func (c *config) settings(doc *document) *settings {
 				Connections: l.Connections, Subscriptions: l.Subscriptions,
 				MessagesPerSecond: l.MessagesPerSecond, MessageBytes: int(l.MessageBytes),
 				RequestsPerMinute: l.RequestsPerMinute,
-				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst,
+				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(),
 				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},
 			Journal: c.journal(doc),
+			Audit:   c.Audit.audit(),
 		},
 	}
 }

@@ -82,7 +82,6 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.gateway.Data = data
-	where := "listen in " + name + ", such as"
 	for _, f := range s.gateway.Feeds {
 		lines, ok := f.Source.(*ndjson.Source)
 		if !ok {
@@ -96,10 +95,18 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	gateway.SpareProcessors()
 	g, err := gateway.New(s.gateway)
 	if err != nil {
-		return explainListen(err, s.gateway.Listen, where)
+		return s.explain(err, name)
 	}
 	warnNoUsers(ctx, std, data, name)
-	return explainListen(g.Run(ctx), s.gateway.Listen, where)
+	return s.explain(g.Run(ctx), name)
+}
+
+// explain says what to change in the configuration of this name where an address cannot be opened.
+func (s *settings) explain(err error, name string) error {
+	if errors.Is(err, gateway.ErrAdmin) {
+		return explainListen(err, s.gateway.Admin.Listen, "listen of [admin] in "+name+", such as")
+	}
+	return explainListen(err, s.gateway.Listen, "listen in "+name+", such as")
 }
 
 // warnNoUsers says how to add the first user, for there is no other way in.

@@ -76,8 +76,8 @@ func TestServe(t *testing.T) {
 	}
 	pool := writeCertificate(t, folder)
 	edited := strings.NewReplacer(
-		`listen = "127.0.0.1:8080"`, `listen = "127.0.0.1:0"`,
-		`# certificate = `, `certificate = `, `# key = `, `key = `,
+		`listen = "127.0.0.1:8080"`, `listen = "127.0.0.1:0"`, `listen = "127.0.0.1:8081"`, `listen = "127.0.0.1:0"`,
+		`# certificate = "tls`, `certificate = "tls`, `# key = "tls`, `key = "tls`,
 		`# drain = "10s"`, `drain = "100ms"`, `# format = "text"`, `format = "json"`,
 	).Replace(string(text))
 	write(t, config, edited)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -12,8 +13,11 @@ import (
 //go:embed templates/*.toml
 var templates embed.FS
 
-// copyTemplates writes the example files into a folder and returns their paths, that
-// of rueda.toml first.
+// adminTokenFile is named by the example rueda.toml.
+const adminTokenFile = "admin.token"
+
+// copyTemplates writes the example files into a folder, with a new token for its administrator, and returns
+// their paths, that of rueda.toml first.
 func copyTemplates(folder string) ([]string, error) {
 	var written []string
 	for _, name := range []string{"rueda.toml", "markets.toml", "instruments.toml"} {
@@ -22,16 +26,20 @@ func copyTemplates(folder string) ([]string, error) {
 			return written, err
 		}
 		path := filepath.Join(folder, name)
-		if err := writeNew(path, text); err != nil {
+		if err := writeNew(path, text, 0o644); err != nil {
 			return written, err
 		}
 		written = append(written, path)
 	}
-	return written, nil
+	path := filepath.Join(folder, adminTokenFile)
+	if err := writeNew(path, []byte(rand.Text()+rand.Text()+"\n"), 0o600); err != nil {
+		return written, err
+	}
+	return append(written, path), nil
 }
 
-func writeNew(path string, text []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func writeNew(path string, text []byte, mode fs.FileMode) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already and stays as it is", path)
 	}

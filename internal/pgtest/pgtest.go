@@ -1,13 +1,20 @@
 //go:build unix
 
 // Package pgtest gives tests a PostgreSQL of their own: a private cluster in a temporary folder, on a free
-// loopback port, ended with the test.
+// loopback port. Start makes one for a test, and Cluster one for all tests of a package, each with databases of its own.
+//
+// Where PostgreSQL is not installed the test is skipped; with RUEDA_REQUIRE_ALL set it fails.
+//
+// # Concurrency
+//
+// A Server and a Cluster are for many tests at once, but for Kill and Restart. A Server has one goroutine, which
+// waits for the process to end.
 package pgtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,37 +37,118 @@ type Server struct {
 	as     *syscall.Credential // nil: this user
 	cmd    *exec.Cmd
 	waited chan struct{}
+	guard  io.Closer // while it is open the server runs, however this process ends
 }
 
-// Start starts a server with the settings given (name=value), or skips the test where PostgreSQL is not installed;
-// with RUEDA_REQUIRE_ALL set that is a failure. It is stopped when t ends.
+// Start starts a server with the settings given (name=value), or skips the test where there is none. It is stopped
+// when t ends.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	bin, err := find()
+	s, err := start(settings)
 	if err != nil {
-		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
-			t.Fatal(err)
+		leaveOut(t, err)
+	}
+	t.Cleanup(func() {
+		if err := s.remove(); err != nil {
+			t.Error(err)
 		}
-		t.Skipf("%v; apt-get install postgresql gives it", err)
-	}
-	s := &Server{bin: bin}
-	if s.as, err = notRoot(); err != nil {
-		t.Fatal(err)
-	}
-	s.data = folder(t, s.as)
-	out, err := s.command("initdb", "-D", s.data, "-U", "rueda", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync").CombinedOutput()
-	if err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	if s.port, err = freePort(); err != nil {
-		t.Fatal(err)
-	}
-	s.run(t, settings)
-	t.Cleanup(func() { s.Kill() })
+	})
 	return s
 }
 
-// DSN is how to connect to a database; each name is made at its first use with CreateDatabase.
+// Cluster is a server for all tests of a package, started by the first that wants it. TestMain calls Stop.
+type Cluster struct {
+	Settings []string // name=value
+
+	mu        sync.Mutex
+	server    *Server
+	err       error
+	made      int
+	databases map[string]string // DSNs of those with a name
+}
+
+// Database makes an empty database, and returns its DSN.
+func (c *Cluster) Database(t testing.TB) string {
+	t.Helper()
+	return c.DatabaseFor(t, "")
+}
+
+// DatabaseFor is the database of a name, which is made and empty the first time.
+func (c *Cluster) DatabaseFor(t testing.TB, name string) string {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server == nil && c.err == nil {
+		c.server, c.err = start(c.Settings)
+	}
+	if c.err != nil {
+		leaveOut(t, c.err)
+	}
+	if dsn, ok := c.databases[name]; ok {
+		return dsn
+	}
+	c.made++
+	dsn := c.server.CreateDatabase(t, fmt.Sprint("test", c.made))
+	if name != "" {
+		if c.databases == nil {
+			c.databases = make(map[string]string)
+		}
+		c.databases[name] = dsn
+	}
+	return dsn
+}
+
+// Stop ends the server, if there is one.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server == nil {
+		return nil
+	}
+	return c.server.remove()
+}
+
+var errNone = errors.New("PostgreSQL is not installed")
+
+func leaveOut(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, errNone) || os.Getenv("RUEDA_REQUIRE_ALL") != "" {
+		t.Fatal(err)
+	}
+	t.Skipf("%v; apt-get install postgresql gives it", err)
+}
+
+func start(settings []string) (s *Server, err error) {
+	s = &Server{}
+	if s.bin, err = find(); err != nil {
+		return nil, err
+	}
+	if s.as, err = notRoot(); err != nil {
+		return nil, err
+	}
+	if s.data, err = folder(s.as); err != nil {
+		return nil, err
+	}
+	out, err := s.command("initdb", "-D", s.data, "-U", "rueda", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync").CombinedOutput()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("initdb: %w\n%s", err, out), s.remove())
+	}
+	if s.port, err = freePort(); err == nil {
+		err = s.run(settings)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
+}
+
+// remove ends the server and deletes what it kept.
+func (s *Server) remove() error {
+	s.Kill()
+	return os.RemoveAll(s.data)
+}
+
+// DSN is how to connect to a database that CreateDatabase has made.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://rueda@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
@@ -87,46 +176,87 @@ func (s *Server) Kill() {
 		<-s.waited
 	}
 	s.cmd = nil
+	s.guard.Close()
 }
 
 // Restart starts a server that was killed, with its data and on its port.
 func (s *Server) Restart(t testing.TB, settings ...string) {
 	t.Helper()
-	s.run(t, settings)
+	if err := s.run(settings); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func (s *Server) run(t testing.TB, settings []string) {
-	t.Helper()
-	args := []string{"-D", s.data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.data, "-c", "max_connections=64"}
+func (s *Server) run(settings []string) error {
+	args := []string{"-D", s.data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.data, "-c", "max_connections=200"}
 	for _, set := range settings {
 		args = append(args, "-c", set)
 	}
-	s.cmd = s.command("postgres", args...)
-	var log strings.Builder
-	s.cmd.Stdout, s.cmd.Stderr = &log, &log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+	cmd := s.command("postgres", args...)
+	log := filepath.Join(s.data, "log")
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	s.waited = make(chan struct{})
-	go func(cmd *exec.Cmd, waited chan struct{}) {
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	waited := make(chan struct{})
+	go func() {
 		defer close(waited)
 		_ = cmd.Wait()
-	}(s.cmd, s.waited)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		ready := exec.CommandContext(ctx, filepath.Join(s.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port))
-		if ready.Run() == nil {
-			return
-		}
+	}()
+	s.cmd, s.waited = cmd, waited
+	if s.guard, err = s.watch(cmd.Process.Pid); err != nil {
+		return err
+	}
+	late := time.After(time.Minute)
+	for !s.ready() {
 		select {
-		case <-s.waited:
-			t.Fatalf("postgres ended:\n%s", log.String())
-		case <-ctx.Done():
-			t.Fatal("postgres does not answer")
-		case <-time.After(50 * time.Millisecond):
+		case <-waited:
+			text, _ := os.ReadFile(log)
+			return fmt.Errorf("postgres ended:\n%s", text)
+		case <-late:
+			text, _ := os.ReadFile(log)
+			return fmt.Errorf("postgres does not get ready:\n%s", text)
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	return nil
+}
+
+// ready says whether connections are taken, as the server notes it in its folder: the process first, and in line 8 how far it is.
+func (s *Server) ready() bool {
+	text, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
+	lines := strings.Split(string(text), "\n")
+	return err == nil && len(lines) > 7 && lines[0] == strconv.Itoa(s.cmd.Process.Pid) && strings.TrimSpace(lines[7]) == "ready"
+}
+
+// watch has a shell end the server when this process is gone, as after a panic: then nothing else would.
+func (s *Server) watch(pid int) (io.Closer, error) {
+	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("read line || kill -QUIT %d", pid))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return guard{cmd, in}, nil
+}
+
+// guard is the shell that watches. Close sends it home.
+type guard struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+func (g guard) Close() error {
+	_, err := io.WriteString(g.in, "done\n")
+	return errors.Join(err, g.in.Close(), g.cmd.Wait())
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
@@ -136,14 +266,16 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// find is the folder of the newest PostgreSQL's programs.
+// find is the folder of the newest PostgreSQL's programs. The one in the PATH may be a link to one of them.
 func find() (string, error) {
 	if p, err := exec.LookPath("postgres"); err == nil {
-		return filepath.Dir(p), nil
+		if p, err = filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(p), nil
+		}
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
-		return "", errors.New("PostgreSQL is not installed")
+		return "", errNone
 	}
 	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
 	return filepath.Dir(found[len(found)-1]), nil
@@ -168,23 +300,13 @@ func notRoot() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// folder is a temporary folder that as may use. That of the test lies in folders which it may not.
-func folder(t testing.TB, as *syscall.Credential) string {
+// folder is a temporary folder that as may use. That of a test lies in folders which it may not.
+func folder(as *syscall.Credential) (string, error) {
 	dir, err := os.MkdirTemp("", "rueda-pg-")
-	if err != nil {
-		t.Fatal(err)
+	if err == nil && as != nil {
+		err = os.Chown(dir, int(as.Uid), int(as.Gid))
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if as != nil {
-		if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
+	return dir, err
 }
 
 func freePort() (int, error) {

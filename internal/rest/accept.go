@@ -15,6 +15,7 @@ const (
 	mediaLines  = "application/x-ndjson"
 	mediaCSV    = "text/csv"
 	mediaEvents = "text/event-stream"
+	mediaForm   = "application/x-www-form-urlencoded"
 )
 
 // negotiate is the media type of offers that Accept (RFC 9110, section 12.5.1) prefers,
@@ -88,14 +89,14 @@ func quality(q string) float64 {
 	return v
 }
 
-// checkBodyType wants application/json, in UTF-8 and not compressed.
-func checkBodyType(h http.Header) *wire.Fault {
-	bad := &wire.Fault{Reason: wire.UnsupportedMedia}
+// checkBodyType wants a body of this media type, in UTF-8 and not compressed.
+func checkBodyType(h http.Header, want string) *wire.Fault {
+	bad := wire.NewFault(wire.UnsupportedMedia, "The body must be "+want+" in UTF-8, without a content encoding")
 	if types := h.Values("Content-Type"); len(types) != 1 {
 		return bad
 	}
 	media, param, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || media != "application/json" {
+	if err != nil || media != want {
 		return bad
 	}
 	if charset, ok := param["charset"]; ok && !strings.EqualFold(charset, "utf-8") {

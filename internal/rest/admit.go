@@ -2,11 +2,52 @@ package rest
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/wire"
 )
+
+// Requests a minute of one address to routes without a token. Revocation asks the store about tokens of
+// anybody; the others are read from memory. Grants are bounded within auth, where it is known which
+// attempt was a failure.
+const (
+	revokesPerMinute = 120
+	readsPerMinute   = 600
+)
+
+// letIn lets a request in by what its route asks for.
+func (h *Handler) letIn(q *request) error {
+	switch q.route.needs {
+	case anyone:
+	case operator:
+		return h.operator(q)
+	default:
+		return h.admit(q)
+	}
+	if q.route.limit == 0 {
+		return nil
+	}
+	return q.spend("address", h.addresses.take(q.route.path+" "+whence(q.address), q.route.limit, time.Now()))
+}
+
+// whence is what counts as one address: one IPv4 address, or the /64 that one IPv6 customer has.
+func whence(a netip.Addr) string {
+	if p, err := a.Prefix(64); err == nil && a.Is6() {
+		return p.String()
+	}
+	return a.String()
+}
+
+// spend tells what is left of a rate, and refuses where nothing is.
+func (q *request) spend(policy string, s quota) error {
+	q.tellQuota(policy, s)
+	if s.wait > 0 {
+		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: seconds(s.wait)}
+	}
+	return nil
+}
 
 // admit lets a request in by its token, its user's rate and its route's scope.
 func (h *Handler) admit(q *request) error {
@@ -18,15 +59,13 @@ func (h *Handler) admit(q *request) error {
 	if err != nil {
 		return err
 	}
-	q.user = identity.User
+	q.user, q.identity = identity.User, identity
 	limit := q.user.Limits.RequestsPerMinute
 	if limit <= 0 {
 		limit = h.cfg.RequestsPerMinute
 	}
-	spent := h.users.take(q.user.ID, limit, time.Now())
-	q.tellQuota(spent)
-	if spent.wait > 0 {
-		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: seconds(spent.wait)}
+	if err := q.spend("user", h.users.take(q.user.ID, limit, time.Now())); err != nil {
+		return err
 	}
 	if q.route.needs == anyUser {
 		return nil
@@ -57,12 +96,12 @@ func (q *request) bearer() (string, error) {
 	return token, nil
 }
 
-// tellQuota says how much of the user's rate is left, in the fields of
+// tellQuota says how much of a rate is left, of the user's or the address's, in the fields of
 // draft-ietf-httpapi-ratelimit-headers and in the older ones.
-func (q *request) tellQuota(s quota) {
+func (q *request) tellQuota(policy string, s quota) {
 	reset := seconds(s.reset)
-	q.out.Set("RateLimit-Policy", fmt.Sprintf(`"user";q=%d;w=%d`, s.limit, seconds(window)))
-	q.out.Set("RateLimit", fmt.Sprintf(`"user";r=%d;t=%d`, s.remaining, reset))
+	q.out.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, policy, s.limit, seconds(s.window)))
+	q.out.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, policy, s.remaining, reset))
 	q.out.Set("X-RateLimit-Limit", fmt.Sprint(s.limit))
 	q.out.Set("X-RateLimit-Remaining", fmt.Sprint(s.remaining))
 	q.out.Set("X-RateLimit-Reset", fmt.Sprint(reset))

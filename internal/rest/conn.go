@@ -16,7 +16,8 @@ import (
 // listener wraps the connections it accepts.
 type listener struct {
 	net.Listener
-	log *slog.Logger
+	log    *slog.Logger
+	secure bool
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -24,7 +25,7 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, log: l.log}, nil
+	return &conn{Conn: c, log: l.log, secure: l.secure}, nil
 }
 
 // conn stands between net/http and a connection, for two things that no handler
@@ -38,6 +39,7 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	log     *slog.Logger
+	secure  bool         // by TLS
 	framing framing      // of the goroutine that reads
 	verdict atomic.Int32 // of framing, for handlers
 	last    atomic.Bool  // the request that must be the last was handled
@@ -89,7 +91,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	b = append(b, http.StatusText(code)...)
 	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(body)), 10)
-	b = append(b, "\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "...)
+	b = append(b, "\r\nContent-Type: application/json\r\n"...)
+	for name, value := range securityFields(c.secure) {
+		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+	}
+	b = append(b, "X-Request-Id: "...)
 	b = append(b, id...)
 	b = append(b, "\r\n\r\n"...)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",

@@ -154,16 +154,17 @@ func (h *Handler) mayExport(q *request, r *export.Request) error {
 	late := 0
 	for _, name := range names {
 		has := rightsIn(&q.user, name, depth)
-		allowed, delay := has.trades, has.delays[0]
+		allowed, delay, level := has.trades, has.delays[0], levelTrades
 		switch r.Type {
 		case export.Quotes:
-			allowed, delay = has.quotes, has.delays[1]
+			allowed, delay, level = has.quotes, has.delays[1], levelQuotes
 		case export.Depth:
-			allowed, delay = has.book, has.delays[2]
+			allowed, delay, level = has.book, has.delays[2], levelBook
 		}
 		if !allowed {
-			return wire.NewFault(wire.NotEntitled, "No right to the "+r.Type.String()+" of "+name)
+			return h.deny(q, name, level, "No right to the "+r.Type.String()+" of "+name)
 		}
+		h.cfg.Used(q.user.ID, name, level, delay)
 		if late = max(late, delay); delay > 0 && h.virtual(name) {
 			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
 		}

@@ -26,6 +26,7 @@ type gateway struct {
 	store   *failingStore
 	hub     *stream.Hub
 	handler *rest.Handler
+	service *auth.Service // of handler
 	log     *logBuffer
 	sick    atomic.Bool // Config.Ready says so
 }
@@ -59,6 +60,7 @@ func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway 
 	if config.Auth, err = auth.New(t.Context(), authConfig); err != nil {
 		t.Fatal(err)
 	}
+	g.service = config.Auth
 	if g.handler, err = rest.New(config); err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +271,20 @@ func (s *failingStore) Lookup(ctx context.Context, hash auth.Hash) (auth.Refresh
 		return auth.RefreshToken{}, auth.Family{}, err
 	}
 	return s.Store.Lookup(ctx, hash)
+}
+
+func (s *failingStore) Families(ctx context.Context, ids []string) ([]auth.Family, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.Store.Families(ctx, ids)
+}
+
+func (s *failingStore) Sessions(ctx context.Context, userID string, now time.Time) ([]auth.Family, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.Store.Sessions(ctx, userID, now)
 }
 
 // logBuffer keeps what is logged.

@@ -141,10 +141,10 @@ func (h *Handler) read(q *request, x *history) error {
 	}
 	x.series.Instrument = id
 	x.def, _ = h.cfg.Hub.Instrument(id)
-	var allowed bool
+	allowed, level := false, levelTrades
 	switch r := rightsIn(&q.user, id.Market, 0); x.series.Channel {
 	case journal.Quotes:
-		allowed, x.delay = r.quotes, r.delays[1]
+		allowed, x.delay, level = r.quotes, r.delays[1], levelQuotes
 	case journal.Statuses:
 		allowed, x.delay = statusRight(&q.user, id.Market)
 		if id.IsPattern() {
@@ -154,8 +154,9 @@ func (h *Handler) read(q *request, x *history) error {
 		allowed, x.delay = r.trades, r.delays[0]
 	}
 	if !allowed {
-		return wire.NewFault(wire.NotEntitled, "No right to the "+x.list+" of "+id.Market)
+		return h.deny(q, id.Market, level, "No right to the "+x.list+" of "+id.Market)
 	}
+	h.cfg.Used(q.user.ID, id.Market, level, x.delay)
 	if f := q.params.span(x); f != nil {
 		return f
 	}

@@ -33,6 +33,7 @@ func newRateTable() *rateTable { return &rateTable{maxYoung: maxKeys / 2} }
 // quota is what a limit says of one request.
 type quota struct {
 	limit     int           // requests a window
+	window    time.Duration // in which all of them come back
 	remaining int           // of them, after this request
 	reset     time.Duration // until all of them are there again
 	wait      time.Duration // until one is; 0: this request may go on
@@ -56,9 +57,9 @@ func (t *rateTable) take(key string, limit int, now time.Time) quota {
 	}
 	charged := even.Add(interval)
 	if wait := charged.Sub(now) - window; wait > 0 {
-		return quota{limit: limit, reset: even.Sub(now), wait: wait}
+		return quota{limit: limit, window: window, reset: even.Sub(now), wait: wait}
 	}
 	t.young[key] = charged
 	ahead := charged.Sub(now)
-	return quota{limit: limit, remaining: int((window - ahead) / interval), reset: ahead}
+	return quota{limit: limit, window: window, remaining: int((window - ahead) / interval), reset: ahead}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -55,6 +56,24 @@ type Config struct {
 	// https://app.example.com; "*" is every page. Empty: the request's own host.
 	Origins []string
 
+	// Proxies are those in front, whose word on a client's address is taken. None: it is the peer's.
+	Proxies proxy.Trusted
+
+	// PublicURL is where clients reach the gateway, such as https://api.example.com, for the metadata of the
+	// token endpoint. nil, or "" for the time being: there are none.
+	PublicURL func() string
+
+	// Secure says that the connections are of TLS: browsers are told to use nothing else.
+	Secure bool
+
+	// Sockets counts the open connections of the stream of a token family. nil: none.
+	Sockets func(family string) int
+
+	// Used is told what market data a request is answered with, and Denied what was refused for want of a right. They
+	// must not block. nil: nobody is told.
+	Used   func(user, market, level string, delay int)
+	Denied func(user, market, level, reason string)
+
 	// RequestsPerMinute bounds a user who has no such limit of their own: 600.
 	RequestsPerMinute int
 
@@ -70,8 +89,9 @@ type Handler struct {
 	zones     zones
 	users     *rateTable
 	addresses *rateTable
-	readers   *lanes // of the journal
-	exports   *lanes // of whole days
+	operator  func(*request) error // lets in whoever may use the routes of the administrator; nil: nobody
+	readers   *lanes               // of the journal
+	exports   *lanes               // of whole days
 	packers   packers
 	rooms     rooms
 }
@@ -96,6 +116,15 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Used == nil {
+		cfg.Used = func(string, string, string, int) {}
+	}
+	if cfg.Denied == nil {
+		cfg.Denied = func(string, string, string, string) {}
+	}
+	if cfg.Sockets == nil {
+		cfg.Sockets = func(string) int { return 0 }
+	}
 	h := &Handler{
 		cfg: cfg, log: cfg.Logger, users: newRateTable(), addresses: newRateTable(),
 		readers: newLanes(cfg.HistoryReaders, cfg.HistoryPerUser, queuedReaders, readerPatience),
@@ -108,7 +137,7 @@ func New(cfg Config) (*Handler, error) {
 		}
 		h.origins = append(h.origins, cmp.Or(origin, o))
 	}
-	h.routes = h.table()
+	h.routes = byPath(h.publicRoutes())
 	return h, nil
 }
 
@@ -116,14 +145,16 @@ func New(cfg Config) (*Handler, error) {
 type request struct {
 	*http.Request
 	id       string
-	address  netip.Addr  // of the peer; the zero Addr where it has none
+	address  netip.Addr  // of the client; the zero Addr where it has none
 	out      http.Header // of the answer
 	route    *route
 	params   params
-	segment  string // the path's last segment, where the route leaves it open
+	segment  string // the path's segment that the route leaves open
 	media    string // of the answer, by Accept
 	user     broker.User
-	presents bool // a Bearer token was given
+	identity auth.Identity // of the token, with that user
+	presents bool          // a Bearer token was given
+	secured  bool          // by TLS
 }
 
 // answer is a whole answer.
@@ -141,7 +172,7 @@ type answer struct {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	q := &request{Request: r, id: requestID(r.Header), address: peerAddress(r), out: w.Header()}
+	q := &request{Request: r, id: requestID(r.Header), address: h.cfg.Proxies.Client(peerAddress(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]), out: w.Header(), secured: h.cfg.Secure}
 	unsound := checkFraming(q)
 	if unsound == nil && r.URL.Path == streamPath && h.cfg.Stream != nil {
 		h.upgrade(w, q)
@@ -269,6 +300,9 @@ func (q *request) failed(f *wire.Failure) answer {
 	}
 	q.out.Del("ETag")
 	q.out.Set("Cache-Control", "no-store")
+	if q.route != nil && q.route.oauth {
+		return q.failedGrant(code, &told)
+	}
 	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &told, q.id)}
 }
 
@@ -279,7 +313,7 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 		}
 	}
 	set("Cache-Control", "no-store")
-	q.out.Set("X-Content-Type-Options", "nosniff")
+	q.secure()
 	q.out.Set("X-Request-Id", q.id)
 	if len(a.body) > 0 {
 		set("Content-Type", "application/json")

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/wire"
@@ -17,10 +18,10 @@ type rights struct {
 	delays               [3]int // of trades, quotes and book
 }
 
-// rightsIn adds up the user's entitlements to a market and a depth of book (0: none is
+// rightsIn adds up the user's entitlements that hold now to a market and a depth of book (0: none is
 // asked for); what none grants is refused, and the shortest delay of each counts.
 func rightsIn(u *broker.User, name string, depth int) (r rights) {
-	delays := &r.delays
+	delays, now := &r.delays, time.Now()
 	grant := func(have *bool, delay *int, e *broker.Entitlement) {
 		if !*have || e.Delay < *delay {
 			*have, *delay = true, e.Delay
@@ -28,7 +29,7 @@ func rightsIn(u *broker.User, name string, depth int) (r rights) {
 	}
 	for i := range u.Entitlements {
 		e := &u.Entitlements[i]
-		if e.Market != name && e.Market != "*" {
+		if e.Market != name && e.Market != "*" || !e.Valid(now) {
 			continue
 		}
 		if e.Trades {
@@ -52,9 +53,10 @@ func rightsIn(u *broker.User, name string, depth int) (r rights) {
 // statusRight says whether a user may have the statuses of a market, as whoever has a right to any of its
 // data may, and how many seconds late.
 func statusRight(u *broker.User, name string) (ok bool, delay int) {
+	now := time.Now()
 	for i := range u.Entitlements {
 		e := &u.Entitlements[i]
-		if e.Market != name && e.Market != "*" || !e.Trades && !e.Quotes && e.Depth == 0 {
+		if e.Market != name && e.Market != "*" || !e.Trades && !e.Quotes && e.Depth == 0 || !e.Valid(now) {
 			continue
 		}
 		if !ok || e.Delay < delay {
@@ -62,6 +64,19 @@ func statusRight(u *broker.User, name string) (ok bool, delay int) {
 		}
 	}
 	return ok, delay
+}
+
+// Levels of market data, as Config.Used and Denied are told them.
+const (
+	levelTrades = "trades"
+	levelQuotes = "quotes"
+	levelBook   = "order_book"
+)
+
+// deny refuses data of a market for want of a right.
+func (h *Handler) deny(q *request, name, level, msg string) *wire.Fault {
+	h.cfg.Denied(q.user.ID, name, level, string(wire.NotEntitled))
+	return wire.NewFault(wire.NotEntitled, msg)
 }
 
 // needScope refuses a user without a scope.

@@ -15,15 +15,19 @@ const streamPath = "/stream"
 const (
 	anyone  = ""      // no token; an Authorization header is not looked at
 	anyUser = "token" // a token, whatever its user's scopes
+
+	operator = "administrator" // the administrator's token
 )
 
 // route is a row of the table of routes.
 type route struct {
 	method string
-	path   string // a last segment {id} stands for any one segment
-	needs  string // anyone, anyUser or a scope
+	path   string // a segment {id} stands for any one segment
+	needs  string // anyone, anyUser, operator or a scope
 	serve  func(*request) (result, error)
 	probe  bool // asked all the time by machines
+	oauth  bool // its errors are those of RFC 6749
+	limit  int  // requests a minute of an address, where no token is asked for; 0: none, or its own
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
 	packed bool     // compressed where the client likes it: never where an answer has secrets
@@ -40,12 +44,24 @@ type result struct {
 	stream func(http.ResponseWriter) int64 // writes the body instead of raw, and returns its length
 }
 
-// table is all routes, by path.
-func (h *Handler) table() map[string][]*route {
+// byPath is a table of routes.
+func byPath(routes []*route) map[string][]*route {
 	table := make(map[string][]*route)
-	for _, r := range []*route{
+	for _, r := range routes {
+		table[r.path] = append(table[r.path], r)
+	}
+	return table
+}
+
+// publicRoutes are the routes of clients.
+func (h *Handler) publicRoutes() []*route {
+	return []*route{
 		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
-		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke},
+		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke, limit: revokesPerMinute},
+		{method: http.MethodGet, path: "/auth/sessions", needs: anyUser, serve: h.sessions},
+		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},
+		{method: http.MethodPost, path: "/oauth/token", needs: anyone, serve: h.oauthToken, oauth: true},
+		{method: http.MethodPost, path: "/oauth/revoke", needs: anyone, serve: h.oauthRevoke, oauth: true, limit: revokesPerMinute},
 		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts},
 		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account},
 		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets},
@@ -61,13 +77,11 @@ func (h *Handler) table() map[string][]*route {
 		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, offers: tables(), packed: true, heavy: true},
 		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, offers: files(), packed: true, heavy: true},
 		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, offers: []string{mediaEvents, mediaLines}},
-		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks},
+		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
+		{method: http.MethodGet, path: "/.well-known/oauth-authorization-server", needs: anyone, serve: h.metadata, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
 		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
-	} {
-		table[r.path] = append(table[r.path], r)
 	}
-	return table
 }
 
 // serve takes a request through all steps to its route's function.
@@ -94,10 +108,8 @@ func (h *Handler) serve(q *request) (result, error) {
 	if f := q.chooseMedia(); f != nil {
 		return result{}, f
 	}
-	if q.route.needs != anyone {
-		if err := h.admit(q); err != nil {
-			return result{}, err
-		}
+	if err := h.letIn(q); err != nil {
+		return result{}, err
 	}
 	return q.route.serve(q)
 }
@@ -107,11 +119,8 @@ func (h *Handler) find(path string) (routes []*route, segment string) {
 	if routes = h.routes[path]; routes != nil {
 		return routes, ""
 	}
-	cut := strings.LastIndexByte(path, '/') + 1
-	if cut == len(path) {
-		return nil, ""
-	}
-	return h.routes[path[:cut]+"{id}"], path[cut:]
+	pattern, segment, _ := openSegment(path, func(pattern string) bool { return h.routes[pattern] != nil })
+	return h.routes[pattern], segment
 }
 
 // choose sets the route of the request's method.

@@ -14,6 +14,7 @@ import (
 // every other field means the default named with it.
 type ServerConfig struct {
 	Handler http.Handler
+	Secure  bool // as of Config
 
 	ReadHeaderTimeout time.Duration // for a request's header section: 5 s
 	ReadTimeout       time.Duration // for a whole request: 10 s
@@ -30,6 +31,7 @@ type Server struct {
 	http    http.Server
 	log     *slog.Logger
 	timeout time.Duration
+	secure  bool
 }
 
 // NewServer makes a Server.
@@ -59,6 +61,7 @@ func NewServer(cfg ServerConfig) *Server {
 	protocols.SetHTTP1(true)
 	return &Server{
 		log:     cfg.Logger,
+		secure:  cfg.Secure,
 		timeout: cfg.ShutdownTimeout,
 		http: http.Server{
 			Handler:                      cfg.Handler,
@@ -82,7 +85,7 @@ func NewServer(cfg ServerConfig) *Server {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(listener{l, s.log}) }()
+	go func() { served <- s.http.Serve(listener{l, s.log, s.secure}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)

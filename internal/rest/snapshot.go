@@ -34,7 +34,13 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	for i, id := range ids {
 		r := rightsIn(&q.user, id.Market, 0)
 		if !r.trades && !r.quotes {
-			return result{}, wire.NewFault(wire.NotEntitled, "No right to the data of "+id.Market)
+			return result{}, h.deny(q, id.Market, levelTrades, "No right to the data of "+id.Market)
+		}
+		if r.trades {
+			h.cfg.Used(q.user.ID, id.Market, levelTrades, r.delay)
+		}
+		if r.quotes {
+			h.cfg.Used(q.user.ID, id.Market, levelQuotes, r.delay)
 		}
 		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes, Delay: r.delay}
 	}
@@ -79,8 +85,9 @@ func (h *Handler) book(q *request) (result, error) {
 	}
 	r := rightsIn(&q.user, id.Market, wanted)
 	if !r.book {
-		return result{}, wire.NewFault(wire.NotEntitled, "No right to an order book of "+id.Market+" this deep")
+		return result{}, h.deny(q, id.Market, levelBook, "No right to an order book of "+id.Market+" this deep")
 	}
+	h.cfg.Used(q.user.ID, id.Market, levelBook, r.delay)
 	if text, f = q.params.get("at"); f != nil {
 		return result{}, f
 	}

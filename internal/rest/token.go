@@ -10,47 +10,53 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// revokesPerMinute bounds POST /auth/revoke by address, since it asks the store
-// about tokens of anybody. The other grants are bounded within auth, where it is
-// known which attempt was a failure.
-const revokesPerMinute = 120
-
 // token is POST /auth/token.
 func (h *Handler) token(q *request) (result, error) {
-	body, err := q.readBody(maxTokenBody)
+	body, err := q.readBody(mediaJSON, maxTokenBody)
 	if err != nil {
 		return result{}, err
 	}
-	grant, f := wire.ReadTokenRequest(body)
+	request, f := wire.ReadTokenRequest(body)
 	if f != nil {
 		return result{}, f
 	}
-	from := auth.Origin{Address: q.address, Client: q.UserAgent()}
-	var tokens auth.Tokens
-	if grant.Grant == wire.GrantPassword {
-		tokens, err = h.cfg.Auth.Password(q.Context(), grant.Username, grant.Password, from)
-	} else {
-		tokens, err = h.cfg.Auth.Refresh(q.Context(), auth.NewSecret(grant.RefreshToken), from)
-	}
+	data, err := h.grant(q, &request)
 	if err != nil {
 		return result{}, err
 	}
-	data := wire.TokenAnswer{
+	return result{object: data.Append(nil)}, nil
+}
+
+// grant asks for tokens.
+func (h *Handler) grant(q *request, r *wire.TokenRequest) (wire.TokenAnswer, error) {
+	var tokens auth.Tokens
+	var err error
+	if r.Grant == wire.GrantPassword {
+		tokens, err = h.cfg.Auth.Password(q.Context(), r.Username, r.Password, r.OTP, q.origin())
+	} else {
+		tokens, err = h.cfg.Auth.Refresh(q.Context(), auth.NewSecret(r.RefreshToken), q.origin())
+	}
+	left := quota{}
+	left.limit, left.remaining, left.reset, left.window = h.cfg.Auth.Limit(q.origin())
+	q.tellQuota("address", left)
+	if err != nil {
+		return wire.TokenAnswer{}, err
+	}
+	return wire.TokenAnswer{
 		Access:           tokens.Access.Reveal(),
 		ExpiresIn:        int64(tokens.ExpiresIn / time.Second),
 		Refresh:          tokens.Refresh.Reveal(),
 		RefreshExpiresIn: int64(tokens.RefreshExpiresIn / time.Second),
 		Scope:            tokens.Scope,
-	}
-	return result{object: data.Append(nil)}, nil
+	}, nil
 }
+
+// origin is where a request comes from.
+func (q *request) origin() auth.Origin { return auth.Origin{Address: q.address, Client: q.UserAgent()} }
 
 // revoke is POST /auth/revoke. It does not tell whether there was such a token.
 func (h *Handler) revoke(q *request) (result, error) {
-	if spent := h.addresses.take(q.address.String(), revokesPerMinute, time.Now()); spent.wait > 0 {
-		return result{}, &wire.Fault{Reason: wire.RateLimited, RetryAfter: seconds(spent.wait)}
-	}
-	body, err := q.readBody(maxBody)
+	body, err := q.readBody(mediaJSON, maxBody)
 	if err != nil {
 		return result{}, err
 	}
@@ -58,15 +64,15 @@ func (h *Handler) revoke(q *request) (result, error) {
 	if f != nil {
 		return result{}, f
 	}
-	if err := h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token), auth.Origin{Address: q.address, Client: q.UserAgent()}); err != nil {
+	if err := h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token), q.origin()); err != nil {
 		return result{}, err
 	}
 	return result{object: []byte("{}")}, nil
 }
 
-// readBody reads the whole body of up to limit bytes.
-func (q *request) readBody(limit int64) ([]byte, error) {
-	if f := checkBodyType(q.Header); f != nil {
+// readBody reads the whole body, of this media type and of up to limit bytes.
+func (q *request) readBody(media string, limit int64) ([]byte, error) {
+	if f := checkBodyType(q.Header, media); f != nil {
 		return nil, f
 	}
 	if q.ContentLength > limit {

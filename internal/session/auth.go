@@ -116,8 +116,8 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 		s.strict = c.slow == wire.SlowStrict
 	}
 	s.expires, s.warned = id.Expires.UnixNano(), false
-	s.sendSuccess(now, c.id, limits, maxDepth(id), again)
-	s.grant(&id.Grants)
+	s.sendSuccess(now, c.id, limits, maxDepth(id, now), again)
+	s.grant(now, &id.Grants)
 	if !again {
 		s.pingDue = s.at(now).add(s.env.pingInterval())
 	}

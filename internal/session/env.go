@@ -26,6 +26,13 @@ type Env struct {
 	// gateway, and the action sim is refused. It must not block.
 	Fault func(name string, id market.InstrumentID) (msg string, f *wire.Fault)
 
+	// Used is told when a session begins (by is 1) and ceases (-1) to use a level of a market's data. It must
+	// not block. nil: nobody counts.
+	Used func(user string, u Use, by int)
+
+	// Denied is told of what was refused for want of a right or scope, each time; nil: nobody is. It must not block.
+	Denied func(user, market string, level Level, reason wire.Reason)
+
 	Origin time.Time // moments count from here; required, not after the first session's start
 
 	Registry *Registry // required

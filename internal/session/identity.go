@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type Identity struct {
 	User     string    // stable id
 	Username string    // for people
 	Family   string    // of the token's refresh family
+	KeyID    string    // of the key that signed the token
 	Expires  time.Time // of the token, by the wall clock
 	Grants
 }
@@ -45,11 +47,36 @@ type Rights []Right
 
 // Right is to the data of one market, or of every market that is or will be.
 type Right struct {
-	Market string // "*": every market
-	Trades bool
-	Quotes bool
-	Depth  int // deepest order_book tier: 0 none, -1 all levels
-	Delay  int // seconds that the data come late; 0: at once
+	Market      string // "*": every market
+	Trades      bool
+	Quotes      bool
+	Depth       int       // deepest order_book tier: 0 none, -1 all levels
+	Delay       int       // seconds that the data come late; 0: at once
+	Instruments int       // at most so many at a time, of a connection; 0: as many as there are
+	From        time.Time // it begins, by the wall clock; zero: it has begun
+	Until       time.Time // it ends; zero: it does not
+}
+
+// holds says whether a right is valid at a moment.
+func (r *Right) holds(at time.Time) bool {
+	return !at.Before(r.From) && (r.Until.IsZero() || at.Before(r.Until))
+}
+
+// next is when the next of the rights begins or ends after a moment; zero: none does.
+func (r Rights) next(at time.Time) (next time.Time) {
+	for i := range r {
+		for _, t := range [...]time.Time{r[i].From, r[i].Until} {
+			if t.After(at) && (next.IsZero() || t.Before(next)) {
+				next = t
+			}
+		}
+	}
+	return next
+}
+
+// limited says whether one of the rights has a limit of instruments.
+func (r Rights) limited() bool {
+	return slices.ContainsFunc(r, func(one Right) bool { return one.Instruments > 0 })
 }
 
 // Grants are the part of an Identity that may change under an open connection.

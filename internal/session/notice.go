@@ -11,7 +11,7 @@ type NoticeKind uint8
 
 // Kinds of notices and the fields of Notice each uses.
 const (
-	Revoked       NoticeKind = iota + 1 // the token family was revoked: closes
+	Revoked       NoticeKind = iota + 1 // the token family, or the key that signed the token, was revoked: closes
 	Replaced                            // another connection took the session's name: closes
 	Extended                            // the token family was refreshed: Expires
 	GrantsChanged                       // the user's rights, scopes or limits: Grants
@@ -25,6 +25,7 @@ const (
 type Notice struct {
 	Kind    NoticeKind
 	Family  string // "": it does not matter of which family the session is
+	KeyID   string // "": nor which key signed its token
 	Expires time.Time
 	Grants  *Grants // shared, not changed
 	In      time.Duration
@@ -34,7 +35,7 @@ type Notice struct {
 // Notify takes a notice.
 func (s *Session) Notify(now time.Time, n Notice) {
 	// A re-authentication may have moved the session to another family meanwhile.
-	if s.over() != nil || n.Family != "" && n.Family != s.place.family() {
+	if s.over() != nil || n.Family != "" && n.Family != s.place.family() || n.KeyID != "" && n.KeyID != s.place.key() {
 		return
 	}
 	switch n.Kind {
@@ -45,7 +46,7 @@ func (s *Session) Notify(now time.Time, n Notice) {
 	case Extended:
 		s.extend(now, n.Expires)
 	case GrantsChanged:
-		s.grant(n.Grants)
+		s.regrant(now, n.Grants)
 	case Drain:
 		s.drain(now, n.In)
 	case Upset:

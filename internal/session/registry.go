@@ -20,7 +20,8 @@ type Registry struct {
 	mu       sync.Mutex
 	users    map[string]*place // the newest session of each
 	families map[string]*place
-	size     int // sessions
+	size     int                  // sessions
+	extended map[string]time.Time // of families with sessions: the newest deadline, where it was moved
 	draining bool
 	backlog  backlog
 	log      []event // ring of the newest notices; event seq is at seq % keptEvents
@@ -69,11 +70,30 @@ func (p *place) family() string {
 	return p.who.Family
 }
 
+func (p *place) key() string {
+	if p.who == nil {
+		return ""
+	}
+	return p.who.KeyID
+}
+
 // event is a notice as it is kept for those who are yet to be admitted.
 type event struct {
-	user   string // of this user's sessions; "" by family
+	user   string // of this user's sessions; "" by key or family
+	key    string // of tokens that this key signed; "" by family
 	family string
 	notice Notice
+}
+
+// is says whether e concerns the session at p.
+func (e *event) is(p *place) bool {
+	switch {
+	case e.user != "":
+		return e.user == p.user()
+	case e.key != "":
+		return e.key == p.key()
+	}
+	return e.family == p.family()
 }
 
 // Mark is a moment in a registry's run of notices. The zero Mark was not taken.
@@ -158,6 +178,9 @@ func (r *Registry) remove(p *place) {
 	r.size--
 	unlink(r.users, p.user(), p, func(q *place) **place { return &q.nextOfUser })
 	unlink(r.families, p.family(), p, func(q *place) **place { return &q.nextOfKin })
+	if r.families[p.family()] == nil {
+		delete(r.extended, p.family())
+	}
 }
 
 // unlink takes p out of the list that heads holds under name.
@@ -180,7 +203,7 @@ func (r *Registry) since(mark Mark, p *place) []Notice {
 	var list []Notice
 	for seq := uint64(mark); mark != 0 && seq <= r.seq; seq++ {
 		e := &r.log[seq%keptEvents]
-		if e.user != "" && e.user == p.user() || e.user == "" && e.family == p.family() {
+		if e.is(p) {
 			list = append(list, e.notice)
 		}
 	}
@@ -207,13 +230,54 @@ func (r *Registry) Extend(family string, expires time.Time) {
 	r.tellFamily(family, Notice{Kind: Extended, Expires: expires})
 }
 
+// Expiring are the families with a session whose deadline, as far as is known here, comes before the given time. It
+// looks at every family: for use once in a while.
+func (r *Registry) Expiring(before time.Time) (families []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for family, p := range r.families {
+		if !r.extended[family].Before(before) {
+			continue
+		}
+		for ; p != nil; p = p.nextOfKin {
+			if p.who.Expires.Before(before) {
+				families = append(families, family)
+				break
+			}
+		}
+	}
+	return families
+}
+
 func (r *Registry) tellFamily(family string, n Notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n.Family = family
+	if n.Kind == Extended && r.families[family] != nil && n.Expires.After(r.extended[family]) {
+		if r.extended == nil {
+			r.extended = make(map[string]time.Time)
+		}
+		r.extended[family] = n.Expires
+	}
 	r.keep(event{family: family, notice: n})
 	for p := r.families[family]; p != nil; p = p.nextOfKin {
 		p.post(n)
+	}
+}
+
+// RevokeKey closes the sessions whose token was signed by this key with token_revoked.
+// A token of another key may have moved the deadline of such a session since: it is closed all the same.
+func (r *Registry) RevokeKey(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := Notice{Kind: Revoked, KeyID: key}
+	r.keep(event{key: key, notice: n})
+	for _, head := range r.users {
+		for p := head; p != nil; p = p.nextOfUser {
+			if p.key() == key {
+				p.post(n)
+			}
+		}
 	}
 }
 
@@ -252,12 +316,33 @@ func (r *Registry) Drain(window time.Duration) {
 	}
 }
 
+// before is how many sessions of its user were admitted before p and are here still.
+func (r *Registry) before(p *place) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for q := p.nextOfUser; p.in && q != nil; q = q.nextOfUser {
+		n++
+	}
+	return n
+}
+
 // Connections is how many sessions a user has.
 func (r *Registry) Connections(user string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
 	for p := r.users[user]; p != nil; p = p.nextOfUser {
+		n++
+	}
+	return n
+}
+
+// FamilyConnections is how many sessions a token family has.
+func (r *Registry) FamilyConnections(family string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for p := r.families[family]; p != nil; p = p.nextOfKin {
 		n++
 	}
 	return n

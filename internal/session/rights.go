@@ -3,9 +3,9 @@ package session
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/stream"
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -36,36 +36,104 @@ func scopesOf(names []string) scope {
 	return has
 }
 
-// grant sets what the user may do, and takes out of the subscriptions what is no
-// longer allowed.
-func (s *Session) grant(g *Grants) {
+// grant sets what the user may do, and brings the subscriptions in line with it.
+func (s *Session) grant(now time.Time, g *Grants) {
 	s.scopes, s.grants = scopesOf(g.Scopes), g
 	s.limit(g.Limits.or(s.env.limits()))
-	var gone []stream.Item
-	told := wire.Subscription{Msg: "Rights changed"}
-	for c := range wire.NumChannels {
-		for _, x := range s.sub.List(c) {
-			delay, reason, _ := s.may(x)
-			if reason == "" && delay != x.Tier.Delay {
-				reason = wire.NotEntitled // at this delay; subscribing again gives the other
-			}
-			if reason != "" {
-				gone = append(gone, x)
-				told.Given[c] = true
-				told.Removed = append(told.Removed, wire.Rejection{Channel: c.String(), Instrument: written(x), Reason: reason})
-			}
-		}
-	}
-	if len(gone) == 0 {
+	s.reconsider(now)
+}
+
+// regrant is grant for an open connection, which is one too many where the limit was lowered.
+func (s *Session) regrant(now time.Time, g *Grants) {
+	if most := g.Limits.or(s.env.limits()).Connections; s.known && s.env.Registry.before(&s.place) >= most {
+		s.fail(&wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}, nil, nil)
 		return
 	}
-	s.sub.Unsubscribe(gone)
+	s.grant(now, g)
+}
+
+// rightsLook is how long a session waits at most until it looks at rights that begin or end.
+const rightsLook = 24 * time.Hour
+
+// watchRights notes when rights begin or end. That is a time of the wall clock, which may be set: so it
+// is looked at anew at every Tick.
+func (s *Session) watchRights(now time.Time) {
+	next := s.grants.Rights.next(now)
+	if next.IsZero() {
+		if s.aside != nil {
+			s.aside.rightsAt, s.aside.rightsDue = next, 0
+		}
+		return
+	}
+	a := s.put()
+	a.rightsAt, a.rightsDue = next, s.at(now).add(max(1, min(next.Sub(now), rightsLook)))
+}
+
+// reconsider takes out of the subscriptions what is not allowed now, and moves to another delay what is to be
+// had at that alone, or already.
+func (s *Session) reconsider(now time.Time) {
+	s.watchRights(now)
+	var gone, moved []stream.Item
+	var removed, moves []told
+	seats, kept := s.seats(now), 0
+	for x := range s.sub.All {
+		delay, reason, _ := s.may(seats, x)
+		if reason == "" && !s.sub.Serves(delay) {
+			reason = wire.NotEntitled
+		}
+		if reason == "" && kept == int(s.maxItems) {
+			reason = wire.SubscriptionLimit
+		}
+		switch {
+		case reason != "":
+			gone = append(gone, x)
+			removed = append(removed, told{x, reason})
+			continue
+		case delay != x.Tier.Delay:
+			x.Tier.Delay = delay
+			moved = append(moved, x)
+			moves = append(moves, told{x, ""})
+		}
+		kept++
+	}
+	if len(gone)+len(moved) == 0 {
+		return
+	}
+	var buf [8]Use
+	before := s.uses(buf[:0])
+	ack := wire.Subscription{Msg: "Rights changed"}
+	for c, lost := range s.sub.Change(gone, moved) {
+		ack.Lost[c] = ranges(lost)
+	}
+	s.countUses(before)
+	s.tellChange(&ack, removed, moves)
+}
+
+// told is an item of which a client is told that it went, or moved.
+type told struct {
+	item   stream.Item
+	reason wire.Reason
+}
+
+// tellChange tells what became of the subscriptions, by channel.
+func (s *Session) tellChange(ack *wire.Subscription, removed, moves []told) {
+	byChannel := func(a, b told) int { return int(a.item.Channel) - int(b.item.Channel) }
+	slices.SortStableFunc(removed, byChannel)
+	slices.SortStableFunc(moves, byChannel)
+	for _, r := range removed {
+		ack.Given[r.item.Channel] = true
+		ack.Removed = append(ack.Removed, wire.Rejection{Channel: r.item.Channel.String(), Instrument: written(r.item), Reason: r.reason})
+	}
+	for _, m := range moves {
+		ack.Given[m.item.Channel] = true
+		ack.Moved = append(ack.Moved, wire.Moved{Channel: m.item.Channel.String(), Instrument: written(m.item), Delay: m.item.Tier.Delay})
+	}
 	for c := range wire.NumChannels {
-		if told.Given[c] {
-			told.Lists[c] = identifiers(s.sub.List(c))
+		if ack.Given[c] {
+			ack.Lists[c] = identifiers(s.sub.List(c))
 		}
 	}
-	s.acknowledge(&told)
+	s.acknowledge(ack)
 }
 
 func (s *Session) limit(l Limits) {
@@ -84,9 +152,9 @@ func identifiers(items []stream.Item) []string {
 }
 
 // may says why an item is not for this user: Forbidden where a scope lacks or the
-// server does not do it, NotEntitled where a right to the market's data lacks; ""
-// where it may be had, delay seconds late.
-func (s *Session) may(x stream.Item) (delay int, reason wire.Reason, hint string) {
+// server does not do it, NotEntitled where a right to the market's data lacks, SubscriptionLimit where that is to
+// fewer instruments; "" where it may be had, delay seconds late, and has its seat.
+func (s *Session) may(seats *seats, x stream.Item) (delay int, reason wire.Reason, hint string) {
 	book := x.Channel == wire.OrderBook
 	if s.scopes&mayRead == 0 {
 		return 0, wire.Forbidden, "Needs the scope " + scopeRead
@@ -99,61 +167,29 @@ func (s *Session) may(x stream.Item) (delay int, reason wire.Reason, hint string
 			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 		}
 	}
-	delay, ok, deepest := s.grants.Rights.cover(x)
-	if !ok {
-		if book && deepest != 0 {
-			return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
-		}
+	right, full, deepest := seats.find(x, anyDelay)
+	switch {
+	case right < 0 && full >= 0:
+		return 0, wire.SubscriptionLimit, seats.fullHint(full, x)
+	case right < 0 && book && deepest != 0:
+		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
+	case right < 0:
 		return 0, wire.NotEntitled, ""
-	}
-	if book && s.scopes&mayDepth == 0 {
+	case book && s.scopes&mayDepth == 0:
 		return 0, wire.Forbidden, "Needs the scope " + scopeDepth
 	}
-	return delay, "", ""
+	seats.take(right, x.ID)
+	return seats.rights[right].Delay, "", ""
 }
 
-// cover says whether the rights cover an item, how many seconds late, and the deepest
-// book of its market (0: none, -1: all levels). A pattern for every market needs a right
-// to every market, also to those which are yet to be listed.
-func (r Rights) cover(x stream.Item) (delay int, ok bool, deepest int) {
-	for i := range r {
-		g := &r[i]
-		if g.Market != market.Any && g.Market != x.ID.Market {
-			continue
-		}
-		grants := false
-		switch x.Channel {
-		case wire.Quotes:
-			grants = g.Quotes
-		case wire.Status:
-			grants = g.Trades || g.Quotes || g.Depth != 0
-		case wire.OrderBook:
-			grants = g.Depth < 0 || x.Tier.Depth > 0 && x.Tier.Depth <= g.Depth
-			deepest = deeper(deepest, g.Depth)
-		default: // trades, and what is made of them
-			grants = g.Trades
-		}
-		if grants && (!ok || g.Delay < delay) {
-			ok, delay = true, g.Delay
-		}
-	}
-	return delay, ok, deepest
-}
-
-// deeper is the deeper of two depths, of which -1 is all levels.
-func deeper(a, b int) int {
-	if a < 0 || b < 0 {
-		return -1
-	}
-	return max(a, b)
-}
-
-// maxDepth is the deepest book tier an identity may have anywhere, as Success tells
+// maxDepth is the deepest book tier an identity may have anywhere at a moment, as Success tells
 // it: 0 all levels, -1 none.
-func maxDepth(id *Identity) int {
+func maxDepth(id *Identity, now time.Time) int {
 	deepest := 0
 	for i := range id.Rights {
-		deepest = deeper(deepest, id.Rights[i].Depth)
+		if id.Rights[i].holds(now) {
+			deepest = deeper(deepest, id.Rights[i].Depth)
+		}
 	}
 	switch {
 	case deepest == 0 || !slices.Contains(id.Scopes, scopeDepth):

@@ -40,18 +40,20 @@ type Session struct {
 // aside is what a session has now and then: answers and pings on their way out, a
 // token that is being checked, faults of the client, and options few use.
 type aside struct {
-	control  []byte // frames that wait, before any of the stream
-	check    *check
-	faults   *faults // what the client did wrong lately
-	slow     *slowness
-	drainDue moment
-	aliveDue moment
-	pingEnd  uint64            // where the ping ends that the kernel has not taken yet; 0: there is none
-	marked   bool              // an Alive mark is owed
-	quiet    stream.QuietPlace // how far the last one came
-	places   bool              // the host wants positions
-	trouble  *trouble          // that the client asked for; nil: none
-	over     *wire.Fault       // why the session ended; nil: it lives
+	control   []byte // frames that wait, before any of the stream
+	check     *check
+	faults    *faults // what the client did wrong lately
+	slow      *slowness
+	drainDue  moment
+	aliveDue  moment
+	rightsDue moment            // when to look at the user's rights
+	rightsAt  time.Time         // when the next of them begins or ends, by the wall clock
+	pingEnd   uint64            // where the ping ends that the kernel has not taken yet; 0: there is none
+	marked    bool              // an Alive mark is owed
+	quiet     stream.QuietPlace // how far the last one came
+	places    bool              // the host wants positions
+	trouble   *trouble          // that the client asked for; nil: none
+	over      *wire.Fault       // why the session ended; nil: it lives
 }
 
 // over says why the session ended; nil: it lives.
@@ -79,7 +81,7 @@ func (s *Session) tidy() {
 
 func (a *aside) empty() bool {
 	return len(a.control) == 0 && a.check == nil && a.faults == nil && !a.marked &&
-		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.pingEnd == 0 && a.over == nil && !a.places && a.trouble == nil
+		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.rightsDue == 0 && a.pingEnd == 0 && a.over == nil && !a.places && a.trouble == nil
 }
 
 // checking is the token that is being checked, if any.
@@ -255,6 +257,13 @@ func (s *Session) Tick(now time.Time) {
 	if s.over() == nil {
 		s.watchToken(now)
 	}
+	if s.over() == nil && s.aside != nil && s.aside.rightsDue != 0 {
+		if now.Before(s.aside.rightsAt) {
+			s.watchRights(now)
+		} else {
+			s.reconsider(now)
+		}
+	}
 	if s.over() == nil && s.aside != nil && s.aside.drainDue.due(t) {
 		s.fail(wire.NewFault(wire.ShuttingDown, ""), nil, nil)
 	}
@@ -280,6 +289,7 @@ func (s *Session) Deadline() time.Time {
 	next := earliest(earliest(s.tokenDue, s.pingDue), s.pongDue)
 	if s.aside != nil {
 		next = earliest(earliest(next, s.aside.drainDue), earliest(s.aside.aliveDue, s.aside.trouble.due()))
+		next = earliest(next, s.aside.rightsDue)
 	}
 	if s.out != nil {
 		next = earliest(earliest(next, s.out.lookDue), s.stallDue())
@@ -312,7 +322,10 @@ func (s *Session) PeerGone() {
 // leave gives back the places outside of the session.
 func (s *Session) leave() {
 	s.env.Registry.release(&s.place)
+	var buf [8]Use
+	before := s.uses(buf[:0])
 	s.sub.Close()
+	s.countUses(before)
 	if s.aside != nil {
 		s.aside.check = nil
 	}

@@ -54,24 +54,18 @@ func (s *Session) subscribe(now time.Time, m *wire.Message) {
 		return
 	}
 	before := s.sub.Len()
-	s.take(t, m.ID, &req, list)
+	s.take(now, m.ID, &req, list)
 	if free && s.sub.Len() == before {
 		s.debit(t)
 	}
 }
 
 // take subscribes what may be had and answers.
-func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) {
-	items := make([]stream.Item, 0, len(list))
-	for i := range list {
-		w := &list[i]
-		if w.reason == "" {
-			w.item.Tier.Delay, w.reason, w.hint = s.may(w.item)
-		}
-		if w.reason == "" {
-			items = append(items, w.item)
-		}
-	}
+func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wanted) {
+	t := s.at(now)
+	items := s.allowed(now, req, list)
+	var buf [8]Use
+	before := s.uses(buf[:0])
 	if len(items) == 0 && len(list) > 0 {
 		s.refuseAll(t, id, list)
 		return
@@ -90,6 +84,7 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 	if req.Alive != nil {
 		s.switchAlive(t, *req.Alive)
 	}
+	s.countUses(before)
 	asWritten(list, &out)
 	ack := wire.Subscription{Msg: "Subscribed", ID: id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
 	for c := range out.Lost {
@@ -101,6 +96,26 @@ func (s *Session) take(t moment, id []byte, req *wire.Subscribe, list []wanted) 
 		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)),
 			wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)))
 	}
+}
+
+// allowed gives the items of a list that may be had, and marks the others.
+func (s *Session) allowed(now time.Time, req *wire.Subscribe, list []wanted) []stream.Item {
+	items := make([]stream.Item, 0, len(list))
+	seats := s.seated(now)
+	if req.Replace {
+		seats = s.seats(now)
+	}
+	for i := range list {
+		w := &list[i]
+		if w.reason == "" {
+			w.item.Tier.Delay, w.reason, w.hint = s.may(seats, w.item)
+		}
+		if w.reason == "" {
+			items = append(items, w.item)
+		}
+	}
+	s.tellDenied(list)
+	return items
 }
 
 // asWritten names the bars that an outcome tells of as the client did.
@@ -151,7 +166,10 @@ func (s *Session) unsubscribe(now time.Time, m *wire.Message) {
 		kept = append(kept, w)
 	}
 	if len(items) > 0 {
+		var buf [8]Use
+		before := s.uses(buf[:0])
 		s.sub.Unsubscribe(items)
+		s.countUses(before)
 	}
 	s.answer(now, "Unsubscribed", m.ID, &req, kept)
 }

@@ -15,12 +15,12 @@ import (
 // error envelope of REST.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := s.upgrade(w, r); f != nil {
-		f.write(w, requestID(r))
+		f.write(w, requestID(r), s.cfg.Secure)
 	}
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
-	peer := Peer{Address: s.cfg.address(r)}
+	peer := Peer{Address: s.cfg.client(peerOf(r), r.Header)}
 	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
 		return tooMany("Too many handshakes", wait)
 	}
@@ -118,7 +118,7 @@ func soundID(id string) string {
 
 // appendTo appends the answer as HTTP/1.1, after which the connection ends. It is what
 // write gives, for a connection that net/http has nothing to do with.
-func (f *refusal) appendTo(b []byte, id string) []byte {
+func (f *refusal) appendTo(b []byte, id string, secure bool) []byte {
 	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
 	body := wire.AppendFailure(nil, f.status, &failure, id)
 	b = append(b, "HTTP/1.1 "...)
@@ -126,7 +126,12 @@ func (f *refusal) appendTo(b []byte, id string) []byte {
 	b = append(append(b, ' '), http.StatusText(f.status)...)
 	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(body)), 10)
-	b = append(b, "\r\nContent-Type: application/json\r\nX-Request-Id: "...)
+	b = append(b, "\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer"...)
+	b = append(b, "\r\nContent-Security-Policy: "+contentPolicy+"\r\nCross-Origin-Resource-Policy: same-origin\r\n"...)
+	if secure {
+		b = append(b, "Strict-Transport-Security: "+secureAlways+"\r\n"...)
+	}
+	b = append(b, "X-Request-Id: "...)
 	b = append(b, id...)
 	if f.header[0] != "" {
 		b = append(append(append(append(b, "\r\n"...), f.header[0]...), ": "...), f.header[1]...)

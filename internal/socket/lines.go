@@ -1,10 +1,7 @@
 package socket
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/tls"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -253,11 +250,8 @@ func (sh *shard) judge(now time.Time, c *conn, b []byte, size int) {
 		sh.handOver(c, b)
 		return
 	}
-	if s.cfg.Address != nil {
-		if o.address = s.forwarded(o.address, b[:size]); !o.address.IsValid() {
-			sh.handOver(c, b)
-			return
-		}
+	if len(s.cfg.Proxies) > 0 {
+		o.address = s.cfg.client(o.address, r.request.header)
 		o.key = limitKey(o.address)
 	}
 	o.hand, o.id = hand, r.id
@@ -321,7 +315,7 @@ func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 	sh.wheel.drop(c)
 	sh.headDone(c.open)
 	c.deaf = true
-	sh.part(now, c, f.appendTo(nil, soundID(id)))
+	sh.part(now, c, f.appendTo(nil, soundID(id), sh.server.cfg.Secure))
 }
 
 // handOver gives a line to net/http, with the bytes read of it.
@@ -334,14 +328,4 @@ func (sh *shard) handOver(c *conn, b []byte) {
 	if !sh.server.requests.offer(h) {
 		closeLine(h.fd, false)
 	}
-}
-
-// forwarded is the address of a client behind a proxy.
-func (s *Server) forwarded(peer netip.Addr, head []byte) netip.Addr {
-	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
-	if err != nil {
-		return netip.Addr{}
-	}
-	r.RemoteAddr = netip.AddrPortFrom(peer, 1).String()
-	return s.cfg.Address(r)
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
@@ -55,8 +56,9 @@ type Config struct {
 	IOUring       bool // hand the writes of a sweep to the kernel together, where it can
 	SendBuffer    int  // bytes that the kernel may hold for a connection (SO_SNDBUF); 0: 64 KiB
 
-	Address func(*http.Request) netip.Addr // the client's address; nil: the peer of the TCP connection
-	Logger  *slog.Logger                   // nil discards
+	Secure  bool          // the connections are of TLS, where net/http has them too
+	Proxies proxy.Trusted // proxies in front, whose word on the client's address is taken; none: it is the peer's
+	Logger  *slog.Logger  // nil discards
 }
 
 func (c *Config) fill() {
@@ -94,11 +96,16 @@ func (c *Config) fill() {
 	}
 }
 
-// address is that of a request's client.
-func (c *Config) address(r *http.Request) netip.Addr {
-	if c.Address != nil {
-		return c.Address(r)
+// client is the address of a request's client, that of the connection's peer given.
+func (c *Config) client(peer netip.Addr, h http.Header) netip.Addr {
+	if len(c.Proxies) == 0 {
+		return peer
 	}
+	return c.Proxies.Client(peer, h["Forwarded"], h["X-Forwarded-For"])
+}
+
+// peerOf is the address of a request's peer.
+func peerOf(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}

@@ -265,11 +265,24 @@ func (h *handshake) appendSwitching(b []byte) []byte {
 	return append(b, "\r\n\r\n"...)
 }
 
+// Fields for browsers, as REST has them.
+const (
+	contentPolicy = "default-src 'none'; frame-ancestors 'none'"
+	secureAlways  = "max-age=31536000"
+)
+
 // write answers a request over net/http.
-func (f *refusal) write(w http.ResponseWriter, requestID string) {
+func (f *refusal) write(w http.ResponseWriter, requestID string, secure bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if secure {
+		h.Set("Strict-Transport-Security", secureAlways)
+	}
 	h.Set("X-Request-Id", requestID)
 	if f.header[0] != "" {
 		h.Set(f.header[0], f.header[1])

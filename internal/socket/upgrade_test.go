@@ -262,7 +262,7 @@ func TestRefusalEnvelope(t *testing.T) {
 	f := unauthorized(wire.TokenExpired, `Say "again"`)
 	f.retryAfter = 7
 	w := httptest.NewRecorder()
-	f.write(w, "req-1")
+	f.write(w, "req-1", false)
 	if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" || w.Header().Get("Retry-After") != "7" ||
 		w.Header().Get("Content-Type") != "application/json" || w.Header().Get("X-Request-Id") != "req-1" {
 		t.Errorf("got %d %v", w.Code, w.Header())

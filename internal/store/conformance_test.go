@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,21 +20,45 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// backends are all stores there are; each must pass the suite below.
+// backend is what every store can do.
+type backend interface {
+	auth.Store
+	UseChain(audit.Chain)
+	AuditStart(context.Context) (audit.Head, error)
+	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
+	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
+	PruneAudit(ctx context.Context, before time.Time) (int64, error)
+}
+
+// database is a backend that others may open too, and keep tables of their own in.
+type database interface {
+	backend
+	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	AddUsage(context.Context, []store.Usage) error
+	Usage(ctx context.Context, month string) ([]store.Usage, error)
+	Writer() *sql.DB
+}
+
+// backends are all stores there are; each must pass the suite below, and those that are a database the
+// suite of databases too.
 var backends = []struct {
 	name string
-	open func(t testing.TB) auth.Store
+	// open opens the store of a place, which is a folder of the test's own. The same place again is
+	// the same database, as another process would open it.
+	open   func(t testing.TB, place string) backend
+	shared bool // it is a database
 }{
-	{"memory", func(testing.TB) auth.Store { return store.NewMemory() }},
-	{"sqlite", func(t testing.TB) auth.Store { return openFile(t, filepath.Join(t.TempDir(), "rueda.db")) }},
-	{"sqlite in memory", func(t testing.TB) auth.Store {
+	{"memory", func(testing.TB, string) backend { return store.NewMemory() }, false},
+	{"sqlite", func(t testing.TB, place string) backend { return openFile(t, filepath.Join(place, "rueda.db")) }, true},
+	{"sqlite in memory", func(t testing.TB, _ string) backend {
 		s, err := store.OpenInMemory(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { closeStore(t, s) })
 		return s
-	}},
+	}, false},
+	{"postgres", func(t testing.TB, place string) backend { return connect(t, cluster.DatabaseFor(t, place)) }, true},
 }
 
 func openFile(t testing.TB, path string) *store.SQLite {
@@ -81,7 +108,7 @@ func rotation(id string, n int, at time.Duration, strict bool) auth.Rotation {
 // suite is what a Store must do.
 var suite = []struct {
 	name string
-	test func(t *testing.T, s auth.Store)
+	test func(t *testing.T, s backend)
 }{
 	{"a login is read as written", testCreate},
 	{"a family or token is made once", testCreateTwice},
@@ -95,13 +122,37 @@ var suite = []struct {
 	{"revoking a user", testRevokeUser},
 	{"expiry", testExpire},
 	{"expiry of many", testExpireMany},
+	{"sessions of a user", testSessions},
+	{"families by id", testFamilies},
+	{"who gives up", testGivesUp},
+	{"a failure fails alone", testFailsAlone},
+	{"what each change appends", testEvents},
+	{"events of any size", testEventText},
+	{"the chain", testChain},
+	{"the newest rows", testLast},
+	{"pruning", testPrune},
 }
 
 func TestConformance(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			for _, c := range suite {
-				t.Run(c.name, func(t *testing.T) { c.test(t, b.open(t)) })
+				t.Run(c.name, func(t *testing.T) { c.test(t, b.open(t, t.TempDir())) })
+			}
+			if !b.shared {
+				return
+			}
+			for _, c := range shared {
+				t.Run(c.name, func(t *testing.T) {
+					place := t.TempDir()
+					c.test(t, func() database {
+						s, ok := b.open(t, place).(database)
+						if !ok {
+							t.Fatal("this is not all that a database can do")
+						}
+						return s
+					})
+				})
 			}
 		})
 	}
@@ -140,7 +191,7 @@ func lookup(t testing.TB, s auth.Store, name string) (auth.RefreshToken, auth.Fa
 	return token, f
 }
 
-func testCreate(t *testing.T, s auth.Store) {
+func testCreate(t *testing.T, s backend) {
 	wantFamily, wantToken := family("a", "u1")
 	create(t, s, "a", "u1")
 	token, f := lookup(t, s, "a0")
@@ -152,7 +203,7 @@ func testCreate(t *testing.T, s auth.Store) {
 	}
 }
 
-func testCreateTwice(t *testing.T, s auth.Store) {
+func testCreateTwice(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	f, first := family("a", "u1")
 	if err := s.CreateFamily(t.Context(), f, first); err == nil {
@@ -166,7 +217,7 @@ func testCreateTwice(t *testing.T, s auth.Store) {
 	rotate(t, s, rotation("b", 0, 0, false), auth.Refused)
 }
 
-func testUnknown(t *testing.T, s auth.Store) {
+func testUnknown(t *testing.T, s backend) {
 	if _, _, err := s.Lookup(t.Context(), hash("a0")); !errors.Is(err, auth.ErrNotFound) {
 		t.Errorf("look up: %v", err)
 	}
@@ -180,7 +231,7 @@ func testUnknown(t *testing.T, s auth.Store) {
 	}
 }
 
-func testActivation(t *testing.T, s auth.Store) {
+func testActivation(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
 	rotate(t, s, rotation("a", 0, 2*time.Hour, false), auth.Granted) // its answer was lost
@@ -213,7 +264,7 @@ func sameToken(a, b auth.RefreshToken) bool {
 		a.Issued.Equal(b.Issued) && a.Expires.Equal(b.Expires) && a.Dead.Equal(b.Dead)
 }
 
-func testStrict(t *testing.T, s auth.Store) {
+func testStrict(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	rotate(t, s, rotation("a", 0, time.Hour, true), auth.Granted)
 	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Granted) // the retry window
@@ -226,7 +277,7 @@ func testStrict(t *testing.T, s auth.Store) {
 	rotate(t, s, rotation("a", 1, time.Hour+grace+2, true), auth.Refused)
 }
 
-func testEndMoves(t *testing.T, s auth.Store) {
+func testEndMoves(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
 	earlier := rotation("a", 0, 2*time.Hour, false)
@@ -240,7 +291,7 @@ func testEndMoves(t *testing.T, s auth.Store) {
 	rotate(t, s, rotation("a", 1, 2*month-2, false), auth.Granted)
 }
 
-func testParallel(t *testing.T, s auth.Store) {
+func testParallel(t *testing.T, s backend) {
 	for _, strict := range []bool{false, true} {
 		id := fmt.Sprint("family-", strict, "-")
 		create(t, s, id, "u1")
@@ -257,7 +308,7 @@ func testParallel(t *testing.T, s auth.Store) {
 	}
 }
 
-func testReuse(t *testing.T, s auth.Store) {
+func testReuse(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	create(t, s, "b", "u1")
 	rotate(t, s, rotation("a", 0, 0, false), auth.Granted)
@@ -272,7 +323,7 @@ func testReuse(t *testing.T, s auth.Store) {
 	}
 }
 
-func testRevokeFamily(t *testing.T, s auth.Store) {
+func testRevokeFamily(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	for i, reason := range []string{auth.RevokedLogout, auth.RevokedReuse} {
 		if err := s.RevokeFamily(t.Context(), "a", reason, at(time.Duration(i)*time.Hour)); err != nil {
@@ -299,7 +350,7 @@ func testRevokeFamily(t *testing.T, s auth.Store) {
 	}
 }
 
-func testRevokeUser(t *testing.T, s auth.Store) {
+func testRevokeUser(t *testing.T, s backend) {
 	for _, id := range []string{"a", "b", "c"} {
 		create(t, s, id, "u1")
 	}
@@ -316,7 +367,7 @@ func testRevokeUser(t *testing.T, s auth.Store) {
 	rotate(t, s, rotation("d", 0, 0, false), auth.Granted)
 }
 
-func testExpire(t *testing.T, s auth.Store) {
+func testExpire(t *testing.T, s backend) {
 	create(t, s, "live", "u1")
 	create(t, s, "ended", "u1")
 	create(t, s, "revoked", "u1")
@@ -348,7 +399,7 @@ func testExpire(t *testing.T, s auth.Store) {
 	}
 }
 
-func testExpireMany(t *testing.T, s auth.Store) {
+func testExpireMany(t *testing.T, s backend) {
 	const families = 520 // more than fit in a transaction
 	for i := range families {
 		create(t, s, fmt.Sprint("f", i), "u1")

@@ -5,114 +5,192 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/auth"
 )
+
+// Chain is what UseChain has set.
+func (s *SQLite) Chain() audit.Chain { return s.chain }
 
 // UseChain sets the key of the audit log's chain, before anything is written.
 func (s *SQLite) UseChain(c audit.Chain) { s.chain = c }
 
-// AppendAudit adds an event to the audit log, in the transaction of what it tells.
+// AppendAudit adds an event to the audit log, in the transaction of what it tells, of whoever shares the database.
 func (s *SQLite) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) error {
-	var head audit.Head
-	var sum []byte
-	err := tx.QueryRowContext(ctx, `SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1`).Scan(&head.Seq, &sum)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	head, err := scanHead(tx.QueryRowContext(ctx, headQuery))
+	if err != nil {
 		return err
 	}
-	copy(head.Hash[:], sum)
-	link := s.chain.Link(head.Hash, head.Seq+1, &e)
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO audit (seq, hash, at, kind, actor, user_id, family, address, client, detail)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		head.Seq+1, link[:], e.Time.UnixMicro(), string(e.Kind), e.Actor, e.User, e.Family, e.Address, e.Client, e.Detail)
+	_, err = tx.ExecContext(ctx, insertAuditRows(1), auditValues(nil, s.chain.Next(head, e))...)
 	return err
+}
+
+// writeLog writes the events of a transaction. The head is read in it, after others may have written.
+func (t *turn) writeLog() error {
+	if len(t.events) == 0 {
+		return nil
+	}
+	head, err := scanHead(t.query(selectHead))
+	if err != nil {
+		return err
+	}
+	args := make([]any, 0, 10*auditRows)
+	for left := len(t.events); left > 0; {
+		st, n := insertAudit, 1
+		if left >= auditRows {
+			st, n = insertAudits, auditRows
+		}
+		args = args[:0]
+		for _, e := range t.events[len(t.events)-left:][:n] {
+			row := t.s.chain.Next(head, e)
+			head = row.Head()
+			args = auditValues(args, row)
+		}
+		if err := t.exec(st, args...); err != nil {
+			return err
+		}
+		left -= n
+	}
+	t.events = t.events[:0]
+	return nil
+}
+
+// headQuery reads the newest row, or where the chain goes on when none is left.
+const headQuery = `
+	SELECT seq, hash FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
+	UNION ALL SELECT seq, hash FROM audit_start ORDER BY seq DESC LIMIT 1`
+
+func scanHead(row *sql.Row) (head audit.Head, err error) {
+	var sum []byte
+	err = row.Scan(&head.Seq, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return audit.Head{}, nil
+	}
+	copy(head.Hash[:], sum)
+	return head, err
+}
+
+func insertAuditRows(n int) string {
+	return `INSERT INTO audit (` + auditColumns + `) VALUES ` + auditPlaces + strings.Repeat(`, `+auditPlaces, n-1)
+}
+
+func auditValues(args []any, r audit.Row) []any {
+	return append(args, r.Seq, r.Hash[:], r.Time.UnixMicro(), string(r.Kind), r.Actor, r.User, r.Family, r.Address, r.Client, r.Detail)
 }
 
 // Append implements auth.Store.
 func (s *SQLite) Append(ctx context.Context, events ...audit.Event) error {
-	return s.write(ctx, "write to the audit log", func(tx *sql.Tx) error {
+	return s.write(ctx, "write to the audit log", func(t *turn) error {
 		for _, e := range events {
-			if err := s.AppendAudit(ctx, tx, e); err != nil {
-				return err
-			}
+			t.log(e)
 		}
 		return nil
 	})
 }
 
-const familyColumns = `id, user_id, user_version, key_id, seed, created_at, used_at, address, client, revoked_at, revoked_for`
-
-func scanFamily(scan func(...any) error) (f auth.Family, err error) {
-	var (
-		seed          []byte
-		created, used int64
-		revoked       sql.NullInt64
-		revokedFor    sql.NullString
-	)
-	err = scan(&f.ID, &f.UserID, &f.UserVersion, &f.KeyID, &seed, &created, &used, &f.Address, &f.Client, &revoked, &revokedFor)
-	copy(f.Seed[:], seed)
-	f.Created, f.Used, f.Revoked, f.RevokedFor = time.Unix(0, created), time.Unix(0, used), timeOf(revoked), revokedFor.String
-	return f, err
+// AuditStart is where the chain begins: after which row, once older ones were pruned.
+func (s *SQLite) AuditStart(ctx context.Context) (audit.Head, error) {
+	head, err := scanHead(s.reader.QueryRowContext(ctx, `SELECT seq, hash FROM audit_start`))
+	if err != nil {
+		return head, fmt.Errorf("read the audit log: %w", explain(err))
+	}
+	return head, nil
 }
 
-func (s *SQLite) families(ctx context.Context, query string, args ...any) (list []auth.Family, err error) {
+// auditPage is how many rows are read at a time: no transaction stays open while they are looked at.
+const auditPage = 500
+
+// AuditRows reads the rows after one, in order.
+func (s *SQLite) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for {
+			page, err := s.auditRows(ctx, `WHERE seq > ? ORDER BY seq LIMIT ?`, after, auditPage)
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
+				after = row.Seq
+			}
+			if err != nil {
+				yield(audit.Row{}, err)
+			}
+			if err != nil || len(page) < auditPage {
+				return
+			}
+		}
+	}
+}
+
+// AuditLast reads the newest n rows, in order: those about a user, where one is given, and of a kind, where one is given.
+func (s *SQLite) AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error) {
+	list, err := s.auditRows(ctx, `WHERE (?1 = '' OR user_id = ?1) AND (?2 = '' OR kind = ?2) ORDER BY seq DESC LIMIT ?3`, user, string(kind), n)
+	slices.Reverse(list)
+	return list, err
+}
+
+func (s *SQLite) auditRows(ctx context.Context, where string, args ...any) (list []audit.Row, err error) {
 	err = each(ctx, s.reader, func(scan func(...any) error) error {
-		f, err := scanFamily(scan)
-		list = append(list, f)
+		var r audit.Row
+		var sum []byte
+		var at int64
+		err := scan(&r.Seq, &sum, &at, &r.Kind, &r.Actor, &r.User, &r.Family, &r.Address, &r.Client, &r.Detail)
+		copy(r.Hash[:], sum)
+		r.Time = time.UnixMicro(at)
+		list = append(list, r)
 		return err
-	}, query, args...)
+	}, `SELECT `+auditColumns+` FROM audit `+where, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read families: %w", explain(err))
+		return nil, fmt.Errorf("read the audit log: %w", explain(err))
 	}
 	return list, nil
 }
 
-// Families implements auth.Store.
-func (s *SQLite) Families(ctx context.Context, ids []string) ([]auth.Family, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	return s.families(ctx, `SELECT `+familyColumns+` FROM families WHERE id IN (?`+strings.Repeat(", ?", len(ids)-1)+`)`, args...)
-}
+// pruneBatch bounds the rows that one transaction deletes, since logins wait for it.
+const pruneBatch = 10_000
 
-// Sessions implements auth.Store.
-func (s *SQLite) Sessions(ctx context.Context, userID string, now time.Time) ([]auth.Family, error) {
-	return s.families(ctx, `
-		SELECT `+familyColumns+` FROM families WHERE user_id = ? AND revoked_at IS NULL
-		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND dead_at IS NULL AND expires_at > ?)
-		ORDER BY used_at DESC`, userID, now.UnixNano())
-}
-
-// watchEvery is how often Watch looks for what other processes did.
-const watchEvery = 250 * time.Millisecond
-
-// Watch implements auth.Store.
-func (s *SQLite) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	since := time.Now()
+// PruneAudit deletes the rows before the first that is not older than before, and returns how many those were. The
+// chain then begins after them, and a row of its own tells of it.
+func (s *SQLite) PruneAudit(ctx context.Context, before time.Time) (total int64, err error) {
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		now := time.Now()
-		list, err := s.Revoked(ctx, since.Add(-5*time.Second)) // who wrote may have a clock a little behind
-		if err != nil {
-			continue // what was missed is found by the next look
-		}
-		since = now
-		if len(list) > 0 {
-			tell(list)
+		var n int64
+		err := s.write(ctx, "prune the audit log", func(t *turn) (err error) {
+			n, err = t.prune(before)
+			return err
+		})
+		total += n
+		if err != nil || n < pruneBatch {
+			return total, err
 		}
 	}
+}
+
+// prune deletes a batch.
+func (t *turn) prune(before time.Time) (n int64, err error) {
+	if err := t.writeLog(); err != nil { // of the operations before, since it reads the log
+		return 0, err
+	}
+	// A row may be a little older than one before it: what is kept begins at the first that is young enough.
+	to, err := scanHead(t.tx.QueryRowContext(t.ctx, `
+		SELECT seq, hash FROM audit WHERE seq < ifnull(
+			(SELECT seq FROM (SELECT seq, at FROM audit ORDER BY seq LIMIT ?1) WHERE at >= ?2 ORDER BY seq LIMIT 1),
+			(SELECT min(seq) FROM audit) + ?1)
+		ORDER BY seq DESC LIMIT 1`, pruneBatch, before.UnixMicro()))
+	if err != nil || to.Seq == 0 {
+		return 0, err
+	}
+	t.log(audit.PrunedEvent(time.Now(), to))
+	if err := t.writeLog(); err != nil { // while the row before it is there
+		return 0, err
+	}
+	_, err = t.tx.ExecContext(t.ctx, `
+		INSERT INTO audit_start (one, seq, hash) VALUES (1, ?, ?)
+		ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, to.Seq, to.Hash[:])
+	if err != nil {
+		return 0, err
+	}
+	return affected(t.tx.ExecContext(t.ctx, `DELETE FROM audit WHERE seq <= ?`, to.Seq))
 }

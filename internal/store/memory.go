@@ -15,6 +15,7 @@ import (
 type Memory struct {
 	mu       sync.Mutex
 	log      []audit.Row
+	start    audit.Head // of the log
 	chain    audit.Chain
 	families map[string]*auth.Family
 	tokens   map[auth.Hash]*auth.RefreshToken
@@ -133,27 +134,6 @@ func (m *Memory) Revoked(ctx context.Context, since time.Time) (list []auth.Revo
 		}
 	}
 	return list, nil
-}
-
-// append adds a row. The lock is held.
-func (m *Memory) append(e audit.Event) {
-	row := audit.Row{Seq: int64(len(m.log)) + 1, Event: e}
-	var before audit.Hash
-	if len(m.log) > 0 {
-		before = m.log[len(m.log)-1].Hash
-	}
-	row.Hash = m.chain.Link(before, row.Seq, &e)
-	m.log = append(m.log, row)
-}
-
-// Append implements auth.Store.
-func (m *Memory) Append(ctx context.Context, events ...audit.Event) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range events {
-		m.append(e)
-	}
-	return nil
 }
 
 // Families implements auth.Store.

@@ -13,50 +13,40 @@ import (
 
 // CreateFamily implements auth.Store.
 func (s *SQLite) CreateFamily(ctx context.Context, f auth.Family, first auth.RefreshToken) error {
-	return s.write(ctx, "store a login", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO families (id, user_id, user_version, key_id, seed, created_at, used_at, address, client)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			f.ID, f.UserID, f.UserVersion, f.KeyID, f.Seed[:], f.Created.UnixNano(), f.Used.UnixNano(), f.Address, f.Client)
+	return s.write(ctx, "store a login", func(t *turn) error {
+		err := t.exec(insertFamily, f.ID, f.UserID, f.UserVersion, f.KeyID, f.Seed[:], f.Created.UnixNano(), f.Used.UnixNano(), f.Address, f.Client)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `
-			INSERT INTO refresh_tokens (hash, family, issued_at, expires_at) VALUES (?, ?, ?, ?)`,
-			first.Hash[:], first.Family, first.Issued.UnixNano(), first.Expires.UnixNano())
-		if err != nil {
+		if err := t.exec(insertToken, first.Hash[:], first.Family, first.Issued.UnixNano(), first.Expires.UnixNano()); err != nil {
 			return err
 		}
-		return s.AppendAudit(ctx, tx, f.LoginEvent())
+		t.log(f.LoginEvent())
+		return nil
 	})
 }
 
 // Lookup implements auth.Store.
 func (s *SQLite) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken, auth.Family, error) {
-	t, f, err := lookup(ctx, s.reader, hash)
+	t, f, err := s.lookup(ctx, hash)
 	if err != nil && !errors.Is(err, auth.ErrNotFound) {
 		err = fmt.Errorf("read a refresh token: %w", explain(err))
 	}
 	return t, f, err
 }
 
-// querier is a *sql.DB or a *sql.Tx.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-func lookup(ctx context.Context, q querier, hash auth.Hash) (t auth.RefreshToken, f auth.Family, err error) {
+func (s *SQLite) lookup(ctx context.Context, hash auth.Hash) (t auth.RefreshToken, f auth.Family, err error) {
 	var (
 		parent, seed                   []byte
 		issued, expires, created, used int64
 		dead, revoked                  sql.NullInt64
 		revokedFor                     sql.NullString
 	)
-	err = q.QueryRowContext(ctx, `
-		SELECT t.parent, t.issued_at, t.expires_at, t.dead_at,
-			f.id, f.user_id, f.user_version, f.key_id, f.seed, f.created_at, f.used_at, f.address, f.client, f.revoked_at, f.revoked_for
-		FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`, hash[:]).Scan(
+	if err := ctx.Err(); err != nil {
+		return t, f, err
+	}
+	// The read of one row waits for nobody: a ctx that could end would cost more than the read.
+	err = s.lookupRow.QueryRowContext(context.WithoutCancel(ctx), hash[:]).Scan(
 		&parent, &issued, &expires, &dead,
 		&f.ID, &f.UserID, &f.UserVersion, &f.KeyID, &seed, &created, &used, &f.Address, &f.Client, &revoked, &revokedFor)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -82,34 +72,28 @@ func timeOf(nanos sql.NullInt64) time.Time {
 
 // Rotate implements auth.Store.
 func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outcome, err error) {
-	err = s.write(ctx, "store a refresh", func(tx *sql.Tx) error {
-		presented, family, err := lookup(ctx, tx, r.Presented)
-		if errors.Is(err, auth.ErrNotFound) {
+	err = s.write(ctx, "store a refresh", func(t *turn) error {
+		presented, successor, family, err := t.rotating(r)
+		if errors.Is(err, sql.ErrNoRows) {
 			outcome = auth.Refused
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		var successor *auth.RefreshToken
-		if t, _, err := lookup(ctx, tx, r.Successor); err == nil {
-			successor = &t
-		} else if !errors.Is(err, auth.ErrNotFound) {
-			return err
-		}
 		outcome = r.Decide(presented, successor, family)
 		switch outcome {
 		case auth.Granted:
-			err = grant(ctx, tx, r, presented)
+			err = t.grant(r, presented)
 		case auth.Reused:
-			_, err = revoke(ctx, tx, family.ID, auth.RevokedReuse, r.Now)
+			err = t.exec(revokeFamily, r.Now.UnixNano(), auth.RevokedReuse, family.ID)
 		default:
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			t.log(r.Event(outcome, &family))
 		}
-		return s.AppendAudit(ctx, tx, r.Event(outcome, &family))
+		return err
 	})
 	if err != nil {
 		return auth.Refused, err
@@ -117,55 +101,65 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 	return outcome, nil
 }
 
-func grant(ctx context.Context, tx *sql.Tx, r auth.Rotation, presented auth.RefreshToken) error {
-	now := r.Now.UnixNano()
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (hash) DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)`,
-		r.Successor[:], r.Presented[:], presented.Family, now, r.Expires.UnixNano())
+// rotating reads what a rotation is decided by, and no more. successor is nil where there is none.
+func (t *turn) rotating(r auth.Rotation) (presented auth.RefreshToken, successor *auth.RefreshToken, family auth.Family, err error) {
+	var (
+		parent                               []byte
+		expires                              int64
+		dead, revoked, nextExpires, nextDead sql.NullInt64
+	)
+	err = t.query(selectRotation, r.Successor[:], r.Presented[:]).Scan(
+		&parent, &expires, &dead, &nextExpires, &nextDead, &family.ID, &family.UserID, &revoked)
 	if err != nil {
-		return err
+		return presented, nil, family, err
 	}
-	const kill = `UPDATE refresh_tokens SET dead_at = ? WHERE hash = ? AND dead_at IS NULL`
-	if _, err := tx.ExecContext(ctx, kill, now, presented.Parent[:]); err != nil {
-		return err
+	presented.Hash, presented.Family = r.Presented, family.ID
+	copy(presented.Parent[:], parent)
+	presented.Expires, presented.Dead = time.Unix(0, expires), timeOf(dead)
+	if nextExpires.Valid {
+		successor = &auth.RefreshToken{Hash: r.Successor, Expires: timeOf(nextExpires), Dead: timeOf(nextDead)}
 	}
-	if r.Strict {
-		if _, err := tx.ExecContext(ctx, kill, now, presented.Hash[:]); err != nil {
-			return err
-		}
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE families SET used_at = ?, address = ?, client = ? WHERE id = ?`,
-		now, r.Address, r.Client, presented.Family)
-	return err
+	family.Revoked = timeOf(revoked)
+	return presented, successor, family, nil
 }
 
-// revoke ends a family and returns its user; "" where it is over already or not there.
-func revoke(ctx context.Context, tx *sql.Tx, family, reason string, now time.Time) (user string, err error) {
-	err = tx.QueryRowContext(ctx, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE id = ? AND revoked_at IS NULL RETURNING user_id`,
-		now.UnixNano(), reason, family).Scan(&user)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+func (t *turn) grant(r auth.Rotation, presented auth.RefreshToken) error {
+	now := r.Now.UnixNano()
+	err := t.exec(upsertSuccessor, r.Successor[:], r.Presented[:], presented.Family, now, r.Expires.UnixNano())
+	if err == nil && presented.Parent != (auth.Hash{}) {
+		err = t.exec(killToken, now, presented.Parent[:])
 	}
-	return user, err
+	if err == nil && r.Strict {
+		err = t.exec(killToken, now, presented.Hash[:])
+	}
+	if err == nil {
+		err = t.exec(useFamily, now, r.Address, r.Client, presented.Family)
+	}
+	return err
 }
 
 // RevokeFamily implements auth.Store.
 func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
-	return s.write(ctx, "revoke a family", func(tx *sql.Tx) error {
-		user, err := revoke(ctx, tx, id, reason, e.Time)
-		if err != nil || user == "" {
+	return s.write(ctx, "revoke a family", func(t *turn) error {
+		var user string
+		err := t.query(revokeFamily, e.Time.UnixNano(), reason, id).Scan(&user)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // it is over already, or not there
+		}
+		if err != nil {
 			return err
 		}
 		e.Family, e.User = id, user
-		return s.AppendAudit(ctx, tx, e)
+		t.log(e)
+		return nil
 	})
 }
 
 // RevokeUser implements auth.Store.
 func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
-	err = s.write(ctx, "revoke a user's families", func(tx *sql.Tx) error {
-		err := each(ctx, tx, func(scan func(...any) error) error {
+	err = s.write(ctx, "revoke a user's families", func(t *turn) error {
+		ids = nil
+		err := each(t.ctx, t.tx, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
 			ids = append(ids, id)
@@ -176,7 +170,8 @@ func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.
 			return err
 		}
 		e.User = userID
-		return s.AppendAudit(ctx, tx, e)
+		t.log(e)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -209,9 +204,8 @@ const expireBatch = 500
 func (s *SQLite) Expire(ctx context.Context, now, keepRevoked time.Time) (families int, err error) {
 	for {
 		var tokens, gone int64
-		err := s.write(ctx, "delete what has expired", func(tx *sql.Tx) error {
-			var err error
-			tokens, gone, err = expire(ctx, tx, now, keepRevoked)
+		err := s.write(ctx, "delete what has expired", func(t *turn) (err error) {
+			tokens, gone, err = expire(t.ctx, t.tx, now, keepRevoked)
 			return err
 		})
 		families += int(gone)
@@ -259,6 +253,11 @@ func expireTokens(ctx context.Context, tx *sql.Tx, now time.Time) (n int64, fami
 	return n, families, err
 }
 
+// querier is a *sql.DB or a *sql.Tx.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // each calls f for each row of a query, with the row's Scan, until f fails.
 func each(ctx context.Context, q querier, f func(scan func(...any) error) error, query string, args ...any) (err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
@@ -279,25 +278,4 @@ func affected(r sql.Result, err error) (int64, error) {
 		return 0, err
 	}
 	return r.RowsAffected()
-}
-
-// write runs f in a transaction that holds the write lock from its start, so that
-// what it reads is still true when it writes.
-func (s *SQLite) write(ctx context.Context, what string, f func(*sql.Tx) error) error {
-	err := s.inTransaction(ctx, f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, explain(err))
-	}
-	return nil
-}
-
-func (s *SQLite) inTransaction(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
 }

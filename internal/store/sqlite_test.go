@@ -163,9 +163,12 @@ func TestReadOnly(t *testing.T) {
 // TestBubble runs every store under synctest, as whole-gateway tests do.
 func TestBubble(t *testing.T) {
 	for _, b := range backends {
+		if b.name == "postgres" {
+			continue // a bubble's clock stands still while it waits for a socket
+		}
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				testParallel(t, b.open(t))
+				testParallel(t, b.open(t, t.TempDir()))
 			})
 		})
 	}
@@ -174,7 +177,7 @@ func TestBubble(t *testing.T) {
 func BenchmarkRotate(b *testing.B) {
 	for _, backend := range backends {
 		b.Run(backend.name, func(b *testing.B) {
-			s := backend.open(b)
+			s := backend.open(b, b.TempDir())
 			create(b, s, "a", "u1")
 			n := 0
 			for b.Loop() {

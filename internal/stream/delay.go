@@ -234,6 +234,9 @@ func (h *Hub) servesDelay(seconds int) bool {
 	return false
 }
 
+// Serves says whether data are served at a delay, in seconds.
+func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.servesDelay(delay) }
+
 // lookupItem is the instrument that an exact item reads.
 func (h *Hub) lookupItem(x Item) *instrument {
 	if in := h.lookup(x.ID); in != nil {

@@ -99,7 +99,7 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 // goes on with what each turn brings.
 func (it *item) keepUp() {
 	it.late.listed = false
-	if it.late.after <= it.view.pos {
+	if it.late.after <= it.view.pos && len(it.late.pauses) == 0 && len(it.late.passed) == 0 {
 		it.late = nil
 	}
 }
@@ -165,7 +165,10 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if conflate && l.at != it.view.tail {
 		switch it.channel() {
 		case wire.Quotes, wire.Summary:
-			return it.gatherNewest(dst), false
+			if dst = it.gatherNewest(dst); len(l.passed) > 0 {
+				dst = it.gatherPassed(dst)
+			}
+			return dst, false
 		case wire.OrderBook:
 			dst = it.gatherNotices(dst, it.view.tail)
 			l.state = true
@@ -176,6 +179,9 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	}
 	l.fresh = false
 	dst = it.gatherRing(dst, it.view.tail, limit)
+	if len(l.passed) > 0 {
+		dst = it.gatherPassed(dst)
+	}
 	return dst, l.at != it.view.tail
 }
 
@@ -188,7 +194,7 @@ func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 			return nil, nil, false
 		}
 		l.at.rec++
-		if rec.pos > l.after {
+		if rec.pos > l.after && (len(l.pauses) == 0 || !it.silent(rec)) {
 			return rec, frame, true
 		}
 	}
@@ -325,7 +331,7 @@ func (it *item) gatherState(dst []byte) []byte {
 	}
 	it.told(h.position)
 	for _, in := range h.covered(it.item()) {
-		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
+		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
 			continue
 		}
 		dst = it.sub.appendState(dst, in, it.channel(), it.tier())

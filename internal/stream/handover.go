@@ -16,21 +16,24 @@ import (
 // settle brings the items of a channel that share instruments with id to the present tail of
 // their rings. The hub's lock is held.
 func (s *Subscriber) settle(c wire.Channel, id market.InstrumentID) {
-	w := s.waiting()
 	for _, it := range s.items {
-		if it.channel() != c || !it.reads() || !intersect(it.id(), id) {
-			continue
+		if it.channel() == c && it.reads() && intersect(it.id(), id) {
+			s.settleItem(it)
 		}
-		l, present := it.behind(), it.view.topic.ring.tail()
-		if !c.Replays() {
-			w.carry = it.gatherNotices(w.carry, present)
-			l.state = true
-			s.enqueue(it)
-		} else {
-			it.carryOver(w, present)
-		}
-		it.told(s.shard.hub.position)
 	}
+}
+
+func (s *Subscriber) settleItem(it *item) {
+	w := s.waiting()
+	l, present := it.behind(), it.view.topic.ring.tail()
+	if !it.channel().Replays() {
+		w.carry = it.gatherNotices(w.carry, present)
+		l.state = true
+		s.enqueue(it)
+	} else {
+		it.carryOver(w, present)
+	}
+	it.told(s.shard.hub.position)
 }
 
 // carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
@@ -55,10 +58,16 @@ func (s *Subscriber) removeAll(gone []*item) {
 	if len(gone) == 0 {
 		return
 	}
-	before := s.markets()
 	out := make(map[*item]bool, len(gone))
 	for _, it := range gone {
 		out[it] = true
+	}
+	if s.mixed() {
+		s.change(out, nil) // the next owner may be on another line
+		return
+	}
+	before := s.markets()
+	for _, it := range gone {
 		if s.shares(it) {
 			s.settle(it.channel(), it.id())
 		}

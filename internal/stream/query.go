@@ -55,6 +55,14 @@ func (h *Hub) Markets() []market.Market {
 	return h.catalog.Markets()
 }
 
+// HasMarket says whether a market is listed.
+func (h *Hub) HasMarket(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.catalog.Market(name)
+	return ok
+}
+
 // Status is the trading status of an instrument.
 func (h *Hub) Status(id market.InstrumentID) (State, bool) {
 	h.mu.Lock()

@@ -212,6 +212,10 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 	if s.shares(old) {
 		s.settle(x.Channel, x.ID)
 	}
+	var silent map[*instrument]pause // which they are in whatever tier of the same line
+	if old.late != nil && old.tier().Delay == x.Tier.Delay {
+		silent = old.late.pauses
+	}
 	s.drop(old)
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := s.covering(x); p != nil {
@@ -222,6 +226,9 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 		return old, false
 	}
 	s.start(old)
+	if len(silent) > 0 {
+		old.behind().pauses = silent
+	}
 	return old, true
 }
 

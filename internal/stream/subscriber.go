@@ -83,6 +83,8 @@ type late struct {
 	state  bool   // an R:true is due
 	fresh  bool   // nothing of its ring was gathered yet
 	replay *replay
+	pauses map[*instrument]pause // of an item that moved to another delay
+	passed []*instrument         // of those, whose R:true is due
 }
 
 // behind gives an item a place of its own.
@@ -208,6 +210,15 @@ func (s *Subscriber) List(c wire.Channel) []Item {
 		}
 	}
 	return list
+}
+
+// All goes through the set, as written, in the order of arrival.
+func (s *Subscriber) All(yield func(Item) bool) {
+	for _, it := range s.items {
+		if !yield(it.item()) {
+			return
+		}
+	}
 }
 
 // Count is the number of instruments a channel's part of the set covers.
@@ -345,6 +356,15 @@ func (s *Subscriber) owner(c wire.Channel, id market.InstrumentID) *item {
 // market-wide statuses concern it. before are the markets that did until now. The
 // hub's lock is held.
 func (s *Subscriber) rearrange(before []string) {
+	for _, it := range s.items {
+		if !it.reads() && !s.shadowed(it.item()) {
+			s.start(it)
+			if !it.channel().Replays() {
+				it.behind().state = true
+				s.enqueue(it)
+			}
+		}
+	}
 	patterns := s.patterns()
 	for i, it := range patterns {
 		it.flag &^= overlap
@@ -354,15 +374,6 @@ func (s *Subscriber) rearrange(before []string) {
 			return x.channel() == it.channel() && x.reads() && !x.id().IsPattern() && it.id().Matches(x.id())
 		}) {
 			it.flag |= overlap
-		}
-	}
-	for _, it := range s.items {
-		if !it.reads() && !s.shadowed(it.item()) {
-			s.start(it)
-			if !it.channel().Replays() {
-				it.behind().state = true
-				s.enqueue(it)
-			}
 		}
 	}
 	s.followVenues(before)

@@ -27,7 +27,7 @@
 //
 //	set NAME VALUE              a setting of the server, before the first connection; see World.set
 //	user NAME KEY=VALUE...      defines a user, or changes its rights under open connections:
-//	                            scopes=read,depth,wildcard,admin rights=BYMA/trades/quotes/book5,SIM/quotes/late900
+//	                            scopes=read,depth,wildcard,admin rights=BYMA/trades/quotes/book5,SIM/quotes/late900/max3/from1h/until2h
 //	                            connections=N subscriptions=N rate=N
 //	token NAME USER FAMILY TIME a token that ends after that time
 //	trade ID PRICE SIZE         a trade is published; their ids are 1, 2, 3 ...

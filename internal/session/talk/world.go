@@ -189,6 +189,11 @@ func (w *World) user(args []string) error {
 	return nil
 }
 
+func fromNow(text string) (time.Time, error) {
+	d, err := time.ParseDuration(text)
+	return time.Now().Add(d), err
+}
+
 // parseRights reads MARKET/WHAT/...,MARKET/...
 func parseRights(text string) (session.Rights, error) {
 	var all session.Rights
@@ -198,7 +203,26 @@ func parseRights(text string) (session.Rights, error) {
 		for _, what := range parts[1:] {
 			depth, isBook := strings.CutPrefix(what, "book")
 			seconds, isLate := strings.CutPrefix(what, "late")
+			most, isLimit := strings.CutPrefix(what, "max")
+			from, begins := strings.CutPrefix(what, "from")
+			_, ends := strings.CutPrefix(what, "until")
 			switch {
+			case begins, ends:
+				at, err := fromNow(strings.TrimPrefix(from, "until"))
+				if err != nil {
+					return nil, err
+				}
+				if begins {
+					right.From = at
+				} else {
+					right.Until = at
+				}
+			case isLimit:
+				n, err := strconv.Atoi(most)
+				if err != nil {
+					return nil, err
+				}
+				right.Instruments = n
 			case isLate:
 				n, err := strconv.Atoi(seconds)
 				if err != nil {

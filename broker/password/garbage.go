@@ -1,4 +1,4 @@
-package local
+package password
 
 import (
 	"runtime"
@@ -19,7 +19,7 @@ type garbage struct {
 }
 
 // minGarbage is always let be: two hashes.
-const minGarbage = 2 * hashMemory << 10
+const minGarbage = 2 * defaultMemory << 10
 
 // add notes that a hash left so many bytes behind, and collects if they are due.
 func (g *garbage) add(bytes uint64) {

@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what a user base may give, in bytes and entries.
+const (
+	maxID           = 64
+	maxName         = 128
+	maxScopes       = 64
+	maxEntitlements = 256
+)
+
+// Check says what is wrong with a user that a base somewhere else gave. It does not quote what may be a secret.
+func (u *User) Check() error {
+	if err := checkText("id", u.ID, maxID); err != nil {
+		return err
+	}
+	if err := checkText("username", u.Username, maxName); err != nil {
+		return err
+	}
+	if len(u.Scopes) > maxScopes || len(u.Entitlements) > maxEntitlements {
+		return fmt.Errorf("user has more than %d scopes or %d entitlements", maxScopes, maxEntitlements)
+	}
+	for i, s := range u.Scopes {
+		if s == "" || strings.ContainsFunc(s, notOfScope) || slices.Contains(u.Scopes[:i], s) {
+			return fmt.Errorf("scope %q is not one word, or stands there twice", s)
+		}
+	}
+	for i := range u.Entitlements {
+		if err := u.Entitlements[i].Check(); err != nil {
+			return err
+		}
+	}
+	if l := u.Limits; min(l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute) < 0 {
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+// notOfScope is what RFC 6749 section 3.3 leaves out of a scope.
+func notOfScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+
+// longestDelay is of delayed data.
+const longestDelay = 7 * 24 * time.Hour
+
+// Check says what is wrong with an entitlement.
+func (e *Entitlement) Check() error {
+	switch {
+	case checkText("market", e.Market, maxID) != nil:
+		return errors.New("entitlement names no market")
+	case e.Depth < -1:
+		return fmt.Errorf("entitlement has depth %d; -1 is all levels", e.Depth)
+	case e.Delay < 0 || e.Delay > int(longestDelay/time.Second):
+		return fmt.Errorf("entitlement has a delay of %d seconds", e.Delay)
+	case !e.Until.IsZero() && !e.From.Before(e.Until):
+		return errors.New("entitlement ends before it begins")
+	}
+	return nil
+}
+
+// Check says what is wrong with an account that a base somewhere else gave, and makes lists that are nil empty ones.
+func (a *Account) Check() error {
+	for _, f := range []struct{ name, text string }{
+		{"account id", a.ID}, {"account number", a.Number}, {"account type", a.Type},
+		{"account status", a.Status}, {"account currency", a.Currency},
+	} {
+		if err := checkText(f.name, f.text, maxName); err != nil {
+			return err
+		}
+	}
+	for _, list := range []*[]string{&a.Currencies, &a.Roles, &a.Permissions} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	return nil
+}
+
+func checkText(what, s string, most int) error {
+	if s == "" || len(s) > most || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("%s is not of 1 to %d bytes of text", what, most)
+	}
+	return nil
+}
+
+// Rights are what a group gives its members.
+type Rights struct {
+	Scopes       []string
+	Entitlements []Entitlement
+	Limits       Limits // the largest of a user's groups counts
+}
+
+// Grant adds rights to the user's own. It takes no memory over from r.
+func (u *User) Grant(r Rights) {
+	for _, s := range r.Scopes {
+		if !slices.Contains(u.Scopes, s) {
+			u.Scopes = append(u.Scopes, s)
+		}
+	}
+	for _, e := range r.Entitlements {
+		if !slices.Contains(u.Entitlements, e) {
+			u.Entitlements = append(u.Entitlements, e)
+		}
+	}
+	u.Limits.Connections = max(u.Limits.Connections, r.Limits.Connections)
+	u.Limits.Subscriptions = max(u.Limits.Subscriptions, r.Limits.Subscriptions)
+	u.Limits.MessagesPerSecond = max(u.Limits.MessagesPerSecond, r.Limits.MessagesPerSecond)
+	u.Limits.RequestsPerMinute = max(u.Limits.RequestsPerMinute, r.Limits.RequestsPerMinute)
+}

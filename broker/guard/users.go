@@ -1,0 +1,35 @@
+package guard
+
+import (
+	"context"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Users guards a user base.
+func Users(g *Guard, base broker.Users) broker.Users { return &users{g, base} }
+
+type users struct {
+	guard *Guard
+	base  broker.Users
+}
+
+func (u *users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	return Call(ctx, u.guard, func(ctx context.Context) (broker.User, error) { return u.base.Authenticate(ctx, login) })
+}
+
+func (u *users) User(ctx context.Context, id string) (broker.User, error) {
+	return Call(ctx, u.guard, func(ctx context.Context) (broker.User, error) { return u.base.User(ctx, id) })
+}
+
+// Accounts guards a base of accounts.
+func Accounts(g *Guard, base broker.Accounts) broker.Accounts { return &accounts{g, base} }
+
+type accounts struct {
+	guard *Guard
+	base  broker.Accounts
+}
+
+func (a *accounts) ListAccounts(ctx context.Context, userID string) ([]broker.Account, error) {
+	return Call(ctx, a.guard, func(ctx context.Context) ([]broker.Account, error) { return a.base.ListAccounts(ctx, userID) })
+}

@@ -1,0 +1,49 @@
+package httpusers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"unicode/utf8"
+)
+
+// Bounds of what is asked about, in bytes.
+const (
+	maxUsername = 128
+	maxPassword = 1024
+	maxID       = 64
+)
+
+func isText(texts ...string) bool {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// decode reads one JSON object of known keys and nothing behind it. Its errors quote no value.
+func decode(text []byte, into any) error {
+	if !utf8.Valid(text) || !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+		return errors.New("the answer is no JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return describe(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("the answer goes on behind its JSON object")
+	}
+	return nil
+}
+
+func describe(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return errors.New("the answer has a " + wrong.Value + " as " + wrong.Field)
+	}
+	return errors.New("the answer is not as it should be: " + err.Error())
+}

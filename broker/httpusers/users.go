@@ -1,0 +1,313 @@
+package httpusers
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Config is what Users are made of. URL is needed, and a Secret or a certificate.
+type Config struct {
+	URL    string // https://login.broker.example/rueda; what is asked stands behind it
+	Secret []byte // requests are signed with it; at least MinSecret bytes; none: they are not
+
+	Certificate string // files with the client certificate and its key, read again for each connection; "": none
+	Key         string
+	Authorities string // file with the certificates that the service's is checked by; "": the system's
+}
+
+// Users are the users and accounts of a web service.
+type Users struct {
+	url    string
+	secret []byte
+	client *http.Client
+}
+
+// maxBody is the most bytes of an answer.
+const maxBody = 64 << 10
+
+// New makes Users. It asks nothing yet; the files are read.
+func New(cfg Config) (*Users, error) {
+	at, err := checkURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(cfg.Secret) == 0 && cfg.Certificate == "":
+		return nil, errors.New("requests are neither signed nor sent with a certificate: a secret or a certificate is needed")
+	case len(cfg.Secret) != 0 && len(cfg.Secret) < MinSecret:
+		return nil, fmt.Errorf("the secret has %d bytes, fewer than %d", len(cfg.Secret), MinSecret)
+	case (cfg.Certificate == "") != (cfg.Key == ""):
+		return nil, errors.New("certificate and key go together")
+	case at.Scheme == "http" && cfg.Certificate != "":
+		return nil, errors.New("a client certificate needs https")
+	}
+	security, err := cfg.tls()
+	if err != nil {
+		return nil, err
+	}
+	return &Users{
+		url:    strings.TrimSuffix(at.String(), "/"),
+		secret: cfg.Secret,
+		client: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext:            (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+				TLSClientConfig:        security,
+				ForceAttemptHTTP2:      true,
+				DisableCompression:     true,
+				MaxIdleConnsPerHost:    64,
+				IdleConnTimeout:        time.Minute,
+				TLSHandshakeTimeout:    2 * time.Second,
+				MaxResponseHeaderBytes: 16 << 10,
+			},
+		},
+	}, nil
+}
+
+func checkURL(text string) (*url.URL, error) {
+	at, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("the URL is none") // what Parse says quotes it
+	}
+	switch {
+	case at.User != nil:
+		return nil, errors.New("the URL holds a user or password")
+	case at.RawQuery != "" || at.Fragment != "":
+		return nil, errors.New("the URL holds a query or fragment")
+	case at.Hostname() == "":
+		return nil, errors.New("the URL names no host")
+	case at.Scheme != "https" && at.Scheme != "http":
+		return nil, fmt.Errorf("the URL begins with %q, not with https", at.Scheme)
+	case at.Scheme == "http" && !isLoopback(at.Hostname()):
+		return nil, errors.New("http would carry passwords in the open: the URL must be https")
+	}
+	return at, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c *Config) tls() (*tls.Config, error) {
+	security := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.Authorities != "" {
+		text, err := os.ReadFile(c.Authorities)
+		if err != nil {
+			return nil, fmt.Errorf("read the authorities: %w", err)
+		}
+		security.RootCAs = x509.NewCertPool()
+		if !security.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s holds no certificate", c.Authorities)
+		}
+	}
+	if c.Certificate != "" {
+		read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+			if err != nil {
+				return nil, fmt.Errorf("read the client certificate: %w", err)
+			}
+			return &pair, nil
+		}
+		if _, err := read(nil); err != nil {
+			return nil, err
+		}
+		security.GetClientCertificate = read
+	}
+	return security, nil
+}
+
+// Close ends the connections that wait for further use. It always returns nil.
+func (u *Users) Close() error {
+	u.client.CloseIdleConnections()
+	return nil
+}
+
+// Authenticate implements broker.Users.
+func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	if login.Password == "" || login.Username == "" || len(login.Username) > maxUsername || len(login.Password) > maxPassword {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	question := struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+		OTP      string `json:"otp,omitempty"`
+		Address  string `json:"address,omitempty"`
+		Client   string `json:"client,omitempty"`
+	}{Username: login.Username, Password: login.Password, OTP: login.OTP, Client: login.Client}
+	if login.Address.IsValid() {
+		question.Address = login.Address.Unmap().String()
+	}
+	// JSON has no way to say bytes that are not UTF-8: they would arrive as others.
+	if !isText(login.Username, login.Password, login.OTP) {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	user, err := u.user(ctx, "/authenticate", question)
+	if errors.Is(err, broker.ErrDisabled) {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	if errors.Is(err, broker.ErrNotFound) {
+		return broker.User{}, unavailable("/authenticate", errors.New("404 is no answer to a login"))
+	}
+	return user, err
+}
+
+// User implements broker.Users.
+func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
+	if id == "" || len(id) > maxID || !isText(id) {
+		return broker.User{}, broker.ErrNotFound
+	}
+	user, err := u.user(ctx, "/user", struct {
+		ID string `json:"id"`
+	}{id})
+	switch {
+	case errors.Is(err, broker.ErrInvalidCredentials), errors.Is(err, broker.ErrSecondFactor):
+		return broker.User{}, unavailable("/user", errors.New("the answer is one to a login"))
+	case err == nil && user.ID != id:
+		return broker.User{}, unavailable("/user", errors.New("the answer is about another user"))
+	}
+	return user, err
+}
+
+func (u *Users) user(ctx context.Context, path string, question any) (broker.User, error) {
+	body, err := u.ask(ctx, path, question)
+	if err != nil {
+		return broker.User{}, err
+	}
+	var a struct {
+		ID           string               `json:"id"`
+		Username     string               `json:"username"`
+		Version      *int64               `json:"version"`
+		Scopes       []string             `json:"scopes"`
+		Entitlements []broker.Entitlement `json:"entitlements"`
+		Limits       broker.Limits        `json:"limits"`
+	}
+	if err := decode(body, &a); err != nil {
+		return broker.User{}, unavailable(path, err)
+	}
+	if a.Version == nil {
+		return broker.User{}, unavailable(path, errors.New("the user has no version"))
+	}
+	user := broker.User{ID: a.ID, Username: a.Username, Version: *a.Version, Scopes: a.Scopes, Entitlements: a.Entitlements, Limits: a.Limits}
+	if err := user.Check(); err != nil {
+		return broker.User{}, unavailable(path, err)
+	}
+	return user, nil
+}
+
+// ListAccounts implements broker.Accounts.
+func (u *Users) ListAccounts(ctx context.Context, userID string) ([]broker.Account, error) {
+	if userID == "" || len(userID) > maxID || !isText(userID) {
+		return []broker.Account{}, nil
+	}
+	body, err := u.ask(ctx, "/accounts", struct {
+		UserID string `json:"user_id"`
+	}{userID})
+	switch {
+	case errors.Is(err, broker.ErrNotFound), errors.Is(err, broker.ErrDisabled):
+		return []broker.Account{}, nil
+	case errors.Is(err, broker.ErrInvalidCredentials), errors.Is(err, broker.ErrSecondFactor):
+		return nil, unavailable("/accounts", errors.New("the answer is one to a login"))
+	case err != nil:
+		return nil, err
+	}
+	var a struct {
+		Accounts []broker.Account `json:"accounts"`
+	}
+	if err := decode(body, &a); err != nil {
+		return nil, unavailable("/accounts", err)
+	}
+	if a.Accounts == nil {
+		return nil, unavailable("/accounts", errors.New("there is no list of accounts"))
+	}
+	seen := map[string]bool{}
+	for i := range a.Accounts {
+		if err := a.Accounts[i].Check(); err != nil {
+			return nil, unavailable("/accounts", err)
+		}
+		if id := a.Accounts[i].ID; seen[id] {
+			return nil, unavailable("/accounts", fmt.Errorf("two accounts have the id %q", id))
+		}
+		seen[a.Accounts[i].ID] = true
+	}
+	return a.Accounts, nil
+}
+
+// ask sends a question and reads its answer: the body of a 200, or what the refusal means.
+func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, error) {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, unavailable(path, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, unavailable(path, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "rueda")
+	if len(u.secret) > 0 {
+		sign(u.secret, request, body, time.Now())
+	}
+	answer, err := u.client.Do(request)
+	if err != nil {
+		return nil, unavailable(path, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, unavailable(path, err)
+	case len(text) > maxBody:
+		return nil, unavailable(path, fmt.Errorf("an answer of over %d bytes", maxBody))
+	case !isJSON(answer.Header.Get("Content-Type")):
+		return nil, unavailable(path, fmt.Errorf("%d with an answer that is not application/json", answer.StatusCode))
+	case answer.StatusCode == http.StatusOK:
+		return text, nil
+	}
+	return nil, refusal(path, answer.StatusCode, text)
+}
+
+// refusal is what a status other than 200 means. Without its reason it comes from something in between.
+func refusal(path string, status int, text []byte) error {
+	var a struct {
+		Reason string `json:"reason"`
+	}
+	if decode(text, &a) == nil {
+		switch {
+		case status == http.StatusUnauthorized && a.Reason == "invalid_credentials":
+			return broker.ErrInvalidCredentials
+		case status == http.StatusForbidden && a.Reason == "mfa_required":
+			return broker.ErrSecondFactor
+		case status == http.StatusNotFound && a.Reason == "not_found":
+			return broker.ErrNotFound
+		case status == http.StatusLocked && a.Reason == "disabled":
+			return broker.ErrDisabled
+		}
+	}
+	return unavailable(path, fmt.Errorf("status %d, without a reason that goes with it", status))
+}
+
+func isJSON(contentType string) bool {
+	kind, params, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == "application/json" && (params["charset"] == "" || strings.EqualFold(params["charset"], "utf-8"))
+}
+
+func unavailable(path string, err error) error {
+	return fmt.Errorf("%w: ask the login service for %s: %w", broker.ErrUnavailable, path, err)
+}

@@ -1,0 +1,251 @@
+package ldapusers_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/brokertest"
+	"github.com/ruedahq/rueda/broker/guard"
+	"github.com/ruedahq/rueda/broker/ldapusers"
+	"github.com/ruedahq/rueda/internal/ldaptest"
+)
+
+func TestConformance(t *testing.T) {
+	brokertest.Run(t, func(t *testing.T) brokertest.Base {
+		s := ldaptest.Start(t, service, entries)
+		return seed(t, s, open(t, config(s)))
+	})
+}
+
+// TestConformanceStartTLS has the guard before it too, as the gateway does.
+func TestConformanceStartTLS(t *testing.T) {
+	brokertest.Run(t, func(t *testing.T) brokertest.Base {
+		s := ldaptest.Start(t, service, entries)
+		cfg := config(s)
+		cfg.URL, cfg.StartTLS = s.URL, true
+		b := seed(t, s, open(t, cfg))
+		b.Users = guard.Users(guard.New(guard.Config{}), b.Users)
+		return b
+	})
+}
+
+func login(t *testing.T, u broker.Users, name, password string) (broker.User, error) {
+	t.Helper()
+	return u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
+}
+
+// TestThreat29Injection tries to be somebody by what a filter, a DN or a bind would take for its own.
+func TestThreat29Injection(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	u := open(t, config(s))
+	for _, name := range []string{
+		`*)(uid=*`, `*`, `a*`, `ana)(|(uid=*`, `ana)(objectClass=*`, `)(uid=ana`, `ana\00`, `\00`, "ana\x00", `\61na`, `\2a`, `ana\`,
+		`' OR 1=1`, `uid=ana,ou=people,dc=broker,dc=example`, `ana,ou=people`, "ana ", " ana", "Ana", "a\u200bna", "", "twin",
+		"ana#", "ana+cn=Ana", "\xff", strings.Repeat("a", 129),
+	} {
+		for _, password := range []string{"correct horse", "same name", "*", `' OR 1=1`, `\00`, "\x00", ""} {
+			if user, err := login(t, u, name, password); !errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "" {
+				t.Errorf("%q, %q: %+v, %v", name, password, user, err)
+			}
+		}
+	}
+	for _, password := range []string{"", "\x00", "correct horse\x00", "correct horse\x00x"} { // an empty bind is one as nobody, and succeeds
+		if _, err := login(t, u, "ana", password); !errors.Is(err, broker.ErrInvalidCredentials) {
+			t.Errorf("password %q: %v", password, err)
+		}
+	}
+	for _, id := range []string{"*", "*)(uid=*", `\00`, "\x00", "", "ana", "11111111-1111-4111-8111-11111111111*"} {
+		if _, err := u.User(t.Context(), id); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+	if _, err := login(t, u, "ana", "correct horse"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRights reads what a member of a group may do, by the entry's attribute and by a search for groups.
+func TestRights(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	byAttribute, bySearch := config(s), config(s)
+	bySearch.GroupBase, bySearch.GroupFilter = "ou=groups,"+ldaptest.Suffix, "(&(objectClass=groupOfNames)(member={dn}))"
+	for _, cfg := range []ldapusers.Config{byAttribute, bySearch} {
+		u := open(t, cfg)
+		ana, err := login(t, u, "ana", "correct horse")
+		want := broker.User{
+			ID: "11111111-1111-4111-8111-111111111111", Username: "ana",
+			Scopes:       []string{broker.ScopeRead, broker.ScopeDepth},
+			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Depth: 10}},
+			Limits:       broker.Limits{Connections: 4},
+			Version:      time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro(),
+		}
+		if err != nil || !reflect.DeepEqual(ana, want) {
+			t.Errorf("%+v, %v\nwant %+v", ana, err, want)
+		}
+		bea, err := login(t, u, "bea", "battery staple")
+		if err != nil || !reflect.DeepEqual(bea.Scopes, []string{broker.ScopeRead}) || bea.Entitlements != nil || bea.Version != 0 {
+			t.Errorf("%+v, %v", bea, err)
+		}
+	}
+}
+
+// TestCheck has the directory refuse the service account, and not know the base.
+func TestCheck(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	if err := open(t, config(s)).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wrong, nowhere, stranger := config(s), config(s), config(s)
+	wrong.BindPassword = "canary"
+	nowhere.Base = "ou=nobody," + ldaptest.Suffix
+	stranger.Authorities = ""
+	for _, tc := range []struct {
+		cfg  ldapusers.Config
+		want string
+	}{{wrong, "service account"}, {nowhere, "look for ou=nobody"}, {stranger, "certificate"}} {
+		err := open(t, tc.cfg).Check(t.Context())
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%v, want %q", err, tc.want)
+		}
+	}
+}
+
+// TestDirectoryDown kills the directory and starts it again: an outage, never a wrong password, and
+// connections that died with it are replaced.
+func TestDirectoryDown(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	u := open(t, config(s))
+	for range 2 {
+		if _, err := login(t, u, "ana", "correct horse"); err != nil {
+			t.Fatal(err)
+		}
+		s.Kill()
+		for _, name := range []string{"ana", "nobody"} {
+			if _, err := login(t, u, name, "wrong"); !errors.Is(err, broker.ErrUnavailable) || errors.Is(err, broker.ErrInvalidCredentials) {
+				t.Errorf("without a directory: %v", err)
+			}
+		}
+		if _, err := u.User(t.Context(), "11111111-1111-4111-8111-111111111111"); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("without a directory: %v", err)
+		}
+		s.Restart(t)
+	}
+	if _, err := login(t, u, "ana", "correct horse"); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+	s.Kill() // connections are kept that have ended
+	s.Restart(t)
+	if _, err := login(t, u, "ana", "correct horse"); err != nil {
+		t.Errorf("with connections of before: %v", err)
+	}
+}
+
+// TestDirectoryHangs stops the directory where it is: callers have their answer when their time is over, and all goes
+// on when it does.
+func TestDirectoryHangs(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	for _, cfg := range []ldapusers.Config{config(s), func() ldapusers.Config { c := config(s); c.URL, c.StartTLS = s.URL, true; return c }()} {
+		u := open(t, cfg)
+		if _, err := login(t, u, "ana", "correct horse"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Stall(); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 20 { // more than connections
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				if _, err := u.Authenticate(ctx, broker.Login{Username: "ana", Password: "wrong"}); !errors.Is(err, broker.ErrUnavailable) {
+					t.Errorf("from a directory that hangs: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if err := s.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := login(t, u, "ana", "correct horse"); err != nil {
+			t.Errorf("when it goes on: %v", err)
+		}
+	}
+}
+
+// TestNobodyThere asks a server that takes connections and says nothing, or nonsense.
+func TestNobodyThere(t *testing.T) {
+	for _, speech := range []string{"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x30\x84\xff\xff\xff\xff", "\x30\x00"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Write([]byte(speech))
+				wg.Go(func() {
+					defer conn.Close()
+					_, _ = conn.Read(make([]byte, 1))
+					<-t.Context().Done()
+				})
+			}
+		})
+		cfg := config(&ldaptest.Server{})
+		cfg.URL, cfg.Insecure, cfg.Authorities = "ldap://"+l.Addr().String(), true, ""
+		u := open(t, cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := u.User(ctx, "x"); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("%q: %v", speech, err)
+		}
+		cancel()
+		l.Close()
+	}
+}
+
+func TestConfig(t *testing.T) {
+	good := ldapusers.Config{URL: "ldaps://d.example", BindDN: service, BindPassword: "canary", Base: people, Version: "none"}
+	if _, err := ldapusers.New(good); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		want   string
+		change func(*ldapusers.Config)
+	}{
+		{"use ldaps or StartTLS", func(c *ldapusers.Config) { c.URL = "ldap://d.example" }},
+		{"use ldaps or StartTLS", func(c *ldapusers.Config) { c.URL = "ldap://127.0.0.1" }},
+		{"loopback", func(c *ldapusers.Config) { c.URL, c.Insecure = "ldap://d.example", true }},
+		{"StartTLS goes with", func(c *ldapusers.Config) { c.StartTLS = true }},
+		{"not with ldaps", func(c *ldapusers.Config) { c.URL = "https://d.example" }},
+		{"not like ldaps", func(c *ldapusers.Config) { c.URL = "ldaps://canary:canary@d.example" }},
+		{"service account is missing", func(c *ldapusers.Config) { c.BindDN = "" }},
+		{"password is missing", func(c *ldapusers.Config) { c.BindPassword = "" }},
+		{"base of the search is missing", func(c *ldapusers.Config) { c.Base = "" }},
+		{"attribute of the version", func(c *ldapusers.Config) { c.Version = "" }},
+		{"is no DN", func(c *ldapusers.Config) { c.Base = "people" }},
+		{"does not contain {username}", func(c *ldapusers.Config) { c.Filter = "(uid=x)" }},
+		{"filter (uid={username} is none", func(c *ldapusers.Config) { c.Filter = "(uid={username}" }},
+		{"does not contain {dn}", func(c *ldapusers.Config) { c.GroupFilter = "(member=x)" }},
+		{"filter x is none", func(c *ldapusers.Config) { c.Disabled = "x" }},
+		{"is no attribute", func(c *ldapusers.Config) { c.ID = "uid=x" }},
+		{"is no DN", func(c *ldapusers.Config) { c.Groups = map[string]broker.Rights{"traders": {}} }},
+		{"authorities", func(c *ldapusers.Config) { c.Authorities = "nowhere" }},
+	} {
+		cfg := good
+		tc.change(&cfg)
+		_, err := ldapusers.New(cfg)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%v, want %q", err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package ldapusers
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Users are the users of a directory.
+type Users struct {
+	cfg     Config
+	service *pool // bound as the service account
+	binds   *pool // bound as whoever came last
+	groups  []group
+}
+
+type group struct {
+	dn     *ldap.DN
+	rights broker.Rights
+}
+
+// Bounds of what is looked for, in bytes.
+const (
+	maxUsername = 128
+	maxPassword = 1024
+	maxID       = 64
+)
+
+// New makes Users. It asks nothing yet; the files are read.
+func New(cfg Config) (*Users, error) {
+	cfg.setDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	d, err := newDialer(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	u := &Users{cfg: cfg, binds: newPool(cfg.Connections, d.dial)}
+	u.service = newPool(cfg.Connections, func(ctx context.Context) (*link, error) {
+		l, err := d.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = l.raw.Close() })
+		defer stop()
+		if err := l.Bind(cfg.BindDN, cfg.BindPassword); err != nil {
+			l.close()
+			return nil, fmt.Errorf("log in as the service account: %w", err)
+		}
+		return l, nil
+	})
+	for name, rights := range cfg.Groups {
+		dn, err := ldap.ParseDN(name)
+		if err != nil {
+			return nil, fmt.Errorf("group %q is no DN", name)
+		}
+		u.groups = append(u.groups, group{dn, rights})
+	}
+	slices.SortFunc(u.groups, func(a, b group) int { return strings.Compare(a.dn.String(), b.dn.String()) })
+	return u, nil
+}
+
+// Close ends the connections that wait for further use. It always returns nil.
+func (u *Users) Close() error {
+	u.service.close()
+	u.binds.close()
+	return nil
+}
+
+// Check asks the directory whether the service account may log in and the base of the search is there.
+func (u *Users) Check(ctx context.Context) error {
+	_, err := u.search(ctx, 1, u.cfg.Base, ldap.ScopeBaseObject, "(objectClass=*)")
+	if ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) {
+		return fmt.Errorf("look for %s: there is none, or the service account may not see it", u.cfg.Base)
+	}
+	return err
+}
+
+// Authenticate implements broker.Users. An unknown user costs a bind too, as an entry that cannot be.
+func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	name, password := login.Username, login.Password
+	// A NUL ends a password in some schemes of some directories: what stands behind it would not count.
+	if password == "" || len(password) > maxPassword || strings.Contains(password, "\x00") || !isName(name, maxUsername) {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	entry, err := u.find(ctx, fill(u.cfg.Filter, markUsername, name), u.cfg.Username, name)
+	unknown := errors.Is(err, broker.ErrNotFound)
+	if err != nil && !unknown {
+		return broker.User{}, err
+	}
+	dn := "cn=nobody of this name," + u.cfg.Base
+	if !unknown {
+		dn = entry.DN
+	}
+	if err := u.bind(ctx, dn, password); err != nil {
+		return broker.User{}, err
+	}
+	if unknown {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	user, err := u.user(ctx, entry)
+	if errors.Is(err, broker.ErrDisabled) {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	return user, err
+}
+
+func isName(s string, most int) bool {
+	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
+}
+
+// bind says whether the password is that of an entry.
+func (u *Users) bind(ctx context.Context, dn, password string) error {
+	return u.binds.do(ctx, func(l *link) error {
+		err := l.Bind(dn, password)
+		if ldap.IsErrorAnyOf(err, // what a directory says of one entry, where it may say more than that the password is wrong
+			ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
+			ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation, ldap.LDAPResultInsufficientAccessRights) {
+			return broker.ErrInvalidCredentials
+		}
+		if err != nil {
+			return unavailable("log in", err)
+		}
+		return nil
+	})
+}
+
+// User implements broker.Users.
+func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
+	value, ok := u.idValue(id)
+	if !ok {
+		return broker.User{}, broker.ErrNotFound
+	}
+	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, value)
+	if err != nil {
+		if errors.Is(err, broker.ErrInvalidCredentials) {
+			err = unavailable("read a user", err)
+		}
+		return broker.User{}, err
+	}
+	return u.user(ctx, entry)
+}
+
+// objectGUID is an attribute of sixteen bytes that are no text: ids show them in hexadecimal.
+const objectGUID = "objectGUID"
+
+func (u *Users) idValue(id string) (value string, ok bool) {
+	if !isName(id, maxID) {
+		return "", false
+	}
+	if strings.EqualFold(u.cfg.ID, objectGUID) {
+		raw, err := hex.DecodeString(id)
+		return string(raw), err == nil && id == strings.ToLower(id)
+	}
+	return id, true
+}
+
+// find looks for the one entry that matches a filter and whose attribute has just this value.
+func (u *Users) find(ctx context.Context, filter, attribute, value string) (*ldap.Entry, error) {
+	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
+		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.GroupAttribute)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(entries) == 0:
+		return nil, broker.ErrNotFound
+	case len(entries) > 1:
+		return nil, fmt.Errorf("%w: several entries match, so that none is taken", broker.ErrInvalidCredentials)
+	case !slices.Contains(entries[0].GetEqualFoldAttributeValues(attribute), value):
+		return nil, broker.ErrNotFound
+	}
+	return entries[0], nil
+}
+
+// mostGroups of a user are looked at.
+const mostGroups = 1000
+
+// search gives at most so many entries, though more match.
+func (u *Users) search(ctx context.Context, most int, base string, scope int, filter string, attributes ...string) ([]*ldap.Entry, error) {
+	attributes = slices.DeleteFunc(attributes, func(a string) bool { return a == "" || a == NoVersion })
+	if len(attributes) == 0 {
+		attributes = []string{"1.1"} // none, RFC 4511 section 4.5.1.8
+	}
+	var entries []*ldap.Entry
+	err := u.service.do(ctx, func(l *link) error {
+		found, err := l.Search(&ldap.SearchRequest{
+			BaseDN: base, Scope: scope, Filter: filter, Attributes: attributes,
+			SizeLimit: most, EnforceSizeLimit: true,
+		})
+		if err == nil || ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) {
+			entries, err = found.Entries, nil
+		}
+		return err
+	})
+	var said *ldap.Error
+	if errors.As(err, &said) && !errors.Is(err, broker.ErrUnavailable) {
+		return nil, unavailable("search the directory", err)
+	}
+	return entries, err
+}
+
+// user is the user of an entry, with the rights of the groups that it is in.
+func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error) {
+	if u.cfg.Disabled != "" {
+		found, err := u.search(ctx, 1, entry.DN, ldap.ScopeBaseObject, u.cfg.Disabled)
+		switch {
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject): // it went in between
+			return broker.User{}, broker.ErrDisabled
+		case err != nil:
+			return broker.User{}, err
+		case len(found) > 0:
+			return broker.User{}, broker.ErrDisabled
+		}
+	}
+	user := broker.User{ID: u.idOf(entry), Username: entry.GetEqualFoldAttributeValue(u.cfg.Username)}
+	var err error
+	if u.cfg.Version != NoVersion {
+		if user.Version, err = version(entry.GetEqualFoldAttributeValues(u.cfg.Version)); err != nil {
+			return broker.User{}, unavailable("read attribute "+u.cfg.Version, err)
+		}
+	}
+	member, err := u.memberOf(ctx, entry)
+	if err != nil {
+		return broker.User{}, err
+	}
+	user.Grant(u.cfg.Rights)
+	for _, g := range u.groups {
+		if slices.ContainsFunc(member, g.dn.EqualFold) {
+			user.Grant(g.rights)
+		}
+	}
+	if err := user.Check(); err != nil {
+		return broker.User{}, unavailable("read an entry", err)
+	}
+	return user, nil
+}
+
+func (u *Users) idOf(entry *ldap.Entry) string {
+	raw := entry.GetEqualFoldRawAttributeValue(u.cfg.ID)
+	if strings.EqualFold(u.cfg.ID, objectGUID) {
+		return hex.EncodeToString(raw)
+	}
+	return string(raw)
+}
+
+// memberOf are the groups of an entry.
+func (u *Users) memberOf(ctx context.Context, entry *ldap.Entry) (list []*ldap.DN, err error) {
+	if len(u.groups) == 0 {
+		return nil, nil
+	}
+	names := entry.GetEqualFoldAttributeValues(u.cfg.GroupAttribute)
+	if u.cfg.GroupFilter != "" {
+		found, err := u.search(ctx, mostGroups, u.cfg.GroupBase, ldap.ScopeWholeSubtree, fill(u.cfg.GroupFilter, markDN, entry.DN))
+		if err != nil {
+			return nil, err
+		}
+		names = nil
+		for _, e := range found {
+			names = append(names, e.DN)
+		}
+	}
+	for _, name := range names {
+		if dn, err := ldap.ParseDN(name); err == nil {
+			list = append(list, dn)
+		}
+	}
+	return list, nil
+}

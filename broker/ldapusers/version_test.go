@@ -1,0 +1,35 @@
+package ldapusers
+
+import (
+	"testing"
+	"time"
+)
+
+func TestVersion(t *testing.T) {
+	at := time.Date(2026, 11, 21, 20, 54, 11, 0, time.UTC).UnixMicro()
+	for _, tc := range []struct {
+		values []string
+		want   int64 // -1: refused
+	}{
+		{nil, 0},
+		{[]string{"20261121205411Z"}, at},
+		{[]string{"20261121205411.5Z"}, at + 500_000},
+		{[]string{"20261121205411,5Z"}, at + 500_000},
+		{[]string{"202611212054Z"}, at - 11_000_000},
+		{[]string{"2026112120Z"}, at - (54*60+11)*1_000_000},
+		{[]string{"20261121205411.123456Z#000000#000#000000"}, at + 123_456},
+		{[]string{"133500000000000000"}, 133500000000000000},
+		{[]string{"0"}, 0},
+		{[]string{"3", "7", "5"}, 7},
+		{[]string{"20261121205411+0300"}, -1},
+		{[]string{"yesterday"}, -1},
+		{[]string{"-5"}, -1},
+		{[]string{""}, -1},
+		{[]string{"1", "x"}, -1},
+	} {
+		got, err := version(tc.values)
+		if (err != nil) != (tc.want < 0) || err == nil && got != tc.want {
+			t.Errorf("%q: %d, %v; want %d", tc.values, got, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// ErrNoGroup is for the name of a group that is not there.
+var ErrNoGroup = errors.New("no such group")
+
+// Group is a set of rights by name. Whoever is in it has them beside its own.
+type Group struct {
+	Name string
+	Rights
+	Members int // where groups are listed
+}
+
+// AddGroup makes a group. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with the group.
+func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
+	if !isWord(name) {
+		return fmt.Errorf("group name %q is not one word of up to %d characters", name, maxWord)
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	return b.write(ctx, "add a group", func(c *change) error {
+		n, err := c.exec(ctx, `INSERT INTO groups (name, scopes, entitlements, limits, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			name, toJSON(list(r.Scopes)), toJSON(list(r.Entitlements)), toJSON(r.Limits), time.Now().Unix())
+		if err == nil && n == 0 {
+			err = fmt.Errorf("group %q %w", name, ErrExists)
+		}
+		c.log(audit.GrantChanged, "", strings.Join(slices.Concat([]string{"group " + name + " added"}, r.changes(Rights{})), "; "))
+		return err
+	})
+}
+
+// EditGroup changes the rights of all who are in a group, as EditRights does those of one. Error: also ErrNoGroup.
+func (b *Base) EditGroup(ctx context.Context, name string, edit func(*Rights) error) (changed bool, err error) {
+	err = b.write(ctx, "change a group", func(c *change) error {
+		var scopes, entitlements, limits string
+		found, err := c.one(ctx, `SELECT scopes, entitlements, limits FROM groups WHERE name = ?`, name, &scopes, &entitlements, &limits)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return noGroup(name)
+		}
+		changed, err = c.edit(ctx, edit, audit.GrantChanged, "", "group "+name+": ", [3]string{scopes, entitlements, limits},
+			`UPDATE groups SET scopes = ?, entitlements = ?, limits = ? WHERE name = ?`, name)
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// RemoveGroup takes a group and its rights away from all who are in it, and says how many those were.
+func (b *Base) RemoveGroup(ctx context.Context, name string) (members int, err error) {
+	err = b.write(ctx, "remove a group", func(c *change) error {
+		left, err := c.exec(ctx, `DELETE FROM user_groups WHERE group_name = ?`, name)
+		if err != nil {
+			return err
+		}
+		n, err := c.exec(ctx, `DELETE FROM groups WHERE name = ?`, name)
+		if err == nil && n == 0 {
+			err = noGroup(name)
+		}
+		members = int(left)
+		c.log(audit.GrantChanged, "", fmt.Sprintf("group %s removed, %d were in it", name, left))
+		return err
+	})
+	return members, err
+}
+
+// Groups returns all groups by name.
+func (b *Base) Groups(ctx context.Context) ([]Group, error) {
+	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
+		SELECT name, scopes, entitlements, limits, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
+		FROM groups g`))
+	if err != nil {
+		return nil, unavailable("list groups", err)
+	}
+	all, err := scanAll(rows, func() (g Group, err error) {
+		var scopes, entitlements, limits string
+		if err = rows.Scan(&g.Name, &scopes, &entitlements, &limits, &g.Members); err == nil {
+			err = g.decode(scopes, entitlements, limits)
+		}
+		return g, err
+	})
+	if err != nil {
+		return nil, unavailable("list groups", err)
+	}
+	slices.SortFunc(all, func(x, y Group) int { return strings.Compare(x.Name, y.Name) })
+	return all, nil
+}
+
+// Join puts a user into a group and says whether the user was not in it already. Errors: broker.ErrNotFound for the user,
+// ErrNoGroup, broker.ErrUnavailable.
+func (b *Base) Join(ctx context.Context, username, group string) (changed bool, err error) {
+	return b.member(ctx, username, group, "joins", joinGroup)
+}
+
+// Leave takes a user out of a group and says whether the user was in it. Errors as of Join.
+func (b *Base) Leave(ctx context.Context, username, group string) (changed bool, err error) {
+	return b.member(ctx, username, group, "leaves", `DELETE FROM user_groups WHERE user_id = ? AND group_name = ?`)
+}
+
+func (b *Base) member(ctx context.Context, username, group, verb, query string) (changed bool, err error) {
+	err = b.write(ctx, "change a group's members", func(c *change) error {
+		id, err := c.userID(ctx, username)
+		if err != nil {
+			return err
+		}
+		changed, err = c.member(ctx, id, group, verb, query)
+		return err
+	})
+	return changed && err == nil, err
+}
+
+func (c *change) member(ctx context.Context, id, group, verb, query string) (bool, error) {
+	var name string
+	found, err := c.one(ctx, `SELECT name FROM groups WHERE name = ?`, group, &name)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		return false, noGroup(group)
+	}
+	n, err := c.exec(ctx, query, id, group)
+	if n > 0 {
+		c.log(audit.GrantChanged, id, verb+" group "+group)
+	}
+	return n > 0, err
+}
+
+func noGroup(name string) error { return fmt.Errorf("%w: %q", ErrNoGroup, name) }
+
+const joinGroup = `INSERT INTO user_groups (user_id, group_name) VALUES (?, ?) ON CONFLICT DO NOTHING`

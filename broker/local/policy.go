@@ -1,0 +1,69 @@
+package local
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/broker/password"
+)
+
+// Bounds of names and passwords, in bytes; DefaultMinPassword in characters.
+const (
+	DefaultMinPassword = 10
+	MaxPassword        = password.MaxLength
+	MaxUsername        = 128
+)
+
+// common are passwords that everybody tries first, one a line, in lower case.
+//
+//go:embed common.txt
+var common string
+
+func checkUsername(s string) error {
+	switch {
+	case s == "" || len(s) > MaxUsername:
+		return fmt.Errorf("username must have 1 to %d bytes", MaxUsername)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return errors.New("username must be UTF-8 without control characters")
+	}
+	return nil
+}
+
+// checkPassword is the policy: a length, none that everybody tries, no rules of composition, nothing trimmed.
+func (b *Base) checkPassword(username, s string, weak bool) error {
+	switch {
+	case s == "" || len(s) > MaxPassword || !utf8.ValidString(s):
+		return fmt.Errorf("password must have 1 to %d bytes of UTF-8", MaxPassword)
+	case weak:
+		return nil
+	case utf8.RuneCountInString(s) < b.min:
+		return fmt.Errorf("password must have at least %d characters", b.min)
+	case isCommon(username, s):
+		return errors.New("password is one of those that are tried first: it is common, of few characters, or the username")
+	}
+	return nil
+}
+
+// isCommon says whether a password is on the list, with or without what people hang on at its end, is the username, or
+// has at most two different characters.
+func isCommon(username, s string) bool {
+	s = strings.ToLower(s)
+	bare := strings.TrimRight(s, "0123456789!.,?*#$@-_")
+	if name := strings.ToLower(username); s == name || len(bare) > 0 && bare == name {
+		return true
+	}
+	for line := range strings.Lines(common) {
+		if line = strings.TrimSpace(line); line == s || line == bare {
+			return true
+		}
+	}
+	seen := map[rune]bool{}
+	for _, r := range s {
+		seen[r] = true
+	}
+	return len(seen) <= 2
+}

@@ -1,0 +1,267 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// Rights are what a user, or everybody in a group, may do.
+type Rights struct {
+	Scopes       []string
+	Entitlements []broker.Entitlement
+	Limits       broker.Limits
+}
+
+// Bounds of what one user or group may hold: rights are looked at with every subscription.
+const (
+	maxEntitlements = 500
+	maxScopes       = 50
+	maxWord         = 64 // bytes of a scope, a market, a group's name
+)
+
+// check finds what no Rights may hold.
+func (r *Rights) check() error {
+	if len(r.Scopes) > maxScopes || len(r.Entitlements) > maxEntitlements {
+		return fmt.Errorf("there may be %d scopes and %d entitlements at most", maxScopes, maxEntitlements)
+	}
+	for i, s := range r.Scopes {
+		if !isWord(s) {
+			return fmt.Errorf("scope %q is not one word", s)
+		}
+		if slices.Contains(r.Scopes[:i], s) {
+			return fmt.Errorf("scope %s is named twice", s)
+		}
+	}
+	for _, e := range r.Entitlements {
+		switch {
+		case !isWord(e.Market):
+			return fmt.Errorf("market %q is not one word", e.Market)
+		case e.Depth < -1 || e.Delay < 0 || e.Instruments < 0:
+			return fmt.Errorf("a number of the entitlement to %s is negative", e.Market)
+		case !e.Trades && !e.Quotes && e.Depth == 0:
+			return fmt.Errorf("the entitlement to %s gives neither trades, quotes nor depth", e.Market)
+		case !e.From.IsZero() && !e.Until.IsZero() && !e.From.Before(e.Until):
+			return fmt.Errorf("the entitlement to %s ends before it begins", e.Market)
+		}
+	}
+	l := r.Limits
+	if min(l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute) < 0 {
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+// isWord says whether s can stand in a list with spaces between, in JSON and in a table.
+func isWord(s string) bool {
+	return s != "" && len(s) <= maxWord && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+}
+
+// union adds groups' rights to a user's own: all scopes, all entitlements, and of each limit the largest. The
+// slices are new.
+func union(own Rights, groups []Group) Rights {
+	u := Rights{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits}
+	for _, g := range groups {
+		for _, s := range g.Scopes {
+			if !slices.Contains(u.Scopes, s) {
+				u.Scopes = append(u.Scopes, s)
+			}
+		}
+		for _, e := range g.Entitlements {
+			if !slices.ContainsFunc(u.Entitlements, func(x broker.Entitlement) bool { return sameEntitlement(x, e) }) {
+				u.Entitlements = append(u.Entitlements, e)
+			}
+		}
+		for _, l := range []struct {
+			to   *int
+			from int
+		}{
+			{&u.Limits.Connections, g.Limits.Connections}, {&u.Limits.Subscriptions, g.Limits.Subscriptions},
+			{&u.Limits.MessagesPerSecond, g.Limits.MessagesPerSecond}, {&u.Limits.RequestsPerMinute, g.Limits.RequestsPerMinute},
+		} {
+			*l.to = max(*l.to, l.from)
+		}
+	}
+	u.Scopes, u.Entitlements = list(u.Scopes), list(u.Entitlements)
+	return u
+}
+
+func sameEntitlement(x, y broker.Entitlement) bool {
+	from, until := x.From.Equal(y.From), x.Until.Equal(y.Until)
+	x.From, x.Until, y.From, y.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return x == y && from && until
+}
+
+// decode reads what the database keeps.
+func (r *Rights) decode(scopes, entitlements, limits string) error {
+	return errors.Join(json.Unmarshal([]byte(scopes), &r.Scopes), json.Unmarshal([]byte(entitlements), &r.Entitlements), json.Unmarshal([]byte(limits), &r.Limits))
+}
+
+// changes tells in a few words each what became of before.
+func (r *Rights) changes(before Rights) (list []string) {
+	for _, s := range r.Scopes {
+		if !slices.Contains(before.Scopes, s) {
+			list = append(list, "scope "+s)
+		}
+	}
+	for _, s := range before.Scopes {
+		if !slices.Contains(r.Scopes, s) {
+			list = append(list, "without scope "+s)
+		}
+	}
+	has := func(list []broker.Entitlement, e broker.Entitlement) bool {
+		return slices.ContainsFunc(list, func(x broker.Entitlement) bool { return sameEntitlement(x, e) })
+	}
+	for _, e := range before.Entitlements {
+		if !has(r.Entitlements, e) {
+			list = append(list, "revoke "+Describe(e))
+		}
+	}
+	for _, e := range r.Entitlements {
+		if !has(before.Entitlements, e) {
+			list = append(list, "grant "+Describe(e))
+		}
+	}
+	for _, l := range []struct {
+		name     string
+		old, now int
+	}{
+		{"connections", before.Limits.Connections, r.Limits.Connections}, {"subscriptions", before.Limits.Subscriptions, r.Limits.Subscriptions},
+		{"messages_per_second", before.Limits.MessagesPerSecond, r.Limits.MessagesPerSecond},
+		{"requests_per_minute", before.Limits.RequestsPerMinute, r.Limits.RequestsPerMinute},
+	} {
+		if l.old != l.now {
+			list = append(list, l.name+"="+strconv.Itoa(l.now))
+		}
+	}
+	return list
+}
+
+// Describe writes an entitlement in a line: BYMA trades quotes depth=5 delay=900 until=2027-01-01.
+func Describe(e broker.Entitlement) string {
+	b := []string{e.Market}
+	if e.Trades {
+		b = append(b, "trades")
+	}
+	if e.Quotes {
+		b = append(b, "quotes")
+	}
+	switch {
+	case e.Depth < 0:
+		b = append(b, "depth=all")
+	case e.Depth > 0:
+		b = append(b, "depth="+strconv.Itoa(e.Depth))
+	}
+	if e.Instruments > 0 {
+		b = append(b, "instruments="+strconv.Itoa(e.Instruments))
+	}
+	if e.Delay > 0 {
+		b = append(b, "delay="+strconv.Itoa(e.Delay))
+	}
+	if !e.From.IsZero() {
+		b = append(b, "from="+moment(e.From))
+	}
+	if !e.Until.IsZero() {
+		b = append(b, "until="+moment(e.Until))
+	}
+	return strings.Join(b, " ")
+}
+
+// moment is a time as short as it can be written.
+func moment(t time.Time) string {
+	t = t.UTC()
+	if t.Equal(t.Truncate(24 * time.Hour)) {
+		return t.Format(time.DateOnly)
+	}
+	return t.Format(time.RFC3339)
+}
+
+// EditRights changes a user's own rights, not those of groups, in one step: edit gets what they are. It says whether
+// anything changed. Logins of before stay: a running gateway applies the change to them. Errors: broker.ErrNotFound,
+// broker.ErrUnavailable, what edit returned, or what is wrong with the result.
+func (b *Base) EditRights(ctx context.Context, username string, edit func(*Rights) error) (changed bool, err error) {
+	err = b.write(ctx, "change a user's rights", func(c *change) error {
+		var id, scopes, entitlements, limits string
+		found, err := c.one(ctx, `SELECT id, scopes, entitlements, limits FROM users WHERE username = ?`, username, &id, &scopes, &entitlements, &limits)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return broker.ErrNotFound
+		}
+		changed, err = c.edit(ctx, edit, audit.GrantChanged, id, "", [3]string{scopes, entitlements, limits},
+			`UPDATE users SET scopes = ?, entitlements = ?, limits = ? WHERE id = ?`, id)
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// edit changes rights that were read, and writes them by query, whose last parameter is key.
+func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.Kind, user, whose string, stored [3]string, query, key string) (bool, error) {
+	var before, now Rights
+	if err := errors.Join(before.decode(stored[0], stored[1], stored[2]), now.decode(stored[0], stored[1], stored[2])); err != nil {
+		return false, unavailable(c.what, err)
+	}
+	if err := edit(&now); err != nil {
+		return false, err
+	}
+	if err := now.check(); err != nil {
+		return false, err
+	}
+	what := now.changes(before)
+	if len(what) == 0 {
+		return false, nil
+	}
+	if _, err := c.exec(ctx, query, toJSON(list(now.Scopes)), toJSON(list(now.Entitlements)), toJSON(now.Limits), key); err != nil {
+		return false, err
+	}
+	c.log(kind, user, whose+strings.Join(what, "; "))
+	return true, nil
+}
+
+// SetRights gives a user these rights of its own in the place of those it had.
+func (b *Base) SetRights(ctx context.Context, username string, r Rights) error {
+	_, err := b.EditRights(ctx, username, func(now *Rights) error {
+		*now = r
+		return nil
+	})
+	return err
+}
+
+// Grant gives a user one more entitlement. It says whether the user had it not already.
+func (b *Base) Grant(ctx context.Context, username string, e broker.Entitlement) (bool, error) {
+	return b.EditRights(ctx, username, func(r *Rights) error { r.Grant(e); return nil })
+}
+
+// Revoke takes those of a user's own entitlements away that which says, and returns them.
+func (b *Base) Revoke(ctx context.Context, username string, which func(broker.Entitlement) bool) (gone []broker.Entitlement, err error) {
+	_, err = b.EditRights(ctx, username, func(r *Rights) error { gone = r.Revoke(which); return nil })
+	return gone, err
+}
+
+// Grant adds an entitlement unless it is there.
+func (r *Rights) Grant(e broker.Entitlement) {
+	if !slices.ContainsFunc(r.Entitlements, func(x broker.Entitlement) bool { return sameEntitlement(x, e) }) {
+		r.Entitlements = append(r.Entitlements, e)
+	}
+}
+
+// Revoke takes entitlements away and returns them.
+func (r *Rights) Revoke(which func(broker.Entitlement) bool) (gone []broker.Entitlement) {
+	r.Entitlements = slices.DeleteFunc(r.Entitlements, func(e broker.Entitlement) bool {
+		if which(e) {
+			gone = append(gone, e)
+			return true
+		}
+		return false
+	})
+	return gone
+}

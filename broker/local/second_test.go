@@ -1,0 +1,234 @@
+package local
+
+import (
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// codeAt is what an authenticator app shows at a moment.
+func codeAt(t testing.TB, secret string, at time.Time) string {
+	t.Helper()
+	key, err := b32().DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return totp(key, at.Unix()/otpStep)
+}
+
+// TestTOTPVectors are those of RFC 6238, appendix B, for SHA-1: it shows eight digits, of which six are the last.
+func TestTOTPVectors(t *testing.T) {
+	secret := []byte("12345678901234567890")
+	for at, want := range map[int64]string{
+		59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037", 20000000000: "65353130",
+	} {
+		if got := totp(secret, at/otpStep); got != want[2:] {
+			t.Errorf("at %d: %s, want %s", at, got, want[2:])
+		}
+		for drift, ok := range map[int64]bool{-2: false, -1: true, 0: true, 1: true, 2: false} {
+			now := time.Unix(at+drift*otpStep, 0)
+			if _, got := totpStep(secret, want[2:], now); got != ok && now.Unix() >= 0 {
+				t.Errorf("at %d, clock off by %d steps: %v", at, drift, got)
+			}
+		}
+	}
+}
+
+// TestOneTimePassword walks through a day with one: each is good once, and none of before it.
+func TestOneTimePassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBase(t, places[1].open(t))
+		u := add(t, b, "fiona", "right password")
+		f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(what, otp string, want error) {
+			t.Helper()
+			got, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: "right password", OTP: otp})
+			if !errors.Is(err, want) || got.ID != u.ID {
+				t.Errorf("%s: %v, %v", what, got.ID, err)
+			}
+		}
+		now := codeAt(t, f.Secret, time.Now())
+		next := codeAt(t, f.Secret, time.Now().Add(30*time.Second))
+		try("none", "", broker.ErrSecondFactor)
+		try("too long", strings.Repeat("1", 1000), broker.ErrInvalidCredentials)
+		try("letters", "ABCDEF", broker.ErrInvalidCredentials)
+		try("of a minute ago", codeAt(t, f.Secret, time.Now().Add(-time.Minute)), broker.ErrInvalidCredentials)
+		try("this one, with a space", now[:3]+" "+now[3:], nil)
+		try("this one again", now, broker.ErrInvalidCredentials)
+		try("the next, a clock is ahead", next, nil)
+		try("this one, after the next", now, broker.ErrInvalidCredentials)
+		time.Sleep(30 * time.Second)
+		try("the next again when its time has come", next, broker.ErrInvalidCredentials)
+		time.Sleep(30 * time.Second)
+		try("a fresh one", codeAt(t, f.Secret, time.Now()), nil)
+	})
+}
+
+// TestOneCodeManyLogins lets one code be used by many at the same moment: one gets in.
+func TestOneCodeManyLogins(t *testing.T) {
+	b := openBase(t, openDB(t, filepath.Join(t.TempDir(), "users.db")))
+	add(t, b, "fiona", "right password")
+	f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, code := range map[string]string{"one-time password": codeAt(t, f.Secret, time.Now()), "recovery code": f.Codes[0]} {
+		var in, refused atomic.Int32
+		var wg sync.WaitGroup
+		for range 32 {
+			wg.Go(func() {
+				_, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: "right password", OTP: code})
+				switch {
+				case err == nil:
+					in.Add(1)
+				case errors.Is(err, broker.ErrInvalidCredentials):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if in.Load() != 1 || refused.Load() != 31 {
+			t.Errorf("%s: %d got in, %d were refused", what, in.Load(), refused.Load())
+		}
+	}
+}
+
+func TestRecoveryCodes(t *testing.T) {
+	db := places[1].open(t)
+	b, diary := openAudited(t, db)
+	u := add(t, b, "fiona", "right password")
+	add(t, b, "maria", "right password")
+	f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.EnableSecondFactor(t.Context(), "maria", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diary()
+	left := func() int {
+		n, err := b.RecoveryCodes(t.Context(), u.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if len(f.Codes) != recoveryCodes || left() != recoveryCodes {
+		t.Errorf("%d codes, %d kept", len(f.Codes), left())
+	}
+	for i, c := range []struct {
+		otp  string
+		want error
+	}{
+		{f.Codes[3], nil},
+		{f.Codes[3], broker.ErrInvalidCredentials},
+		{strings.ToLower(strings.ReplaceAll(f.Codes[4], "-", " ")), nil},
+		{other.Codes[0], broker.ErrInvalidCredentials},
+		{"AAAA-AAAA-AAAA-AAAA", broker.ErrInvalidCredentials},
+	} {
+		if _, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: "right password", OTP: c.otp}); !errors.Is(err, c.want) {
+			t.Errorf("try %d: %v", i, err)
+		}
+	}
+	if left() != recoveryCodes-2 {
+		t.Errorf("%d codes are left", left())
+	}
+	if got, want := diary(), []string{"user_changed user recovery code used", "user_changed user recovery code used"}; !slices.Equal(got, want) {
+		t.Errorf("log %q", got)
+	}
+	if was, err := b.DisableSecondFactor(t.Context(), "fiona"); !was || err != nil || left() != 0 {
+		t.Errorf("disabled: %v, %v, %d codes left", was, err, left())
+	}
+	if was, err := b.DisableSecondFactor(t.Context(), "fiona"); was || err != nil {
+		t.Errorf("disabled again: %v, %v", was, err)
+	}
+	if _, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: "right password"}); err != nil {
+		t.Errorf("without: %v", err)
+	}
+}
+
+// TestSecondFactorAtRest wants nothing in the database that makes one-time passwords, and no row that is good for another user.
+func TestSecondFactorAtRest(t *testing.T) {
+	db := places[1].open(t)
+	b := openBase(t, db)
+	u := add(t, b, "fiona", "right password")
+	add(t, b, "maria", "right password")
+	f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda & Co")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda"); !errors.Is(err, ErrExists) {
+		t.Errorf("enabled twice: %v", err)
+	}
+	if f.URL != "otpauth://totp/Rueda%20&%20Co:fiona?algorithm=SHA1&digits=6&issuer=Rueda%20%26%20Co&period=30&secret="+f.Secret {
+		t.Error(f.URL)
+	}
+	if link, err := url.Parse(f.URL); err != nil || link.Query().Get("issuer") != "Rueda & Co" || link.Path != "/Rueda & Co:fiona" {
+		t.Errorf("%v, %v", link, err)
+	}
+	key, err := b32().DecodeString(f.Secret)
+	if err != nil || len(key) != otpSecret {
+		t.Fatalf("%d bytes, %v", len(key), err)
+	}
+	var dump strings.Builder
+	for _, query := range []string{`SELECT user_id || ' ' || secret FROM second_factors`, `SELECT user_id || ' ' || hash FROM recovery_codes`} {
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := scanAll(rows, func() (s string, err error) { return s, rows.Scan(&s) })
+		if err != nil || len(lines) == 0 {
+			t.Fatal(len(lines), err)
+		}
+		dump.WriteString(strings.ToLower(strings.Join(lines, "\n")))
+	}
+	for _, secret := range append(slices.Clone(f.Codes), f.Secret, hex.EncodeToString(key), plainOTP(f.Codes[0])) {
+		if strings.Contains(dump.String(), strings.ToLower(secret)) {
+			t.Errorf("the database has %s", secret)
+		}
+	}
+
+	login := broker.Login{Username: "fiona", Password: "right password", OTP: codeAt(t, f.Secret, time.Now())}
+	refuses := func(what string, b *Base, login broker.Login) {
+		t.Helper()
+		if _, err := b.Authenticate(t.Context(), login); !errors.Is(err, broker.ErrUnavailable) || strings.Contains(err.Error(), f.Secret) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	keyless, err := Open(t.Context(), Config{Writer: db, Cost: cheap()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses("no key", keyless, login)
+	if _, err := keyless.EnableSecondFactor(t.Context(), "maria", "Rueda"); !errors.Is(err, ErrNoSecret) {
+		t.Errorf("enabled without a key: %v", err)
+	}
+	rekeyed, err := Open(t.Context(), Config{Writer: db, Cost: cheap(), Secret: []byte("another")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses("another key", rekeyed, login)
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO second_factors (user_id, secret, created_at) SELECT id, (SELECT secret FROM second_factors), 0 FROM users WHERE username = 'maria'`); err != nil {
+		t.Fatal(err)
+	}
+	refuses("another's row", b, broker.Login{Username: "maria", Password: "right password", OTP: login.OTP})
+	if got, err := b.Authenticate(t.Context(), login); err != nil || got.ID != u.ID {
+		t.Errorf("all as it should be: %v", err)
+	}
+}

@@ -1,0 +1,130 @@
+package local
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // RFC 6238's default, which every authenticator app knows; HMAC does not need collision resistance
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// One-time passwords of RFC 6238: SHA-1, six digits, steps of 30 seconds, as every authenticator app makes them. A
+// clock may be one step off.
+const (
+	otpDigits = 6
+	otpStep   = 30 // seconds
+	otpDrift  = 1  // steps
+	otpSecret = 20 // bytes, as RFC 4226 recommends
+	maxOTP    = 64 // bytes that a client may send
+)
+
+// Recovery codes are of 80 bits: too many to guess, so that a plain hash is enough.
+const (
+	recoveryCodes = 10
+	recoveryBytes = 10
+)
+
+// b32 is how secrets and recovery codes are written.
+func b32() *base32.Encoding { return base32.StdEncoding.WithPadding(base32.NoPadding) }
+
+// totp is the one-time password of a step.
+func totp(secret []byte, step int64) string {
+	mac := hmac.New(sha1.New, secret)
+	var counter [8]byte
+	binary.BigEndian.PutUint64(counter[:], uint64(step))
+	mac.Write(counter[:])
+	sum := mac.Sum(nil)
+	at := sum[len(sum)-1] & 0xf
+	n := binary.BigEndian.Uint32(sum[at:]) & 0x7fffffff
+	return fmt.Sprintf("%0*d", otpDigits, n%1_000_000)
+}
+
+// totpStep finds the step whose one-time password code is, near a moment. All steps are computed.
+func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
+	at := now.Unix() / otpStep
+	for s := at - otpDrift; s <= at+otpDrift; s++ {
+		if subtle.ConstantTimeCompare([]byte(totp(secret, s)), []byte(code)) == 1 {
+			step, ok = s, true
+		}
+	}
+	return step, ok
+}
+
+// plainOTP takes away what people type between digits and letters.
+func plainOTP(s string) string {
+	return strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(s))
+}
+
+// newRecoveryCode is written in four groups: ABCD-EFGH-IJKL-MNOP.
+func newRecoveryCode() string {
+	b := make([]byte, recoveryBytes)
+	_, _ = rand.Read(b)
+	s := b32().EncodeToString(b)
+	return s[:4] + "-" + s[4:8] + "-" + s[8:12] + "-" + s[12:]
+}
+
+// hashRecovery is what the database keeps of a recovery code.
+func hashRecovery(code string) string {
+	sum := sha256.Sum256([]byte(plainOTP(code)))
+	return hex.EncodeToString(sum[:])
+}
+
+// otpURL is what authenticator apps read, usually from a picture.
+func otpURL(issuer, username string, secret []byte) string {
+	q := url.Values{"secret": {b32().EncodeToString(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {"6"}, "period": {"30"}}
+	// Apps take + literally: a space is %20 here, in the label and behind it.
+	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(username) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
+}
+
+// factors encrypt the secrets of second factors.
+type factors struct {
+	aead cipher.AEAD
+}
+
+// newFactors derives a key of its own from the secret, which others use too.
+func newFactors(secret []byte) (*factors, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "rueda second factors 1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of second factors: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of second factors: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of second factors: %w", err)
+	}
+	return &factors{aead: aead}, nil
+}
+
+// seal encrypts a secret for one user: in another's row it is not valid.
+func (f *factors) seal(secret []byte, userID string) string {
+	return base64.RawStdEncoding.EncodeToString(f.aead.Seal(nil, nil, secret, []byte(userID)))
+}
+
+func (f *factors) open(sealed, userID string) ([]byte, error) {
+	if f == nil {
+		return nil, ErrNoSecret
+	}
+	b, err := base64.RawStdEncoding.DecodeString(sealed)
+	if err == nil {
+		b, err = f.aead.Open(nil, nil, b, []byte(userID))
+	}
+	if err != nil {
+		return nil, errors.New("it was encrypted with another key, or is damaged")
+	}
+	return b, nil
+}

@@ -1,0 +1,237 @@
+package sqlusers
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver named sqlite
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// Drivers.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
+// database is a database that is only read.
+type database struct {
+	db       *sql.DB
+	postgres bool
+}
+
+func open(driver, source string, connections int) (database, error) {
+	if source == "" {
+		return database{}, errors.New("which database? Its source is missing")
+	}
+	var d database
+	var err error
+	switch driver {
+	case SQLite:
+		// query_only holds for what mode=ro does not: temporary tables and attached files.
+		name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: source}).EscapedPath(), RawQuery: url.Values{
+			"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(1000)"},
+		}.Encode()}
+		d.db, err = sql.Open("sqlite", name.String())
+	case Postgres:
+		d.postgres = true
+		d.db, err = openPostgres(source)
+	default:
+		return database{}, fmt.Errorf("driver %q is neither %s nor %s", driver, SQLite, Postgres)
+	}
+	if err != nil {
+		return database{}, err
+	}
+	d.db.SetMaxOpenConns(connections)
+	d.db.SetMaxIdleConns(connections)
+	d.db.SetConnMaxIdleTime(5 * time.Minute)
+	return d, nil
+}
+
+// statementLimit is for queries whose caller has long given up.
+const statementLimit = "5000" // ms
+
+func openPostgres(source string) (*sql.DB, error) {
+	cfg, err := pgx.ParseConfig(source)
+	if err != nil { // which may quote the password
+		return nil, errors.New("the source is no connection string like postgres://user:password@host/database?sslmode=verify-full")
+	}
+	hosts := []pgconn.FallbackConfig{{Host: cfg.Host, TLSConfig: cfg.TLSConfig}}
+	for _, f := range cfg.Fallbacks {
+		hosts = append(hosts, *f)
+	}
+	for _, h := range hosts {
+		if h.TLSConfig == nil && !isNear(h.Host) {
+			return nil, fmt.Errorf("the connection to %s may go without TLS: say sslmode=verify-full, or require, in the source", h.Host)
+		}
+	}
+	cfg.RuntimeParams["default_transaction_read_only"] = "on"
+	cfg.RuntimeParams["statement_timeout"] = statementLimit
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "rueda"
+	}
+	return stdlib.OpenDB(*cfg), nil
+}
+
+// isNear says whether a host is this machine, by a loopback address or a socket in the file system.
+func isNear(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (d database) close() error { return d.db.Close() }
+
+// placeholder is how a query writes its parameter.
+func (d database) placeholder(q *query) string {
+	if d.postgres {
+		return "$1"
+	}
+	return ":" + q.parameter
+}
+
+func (d database) checkText(q *query) error {
+	if !strings.Contains(q.text, d.placeholder(q)) {
+		return fmt.Errorf("query %s does not contain its parameter %s", q.name, d.placeholder(q))
+	}
+	return nil
+}
+
+// argument is the value of a query's parameter.
+func (d database) argument(q *query, value string) any {
+	if d.postgres {
+		return value
+	}
+	return sql.Named(q.parameter, value)
+}
+
+// checkReadOnly asks whether the setting arrived: something between here and PostgreSQL may drop it.
+func (d database) checkReadOnly(ctx context.Context) error {
+	if !d.postgres {
+		return nil
+	}
+	var on string
+	if err := d.db.QueryRowContext(ctx, "SHOW default_transaction_read_only").Scan(&on); err != nil {
+		return d.explain(err)
+	}
+	if on != "on" {
+		return errors.New("the session is not read-only: something in between drops default_transaction_read_only")
+	}
+	return nil
+}
+
+// columns are those that a query gives. PostgreSQL only describes it; SQLite begins it, for a user that cannot be.
+func (d database) columns(ctx context.Context, q *query) (names []string, err error) {
+	if !d.postgres {
+		rows, err := d.db.QueryContext(ctx, q.text, d.argument(q, "\u0001"))
+		if err != nil {
+			return nil, d.explain(err)
+		}
+		defer rows.Close()
+		return rows.Columns()
+	}
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		pg, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("a connection of %T", driver)
+		}
+		about, err := pg.Conn().Prepare(ctx, "", q.text)
+		if err != nil {
+			return err
+		}
+		if n := len(about.ParamOIDs); n != 1 {
+			return fmt.Errorf("it has %d parameters, not $1 alone", n)
+		}
+		for _, f := range about.Fields {
+			names = append(names, f.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	return names, nil
+}
+
+// explain tells a database that is away from one that does not like what it is asked.
+func (d database) explain(err error) error {
+	var said *pgconn.PgError
+	away := []string{"08", "53", "57", "58"} // connection, resources, operator's intervention, system: classes of SQLSTATE
+	switch {
+	case errors.As(err, &said) && !slices.Contains(away, said.Code[:min(2, len(said.Code))]):
+		return err
+	case d.postgres && !errors.As(err, &said) && isConnection(err):
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+	case said != nil:
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+	}
+	return err
+}
+
+func isConnection(err error) bool {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// SQLSTATEs of a value that is none of the column's type: no row can have it.
+func isForeign(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, said.Code)
+}
+
+// ask runs a query for a value and gives at most so many rows. All errors are broker.ErrUnavailable, but that of a value
+// that no row can have, which is broker.ErrNotFound.
+func (d database) ask(ctx context.Context, q *query, value string, most int) (list []row, err error) {
+	defer func() {
+		switch {
+		case isForeign(err):
+			err = broker.ErrNotFound
+		case err != nil:
+			err = fmt.Errorf("%w: query %s: %w", broker.ErrUnavailable, q.name, err)
+		}
+	}()
+	rows, err := d.db.QueryContext(ctx, q.text, d.argument(q, value))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	if err := q.checkColumns(columns); err != nil { // the table may have changed
+		return nil, err
+	}
+	for len(list) < most && rows.Next() {
+		values := make([]any, len(columns))
+		to := make([]any, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		r := row{}
+		for i, c := range columns {
+			r[c] = values[i]
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,262 @@
+package sqlusers_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/brokertest"
+	"github.com/ruedahq/rueda/broker/guard"
+	"github.com/ruedahq/rueda/broker/sqlusers"
+	"github.com/ruedahq/rueda/internal/pgtest"
+)
+
+func TestConformanceSQLite(t *testing.T) {
+	brokertest.Run(t, func(t *testing.T) brokertest.Base { return sqlite(t).seed(t) })
+}
+
+// TestConformancePostgres has the guard before the queries too, as the gateway does.
+func TestConformancePostgres(t *testing.T) {
+	s := pgtest.Start(t)
+	brokertest.Run(t, func(t *testing.T) brokertest.Base {
+		b := postgres(t, s)
+		b.config.Guard = guard.New(guard.Config{})
+		return b.seed(t)
+	})
+}
+
+// both runs a test on each database.
+func both(t *testing.T, test func(*testing.T, *table)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, sqlite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, postgres(t, pgtest.Start(t))) })
+}
+
+// TestThreat29Injection tries to be somebody by what SQL would take for its own.
+func TestThreat29Injection(t *testing.T) {
+	both(t, func(t *testing.T, b *table) {
+		u := open(t, b.config)
+		for _, name := range []string{
+			`' OR 1=1`, `' OR '1'='1`, `ana' --`, `ana'/*`, `'; DROP TABLE customers; --`, `ana'; UPDATE customers SET closed = TRUE; --`,
+			`' UNION SELECT number, login, secret, 1, FALSE, '', NULL FROM customers --`, `\' OR 1=1 --`, `ana\00`, `\00`, "ana\x00", "\x00",
+			`%`, `a%`, `an_`, `*)(uid=*`, `*`, ":username", "$1", "?", "", "\xff", "ana ", "Ana", strings.Repeat("a", 129),
+		} {
+			for _, password := range []string{"correct horse", `' OR 1=1`, "*", `\00`, ""} {
+				user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
+				if !errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "" {
+					t.Errorf("%q, %q: %+v, %v", name, password, user, err)
+				}
+			}
+			if _, err := u.User(t.Context(), name); !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("id %q: %v", name, err)
+			}
+			if list, err := u.ListAccounts(t.Context(), name); err != nil || len(list) != 0 {
+				t.Errorf("accounts of %q: %v, %v", name, list, err)
+			}
+		}
+		for _, id := range []string{"101 ", "0101", "101.0", "1e2", "101;", "99999999999999999999", "101 OR 1=1"} {
+			if _, err := u.User(t.Context(), id); !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("id %q: %v", id, err)
+			}
+		}
+		if _, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTable has a database of each kind, which these only read.
+func TestTable(t *testing.T) {
+	both(t, func(t *testing.T, b *table) {
+		t.Run("rights", func(t *testing.T) { testRights(t, b) })
+		t.Run("read only", func(t *testing.T) { testReadOnly(t, b) })
+		t.Run("check", func(t *testing.T) { testCheck(t, b) })
+		t.Run("rows that cannot be", func(t *testing.T) { testRowsThatCannotBe(t, b) })
+	})
+}
+
+// testRights reads what a row and the groups in it give.
+func testRights(t *testing.T, b *table) {
+	u := open(t, b.config)
+	ana, err := u.User(t.Context(), "101")
+	ana.Version = 0
+	want := broker.User{
+		ID: "101", Username: "ana", Scopes: []string{broker.ScopeRead}, Limits: broker.Limits{Connections: 2},
+		Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Depth: 5}, {Market: "*", Trades: true}},
+	}
+	if err != nil || !reflect.DeepEqual(ana, want) {
+		t.Errorf("%+v, %v\nwant %+v", ana, err, want)
+	}
+	list, err := u.ListAccounts(t.Context(), "101")
+	if err != nil || len(list) != 2 || list[0].ID != "p-1" || !reflect.DeepEqual(list[0].Currencies[:1], []string{"ARS"}) ||
+		!list[0].IsDefault || list[0].CreatedAt.IsZero() || list[0].Roles == nil {
+		t.Errorf("accounts %+v, %v", list, err)
+	}
+}
+
+// testReadOnly has a query write, in the ways there are.
+func testReadOnly(t *testing.T, b *table) {
+	queries := []string{`UPDATE customers SET closed = TRUE WHERE login = {p} RETURNING number AS id, login AS username, secret AS password_hash, 1 AS version`}
+	if b.config.Driver == sqlusers.Postgres {
+		queries = append(queries, `WITH gone AS (DELETE FROM portfolios) SELECT number AS id, login AS username, secret AS password_hash, 1 AS version FROM customers WHERE login = {p}`)
+	}
+	for _, q := range queries {
+		cfg := b.config
+		cfg.Login = strings.ReplaceAll(q, "{p}", map[string]string{sqlusers.SQLite: ":username", sqlusers.Postgres: "$1"}[cfg.Driver])
+		u := open(t, cfg)
+		if _, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"}); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("%s: %v", cfg.Login, err)
+		}
+	}
+	var closed, portfolios int
+	if err := b.writer.QueryRow(`SELECT count(*) FROM customers WHERE closed`).Scan(&closed); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.writer.QueryRow(`SELECT count(*) FROM portfolios`).Scan(&portfolios); err != nil {
+		t.Fatal(err)
+	}
+	if closed != 1 || portfolios != 2 {
+		t.Errorf("%d customers are closed, %d portfolios are left", closed, portfolios)
+	}
+}
+
+// testCheck has the database say which query is wrong, and why.
+func testCheck(t *testing.T, b *table) {
+	p := map[string]string{sqlusers.SQLite: ":username", sqlusers.Postgres: "$1"}[b.config.Driver]
+	for _, tc := range []struct{ query, want string }{
+		{`SELEKT ` + p, "query login"},
+		{`SELECT nothing FROM customers WHERE login = ` + p, "nothing"},
+		{`SELECT 1 AS id FROM nowhere WHERE login = ` + p, "nowhere"},
+		{`SELECT number AS id, login AS username, secret AS password_hash FROM customers WHERE login = ` + p, "0 AS version"},
+		{`SELECT number AS id, login AS username, 0 AS version FROM customers WHERE login = ` + p, "column password_hash is missing"},
+		{`SELECT number AS id, login AS user_name, secret AS password_hash, 0 AS version FROM customers WHERE login = ` + p, `column "user_name" has no meaning`},
+		{`SELECT number AS id, number AS id, login AS username, secret AS password_hash, 0 AS version FROM customers WHERE login = ` + p, "column id is there twice"},
+	} {
+		cfg := b.config
+		cfg.Login = tc.query
+		err := open(t, cfg).Check(t.Context())
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "query login") || errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("%s: %v, want %q", tc.query, err, tc.want)
+		}
+	}
+	cfg := b.config
+	cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, 0 AS version FROM customers WHERE login = 'ana'`
+	if _, err := sqlusers.Open(cfg); err == nil || !strings.Contains(err.Error(), "parameter "+p) {
+		t.Errorf("without a parameter: %v", err)
+	}
+}
+
+// testRowsThatCannotBe has rows that are no user: nobody gets in, and the error says which column.
+func testRowsThatCannotBe(t *testing.T, b *table) {
+	p := map[string]string{sqlusers.SQLite: ":", sqlusers.Postgres: "$1"}[b.config.Driver]
+	where := func(parameter string) string { return p + map[string]string{":": parameter, "$1": ""}[p] }
+	for _, tc := range []struct{ columns, want string }{
+		{`'x' AS version`, "column version"},
+		{`1 AS version, 'perhaps' AS disabled`, "column disabled"},
+		{`1 AS version, '[1]' AS scopes`, "column scopes"},
+		{`1 AS version, 'a"b' AS scopes`, "scope"},
+		{`1 AS version, '{}' AS entitlements`, "column entitlements"},
+		{`1 AS version, '[{"mraket":"*"}]' AS entitlements`, "column entitlements"},
+		{`1 AS version, '[] []' AS entitlements`, "column entitlements"},
+		{`1 AS version, '{"connections":-1}' AS limits`, "limit"},
+	} {
+		cfg := b.config
+		cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, ` + tc.columns + ` FROM customers WHERE login = ` + where("username")
+		cfg.User = `SELECT number AS id, login AS username, ` + tc.columns + ` FROM customers WHERE number = ` + where("id")
+		u := open(t, cfg)
+		_, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"})
+		if !errors.Is(err, broker.ErrInvalidCredentials) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: login %v", tc.columns, err)
+		}
+		if _, err := u.User(t.Context(), "101"); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("%s: user %v", tc.columns, err)
+		}
+	}
+	cfg := b.config
+	cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, 1 AS version FROM customers WHERE login <> ` + where("username")
+	_, err := open(t, cfg).Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"})
+	if !errors.Is(err, broker.ErrInvalidCredentials) || !strings.Contains(err.Error(), "several rows") {
+		t.Errorf("several rows: %v", err)
+	}
+}
+
+// TestDatabaseDown kills PostgreSQL and starts it again: an outage, never a wrong password.
+func TestDatabaseDown(t *testing.T) {
+	s := pgtest.Start(t)
+	b := postgres(t, s)
+	u := open(t, b.config)
+	right := broker.Login{Username: "ana", Password: "correct horse"}
+	if _, err := u.Authenticate(t.Context(), right); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	for _, l := range []broker.Login{right, {Username: "ana", Password: "wrong"}, {Username: "nobody", Password: "wrong"}} {
+		if _, err := u.Authenticate(t.Context(), l); !errors.Is(err, broker.ErrUnavailable) || errors.Is(err, broker.ErrInvalidCredentials) {
+			t.Errorf("without a database: %v", err)
+		}
+	}
+	if _, err := u.User(t.Context(), "101"); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("without a database: %v", err)
+	}
+	if err := u.Check(t.Context()); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("check without a database: %v", err)
+	}
+	s.Restart(t)
+	for late := time.Now().Add(10 * time.Second); ; {
+		_, err := u.Authenticate(t.Context(), right)
+		if err == nil {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("after the restart: %v", err)
+		}
+	}
+}
+
+// TestWaitingLoginsSayNothing floods the slots of passwords: the breaker before the queries stays as it is.
+func TestWaitingLoginsSayNothing(t *testing.T) {
+	b := sqlite(t)
+	g := guard.New(guard.Config{Failures: 1})
+	b.config.Guard = g
+	u := open(t, b.config)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		if _, err := u.Authenticate(ctx, broker.Login{Username: "ana", Password: "x"}); !errors.Is(err, broker.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	if g.State() != guard.Closed {
+		t.Error(g.State())
+	}
+}
+
+func TestConfig(t *testing.T) {
+	const query = "SELECT 1 AS id WHERE $1"
+	for _, tc := range []struct {
+		cfg  sqlusers.Config
+		want string
+	}{
+		{sqlusers.Config{Driver: "mysql", Source: "x", Accounts: query}, `"mysql"`},
+		{sqlusers.Config{Driver: sqlusers.SQLite, Accounts: query}, "source is missing"},
+		{sqlusers.Config{Driver: sqlusers.SQLite, Source: "x"}, "no query"},
+		{sqlusers.Config{Driver: sqlusers.SQLite, Source: "x", Login: query}, "go together"},
+		{sqlusers.Config{Driver: sqlusers.SQLite, Source: "x", Accounts: query}, ":user_id"},
+		{sqlusers.Config{Driver: sqlusers.Postgres, Source: "postgres://a:canary@b:port/", Accounts: query}, "connection string"},
+		{sqlusers.Config{Driver: sqlusers.Postgres, Source: "postgres://a:canary@db.example/x", Accounts: query}, "sslmode"},
+		{sqlusers.Config{Driver: sqlusers.Postgres, Source: "host=db.example password=canary sslmode=disable", Accounts: query}, "sslmode"},
+	} {
+		_, err := sqlusers.Open(tc.cfg)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%+v: %v, want %q", tc.cfg.Driver, err, tc.want)
+		}
+	}
+	missing := open(t, sqlusers.Config{Driver: sqlusers.SQLite, Source: filepath.Join(t.TempDir(), "none.db"), Accounts: "SELECT :user_id"})
+	if err := missing.Check(t.Context()); err == nil || errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

@@ -1,0 +1,248 @@
+package sqlusers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/guard"
+	"github.com/ruedahq/rueda/broker/password"
+)
+
+// Config is what Users are made of. Driver and Source are needed, and Login and User, or Accounts; the zero value
+// of every other field means the default named with it.
+type Config struct {
+	Driver string // SQLite or Postgres
+	Source string // the file, or a connection string, which may hold a password
+
+	Login    string // query by username
+	User     string // query by id
+	Accounts string // query by user id; "": nobody has any
+
+	Rights broker.Rights            // of everybody
+	Groups map[string]broker.Rights // of the members of a group, by its name
+
+	Passwords   *password.Checker // one of password.Config{}
+	Guard       *guard.Guard      // before each query; nil: nothing
+	Connections int               // at most: 8
+}
+
+// Users are the users and accounts of a database.
+type Users struct {
+	database  database
+	rights    broker.Rights
+	groups    map[string]broker.Rights
+	passwords *password.Checker
+	guard     *guard.Guard
+
+	login, user, accounts *query // nil: not configured
+
+	// known is the hash of some user who was found: checking it costs what others do.
+	known atomic.Pointer[string]
+}
+
+// Bounds of what is looked for, in bytes, and of rows.
+const (
+	maxUsername = 128
+	maxID       = 64
+	maxAccounts = 1000
+)
+
+// Open makes Users. It asks nothing yet: Check does.
+func Open(cfg Config) (*Users, error) {
+	if cfg.Login == "" != (cfg.User == "") {
+		return nil, errors.New("the queries login and user go together")
+	}
+	if cfg.Login == "" && cfg.Accounts == "" {
+		return nil, errors.New("there is no query")
+	}
+	if cfg.Connections <= 0 {
+		cfg.Connections = 8
+	}
+	if cfg.Passwords == nil {
+		cfg.Passwords = password.New(password.Config{})
+	}
+	db, err := open(cfg.Driver, cfg.Source, cfg.Connections)
+	if err != nil {
+		return nil, err
+	}
+	u := &Users{database: db, rights: cfg.Rights, groups: cfg.Groups, passwords: cfg.Passwords, guard: cfg.Guard}
+	if cfg.Login != "" {
+		required := strings.Fields("id username version")
+		optional := strings.Fields("disabled scopes entitlements limits groups")
+		u.login = &query{name: "login", text: cfg.Login, parameter: "username", required: append(required, "password_hash"), optional: optional}
+		u.user = &query{name: "user", text: cfg.User, parameter: "id", required: required, optional: append(optional, "password_hash")}
+	}
+	if cfg.Accounts != "" {
+		u.accounts = &query{
+			name: "accounts", text: cfg.Accounts, parameter: "user_id",
+			required: strings.Fields("account_id number type status currency"),
+			optional: strings.Fields("name currencies roles permissions is_default created_at"),
+		}
+	}
+	for _, q := range u.queries() {
+		if err := db.checkText(q); err != nil {
+			return nil, errors.Join(err, db.close())
+		}
+	}
+	return u, nil
+}
+
+func (u *Users) queries() []*query {
+	return slices.DeleteFunc([]*query{u.login, u.user, u.accounts}, func(q *query) bool { return q == nil })
+}
+
+// Close ends the connections.
+func (u *Users) Close() error { return u.database.close() }
+
+// Check asks the database about each query. The error says which is wrong and why; it wraps broker.ErrUnavailable where the
+// database was not there to be asked.
+func (u *Users) Check(ctx context.Context) error {
+	if err := u.database.checkReadOnly(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, q := range u.queries() {
+		columns, err := u.database.columns(ctx, q)
+		if err == nil {
+			err = q.checkColumns(columns)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("query %s: %w", q.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Authenticate implements broker.Users. The checks that fail come after the hash, so that they all take the same time.
+func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	if login.Password == "" || len(login.Password) > password.MaxLength {
+		return broker.User{}, broker.ErrInvalidCredentials // true of every user alike
+	}
+	p, wrong := u.find(ctx, u.login, login.Username, maxUsername)
+	if wrong != nil && errors.Is(wrong, broker.ErrUnavailable) {
+		return broker.User{}, wrong
+	}
+	stored := p.hash
+	if stored == "" {
+		if some := u.known.Load(); some != nil {
+			stored = *some
+		}
+	}
+	right, _, err := u.passwords.Verify(ctx, stored, login.Password, login.Address)
+	if err != nil && errors.Is(err, broker.ErrUnavailable) {
+		return broker.User{}, err
+	}
+	if hash := p.hash; err == nil && hash != "" {
+		u.known.Store(&hash)
+	}
+	switch {
+	case wrong != nil && !errors.Is(wrong, broker.ErrNotFound):
+		return broker.User{}, wrong
+	case wrong != nil || err != nil || !right || p.hash == "" || p.disabled:
+		return broker.User{}, errors.Join(broker.ErrInvalidCredentials, err)
+	}
+	return p.User, nil
+}
+
+// User implements broker.Users.
+func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
+	p, err := u.find(ctx, u.user, id, maxID)
+	switch {
+	case errors.Is(err, broker.ErrInvalidCredentials): // rows that cannot be
+		return broker.User{}, fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+	case err != nil:
+		return broker.User{}, err
+	case p.disabled:
+		return broker.User{}, broker.ErrDisabled
+	case p.ID != id:
+		return broker.User{}, broker.ErrNotFound // 017 found 17
+	}
+	return p.User, nil
+}
+
+// ListAccounts implements broker.Accounts.
+func (u *Users) ListAccounts(ctx context.Context, userID string) ([]broker.Account, error) {
+	list := []broker.Account{}
+	if u.accounts == nil || !isText(userID, maxID) {
+		return list, nil
+	}
+	rows, err := u.ask(ctx, u.accounts, userID, maxAccounts+1)
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return list, nil
+	case err != nil:
+		return nil, err
+	case len(rows) > maxAccounts:
+		return nil, fmt.Errorf("%w: a user has more than %d accounts", broker.ErrUnavailable, maxAccounts)
+	}
+	for _, r := range rows {
+		a, err := r.account()
+		if err != nil {
+			return nil, fmt.Errorf("%w: query accounts: %w", broker.ErrUnavailable, err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// person is a row about a user.
+type person struct {
+	broker.User
+	hash     string
+	disabled bool
+	groups   []string
+}
+
+func isText(s string, most int) bool {
+	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
+}
+
+// find reads the one row of a user. ErrInvalidCredentials: there are several, or it cannot be read as one.
+func (u *Users) find(ctx context.Context, q *query, value string, most int) (person, error) {
+	if q == nil || !isText(value, most) {
+		return person{}, broker.ErrNotFound
+	}
+	rows, err := u.ask(ctx, q, value, 2)
+	switch {
+	case err != nil:
+		return person{}, err
+	case len(rows) == 0:
+		return person{}, broker.ErrNotFound
+	case len(rows) > 1:
+		return person{}, fmt.Errorf("%w: query %s gives several rows, so that none is taken", broker.ErrInvalidCredentials, q.name)
+	}
+	p, err := rows[0].person()
+	if err == nil {
+		err = p.Check()
+	}
+	if err == nil {
+		u.grant(&p)
+		err = p.Check() // there may be too much of it now
+	}
+	if err != nil {
+		return person{}, fmt.Errorf("%w: query %s: %w", broker.ErrInvalidCredentials, q.name, err)
+	}
+	return p, nil
+}
+
+func (u *Users) grant(p *person) {
+	p.Grant(u.rights)
+	for _, name := range p.groups {
+		p.Grant(u.groups[name])
+	}
+}
+
+// ask gives at most so many rows.
+func (u *Users) ask(ctx context.Context, q *query, value string, most int) ([]row, error) {
+	ask := func(ctx context.Context) ([]row, error) { return u.database.ask(ctx, q, value, most) }
+	if u.guard == nil {
+		return ask(ctx)
+	}
+	return guard.Call(ctx, u.guard, ask)
+}

@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+// Admin is the listener of the administrator, which has routes of its own: introspection of tokens, sessions of
+// users, health. Nothing of it is on the listener of clients.
+type Admin struct {
+	Listen string // "": there is none. Port 0 takes a free one, which Bound.Admin tells
+
+	// TokenFile has the token that requests bring as Authorization: Bearer, at least 32 characters in one line, which
+	// nobody but the owner may read. It is read once.
+	TokenFile string
+
+	// TLS are the files of a certificate; zero: plain HTTP, on a loopback address only.
+	TLS TLS
+	// ClientCA is a file with the authorities, in PEM, whose certificates clients must have. An address that others
+	// can reach needs it, and TLS.
+	ClientCA string
+}
+
+// ErrAdmin says that an error is of the administrator's listener.
+var ErrAdmin = errors.New("administrator's listener")
+
+// errAdminOpen says that somebody else could reach the administrator's listener.
+var errAdminOpen = errors.New("an address that others can reach needs certificate, key and client_ca; else listen on 127.0.0.1")
+
+// administrator is the listener's state.
+type administrator struct {
+	server      *rest.Server
+	certificate *certificate   // nil: plain HTTP
+	clients     *x509.CertPool // nil: no certificate is asked for
+}
+
+// buildAdmin makes what the administrator connects to, if it is wanted.
+func (g *Gateway) buildAdmin() error {
+	c := g.cfg.Admin
+	if c.Listen == "" {
+		if c != (Admin{}) {
+			return fmt.Errorf("%w: it has no address", ErrAdmin)
+		}
+		return nil
+	}
+	a := &administrator{}
+	token, err := readToken(c.TokenFile)
+	if err != nil {
+		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
+	}
+	if c.TLS != (TLS{}) {
+		if a.certificate, err = newCertificate(c.TLS, g.log); err != nil {
+			return fmt.Errorf("%w: %w", ErrAdmin, err)
+		}
+	}
+	if c.ClientCA != "" {
+		if a.clients, err = readAuthorities(c.ClientCA); err != nil {
+			return fmt.Errorf("%w: %w", ErrAdmin, err)
+		}
+		if a.certificate == nil {
+			return fmt.Errorf("%w: it has a client_ca and no certificate of its own", ErrAdmin)
+		}
+	}
+	if err := a.checkAddress(c.Listen); err != nil {
+		return err
+	}
+	handler, err := rest.NewAdmin(rest.AdminConfig{
+		Auth: g.auth, Token: token, Ready: g.ready, Sockets: g.registry.FamilyConnections,
+		Secure: a.certificate != nil, Logger: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.server = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: a.certificate != nil, Logger: g.log})
+	g.admin = a
+	return nil
+}
+
+// checkAddress finds what can be known to be wrong with the address before it is opened.
+func (a *administrator) checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %q is not of the form host:port: %w", ErrAdmin, address, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%w: listen on %q: %q is not a port from 0 to 65535", ErrAdmin, address, port)
+	}
+	ip, err := netip.ParseAddr(host)
+	if a.clients == nil && (host == "" || err == nil && !ip.Unmap().IsLoopback()) {
+		return fmt.Errorf("%w: listen on %s: %w", ErrAdmin, address, errAdminOpen)
+	}
+	return nil
+}
+
+// open opens the address.
+func (a *administrator) open(ctx context.Context, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	// A name may stand for any address: what was bound counts.
+	if a.clients == nil && !isLoopback(l.Addr()) {
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", address, errAdminOpen), l.Close())
+	}
+	if a.certificate == nil {
+		return l, nil
+	}
+	secure := a.certificate.config()
+	if a.clients != nil {
+		secure.ClientAuth, secure.ClientCAs = tls.RequireAndVerifyClientCert, a.clients
+	}
+	return tls.NewListener(l, secure), nil
+}
+
+// openAdmin opens the administrator's address, if there is to be one. It may be closed more than once.
+func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), err error) {
+	if g.admin == nil {
+		return nil, func() {}, nil
+	}
+	if l, err = g.admin.open(ctx, g.cfg.Admin.Listen); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrAdmin, err)
+	}
+	return l, func() { _ = l.Close() }, nil // its server has closed it, if it ran
+}
+
+// runAdmin serves the administrator beside the clients.
+func (g *Gateway) runAdmin(l net.Listener, servers *crew) {
+	if l == nil {
+		return
+	}
+	servers.run(func(ctx context.Context) error { return g.admin.server.Run(ctx, l) })
+	if g.admin.certificate != nil {
+		servers.run(g.admin.certificate.Run)
+	}
+}
+
+// Bounds of the administrator's token, in bytes.
+const (
+	leastToken = 32
+	mostToken  = 1 << 10
+)
+
+// readToken reads a token from a file that only its owner may read.
+func readToken(name string) (auth.Secret, error) {
+	if name == "" {
+		return auth.Secret{}, errors.New("no token_file is given")
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return auth.Secret{}, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return auth.Secret{}, fmt.Errorf("mode %04o of %s lets others at it: chmod 600 it", mode, name)
+	}
+	if info.Size() > mostToken || !info.Mode().IsRegular() {
+		return auth.Secret{}, fmt.Errorf("%s is no file with one line of at most %d bytes", name, mostToken)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return auth.Secret{}, err
+	}
+	token := string(bytes.TrimSpace(text))
+	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(token) < leastToken || strings.ContainsFunc(token, notToken) {
+		return auth.Secret{}, fmt.Errorf("%s must hold one line of at least %d characters, letters and digits", name, leastToken)
+	}
+	return auth.NewSecret(token), nil
+}
+
+// readAuthorities reads the certificates of authorities.
+func readAuthorities(name string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the authorities of client certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read the authorities of client certificates: %s holds no certificate in PEM", name)
+	}
+	return pool, nil
+}
+
+// checkPublicURL brings the URL to the form that metadata tell: scheme and host alone.
+func checkPublicURL(cfg *Config) error {
+	if cfg.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(cfg.PublicURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return fmt.Errorf("public_url %q is not like https://api.broker.example", cfg.PublicURL)
+	}
+	cfg.PublicURL = u.Scheme + "://" + strings.ToLower(u.Host)
+	return nil
+}
+
+// publicURL is where clients reach the gateway: as configured, or where it listens if that is this machine
+// alone; "" not known.
+func (g *Gateway) publicURL() string {
+	if g.cfg.PublicURL != "" {
+		return g.cfg.PublicURL
+	}
+	if own := g.own.Load(); own != nil {
+		return *own
+	}
+	return ""
+}
+
+// checkProxies refuses networks that a slip of the pen could make everybody of.
+func checkProxies(list []netip.Prefix) error {
+	for _, p := range list {
+		switch {
+		case !p.IsValid() || p.Addr().Zone() != "":
+			return errors.New("proxies: a network is not like 10.0.0.0/8")
+		case p.Bits() == 0:
+			return fmt.Errorf("proxies: %v is every address, and would let anybody choose theirs", p)
+		}
+	}
+	return nil
+}

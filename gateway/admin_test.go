@@ -1,0 +1,228 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const testAdminToken = "an-administrator-token-of-the-tests"
+
+func writeToken(t *testing.T, folder, text string, mode os.FileMode) string {
+	t.Helper()
+	name := filepath.Join(folder, "admin.token")
+	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, mode); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// serveAdmin runs a gateway with an administrator's listener until the test ends.
+func serveAdmin(t *testing.T, cfg Config) Bound {
+	t.Helper()
+	ready := make(chan Bound, 1)
+	cfg.Listen, cfg.OnReady = "127.0.0.1:0", func(b Bound) { ready <- b }
+	g, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	select {
+	case b := <-ready:
+		return b
+	case err := <-done:
+		done <- nil
+		t.Fatalf("run: %v", err)
+	}
+	panic("unreachable")
+}
+
+func askStatus(t *testing.T, client *http.Client, method, url, token string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("token=x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
+
+// TestThreat35AdminListener looks at both listeners of a gateway: what is on one is not on the other.
+func TestThreat35AdminListener(t *testing.T) {
+	b := serveAdmin(t, Config{Admin: Admin{Listen: "127.0.0.1:0", TokenFile: writeToken(t, t.TempDir(), testAdminToken+"\n", 0o600)}})
+	client := &http.Client{}
+	defer client.CloseIdleConnections()
+	for _, r := range []struct {
+		method, path  string
+		admin, closed int // with the token, and without
+	}{
+		{"POST", "/oauth/introspect", 200, 401},
+		{"GET", "/admin/users/u1/sessions", 404, 401},
+		{"DELETE", "/admin/users/u1/sessions", 200, 401},
+		{"GET", "/auth/sessions", 404, 404},
+		{"POST", "/auth/token", 404, 404},
+		{"GET", "/market/markets", 404, 404},
+	} {
+		if got := askStatus(t, client, r.method, "http://"+b.Admin+r.path, testAdminToken); got != r.admin {
+			t.Errorf("%s %s: %d, want %d", r.method, r.path, got, r.admin)
+		}
+		if got := askStatus(t, client, r.method, "http://"+b.Admin+r.path, ""); got != r.closed {
+			t.Errorf("%s %s without the token: %d, want %d", r.method, r.path, got, r.closed)
+		}
+		if got := askStatus(t, client, r.method, b.REST+r.path, testAdminToken); r.closed == 401 && got != 404 {
+			t.Errorf("%s %s for clients: %d", r.method, r.path, got)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		if got := askStatus(t, client, "GET", "http://"+b.Admin+path, ""); got != 200 {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+}
+
+// Beyond this machine only clients with a certificate of the authority get as far as the token.
+func TestThreat35AdminCertificates(t *testing.T) {
+	folder := t.TempDir()
+	server, other := writePair(t, folder, "server"), t.TempDir()
+	client, stranger := writePair(t, other, "administrator"), writePair(t, t.TempDir(), "stranger")
+	b := serveAdmin(t, Config{Admin: Admin{
+		Listen: "0.0.0.0:0", TokenFile: writeToken(t, folder, testAdminToken, 0o600), TLS: server, ClientCA: client.Certificate,
+	}})
+	_, port, err := net.SplitHostPort(b.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	text, err := os.ReadFile(server.Certificate)
+	if err != nil || !roots.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	ask := func(files *TLS) (int, error) {
+		secure := &tls.Config{RootCAs: roots}
+		if files != nil {
+			pair, err := tls.LoadX509KeyPair(files.Certificate, files.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Given whatever the server asks for.
+			secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		}
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
+		defer c.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), "DELETE", fmt.Sprintf("https://127.0.0.1:%s/admin/users/u1/sessions", port), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+testAdminToken)
+		answer, err := c.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		defer answer.Body.Close()
+		if answer.Header.Get("Strict-Transport-Security") == "" {
+			t.Error("an answer over TLS without Strict-Transport-Security")
+		}
+		return answer.StatusCode, nil
+	}
+	if status, err := ask(&client); err != nil || status != http.StatusOK {
+		t.Errorf("with the certificate: %d %v", status, err)
+	}
+	if status, err := ask(nil); err == nil {
+		t.Errorf("without a certificate: %d", status)
+	}
+	if status, err := ask(&stranger); err == nil {
+		t.Errorf("with another certificate: %d", status)
+	}
+}
+
+func TestAdminRefusals(t *testing.T) {
+	folder := t.TempDir()
+	pair := writePair(t, folder, "server")
+	token := writeToken(t, folder, testAdminToken, 0o600)
+	open := writeToken(t, t.TempDir(), testAdminToken, 0o640)
+	short := writeToken(t, t.TempDir(), "short\n", 0o600)
+	lines := writeToken(t, t.TempDir(), testAdminToken+"\n"+testAdminToken, 0o600)
+	for _, tt := range []struct {
+		admin Admin
+		want  string
+	}{
+		{Admin{TokenFile: token}, "it has no address"},
+		{Admin{Listen: "127.0.0.1:0"}, "no token_file is given"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: folder + "/none"}, "no such file"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: open}, "chmod 600"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: short}, "at least 32 characters"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: lines}, "one line"},
+		{Admin{Listen: "127.0.0.1", TokenFile: token}, "host:port"},
+		{Admin{Listen: "127.0.0.1:x", TokenFile: token}, "not a port"},
+		{Admin{Listen: "0.0.0.0:0", TokenFile: token}, "client_ca"},
+		{Admin{Listen: ":0", TokenFile: token}, "client_ca"},
+		{Admin{Listen: "192.0.2.1:0", TokenFile: token, TLS: pair}, "client_ca"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: token, ClientCA: pair.Certificate}, "no certificate of its own"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCA: pair.Key}, "no certificate in PEM"},
+	} {
+		// Insecure is the word for the clients' listener alone.
+		_, err := New(Config{Admin: tt.admin, Insecure: true})
+		if err == nil || !errors.Is(err, ErrAdmin) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v", tt.admin, err)
+		}
+		if err != nil && strings.Contains(err.Error(), testAdminToken) {
+			t.Errorf("%+v: the error tells the token", tt.admin)
+		}
+	}
+	// A name is known to be of others only once it is bound.
+	g, err := New(Config{Listen: "127.0.0.1:0", Admin: Admin{Listen: "0.0.0.0.:0", TokenFile: token}})
+	if err == nil {
+		err = g.Run(t.Context())
+	}
+	if !errors.Is(err, ErrAdmin) {
+		t.Errorf("a name: %v", err)
+	}
+}
+
+func TestPublicURLAndProxies(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://api.broker.example": "https://api.broker.example", "https://API.broker.example/": "https://api.broker.example",
+		"http://127.0.0.1:8080": "http://127.0.0.1:8080", "": "",
+		"api.broker.example": "-", "ftp://x": "-", "https://": "-", "https://x/path": "-", "https://x?y": "-", "https://u:p@x": "-", "https://x#y": "-",
+	} {
+		cfg := Config{PublicURL: in}
+		if err := checkPublicURL(&cfg); (err != nil) != (want == "-") || err == nil && cfg.PublicURL != want {
+			t.Errorf("%q: %q, %v", in, cfg.PublicURL, err)
+		}
+	}
+	for _, p := range []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")} {
+		if _, err := New(Config{Proxies: []netip.Prefix{p}}); err == nil || !strings.Contains(err.Error(), "proxies") {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// forwarding are headers as a client behind a proxy on this machine may send them, and whom it is taken for. The peer is
+// 127.0.0.1 in all of them.
+var forwarding = []struct{ name, headers, want string }{
+	{"none", "", "127.0.0.1"},
+	{"the proxy's", "X-Forwarded-For: 198.51.100.1\r\n", "198.51.100.1"},
+	{"the client's before it", "X-Forwarded-For: 203.0.113.9, 198.51.100.2\r\n", "198.51.100.2"},
+	{"in lines", "X-Forwarded-For: 203.0.113.9\r\nx-forwarded-for: 198.51.100.3\r\n", "198.51.100.3"},
+	{"more lines than are usual", strings.Repeat("X-Forwarded-For: 203.0.113.9\r\n", 6) + "X-Forwarded-For: 198.51.100.4\r\n", "198.51.100.4"},
+	{"two proxies", "X-Forwarded-For: 198.51.100.5, 127.0.0.7\r\n", "198.51.100.5"},
+	{"garbage", "X-Forwarded-For: 198.51.100.6, unknown\r\n", "127.0.0.1"},
+	{"garbage beyond a proxy", "X-Forwarded-For: x, 127.0.0.8\r\n", "127.0.0.8"},
+	{"Forwarded", "Forwarded: for=203.0.113.9, for=\"198.51.100.8:4711\";proto=https\r\n", "198.51.100.8"},
+	{"Forwarded with IPv6", "Forwarded: for=\"[2001:db8:cafe::17]:4711\"\r\n", "2001:db8:cafe::17"},
+	{"two that differ", "Forwarded: for=203.0.113.9\r\nX-Forwarded-For: 198.51.100.9\r\n", "127.0.0.1"},
+}
+
+func proxies(t *testing.T, list ...string) (out []netip.Prefix) {
+	t.Helper()
+	for _, s := range list {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// raw sends a request as it is on a connection of its own and returns the answer.
+func raw(t *testing.T, address, request string) (*http.Response, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("%q: %v", request, err)
+	}
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		return r, ""
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, string(body)
+}
+
+const loginBody = `{"grant_type":"password","username":"demo","password":"demo-password"}`
+
+// addressOfLogin logs in with headers, and asks which address the login is said to be of.
+func addressOfLogin(t *testing.T, address, headers string) string {
+	t.Helper()
+	_, body := raw(t, address, fmt.Sprintf("POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n%s\r\n%s",
+		len(loginBody), headers, loginBody))
+	var login struct {
+		Data struct {
+			Access string `json:"access_token"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &login); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	_, body = raw(t, address, "GET /auth/sessions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+login.Data.Access+"\r\n\r\n")
+	var list struct {
+		Data struct {
+			Sessions []struct {
+				Address string
+				Current bool
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	for _, s := range list.Data.Sessions {
+		if s.Current {
+			return s.Address
+		}
+	}
+	t.Fatalf("no current session: %s", body)
+	return ""
+}
+
+// TestThreat28OnREST has the matrix decide the address that a login is kept with.
+func TestThreat28OnREST(t *testing.T) {
+	_, behind := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
+	_, alone := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "10.0.0.0/8")})
+	for _, tt := range forwarding {
+		if got := addressOfLogin(t, behind.Address, tt.headers); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		if got := addressOfLogin(t, alone.Address, tt.headers); got != "127.0.0.1" {
+			t.Errorf("%s, from somebody who is no proxy: %s", tt.name, got)
+		}
+	}
+}
+
+// TestThreat28OnTheSocket has the matrix decide whose handshakes are counted, for handshakes that the event loop reads and
+// for those that net/http does.
+func TestThreat28OnTheSocket(t *testing.T) {
+	for way, target := range map[string]string{"event loop": "/stream", "net/http": "/stream?v=%31"} {
+		t.Run(way, func(t *testing.T) {
+			const burst = 20
+			limits := gateway.Limits{Handshakes: burst}
+			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8"), Limits: limits})
+			shake := func(headers string) int {
+				t.Helper()
+				r, _ := raw(t, b.Address, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+headers+"\r\n")
+				return r.StatusCode
+			}
+			// useUp makes handshakes until one is refused: none of the first, some come back meanwhile.
+			useUp := func(headers string, first int) {
+				t.Helper()
+				for i := range 10 * burst {
+					switch got := shake(headers); {
+					case got == http.StatusTooManyRequests && i >= first:
+						return
+					case got != http.StatusSwitchingProtocols:
+						t.Fatalf("%q: handshake %d: %d", headers, i, got)
+					}
+				}
+				t.Fatalf("%q: never refused", headers)
+			}
+			used := map[string]string{} // headers by the address that they stand for
+			for _, tt := range forwarding {
+				headers, again := used[tt.want]
+				if !again {
+					used[tt.want] = tt.headers
+					useUp(tt.headers, burst)
+					continue
+				}
+				// The same address by other headers has none left either. In a few tries, of which each takes one of
+				// whatever address it is taken for.
+				refused := false
+				for range burst / 4 {
+					useUp(headers, 0)
+					if refused = shake(tt.headers) == http.StatusTooManyRequests; refused {
+						break
+					}
+				}
+				if !refused {
+					t.Errorf("%s: not taken for %s", tt.name, tt.want)
+				}
+			}
+		})
+	}
+}

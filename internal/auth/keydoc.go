@@ -1,0 +1,218 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// keyDocument is a document as it is kept, in JSON.
+type keyDocument struct {
+	Version int           `json:"version"`
+	Keys    []keptKey     `json:"keys"`
+	Revoked []keptRevoked `json:"revoked,omitempty"`
+	Refresh []keptSecret  `json:"refresh"`
+	Audit   []byte        `json:"audit,omitempty"`
+}
+
+type keptKey struct {
+	ID        string     `json:"kid"`
+	Algorithm string     `json:"alg"`
+	State     KeyState   `json:"state,omitempty"`
+	Created   time.Time  `json:"created"`
+	Since     time.Time  `json:"since,omitzero"`
+	Due       *time.Time `json:"due,omitempty"`
+	Private   []byte     `json:"private"`
+}
+
+type keptRevoked struct {
+	ID string    `json:"kid"`
+	At time.Time `json:"at"`
+}
+
+type keptSecret struct {
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	Secret  []byte    `json:"secret"`
+}
+
+const (
+	documentVersion = 2
+	// firstVersion had no states: its first key signs, the others verify.
+	firstVersion   = 1
+	maxDocument    = 2 << 20
+	deriverLength  = 32
+	auditKeyLength = 32
+	maxDerivers    = 64
+)
+
+// newDocument is a set of fresh secrets. Its key signs at once: nobody has read another yet.
+func newDocument(algorithm string, now time.Time) (*document, error) {
+	p, err := newPair(algorithm)
+	if err != nil {
+		return nil, err
+	}
+	return &document{
+		keys:     []signingKey{{pair: p, state: KeySigning, created: now, since: now}},
+		derivers: []deriver{{id: randomID(6), created: now, secret: randomBytes(deriverLength)}},
+		audit:    randomBytes(auditKeyLength),
+	}, nil
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: it ends the program instead
+	return b
+}
+
+// parseDocument reads a document that is not encrypted. What version 1 lacks is made up, and
+// complete is false: the document has to be saved before its audit key is used.
+func parseDocument(data []byte) (d *document, complete bool, err error) {
+	var kept keyDocument
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&kept); err != nil {
+		return nil, false, fmt.Errorf("damaged: %w", withoutValue(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, false, errors.New("damaged: more than one JSON value")
+	}
+	if kept.Version != documentVersion && kept.Version != firstVersion {
+		return nil, false, fmt.Errorf("version %d is not known here (%d is)", kept.Version, documentVersion)
+	}
+	if len(kept.Keys) == 0 || len(kept.Refresh) == 0 {
+		return nil, false, errors.New("damaged: it needs at least one key and one refresh secret")
+	}
+	if len(kept.Keys) > maxKeys || len(kept.Revoked) > maxRevoked || len(kept.Refresh) > maxDerivers {
+		return nil, false, errors.New("damaged: it has more keys than were ever put there")
+	}
+	if kept.Version == firstVersion {
+		kept.carryOn()
+	}
+	if len(kept.Audit) != auditKeyLength {
+		return nil, false, fmt.Errorf("damaged: the audit key is not of %d bytes", auditKeyLength)
+	}
+	d = &document{audit: kept.Audit}
+	if err := kept.readKeys(d); err != nil {
+		return nil, false, err
+	}
+	return d, kept.Version == documentVersion, kept.readSecrets(d)
+}
+
+// withoutValue leaves out of a decoder's error what it was about: it might be a part of a key.
+func withoutValue(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("the value of %q is of another type", wrong.Field)
+	}
+	if parse := (*time.ParseError)(nil); errors.As(err, &parse) {
+		return errors.New("a time is none")
+	}
+	return err
+}
+
+// carryOn makes a document of the first version one of this.
+func (kept *keyDocument) carryOn() {
+	for i := range kept.Keys {
+		k := &kept.Keys[i]
+		k.State, k.Since = KeyVerifyOnly, time.Now().UTC().Truncate(time.Second)
+		if i == 0 {
+			k.State, k.Since = KeySigning, k.Created
+		}
+	}
+	if kept.Audit == nil {
+		kept.Audit = randomBytes(auditKeyLength)
+	}
+}
+
+func (kept *keyDocument) readKeys(d *document) error {
+	for i, k := range kept.Keys {
+		key, err := k.key()
+		if err != nil {
+			return fmt.Errorf("key %d: %w", i+1, err)
+		}
+		if d.find(key.id) >= 0 {
+			return fmt.Errorf("key %d: damaged: it is there twice", i+1)
+		}
+		for _, state := range []KeyState{KeySigning, KeyPublished} {
+			if key.state == state && d.in(state) >= 0 {
+				return fmt.Errorf("key %d: damaged: more than one is %s", i+1, state)
+			}
+		}
+		d.keys = append(d.keys, key)
+	}
+	if d.in(KeySigning) < 0 {
+		return errors.New("damaged: no key signs")
+	}
+	for _, r := range kept.Revoked {
+		d.revoked = append(d.revoked, revokedKey{id: r.ID, at: r.At})
+	}
+	return nil
+}
+
+func (k *keptKey) key() (key signingKey, err error) {
+	switch k.State {
+	case KeyPublished, KeySigning, KeyVerifyOnly:
+	default:
+		return key, fmt.Errorf("damaged: state %.16q is none of a key", string(k.State))
+	}
+	if (k.Due != nil) != (k.State == KeyPublished) {
+		return key, fmt.Errorf("damaged: a time to sign does not go with state %s, or is missing", k.State)
+	}
+	key = signingKey{state: k.State, created: k.Created, since: k.Since}
+	if k.Due != nil {
+		key.due = *k.Due
+	}
+	if key.pair, err = parsePair(k.Algorithm, k.Private); err != nil {
+		return key, err
+	}
+	if key.id != k.ID {
+		return key, fmt.Errorf("damaged: kid is %.64q but the key's thumbprint is %q", k.ID, key.id)
+	}
+	return key, nil
+}
+
+func (kept *keyDocument) readSecrets(d *document) error {
+	seen := make(map[string]bool)
+	for i, s := range kept.Refresh {
+		if s.ID == "" || len(s.Secret) != deriverLength || seen[s.ID] {
+			return fmt.Errorf("refresh secret %d: damaged: it needs an id of its own and %d bytes", i+1, deriverLength)
+		}
+		seen[s.ID] = true
+		d.derivers = append(d.derivers, deriver{id: s.ID, created: s.Created, secret: s.Secret})
+	}
+	return nil
+}
+
+// encode is the document as parseDocument reads it.
+func (d *document) encode() ([]byte, error) {
+	kept := keyDocument{Version: documentVersion, Audit: d.audit}
+	for i := range d.keys {
+		k := &d.keys[i]
+		private, err := k.secret()
+		if err != nil {
+			return nil, fmt.Errorf("encode a key: %w", err)
+		}
+		to := keptKey{ID: k.id, Algorithm: k.algorithm, State: k.state, Created: k.created.UTC(), Since: k.since.UTC(), Private: private}
+		if k.state == KeyPublished {
+			due := k.due.UTC()
+			to.Due = &due
+		}
+		kept.Keys = append(kept.Keys, to)
+	}
+	for _, r := range d.revoked {
+		kept.Revoked = append(kept.Revoked, keptRevoked{ID: r.id, At: r.at.UTC()})
+	}
+	for _, s := range d.derivers {
+		kept.Refresh = append(kept.Refresh, keptSecret{ID: s.id, Created: s.created.UTC(), Secret: s.secret})
+	}
+	text, err := json.MarshalIndent(kept, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return append(text, '\n'), nil
+}

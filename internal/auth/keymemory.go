@@ -1,0 +1,70 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// memoryKeys keeps the document as long as the process lives.
+type memoryKeys struct {
+	mu       sync.Mutex
+	document []byte
+	watchers map[chan struct{}]bool
+}
+
+// MemoryKeys keeps keys in memory only: a restart ends all tokens.
+func MemoryKeys() KeyStore { return &memoryKeys{watchers: make(map[chan struct{}]bool)} }
+
+// Load reads the document.
+func (m *memoryKeys) Load(context.Context) ([]byte, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.document == nil {
+		return nil, "", ErrNotFound
+	}
+	return slices.Clone(m.document), versionOf(m.document), nil
+}
+
+// Save replaces the document where it is still that of version.
+func (m *memoryKeys) Save(_ context.Context, document []byte, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := ""
+	if m.document != nil {
+		now = versionOf(m.document)
+	}
+	if now != version {
+		return ErrConflict
+	}
+	m.document = slices.Clone(document)
+	for w := range m.watchers {
+		select {
+		case w <- struct{}{}:
+		default: // it has one to look at already
+		}
+	}
+	return nil
+}
+
+// Watch tells of every Save from now on.
+func (m *memoryKeys) Watch(ctx context.Context, changed func()) error {
+	w := make(chan struct{}, 1)
+	m.mu.Lock()
+	m.watchers[w] = true
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watchers, w)
+	}()
+	changed() // since it was read, before this
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w:
+			changed()
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// EncryptionKey encrypts the document of keys where it is kept. It prints as Redacted in every format.
+type EncryptionKey struct {
+	secret *[encryptionKeyLength]byte // behind a pointer for the reason that Secret's text is
+}
+
+const (
+	encryptionKeyLength = 32
+	// maxEncryptionKeyText is more than any spelling of a key has.
+	maxEncryptionKeyText = 256
+)
+
+// String is Redacted.
+func (EncryptionKey) String() string { return Redacted }
+
+// GoString is Redacted.
+func (EncryptionKey) GoString() string { return Redacted }
+
+// Format writes Redacted whatever the verb.
+func (EncryptionKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
+
+// MarshalText is Redacted.
+func (EncryptionKey) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
+
+// ParseEncryptionKey reads a key of 32 bytes from 64 hexadecimal digits or from base64, padded or not, of
+// either alphabet. Space around it does not count.
+func ParseEncryptionKey(text string) (EncryptionKey, error) {
+	text = strings.TrimSpace(text)
+	decode := base64.StdEncoding.WithPadding(base64.NoPadding).Strict().DecodeString
+	switch {
+	case len(text) == 2*encryptionKeyLength:
+		decode = hex.DecodeString
+	default:
+		text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSuffix(text, "="))
+	}
+	b, err := decode(text)
+	if err != nil || len(b) != encryptionKeyLength || strings.ContainsAny(text, "\r\n") {
+		return EncryptionKey{}, errors.New("not an encryption key: 32 random bytes as 64 hexadecimal digits or as base64 are wanted")
+	}
+	return EncryptionKey{secret: (*[encryptionKeyLength]byte)(b)}, nil
+}
+
+// ReadEncryptionKey reads the key from a file that nobody else may read.
+func ReadEncryptionKey(path string) (EncryptionKey, error) {
+	text, err := readSecretFile(path, maxEncryptionKeyText)
+	if err != nil {
+		return EncryptionKey{}, fmt.Errorf("encryption key %s: %w", path, err)
+	}
+	key, err := ParseEncryptionKey(string(text))
+	if err != nil {
+		return EncryptionKey{}, fmt.Errorf("encryption key %s: %w", path, err)
+	}
+	return key, nil
+}
+
+// MakeEncryptionKey writes a fresh key into a new file, mode 0600. It replaces no file.
+func MakeEncryptionKey(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, hex.EncodeToString(randomBytes(encryptionKeyLength)))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write an encryption key: %w", err), os.Remove(path))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// id tells one key from another and nothing more about it.
+func (k EncryptionKey) id() string {
+	mac := hmac.New(sha256.New, k.secret[:])
+	mac.Write([]byte("rueda encryption key id 1\n"))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:9])
+}
+
+// sealedDocument is an encrypted document. Its first member is what it is known by.
+type sealedDocument struct {
+	Sealed int    `json:"sealed"` // the version of this form
+	Key    string `json:"key"`    // id of the key
+	Nonce  []byte `json:"nonce"`
+	Text   []byte `json:"text"`
+}
+
+const (
+	sealVersion = 1
+	sealMark    = `{"sealed":`
+	// sealContext is authenticated with the text: what was sealed for something else does not open here.
+	sealContext = "rueda keys 1\n"
+)
+
+// IsSealed says whether a document of keys is encrypted.
+func IsSealed(document []byte) bool { return bytes.HasPrefix(document, []byte(sealMark)) }
+
+func (k EncryptionKey) aead() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(k.secret[:])
+	if err != nil {
+		return nil, fmt.Errorf("use the encryption key: %w", err)
+	}
+	return cipher.NewGCM(block)
+}
+
+// seal encrypts with AES-256-GCM under a random nonce. A document is saved some
+// times a year, so that nonces do not meet.
+func (k EncryptionKey) seal(text []byte) ([]byte, error) {
+	aead, err := k.aead()
+	if err != nil {
+		return nil, err
+	}
+	nonce := randomBytes(aead.NonceSize())
+	sealed, err := json.Marshal(sealedDocument{
+		Sealed: sealVersion, Key: k.id(), Nonce: nonce, Text: aead.Seal(nil, nonce, text, []byte(sealContext)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return append(sealed, '\n'), nil
+}
+
+// Errors of keys that are encrypted.
+var (
+	ErrNoEncryptionKey    = errors.New("the keys are encrypted, and no encryption key is given: set [keys] encryption_key_file or encryption_key_env")
+	ErrWrongEncryptionKey = errors.New("the keys are encrypted with another encryption key than that of [keys] encryption_key_file or encryption_key_env")
+)
+
+func (k EncryptionKey) open(document []byte) ([]byte, error) {
+	var s sealedDocument
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("damaged: more than one JSON value")
+	}
+	if s.Sealed != sealVersion {
+		return nil, fmt.Errorf("encrypted in form %d, which is not known here (%d is)", s.Sealed, sealVersion)
+	}
+	if s.Key != k.id() {
+		return nil, fmt.Errorf("%w: they want key %.16q, and that is %q", ErrWrongEncryptionKey, s.Key, k.id())
+	}
+	aead, err := k.aead()
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Nonce) != aead.NonceSize() {
+		return nil, errors.New("damaged: the nonce is of another length")
+	}
+	text, err := aead.Open(nil, s.Nonce, s.Text, []byte(sealContext))
+	if err != nil {
+		return nil, errors.New("damaged: it was changed since it was encrypted")
+	}
+	return text, nil
+}

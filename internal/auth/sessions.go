@@ -1,0 +1,156 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// Session is a login that goes on: a family, as its user may see it.
+type Session struct {
+	ID      string
+	Created time.Time
+	Used    time.Time // last grant
+	Address string    // of the last grant; "" unknown
+	Client  string    // of the last grant: its User-Agent
+	Current bool      // the one that asks
+}
+
+// Sessions are the logins of the user that an access token speaks for, the last used first. The Error's
+// reason is Unavailable.
+func (s *Service) Sessions(ctx context.Context, id Identity) ([]Session, error) {
+	return s.sessions(ctx, id.User.ID, id.User.Version, id.Family)
+}
+
+// SessionsOf are the logins of a user, for an administrator. The Error's reason is NotFound, where
+// there is no such user, or Unavailable. A user who may not log in has none.
+func (s *Service) SessionsOf(ctx context.Context, userID string) ([]Session, error) {
+	user, err := s.cfg.Users.User(ctx, userID)
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return nil, refuse(NotFound, err)
+	case errors.Is(err, broker.ErrDisabled):
+		return []Session{}, nil
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	return s.sessions(ctx, userID, user.Version, "")
+}
+
+func (s *Service) sessions(ctx context.Context, userID string, version int64, current string) ([]Session, error) {
+	families, err := s.cfg.Store.Sessions(ctx, userID, time.Now())
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	list := []Session{}
+	for _, f := range families {
+		// One of before a change of password is over, though nobody wrote that down.
+		if f.UserVersion == version && !s.revoked.has(f.ID) {
+			list = append(list, Session{f.ID, f.Created, f.Used, f.Address, f.Client, f.ID == current})
+		}
+	}
+	return list, nil
+}
+
+// EndSession ends one login of the user that an access token speaks for. The Error's reason is NotFound, also for
+// one that is somebody else's or over, or Unavailable.
+func (s *Service) EndSession(ctx context.Context, id Identity, session string, from Origin) error {
+	families, err := s.cfg.Store.Families(ctx, []string{session})
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(families) == 0 || families[0].UserID != id.User.ID || !families[0].Revoked.IsZero() {
+		return refuse(NotFound, errors.New("the user has no such session"))
+	}
+	now := time.Now()
+	err = s.cfg.Store.RevokeFamily(ctx, session, RevokedSession, audit.Event{
+		Time: now, Kind: audit.SessionEnded, Actor: "user", Address: addressText(from), Client: clientText(from),
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	s.cfg.Logger.Info("session ended", "user", id.User.ID, "family", session)
+	s.familyOver(session, now)
+	return nil
+}
+
+// EndUser ends all logins of a user, for an administrator. The Error's reason is Unavailable.
+func (s *Service) EndUser(ctx context.Context, userID string) error {
+	now := time.Now()
+	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, audit.Event{Time: now, Kind: audit.UserEnded, Actor: "administrator"})
+	if err != nil {
+		return unavailable(err)
+	}
+	s.cfg.Logger.Info("user's families revoked", "user", userID, "families", len(families))
+	for _, family := range families {
+		s.familyOver(family, now)
+	}
+	return nil
+}
+
+// Words of Introspection.TokenType.
+const (
+	TypeAccess  = "access_token"
+	TypeRefresh = "refresh_token"
+)
+
+// Introspection is what RFC 7662 tells of a token. One that is not good, for whatever reason, is not Active
+// and has no other field.
+type Introspection struct {
+	Active    bool
+	Subject   string
+	Username  string
+	Scope     string
+	ClientID  string
+	TokenType string // TypeAccess or TypeRefresh
+	Session   string
+	Issued    time.Time
+	Expires   time.Time
+}
+
+// Introspect tells what a token is worth now. The Error's reason is Unavailable.
+func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, error) {
+	if secret, ok := parseRefreshSecret(token.Reveal()); ok {
+		return s.introspectRefresh(ctx, secret)
+	}
+	id, err := s.Verify(ctx, token.Reveal())
+	if refused, _ := errors.AsType[*Error](err); refused != nil && refused.Reason == Unavailable {
+		return Introspection{}, err
+	}
+	if err != nil {
+		return Introspection{}, nil
+	}
+	return introspection(&id.User, TypeAccess, id.Family, id.Issued, id.Expires), nil
+}
+
+func (s *Service) introspectRefresh(ctx context.Context, secret refreshSecret) (Introspection, error) {
+	token, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Introspection{}, nil
+	case err != nil:
+		return Introspection{}, unavailable(err)
+	}
+	if !token.Dead.IsZero() || !time.Now().Before(token.Expires) || !family.Revoked.IsZero() || s.revoked.has(family.ID) {
+		return Introspection{}, nil
+	}
+	user, err := s.recheck(ctx, family)
+	if refused, _ := errors.AsType[*Error](err); refused != nil && refused.Reason == Unavailable {
+		return Introspection{}, err
+	}
+	if err != nil {
+		return Introspection{}, nil
+	}
+	return introspection(&user, TypeRefresh, family.ID, token.Issued, token.Expires), nil
+}
+
+func introspection(user *broker.User, kind, session string, issued, expires time.Time) Introspection {
+	return Introspection{
+		Active: true, Subject: user.ID, Username: user.Username, Scope: strings.Join(user.Scopes, " "),
+		ClientID: clientID, TokenType: kind, Session: session, Issued: issued, Expires: expires,
+	}
+}

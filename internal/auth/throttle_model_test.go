@@ -1,0 +1,265 @@
+package auth
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// plainThrottle is the throttle in the plainest way: it writes down everything that happened, and works out from
+// that, each time anew, what may happen next.
+type plainThrottle struct {
+	free   int
+	rates  [levels]rate
+	half   bool
+	past   []plainFailure // in order
+	flying []*plainAttempt
+	known  []account
+}
+
+type plainFailure struct {
+	at      time.Time
+	account account       // zero: a confirmed password, which is no failure of the account
+	buckets []plainCharge //
+	success bool          // forgets the account's failures instead
+}
+
+type plainCharge struct {
+	key  bucketKey
+	rate rate
+}
+
+type plainAttempt struct {
+	account account
+	place   netip.Prefix
+	charges []plainCharge
+	real    *attempt
+}
+
+func (p *plainThrottle) rate(l level) rate {
+	r := p.rates[l]
+	if p.half {
+		return rate{2 * r.interval, max(r.burst, 2*r.interval)}
+	}
+	return r
+}
+
+// even folds all failures of a bucket: each puts the moment at which it is even one interval further, and never
+// further than the burst allows.
+func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
+	even := modelStart
+	for _, f := range p.past {
+		for _, c := range f.buckets {
+			if c.key == key {
+				ahead := min(max(0, even.Sub(f.at)), c.rate.burst) + c.rate.interval
+				even = f.at.Add(min(ahead, c.rate.burst))
+			}
+		}
+	}
+	return min(max(0, even.Sub(now)), p.rate(key.level).burst)
+}
+
+// ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.
+func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks bool, now time.Time) (string, *plainAttempt) {
+	who := account{username: username}
+	if slices.Contains(p.known, account{username, place}) {
+		who.place = place
+	}
+	free := p.free
+	if p.half {
+		free = max(1, free/2)
+	}
+	count, last := 0, modelStart
+	for _, f := range p.past {
+		if f.account != who {
+			continue
+		}
+		if f.success {
+			count = 0
+			continue
+		}
+		if f.at.Sub(last) > FailuresKept {
+			count = 0
+		}
+		count, last = count+1, f.at
+	}
+	if now.Sub(last) > FailuresKept {
+		count = 0
+	}
+	if count >= free {
+		wait := MaxBackoff
+		if over := count - free; over < 10 {
+			wait = min(wait, time.Second*time.Duration(1<<over))
+		}
+		if left := last.Add(wait).Sub(now); left > 0 {
+			return fmt.Sprint(TooManyFailures, " ", left), nil
+		}
+	}
+	checked := 0
+	for _, a := range p.flying {
+		if a.account == who {
+			checked++
+		}
+	}
+	if checked >= max(1, free-count) {
+		return "wait", nil
+	}
+	a := &plainAttempt{account: who, place: place}
+	keys := []bucketKey{{level: ofAddress, place: place}, {level: ofNetwork, place: network}, {level: ofAll}}
+	if who.place.IsValid() {
+		keys = []bucketKey{{level: ofKnown, place: place}}
+	}
+	if asks {
+		keys = append(keys, bucketKey{level: ofConfirmed, place: who.place, account: username})
+	}
+	for _, key := range keys {
+		r := p.rate(key.level)
+		a.charges = append(a.charges, plainCharge{key, r})
+		even := p.even(key, now)
+		var inFlight time.Duration
+		for _, other := range p.flying {
+			for _, c := range other.charges {
+				if c.key == key {
+					inFlight += c.rate.interval
+				}
+			}
+		}
+		if left := even + inFlight + r.interval - r.burst; left > 0 {
+			if even+r.interval <= r.burst {
+				return "wait", nil
+			}
+			reason := RateLimited
+			if key.level == ofConfirmed {
+				reason = TooManyFailures
+			}
+			return fmt.Sprint(reason, " ", left), nil
+		}
+	}
+	return "try", a
+}
+
+// end writes down what became of an attempt.
+func (p *plainThrottle) end(i int, how string, now time.Time) {
+	a := p.flying[i]
+	p.flying = slices.Delete(p.flying, i, i+1)
+	f := plainFailure{at: now, account: a.account}
+	switch how {
+	case "succeed":
+		f.success = true
+		p.past = append(p.past, f)
+		if at := (account{a.account.username, a.place}); !slices.Contains(p.known, at) {
+			p.known = append(p.known, at)
+		}
+	case "fail", "confirm":
+		for _, c := range a.charges {
+			if (c.key.level == ofConfirmed) == (how == "confirm") {
+				f.buckets = append(f.buckets, c)
+			}
+		}
+		if how == "confirm" {
+			f.account = account{}
+		}
+		p.past = append(p.past, f)
+	}
+}
+
+var modelStart = time.Unix(1_000_000_000, 0)
+
+// throttleSteps is how many steps a soak run takes; a twentieth otherwise.
+const throttleSteps = 100_000
+
+// TestThrottleModel plays random attempts, many of them at once, to the throttle and to the model.
+func TestThrottleModel(t *testing.T) {
+	want := throttleSteps / 20
+	if os.Getenv("RUEDA_SOAK") == "1" {
+		want = throttleSteps
+	}
+	steps, seen := 0, map[string]int{}
+	for steps < want {
+		rapid.Check(t, func(rt *rapid.T) {
+			n, err := playThrottle(rt, seen)
+			steps += n
+			if err != nil {
+				rt.Fatal(err)
+			}
+		})
+	}
+	for _, outcome := range []string{"try", "wait", RateLimited, TooManyFailures} {
+		if seen[outcome] == 0 {
+			t.Errorf("no attempt came to %q: %v", outcome, seen)
+		}
+	}
+	t.Logf("figure: throttle model, %d steps: %v", steps, seen)
+}
+
+func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
+	cfg := Throttle{
+		AddressPerMinute: rapid.IntRange(1, 60).Draw(rt, "address a minute"), AddressBurst: rapid.IntRange(1, 8).Draw(rt, "address burst"),
+		NetworkPerMinute: rapid.IntRange(1, 60).Draw(rt, "network a minute"), NetworkBurst: rapid.IntRange(1, 12).Draw(rt, "network burst"),
+		GlobalPerMinute: rapid.IntRange(1, 60).Draw(rt, "in all a minute"), GlobalBurst: rapid.IntRange(1, 20).Draw(rt, "in all at once"),
+		AccountFree: rapid.IntRange(1, 6).Draw(rt, "free"), FamilyPerMinute: 1, FamilyBurst: 1,
+	}
+	th := newThrottle(cfg)
+	model := &plainThrottle{free: cfg.AccountFree, rates: th.rates}
+	now := modelStart
+	places := []netip.Addr{
+		netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"),
+		netip.MustParseAddr("2001:db8:0:1::1"), netip.MustParseAddr("2001:db8:0:1:9::1"), netip.MustParseAddr("2001:db8:0:2::1"),
+	}
+	for steps = range rapid.IntRange(20, 120).Draw(rt, "steps") {
+		switch what := rapid.IntRange(0, 19).Draw(rt, "what"); {
+		case what < 10:
+			username, place := rapid.SampledFrom([]string{"maria", "otto"}).Draw(rt, "who"), rapid.SampledFrom(places).Draw(rt, "from")
+			asks := rapid.Bool().Draw(rt, "without one-time password")
+			must, plain := model.ask(username, placeOf(place), networkOf(place), asks, now)
+			real := &attempt{t: th, place: placeOf(place), network: networkOf(place)}
+			got := "try"
+			wait, refused := th.reserve(real, username, asks, now)
+			switch {
+			case wait != nil:
+				got = "wait"
+			case refused != nil:
+				got = fmt.Sprint(refused.Reason, " ", refused.RetryAfter)
+			}
+			if got != must {
+				return steps, fmt.Errorf("step %d: %s from %s: %q, want %q", steps, username, place, got, must)
+			}
+			if refused != nil {
+				got = refused.Reason
+			}
+			seen[got]++
+			if plain != nil {
+				plain.real = real
+				model.flying = append(model.flying, plain)
+			}
+		case what < 16 && len(model.flying) > 0:
+			i := rapid.IntRange(0, len(model.flying)-1).Draw(rt, "which")
+			how := rapid.SampledFrom([]string{"fail", "fail", "fail", "succeed", "refund", "confirm"}).Draw(rt, "how")
+			real := model.flying[i].real
+			switch how {
+			case "fail":
+				real.settleAt(Failed, false, now)
+			case "succeed":
+				real.settleAt(Succeeded, false, now)
+			case "refund":
+				real.settleAt(Refunded, false, now)
+			case "confirm":
+				real.settleAt(Refunded, true, now)
+			}
+			model.end(i, how, now)
+		case what == 16:
+			model.half = !model.half
+			th.halve(model.half)
+		default:
+			now = now.Add(rapid.SampledFrom([]time.Duration{
+				time.Millisecond, time.Second, 6 * time.Second, time.Minute, 15 * time.Minute, 25 * time.Hour,
+			}).Draw(rt, "wait"))
+		}
+	}
+	return steps + 1, nil
+}

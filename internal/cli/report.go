@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/market"
+)
+
+func newReport(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Report what was used of a gateway",
+		Args:  subcommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newReportUsage(std))
+	return cmd
+}
+
+// usageReport is the flags of rueda report usage.
+type usageReport struct {
+	database            userOptions
+	month, market       string
+	csv, json, totalled bool
+}
+
+func newReportUsage(std streams) *cobra.Command {
+	var r usageReport
+	cmd := &cobra.Command{
+		Use:   "usage",
+		Short: "Who used which market data in a month, as exchanges ask for it",
+		Long: `Usage lists, for each user, market, level and delay that was used in a month, on how
+many days that was, the most connections at a time, and when first and last. Totals
+are for a market, level and delay: how many users, on how many days together, and
+by how many connections at most if all came at once.
+
+Levels are trades (also bars, summaries and statuses), quotes and order_book. The market
+* is of subscriptions to every market; totals of each market count it too. Days
+and months are those of UTC. A running gateway writes what it counted every 10 s.
+
+For people there are two tables. To a pipe go the rows alone, with tabs between, or with
+--totals the totals alone.
+
+Exit status: 0 reported, also where nothing was used; 1 other errors; 2 a mistake on the
+command line.`,
+		Example: `  rueda report usage --config rueda/rueda.toml
+  rueda report usage --config rueda/rueda.toml --month 2026-11 --market BYMA --csv > byma.csv
+  rueda report usage --data /var/lib/rueda --month 2026-10 --totals`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), std) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.database.config, "config", "", "configuration that names the database")
+	f.StringVar(&r.database.data, "data", "", "data folder with the database")
+	f.StringVar(&r.month, "month", "", "month, such as 2026-11, UTC (default the present one)")
+	f.StringVar(&r.market, "market", "", "only this market")
+	f.BoolVar(&r.csv, "csv", false, "comma-separated values, with a heading")
+	f.BoolVar(&r.json, "json", false, "one JSON object, with rows and totals")
+	f.BoolVar(&r.totalled, "totals", false, "the totals alone")
+	return cmd
+}
+
+func (r *usageReport) run(ctx context.Context, std streams) (err error) {
+	bad := func(format string, args ...any) error {
+		return fail(exitUsage, fmt.Errorf(format, args...), "See rueda report usage --help")
+	}
+	r.month = cmp.Or(r.month, time.Now().UTC().Format(monthFormat))
+	if _, err := time.Parse(monthFormat, r.month); err != nil {
+		return bad("--month %q: a month is written 2026-11", r.month)
+	}
+	if r.csv && r.json {
+		return bad("--csv and --json do not go together")
+	}
+	data, err := r.database.open(ctx, std, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	rows, err := r.read(ctx, data)
+	if err != nil {
+		return err
+	}
+	totals := totalUsage(rows)
+	if r.market != "" && r.market != market.Any {
+		totals = slices.DeleteFunc(totals, func(t usageTotal) bool { return t.Market != r.market })
+	}
+	switch {
+	case r.json:
+		enc := json.NewEncoder(std.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"month": r.month, "rows": rows, "totals": totals})
+	case r.csv:
+		return writeUsageCSV(std.out, r, rows, totals)
+	case len(rows) == 0:
+		fmt.Fprintf(std.talk, "Nothing was used in %s.\n", r.month)
+		return nil
+	}
+	return r.print(std, rows, totals)
+}
+
+const monthFormat = "2006-01"
+
+// usageRow is a row of the report.
+type usageRow struct {
+	UserID      string    `json:"user_id"`
+	Username    string    `json:"username,omitempty"` // "": the user is not of this database, or gone
+	Market      string    `json:"market"`
+	Level       string    `json:"level"`
+	Delay       int       `json:"delay_seconds"`
+	Days        int       `json:"days"`
+	Connections int       `json:"connections"` // most at a time; 0: by requests alone
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
+
+	days uint32
+}
+
+// usageTotal is what all users together used of a level of a market.
+type usageTotal struct {
+	Market      string `json:"market"`
+	Level       string `json:"level"`
+	Delay       int    `json:"delay_seconds"`
+	Users       int    `json:"users"`
+	Days        int    `json:"user_days"`
+	Connections int    `json:"connections"` // the sum of the most of each user
+}
+
+func (r *usageReport) read(ctx context.Context, data *gateway.Data) ([]usageRow, error) {
+	used, err := data.Usage(ctx, r.month)
+	if err != nil {
+		return nil, err
+	}
+	users, err := data.Users.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]string, len(users))
+	for _, u := range users {
+		names[u.ID] = u.Username
+	}
+	rows := []usageRow{}
+	for _, u := range used {
+		if r.market != "" && u.Market != r.market && u.Market != market.Any {
+			continue
+		}
+		rows = append(rows, usageRow{
+			UserID: u.UserID, Username: names[u.UserID], Market: u.Market, Level: u.Level, Delay: u.Delay,
+			Days: bits.OnesCount32(u.Days), Connections: u.Connections,
+			First: u.First.UTC().Truncate(time.Second), Last: u.Last.UTC().Truncate(time.Second), days: u.Days,
+		})
+	}
+	slices.SortFunc(rows, func(a, b usageRow) int {
+		return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.Market, b.Market), cmp.Compare(a.Level, b.Level), cmp.Compare(a.Delay, b.Delay))
+	})
+	return rows, nil
+}
+
+func (r *usageRow) name() string { return cmp.Or(r.Username, r.UserID) }
+
+// totalUsage adds the rows up by market, level and delay. Who used every market used each that there are rows of.
+func totalUsage(rows []usageRow) []usageTotal {
+	type key struct {
+		market, level string
+		delay         int
+	}
+	type use struct {
+		days        uint32
+		connections int
+	}
+	var markets []string
+	for _, r := range rows {
+		if r.Market != market.Any && !slices.Contains(markets, r.Market) {
+			markets = append(markets, r.Market)
+		}
+	}
+	if len(markets) == 0 {
+		markets = []string{market.Any}
+	}
+	all := make(map[key]map[string]use)
+	for _, r := range rows {
+		in := []string{r.Market}
+		if r.Market == market.Any {
+			in = markets
+		}
+		for _, name := range in {
+			k := key{name, r.Level, r.Delay}
+			if all[k] == nil {
+				all[k] = make(map[string]use)
+			}
+			u := all[k][r.UserID]
+			all[k][r.UserID] = use{u.days | r.days, u.connections + r.Connections}
+		}
+	}
+	totals := []usageTotal{}
+	for k, users := range all {
+		t := usageTotal{Market: k.market, Level: k.level, Delay: k.delay, Users: len(users)}
+		for _, u := range users {
+			t.Days += bits.OnesCount32(u.days)
+			t.Connections += u.connections
+		}
+		totals = append(totals, t)
+	}
+	slices.SortFunc(totals, func(a, b usageTotal) int {
+		return cmp.Or(cmp.Compare(a.Market, b.Market), cmp.Compare(a.Level, b.Level), cmp.Compare(a.Delay, b.Delay))
+	})
+	return totals
+}
+
+func (r *usageReport) print(std streams, rows []usageRow, totals []usageTotal) error {
+	var table strings.Builder
+	if !r.totalled {
+		for i := range rows {
+			u := &rows[i]
+			fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", u.name(), u.Market, u.Level, mode(u.Delay), u.Days, u.Connections,
+				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339))
+		}
+		err := printTable(std, "USER\tMARKET\tLEVEL\tMODE\tDAYS\tCONNECTIONS\tFIRST\tLAST\n", table.String())
+		if err != nil || !isTerminal(std.out) {
+			return err
+		}
+		fmt.Fprintln(std.out)
+		table.Reset()
+	}
+	for _, t := range totals {
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%d\t%d\t%d\n", t.Market, t.Level, mode(t.Delay), t.Users, t.Days, t.Connections)
+	}
+	return printTable(std, "MARKET\tLEVEL\tMODE\tUSERS\tDAYS\tCONNECTIONS\n", table.String())
+}
+
+// mode says how late data are.
+func mode(delay int) string {
+	if delay == 0 {
+		return "real time"
+	}
+	text := (time.Duration(delay) * time.Second).String()
+	for _, zero := range []string{"m0s", "h0m"} { // 15m0s is 15m, and 1h0m0s is 1h
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return "delayed " + text
+}
+
+func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usageTotal) error {
+	w := csv.NewWriter(out)
+	if r.totalled {
+		_ = w.Write([]string{"month", "market", "level", "delay_seconds", "users", "user_days", "connections"}) // Error tells
+		for _, t := range totals {
+			_ = w.Write([]string{r.month, t.Market, t.Level, strconv.Itoa(t.Delay), strconv.Itoa(t.Users), strconv.Itoa(t.Days), strconv.Itoa(t.Connections)})
+		}
+	} else {
+		_ = w.Write([]string{"month", "user_id", "username", "market", "level", "delay_seconds", "days", "connections", "first", "last"})
+		for _, u := range rows {
+			_ = w.Write([]string{r.month, u.UserID, u.Username, u.Market, u.Level, strconv.Itoa(u.Delay), strconv.Itoa(u.Days), strconv.Itoa(u.Connections),
+				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339)})
+		}
+	}
+	w.Flush()
+	return w.Error()
+}

@@ -1,0 +1,244 @@
+//go:build unix
+
+package hostile
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// handshakeInputs are of the upgrade to a WebSocket.
+func handshakeInputs() []input {
+	ask := func(a *attacker, head string) []byte {
+		a.Helper()
+		return a.first(head + "Connection: close\r\n\r\n")
+	}
+	without := func(line string) string {
+		return strings.Replace(upgrade, line, "", 1)
+	}
+	const key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	refused := func(a *attacker, what string, answer []byte, code int) {
+		a.Helper()
+		if s := status(answer); s != code {
+			a.Errorf("%s: %d, want %d: %.200q", what, s, code, answer)
+		}
+	}
+	return []input{
+		{82, "key", func(a *attacker) {
+			refused(a, "none", a.first(without(key)+"\r\n"), 400)
+			refused(a, "short", a.first(strings.Replace(upgrade, "dGhlIHNhbXBsZSBub25jZQ==", "c2hvcnQ=", 1)+"\r\n"), 400)
+			refused(a, "two", a.first(upgrade+key+"\r\n"), 400)
+		}},
+		{83, "version 8", func(a *attacker) {
+			got := a.first(strings.Replace(upgrade, "Version: 13", "Version: 8", 1) + "\r\n")
+			refused(a, "8", got, 426)
+			if !strings.Contains(strings.ToLower(string(got)), "sec-websocket-version: 13") {
+				a.Errorf("no version offered: %q", got)
+			}
+		}},
+		{84, "POST", func(a *attacker) { refused(a, "POST", ask(a, strings.Replace(upgrade, "GET", "POST", 1)), 405) }},
+		{85, "Origin", func(a *attacker) {
+			for _, o := range []string{"https://evil.test", "null", "https://gateway.test.evil.test", "https://evilgateway.test", "file://", "https://gateway.test@evil.test"} {
+				refused(a, o, a.first(upgrade+"Origin: "+o+"\r\n\r\n"), 403)
+			}
+			scheme := "http"
+			if a.TLS {
+				scheme = "https"
+			}
+			if _, err := a.tryOpen(a.from(), "Origin", scheme+"://gateway.test"); err != nil {
+				a.Errorf("the own host: %v", err)
+			}
+		}},
+		{86, "token outside the protocol", func(a *attacker) {
+			for _, name := range []string{"token", "access_token", "jwt"} {
+				refused(a, name, a.first(strings.Replace(upgrade, "/stream", "/stream?"+name+"="+a.token("ana"), 1)+"\r\n"), 400)
+			}
+			// A token as a subprotocol is none that the server knows: plain JSON, and nobody is logged in by it.
+			s, err := a.tryOpen(a.from(), "Sec-WebSocket-Protocol", a.token("ana"))
+			if err != nil {
+				return // refused: as good
+			}
+			s.send(`{"action":"subscriptions"}`)
+			s.expect("Error", 401, "not_authenticated")
+		}},
+		{87, "half a handshake", func(a *attacker) {
+			begin := time.Now()
+			got := a.raw(upgrade[:60], 20*time.Second)
+			if took := time.Since(begin); took > 12*time.Second {
+				a.Errorf("held for %v", took)
+			}
+			if s := status(got); s != 0 && s != 408 && s != 400 {
+				a.Errorf("answered %d", s)
+			}
+		}},
+		{88, "sockets that never authenticate", hoard},
+		{89, "frame in the packet of the handshake", func(a *attacker) {
+			nc, err := a.dial(a.from())
+			if err != nil {
+				a.Fatal(err)
+			}
+			a.Cleanup(func() { nc.Close() })
+			b := []byte(upgrade + "\r\n")
+			b = appendFrame(b, fin|opText, []byte(`{"action":"auth_token","token":"`+a.token("ana")+`"}`))
+			b = appendFrame(b, fin|opText, []byte(`{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"]}`))
+			b = appendFrame(b, fin|opText, []byte(`{"action":"subscribe","id":2,"trades":["GGAL|BYMA|CI"]}`))
+			if _, err := nc.Write(b); err != nil {
+				a.Fatal(err)
+			}
+			s := a.upgraded(nc)
+			s.expect("Success", 200, "")
+			for want := range 2 {
+				if m := s.expect("Subscription", 200, ""); m.ID != float64(want+1) {
+					a.Errorf("answer %v out of order", m.ID)
+				}
+			}
+		}},
+	}
+}
+
+// hoard opens sockets that never authenticate, from one address and from many.
+func hoard(a *attacker) {
+	one := a.from()
+	var open, refused int
+	for range 200 {
+		if s, err := a.tryOpen(one); err == nil {
+			defer s.nc.Close()
+			open++
+		} else {
+			refused++
+		}
+	}
+	if refused == 0 || open > 64 {
+		a.Errorf("one address holds %d unauthenticated sockets, %d refused", open, refused)
+	}
+	var all []net.Conn
+	for range count(20_000) / 30 {
+		from := a.from()
+		for range 30 {
+			if s, err := a.tryOpen(from); err == nil {
+				all = append(all, s.nc)
+			}
+		}
+	}
+	s := a.open() // who is honest gets in
+	s.send(`{"action":"auth_token","token":"` + a.token("ana") + `"}`)
+	s.expect("Success", 200, "")
+	for _, nc := range all { // all are ended with auth_timeout after 10 s
+		_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, nc); err != nil && !brokenOff(err) {
+			a.Fatalf("a socket that never authenticated was kept: %v", err)
+		}
+		nc.Close()
+	}
+}
+
+// messageInputs are of a socket's messages before and at authentication.
+func authInputs() []input {
+	return []input{
+		{91, "subscribe before authentication", func(a *attacker) {
+			s := a.open()
+			for range 9 {
+				s.send(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
+				s.expect("Error", 401, "not_authenticated")
+			}
+			s.send(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
+			s.refuses(429, "too_many_failures", 4429)
+		}},
+		{92, "auth_token with nonsense", func(a *attacker) {
+			f := a.forge("ana")
+			old := time.Now().Add(-time.Hour).Unix()
+			expired := f.with(map[string]any{"exp": old, "iat": old - 60, "nbf": old - 60}).token()
+			for _, c := range []struct{ message, reason string }{
+				{`{"action":"auth_token","token":"` + expired + `"}`, "token_expired"},
+				{`{"action":"auth_token","token":"garbage"}`, "invalid_token"},
+			} {
+				s := a.open()
+				s.send(c.message)
+				s.refuses(401, c.reason, 4401)
+			}
+			for _, m := range []string{`{"action":"auth_token","token":1}`, `{"action":"auth_token","token":""}`, `{"action":"auth_token"}`, `{"action":"auth_token","token":null}`} {
+				s := a.open()
+				s.send(m)
+				s.expect("Error", 400, "bad_field")
+			}
+			s := a.open()
+			s.send(`{"action":"auth_token","token":"` + strings.Repeat("x", 1<<20) + `"}`)
+			s.tooBig()
+		}},
+		{93, "authentication twice", func(a *attacker) {
+			s := a.authenticated("ana")
+			s.send(`{"action":"auth_token","token":"` + a.token("ana") + `"}`)
+			s.expect("Success", 200, "")
+			s.send(`{"action":"auth_token","token":"` + a.token("eve") + `"}`)
+			s.expect("Error", 403, "subject_mismatch")
+			s.alive()
+		}},
+		{94, "token that ends while streaming", func(a *attacker) {
+			s := a.open()
+			token := a.forge("ana").with(map[string]any{"exp": time.Now().Add(2 * time.Second).Unix()}).token()
+			s.send(`{"action":"auth_token","token":"` + token + `"}`)
+			s.expect("Success", 200, "")
+			begin := time.Now()
+			s.refuses(401, "token_expired", 4401)
+			if took := time.Since(begin); took > 9*time.Second || took < 4*time.Second {
+				a.Errorf("closed %v after a token with 2 s left was given; it is due 5 s behind its end", took)
+			}
+		}},
+		{95, "revoked while streaming", func(a *attacker) {
+			t := a.login("user11")
+			s := a.open()
+			s.send(`{"action":"auth_token","token":"` + t.access + `"}`)
+			s.expect("Success", 200, "")
+			begin := time.Now()
+			a.want("revoke", a.request("POST", "/auth/revoke", `{"token":"`+t.refresh+`"}`, "Content-Type", asJSON), 200, "")
+			s.refuses(401, "token_revoked", 4401)
+			if took := time.Since(begin); took > 3*time.Second {
+				a.Errorf("closed after %v", took)
+			}
+		}},
+	}
+}
+
+// tooBig expects what becomes of a message beyond the limit; the rest of it may meet a closed socket.
+func (s *socket) tooBig() {
+	s.Helper()
+	for {
+		m := s.control()
+		switch {
+		case m.closed == 4413 || m.closed == -1:
+			return
+		case m.closed != 0:
+			s.Fatalf("closed %d %s, want 4413", m.closed, m.Reason)
+		case m.Type == "Error" && m.Reason != "message_too_big":
+			s.Fatalf("%s", m.text)
+		}
+	}
+}
+
+// briskInputs are of a server whose deadlines are short.
+func briskInputs() []input {
+	return []input{
+		{90, "nothing after the handshake", func(a *attacker) { a.open().refuses(408, "auth_timeout", 4408) }},
+		{107, "no pong", func(a *attacker) { a.authenticated("ana").refuses(504, "pong_timeout", 4504) }},
+		{108, "pongs that nobody asked for", func(a *attacker) {
+			s := a.authenticated("ana")
+			for range 50 {
+				s.send(`{"action":"pong"}`)
+			}
+			s.alive()
+		}},
+		{119, "drain", func(a *attacker) {
+			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, Pump: a.Pump}), way: a.way, next: a.next}
+			s := own.authenticated("ana")
+			fmt.Fprintln(own.in, "end")
+			if m := s.expect("Warning", 200, "shutting_down"); !strings.Contains(m.text, "reconnect_in_ms") {
+				a.Errorf("no time to reconnect: %s", m.text)
+			}
+			s.refuses(503, "shutting_down", 4503)
+			_ = own.cmd.Wait()
+		}},
+	}
+}

@@ -1,0 +1,376 @@
+//go:build unix
+
+// Package hostile holds a gateway, in a process of its own, against the inputs that nobody well-behaved sends.
+//
+// Each of the numbered inputs is a row of a table with what has to come of it: a clear refusal, never a 5xx that
+// no dependency caused, never a panic. Every group is run over three ways into the same code: the event loop, the event loop
+// under TLS, and TLS by goroutines. After each group the process has as many goroutines and descriptors as
+// before, and no more memory.
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"database/sql"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// asServer makes the test's program the gateway: its value is the settings as JSON.
+const asServer = "RUEDA_TEST_HOSTILE_SERVER"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(asServer); text != "" {
+		if err := serve(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// full says whether long counts run in full (make soak) or at a twentieth.
+func full() bool { return os.Getenv("RUEDA_SOAK") != "" }
+
+func count(n int) int {
+	if full() {
+		return n
+	}
+	return max(1, n/20)
+}
+
+// settings are what the process is told.
+type settings struct {
+	Folder string
+	TLS    bool
+	Pump   bool // TLS by goroutines
+	Brisk  bool // short deadlines, for the inputs that are about those
+}
+
+// users of the gateway, each with the password "password of NAME". Those with a number are for inputs that end what a
+// user has.
+func usernames() []string {
+	names := []string{"ana", "eve", "shallow", "slow", "mute", "crowd", "target"}
+	for i := range 24 {
+		names = append(names, fmt.Sprintf("user%d", i))
+	}
+	return names
+}
+
+func passwordOf(name string) string {
+	if name == "mute" {
+		return " spaces around "
+	}
+	return "password of " + name
+}
+
+// serve is the gateway. It is asked over its standard input, and ends with it.
+func serve(text string) error {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: s.Folder})
+	if err != nil {
+		return err
+	}
+	if err := addUsers(ctx, data.Users); err != nil {
+		return err
+	}
+	source, err := sim.New(sim.Config{Seed: 1, Instruments: 12})
+	if err != nil {
+		return err
+	}
+	cfg := gateway.Config{
+		Listen: "127.0.0.1:0", Data: data,
+		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
+		Drain:   time.Second,
+		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
+		Stream:  gateway.Stream{PumpTLS: s.Pump},
+		Limits:  gateway.Limits{RequestsPerMinute: 100_000},
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
+	}
+	if s.Brisk {
+		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval, cfg.Stream.PongTimeout = time.Second, time.Second, 2*time.Second
+	}
+	if s.TLS {
+		cfg.TLS = gateway.TLS{Certificate: filepath.Join(s.Folder, "cert.pem"), Key: filepath.Join(s.Folder, "key.pem")}
+	}
+	g, err := gateway.New(cfg)
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer cancel()
+		answer(ctx, s.Folder, data, g, cancel)
+	}()
+	return errors.Join(g.Run(ctx), data.Close())
+}
+
+func addUsers(ctx context.Context, users *local.Base) error {
+	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory}
+	for i, name := range usernames() {
+		rights := []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}
+		scopes := all
+		if name == "shallow" {
+			rights[0].Depth, scopes = 1, []string{broker.ScopeRead, broker.ScopeDepth}
+		}
+		_, err := users.Add(ctx, local.NewUser{
+			Username: name, Password: passwordOf(name), WeakPassword: true, Scopes: scopes, Entitlements: rights,
+			Limits: broker.Limits{Connections: 2_000},
+		})
+		if errors.Is(err, local.ErrExists) {
+			return nil // the same folder, started again
+		}
+		if err == nil && i < 2 {
+			_, err = users.AddAccount(ctx, name, broker.Account{ID: "ac_" + name, Number: fmt.Sprint(1000 + i)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// figures are what a process has.
+type figures struct {
+	Goroutines int
+	Files      int
+	Heap       uint64 // bytes in use after a collection
+	Open       int    // connections of the stream
+}
+
+// answer does what the test asks for, line by line.
+func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, stop func()) {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		word, name, _ := strings.Cut(in.Text(), " ")
+		var err error
+		switch word {
+		case "figures":
+			runtime.GC()
+			debug.FreeOSMemory()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapInuse, g.Stats().Open})
+			continue
+		case "files":
+			fmt.Println(strings.Join(openFiles(), " "))
+			continue
+		case "disable":
+			err = data.Users.Disable(ctx, name)
+		case "ungrant":
+			err = ungrant(ctx, folder, name)
+		case "password":
+			err = data.Users.SetPassword(ctx, name, passwordOf(name)+" new")
+		case "end":
+			stop()
+		default:
+			err = fmt.Errorf("unknown word %q", word)
+		}
+		fmt.Println("done", err)
+	}
+}
+
+// openFiles names what the process has open, but for the database: the pool of its readers opens one when it is
+// first needed, up to its bound, and keeps it.
+func openFiles() []string {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	var names []string
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.Contains(to, "rueda.db") {
+			names = append(names, to)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A server is the process.
+type server struct {
+	settings
+	address string
+	cmd     *exec.Cmd
+	out     *bufio.Reader
+	in      io.WriteCloser
+	log     *logBuffer
+
+	mu    sync.Mutex // for in, out and what follows
+	tally map[string]tokens
+}
+
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// start starts a gateway, which ends with the test.
+func start(t testing.TB, set settings) *server {
+	t.Helper()
+	if set.Folder == "" {
+		set.Folder = t.TempDir()
+	}
+	if set.TLS {
+		writeCertificate(t, set.Folder)
+	}
+	text, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{settings: set, log: &logBuffer{}, tally: map[string]tokens{}}
+	s.cmd = exec.Command(os.Args[0])
+	s.cmd.Env = append(os.Environ(), asServer+"="+string(text))
+	s.cmd.Stderr = s.log
+	out, err1 := s.cmd.StdoutPipe()
+	in, err2 := s.cmd.StdinPipe()
+	if err := errors.Join(err1, err2, s.cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	s.out, s.in = bufio.NewReader(out), in
+	t.Cleanup(func() { s.stop(t) })
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the gateway did not start: %v\n%s", err, s.log)
+	}
+	s.address = strings.TrimSpace(line)
+	return s
+}
+
+// stop ends the process in order, and shows that nothing of it panicked.
+func (s *server) stop(t testing.TB) {
+	if s.cmd.ProcessState != nil {
+		return
+	}
+	_ = s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the gateway ended with %v\n%s", err, s.log)
+	}
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Contains(line, "panic") {
+			t.Errorf("the log tells of a panic: %s", line)
+		}
+	}
+}
+
+// ask has the process do something.
+func (s *server) ask(t testing.TB, what string) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := fmt.Fprintln(s.in, what); err != nil {
+		t.Fatal(err)
+	}
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", what, err, s.log)
+	}
+	return line
+}
+
+func (s *server) figures(t testing.TB) (f figures) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(s.ask(t, "figures")), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func writeCertificate(t testing.TB, folder string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}, &x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// dial connects from an address of one's own, since limits count addresses.
+func (s *server) dial(from string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	nc, err := d.Dial("tcp", s.address)
+	if err != nil || !s.TLS {
+		return nc, err
+	}
+	c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err := c.Handshake(); err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	return c, nil
+}
+
+// plain connects without TLS, whatever the server speaks.
+func (a *attacker) plain() (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.from())}}
+	return d.Dial("tcp", a.address)
+}
+
+// ungrant takes a user's rights to market data, as another process with the same database would.
+func ungrant(ctx context.Context, folder, name string) error {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "rueda.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `UPDATE users SET entitlements = '[]' WHERE username = ?`, name)
+	return errors.Join(err, db.Close())
+}

@@ -1,0 +1,191 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+const adminToken = "admin-token-of-at-least-32-characters"
+
+// newAdmin makes the administrator's handler of a gateway.
+func newAdmin(t *testing.T, g *gateway) http.Handler {
+	t.Helper()
+	h, err := rest.NewAdmin(rest.AdminConfig{
+		Auth: g.service, Token: auth.NewSecret(adminToken), Logger: g.logger(),
+		Ready: func() error {
+			if g.sick.Load() {
+				return errDown
+			}
+			return nil
+		},
+		Sockets: func(string) int { return 3 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ask asks a handler; fields are names and values of the header in turn.
+func ask(t *testing.T, h http.Handler, method, target, body string, fields ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for i := 0; i+1 < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// adminRequests are all that the administrator's listener answers with a token.
+var adminRequests = []struct{ method, path, body string }{
+	{"POST", "/oauth/introspect", "token=x"},
+	{"GET", "/admin/users/u1/sessions", ""},
+	{"DELETE", "/admin/users/u1/sessions", ""},
+}
+
+// TestThreat35AdminSurface wants every path of the administrator to be nothing on the clients' listener, whatever
+// the method and the token, and to be 401 on its own without the token.
+func TestThreat35AdminSurface(t *testing.T) {
+	g := newGateway(t, nil)
+	admin := newAdmin(t, g)
+	access, refresh := g.login(t, "demo")
+	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/livez"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			for _, token := range []string{"", "Bearer " + adminToken, "Bearer " + access} {
+				w := ask(t, g.handler, method, path, "token=x", "Authorization", token, "Content-Type", "application/x-www-form-urlencoded")
+				if w.Code != http.StatusNotFound {
+					t.Errorf("public %s %s with %q: %d", method, path, token, w.Code)
+				}
+			}
+		}
+	}
+	form := []string{"Content-Type", "application/x-www-form-urlencoded"}
+	for _, r := range adminRequests {
+		for _, token := range []string{"Bearer " + adminToken[1:], "Bearer " + adminToken + "x", "Bearer " + access, "Bearer " + refresh, "Basic " + adminToken, "Bearer"} {
+			w := ask(t, admin, r.method, r.path, r.body, append(form, "Authorization", token)...)
+			if w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("admin %s %s with %q: %d %v", r.method, r.path, token, w.Code, w.Header())
+			}
+		}
+		if w := ask(t, admin, r.method, r.path, r.body, form...); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("admin %s %s without a token: %d %v", r.method, r.path, w.Code, w.Header())
+		}
+		if w := ask(t, admin, r.method, r.path, r.body, append(form, "Authorization", "Bearer "+adminToken, "Authorization", "Bearer "+adminToken)...); w.Code != http.StatusBadRequest {
+			t.Errorf("admin %s %s with two tokens: %d", r.method, r.path, w.Code)
+		}
+		if w := ask(t, admin, r.method, r.path+"?access_token="+adminToken, r.body, form...); w.Code != http.StatusBadRequest {
+			t.Errorf("admin %s %s with the token in the URL: %d", r.method, r.path, w.Code)
+		}
+	}
+	for _, path := range []string{"/auth/token", "/auth/sessions", "/broker/accounts", "/market/markets", "/stream", "/.well-known/jwks.json"} {
+		if w := ask(t, admin, "GET", path, "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusNotFound {
+			t.Errorf("a client's route on the administrator's listener: %s: %d", path, w.Code)
+		}
+	}
+	if strings.Contains(g.log.String(), adminToken) {
+		t.Error("the token was logged")
+	}
+}
+
+// Who guesses at the administrator's token is slowed down; who has it is not.
+func TestAdminTokenGuesses(t *testing.T) {
+	g := newGateway(t, nil)
+	admin := newAdmin(t, g)
+	for i := range 31 {
+		w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer wrong")
+		want := http.StatusUnauthorized
+		if i == 30 {
+			want = http.StatusTooManyRequests
+		}
+		if w.Code != want || w.Header().Get("RateLimit-Policy") != `"address";q=30;w=60` {
+			t.Fatalf("guess %d: %d %v", i, w.Code, w.Header())
+		}
+	}
+	if w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusOK {
+		t.Errorf("with the token: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAdminRoutes(t *testing.T) {
+	g := newGateway(t, nil)
+	admin := newAdmin(t, g)
+	access, refresh := g.login(t, "demo")
+	bearer := []string{"Authorization", "Bearer " + adminToken, "Content-Type", "application/x-www-form-urlencoded"}
+	introspect := func(token string) map[string]any {
+		t.Helper()
+		w := ask(t, admin, "POST", "/oauth/introspect", url.Values{"token": {token}}.Encode(), bearer...)
+		if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("introspect: %d %s", w.Code, w.Body)
+		}
+		var state map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &state); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	for kind, token := range map[string]string{"access_token": access, "refresh_token": refresh} {
+		state := introspect(token)
+		if state["active"] != true || state["sub"] != "u1" || state["username"] != "demo" || state["token_type"] != kind ||
+			state["sid"] == "" || state["exp"].(float64) < float64(time.Now().Unix()) {
+			t.Errorf("%s: %v", kind, state)
+		}
+	}
+	for _, token := range []string{"nobodys", access + "x", access[:len(access)-1], "rt1_" + strings.Repeat("A", 48), adminToken, " ", "a.b.c"} {
+		if state := introspect(token); len(state) != 1 || state["active"] != false {
+			t.Errorf("%.20q: %v", token, state)
+		}
+	}
+	for body, want := range map[string]int{"": 400, "token=": 400, "token=a&token=b": 400} {
+		if w := ask(t, admin, "POST", "/oauth/introspect", body, bearer...); w.Code != want || !strings.Contains(w.Body.String(), `"error":"invalid_request"`) {
+			t.Errorf("introspect %q: %d %s", body, w.Code, w.Body)
+		}
+	}
+
+	w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", bearer...)
+	if w.Code != http.StatusOK || strings.Count(w.Body.String(), `"sid"`) != 1 || !strings.Contains(w.Body.String(), `"connections":3,"current":false`) {
+		t.Errorf("sessions: %d %s", w.Code, w.Body)
+	}
+	if w := ask(t, admin, "GET", "/admin/users/nobody/sessions", "", bearer...); w.Code != http.StatusNotFound {
+		t.Errorf("sessions of nobody: %d %s", w.Code, w.Body)
+	}
+	if w := ask(t, admin, "DELETE", "/admin/users/u1/sessions", "", bearer...); w.Code != http.StatusOK {
+		t.Errorf("end the user: %d %s", w.Code, w.Body)
+	}
+	for _, token := range []string{access, refresh} {
+		if state := introspect(token); state["active"] != false {
+			t.Errorf("after the end: %v", state)
+		}
+	}
+	if w := ask(t, g.handler, "GET", "/broker/accounts", "", "Authorization", "Bearer "+access); w.Code != http.StatusUnauthorized {
+		t.Errorf("after the end: %d", w.Code)
+	}
+
+	g.sick.Store(true)
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 503} {
+		if w := ask(t, admin, "GET", path, ""); w.Code != want {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+// No page may call the administrator's listener, one of its own host neither.
+func TestAdminAnswersNoPage(t *testing.T) {
+	g := newGateway(t, nil)
+	admin := newAdmin(t, g)
+	for _, origin := range []string{"http://example.com", "https://evil.example", "null", "null:", "*"} {
+		w := ask(t, admin, "OPTIONS", "/oauth/introspect", "", "Origin", origin, "Access-Control-Request-Method", "POST")
+		if w.Code != http.StatusForbidden || w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("preflight of %s: %d %v", origin, w.Code, w.Header())
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package rest
+
+import (
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// sessions is GET /auth/sessions: the logins of the token's own user.
+func (h *Handler) sessions(q *request) (result, error) {
+	list, err := h.cfg.Auth.Sessions(q.Context(), q.identity)
+	if err != nil {
+		return result{}, err
+	}
+	return result{object: h.appendSessions(list)}, nil
+}
+
+// endSession is DELETE /auth/sessions/{sid}. One of another user is not found, as if there were none.
+func (h *Handler) endSession(q *request) (result, error) {
+	if err := h.cfg.Auth.EndSession(q.Context(), q.identity, q.segment, q.origin()); err != nil {
+		return result{}, err
+	}
+	return result{object: []byte("{}")}, nil
+}
+
+func (h *Handler) appendSessions(list []auth.Session) []byte {
+	rows := make([]wire.Session, len(list))
+	for i, s := range list {
+		rows[i] = wire.Session{
+			ID: s.ID, Created: s.Created, Used: s.Used, Address: s.Address, Client: s.Client,
+			Connections: h.cfg.Sockets(s.ID), Current: s.Current,
+		}
+	}
+	return wire.AppendSessions(nil, rows)
+}

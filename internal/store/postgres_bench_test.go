@@ -1,0 +1,65 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/pgtest"
+)
+
+// BenchmarkRefreshPostgres is BenchmarkRefresh on a server that waits for the disk. "bare" is the rotation alone, without
+// the look-up and the audit log, one transaction each by hand on 16 connections.
+func BenchmarkRefreshPostgres(b *testing.B) {
+	server := pgtest.Start(b)
+	b.Run("store", func(b *testing.B) {
+		s := connect(b, server.CreateDatabase(b, fmt.Sprint("store", b.N)))
+		refreshAll(b, s, func(ctx context.Context, r auth.Rotation) error {
+			if _, _, err := s.Lookup(ctx, r.Presented); err != nil {
+				return err
+			}
+			got, err := s.Rotate(ctx, r)
+			if err == nil && got != auth.Granted {
+				err = fmt.Errorf("outcome %v", got)
+			}
+			return err
+		})
+	})
+	b.Run("bare", func(b *testing.B) {
+		dsn := server.CreateDatabase(b, fmt.Sprint("bare", b.N))
+		refreshAll(b, connect(b, dsn), barePostgres(b, dsn))
+	})
+}
+
+func barePostgres(b *testing.B, dsn string) func(context.Context, auth.Rotation) error {
+	pool, err := pgxpool.New(b.Context(), dsn+"&pool_max_conns=16")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	return func(ctx context.Context, r auth.Rotation) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			var family string
+			var parent []byte
+			err := tx.QueryRow(ctx, `SELECT family, parent FROM refresh_tokens WHERE hash = $1 FOR UPDATE`, r.Presented[:]).Scan(&family, &parent)
+			if err != nil {
+				return err
+			}
+			now := r.Now.UnixNano()
+			_, err = tx.Exec(ctx, `INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+				r.Successor[:], r.Presented[:], family, now, r.Expires.UnixNano())
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `UPDATE refresh_tokens SET dead_at = $1 WHERE hash = $2`, now, parent); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `UPDATE families SET used_at = $1, address = $2, client = $3 WHERE id = $4`, now, r.Address, r.Client, family)
+			return err
+		})
+	}
+}

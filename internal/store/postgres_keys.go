@@ -1,0 +1,75 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// postgresKeys is an auth.KeyStore in the database.
+type postgresKeys struct {
+	s *Postgres
+}
+
+// Keys keeps the signing keys in the database, for all gateways that share it.
+func (s *Postgres) Keys() auth.KeyStore { return postgresKeys{s} }
+
+// sealed begins every document that is encrypted.
+const sealed = `{"sealed":`
+
+var errNotSealed = errors.New("keys in a shared database must be encrypted: give the key that encrypts them by file or environment")
+
+// Load implements auth.KeyStore.
+func (k postgresKeys) Load(ctx context.Context) (document []byte, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	defer cancel()
+	var v int64
+	err = k.s.pool.QueryRow(ctx, `SELECT document, version FROM keys WHERE one = 1`).Scan(&document, &v)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, "", auth.ErrNotFound
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the keys: %w", explainPostgres(err))
+	}
+	if !bytes.HasPrefix(document, []byte(sealed)) {
+		return nil, "", fmt.Errorf("read the keys: %w", errNotSealed)
+	}
+	return document, strconv.FormatInt(v, 10), nil
+}
+
+// Save implements auth.KeyStore. A document that is not encrypted is refused: a dump of the database would have the keys.
+func (k postgresKeys) Save(ctx context.Context, document []byte, version string) error {
+	if !bytes.HasPrefix(document, []byte(sealed)) {
+		return fmt.Errorf("write the keys: %w", errNotSealed)
+	}
+	query, args := `INSERT INTO keys (one, document, version) VALUES (1, $1, 1) ON CONFLICT DO NOTHING`, []any{document}
+	if version != "" {
+		v, err := strconv.ParseInt(version, 10, 64)
+		if err != nil {
+			return fmt.Errorf("write the keys: version %q: %w", version, auth.ErrConflict)
+		}
+		query, args = `UPDATE keys SET document = $1, version = version + 1 WHERE one = 1 AND version = $2`, append(args, v)
+	}
+	return k.s.write(ctx, "write the keys", func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return auth.ErrConflict
+		}
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, keysChannel)
+		return err
+	})
+}
+
+// Watch implements auth.KeyStore.
+func (k postgresKeys) Watch(ctx context.Context, changed func()) error {
+	return k.s.Listen(ctx, keysChannel, changed)
+}

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// Reserve implements auth.SharedLimits, in one statement.
+func (s *Postgres) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refusal, error) {
+	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	defer cancel()
+	account, keys, intervals, bursts := limitKeys(r)
+	var refused int
+	var wait int64
+	err := s.pool.QueryRow(ctx, `SELECT refused, wait FROM rueda_reserve($1, $2, $3, $4, $5, $6, $7, $8)`,
+		r.Now.UnixNano(), account, r.Free, auth.MaxBackoff, auth.FailuresKept, keys, intervals, bursts).Scan(&refused, &wait)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("charge the shared limits: %w", explainPostgres(err))
+	case refused < 0:
+		return nil, nil
+	case refused == 0:
+		return &auth.Refusal{Account: true, Wait: time.Duration(wait)}, nil
+	}
+	return &auth.Refusal{Bucket: refused - 1, Wait: time.Duration(wait)}, nil
+}
+
+// Settle implements auth.SharedLimits.
+func (s *Postgres) Settle(ctx context.Context, r auth.Reservation, how auth.Settlement) error {
+	if how == auth.Failed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	defer cancel()
+	account, keys, intervals, _ := limitKeys(r)
+	_, err := s.pool.Exec(ctx, `SELECT rueda_settle($1, $2, $3, $4, $5)`, r.Now.UnixNano(), account, how == auth.Succeeded, keys, intervals)
+	if err != nil {
+		return fmt.Errorf("give back to the shared limits: %w", explainPostgres(err))
+	}
+	return nil
+}
+
+// limitKeys are a reservation's rows. An account and a bucket never have the same key.
+func limitKeys(r auth.Reservation) (account []byte, keys [][]byte, intervals, bursts []int64) {
+	account = append([]byte("account "), r.Account[:]...)
+	keys, intervals, bursts = [][]byte{}, []int64{}, []int64{} // none is an empty array, not NULL
+	for _, b := range r.Buckets {
+		keys = append(keys, []byte("bucket "+b.Key))
+		intervals, bursts = append(intervals, int64(b.Interval)), append(bursts, int64(b.Burst))
+	}
+	return account, keys, intervals, bursts
+}
+
+// expireLimits deletes what says nothing any more. A row that is being charged is left for the next time.
+func (s *Postgres) expireLimits(ctx context.Context, now time.Time) error {
+	for {
+		var gone int64
+		err := s.write(ctx, "delete old limits", func(ctx context.Context, tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, `
+				DELETE FROM limits WHERE key IN (
+					SELECT key FROM limits WHERE even < $1 AND last < $2 LIMIT $3 FOR UPDATE SKIP LOCKED)`,
+				now.UnixNano(), now.Add(-auth.FailuresKept).UnixNano(), expireBatch)
+			gone = tag.RowsAffected()
+			return err
+		})
+		if err != nil || gone < expireBatch {
+			return err
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// reservation is an attempt at an account from addresses, each of which may make one a second and ten at once.
+func reservation(account string, at time.Duration, addresses ...string) auth.Reservation {
+	r := auth.Reservation{Now: epoch.Add(at), Account: hash(account), Free: 5}
+	for _, a := range addresses {
+		r.Buckets = append(r.Buckets, auth.Bucket{Key: "address " + a, Interval: time.Second, Burst: 10 * time.Second})
+	}
+	return r
+}
+
+func reserve(t testing.TB, s auth.SharedLimits, r auth.Reservation, want *auth.Refusal) {
+	t.Helper()
+	got, err := s.Reserve(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (got == nil) != (want == nil) || got != nil && *got != *want {
+		t.Fatalf("at %v: %+v, want %+v", r.Now.Sub(epoch), got, want)
+	}
+}
+
+func settle(t testing.TB, s auth.SharedLimits, r auth.Reservation, how auth.Settlement) {
+	t.Helper()
+	if err := s.Settle(t.Context(), r, how); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLimitsAtOnce: attempts made at once at several gateways do not pass the bound together.
+func TestLimitsAtOnce(t *testing.T) {
+	dsn := cluster.Database(t)
+	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn)}
+	for _, c := range []struct {
+		name string
+		make func(i int) auth.Reservation
+		want int64
+	}{
+		{"an account", func(i int) auth.Reservation { return reservation("maria", 0, fmt.Sprint(i), "all") }, 5},
+		{"an address", func(i int) auth.Reservation { return reservation(fmt.Sprint("user", i), 0, "one", fmt.Sprint("b", i)) }, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var passed atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 200 {
+				wg.Go(func() {
+					refused, err := nodes[i%2].Reserve(t.Context(), c.make(i))
+					if err != nil {
+						t.Error(err)
+					}
+					if refused == nil {
+						passed.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if passed.Load() != c.want {
+				t.Errorf("%d passed, want %d", passed.Load(), c.want)
+			}
+		})
+	}
+	// Who was refused for one reason was charged for none: 5 of "all" are left.
+	for i := range 5 {
+		reserve(t, nodes[0], reservation(fmt.Sprint("other", i), 0, "all"), nil)
+	}
+	reserve(t, nodes[1], reservation("other", 0, "all"), &auth.Refusal{Bucket: 0, Wait: time.Second})
+}
+
+// TestLimitsAccount: an account waits 1 s, 2 s, 4 s and so on after its free failures, and never longer than 15 minutes.
+func TestLimitsAccount(t *testing.T) {
+	s := openPostgres(t)
+	at := time.Duration(0)
+	for range 5 {
+		reserve(t, s, reservation("maria", at), nil)
+	}
+	for n := range 40 {
+		pause := auth.MaxBackoff
+		if n < 10 {
+			pause = min(pause, time.Second<<n)
+		}
+		reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: pause})
+		reserve(t, s, reservation("maria", at+pause-1), &auth.Refusal{Account: true, Wait: 1})
+		at += pause
+		reserve(t, s, reservation("maria", at), nil)
+	}
+	at += auth.FailuresKept + 1
+	for range 5 {
+		reserve(t, s, reservation("maria", at), nil)
+	}
+	reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: time.Second})
+}
+
+// TestLimitsSettle: what was no failure is given back, as far as it was taken.
+func TestLimitsSettle(t *testing.T) {
+	s := openPostgres(t)
+	for range 10 {
+		r := reservation("maria", 0, "unused", "a")
+		reserve(t, s, r, nil)
+		settle(t, s, r, auth.Refunded)
+	}
+	r := reservation("maria", 0, "unused", "a")
+	for range 5 {
+		reserve(t, s, r, nil)
+		settle(t, s, r, auth.Failed)
+	}
+	reserve(t, s, r, &auth.Refusal{Account: true, Wait: time.Second})
+	later := reservation("maria", time.Second, "x", "a") // is let through, and given back: the account still waits from its fifth
+	reserve(t, s, later, nil)
+	settle(t, s, later, auth.Refunded)
+	reserve(t, s, later, nil)
+	settle(t, s, later, auth.Succeeded) // the failures are forgotten
+	for range 5 {
+		reserve(t, s, reservation("maria", time.Second, "y", "a"), nil)
+	}
+	reserve(t, s, reservation("maria", time.Second, "y", "a"), &auth.Refusal{Account: true, Wait: time.Second})
+	reserve(t, s, reservation("jose", time.Second, "z", "a"), nil) // 10 of burst and 1 of time, 10 are charged
+	reserve(t, s, reservation("juan", time.Second, "z", "a"), &auth.Refusal{Bucket: 1, Wait: time.Second})
+	reserve(t, s, reservation("ana", time.Second), nil) // no bucket at all
+}
+
+// TestLimitsModel plays random attempts to SQL and to the same rule in Go.
+func TestLimitsModel(t *testing.T) {
+	s := openPostgres(t)
+	type account struct {
+		fails        int
+		last, before time.Time
+	}
+	accounts, evens := map[string]*account{}, map[string]time.Time{}
+	var at time.Duration
+	refused := 0
+	for range 2000 {
+		at += []time.Duration{0, 0, time.Second / 2, 3 * time.Second, time.Minute, auth.FailuresKept}[max(0, rand.IntN(40)-34)]
+		name := fmt.Sprint("user", rand.IntN(4))
+		r := reservation(name, at, fmt.Sprint("address", rand.IntN(3)), "everywhere")
+		a := accounts[name]
+		if a == nil {
+			a = &account{last: time.Unix(0, 0), before: time.Unix(0, 0)}
+			accounts[name] = a
+		}
+		fails := a.fails
+		if r.Now.Sub(a.last) > auth.FailuresKept {
+			fails = 0
+		}
+		var want *auth.Refusal
+		if fails >= r.Free {
+			if wait := a.last.Add(min(time.Second<<min(fails-r.Free, 30), auth.MaxBackoff)).Sub(r.Now); wait > 0 {
+				want = &auth.Refusal{Account: true, Wait: wait}
+			}
+		}
+		next := map[string]time.Time{}
+		for i, b := range r.Buckets {
+			even := evens[b.Key]
+			if even.Before(r.Now) {
+				even = r.Now
+			}
+			next[b.Key] = even.Add(b.Interval)
+			if wait := next[b.Key].Sub(r.Now) - b.Burst; wait > 0 && want == nil {
+				want = &auth.Refusal{Bucket: i, Wait: wait}
+			}
+		}
+		reserve(t, s, r, want)
+		if want != nil {
+			refused++
+			continue
+		}
+		a.fails, a.before, a.last = fails+1, a.last, r.Now
+		for k, v := range next {
+			evens[k] = v
+		}
+		how := auth.Settlement(rand.IntN(10))
+		if how > auth.Refunded {
+			how = auth.Failed
+		}
+		settle(t, s, r, how)
+		switch how {
+		case auth.Succeeded:
+			a.fails = 0
+		case auth.Refunded:
+			a.fails, a.last = a.fails-1, a.before
+		}
+		if how != auth.Failed {
+			for _, b := range r.Buckets {
+				evens[b.Key] = evens[b.Key].Add(-b.Interval)
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d attempts were refused", refused)
+	}
+	// Nothing is kept for ever.
+	if _, err := s.Expire(t.Context(), epoch.Add(at+2*auth.FailuresKept), epoch); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := s.Writer().QueryRowContext(t.Context(), `SELECT count(*) FROM limits`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d rows are left, %v", left, err)
+	}
+}

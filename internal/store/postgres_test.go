@@ -1,0 +1,367 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// cluster is the PostgreSQL of these tests. It does not wait for the disk: what is killed here is its process, not the machine.
+var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// openPostgres opens the store on an empty database.
+func openPostgres(t testing.TB) *store.Postgres { return connect(t, cluster.Database(t)) }
+
+func connect(t testing.TB, dsn string) *store.Postgres {
+	t.Helper()
+	s, err := store.OpenPostgres(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestPostgresOpenAtOnce: all gateways of an installation may start together on a new database.
+func TestPostgresOpenAtOnce(t *testing.T) {
+	dsn := cluster.Database(t)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			s, err := store.OpenPostgres(t.Context(), dsn)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestPostgresOpenErrors has what an operator may meet. No error tells the password.
+func TestPostgresOpenErrors(t *testing.T) {
+	newer := cluster.Database(t)
+	if _, err := connect(t, newer).Writer().ExecContext(t.Context(), "INSERT INTO store_version (version_id, is_applied) VALUES (99, true)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, dsn, want string }{
+		{"no URL", "hunter2 postgres", "database URL: not understood"},
+		{"a bad port", "postgres://rueda:hunter2@127.0.0.1:hunter2/rueda", "database URL: not understood"},
+		{"a bad escape", "postgres://rueda:hunter2%zz@127.0.0.1/rueda", "database URL: not understood"},
+		{"no certificate", "postgres://rueda:hunter2@127.0.0.1/rueda?sslmode=verify-full&sslrootcert=/nowhere.pem", "/nowhere.pem"},
+		{"nobody there", "postgres://rueda:hunter2@127.0.0.1:1/rueda", "database rueda on 127.0.0.1:1"},
+		{"no database", strings.Replace(newer, "/test", "/none", 1), "there is no such database"},
+		{"newer schema", strings.Replace(newer, "rueda@", "rueda:hunter2@", 1), "schema version 99 is newer than this program"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := store.OpenPostgres(t.Context(), c.dsn)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(fmt.Sprintf("%+v", err), "hunter2") {
+				t.Errorf("error %v; want one with %q and without the password", err, c.want)
+			}
+		})
+	}
+}
+
+// TestPostgresNeighbours: an operation that the database refuses fails alone, though it shares its transaction.
+func TestPostgresNeighbours(t *testing.T) {
+	s := openPostgres(t)
+	create(t, s, "there", "u1")
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			f, first := family(fmt.Sprint("f", i), "u1")
+			switch i % 3 {
+			case 1:
+				f.ID, first.Family = "there", "there" // a constraint
+			case 2:
+				f.UserID = "u\x00" // bad data
+			}
+			if err := s.CreateFamily(t.Context(), f, first); (err == nil) != (i%3 == 0) {
+				t.Errorf("login %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if head, err := verify(t, s, audit.Chain{}); err != nil || head.Seq != 1+67 {
+		t.Errorf("%d rows of the audit log, %v; want one for each login", head.Seq, err)
+	}
+}
+
+// TestPostgresOneChain: several gateways write one audit log, and refresh the same families, without a hole and
+// without waiting for each other in a circle.
+func TestPostgresOneChain(t *testing.T) {
+	dsn := cluster.Database(t)
+	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn), connect(t, dsn)}
+	const families, each = 20, 30
+	for i := range families {
+		create(t, nodes[0], fmt.Sprint("f", i, "-"), fmt.Sprint("u", i%4))
+	}
+	var wg sync.WaitGroup
+	for i, s := range nodes {
+		for f := range families {
+			wg.Go(func() {
+				for n := range each {
+					id := fmt.Sprint("f", (f+n*(i+1))%families, "-")
+					if got, err := s.Rotate(t.Context(), rotation(id, 0, time.Hour, false)); err != nil || got == auth.Refused {
+						t.Errorf("%v, %v", got, err)
+					}
+				}
+				if err := s.Append(t.Context(), at(0), at(1)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	wg.Go(func() {
+		for u := range 4 {
+			if _, err := nodes[1].RevokeUser(t.Context(), fmt.Sprint("u", u), auth.RevokedUser, at(time.Hour)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for f := range families {
+		wg.Go(func() {
+			if _, err := nodes[2].Rotate(t.Context(), rotation(fmt.Sprint("f", f, "-"), 0, 2*time.Hour, false)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := nodes[0].Expire(t.Context(), epoch, epoch); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if head, err := verify(t, nodes[1], audit.Chain{}); err != nil || head.Seq < families+3*families*(each+2)+4 {
+		t.Errorf("%d rows, %v", head.Seq, err)
+	}
+}
+
+// TestPostgresText: what a client calls itself need not be text that PostgreSQL keeps, and the chain holds all the same.
+func TestPostgresText(t *testing.T) {
+	s := openPostgres(t)
+	f, first := family("a", "u1")
+	f.Client = "nul \x00 and \xff"
+	if err := s.CreateFamily(t.Context(), f, first); err != nil {
+		t.Fatal(err)
+	}
+	r := rotation("a", 0, time.Hour, false)
+	r.Client = "\xc3\x28"
+	rotate(t, s, r, auth.Granted)
+	e := at(0)
+	e.Detail = "\x00"
+	if err := s.Append(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := verify(t, s, audit.Chain{}); err != nil {
+		t.Error(err)
+	}
+	if _, f := lookup(t, s, "a0"); f.Client != "\uFFFD(" {
+		t.Errorf("client %q", f.Client)
+	}
+}
+
+// TestPostgresWatch: what one gateway revokes the others are told, by every way of revoking.
+func TestPostgresWatch(t *testing.T) {
+	dsn := cluster.Database(t)
+	here, there := connect(t, dsn), connect(t, dsn)
+	told := make(chan auth.Revocation, 16)
+	watch(t, there, told)
+	now := time.Now()
+	event := audit.Event{Time: now, Kind: audit.Logout, Actor: "client"}
+	for i, id := range []string{"logout", "user", "reuse"} {
+		create(t, here, id, "u"+id)
+		began := time.Now()
+		var err error
+		switch i {
+		case 0:
+			err = here.RevokeFamily(t.Context(), id, auth.RevokedLogout, event)
+		case 1:
+			_, err = here.RevokeUser(t.Context(), "u"+id, auth.RevokedUser, event)
+		case 2:
+			rotate(t, here, rotation(id, 0, 0, true), auth.Granted)
+			rotate(t, here, rotation(id, 1, 0, true), auth.Granted)
+			rotate(t, here, rotation(id, 0, grace+1, true), auth.Reused)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := wait(t, told)
+		if want := event.Time; got.Family != id || i < 2 && !got.At.Equal(want) {
+			t.Errorf("told %+v, want %s at %v", got, id, want)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s took %v to be told", id, took)
+		}
+	}
+}
+
+// watch runs Watch until the test ends, and waits until it listens.
+func watch(t *testing.T, s *store.Postgres, told chan<- auth.Revocation) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := s.Watch(ctx, func(list []auth.Revocation) {
+			for _, r := range list {
+				told <- r
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	until(t, func() bool {
+		var n int
+		err := s.Writer().QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`).Scan(&n)
+		return err == nil && n > 0
+	})
+}
+
+// until waits for a condition.
+func until(t testing.TB, is func() bool) {
+	t.Helper()
+	end := time.After(20 * time.Second)
+	for !is() {
+		select {
+		case <-end:
+			t.Fatal("it never became so")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func wait[T any](t testing.TB, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was told")
+	}
+	return v
+}
+
+// TestPostgresAway: while the database is gone everything fails in time, and when it is back nothing is missing: what
+// others revoked meanwhile is told too.
+func TestPostgresAway(t *testing.T) {
+	server := pgtest.Start(t, "fsync=off")
+	dsn := server.CreateDatabase(t, "rueda")
+	s := connect(t, dsn)
+	create(t, s, "a", "u1")
+	told := make(chan auth.Revocation, 16)
+	watch(t, s, told)
+	server.Kill()
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			began := time.Now()
+			_, err := s.Rotate(t.Context(), rotation("a", 0, 0, false))
+			if i%2 == 0 {
+				_, _, err = s.Lookup(t.Context(), hash("a0"))
+			}
+			if err == nil || errors.Is(err, auth.ErrNotFound) {
+				t.Errorf("without a database: %v", err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v to fail", took)
+			}
+		})
+	}
+	wg.Wait()
+	server.Restart(t, "fsync=off")
+	// Another gateway is faster than our watch: what it revokes before that listens again must not be missed.
+	if err := connect(t, dsn).RevokeFamily(t.Context(), "a", auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout}); err != nil {
+		t.Fatal(err)
+	}
+	if r := wait(t, told); r.Family != "a" {
+		t.Errorf("told %+v", r)
+	}
+	if _, f := lookup(t, s, "a0"); f.Revoked.IsZero() {
+		t.Error("not revoked")
+	}
+	if _, err := verify(t, s, audit.Chain{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresSettings: commits wait for the disk, whatever the server's default.
+func TestPostgresSettings(t *testing.T) {
+	server := pgtest.Start(t, "fsync=off", "synchronous_commit=off")
+	s := connect(t, server.CreateDatabase(t, "rueda"))
+	var set string
+	if err := s.Writer().QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&set); err != nil || set != "on" {
+		t.Errorf("synchronous_commit is %s, %v", set, err)
+	}
+}
+
+func TestPostgresKeys(t *testing.T) {
+	dsn := cluster.Database(t)
+	a, b := connect(t, dsn).Keys(), connect(t, dsn).Keys()
+	ctx := t.Context()
+	if _, _, err := a.Load(ctx); !errors.Is(err, auth.ErrNotFound) {
+		t.Errorf("load of none: %v", err)
+	}
+	if err := a.Save(ctx, []byte(`{"version":1}`), ""); err == nil || !strings.Contains(err.Error(), "encrypted") {
+		t.Errorf("keys in the clear: %v", err)
+	}
+	changed := make(chan struct{}, 100)
+	watching, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := b.Watch(watching, func() { changed <- struct{}{} }); err != nil {
+			t.Error(err)
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	wait(t, changed) // it looks when it begins
+	if err := a.Save(ctx, []byte(`{"sealed":"1"}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, changed)
+	_, version, err := b.Load(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Save(ctx, []byte(`{"sealed":"2"}`), ""); !errors.Is(err, auth.ErrConflict) {
+		t.Errorf("a second first: %v", err)
+	}
+	if err := b.Save(ctx, []byte(`{"sealed":"2"}`), version); err != nil {
+		t.Error(err)
+	}
+	for _, old := range []string{version, "x"} {
+		if err := a.Save(ctx, []byte(`{"sealed":"3"}`), old); !errors.Is(err, auth.ErrConflict) {
+			t.Errorf("over another: %v", err)
+		}
+	}
+	if document, _, err := a.Load(ctx); err != nil || !slices.Equal(document, []byte(`{"sealed":"2"}`)) {
+		t.Errorf("%s, %v", document, err)
+	}
+}

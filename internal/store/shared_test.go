@@ -1,0 +1,284 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// shared is what a database must do for several processes that have it open: open opens it once more.
+var shared = []struct {
+	name string
+	test func(t *testing.T, open func() database)
+}{
+	{"two write one chain", testTwoWriters},
+	{"others append to the chain", testOthersAppend},
+	{"one watches the other", testWatch},
+	{"two rotate one family", testTwoRotate},
+	{"a log that was changed", testTampering},
+	{"usage", testUsage},
+}
+
+// testTwoWriters: whoever writes, rows follow each other without holes.
+func testTwoWriters(t *testing.T, open func() database) {
+	a, b := open(), open()
+	var wg sync.WaitGroup
+	for i, s := range []database{a, b} {
+		s.UseChain(chain())
+		for j := range 8 {
+			wg.Go(func() {
+				for n := range 10 {
+					create(t, s, fmt.Sprint(i, "-", j, "-", n), "u1")
+					if err := s.Append(t.Context(), at(0), at(0)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, s := range []database{a, b} {
+		if head, err := verify(t, s, chain()); err != nil || head.Seq != 2*8*10*3 {
+			t.Errorf("%v, %v", head, err)
+		}
+	}
+}
+
+// testOthersAppend: who shares the database writes its events in its own transactions, between the store's.
+func testOthersAppend(t *testing.T, open func() database) {
+	s := open()
+	s.UseChain(chain())
+	failed := errors.New("on purpose")
+	appendOne := func(fail bool) (err error) {
+		tx, err := s.Writer().BeginTx(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, tx.Rollback())
+			}
+		}()
+		for range 2 {
+			if err := s.AppendAudit(t.Context(), tx, at(0)); err != nil {
+				return err
+			}
+		}
+		if fail {
+			return failed
+		}
+		return tx.Commit()
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := range 10 {
+				create(t, s, fmt.Sprint(i, "-", n), "u1")
+				if err := appendOne(n%2 == 0); (err != nil) != (n%2 == 0) || err != nil && !errors.Is(err, failed) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if head, err := verify(t, s, chain()); err != nil || head.Seq != 4*(10+5*2) {
+		t.Errorf("%v, %v", head, err)
+	}
+}
+
+// testWatch: what another process revokes is told, soon, and once.
+func testWatch(t *testing.T, open func() database) {
+	s, other := open(), open()
+	now := time.Now()
+	for _, id := range []string{"reused", "ended", "of the user"} {
+		f, first := family(id, id)
+		first.Expires = now.Add(month)
+		if err := s.CreateFamily(t.Context(), f, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := make(chan auth.Revocation, 100)
+	var watch sync.WaitGroup
+	watching, cancel := context.WithCancel(t.Context())
+	watch.Go(func() {
+		err := s.Watch(watching, func(list []auth.Revocation) {
+			for _, r := range list {
+				told <- r
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer watch.Wait()
+	defer cancel()
+	event := audit.Event{Time: now, Kind: audit.SessionEnded, Actor: "administrator"}
+	for _, c := range []struct {
+		id     string
+		revoke func() error
+	}{
+		{"ended", func() error { return other.RevokeFamily(t.Context(), "ended", auth.RevokedLogout, event) }},
+		{"of the user", func() error {
+			_, err := other.RevokeUser(t.Context(), "of the user", auth.RevokedUser, event)
+			return err
+		}},
+		{"reused", func() error {
+			for n, at := range []time.Duration{-time.Hour, -time.Hour, 0} { // the first, its successor, the first again
+				r := rotation("reused", n%2, 0, false)
+				r.Now, r.Expires = now.Add(at), now.Add(month)
+				if _, err := other.Rotate(t.Context(), r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		if err := c.revoke(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case r := <-told:
+			if r.Family != c.id || r.At.Before(now) || r.At.Sub(now) > time.Minute {
+				t.Errorf("told %+v, want %s at %v", r, c.id, now)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("of %s nothing was told", c.id)
+		}
+	}
+}
+
+func testTwoRotate(t *testing.T, open func() database) {
+	both := []database{open(), open()}
+	create(t, both[0], "a", "u1")
+	var wg sync.WaitGroup
+	for _, s := range both {
+		for range 16 {
+			wg.Go(func() { rotateAs(t, s, rotation("a", 0, 0, false), auth.Granted) })
+		}
+	}
+	wg.Wait()
+	rotate(t, both[0], rotation("a", 1, 0, false), auth.Granted)
+	rotate(t, both[1], rotation("a", 0, grace+1, false), auth.Reused)
+	rotate(t, both[0], rotation("a", 1, grace+1, false), auth.Refused)
+}
+
+// rotateAs is rotate for a goroutine of its own.
+func rotateAs(t *testing.T, s auth.Store, r auth.Rotation, want auth.Outcome) {
+	if got, err := s.Rotate(t.Context(), r); err != nil || got != want {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+// testTampering changes the log as somebody could who has the database and not the key: each change is found, with its row.
+func testTampering(t *testing.T, open func() database) {
+	s := open()
+	s.UseChain(chain())
+	for i := range 10 {
+		create(t, s, fmt.Sprint("f", i), fmt.Sprint("u", i))
+	}
+	noted, err := verify(t, s, chain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, st := range statements {
+			if _, err := s.Writer().ExecContext(t.Context(), st); err != nil {
+				t.Fatalf("%s: %v", st, err)
+			}
+		}
+	}
+	exec(`CREATE TABLE kept AS SELECT * FROM audit`)
+	for _, c := range []struct {
+		name, find string
+		do         []string
+	}{
+		{"another user", "row 5 ", []string{`UPDATE audit SET user_id = 'u9' WHERE seq = 5`}},
+		{"another time", "row 5 ", []string{`UPDATE audit SET at = at + 1 WHERE seq = 5`}},
+		{"another kind", "row 1 ", []string{`UPDATE audit SET kind = 'refresh' WHERE seq = 1`}},
+		{"text moved between columns", "row 7 ", []string{`UPDATE audit SET address = '192.0.2', client = '.1' || client WHERE seq = 7`}},
+		{"another hash", "row 3 ", []string{`UPDATE audit SET hash = (SELECT hash FROM kept WHERE seq = 2) WHERE seq = 3`}},
+		{"a row taken out", "row 6 follows row 4", []string{`DELETE FROM audit WHERE seq = 5`}},
+		{"a row taken out, the others moved up", "row 5 ", []string{`DELETE FROM audit WHERE seq = 5`, `UPDATE audit SET seq = seq - 1000 WHERE seq > 5`, `UPDATE audit SET seq = seq + 999 WHERE seq < 0`}},
+		{"two rows swapped", "row 4 ", []string{`UPDATE audit SET seq = -4 WHERE seq = 4`, `UPDATE audit SET seq = 4 WHERE seq = 5`, `UPDATE audit SET seq = 5 WHERE seq = -4`}},
+		{"the start cut off", "row 4 follows row 0", []string{`DELETE FROM audit WHERE seq <= 3`}},
+		{"the start cut off, and pruning claimed", "up to row 3 ", []string{
+			`DELETE FROM audit WHERE seq <= 3`,
+			`INSERT INTO audit_start (one, seq, hash) SELECT 1, seq, hash FROM kept WHERE seq = 3`,
+		}},
+		{"all but the note of a start", "up to row 10 ", []string{
+			`DELETE FROM audit`,
+			`INSERT INTO audit_start (one, seq, hash) SELECT 1, seq, hash FROM kept WHERE seq = 10`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			exec(c.do...)
+			if _, err := verify(t, s, chain()); !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), c.find) {
+				t.Errorf("error %v; want one with %q", err, c.find)
+			}
+			exec(`DELETE FROM audit`, `DELETE FROM audit_start`, `INSERT INTO audit SELECT * FROM kept`)
+			if head, err := verify(t, s, chain()); err != nil || head != noted {
+				t.Fatalf("put back: %v, %v", head, err)
+			}
+		})
+	}
+	t.Run("forged without the key", func(t *testing.T) {
+		forged := open()
+		forged.UseChain(audit.NewChain([]byte("a guess")))
+		create(t, forged, "forged", "u1")
+		if _, err := verify(t, s, chain()); !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), "row 11 ") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func testUsage(t *testing.T, open func() database) {
+	s := open()
+	one := store.Usage{
+		Month: "2026-09", UserID: "u1", Market: "XNAS", Level: "trades", Delay: 0, Days: 1 << 20, Connections: 2,
+		First: epoch.Truncate(time.Microsecond), Last: epoch.Add(time.Hour).Truncate(time.Microsecond),
+	}
+	delayed, quotes, next := one, one, one
+	delayed.Delay, quotes.Level, quotes.Market, next.Month = 15, "quotes", "XNYS", "2026-10"
+	if err := s.AddUsage(t.Context(), []store.Usage{quotes, delayed, one, next}); err != nil {
+		t.Fatal(err)
+	}
+	more := one
+	more.Days, more.Connections = 1<<31|1, 1
+	more.First, more.Last = one.First.Add(-time.Hour), one.Last.Add(-time.Hour)
+	last := more
+	last.Connections, last.Last = 5, one.Last.Add(time.Hour)
+	if err := s.AddUsage(t.Context(), []store.Usage{more, last}); err != nil {
+		t.Fatal(err)
+	}
+	sum := one
+	sum.Days, sum.Connections, sum.First, sum.Last = 1<<31|1<<20|1, 5, more.First, last.Last
+	want := []store.Usage{sum, delayed, quotes}
+	got, err := open().Usage(t.Context(), "2026-09")
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, u := range got {
+		if !u.First.Equal(want[i].First) || !u.Last.Equal(want[i].Last) {
+			t.Errorf("from %v to %v; want %v to %v", u.First, u.Last, want[i].First, want[i].Last)
+		}
+		u.First, u.Last = want[i].First, want[i].Last
+		if u != want[i] {
+			t.Errorf("%+v\nwant %+v", u, want[i])
+		}
+	}
+	if list, err := s.Usage(t.Context(), "2026-08"); err != nil || len(list) != 0 {
+		t.Errorf("a month without any: %v, %v", list, err)
+	}
+	if err := s.AddUsage(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// statement names one of those that are prepared, for being executed with every login and refresh.
+type statement int
+
+const (
+	insertFamily statement = iota
+	insertToken
+	selectRotation
+	upsertSuccessor
+	killToken
+	useFamily
+	revokeFamily
+	selectHead
+	insertAudit
+	insertAudits // as many as auditRows
+	statements
+)
+
+// auditRows is how many rows of the audit log one statement inserts, where there are so many.
+const auditRows = 16
+
+const (
+	auditColumns = `seq, hash, at, kind, actor, user_id, family, address, client, detail`
+	auditPlaces  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	lookupQuery  = `
+		SELECT t.parent, t.issued_at, t.expires_at, t.dead_at,
+			f.id, f.user_id, f.user_version, f.key_id, f.seed, f.created_at, f.used_at, f.address, f.client, f.revoked_at, f.revoked_for
+		FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
+)
+
+// text is the SQL of a statement.
+func (st statement) text() string {
+	switch st {
+	case insertFamily:
+		return `INSERT INTO families (id, user_id, user_version, key_id, seed, created_at, used_at, address, client)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	case insertToken:
+		return `INSERT INTO refresh_tokens (hash, family, issued_at, expires_at) VALUES (?, ?, ?, ?)`
+	case selectRotation:
+		return `SELECT p.parent, p.expires_at, p.dead_at, s.expires_at, s.dead_at, f.id, f.user_id, f.revoked_at
+			FROM refresh_tokens p JOIN families f ON f.id = p.family LEFT JOIN refresh_tokens s ON s.hash = ? WHERE p.hash = ?`
+	case upsertSuccessor:
+		return `INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (hash) DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)`
+	case killToken:
+		return `UPDATE refresh_tokens SET dead_at = ? WHERE hash = ? AND dead_at IS NULL`
+	case useFamily:
+		return `UPDATE families SET used_at = ?, address = ?, client = ? WHERE id = ?`
+	case revokeFamily:
+		return `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE id = ? AND revoked_at IS NULL RETURNING user_id`
+	case selectHead:
+		return headQuery
+	case insertAudit:
+		return insertAuditRows(1)
+	case insertAudits:
+		return insertAuditRows(auditRows)
+	}
+	return ""
+}
+
+// turn is a transaction of the store's own, for the operations of a group.
+type turn struct {
+	s      *SQLite
+	ctx    context.Context // never ends
+	tx     *sql.Tx
+	ready  [statements]*sql.Stmt // those used so far, as the transaction's
+	events []audit.Event         // to be chained and written before the commit
+}
+
+func (t *turn) stmt(st statement) *sql.Stmt {
+	if t.ready[st] == nil {
+		t.ready[st] = t.tx.StmtContext(t.ctx, t.s.prepared[st])
+	}
+	return t.ready[st]
+}
+
+func (t *turn) exec(st statement, args ...any) error {
+	_, err := t.stmt(st).ExecContext(t.ctx, args...)
+	return err
+}
+
+func (t *turn) query(st statement, args ...any) *sql.Row {
+	return t.stmt(st).QueryRowContext(t.ctx, args...)
+}
+
+// log adds an event to the audit log.
+func (t *turn) log(e audit.Event) { t.events = append(t.events, e) }
+
+// prepare prepares the statements, after the migrations.
+func (s *SQLite) prepare(ctx context.Context) (err error) {
+	for st := range statements {
+		if s.prepared[st], err = s.writer.PrepareContext(ctx, st.text()); err != nil {
+			return fmt.Errorf("prepare a statement: %w", err)
+		}
+	}
+	if s.lookupRow, err = s.reader.PrepareContext(ctx, lookupQuery); err != nil {
+		return fmt.Errorf("prepare a statement: %w", err)
+	}
+	return nil
+}
+
+// write does f in a transaction that holds the write lock from its start, so that what it reads
+// is still true when it writes. f may be called again, when the first transaction failed because of others in it.
+func (s *SQLite) write(ctx context.Context, what string, f func(*turn) error) error {
+	if err := s.writes.do(ctx, f); err != nil {
+		return fmt.Errorf("%s: %w", what, explain(err))
+	}
+	return nil
+}
+
+// transact is a group's transaction.
+func (s *SQLite) transact(ctx context.Context, f func(*turn) error) (err error) {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	committed := false
+	defer func() {
+		if !committed { // because of an error, or a panic that is on its way
+			if e := tx.Rollback(); !errors.Is(e, sql.ErrTxDone) {
+				err = errors.Join(err, e)
+			}
+		}
+	}()
+	t := &turn{s: s, ctx: ctx, tx: tx}
+	if err := f(t); err != nil {
+		return err
+	}
+	if err := t.writeLog(); err != nil {
+		return err
+	}
+	committed = true // or undone: there is nothing more to be done either way
+	return tx.Commit()
+}

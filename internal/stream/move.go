@@ -1,0 +1,267 @@
+package stream
+
+import (
+	"slices"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// When a right falls from real time to delayed, or rises, items of a set go on at another delay. The N of an
+// instrument are the same on every line, so that the last N sent says where to go on: what follows it is replayed
+// where the new line has told it already. Where it has not come that far, the item is silent for that instrument until it
+// has: nothing is sent twice, nothing goes back in time, and what comes is never early.
+
+// pause is an instrument of an item that is silent up to an N. Of quotes, books and summaries an R:true follows then, since
+// updates of another line do not chain; told says that it was sent, with that N.
+type pause struct {
+	n    uint64
+	told bool
+}
+
+// lastSent is the last N of a channel of an instrument that a client was sent.
+type lastSent struct {
+	channel wire.Channel
+	in      *instrument // as its item told it
+	n       uint64
+	unknown bool // a replay was to find that out
+}
+
+// Change takes items out of the set that are no longer allowed, and has others go on at another delay: each of those is
+// given with the tier that it is to have, which differs in the delay alone from what it has. Nothing that waited for
+// them is sent as it was. It returns what can't be sent of what lies between the last N sent and what was told
+// since where that is to be told now, by identifier.
+func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[string]Lost) {
+	s.hold()
+	h := s.shard.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	out := make(map[*item]bool)
+	for _, x := range gone {
+		if it := s.find(x.Channel, x.ID); it != nil {
+			out[it] = true
+		}
+	}
+	tiers := make(map[*item]Tier)
+	for _, x := range moved {
+		if it := s.find(x.Channel, x.ID); it != nil && it.tier() != x.Tier && !out[it] {
+			tiers[it] = x.Tier
+		}
+	}
+	return s.change(out, tiers)
+}
+
+// change takes items out and moves others to another tier. The hub's lock is held.
+func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
+	var leaving []*item
+	var places []lastSent
+	leaves := func(it *item) bool {
+		_, moves := tiers[it]
+		return moves || gone[it]
+	}
+	for _, it := range s.items {
+		if leaves(it) {
+			leaving = append(leaving, it)
+			places = s.appendSent(places, it)
+		}
+	}
+	s.settleOthers(leaving, leaves)
+	before := s.markets()
+	orphans := &replay{}
+	for _, it := range leaving {
+		if it.late != nil && it.late.replay != nil {
+			orphans.batches = append(orphans.batches, it.late.replay.batches...)
+			it.late.replay.batches = nil
+		}
+		s.drop(it)
+		if tier, moves := tiers[it]; moves {
+			it.view = &view{key: topicKey{it.channel(), it.id(), tier}}
+		} else if s.set != nil && s.set.index != nil {
+			delete(s.set.index, itemKey{it.channel(), it.id()})
+		}
+	}
+	left := func(it *item) bool { return gone[it] }
+	s.items = slices.DeleteFunc(s.items, left)
+	if s.set != nil {
+		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
+	}
+	for _, it := range leaving {
+		if !gone[it] && s.covering(it.item()) == nil {
+			s.start(it)
+		}
+	}
+	s.rearrange(before)
+	var out Outcome
+	for i := range places {
+		s.goOn(&out, &places[i], orphans)
+	}
+	orphans.done(s) // those of replays of which nothing is left
+	s.rest()
+	return out.Lost
+}
+
+// mixed says whether items of a set with patterns come at several delays.
+func (s *Subscriber) mixed() bool {
+	return len(s.patterns()) > 0 && slices.ContainsFunc(s.items, func(it *item) bool {
+		return it.tier().Delay != s.items[0].tier().Delay
+	})
+}
+
+// appendSent appends how far the instruments are that an item owns. The hub's lock is held.
+func (s *Subscriber) appendSent(list []lastSent, it *item) []lastSent {
+	if !it.reads() {
+		return list // another item's
+	}
+	c := it.channel()
+	for _, in := range s.shard.hub.covered(it.item()) {
+		if it.flag&overlap != 0 && s.owner(c, in.id) != it {
+			continue
+		}
+		p := lastSent{channel: c, in: in}
+		if c.Replays() {
+			p.n = in.tape(c).seek(it.ringPosition())
+			if it.late != nil && it.late.replay != nil {
+				p.n = it.late.replay.delivered(in, p.n)
+				p.unknown = it.late.replay.seeks(in)
+			}
+		} else {
+			p.n, _ = in.newest(c, it.tier())
+		}
+		if it.late != nil {
+			p.n = max(p.n, it.late.pauses[in].n)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// seeks says that it is yet to be found where the replay of an instrument begins.
+func (r *replay) seeks(in *instrument) bool {
+	return slices.ContainsFunc(r.old, func(o *old) bool { return o.in == in && o.seek })
+}
+
+// settleOthers settles the items that share instruments with some that leave, and do not leave themselves.
+func (s *Subscriber) settleOthers(leaving []*item, leaves func(*item) bool) {
+	if len(s.patterns()) == 0 {
+		return // nobody shares
+	}
+	for _, it := range s.items {
+		if it.reads() && !leaves(it) && slices.ContainsFunc(leaving, func(m *item) bool {
+			return m.channel() == it.channel() && intersect(m.id(), it.id())
+		}) {
+			s.settleItem(it)
+		}
+	}
+}
+
+// goOn has an instrument go on, by whichever item it is of now, behind the last N sent. The hub's lock is held.
+func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
+	id := p.in.id
+	it := s.owner(p.channel, id)
+	if it == nil || !it.reads() {
+		return
+	}
+	in := s.shard.hub.lookup(id).under(it.tier().Delay)
+	if in == nil {
+		return
+	}
+	if s.set != nil && s.set.noticed[p.in] > s.set.noticed[in] {
+		s.set.noticed[in] = s.set.noticed[p.in]
+	}
+	l := it.behind()
+	if !p.channel.Replays() {
+		switch n, _ := in.newest(p.channel, it.tier()); {
+		case l.state: // is due anyway
+		case p.n > n:
+			l.pause(in, pause{n: p.n})
+		default:
+			l.passed = append(l.passed, in)
+			s.enqueue(it)
+		}
+		return
+	}
+	t := in.tape(p.channel)
+	var older *old
+	switch {
+	case p.n > t.last:
+		l.pause(in, pause{n: p.n})
+		return
+	case p.n == t.last && !p.unknown:
+		return
+	case p.unknown, p.n+1 < t.first():
+		if older = s.older(it, in, p.n); p.unknown || older == nil {
+			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: t.last, Reason: "buffer_exceeded"})
+			return
+		}
+		p.n = t.first() - 1
+	}
+	if l.replay == nil {
+		l.replay = &replay{}
+	}
+	if older != nil {
+		l.replay.old = append(l.replay.old, older)
+	}
+	l.replay.parts = append(l.replay.parts, part{in, p.n + 1, t.after(p.n)})
+	l.replay.batches = append(l.replay.batches, orphans.batches...)
+	orphans.batches = nil
+	s.enqueue(it)
+}
+
+// pause has an instrument be silent.
+func (l *late) pause(in *instrument, p pause) {
+	if l.pauses == nil {
+		l.pauses = make(map[*instrument]pause)
+	}
+	l.pauses[in] = p
+}
+
+// silent says that a record is of an instrument which is to be silent so far. Of quotes, books and summaries it notes
+// those whose R:true is due.
+func (it *item) silent(rec *record) bool {
+	l := it.late
+	p, ok := l.pauses[rec.in]
+	switch {
+	case !ok || rec.flag&echo != 0:
+		return false
+	case it.channel().Replays():
+		if rec.n >= p.n {
+			delete(l.pauses, rec.in)
+		}
+		return rec.n <= p.n
+	case p.told && rec.n > p.n:
+		delete(l.pauses, rec.in)
+		return false
+	case !p.told && rec.n >= p.n && !slices.Contains(l.passed, rec.in):
+		l.passed = append(l.passed, rec.in)
+	}
+	return true
+}
+
+// gatherPassed appends the R:true of instruments that are silent no longer.
+func (it *item) gatherPassed(dst []byte) []byte {
+	l, h := it.late, it.sub.shard.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	for _, in := range l.passed {
+		n, _ := in.newest(it.channel(), it.tier())
+		l.pause(in, pause{n, true})
+		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
+	}
+	l.passed = nil
+	return dst
+}
+
+// resumes says, of an instrument whose R:true is to be told, that it may be: it is not silent. The hub's lock is held.
+func (it *item) resumes(in *instrument) bool {
+	p, ok := it.late.pauses[in]
+	if !ok {
+		return true
+	}
+	if n, _ := in.newest(it.channel(), it.tier()); !p.told && n < p.n {
+		return false
+	}
+	delete(it.late.pauses, in)
+	it.late.passed = slices.DeleteFunc(it.late.passed, func(x *instrument) bool { return x == in })
+	return true
+}
