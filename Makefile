@@ -33,6 +33,8 @@ ifneq ($(RACE),)
 	go -C tests/duckdb vet ./...
 	go -C tests/duckdb test -timeout 10m ./...
 endif
+	go -C tests/oauth vet ./...
+	go -C tests/oauth test -timeout 5m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  long counts in full     make soak"
@@ -40,6 +42,7 @@ endif
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(RACE)" ] || echo "  the race detector, and exported files read back by DuckDB: install a C compiler"
+	@command -v npm >/dev/null || echo "  OAuth libraries of Node   install Node.js and npm"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
 soak: ## the long counts in full; prints their figures

@@ -78,6 +78,7 @@ func plan() map[string]room {
 		"broker/password":   {imports: row("broker"), outside: row(xcry)},
 		"broker/local":      {imports: row("broker broker/password internal/audit"), outside: row(goos)},
 		"broker/guard":      {imports: row("broker")},
+		"broker/sqlusers":   {imports: row("broker broker/guard broker/password"), outside: row(lite + " " + pgxs)},
 		"broker/httpusers":  {imports: row("broker")},
 		"broker/ldapusers":  {imports: row("broker"), outside: row(ldap)},
 		"broker/brokertest": {imports: row("broker")},
@@ -107,7 +108,11 @@ func plan() map[string]room {
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
 		"internal/verify":    {imports: row("internal/journal internal/recording market wire")},
 
-		"internal/bench":         {imports: row("internal/bench/proc internal/bench/load internal/bench/pattern internal/bench/bare internal/bench/host feed/sim")},
+		"internal/bench": {imports: row("internal/bench/proc internal/bench/load internal/bench/pattern internal/bench/bare internal/bench/host internal/bench/tokens feed/sim")},
+		"internal/bench/tokens": {
+			imports: row("internal/bench/proc internal/auth internal/store gateway broker broker/local"),
+			outside: row(pgxs + " " + lite + " " + xcry),
+		},
 		"internal/bench/proc":    {},
 		"internal/bench/pattern": {imports: row("internal/bench/proc market wire")},
 		"internal/bench/load":    {imports: row("internal/bench/proc wire")},
@@ -115,7 +120,7 @@ func plan() map[string]room {
 		"internal/bench/host":    {imports: row("internal/bench/proc internal/bench/pattern gateway broker feed feed/sim market")},
 
 		"internal/cli": {
-			imports: row("internal/audit internal/bench internal/export internal/journal internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("internal/audit internal/bench internal/export internal/journal internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
 			outside: row(toml + " " + cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

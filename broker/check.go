@@ -58,6 +58,8 @@ func (e *Entitlement) Check() error {
 		return errors.New("entitlement names no market")
 	case e.Depth < -1:
 		return fmt.Errorf("entitlement has depth %d; -1 is all levels", e.Depth)
+	case e.Instruments < 0:
+		return fmt.Errorf("entitlement has %d instruments; 0 is as many as there are", e.Instruments)
 	case e.Delay < 0 || e.Delay > int(longestDelay/time.Second):
 		return fmt.Errorf("entitlement has a delay of %d seconds", e.Delay)
 	case !e.Until.IsZero() && !e.From.Before(e.Until):

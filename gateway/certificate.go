@@ -23,7 +23,7 @@ type TLS struct {
 
 // certificate is a key pair that is read again when its files change. Renewal
 // tools replace two files one after the other: until both fit together, and
-// whatever else may be wrong with them, the old pair stays in use.
+// whatever else may be wrong with them (expired ones are, too), the old pair stays in use.
 type certificate struct {
 	cfg  TLS
 	log  *slog.Logger
@@ -65,6 +65,9 @@ func (c *certificate) load() (changed bool, err error) {
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return false, fmt.Errorf("read the TLS certificate %s with the key %s: %w", c.cfg.Certificate, c.cfg.Key, err)
+	}
+	if end := pair.Leaf.NotAfter; c.pair.Load() != nil && time.Now().After(end) {
+		return false, fmt.Errorf("read the TLS certificate %s: it expired at %v", c.cfg.Certificate, end)
 	}
 	c.pair.Store(&pair)
 	return true, nil

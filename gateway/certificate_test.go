@@ -21,13 +21,18 @@ import (
 // writePair writes a new certificate for 127.0.0.1 with its key, and returns both as TLS names them.
 func writePair(t *testing.T, folder, name string) TLS {
 	t.Helper()
+	return writePairUntil(t, folder, name, time.Now().Add(time.Hour))
+}
+
+func writePairUntil(t *testing.T, folder, name string, end time.Time) TLS {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
@@ -100,6 +105,9 @@ func TestCertificateReload(t *testing.T) {
 	reload(false, "does not match", "first")
 	write(c.cfg.Certificate, renewed, 0o600)
 	reload(true, "", "second")
+
+	writePairUntil(t, folder, "third", time.Now().Add(-time.Minute))
+	reload(false, "expired", "second")
 
 	write(c.cfg.Certificate, []byte("garbage"), 0o600)
 	reload(false, "tls.crt", "second")

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,9 +22,28 @@ type Data struct {
 	// Users is the built-in user base, and what manages it.
 	Users *local.Base
 
-	store    *store.SQLite
+	store    database
+	shared   auth.SharedLimits                                            // nil: this gateway has its database alone
+	listen   func(ctx context.Context, channel string, told func()) error // nil: nothing to listen to
 	keyStore auth.KeyStore
 	keys     Keys
+}
+
+// database is what both stores are.
+type database interface {
+	auth.Store
+	UseChain(audit.Chain)
+	Chain() audit.Chain
+	AuditStart(context.Context) (audit.Head, error)
+	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
+	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
+	PruneAudit(ctx context.Context, before time.Time) (int64, error)
+	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	AddUsage(context.Context, []store.Usage) error
+	Usage(ctx context.Context, month string) ([]store.Usage, error)
+	Writer() *sql.DB
+	Reader() *sql.DB
+	Close() error
 }
 
 // Files of a data folder.
@@ -34,6 +55,7 @@ const (
 // DataConfig says where Data is. The zero value of each field means what its comment says.
 type DataConfig struct {
 	Folder        string        // made where there is none; "": in memory, gone with the process
+	Postgres      string        // URL of a PostgreSQL database, which gateways may share, instead of the folder's; "": none. It is a secret
 	PasswordSlots int           // passwords checked at once, each with 19 MiB; 0: one fewer than cores
 	PasswordQueue int           // logins that may wait for a slot; 0: 64 a slot
 	PasswordWait  time.Duration // how long a login waits for a slot at most; 0: 2 s
@@ -43,8 +65,11 @@ type DataConfig struct {
 	Keys          Keys
 }
 
-// Exists says whether there is a database already; one in memory never is.
+// Exists says whether there is a database already; one in memory never is, one of PostgreSQL always.
 func (c DataConfig) Exists() (bool, error) {
+	if c.Postgres != "" {
+		return true, nil
+	}
 	if c.Folder == "" {
 		return false, nil
 	}
@@ -58,36 +83,57 @@ func (c DataConfig) Exists() (bool, error) {
 // OpenData opens the database and brings it up to date. Several processes may
 // have the same one open.
 func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
-	var s *store.SQLite
-	var err error
-	if cfg.Folder == "" {
-		s, err = store.OpenInMemory(ctx)
-	} else {
-		s, err = store.Open(ctx, filepath.Join(cfg.Folder, databaseFile))
-	}
+	d, err := openDatabase(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{store: s, keyStore: auth.MemoryKeys(), keys: cfg.Keys}
-	if cfg.Folder != "" {
-		d.keyStore = auth.FileKeys(filepath.Join(cfg.Folder, keyFile))
+	if err := d.open(ctx, cfg); err != nil {
+		return nil, errors.Join(err, d.store.Close())
 	}
+	return d, nil
+}
+
+// openDatabase opens the store, and finds the place of the keys.
+func openDatabase(ctx context.Context, cfg DataConfig) (*Data, error) {
+	d := &Data{keys: cfg.Keys}
+	switch {
+	case cfg.Postgres != "":
+		s, err := store.OpenPostgres(ctx, cfg.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		d.store, d.shared, d.keyStore, d.listen = s, s, s.Keys(), s.Listen
+	case cfg.Folder == "":
+		s, err := store.OpenInMemory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.store, d.keyStore = s, auth.MemoryKeys()
+	default:
+		s, err := store.Open(ctx, filepath.Join(cfg.Folder, databaseFile))
+		if err != nil {
+			return nil, err
+		}
+		d.store, d.keyStore = s, auth.FileKeys(filepath.Join(cfg.Folder, keyFile))
+	}
+	return d, nil
+}
+
+// open opens the keys and the user base.
+func (d *Data) open(ctx context.Context, cfg DataConfig) error {
 	// Every process that writes to the audit log chains its rows with the same key.
 	keys, err := d.keys.open(ctx, d.keyStore, auth.KeySetConfig{})
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return err
 	}
-	s.UseChain(audit.NewChain(keys.AuditKey()))
+	d.store.UseChain(audit.NewChain(keys.AuditKey()))
 	d.Users, err = local.Open(ctx, local.Config{
-		Writer: s.Writer(), Reader: s.Reader(),
+		Writer: d.store.Writer(), Reader: d.store.Reader(), Postgres: cfg.Postgres != "", Listen: d.listen,
 		Slots: cfg.PasswordSlots, Queue: cfg.PasswordQueue, QueueWait: cfg.PasswordWait,
 		MinPassword: cfg.MinPassword, Peppers: cfg.Peppers,
-		Secret: keys.AuditKey(), Audit: s.AppendAudit, Actor: cfg.Actor,
+		Secret: keys.AuditKey(), Audit: d.store.AppendAudit, Actor: cfg.Actor,
 	})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return d, nil
+	return err
 }
 
 // Close ends the use of the database.

@@ -182,7 +182,7 @@ func (g *Gateway) buildUsers() error {
 	a, l := g.cfg.Auth, g.cfg.Limits
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
-		Users: g.cfg.Users, Store: data.store, Keys: g.keys,
+		Users: g.cfg.Users, Store: data.store, Shared: data.shared, Keys: g.keys,
 		Issuer: a.Issuer, Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
 		Rotation: a.Rotation, GracePeriod: a.GracePeriod,

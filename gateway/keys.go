@@ -1,12 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
@@ -14,6 +15,7 @@ import (
 type Keys struct {
 	Algorithm string        // of new keys: ES256, EdDSA or RS256; "": ES256
 	Rotate    time.Duration // how long a key signs; 0: 30 days; under 0: until rueda keys rotate
+	AccessTTL time.Duration // life of access tokens, which keys outlive; 0: 24 h. A gateway takes its own
 
 	// EncryptionKeyFile and EncryptionKeyEnv name a file of mode 0600, or an environment variable, with the key
 	// that the keys are encrypted with where they are kept: 32 bytes as hexadecimal digits or base64. Both
@@ -40,9 +42,19 @@ func (k *Keys) encryption() func() (auth.EncryptionKey, error) {
 	return nil
 }
 
+// Check says what is wrong with the settings, and whether the encryption key can be had.
+func (k *Keys) Check() error {
+	if get := k.encryption(); get != nil {
+		_, err := get()
+		return err
+	}
+	return nil
+}
+
 // open reads the keys of a store, or makes them. The rest of cfg is for who lets them run.
 func (k *Keys) open(ctx context.Context, store auth.KeyStore, cfg auth.KeySetConfig) (*auth.KeySet, error) {
 	cfg.Algorithm, cfg.Rotate, cfg.Encryption = k.Algorithm, k.Rotate, k.encryption()
+	cfg.AccessTTL = cmp.Or(cfg.AccessTTL, k.AccessTTL)
 	keys, err := auth.OpenKeySet(ctx, store, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the keys: %w", err)
@@ -90,22 +102,41 @@ type KeyRotation struct {
 
 // Errors of RotateKeys.
 var (
-	ErrNoSuchKey   = auth.ErrNoSuchKey
-	ErrSigningKey  = auth.ErrSigningKey
-	ErrTooManyKeys = auth.ErrTooManyKeys
+	ErrNoSuchKey    = errors.New("there is no such key")
+	ErrSigningKey   = errors.New("the key is the one that signs")
+	ErrTooManyKeys  = errors.New("there are too many keys")
+	ErrKeyAlgorithm = errors.New("no algorithm of a key")
 )
 
-// byHand opens the keys for an operator. accessTTL is that of the gateways; 0: 24 h.
-func (d *Data) byHand(ctx context.Context, accessTTL time.Duration) (*auth.KeySet, error) {
-	return d.keys.open(ctx, d.keyStore, auth.KeySetConfig{AccessTTL: accessTTL, Actor: "command line", Audit: func(ctx context.Context, e ...audit.Event) error {
-		return d.store.Append(ctx, e...)
-	}})
+// keyError is an error of the keys that is one of those above.
+type keyError struct {
+	error
+	is error
 }
 
-// Keys are the keys, the newest first, and then those that were revoked lately. accessTTL is how long the
-// gateways' tokens live; 0: 24 h.
-func (d *Data) Keys(ctx context.Context, accessTTL time.Duration) ([]Key, error) {
-	keys, err := d.byHand(ctx, accessTTL)
+func (e *keyError) Is(target error) bool { return target == e.is }
+func (e *keyError) Unwrap() error        { return e.error }
+
+func explainKey(err error) error {
+	for _, e := range []struct{ of, is error }{
+		{auth.ErrNoSuchKey, ErrNoSuchKey}, {auth.ErrSigningKey, ErrSigningKey},
+		{auth.ErrTooManyKeys, ErrTooManyKeys}, {auth.ErrKeyAlgorithm, ErrKeyAlgorithm},
+	} {
+		if errors.Is(err, e.of) {
+			return &keyError{err, e.is}
+		}
+	}
+	return err
+}
+
+// byHand opens the keys for an operator.
+func (d *Data) byHand(ctx context.Context) (*auth.KeySet, error) {
+	return d.keys.open(ctx, d.keyStore, auth.KeySetConfig{Actor: "command line", Audit: d.store.Append})
+}
+
+// Keys are the keys, the newest first, and then those that were revoked lately.
+func (d *Data) Keys(ctx context.Context) ([]Key, error) {
+	keys, err := d.byHand(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +150,13 @@ func (d *Data) Keys(ctx context.Context, accessTTL time.Duration) ([]Key, error)
 // RotateKeys changes the keys, also under running gateways, which take it up within a second on one machine and
 // within five over the network. It says what became of which key.
 func (d *Data) RotateKeys(ctx context.Context, r KeyRotation) ([]KeyChange, error) {
-	keys, err := d.byHand(ctx, 0)
+	keys, err := d.byHand(ctx)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := keys.Rotate(ctx, auth.KeyRotation{Algorithm: r.Algorithm, Now: r.Now, Revoke: r.Revoke})
 	if err != nil {
-		return nil, err
+		return nil, explainKey(err)
 	}
 	var list []KeyChange
 	for _, c := range changes {
@@ -141,7 +172,7 @@ func (d *Data) ResealKeys(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := d.byHand(ctx, 0)
+	keys, err := d.byHand(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"math/rand/v2"
 	"errors"
 	"strings"
 	"testing"
@@ -102,6 +103,31 @@ func TestMatches(t *testing.T) {
 		}
 		if p.Matches(x) != tt.want {
 			t.Errorf("%s matches %s: %v, want %v", tt.pattern, x, !tt.want, tt.want)
+		}
+	}
+}
+
+// TestThreat25InstrumentID writes random identifiers and reads them, whole and with a byte changed: what comes back is
+// what was written, or nothing.
+func TestThreat25InstrumentID(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 1))
+	const word = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	text := func(of string, most int) string {
+		b := make([]byte, 1+rng.IntN(most))
+		for i := range b {
+			b[i] = of[rng.IntN(len(of))]
+		}
+		return string(b)
+	}
+	for range 50_000 {
+		x := InstrumentID{text(word+"!#$%&'()+-./:<=>?@[]^_`{}~", 32), text(word, 16), text(word, 16)}
+		if id, err := ParseInstrumentID(x.String()); err != nil || id != x {
+			t.Fatalf("%q came back as %q, %v", x, id, err)
+		}
+		broken := []byte(x.String())
+		broken[rng.IntN(len(broken))] = byte(rng.Uint32())
+		if id, err := ParseInstrumentID(string(broken)); err == nil && id.String() != string(broken) {
+			t.Fatalf("%q came back as %q", broken, id)
 		}
 	}
 }

@@ -133,16 +133,20 @@ func oneTime(body *Value) (string, *Failure) {
 	return v.Text, CheckOTP(v.Text)
 }
 
-// CheckOTP says what is wrong with a one-time password, which has 6 to 8 digits.
+// CheckOTP says what is wrong with a one-time password: it has 6 to 8 digits. A recovery code in its place has 16 to 24
+// letters, digits and dashes.
 func CheckOTP(text string) *Failure {
-	bad := len(text) < 6 || len(text) > 8
-	for i := 0; !bad && i < len(text); i++ {
-		bad = text[i] < '0' || text[i] > '9'
+	digits, code := len(text) >= 6 && len(text) <= 8, len(text) >= 16 && len(text) <= 24
+	for i := range len(text) {
+		c := text[i]
+		digit := c >= '0' && c <= '9'
+		digits = digits && digit
+		code = code && (digit || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-')
 	}
-	if bad {
-		return NewFailure(BadField, "otp", "must be a string of 6 to 8 digits")
+	if digits || code {
+		return nil
 	}
-	return nil
+	return NewFailure(BadField, "otp", "must be a string of 6 to 8 digits, or a recovery code")
 }
 
 // ReadRevokeRequest reads the body of POST /auth/revoke: the token.

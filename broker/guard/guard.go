@@ -92,7 +92,7 @@ func (g *Guard) Close() error {
 var errLate = errors.New("no answer in time")
 
 // Call does a call within what g allows. An error that is no answer of a user base is or wraps
-// broker.ErrUnavailable. After the time limit Call returns though call does not; what that returns later is lost.
+// broker.ErrUnavailable, and comes without a value. After the time limit Call returns though call does not; what that returns later is lost.
 func Call[T any](ctx context.Context, g *Guard, call func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := g.acquire(ctx); err != nil {
@@ -128,10 +128,10 @@ func Call[T any](ctx context.Context, g *Guard, call func(context.Context) (T, e
 		}
 	}
 	g.breaker.leave(turn, g.judge(ctx, o.err, time.Since(begun)), o.err)
-	if o.err != nil {
+	if o.err != nil && !isAnswer(o.err) {
 		return none, unavailable(o.err)
 	}
-	return o.value, nil
+	return o.value, o.err
 }
 
 // caught is the call, with a panic made an error: it would end the program, on a goroutine where nobody catches it.
@@ -215,7 +215,7 @@ func isAnswer(err error) bool {
 }
 
 func unavailable(err error) error {
-	if isAnswer(err) || errors.Is(err, broker.ErrUnavailable) {
+	if errors.Is(err, broker.ErrUnavailable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)

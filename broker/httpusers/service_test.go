@@ -38,6 +38,7 @@ type person struct {
 	Limits       broker.Limits        `json:"limits"`
 
 	password, otp string
+	used          bool // the one-time password was
 	disabled      bool
 }
 
@@ -88,9 +89,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			reply(w, http.StatusLocked, map[string]string{"reason": "disabled"})
 		case p.otp != "" && question.OTP == "":
 			reply(w, http.StatusForbidden, map[string]string{"reason": "mfa_required"})
-		case p.otp != question.OTP:
+		case p.otp != question.OTP || p.otp != "" && p.used:
 			reply(w, http.StatusUnauthorized, map[string]string{"reason": "invalid_credentials"})
 		default:
+			p.used = true
 			reply(w, http.StatusOK, p)
 		}
 	case "/login/user":

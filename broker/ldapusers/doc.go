@@ -6,8 +6,9 @@
 //
 // Passwords go over TLS (ldaps, or StartTLS); plain LDAP is for loopback addresses and has to be asked for. What is typed
 // is escaped in filters, an empty password is refused before anything is asked (directories take
-// it for an anonymous bind that succeeds), and an entry counts only if it has the name as it was typed: directories fold
-// case, spaces and look-alikes, and each way of writing a name would have its own count of failed logins.
+// it for an anonymous bind that succeeds), and an entry counts only if it has the name as it was typed, but for the case
+// of A to Z: directories fold spaces and look-alikes too, and each way of writing a name would have its own count of
+// failed logins.
 //
 // # Versions
 //

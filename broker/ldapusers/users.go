@@ -92,24 +92,25 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	if password == "" || len(password) > maxPassword || strings.Contains(password, "\x00") || !isName(name, maxUsername) {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
-	entry, err := u.find(ctx, fill(u.cfg.Filter, markUsername, name), u.cfg.Username, name)
+	entry, err := u.find(ctx, fill(u.cfg.Filter, markUsername, name), u.cfg.Username, func(v string) bool { return sameName(v, name) })
 	unknown := errors.Is(err, broker.ErrNotFound)
 	if err != nil && !unknown {
 		return broker.User{}, err
 	}
-	dn := "cn=nobody of this name," + u.cfg.Base
+	dn, id := "cn=nobody of this name,"+u.cfg.Base, ""
 	if !unknown {
-		dn = entry.DN
+		dn, id = entry.DN, u.idOf(entry)
 	}
-	if err := u.bind(ctx, dn, password); err != nil {
+	err = u.bind(ctx, dn, password)
+	switch {
+	case errors.Is(err, broker.ErrInvalidCredentials), err == nil && unknown:
+		return broker.User{ID: id}, broker.ErrInvalidCredentials
+	case err != nil:
 		return broker.User{}, err
-	}
-	if unknown {
-		return broker.User{}, broker.ErrInvalidCredentials
 	}
 	user, err := u.user(ctx, entry)
 	if errors.Is(err, broker.ErrDisabled) {
-		return broker.User{}, broker.ErrInvalidCredentials
+		return broker.User{ID: id}, broker.ErrInvalidCredentials
 	}
 	return user, err
 }
@@ -140,7 +141,7 @@ func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 	if !ok {
 		return broker.User{}, broker.ErrNotFound
 	}
-	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, value)
+	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, func(v string) bool { return v == value })
 	if err != nil {
 		if errors.Is(err, broker.ErrInvalidCredentials) {
 			err = unavailable("read a user", err)
@@ -164,8 +165,19 @@ func (u *Users) idValue(id string) (value string, ok bool) {
 	return id, true
 }
 
-// find looks for the one entry that matches a filter and whose attribute has just this value.
-func (u *Users) find(ctx context.Context, filter, attribute, value string) (*ldap.Entry, error) {
+// sameName says whether two names differ in the case of the letters A to Z at most.
+func sameName(a, b string) bool {
+	lower := func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	return strings.Map(lower, a) == strings.Map(lower, b)
+}
+
+// find looks for the one entry that matches a filter and has a value of the attribute that is meant.
+func (u *Users) find(ctx context.Context, filter, attribute string, meant func(string) bool) (*ldap.Entry, error) {
 	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
 		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.GroupAttribute)
 	if err != nil {
@@ -176,7 +188,7 @@ func (u *Users) find(ctx context.Context, filter, attribute, value string) (*lda
 		return nil, broker.ErrNotFound
 	case len(entries) > 1:
 		return nil, fmt.Errorf("%w: several entries match, so that none is taken", broker.ErrInvalidCredentials)
-	case !slices.Contains(entries[0].GetEqualFoldAttributeValues(attribute), value):
+	case !slices.ContainsFunc(entries[0].GetEqualFoldAttributeValues(attribute), meant):
 		return nil, broker.ErrNotFound
 	}
 	return entries[0], nil

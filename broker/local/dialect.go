@@ -1,8 +1,12 @@
 package local
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // dialect is the SQL of a database. Queries are written so that SQLite and PostgreSQL both understand them, but
@@ -17,13 +21,13 @@ func (d dialect) rebind(query string) string {
 		return query
 	}
 	var b strings.Builder
-	quoted, n := false, 0
+	quote, n := byte(0), 0
 	for i := range len(query) {
 		switch c := query[i]; {
-		case c == '\'':
-			quoted = !quoted
+		case quote == 0 && (c == '\'' || c == '"'), c == quote:
+			quote ^= c
 			b.WriteByte(c)
-		case c == '?' && !quoted:
+		case c == '?' && quote == 0:
 			n++
 			b.WriteByte('$')
 			b.WriteString(strconv.Itoa(n))
@@ -40,4 +44,33 @@ func (d dialect) forUpdate() string {
 		return " FOR UPDATE"
 	}
 	return ""
+}
+
+// countLimit bounds the question whether anything has changed, for which there is no client that would give up.
+const countLimit = 2 * time.Second
+
+// watchPostgres is Watch on PostgreSQL, where triggers count the changes and tell of them. Listen calls every few
+// seconds whether there was one or not, so the count decides.
+func (b *Base) watchPostgres(ctx context.Context, changed func()) error {
+	if b.listen == nil {
+		return errors.New("watch the user base: nothing listens to the database")
+	}
+	known, err := b.countChanges(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the user base: %w", err)
+	}
+	return b.listen(ctx, channel, func() {
+		// A look that fails is made again: the count still differs then.
+		if n, err := b.countChanges(ctx); err == nil && n != known {
+			known = n
+			changed()
+		}
+	})
+}
+
+func (b *Base) countChanges(ctx context.Context) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	defer cancel()
+	err = b.reader.QueryRowContext(ctx, `SELECT n FROM users_changes WHERE one = 1`).Scan(&n)
+	return n, err
 }

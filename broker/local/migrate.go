@@ -10,29 +10,51 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations_postgres/*.sql
 var migrations embed.FS
 
-// migrateTries is for the case that another process migrates the same file at this
+// migrateTries is for the case that another process migrates the same SQLite file at this
 // moment: whoever comes second fails, and finds it done on looking again.
 const migrateTries = 4
 
 // migrate brings the tables up to date.
 func (d dialect) migrate(ctx context.Context, db *sql.DB) (err error) {
+	if d.postgres {
+		return migrateAlone(ctx, db)
+	}
 	for range migrateTries {
-		if err = migrateOnce(ctx, db); err == nil {
+		if err = migrateOnce(ctx, db, goose.DialectSQLite3, "migrations"); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB) error {
-	dir, err := fs.Sub(migrations, "migrations")
+// migrationLock names the lock of those that migrate in PostgreSQL: the first bytes of "rueda users" in SHA-256.
+const migrationLock = 0xa36603bc
+
+// migrateAlone is for PostgreSQL, where other processes wait in a line.
+func migrateAlone(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithTableName("users_version"), goose.WithDisableGlobalRegistry(true))
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrationLock); err != nil {
+		return fmt.Errorf("wait for another migration: %w", err)
+	}
+	defer func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, migrationLock)
+	}()
+	return migrateOnce(ctx, db, goose.DialectPostgres, "migrations_postgres")
+}
+
+func migrateOnce(ctx context.Context, db *sql.DB, d goose.Dialect, folder string) error {
+	dir, err := fs.Sub(migrations, folder)
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(d, db, dir, goose.WithTableName("users_version"), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}

@@ -15,11 +15,7 @@ import (
 )
 
 // Rights are what a user, or everybody in a group, may do.
-type Rights struct {
-	Scopes       []string
-	Entitlements []broker.Entitlement
-	Limits       broker.Limits
-}
+type Rights broker.Rights
 
 // Bounds of what one user or group may hold: rights are looked at with every subscription.
 const (
@@ -41,16 +37,16 @@ func (r *Rights) check() error {
 			return fmt.Errorf("scope %s is named twice", s)
 		}
 	}
-	for _, e := range r.Entitlements {
+	for i := range r.Entitlements {
+		e := &r.Entitlements[i]
+		if err := e.Check(); err != nil {
+			return err
+		}
 		switch {
 		case !isWord(e.Market):
 			return fmt.Errorf("market %q is not one word", e.Market)
-		case e.Depth < -1 || e.Delay < 0 || e.Instruments < 0:
-			return fmt.Errorf("a number of the entitlement to %s is negative", e.Market)
 		case !e.Trades && !e.Quotes && e.Depth == 0:
 			return fmt.Errorf("the entitlement to %s gives neither trades, quotes nor depth", e.Market)
-		case !e.From.IsZero() && !e.Until.IsZero() && !e.From.Before(e.Until):
-			return fmt.Errorf("the entitlement to %s ends before it begins", e.Market)
 		}
 	}
 	l := r.Limits
@@ -65,33 +61,13 @@ func isWord(s string) bool {
 	return s != "" && len(s) <= maxWord && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
-// union adds groups' rights to a user's own: all scopes, all entitlements, and of each limit the largest. The
-// slices are new.
+// union adds groups' rights to a user's own, in slices that are new.
 func union(own Rights, groups []Group) Rights {
-	u := Rights{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits}
+	u := broker.User{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits}
 	for _, g := range groups {
-		for _, s := range g.Scopes {
-			if !slices.Contains(u.Scopes, s) {
-				u.Scopes = append(u.Scopes, s)
-			}
-		}
-		for _, e := range g.Entitlements {
-			if !slices.ContainsFunc(u.Entitlements, func(x broker.Entitlement) bool { return sameEntitlement(x, e) }) {
-				u.Entitlements = append(u.Entitlements, e)
-			}
-		}
-		for _, l := range []struct {
-			to   *int
-			from int
-		}{
-			{&u.Limits.Connections, g.Limits.Connections}, {&u.Limits.Subscriptions, g.Limits.Subscriptions},
-			{&u.Limits.MessagesPerSecond, g.Limits.MessagesPerSecond}, {&u.Limits.RequestsPerMinute, g.Limits.RequestsPerMinute},
-		} {
-			*l.to = max(*l.to, l.from)
-		}
+		u.Grant(broker.Rights(g.Rights))
 	}
-	u.Scopes, u.Entitlements = list(u.Scopes), list(u.Entitlements)
-	return u
+	return Rights{Scopes: list(u.Scopes), Entitlements: list(u.Entitlements), Limits: u.Limits}
 }
 
 func sameEntitlement(x, y broker.Entitlement) bool {

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -19,10 +18,7 @@ const watchEvery = 250 * time.Millisecond
 // another process to the database counts. One call runs at a time.
 func (b *Base) Watch(ctx context.Context, changed func()) error {
 	if b.sql.postgres {
-		if b.listen == nil {
-			return errors.New("watch the user base: nothing listens to the database")
-		}
-		return b.listen(ctx, channel, changed)
+		return b.watchPostgres(ctx, changed)
 	}
 	here := b.nextChange()
 	version, err := b.dataVersion(ctx)

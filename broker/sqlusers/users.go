@@ -145,7 +145,7 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	case wrong != nil && !errors.Is(wrong, broker.ErrNotFound):
 		return broker.User{}, wrong
 	case wrong != nil || err != nil || !right || p.hash == "" || p.disabled:
-		return broker.User{}, errors.Join(broker.ErrInvalidCredentials, err)
+		return broker.User{ID: p.ID}, errors.Join(broker.ErrInvalidCredentials, err)
 	}
 	return p.User, nil
 }

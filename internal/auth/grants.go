@@ -34,11 +34,13 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	if len(otp) > maxOTP {
 		return Tokens{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
 	}
-	attempt, refused := s.attempt(ctx, username, from.Address, otp == "")
+	// User bases may take a name however it is written: all of its forms are one account here.
+	name := strings.ToLower(username)
+	attempt, refused := s.attempt(ctx, name, from.Address, otp == "")
 	if refused != nil {
 		if refused.Reason != Unavailable {
 			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
-			s.loginThrottled(ctx, refused, username, from)
+			s.loginThrottled(ctx, refused, name, from)
 		}
 		return Tokens{}, refused
 	}

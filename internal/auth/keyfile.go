@@ -156,7 +156,7 @@ func readSecret(f *os.File, most int64) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("mode %04o lets others read the keys: chmod 600 it, or remove it for new keys if others may have read it", mode)
+		return nil, fmt.Errorf("mode %04o lets others read it: chmod 600 it, and replace what they may have read", mode)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {

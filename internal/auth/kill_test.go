@@ -2,43 +2,92 @@ package auth_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// killDir names the directory in which a process that will be killed works.
-const killDir = "RUEDA_TEST_KILL_DIR"
+// What a process that will be killed is told by its environment.
+const (
+	killDir   = "RUEDA_TEST_KILL_DIR"   // where its keys are
+	killStore = "RUEDA_TEST_KILL_STORE" // one of the killStores
+	killPlace = "RUEDA_TEST_KILL_PLACE" // what that store opens
+)
 
 // chains is how many clients refresh at once in the process that is killed.
-const chains = 4
+const chains = 8
 
-// TestKill kills a process that refreshes, with SIGKILL at random moments, and then
+// durable is a store that outlives its process.
+type durable interface {
+	auth.Store
+	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
+	Reader() *sql.DB
+	Close() error
+}
+
+// killed is a kind of store that must lose nothing.
+type killed struct {
+	name     string
+	place    func(t *testing.T, dir string) string
+	open     func(ctx context.Context, place string) (durable, error)
+	children string // counts the tokens with a parent
+}
+
+// killStores are all of them.
+var killStores = []killed{
+	{
+		"sqlite",
+		func(_ *testing.T, dir string) string { return filepath.Join(dir, "rueda.db") },
+		func(ctx context.Context, place string) (durable, error) { return store.Open(ctx, place) },
+		"SELECT count(*) FROM refresh_tokens WHERE parent = ?",
+	},
+	{
+		"postgres",
+		func(t *testing.T, _ string) string { return cluster.Database(t) },
+		openPostgres,
+		"SELECT count(*) FROM refresh_tokens WHERE parent = $1",
+	},
+}
+
+// TestThreat32Kill kills a process that refreshes, with SIGKILL at random moments, and then
 // demands every answer that it gave: what was answered is on the disk, and what
 // was on the disk but not answered is answered the same when asked again.
-func TestKill(t *testing.T) {
-	if dir := os.Getenv(killDir); dir != "" {
-		victim(t, dir)
+func TestThreat32Kill(t *testing.T) {
+	if os.Getenv(killDir) != "" {
+		victim(t)
 		return
 	}
+	for _, s := range killStores {
+		t.Run(s.name, func(t *testing.T) { testKill(t, s) })
+	}
+}
+
+func testKill(t *testing.T, s killed) {
 	dir := t.TempDir()
-	answers, lost := 0, 0
-	for range soak(100) {
-		said := runVictim(t, dir, 1+rand.IntN(60))
+	place := s.place(t, dir)
+	answers, cut, lost := 0, 0, 0
+	for range soak(1000 / chains) { // each cuts off as many refreshes as there are chains
+		said := runVictim(t, 1+rand.IntN(60), killDir+"="+dir, killStore+"="+s.name, killPlace+"="+place)
 		answers += said.answers
-		w, db := openKilled(t, dir)
+		w, db := openKilled(t, dir, s.name, place)
 		for chain, last := range said.last {
+			cut++
 			first := w.refresh(auth.NewSecret(last))
 			again := w.refresh(auth.NewSecret(last))
 			if first.Refresh.Reveal() != again.Refresh.Reveal() {
@@ -53,7 +102,7 @@ func TestKill(t *testing.T) {
 			}
 			var children int
 			parent := successor.Parent
-			if err := db.Reader().QueryRowContext(t.Context(), "SELECT count(*) FROM refresh_tokens WHERE parent = ?", parent[:]).Scan(&children); err != nil {
+			if err := db.Reader().QueryRowContext(t.Context(), s.children, parent[:]).Scan(&children); err != nil {
 				t.Fatal(err)
 			}
 			if children != 1 || parent != hashOf(t, auth.NewSecret(last)) {
@@ -61,8 +110,15 @@ func TestKill(t *testing.T) {
 			}
 			w.refresh(again.Refresh)
 		}
+		if head, err := (audit.Chain{}).Verify(audit.Head{}, db.AuditRows(t.Context(), 0)); err != nil || head.Seq < int64(answers) {
+			t.Fatalf("the audit log ends with row %d: %v", head.Seq, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	t.Logf("figure: kill -9: %d answers before kills, %d of the refreshes cut off had been committed", answers, lost)
+	t.Logf("figure: kill -9, %s: %d answers before kills, none lost; %d refreshes cut off, of which %d had been committed, all repeatable",
+		s.name, answers, cut, lost)
 }
 
 // said is what a killed process had said.
@@ -73,10 +129,10 @@ type said struct {
 }
 
 // runVictim runs a process until it has said so many lines and a little more, and kills it.
-func runVictim(t *testing.T, dir string, lines int) said {
+func runVictim(t *testing.T, lines int, env ...string) said {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
-	cmd.Env = append(os.Environ(), killDir+"="+dir)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat32Kill$")
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -111,17 +167,13 @@ func runVictim(t *testing.T, dir string, lines int) said {
 	return s
 }
 
-func openKilled(t *testing.T, dir string) (*world, *store.SQLite) {
+func openKilled(t *testing.T, dir, name, place string) (*world, durable) {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "rueda.db"))
+	i := slices.IndexFunc(killStores, func(s killed) bool { return s.name == name })
+	db, err := killStores[i].open(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	keys, err := openFile(t, filepath.Join(dir, "keys.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -140,8 +192,9 @@ func hashOf(t *testing.T, token auth.Secret) auth.Hash {
 
 // victim logs in and refreshes until it is killed. It says what it was answered,
 // as a server's bytes to a client would.
-func victim(t *testing.T, dir string) {
-	w, _ := openKilled(t, dir)
+func victim(t *testing.T) {
+	w, db := openKilled(t, os.Getenv(killDir), os.Getenv(killStore), os.Getenv(killPlace))
+	defer db.Close()
 	var mu sync.Mutex
 	say := func(chain int, token auth.Secret) {
 		mu.Lock()

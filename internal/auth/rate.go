@@ -24,12 +24,12 @@ func perMinute(n, burst int) rate {
 func (r rate) halved() rate { return rate{2 * r.interval, max(r.burst, 2*r.interval)} }
 
 // since is a state as it counts now. One from before the clock was set back may lie
-// ever so far ahead; a full bucket is the most that is believed.
+// ever so far ahead; a full bucket is the most that is believed, and kept, so that it drains.
 func (r rate) since(even, now time.Time) time.Time {
 	if even.Before(now) {
 		return now
 	}
-	if most := now.Add(r.burst); even.After(most) {
+	if most := now.Add(max(r.burst, 2*r.interval)); even.After(most) { // one at half the rate may fill twice
 		return most
 	}
 	return even
@@ -37,12 +37,15 @@ func (r rate) since(even, now time.Time) time.Time {
 
 // take charges key once, or returns how long to wait until that would be possible.
 func take[K comparable](t *table[K, time.Time], r rate, key K, now time.Time) time.Duration {
-	even, _ := t.get(key)
-	even = r.since(even, now).Add(r.interval)
-	if wait := even.Sub(now) - r.burst; wait > 0 {
+	was, _ := t.get(key)
+	even := r.since(was, now)
+	if wait := even.Add(r.interval).Sub(now) - r.burst; wait > 0 {
+		if even.Before(was) {
+			t.put(key, even)
+		}
 		return wait
 	}
-	t.put(key, even)
+	t.put(key, even.Add(r.interval))
 	return 0
 }
 
@@ -66,20 +69,31 @@ func (g *gate) open() {
 type bucket struct {
 	gate
 	even   time.Time
+	seen   time.Time     // when even was looked at last
 	flying time.Duration // charges of the attempts being checked
+}
+
+// now brings the bucket to the present. Where the clock was set back it is as far ahead as it was.
+func (b *bucket) now(r rate, now time.Time) {
+	if now.Before(b.seen) {
+		b.even = now.Add(b.even.Sub(b.seen))
+	}
+	b.even, b.seen = r.since(b.even, now), now
 }
 
 // room says how long to wait until one attempt more may fail; 0: now. hope says that it may be
 // sooner, should those being checked turn out to be no failures.
 func (b *bucket) room(r rate, now time.Time) (wait time.Duration, hope bool) {
-	ahead := r.since(b.even, now).Sub(now) + r.interval - r.burst
+	b.now(r, now)
+	ahead := b.even.Sub(now) + r.interval - r.burst
 	wait = max(0, ahead+b.flying)
 	return wait, wait > 0 && ahead <= 0
 }
 
 // charge notes a failure.
 func (b *bucket) charge(r rate, now time.Time) {
-	b.even = r.since(r.since(b.even, now).Add(r.interval), now)
+	b.now(r, now)
+	b.even = r.since(b.even.Add(r.interval), now)
 }
 
 // idle says that the bucket is as good as none.

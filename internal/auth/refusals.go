@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (s *Service) keyed(what, text string) (h Hash) {
 
 // namesake is how an audit row tells one name from another without telling either.
 func (s *Service) namesake(username string) string {
-	h := s.keyed("username", username)
+	h := s.keyed("username", strings.ToLower(username))
 	return " name " + hex.EncodeToString(h[:8])
 }
 
@@ -94,6 +95,6 @@ func (s *Service) noteOnce(ctx context.Context, about string, e audit.Event, fro
 	}
 	e.Time, e.Actor, e.Address, e.Client = now, "client", addressText(from), clientText(from)
 	if err := s.cfg.Store.Append(ctx, e); err != nil && ctx.Err() == nil {
-		s.cfg.Logger.Warn("refusal not written to the audit log", "kind", e.Kind, "error", err)
+		s.cfg.Logger.Warn("refusal not written to the audit log", "reason", e.Kind, "error", err)
 	}
 }

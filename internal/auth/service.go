@@ -2,8 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,7 +37,7 @@ type Config struct {
 
 	Throttle Throttle
 	Shared   SharedLimits // asked after Throttle, by all nodes of an installation; none: each bounds by itself
-	AuditKey []byte       // of the hashes of usernames in the audit log and the shared limits; at random, so that they tell nothing after a restart
+	AuditKey []byte       // of the hashes of usernames in the audit log and the shared limits: that of Keys
 
 	// UserTTL is how long a user is taken as read before the user base is asked
 	// again: 1 minute. A password change or a disabled user that the base did
@@ -105,8 +103,7 @@ func (c *Config) setDefaults() error {
 		c.Expiring = func() []string { return nil }
 	}
 	if len(c.AuditKey) == 0 {
-		c.AuditKey = make([]byte, sha256.Size)
-		_, _ = rand.Read(c.AuditKey)
+		c.AuditKey = c.Keys.AuditKey()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -61,8 +61,11 @@ func newPair(algorithm string) (p pair, err error) {
 	return pairOf(algorithm, private)
 }
 
+// ErrKeyAlgorithm is of an algorithm that no key has.
+var ErrKeyAlgorithm = errors.New("algorithm")
+
 func unknownAlgorithm(algorithm string) error {
-	return fmt.Errorf("algorithm %.16q is not known here (%s are)", algorithm, strings.Join(KeyAlgorithms(), ", "))
+	return fmt.Errorf("%w: %.16q is not known here (%s are)", ErrKeyAlgorithm, algorithm, strings.Join(KeyAlgorithms(), ", "))
 }
 
 func pairOf(algorithm string, private crypto.Signer) (p pair, err error) {

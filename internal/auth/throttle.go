@@ -418,7 +418,8 @@ func (t *throttle) limit(from netip.Addr, now time.Time) (limit, remaining int, 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, r := t.bucketOf(bucketKey{level: ofAddress, place: placeOf(from)}), t.rate(ofAddress)
-	reset = r.since(b.even, now).Sub(now)
+	b.now(r, now)
+	reset = b.even.Sub(now)
 	return int(r.burst / r.interval), int(max(0, r.burst-reset-b.flying) / r.interval), reset, r.burst
 }
 

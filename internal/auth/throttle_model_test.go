@@ -49,19 +49,17 @@ func (p *plainThrottle) rate(l level) rate {
 	return r
 }
 
-// even folds all failures of a bucket: each puts the moment at which it is even one interval further, and never
-// further than the burst allows.
+// even folds all failures of a bucket: each puts the moment at which it is even one interval further.
 func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	even := modelStart
 	for _, f := range p.past {
 		for _, c := range f.buckets {
 			if c.key == key {
-				ahead := min(max(0, even.Sub(f.at)), c.rate.burst) + c.rate.interval
-				even = f.at.Add(min(ahead, c.rate.burst))
+				even = f.at.Add(max(0, even.Sub(f.at)) + c.rate.interval)
 			}
 		}
 	}
-	return min(max(0, even.Sub(now)), p.rate(key.level).burst)
+	return max(0, even.Sub(now))
 }
 
 // ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.

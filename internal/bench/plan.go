@@ -37,6 +37,8 @@ func sizesOf(what string) []int {
 		return []int{connectConns}
 	case "slow":
 		return []int{slowConns}
+	case "auth":
+		return []int{authClients}
 	case "resume":
 		return []int{resumeConns}
 	}
@@ -67,6 +69,8 @@ func Workloads(what string, o Options) []string {
 		names = []string{slowStopped, slowTenth}
 	case "history":
 		names = []string{historyQuestions, historyJournal}
+	case "auth":
+		names = []string{authStore, authRefresh, authPostgres, authVerify, authLogin}
 	case "connect":
 		names = []string{connectCase(size).Name}
 	case "resume":
@@ -119,7 +123,7 @@ func (o *Options) reduced(what string) string {
 	if o.Runs < Runs(what) {
 		list = append(list, plural(o.Runs, "run"))
 	}
-	if windowed := what == "fanout" || what == "latency" || what == "slow"; windowed {
+	if windowed := what == "fanout" || what == "latency" || what == "slow" || what == "auth"; windowed {
 		if o.Window < defaultWindow {
 			list = append(list, fmt.Sprintf("windows of %v", o.Window))
 		}

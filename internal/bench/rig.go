@@ -14,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/load"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 	"github.com/ruedahq/rueda/internal/bench/proc"
+	"github.com/ruedahq/rueda/internal/bench/tokens"
 )
 
 // Roles are the programs that a measurement starts: Role runs one, and whatever starts it
@@ -22,6 +23,8 @@ const (
 	RoleServe = "serve"
 	RoleBare  = "bare"
 	RoleLoad  = "load"
+
+	RoleTokens = "tokens"
 )
 
 // Role runs one of the programs until its input ends.
@@ -33,6 +36,8 @@ func Role(name string, in io.Reader, out io.Writer) error {
 		return bare.Run(in, out)
 	case RoleLoad:
 		return load.Run(in, out)
+	case RoleTokens:
+		return tokens.Run(in, out)
 	}
 	return fmt.Errorf("no program of a measurement is called %q", name)
 }
@@ -53,6 +58,8 @@ type Options struct {
 	Heartbeats time.Duration // interval of the pings that "idle" looks at; 0: 20 s, the gateway's own
 	SlowFor    time.Duration // how long readers are at a tenth; 0: 12 s
 	Profile    string        // folder for a processor profile of each window of the gateway; "": none
+
+	Postgres string // URL of a database that "auth" may use; "": none
 
 	TLSByGoroutines bool // the gateway's stream.tls_by_goroutines
 

@@ -33,6 +33,7 @@ const (
 	takesTLS     // and over TLS
 	takesProfile
 	takesStrict
+	takesPostgres
 )
 
 func benchmarks() []benchmark {
@@ -44,6 +45,7 @@ func benchmarks() []benchmark {
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
 		{"slow", "Readers that stop or read too slowly, and what the others notice", longSlow, windows | gateway, bench.Slow},
 		{"history", "What questions about the past do to those who follow the present", longHistory, windows | gateway, bench.History},
+		{"auth", "Refreshes, token checks and logins, beside a bare program", longAuth, windows | takesPostgres | takesStrict, bench.Auth},
 		{"resume", "Clients who come back and take up where they were", longResume, takesRuns | gateway, bench.Resume},
 		{"million", "A million connections, and one message to all of them", longMillion, gateway, bench.Million},
 		{"connect", "Connect, authenticate, subscribe, first snapshot: clients a second", longConnect, takesRuns | gateway, bench.Connect},
@@ -67,7 +69,7 @@ func newBench(std streams) *cobra.Command {
 		cmd.AddCommand(newBenchmark(std, &b))
 	}
 	cmd.AddCommand(newBenchReport(std))
-	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad} {
+	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad, bench.RoleTokens} {
 		cmd.AddCommand(&cobra.Command{
 			Use: role, Hidden: true, Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return bench.Role(role, std.in, std.out) },
@@ -123,6 +125,9 @@ func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 	}
 	if b.takes&takesProfile != 0 {
 		flags.StringVar(&o.Profile, "profile", "", "write a processor profile of each window of the gateway into this folder")
+	}
+	if b.takes&takesPostgres != 0 {
+		flags.StringVar(&o.Postgres, "postgres", "", "URL of an empty PostgreSQL database on this machine, to measure with too")
 	}
 	flags.BoolVar(&f.asJSON, "json", false, "write the report as JSON")
 	flags.StringVar(&f.out, "out", "", "write the report as JSON into this folder too, as NAME.json")

@@ -30,6 +30,10 @@ type config struct {
 	TLS         tlsConfig      `toml:"tls"`
 	Admin       adminConfig    `toml:"admin"`
 	Auth        authConfig     `toml:"auth"`
+	Users       usersConfig    `toml:"users"`
+	Accounts    accountsConfig `toml:"accounts"`
+	Keys        keysConfig     `toml:"keys"`
+	Database    databaseConfig `toml:"database"`
 	Stream      streamConfig   `toml:"stream"`
 	Limits      limitsConfig   `toml:"limits"`
 	Throttle    throttleConfig `toml:"throttle"`
@@ -55,6 +59,11 @@ type authConfig struct {
 	GracePeriod   duration `toml:"grace_period"`
 	PasswordSlots int      `toml:"password_slots"`
 	PasswordQueue int      `toml:"password_queue"`
+	MinPassword   int      `toml:"min_password"`
+	PepperFile    string   `toml:"pepper_file"`
+	PepperEnv     string   `toml:"pepper_env"`
+	OldPepperFile string   `toml:"old_pepper_file"`
+	OldPepperEnv  string   `toml:"old_pepper_env"`
 }
 
 type streamConfig struct {
@@ -109,6 +118,7 @@ type logConfig struct {
 type settings struct {
 	gateway gateway.Config
 	data    gateway.DataConfig
+	source  userSource
 	lines   map[string]string // addresses of feeds of type ndjson, by name
 	log     *slog.Logger
 }
@@ -139,6 +149,7 @@ func readConfig(name string, log func(logConfig) *slog.Logger) (*settings, error
 	c.front(doc, &s.gateway)
 	s.log = log(c.Log)
 	s.gateway.Logger = s.log
+	c.sources(doc, s)
 	var catalogue error
 	s.gateway.Markets, s.gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
 	s.lines = map[string]string{}
@@ -201,6 +212,8 @@ func (c *config) check(doc *document) {
 	}
 	c.checkCounts(doc)
 	c.checkThrottle(doc)
+	c.checkUsers(doc)
+	c.checkKeys(doc)
 	c.checkAudit(doc)
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
 		doc.wrong("tls", "certificate and key go together")
@@ -336,7 +349,10 @@ func (c *config) settings(doc *document) *settings {
 	return &settings{
 		data: gateway.DataConfig{
 			Folder:        doc.relative(cmp.Or(c.Data, "data")),
+			Postgres:      c.database(doc),
 			PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
+			MinPassword: a.MinPassword, Peppers: c.peppers(doc),
+			Keys: c.keys(doc),
 		},
 		gateway: gateway.Config{
 			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins,
@@ -377,6 +393,9 @@ func (c *config) settings(doc *document) *settings {
 // openData opens the database that a configuration names.
 func (s *settings) openData(ctx context.Context) (*gateway.Data, error) {
 	data, err := gateway.OpenData(ctx, s.data)
+	if err != nil && s.data.Postgres != "" {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", filepath.Clean(s.data.Folder), err)
 	}

@@ -82,7 +82,7 @@ market on your laptop.`,
 	root.SetOut(std.out)
 	root.SetErr(std.talk)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(newDev(std), newServe(std), newUser(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
+	root.AddCommand(newDev(std), newServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
 	asUsage(root)
 	return root
 }

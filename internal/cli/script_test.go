@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -30,7 +32,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("USED", used.Addr().String())
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst, "envfile": envfile, "kid": kid},
 	})
 }
 
@@ -51,6 +53,30 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// envfile gives a variable the content of a file: envfile NAME file.
+func envfile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: envfile name file")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// kid gives a variable the id of the key in a state, from what keys list --json printed: kid file state NAME.
+func kid(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: kid file state name")
+	}
+	var keys []shownKey
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &keys))
+	for _, k := range keys {
+		if k.State == args[1] {
+			ts.Setenv(args[2], k.ID)
+			return
+		}
+	}
+	ts.Fatalf("no key is %s", args[1])
 }
 
 // envsubst writes the values of variables into a file: envsubst file.

@@ -82,6 +82,10 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.gateway.Data = data
+	defer func() { err = errors.Join(err, s.source.close()) }()
+	if err := s.source.use(ctx, &s.gateway); err != nil {
+		return err
+	}
 	for _, f := range s.gateway.Feeds {
 		lines, ok := f.Source.(*ndjson.Source)
 		if !ok {
@@ -97,7 +101,9 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	if err != nil {
 		return s.explain(err, name)
 	}
-	warnNoUsers(ctx, std, data, name)
+	if s.gateway.Users == nil {
+		warnNoUsers(ctx, std, data, name)
+	}
 	return s.explain(g.Run(ctx), name)
 }
 

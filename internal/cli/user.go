@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,8 +23,20 @@ type userOptions struct {
 	config    string
 	data      string
 	fromStdin bool
-	rights    string
-	delay     time.Duration
+}
+
+// presetFlags are the rights that new users get.
+type presetFlags struct {
+	rights string
+	delay  time.Duration
+	groups []string
+}
+
+func (p *presetFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.rights, "rights", "", "all, quotes: best bid and offer, no wildcards, or none")
+	f.DurationVar(&p.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
+	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be given several times")
 }
 
 func newUser(std streams) *cobra.Command {
@@ -32,57 +46,101 @@ func newUser(std streams) *cobra.Command {
 		Short: "Add, change and list the users of a database",
 		Long: `User works on the database of a configuration or data folder, also while a gateway
 has it open: a running gateway notices within half a second. A disabled user,
-or one with a new password, loses tokens and open sockets at once.
+or one with a new password, loses tokens and open sockets at once; a change of
+rights reaches open sockets without ending them.
 
 A password is asked for at the terminal, or read from standard input; it is
 never an argument, which other users of the machine could read.`,
 		Example: `  rueda user add ana --config rueda/rueda.toml
-  pass show ana | rueda user passwd ana --config rueda/rueda.toml --password-stdin
+  pass show ana | rueda user password ana --config rueda/rueda.toml --password-stdin
+  rueda user grant ana --market BYMA --trades --quotes --until 2027-01-01 --config rueda/rueda.toml
+  rueda user show ana --config rueda/rueda.toml
   rueda user account add ana 100001 --config rueda/rueda.toml
   rueda user disable ana --data /var/lib/rueda
   rueda user list --data /var/lib/rueda`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	o.places(cmd)
+	name := named("name of the user")
+	var p presetFlags
+	add := o.creating(std, "add NAME", "Add a user; makes the database where there is none", name,
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			return o.add(ctx, std, users, args[0], &p)
+		})
+	p.add(add)
+	add.Flags().Lookup("rights").Usage += " (default all; none with --group)"
+	password := o.command(std, "password NAME", "Give a user a new password, and end logins of before", name, o.password)
+	password.Aliases = []string{"passwd"}
+	for _, c := range []*cobra.Command{add, password} {
+		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
+	}
+	cmd.AddCommand(add, password,
+		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", name, o.disable),
+		o.command(std, "enable NAME", "Let a disabled user in again", name, o.enable),
+		o.command(std, "logout NAME", "End all tokens and sockets of a user, who may log in again", name, o.logout),
+		o.command(std, "list", "List the users", cobra.NoArgs, o.list),
+		o.command(std, "show NAME", "Show a user's rights and where each comes from", name, showUser),
+		o.set(std), o.grant(std), o.revoke(std), o.otp(std), o.imports(std),
+		newUserCheck(std, &o), o.accounts(std))
+	return cmd
+}
+
+// places adds the flags that say where the database is.
+func (o *userOptions) places(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.config, "config", "", "configuration that names the database")
 	f.StringVar(&o.data, "data", "", "data folder with the database")
-
-	add := o.command(std, "add NAME", "Add a user; makes the database where there is none", named("name of the user"), o.add)
-	add.Flags().StringVar(&o.rights, "rights", "all", "all, or quotes: best bid and offer, no wildcards")
-	add.Flags().DurationVar(&o.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
-	passwd := o.command(std, "passwd NAME", "Give a user a new password", named("name of the user"), o.passwd)
-	for _, c := range []*cobra.Command{add, passwd} {
-		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
-	}
-	cmd.AddCommand(add, passwd,
-		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", named("name of the user"), o.disable),
-		o.command(std, "enable NAME", "Let a disabled user in again", named("name of the user"), o.enable),
-		o.command(std, "list", "List the users", cobra.NoArgs, o.list),
-		o.accounts(std))
-	return cmd
 }
 
 // userCommand does something to the user base. args are those of the command line, the
 // user's name first.
 type userCommand func(ctx context.Context, std streams, users *local.Base, args []string) error
 
+// command works on a database that is there.
 func (o *userOptions) command(std streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
+	return o.on(std, use, short, args, do, false)
+}
+
+// creating makes the database where there is none.
+func (o *userOptions) creating(std streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
+	return o.on(std, use, short, args, do, true)
+}
+
+func (o *userOptions) on(std streams, use, short string, args cobra.PositionalArgs, do userCommand, create bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			data, err := o.open(cmd.Context(), std, cmd.Name() == "add" && cmd.Parent().Name() == "user")
+			data, err := o.open(cmd.Context(), std, create)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, data.Close()) }()
 			err = do(cmd.Context(), std, data.Users, args)
-			if errors.Is(err, broker.ErrNotFound) {
-				return fail(exitNotFound, fmt.Errorf("there is no user %q", args[0]), "See rueda user list.")
+			user := "" // the first of the arguments, and behind the group where there is one
+			for n, arg := range args {
+				if n == 0 || cmd.Parent().Name() == "group" {
+					user = arg
+				}
 			}
-			return err
+			return explainUser(err, user)
 		},
 	}
+}
+
+// explainUser says what to do about an error of the user base.
+func explainUser(err error, user string) error {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+	case errors.Is(err, broker.ErrNotFound):
+		return fail(exitNotFound, fmt.Errorf("there is no user %q", user), "See rueda user list.")
+	case errors.Is(err, local.ErrNoGroup):
+		return fail(exitNotFound, err, "See rueda group list; rueda group add makes one.")
+	case errors.Is(err, local.ErrNoSecret):
+		return fail(exitError, err, "It is kept with the signing keys: give the configuration or data folder that has them.")
+	}
+	return err
 }
 
 // open opens the database. Where there is none it is made if the command may do that:
@@ -106,11 +164,20 @@ func (o *userOptions) open(ctx context.Context, std streams, create bool) (*gate
 		return nil, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.data.Folder)),
 			"rueda user add makes one with its first user.")
 	}
+	s.data.Actor = commandLine()
 	data, err := s.openData(ctx)
 	if err == nil && !there {
 		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.data.Folder))
 	}
 	return data, err
+}
+
+// commandLine is who changes things here, for the audit log.
+func commandLine() string {
+	if uid := os.Getuid(); uid >= 0 { // -1 where there are no such numbers
+		return fmt.Sprintf("command line (uid %d)", uid)
+	}
+	return "command line"
 }
 
 // done tells what was done.
@@ -119,36 +186,81 @@ func done(std streams, format string, args ...any) error {
 	return err
 }
 
-func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, args []string) error {
-	name := args[0]
-	u := local.NewUser{Username: name, Scopes: []string{broker.ScopeRead}}
-	switch o.rights {
-	case "all":
-		u.Scopes = append(u.Scopes, broker.ScopeAccounts, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory)
-		u.Entitlements = []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}
-	case "quotes":
-		u.Entitlements = []broker.Entitlement{{Market: "*", Quotes: true}}
-	default:
-		return fail(exitUsage, fmt.Errorf("rights %q are neither all nor quotes", o.rights), "")
+func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, name string, p *presetFlags) error {
+	rights := p.rights
+	if rights == "" {
+		if rights = "all"; len(p.groups) > 0 {
+			rights = "none"
+		}
 	}
-	if o.delay < 0 || o.delay%time.Second != 0 || o.delay > time.Duration(longestDelay) {
-		return fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", time.Duration(longestDelay), o.delay), "")
+	own, err := p.own(rights)
+	if err != nil {
+		return err
 	}
-	u.Entitlements[0].Delay = int(o.delay / time.Second)
-	var err error
+	if err := p.checkGroups(ctx, users); err != nil { // before there is a user without the rights it was to have
+		return err
+	}
+	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements}
 	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, true); err != nil {
 		return err
 	}
 	if _, err = users.Add(ctx, u); err != nil {
 		return err
 	}
-	if o.delay > 0 {
-		return done(std, "Added %s, with rights %s to data %v late", name, o.rights, o.delay)
+	for _, g := range p.groups {
+		if _, err := users.Join(ctx, name, g); err != nil {
+			return err
+		}
 	}
-	return done(std, "Added %s, with rights %s", name, o.rights)
+	what := "with rights " + rights
+	if p.delay > 0 {
+		what += fmt.Sprintf(" to data %v late", p.delay)
+	}
+	if len(p.groups) > 0 {
+		what += ", in " + strings.Join(p.groups, ", ")
+	}
+	return done(std, "Added %s, %s", name, what)
 }
 
-func (o *userOptions) passwd(ctx context.Context, std streams, users *local.Base, args []string) error {
+// own are the rights of a name and of --delay.
+func (p *presetFlags) own(rights string) (own local.Rights, err error) {
+	own.Scopes = []string{broker.ScopeRead}
+	switch rights {
+	case "all":
+		own.Scopes = append(own.Scopes, broker.ScopeAccounts, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory)
+		own.Entitlements = []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}
+	case "quotes":
+		own.Entitlements = []broker.Entitlement{{Market: "*", Quotes: true}}
+	case "none":
+		own.Scopes = nil
+	default:
+		return own, fail(exitUsage, fmt.Errorf("rights %q are neither all, quotes nor none", rights), "")
+	}
+	delay, err := delaySeconds(p.delay)
+	for i := range own.Entitlements {
+		own.Entitlements[i].Delay = delay
+	}
+	return own, err
+}
+
+// checkGroups refuses groups that are not there.
+func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error {
+	if len(p.groups) == 0 {
+		return nil
+	}
+	groups, err := users.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range p.groups {
+		if !slices.ContainsFunc(groups, func(g local.Group) bool { return g.Name == name }) {
+			return fmt.Errorf("%w: %q", local.ErrNoGroup, name)
+		}
+	}
+	return nil
+}
+
+func (o *userOptions) password(ctx context.Context, std streams, users *local.Base, args []string) error {
 	name := args[0]
 	password, err := readPassword(std, "New password of "+name, o.fromStdin, true)
 	if err != nil {
@@ -174,6 +286,13 @@ func (o *userOptions) enable(ctx context.Context, std streams, users *local.Base
 	return done(std, "Enabled %s", args[0])
 }
 
+func (o *userOptions) logout(ctx context.Context, std streams, users *local.Base, args []string) error {
+	if err := users.Logout(ctx, args[0]); err != nil {
+		return err
+	}
+	return done(std, "Logged out %s: tokens and sockets of before are over", args[0])
+}
+
 // list prints a table for people, and rows with tabs and no heading for programs.
 func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, _ []string) error {
 	all, err := users.List(ctx)
@@ -182,17 +301,24 @@ func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, 
 	}
 	var table strings.Builder
 	for _, u := range all {
-		status := "active"
-		if u.Disabled {
-			status = "disabled"
+		groups := make([]string, len(u.Groups))
+		for i, g := range u.Groups {
+			groups[i] = g.Name
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\n", u.Username, status, u.Created.Format("2006-01-02"), strings.Join(u.Scopes, " "))
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", u.Username, status(&u), u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(std.talk, "No users yet: rueda user add NAME adds one.")
 		return nil
 	}
-	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\n", table.String())
+	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\n", table.String())
+}
+
+func status(u *local.Entry) string {
+	if u.Disabled {
+		return "disabled"
+	}
+	return "active"
 }
 
 // printTable prints rows of cells that end in tabs, for people under a heading.

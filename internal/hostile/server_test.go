@@ -72,6 +72,7 @@ type settings struct {
 	Folder string
 	TLS    bool
 	Pump   bool // TLS by goroutines
+	Debug  bool // the log at its finest level
 	Brisk  bool // short deadlines, for the inputs that are about those
 }
 
@@ -111,6 +112,10 @@ func serve(text string) error {
 	if err != nil {
 		return err
 	}
+	level := slog.LevelInfo
+	if s.Debug {
+		level = slog.LevelDebug
+	}
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data,
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
@@ -118,7 +123,7 @@ func serve(text string) error {
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
 		Stream:  gateway.Stream{PumpTLS: s.Pump},
 		Limits:  gateway.Limits{RequestsPerMinute: 100_000},
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
 	}
 	if s.Brisk {

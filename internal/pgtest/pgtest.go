@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package pgtest gives tests a PostgreSQL of their own: a private cluster in a temporary folder, on a free
 // loopback port. Start makes one for a test, and Cluster one for all tests of a package, each with databases of its own.
 //
@@ -18,13 +16,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -34,7 +30,7 @@ type Server struct {
 	bin    string // folder of its programs
 	data   string
 	port   int
-	as     *syscall.Credential // nil: this user
+	as     owner
 	cmd    *exec.Cmd
 	waited chan struct{}
 	guard  io.Closer // while it is open the server runs, however this process ends
@@ -168,7 +164,7 @@ func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: no checkpoint, recovery at the next start
+	_ = crash(s.cmd.Process) // no checkpoint, recovery at the next start
 	select {
 	case <-s.waited:
 	case <-time.After(10 * time.Second):
@@ -237,7 +233,7 @@ func (s *Server) ready() bool {
 // watch has a shell end the server when this process is gone, as after a panic: then nothing else would.
 func (s *Server) watch(pid int) (io.Closer, error) {
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("read line || kill -QUIT %d", pid))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	s.as.run(cmd)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -262,7 +258,7 @@ func (g guard) Close() error {
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	s.as.run(cmd)
 	return cmd
 }
 
@@ -286,25 +282,11 @@ func version(path string) int {
 	return n
 }
 
-// notRoot is whom to run as: postgres refuses to be root.
-func notRoot() (*syscall.Credential, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, err
-	}
-	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
-}
-
 // folder is a temporary folder that as may use. That of a test lies in folders which it may not.
-func folder(as *syscall.Credential) (string, error) {
+func folder(as owner) (string, error) {
 	dir, err := os.MkdirTemp("", "rueda-pg-")
-	if err == nil && as != nil {
-		err = os.Chown(dir, int(as.Uid), int(as.Gid))
+	if err == nil {
+		err = as.own(dir)
 	}
 	return dir, err
 }

@@ -79,7 +79,7 @@ func (h *Handler) admit(q *request) error {
 // bearer is the token of the Authorization header (RFC 6750, section 2.1).
 func (q *request) bearer() (string, error) {
 	values := q.Header.Values("Authorization")
-	if len(values) > 1 {
+	if len(values) > 1 { // which of them a proxy in front looked at nobody knows
 		return "", wire.NewFault(wire.InvalidRequest, "More than one Authorization header")
 	}
 	missing := &wire.Fault{Reason: wire.InvalidToken, Msg: "Access token missing",

@@ -206,7 +206,10 @@ func channelOf(kind string) string {
 // allRows follows the pages of JSON lines by their links.
 func allRows(t *testing.T, g *gateway, access, list, id string) (rows []string) {
 	t.Helper()
-	path := "/market/" + list + "?interval=1s&limit=97&instrument=" + strings.ReplaceAll(id, "|", "%7C")
+	path := "/market/" + list + "?limit=97&instrument=" + strings.ReplaceAll(id, "|", "%7C")
+	if list == "bars" {
+		path += "&interval=1s"
+	}
 	for path != "" {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Authorization", "Bearer "+access)

@@ -69,7 +69,7 @@ func readQuery(raw string) (params, *wire.Fault) {
 	}
 	for name, list := range values {
 		switch strings.ToLower(name) {
-		case "token", "access_token", "refresh_token", "jwt", "username", "password":
+		case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
 			return nil, wire.NewFault(wire.InvalidRequest, "Tokens and credentials do not belong in the URL")
 		}
 		for _, v := range list {
@@ -117,7 +117,7 @@ func saneID(s string) bool {
 	return true
 }
 
-// peerAddress is the address of the TCP peer. Forwarding headers are not believed.
+// peerAddress is the address of the TCP peer.
 func peerAddress(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -31,7 +31,7 @@ func (h *Handler) oauthToken(q *request) (result, error) {
 	return result{status: http.StatusOK, raw: append(data.Append(nil), '\n')}, nil
 }
 
-// oauthRevoke is POST /oauth/revoke (RFC 7009), whose answer has no body.
+// oauthRevoke is POST /oauth/revoke (RFC 7009). Clients pass over the body of the answer, but some want it to be JSON.
 func (h *Handler) oauthRevoke(q *request) (result, error) {
 	body, err := q.readBody(mediaForm, maxTokenBody)
 	if err != nil {
@@ -44,7 +44,7 @@ func (h *Handler) oauthRevoke(q *request) (result, error) {
 	if err := h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token), q.origin()); err != nil {
 		return result{}, err
 	}
-	return result{status: http.StatusOK}, nil
+	return result{status: http.StatusOK, raw: []byte("{}\n")}, nil
 }
 
 // failedGrant is the answer of a failure in the form of RFC 6749.

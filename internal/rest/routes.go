@@ -25,9 +25,10 @@ type route struct {
 	path   string // a segment {id} stands for any one segment
 	needs  string // anyone, anyUser, operator or a scope
 	serve  func(*request) (result, error)
-	probe  bool // asked all the time by machines
-	oauth  bool // its errors are those of RFC 6749
-	limit  int  // requests a minute of an address, where no token is asked for; 0: none, or its own
+	probe  bool     // asked all the time by machines
+	oauth  bool     // its errors are those of RFC 6749
+	query  []string // names of all parameters; nil: they are not looked at
+	limit  int      // requests a minute of an address, where no token is asked for; 0: none, or its own
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
 	packed bool     // compressed where the client likes it: never where an answer has secrets
@@ -62,21 +63,21 @@ func (h *Handler) publicRoutes() []*route {
 		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},
 		{method: http.MethodPost, path: "/oauth/token", needs: anyone, serve: h.oauthToken, oauth: true},
 		{method: http.MethodPost, path: "/oauth/revoke", needs: anyone, serve: h.oauthRevoke, oauth: true, limit: revokesPerMinute},
-		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts},
-		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account},
-		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets},
-		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, packed: true},
-		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus},
-		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time},
-		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot},
-		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book},
-		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, packed: true},
-		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, offers: files(), packed: true, heavy: true},
-		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, offers: []string{mediaEvents, mediaLines}},
+		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts, query: []string{"status", "limit", "cursor"}},
+		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account, query: noQuery()},
+		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets, query: noQuery()},
+		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, packed: true},
+		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus, query: noQuery()},
+		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time, query: noQuery()},
+		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}},
+		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}},
+		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, packed: true},
+		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), offers: tables(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, query: []string{"type", "date", "market", "format"}, offers: files(), packed: true, heavy: true},
+		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, query: followQuery(), offers: []string{mediaEvents, mediaLines}},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/.well-known/oauth-authorization-server", needs: anyone, serve: h.metadata, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
@@ -110,6 +111,9 @@ func (h *Handler) serve(q *request) (result, error) {
 	}
 	if err := h.letIn(q); err != nil {
 		return result{}, err
+	}
+	if f := q.checkQuery(); f != nil {
+		return result{}, f
 	}
 	return q.route.serve(q)
 }

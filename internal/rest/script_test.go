@@ -275,7 +275,7 @@ func (s *script) checkEnvelope() {
 // flat says whether a body is of those that other standards describe, without our envelope.
 func flat(v *wire.Value) bool {
 	failure, id := v.Get("error"), v.Get("request_id")
-	return v.Get("keys").Kind == wire.Array || v.Get("issuer").Kind == wire.String || v.Get("access_token").Kind == wire.String ||
+	return len(v.Fields) == 0 || v.Get("keys").Kind == wire.Array || v.Get("issuer").Kind == wire.String || v.Get("access_token").Kind == wire.String ||
 		failure.Kind == wire.String && id.Text != ""
 }
 

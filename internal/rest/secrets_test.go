@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// Whatever is sent wherever, no secret comes back in an error or goes to the log.
-func TestSecretsStayIn(t *testing.T) {
+// TestThreat16SecretsStayIn wants that whatever is sent wherever, no secret comes back in an error or goes to the log.
+func TestThreat16SecretsStayIn(t *testing.T) {
 	const canary = "canary5ecret"
 	g := newArchive(t, journal.Config{}, nil).gateway
 	access, refresh := g.login(t, "historian")
@@ -28,15 +28,18 @@ func TestSecretsStayIn(t *testing.T) {
 		`{"grant_type":"refresh_token","refresh_token":"` + refresh + `"}`,
 		`{"grant_type":"refresh_token","refresh_token":["` + refresh + `"]}`,
 		`{"token":"` + canary + `"}`, `{"token":"` + access + `"}`, `{"` + canary + `":1,"` + canary + `":2}`, canary, `{"x":` + canary,
+		"grant_type=password&username=historian&password=" + canary, "grant_type=password&username=" + canary + "&password=" + canary,
+		"grant_type=" + canary, "grant_type=refresh_token&refresh_token=" + canary, "grant_type=refresh_token&refresh_token=" + refresh,
+		canary + "=1&" + canary + "=2", "%zz" + canary, "token=" + canary, "grant_type=password&username=historian&password=x&otp=" + canary,
 	}
 	paths := []string{
-		"/auth/token", "/auth/revoke", "/broker/accounts", "/broker/accounts/" + canary, "/market/markets", "/market/instruments",
+		"/auth/token", "/auth/revoke", "/oauth/token", "/oauth/revoke", "/auth/sessions", "/auth/sessions/" + canary, "/broker/accounts", "/broker/accounts/" + canary, "/market/markets", "/market/instruments",
 		"/market/status", "/market/time", "/market/snapshot", "/market/book", "/.well-known/jwks.json", "/livez", "/readyz",
 		"/market/trades", "/market/bars", "/market/calendar", "/market/export", "/market/stream", "/stream", "/" + canary, "/auth/token/" + access,
 	}
 	queries := []string{"", "?access_token=" + canary, "?instruments=" + canary, "?instrument=" + canary, "?cursor=" + canary,
 		"?limit=" + canary, "?depth=" + canary, "?status=" + canary, "?password=" + canary, "?q=" + canary + strings.Repeat("x", 64),
-		"?instrument=GGAL%7CBYMA%7C24hs&start=" + canary, "?instrument=GGAL%7CBYMA%7C24hs&order=" + canary, "?market=" + canary, "?type=" + canary, "?trades=" + canary}
+		"?instrument=GGAL%7CBYMA%7C24hs&start=" + canary, "?instrument=GGAL%7CBYMA%7C24hs&order=" + canary, "?market=" + canary, "?type=" + canary, "?trades=" + canary, "?" + canary + "=1", "?otp=" + canary}
 	headers := []string{"", "Authorization: Bearer " + canary, "Authorization: Basic " + canary, "Authorization: Bearer " + access,
 		"X-Request-Id: " + canary + " x", "Accept: " + canary + "/x", "Content-Type: " + canary + "/x", "Cookie: " + canary,
 		"Content-Length: " + canary, "Transfer-Encoding: " + canary, canary, "Origin: https://" + canary}
@@ -81,8 +84,12 @@ func exchange(t *testing.T, address, method, target, header, body string) (statu
 	if header != "" {
 		header += "\r\n"
 	}
-	if body != "" {
+	switch {
+	case body == "":
+	case strings.ContainsAny(body, "{"):
 		header += "Content-Type: application/json\r\n"
+	default:
+		header += "Content-Type: application/x-www-form-urlencoded\r\n"
 	}
 	c, err := net.Dial("tcp", address)
 	if err != nil {

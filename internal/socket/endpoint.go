@@ -3,7 +3,6 @@ package socket
 import (
 	"crypto/rand"
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -22,7 +21,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	peer := Peer{Address: s.cfg.client(peerOf(r), r.Header)}
 	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
-		return tooMany("Too many handshakes", wait)
+		return s.gate.refusal(wait)
 	}
 	h, f := checkUpgrade(&upgradeRequest{
 		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
@@ -72,7 +71,7 @@ func noSeat(err error) *refusal {
 
 func tooMany(msg string, wait time.Duration) *refusal {
 	return &refusal{status: http.StatusTooManyRequests, reason: wire.RateLimited, msg: msg,
-		retryAfter: max(1, int(math.Ceil(wait.Seconds())))}
+		retryAfter: max(1, seconds(wait))}
 }
 
 func unavailable(msg string) *refusal {
@@ -124,21 +123,11 @@ func (f *refusal) appendTo(b []byte, id string, secure bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(f.status), 10)
 	b = append(append(b, ' '), http.StatusText(f.status)...)
-	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
+	b = append(b, "\r\nConnection: close\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(body)), 10)
-	b = append(b, "\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer"...)
-	b = append(b, "\r\nContent-Security-Policy: "+contentPolicy+"\r\nCross-Origin-Resource-Policy: same-origin\r\n"...)
-	if secure {
-		b = append(b, "Strict-Transport-Security: "+secureAlways+"\r\n"...)
+	for name, value := range f.fields(secure) {
+		b = append(append(append(append(b, "\r\n"...), name...), ": "...), value...)
 	}
-	b = append(b, "X-Request-Id: "...)
-	b = append(b, id...)
-	if f.header[0] != "" {
-		b = append(append(append(append(b, "\r\n"...), f.header[0]...), ": "...), f.header[1]...)
-	}
-	if f.retryAfter > 0 {
-		b = append(b, "\r\nRetry-After: "...)
-		b = strconv.AppendInt(b, int64(f.retryAfter), 10)
-	}
+	b = append(append(b, "\r\nX-Request-Id: "...), id...)
 	return append(append(b, "\r\n\r\n"...), body...)
 }

@@ -62,6 +62,14 @@ func (g *gate) pass(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
+// refusal is the answer to a handshake that has to wait so long.
+func (g *gate) refusal(wait time.Duration) *refusal {
+	f := tooMany("Too many handshakes", wait)
+	window := time.Duration(g.burst) * g.interval
+	f.rate = &rate{burst: g.burst, window: window, reset: window - g.interval + wait}
+	return f
+}
+
 // prune forgets addresses whose burst is back. It looks at a few only, in the
 // map's random order, so that a full table costs each handshake the same.
 func (g *gate) prune(now time.Time) (room bool) {

@@ -256,7 +256,7 @@ func (sh *shard) judge(now time.Time, c *conn, b []byte, size int) {
 	}
 	o.hand, o.id = hand, r.id
 	if wait, ok := s.gate.pass(o.address, now); !ok {
-		sh.refuse(now, c, tooMany("Too many handshakes", wait))
+		sh.refuse(now, c, s.gate.refusal(wait))
 		return
 	}
 	if hand.token == "" {

@@ -4,11 +4,13 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/wire"
 )
@@ -52,7 +54,46 @@ type refusal struct {
 	msg        string
 	header     [2]string // one more header; none when empty
 	retryAfter int       // seconds; 0: none
+	rate       *rate     // that was used up; nil: another reason
 }
+
+// A rate is what an address may do, as it is told by the fields that REST has for it.
+type rate struct {
+	burst         int
+	window, reset time.Duration // until an empty rate, and this one, is whole again
+}
+
+// fields are the header of a refusal, but for those that depend on who writes it.
+func (f *refusal) fields(secure bool) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		list := append(make([][2]string, 0, 16),
+			[2]string{"Cache-Control", "no-store"}, [2]string{"Content-Type", "application/json"},
+			[2]string{"X-Content-Type-Options", "nosniff"}, [2]string{"Referrer-Policy", "no-referrer"},
+			[2]string{"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+			[2]string{"Cross-Origin-Resource-Policy", "same-origin"}, f.header)
+		if secure {
+			list = append(list, [2]string{"Strict-Transport-Security", "max-age=31536000"})
+		}
+		if f.retryAfter > 0 {
+			list = append(list, [2]string{"Retry-After", strconv.Itoa(f.retryAfter)})
+		}
+		if r := f.rate; r != nil {
+			most, reset := strconv.Itoa(r.burst), strconv.Itoa(seconds(r.reset))
+			list = append(list,
+				[2]string{"RateLimit-Policy", `"handshakes";q=` + most + ";w=" + strconv.Itoa(seconds(r.window))},
+				[2]string{"RateLimit", `"handshakes";r=0;t=` + reset},
+				[2]string{"X-RateLimit-Limit", most}, [2]string{"X-RateLimit-Remaining", "0"}, [2]string{"X-RateLimit-Reset", reset})
+		}
+		for _, field := range list {
+			if field[0] != "" && !yield(field[0], field[1]) {
+				return
+			}
+		}
+	}
+}
+
+// seconds rounds up, so that who waits that long does not come too early.
+func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 func invalid(msg string) *refusal {
 	return &refusal{status: http.StatusBadRequest, reason: wire.InvalidRequest, msg: msg}
@@ -123,7 +164,7 @@ func checkQuery(raw string) *refusal {
 	}
 	for name := range query {
 		switch strings.ToLower(name) {
-		case "token", "access_token", "jwt":
+		case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
 			return invalid("A token does not belong in the URL; send auth_token, or Authorization: Bearer")
 		}
 	}
@@ -265,34 +306,16 @@ func (h *handshake) appendSwitching(b []byte) []byte {
 	return append(b, "\r\n\r\n"...)
 }
 
-// Fields for browsers, as REST has them.
-const (
-	contentPolicy = "default-src 'none'; frame-ancestors 'none'"
-	secureAlways  = "max-age=31536000"
-)
-
 // write answers a request over net/http.
 func (f *refusal) write(w http.ResponseWriter, requestID string, secure bool) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", contentPolicy)
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if secure {
-		h.Set("Strict-Transport-Security", secureAlways)
+	for name, value := range f.fields(secure) {
+		h.Set(name, value)
 	}
 	h.Set("X-Request-Id", requestID)
-	if f.header[0] != "" {
-		h.Set(f.header[0], f.header[1])
-	}
 	if f.status == http.StatusUpgradeRequired {
 		h.Set("Upgrade", "websocket") // RFC 9110, section 15.5.22
 		h.Set("Connection", "Upgrade")
-	}
-	if f.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
 	w.WriteHeader(f.status)
 	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}

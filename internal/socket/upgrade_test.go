@@ -2,11 +2,14 @@ package socket
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/wire"
 )
@@ -254,6 +257,36 @@ func TestSwitchingAnswer(t *testing.T) {
 		answer := string(h.appendSwitching(nil))
 		if answer != strings.TrimSuffix(want, "\r\n")+"Sec-WebSocket-Extensions: "+extension+"\r\n\r\n" {
 			t.Errorf("compression %d: got %q", c, answer)
+		}
+	}
+}
+
+// A refusal has the same fields whoever writes it, and one by rate says what is left.
+func TestRefusalFields(t *testing.T) {
+	f := newGate(20, 200).refusal(30 * time.Millisecond)
+	for _, secure := range []bool{false, true} {
+		w := httptest.NewRecorder()
+		f.write(w, "req-1", secure)
+		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(f.appendTo(nil, "req-1", secure))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Del("Connection")
+		r.Header.Del("Content-Length")
+		if !reflect.DeepEqual(r.Header, w.Header()) {
+			t.Errorf("by hand %v\nby net/http %v", r.Header, w.Header())
+		}
+		for name, want := range map[string]string{
+			"Ratelimit-Policy": `"handshakes";q=200;w=10`, "Ratelimit": `"handshakes";r=0;t=10`, "Retry-After": "1",
+			"X-Ratelimit-Limit": "200", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "10",
+			"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if got := w.Header().Get("Strict-Transport-Security"); (got != "") != secure {
+			t.Errorf("Strict-Transport-Security over TLS %v: %q", secure, got)
 		}
 	}
 }

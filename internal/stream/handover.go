@@ -62,8 +62,8 @@ func (s *Subscriber) removeAll(gone []*item) {
 	for _, it := range gone {
 		out[it] = true
 	}
-	if s.mixed() {
-		s.change(out, nil) // the next owner may be on another line
+	if s.mixed(gone) {
+		s.change(out, nil) // the next owner may be on another line, or is to be silent as these are
 		return
 	}
 	before := s.markets()

@@ -62,10 +62,12 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	for _, it := range s.items {
 		if leaves(it) {
 			leaving = append(leaving, it)
-			places = s.appendSent(places, it)
 		}
 	}
 	s.settleOthers(leaving, leaves)
+	for _, it := range leaving {
+		places = s.appendSent(places, it, leaves)
+	}
 	before := s.markets()
 	orphans := &replay{}
 	for _, it := range leaving {
@@ -100,39 +102,51 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	return out.Lost
 }
 
-// mixed says whether items of a set with patterns come at several delays.
-func (s *Subscriber) mixed() bool {
-	return len(s.patterns()) > 0 && slices.ContainsFunc(s.items, func(it *item) bool {
+// mixed says whether items of a set with patterns come at several delays, or some that are to go are silent.
+func (s *Subscriber) mixed(gone []*item) bool {
+	return len(s.patterns()) > 0 && (slices.ContainsFunc(s.items, func(it *item) bool {
 		return it.tier().Delay != s.items[0].tier().Delay
-	})
+	}) || slices.ContainsFunc(gone, func(it *item) bool { return it.late != nil && len(it.late.pauses) > 0 }))
 }
 
-// appendSent appends how far the instruments are that an item owns. The hub's lock is held.
-func (s *Subscriber) appendSent(list []lastSent, it *item) []lastSent {
+// appendSent appends how far the instruments are that an item owns which leaves; of one that a pattern feeds which
+// stays, how far that is with its instrument. The hub's lock is held.
+func (s *Subscriber) appendSent(list []lastSent, it *item, leaves func(*item) bool) []lastSent {
+	h, c := s.shard.hub, it.channel()
 	if !it.reads() {
-		return list // another item's
+		p := s.pattern(c, it.id())
+		in := h.lookupItem(it.item())
+		if p == nil || leaves(p) || in == nil {
+			return list // it is among those of the pattern
+		}
+		return append(list, p.lastSent(in))
 	}
-	c := it.channel()
-	for _, in := range s.shard.hub.covered(it.item()) {
+	for _, in := range h.covered(it.item()) {
 		if it.flag&overlap != 0 && s.owner(c, in.id) != it {
 			continue
 		}
-		p := lastSent{channel: c, in: in}
-		if c.Replays() {
-			p.n = in.tape(c).seek(it.ringPosition())
-			if it.late != nil && it.late.replay != nil {
-				p.n = it.late.replay.delivered(in, p.n)
-				p.unknown = it.late.replay.seeks(in)
-			}
-		} else {
-			p.n, _ = in.newest(c, it.tier())
-		}
-		if it.late != nil {
-			p.n = max(p.n, it.late.pauses[in].n)
+		p := it.lastSent(in)
+		if it.late != nil && it.late.replay != nil && c.Replays() {
+			p.n = max(it.late.replay.delivered(in, p.n), it.late.pauses[in].n)
+			p.unknown = it.late.replay.seeks(in)
 		}
 		list = append(list, p)
 	}
 	return list
+}
+
+// lastSent is how far an item is with an instrument, what it replays aside.
+func (it *item) lastSent(in *instrument) lastSent {
+	p := lastSent{channel: it.channel(), in: in}
+	if it.channel().Replays() {
+		p.n = in.tape(it.channel()).seek(it.ringPosition())
+	} else {
+		p.n, _ = in.newest(it.channel(), it.tier())
+	}
+	if it.late != nil {
+		p.n = max(p.n, it.late.pauses[in].n)
+	}
+	return p
 }
 
 // seeks says that it is yet to be found where the replay of an instrument begins.
@@ -170,11 +184,11 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	}
 	l := it.behind()
 	if !p.channel.Replays() {
-		switch n, _ := in.newest(p.channel, it.tier()); {
-		case l.state: // is due anyway
-		case p.n > n:
-			l.pause(in, pause{n: p.n})
-		default:
+		if l.state {
+			return // all are due
+		}
+		l.pause(in, pause{n: p.n})
+		if n, _ := in.newest(p.channel, it.tier()); n >= p.n {
 			l.passed = append(l.passed, in)
 			s.enqueue(it)
 		}
@@ -244,12 +258,32 @@ func (it *item) gatherPassed(dst []byte) []byte {
 	defer h.mu.Unlock()
 	h.commit()
 	for _, in := range l.passed {
+		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
+			delete(l.pauses, in)
+			continue
+		}
 		n, _ := in.newest(it.channel(), it.tier())
 		l.pause(in, pause{n, true})
 		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
 	}
 	l.passed = nil
 	return dst
+}
+
+// inherit has an exact item that is new be silent where a pattern that covered its instrument is. The hub's lock is held.
+func (s *Subscriber) inherit(it *item) {
+	if it.id().IsPattern() || !it.reads() {
+		return
+	}
+	for _, p := range s.patterns() {
+		if p.late == nil || p.channel() != it.channel() || p.tier().Delay != it.tier().Delay || !p.id().Matches(it.id()) {
+			continue
+		}
+		in := s.shard.hub.lookupItem(it.item())
+		if was, ok := p.late.pauses[in]; ok && !was.told {
+			it.behind().pause(in, pause{n: max(was.n, it.late.pauses[in].n)})
+		}
+	}
 }
 
 // resumes says, of an instrument whose R:true is to be told, that it may be: it is not silent. The hub's lock is held.

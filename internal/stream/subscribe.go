@@ -125,6 +125,7 @@ func readResume(r *wire.Resume) (p position, f *wire.Fault) {
 // take adds one item and makes due what it begins with: a replay, or else a state.
 func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position, points map[pointKey]uint64) {
 	it, fresh := s.put(x)
+	s.inherit(it)
 	if !fresh {
 		s.resumed(out, it, o.Resume)
 		return

@@ -1,0 +1,230 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// operatorFolder names the data folder of whom an operator's process is to rotate the keys, and operatorRevoke the key
+// that it is to revoke.
+const (
+	operatorFolder = "RUEDA_TEST_KEYS_FOLDER"
+	operatorRevoke = "RUEDA_TEST_KEYS_REVOKE"
+)
+
+// operate rotates the keys in a process of its own.
+func operate(t *testing.T, folder, revoke string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat14KeyTheftClosesSockets$")
+	cmd.Env = append(os.Environ(), operatorFolder+"="+folder, operatorRevoke+"="+revoke)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestThreat14KeyTheftClosesSockets: another process rotates the keys and revokes the one that signed. Sockets that came with
+// its tokens get 401 and 4401, though the gateway was told nothing; those of the next key's tokens stay.
+func TestThreat14KeyTheftClosesSockets(t *testing.T) {
+	if folder := os.Getenv(operatorFolder); folder != "" {
+		data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer data.Close()
+		if _, err := data.RotateKeys(t.Context(), gateway.KeyRotation{Now: true, Revoke: os.Getenv(operatorRevoke)}); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	folder := filepath.Join(t.TempDir(), "data")
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { data.Close() })
+	addDemo(t, data.Users)
+	c, stop, done := launch(t, gateway.Config{
+		Data: data, Drain: time.Millisecond, Limits: floodLimits(),
+		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs"}, 10 * time.Millisecond}}},
+	})
+	first := signingKey(t, data)
+	_, etag := jwks(t, c, "")
+	if status, _ := jwks(t, c, etag); status != http.StatusNotModified {
+		t.Errorf("public keys that were read before: status %d", status)
+	}
+	c.enter(t, "demo", "demo-password")
+	old := *c
+	stolen := follow(t, &old, count(400))
+
+	operate(t, folder, "") // only the next key signs: nobody is sent away
+	awaitKey(t, c, etag)
+	c.enter(t, "demo", "demo-password")
+	kept := follow(t, c, count(400))
+	if err := old.accounts(); err != nil {
+		t.Errorf("a token of a key that verifies only: %v", err)
+	}
+
+	operate(t, folder, first)
+	began := time.Now()
+	for _, b := range stolen {
+		b.until(t, "Error", "token_revoked")
+		if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+			t.Errorf("closed by %v", err)
+		}
+	}
+	t.Logf("figure: key revoked: %d sockets of its tokens closed within %v of the command's end", len(stolen), time.Since(began).Round(time.Millisecond))
+	if err := old.accounts(); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("REST with a token of the revoked key: %v", err)
+	}
+	if err := c.accounts(); err != nil {
+		t.Errorf("REST with a token of the key before the last: %v", err)
+	}
+	for _, b := range kept {
+		b.until(t, "T", "")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func signingKey(t *testing.T, data *gateway.Data) string {
+	t.Helper()
+	keys, err := data.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if k.State == "signing" {
+			return k.ID
+		}
+	}
+	t.Fatal("no key signs")
+	return ""
+}
+
+// follow opens sockets that get trades.
+func follow(t *testing.T, c *literalClient, n int) (bots []*bot) {
+	t.Helper()
+	for range min(n, 40) { // demo may have 100
+		b := connect(t, c)
+		b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
+		b.until(t, "T", "")
+		bots = append(bots, b)
+	}
+	return bots
+}
+
+// jwks reads the public keys, unless they are those of etag.
+func jwks(t *testing.T, c *literalClient, etag string) (status int, tag string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.rest+"/.well-known/jwks.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := res.Header.Get("Cache-Control"); got != "public, max-age=300" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	if res.StatusCode == http.StatusOK {
+		var set struct{ Keys []map[string]any }
+		if err := json.Unmarshal(body, &set); err != nil || len(set.Keys) == 0 {
+			t.Errorf("public keys %s: %v", body, err)
+		}
+		for _, k := range set.Keys {
+			if _, private := k["d"]; private {
+				t.Error("a private key is public")
+			}
+		}
+	}
+	return res.StatusCode, res.Header.Get("ETag")
+}
+
+// awaitKey waits until the gateway has other public keys than those of etag.
+func awaitKey(t *testing.T, c *literalClient, etag string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		if status, _ := jwks(t, c, etag); status == http.StatusOK {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the gateway has not taken up the keys")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// TestKeysAreEncryptedAtStart: a gateway whose settings name an encryption key encrypts the keys that it finds.
+func TestKeysAreEncryptedAtStart(t *testing.T) {
+	folder := t.TempDir()
+	plain, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := signingKey(t, plain)
+	if err := plain.Close(); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(folder, "keys.key")
+	if err := gateway.MakeEncryptionKey(secret); err != nil {
+		t.Fatal(err)
+	}
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder, Keys: gateway.Keys{EncryptionKeyFile: secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { data.Close() })
+	_, stop, done := launch(t, gateway.Config{Data: data, Drain: time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		text, err := os.ReadFile(filepath.Join(folder, "keys.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), `{"sealed":`) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not encrypted: %.40s", text)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if again := signingKey(t, data); again != first {
+		t.Errorf("key %s signs, before %s", again, first)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder}); err == nil || !strings.Contains(err.Error(), "encryption_key_file") {
+		t.Errorf("opened without the encryption key: %v", err)
+	}
+}

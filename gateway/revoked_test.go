@@ -1,0 +1,178 @@
+package gateway_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// do sends a body, and gives the status and the text of the answer.
+func (c *literalClient) do(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, c.rest+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Authorization", "Bearer "+c.access)
+	res, err := c.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// twoGateways are two gateways on one folder, as two processes would be, with a client of user demo for each.
+func twoGateways(t *testing.T) (here, elsewhere *literalClient, users *local.Base) {
+	folder := filepath.Join(t.TempDir(), "data")
+	var clients [2]*literalClient
+	for i := range clients {
+		d, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		if i == 0 {
+			users = d.Users
+			addDemo(t, users)
+		}
+		c, stop, done := launch(t, gateway.Config{Data: d, Drain: time.Millisecond})
+		t.Cleanup(func() {
+			c.http.CloseIdleConnections()
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+		clients[i] = c
+	}
+	here, elsewhere = clients[0], clients[1]
+	if err := here.login(); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere.access, elsewhere.refresh = here.access, here.refresh
+	return here, elsewhere, users
+}
+
+// TestThreat13TokenReplay: a token that was logged out is worth nothing any more, on REST and on the stream, at the
+// gateway that was told and at another one that has the same database; open sockets end.
+func TestThreat13TokenReplay(t *testing.T) {
+	here, elsewhere, _ := twoGateways(t)
+	sockets := map[string]*bot{"here": connect(t, here), "elsewhere": connect(t, elsewhere)}
+	if err := elsewhere.accounts(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if status, text := here.do(t, http.MethodPost, "/auth/revoke", `{"token":"`+here.refresh+`"}`); status != http.StatusOK {
+		t.Fatalf("revoke: %d %s", status, text)
+	}
+	for _, where := range []string{"here", "elsewhere"} {
+		b := sockets[where]
+		b.until(t, "Error", "token_revoked")
+		if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+			t.Errorf("%s: closed by %v", where, err)
+		}
+		t.Logf("figure: logged out, socket %s closed after %v", where, time.Since(began).Round(time.Millisecond))
+	}
+	for where, c := range map[string]*literalClient{"here": here, "elsewhere": elsewhere} {
+		if status, text := c.do(t, http.MethodGet, "/broker/accounts", ""); status != http.StatusUnauthorized || !strings.Contains(text, `"token_revoked"`) {
+			t.Errorf("%s: %d %s", where, status, text)
+		}
+		if status, text := c.do(t, http.MethodPost, "/auth/token", `{"grant_type":"refresh_token","refresh_token":"`+c.refresh+`"}`); status != http.StatusUnauthorized || !strings.Contains(text, `"invalid_refresh_token"`) {
+			t.Errorf("%s: %d %s", where, status, text)
+		}
+		ws, _, err := websocket.Dial(t.Context(), c.stream, &websocket.DialOptions{HTTPClient: c.http})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bot{t, ws}
+		b.send(map[string]any{"action": "auth_token", "token": c.access})
+		b.until(t, "Error", "token_revoked")
+	}
+}
+
+// TestThreat09DisabledUser: a user who is disabled gets nothing for a refresh token, at once at both gateways, and their
+// open sockets end (CVE-2023-22492).
+func TestThreat09DisabledUser(t *testing.T) {
+	here, elsewhere, users := twoGateways(t)
+	sockets := []*bot{connect(t, here), connect(t, elsewhere)}
+	began := time.Now()
+	if err := users.Disable(t.Context(), "demo"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*literalClient{here, elsewhere} {
+		if status, text := c.do(t, http.MethodPost, "/auth/token", `{"grant_type":"refresh_token","refresh_token":"`+c.refresh+`"}`); status != http.StatusUnauthorized || !strings.Contains(text, `"invalid_refresh_token"`) {
+			t.Errorf("refresh: %d %s", status, text)
+		}
+	}
+	for _, b := range sockets {
+		b.until(t, "Error", "token_revoked")
+		if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+			t.Errorf("closed by %v", err)
+		}
+	}
+	t.Logf("figure: user disabled, both sockets closed after %v", time.Since(began).Round(time.Millisecond))
+	for _, c := range []*literalClient{here, elsewhere} {
+		if status, text := c.do(t, http.MethodGet, "/broker/accounts", ""); status != http.StatusUnauthorized || !strings.Contains(text, `"token_revoked"`) {
+			t.Errorf("accounts: %d %s", status, text)
+		}
+	}
+}
+
+// TestSecondFactorOverREST: a user with a second factor is asked for it, and one that is no such thing is a bad field.
+func TestSecondFactorOverREST(t *testing.T) {
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { data.Close() })
+	if _, err := data.Users.Add(t.Context(), local.NewUser{Username: "maria", Password: "a long password", Scopes: []string{broker.ScopeRead}}); err != nil {
+		t.Fatal(err)
+	}
+	factor, err := data.Users.EnableSecondFactor(t.Context(), "maria", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, stop, done := launch(t, gateway.Config{Data: data, Drain: time.Millisecond})
+	t.Cleanup(func() {
+		c.http.CloseIdleConnections()
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	for _, s := range []struct {
+		otp    string
+		status int
+		has    string
+	}{
+		{``, http.StatusForbidden, `"mfa_required"`},
+		{`,"otp":"12"`, http.StatusBadRequest, `"bad_field"`},
+		{`,"otp":123456`, http.StatusBadRequest, `"bad_field"`},
+		{`,"otp":"AAAA-BBBB-CCCC-DDDD"`, http.StatusUnauthorized, `"invalid_credentials"`},
+		{`,"otp":"` + factor.Codes[0] + `"`, http.StatusOK, `"access_token"`},
+		{`,"otp":"` + factor.Codes[0] + `"`, http.StatusUnauthorized, `"invalid_credentials"`},
+	} {
+		status, text := c.do(t, http.MethodPost, "/auth/token", `{"grant_type":"password","username":"maria","password":"a long password"`+s.otp+`}`)
+		if status != s.status || !strings.Contains(text, s.has) {
+			t.Errorf("otp %q: %d %s", s.otp, status, text)
+		}
+	}
+}

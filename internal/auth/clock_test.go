@@ -1,0 +1,88 @@
+package auth
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestThreat31ClockJump: a wall clock that is set an hour back or forward locks nobody out, and lets through no more
+// than one burst. And the throttle does not even see it: it counts by the monotonic clock of the process.
+func TestThreat31ClockJump(t *testing.T) {
+	here := netip.MustParseAddr("192.0.2.1")
+	cfg := Throttle{}
+	cfg.setDefaults()
+	for what, jump := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			th := newThrottle(cfg)
+			now := time.Unix(1_000_000_000, 0) // a wall clock, with no monotonic one beside it
+			guess := func(username string) bool {
+				a := &attempt{t: th, place: placeOf(here), network: networkOf(here)}
+				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
+					return false
+				}
+				a.settleAt(Failed, false, now)
+				return true
+			}
+			flood := func() (passed int) {
+				for i := range 1000 {
+					if guess(fmt.Sprint("user", i)) {
+						passed++
+					}
+				}
+				return passed
+			}
+			for range 50 {
+				guess("maria")
+			}
+			flood()
+			now = now.Add(jump)
+			if passed := flood(); passed > cfg.AddressBurst {
+				t.Errorf("%d passed after the jump, want at most a burst", passed)
+			}
+			// Whoever was held up before waits as long as ever, and not an hour more.
+			a := &attempt{t: th, place: placeOf(here), network: networkOf(here)}
+			_, refused := th.reserve(a, "otto", false, now)
+			if refused == nil || refused.RetryAfter > time.Minute/time.Duration(cfg.AddressPerMinute) {
+				t.Errorf("the address: %+v", refused)
+			}
+			if wait := th.backoff(th.failuresOf(account{username: "maria"}, now), now); wait > time.Second<<0 {
+				t.Errorf("the account waits %v", wait)
+			}
+			if limit, left, reset, window := th.limit(here, now); limit != 20 || left != 0 || reset > window {
+				t.Errorf("limit %d, remaining %d, reset in %v of %v", limit, left, reset, window)
+			}
+			now = now.Add(window(cfg))
+			if passed := flood(); passed != cfg.AddressBurst {
+				t.Errorf("%d passed when all was over, want %d", passed, cfg.AddressBurst)
+			}
+			if wait := take(&th.families, th.rates[ofFamily], "family", now); wait != 0 {
+				t.Errorf("a family waits %v", wait)
+			}
+			if wait := take(&th.families, th.rates[ofFamily], "family", now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
+				t.Errorf("a family waits %v after the jump", wait)
+			}
+		})
+	}
+	t.Run("monotonic", func(t *testing.T) {
+		th := newThrottle(cfg)
+		a, refused := th.password(t.Context(), "maria", here, false)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		a.settle(Failed)
+		f, _ := th.accounts.get(account{username: "maria"})
+		b, _ := th.buckets.get(bucketKey{level: ofAddress, place: placeOf(here)})
+		for what, at := range map[string]time.Time{"of the account": f.last, "of the address": b.even, "in all": th.global.even} {
+			if at == at.Round(0) {
+				t.Errorf("the time %s has no monotonic reading", what)
+			}
+		}
+	})
+}
+
+// window is the time in which an address may fail a whole burst again.
+func window(c Throttle) time.Duration {
+	return time.Duration(c.AddressBurst) * time.Minute / time.Duration(c.AddressPerMinute)
+}

@@ -1,0 +1,145 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// cluster is the PostgreSQL of these tests. What is killed is a process, not the machine, so that it need not wait for the disk.
+var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func openPostgres(ctx context.Context, dsn string) (durable, error) {
+	return store.OpenPostgres(ctx, dsn)
+}
+
+// TestThreat32KillServer kills the database instead, whole or one of its processes by SIGKILL, under clients that refresh
+// until they are answered: what was answered is never lost, and what was not is answered when asked again.
+func TestThreat32KillServer(t *testing.T) {
+	server := pgtest.Start(t, "fsync=off")
+	dsn := server.CreateDatabase(t, "rueda")
+	db, err := store.OpenPostgres(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	keys, err := openFile(t, filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *auth.Config) { c.Store, c.Keys = db, keys })
+	l := refreshing{w: w, quit: make(chan struct{}), moved: make(chan struct{}, 1)}
+	for range chains {
+		tokens := w.login("maria")
+		l.running.Go(func() { l.chain(tokens.Refresh) })
+	}
+	defer l.stop()
+	rounds := soak(1000 / chains)
+	for i := range rounds {
+		for n := l.answers.Load() + 1 + rand.Int64N(60); l.answers.Load() < n; {
+			l.wait(t)
+		}
+		if i%2 == 0 {
+			server.Kill()
+			server.Restart(t, "fsync=off")
+			continue
+		}
+		// The rest of the server ends its connections then, and recovers as from a crash.
+		var pid int
+		err := db.Writer().QueryRowContext(t.Context(), `SELECT pid FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND datname = 'rueda' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`).Scan(&pid)
+		if err != nil {
+			t.Logf("round %d: %v", i, err) // no connection but that of the question
+			continue
+		}
+		if backend, err := os.FindProcess(pid); err == nil {
+			_ = backend.Kill() // it may have gone
+		}
+	}
+	for n := l.answers.Load() + 100; l.answers.Load() < n; {
+		l.wait(t)
+	}
+	l.stop()
+	head, err := audit.Chain{}.Verify(audit.Head{}, db.AuditRows(t.Context(), 0))
+	if err != nil || head.Seq < l.answers.Load() {
+		t.Errorf("the audit log ends with row %d: %v", head.Seq, err)
+	}
+	t.Logf("figure: PostgreSQL killed %d times under %d clients: %d refreshes answered, none lost; %d cut off, all answered when asked again",
+		rounds, chains, l.answers.Load(), l.cut.Load())
+}
+
+// refreshing are clients that refresh all the time.
+type refreshing struct {
+	w            *world
+	answers, cut atomic.Int64
+	moved        chan struct{}
+	quit         chan struct{}
+	once         sync.Once
+	running      sync.WaitGroup
+}
+
+func (l *refreshing) chain(token auth.Secret) {
+	for {
+		select {
+		case <-l.quit:
+			return
+		default:
+		}
+		tokens, err := l.w.Refresh(l.w.t.Context(), token, origin)
+		if err == nil {
+			token = tokens.Refresh
+			l.answers.Add(1)
+			select {
+			case l.moved <- struct{}{}:
+			default:
+			}
+			continue
+		}
+		var refused *auth.Error
+		if !errors.As(err, &refused) || refused.Reason != auth.Unavailable {
+			l.w.t.Errorf("a token that was answered is refused: %v", err)
+			return
+		}
+		l.cut.Add(1)
+		select {
+		case <-l.quit:
+			return
+		case <-time.After(5 * time.Millisecond): // a client waits longer; the sooner it comes the better for this test
+		}
+	}
+}
+
+func (l *refreshing) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-l.moved:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody is answered")
+	}
+}
+
+func (l *refreshing) stop() {
+	l.once.Do(func() { close(l.quit) })
+	l.running.Wait()
+}

@@ -1,0 +1,222 @@
+package auth_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// tryOTP is try with a one-time password.
+func tryOTP(t *testing.T, w *world, password, otp string, o auth.Origin) string {
+	t.Helper()
+	_, err := w.Password(t.Context(), "maria", password, otp, o)
+	return reasonOf(err)
+}
+
+// TestSecondFactor: a right password alone is told that more is needed, a wrong one-time password is a wrong password.
+func TestSecondFactor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.people.change("us_maria", func(p *person) { p.otp = "123456" })
+		const right = "maria's password"
+		for _, c := range []struct{ password, otp, want string }{
+			{right, "123456", ""},
+			{right, "", auth.MFARequired},
+			{right, "654321", auth.InvalidCredentials},
+			{"wrong", "123456", auth.InvalidCredentials},
+			{"wrong", "", auth.InvalidCredentials},
+			{right, strings.Repeat("1", 65), auth.InvalidRequest},
+		} {
+			if got := tryOTP(t, w, c.password, c.otp, origin); got != c.want {
+				t.Errorf("%s with %q: %q, want %q", c.password, c.otp, got, c.want)
+			}
+		}
+		rows := w.audited(audit.LoginRefused)
+		if len(rows) != 4 || rows[0].User != "us_maria" || !strings.HasPrefix(rows[0].Detail, auth.MFARequired+" name ") {
+			t.Errorf("audit log: %+v", rows)
+		}
+	})
+}
+
+// TestSecondFactorIsBounded: a right password is confirmed as often as a wrong one may be tried, by parallel requests too;
+// that is no failure of the account; and one-time passwords are guessed no faster than passwords.
+func TestSecondFactorIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.people.change("us_maria", func(p *person) { p.otp = "123456" })
+		const right = "maria's password"
+		answers := make(chan string, 100)
+		for i := range cap(answers) {
+			go func() { answers <- tryOTP(t, w, right, "", scattered(i)) }()
+		}
+		count := map[string]int{}
+		for range cap(answers) {
+			count[<-answers]++
+		}
+		if count[auth.MFARequired] != 5 || count[auth.TooManyFailures] != 95 {
+			t.Errorf("a hundred at once: %v", count)
+		}
+		if got := tryOTP(t, w, right, "123456", scattered(200)); got != "" {
+			t.Errorf("with the one-time password, which is not held up: %s", got)
+		}
+		time.Sleep(time.Minute / 5)
+		if got := tryOTP(t, w, right, "", scattered(201)); got != auth.MFARequired {
+			t.Errorf("after a while: %s", got)
+		}
+		checked := 0
+		for i := range 1000 {
+			if tryOTP(t, w, right, fmt.Sprintf("%06d", i), scattered(1000+i)) == auth.InvalidCredentials {
+				checked++
+			}
+		}
+		if checked != 5 {
+			t.Errorf("%d one-time passwords were looked at, want 5", checked)
+		}
+	})
+}
+
+// TestRefusedLoginsAreWrittenDown: each is, before it is answered, with a user only where there is one and never with
+// what was typed as a name; what cannot be written down is not answered and not charged.
+func TestRefusedLoginsAreWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.people.change("us_otto", func(p *person) { p.disabled = true })
+		for _, c := range []struct{ username, password, user string }{
+			{"maria", "wrong", "us_maria"},
+			{"otto", "otto's password", "us_otto"},
+			{"my-password-canary", "x", ""},
+			{"my-password-canary", "y", ""},
+			{"maria", "", ""},
+		} {
+			before := len(w.audited(audit.LoginRefused))
+			if got, _ := try(t, w, c.username, c.password, origin); got != auth.InvalidCredentials {
+				t.Errorf("%s: %s", c.username, got)
+			}
+			rows := w.audited(audit.LoginRefused)
+			if len(rows) != before+1 {
+				t.Fatalf("%s: %d rows", c.username, len(rows)-before)
+			}
+			if row := rows[before]; row.User != c.user || row.Actor != "client" || row.Address != "192.0.2.1" || row.Client != "test/1" || row.Family != "" {
+				t.Errorf("%s: %+v", c.username, row)
+			}
+		}
+		rows := w.audited(audit.LoginRefused)
+		if rows[2].Detail != rows[3].Detail || rows[0].Detail == rows[1].Detail || rows[0].Detail != rows[4].Detail {
+			t.Errorf("one name is told from another by %q, %q, %q, %q", rows[0].Detail, rows[1].Detail, rows[2].Detail, rows[3].Detail)
+		}
+		if all := fmt.Sprint(rows); strings.Contains(all, "canary") || strings.Contains(all, "otto's") {
+			t.Errorf("the audit log holds what was typed: %s", all)
+		}
+
+		w = newWorld(t, defaultThrottle)
+		w.store.setDown(errors.New("disk full"))
+		for i := range 100 {
+			if got, retry := try(t, w, "maria", "wrong", origin); got != auth.Unavailable || retry <= 0 {
+				t.Fatalf("attempt %d while nothing can be written: %s", i, got)
+			}
+		}
+		w.store.setDown(nil)
+		w.login("maria") // nothing was charged
+	})
+}
+
+// TestThrottledIsWrittenDownSeldom: a flood of refusals leaves a row a minute.
+func TestThrottledIsWrittenDownSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *auth.Config) {
+			c.Throttle.AccountFree, c.Throttle.FamilyPerMinute, c.Throttle.FamilyBurst = 0, 0, 0
+		})
+		tokens := w.login("maria")
+		for i := range 5 {
+			try(t, w, "maria", "wrong", scattered(i))
+		}
+		try(t, w, "maria", "wrong", scattered(6))
+		for i := range 3000 { // five minutes
+			try(t, w, "maria", "wrong", scattered(i))
+			if _, err := w.Refresh(t.Context(), tokens.Refresh, origin); err != nil {
+				wantReason(t, err, auth.RateLimited)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, kind := range []audit.Kind{audit.LoginThrottled, audit.RefreshRefused} {
+			if n := len(w.audited(kind)); n < 4 || n > 6 {
+				t.Errorf("%s: %d rows in 5 minutes, want one a minute", kind, n)
+			}
+		}
+		if row := w.audited(audit.RefreshRefused)[0]; row.User != "us_maria" || row.Family == "" || row.Detail != auth.RateLimited {
+			t.Errorf("%+v", row)
+		}
+		if row := w.audited(audit.LoginThrottled)[0]; row.User != "" || !strings.HasPrefix(row.Detail, auth.TooManyFailures+" name ") {
+			t.Errorf("%+v", row)
+		}
+	})
+}
+
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		check := func(remaining int, reset time.Duration) {
+			t.Helper()
+			if limit, left, again, window := w.Limit(origin); limit != 20 || left != remaining || again != reset || window != 2*time.Minute {
+				t.Errorf("limit %d, remaining %d, reset in %v of %v; want 20, %d, %v", limit, left, again, window, remaining, reset)
+			}
+		}
+		check(20, 0)
+		for i := range 3 {
+			try(t, w, fmt.Sprint("user", i), "wrong", origin)
+		}
+		check(17, 18*time.Second)
+		time.Sleep(6 * time.Second)
+		check(18, 12*time.Second)
+		w.login("maria")
+		check(18, 12*time.Second)
+		if _, left, _, _ := w.Limit(scattered(1)); left != 20 {
+			t.Errorf("another address: %d", left)
+		}
+	})
+}
+
+// TestOfficeLogsIn: behind one address a thousand users log in at once, and one bot with a wrong password goes on
+// trying; nobody is told to wait, though some may be told that the gateway is busy.
+func TestOfficeLogsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		const staff = 200
+		for i := range staff {
+			name := fmt.Sprint("clerk", i)
+			w.people.byID["us_"+name] = &person{password: "secret"}
+			w.people.byID["us_"+name].user.ID, w.people.byID["us_"+name].user.Username = "us_"+name, name
+		}
+		answers := make(chan string, staff)
+		morning := func() {
+			for i := range staff {
+				go func() {
+					reason, _ := try(t, w, fmt.Sprint("clerk", i), "secret", origin)
+					answers <- reason
+				}()
+			}
+			for range staff {
+				if reason := <-answers; reason != "" {
+					t.Errorf("a clerk: %s", reason)
+				}
+			}
+		}
+		morning()
+		for range 1000 {
+			try(t, w, "forgotten bot", "old password", origin)
+			try(t, w, "clerk7", "old password", origin)
+			time.Sleep(time.Second)
+		}
+		if reason, _ := try(t, w, "newcomer", "x", origin); reason == "" {
+			t.Error("somebody unknown got in")
+		}
+		time.Sleep(auth.MaxBackoff)
+		morning()
+	})
+}

@@ -1,0 +1,218 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+func TestSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.login("maria")
+		time.Sleep(time.Hour)
+		second, stranger := w.login("maria"), w.login("otto")
+		time.Sleep(time.Hour)
+		w.refresh(first.Refresh)
+		me, other, otto := w.verify(first.Access), w.verify(second.Access), w.verify(stranger.Access)
+		list, err := w.Sessions(t.Context(), me)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		now := time.Now()
+		for i, want := range []auth.Session{
+			{ID: me.Family, Created: now.Add(-2 * time.Hour), Used: now, Address: "192.0.2.1", Client: "test/1", Current: true},
+			{ID: other.Family, Created: now.Add(-time.Hour), Used: now.Add(-time.Hour), Address: "192.0.2.1", Client: "test/1"},
+		} {
+			got := list[i]
+			if !got.Created.Equal(want.Created) || !got.Used.Equal(want.Used) {
+				t.Errorf("session %d: %+v", i, got)
+			}
+			got.Created, got.Used = want.Created, want.Used
+			if got != want {
+				t.Errorf("session %d: %+v, want %+v", i, got, want)
+			}
+		}
+
+		for what, sid := range map[string]string{"another user's": otto.Family, "unknown": "nothing", "empty": "", "absurd": strings.Repeat("x", 10_000)} {
+			if err := w.EndSession(t.Context(), me, sid, origin); reasonOf(err) != auth.NotFound {
+				t.Errorf("%s session: %v", what, err)
+			}
+		}
+		if err := w.EndSession(t.Context(), me, other.Family, origin); err != nil {
+			t.Fatal(err)
+		}
+		wantReason(t, w.EndSession(t.Context(), me, other.Family, origin), auth.NotFound)
+		w.rejects(second.Access, auth.TokenRevoked)
+		w.refuses(second.Refresh, auth.InvalidRefreshToken)
+		w.verify(stranger.Access)
+		if told := w.told.revokedFamilies(); !slices.Equal(told, []string{other.Family}) {
+			t.Errorf("OnRevoke for %v", told)
+		}
+		rows := w.audited(audit.SessionEnded)
+		if len(rows) != 1 || rows[0].User != "us_maria" || rows[0].Family != other.Family || rows[0].Actor != "user" || rows[0].Address != "192.0.2.1" {
+			t.Errorf("audit log: %+v", rows)
+		}
+		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || len(list) != 1 || list[0].Current {
+			t.Errorf("%+v, %v", list, err)
+		}
+		_, err = w.SessionsOf(t.Context(), "us_nobody")
+		wantReason(t, err, auth.NotFound)
+		time.Sleep(31 * day) // the last refresh token has ended
+		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || list == nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestIntrospect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tokens := w.login("maria")
+		id := w.verify(tokens.Access)
+		for _, c := range []struct {
+			kind    string
+			token   auth.Secret
+			expires time.Time
+		}{
+			{auth.TypeAccess, tokens.Access, id.Expires},
+			{auth.TypeRefresh, tokens.Refresh, time.Now().Add(month)},
+		} {
+			got, err := w.Introspect(t.Context(), c.token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Expires.Equal(c.expires) || got.Issued.After(time.Now()) {
+				t.Errorf("%s: from %v to %v", c.kind, got.Issued, got.Expires)
+			}
+			got.Issued, got.Expires = time.Time{}, time.Time{}
+			want := auth.Introspection{
+				Active: true, Subject: "us_maria", Username: "maria", Scope: "accounts:read marketdata:read",
+				ClientID: "rueda", TokenType: c.kind, Session: id.Family,
+			}
+			if got != want {
+				t.Errorf("%s: %+v", c.kind, got)
+			}
+		}
+		inactive := func(what string, token auth.Secret) {
+			t.Helper()
+			if got, err := w.Introspect(t.Context(), token); err != nil || got != (auth.Introspection{}) {
+				t.Errorf("%s: %+v, %v", what, got, err)
+			}
+		}
+		inactive("nothing", auth.Secret{})
+		inactive("garbage", auth.NewSecret("rt1_garbage"))
+		inactive("another installation's access token", newWorld(t).login("maria").Access)
+		inactive("another installation's refresh token", newWorld(t).login("maria").Refresh)
+		second := w.refresh(tokens.Refresh)
+		third := w.refresh(second.Refresh)
+		inactive("a dead refresh token", tokens.Refresh)
+		time.Sleep(day)
+		inactive("an expired access token", tokens.Access)
+		w.people.change("us_maria", func(p *person) { p.user.Version++ })
+		inactive("a refresh token of before a change of password", third.Refresh)
+		otto := w.login("otto")
+		if err := w.Revoke(t.Context(), otto.Access, origin); err != nil {
+			t.Fatal(err)
+		}
+		inactive("a revoked access token", otto.Access)
+		inactive("a revoked refresh token", otto.Refresh)
+
+		w.store.setDown(errors.New("down"))
+		_, err := w.Introspect(t.Context(), third.Refresh)
+		wantReason(t, err, auth.Unavailable)
+	})
+}
+
+// flaky is a Store whose Watch a test drives.
+type flaky struct {
+	auth.Store
+	watches chan func([]auth.Revocation) // of each Watch that began
+	fail    chan error                   // ends the present one
+}
+
+func (f *flaky) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
+	f.watches <- tell
+	select {
+	case err := <-f.fail:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// TestWatchAgain: what was revoked elsewhere is heard, once, and what was revoked while nothing could be heard is read.
+func TestWatchAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		f := &flaky{Store: w.store.Store, watches: make(chan func([]auth.Revocation), 10), fail: make(chan error)}
+		w.store.Store = f
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		go w.Run(ctx)
+		tell := <-f.watches
+		heard, missed := w.login("maria"), w.login("maria")
+		a, b := w.verify(heard.Access).Family, w.verify(missed.Access).Family
+		for range 3 {
+			tell([]auth.Revocation{{Family: a, At: time.Now()}})
+		}
+		w.rejects(heard.Access, auth.TokenRevoked)
+		if told := w.told.revokedFamilies(); !slices.Equal(told, []string{a}) {
+			t.Errorf("OnRevoke for %v, want once for %s", told, a)
+		}
+		for range 5 {
+			f.fail <- errors.New("connection lost")
+			<-f.watches
+		}
+		if err := f.RevokeFamily(t.Context(), b, auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout}); err != nil {
+			t.Fatal(err)
+		}
+		w.verify(missed.Access)
+		began := time.Now()
+		f.fail <- errors.New("connection lost")
+		<-f.watches
+		time.Sleep(2 * time.Second)
+		w.rejects(missed.Access, auth.TokenRevoked)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("watched again after %v", took)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestRefreshedElsewhere: the deadline of a family's sockets moves when another node has refreshed it.
+func TestRefreshedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open []string
+		here := newWorld(t, func(c *auth.Config) { c.Expiring = func() []string { return open } })
+		there := newWorld(t, func(c *auth.Config) { c.Keys, c.Users, c.Store = here.cfg.Keys, here.people, here.store.Store })
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		tokens, idle := here.login("maria"), here.login("maria")
+		id, other := here.verify(tokens.Access), here.verify(idle.Access)
+		open = []string{id.Family, other.Family, "unknown"}
+		for i := range 2500 { // more than are asked for at once
+			open = append(open, strings.Repeat("x", 1+i))
+		}
+		time.Sleep(day - 5*time.Minute)
+		refreshed := there.refresh(tokens.Refresh)
+		want := there.verify(refreshed.Access).Expires
+		go here.Run(ctx)
+		time.Sleep(time.Minute + time.Second)
+		here.told.mu.Lock()
+		defer here.told.mu.Unlock()
+		if got := here.told.extended; len(got) != 1 || !got[id.Family].Equal(want) {
+			t.Errorf("deadlines moved: %v, want of %s to %v", got, id.Family, want)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

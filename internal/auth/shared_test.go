@@ -1,0 +1,247 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// together are limits that the nodes of a test share, in the plainest way: every charge is written down.
+type together struct {
+	mu      sync.Mutex
+	down    error
+	asked   int
+	open    map[auth.Hash]int
+	fails   map[auth.Hash][]time.Time
+	charges map[string][]time.Time
+}
+
+func newTogether() *together {
+	return &together{open: map[auth.Hash]int{}, fails: map[auth.Hash][]time.Time{}, charges: map[string][]time.Time{}}
+}
+
+func (x *together) setDown(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.down = err
+}
+
+func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refusal, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.asked++
+	if x.down != nil {
+		return nil, x.down
+	}
+	fails := x.fails[r.Account]
+	if over := len(fails) - r.Free; over >= 0 {
+		wait := min(time.Second<<min(over, 20), auth.MaxBackoff)
+		if left := fails[len(fails)-1].Add(wait).Sub(r.Now); left > 0 {
+			return &auth.Refusal{Account: true, Wait: left}, nil
+		}
+	}
+	for i, b := range r.Buckets {
+		even := r.Now.Add(-time.Hour)
+		for _, at := range x.charges[b.Key] {
+			if even.Before(at) {
+				even = at
+			}
+			even = even.Add(b.Interval)
+		}
+		if left := max(0, even.Sub(r.Now)) + b.Interval - b.Burst; left > 0 {
+			return &auth.Refusal{Bucket: i, Wait: left}, nil
+		}
+	}
+	for _, b := range r.Buckets {
+		x.charges[b.Key] = append(x.charges[b.Key], r.Now)
+	}
+	x.fails[r.Account] = append(x.fails[r.Account], r.Now)
+	x.open[r.Account]++
+	return nil, nil
+}
+
+func (x *together) Settle(ctx context.Context, r auth.Reservation, s auth.Settlement) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.down != nil {
+		return x.down
+	}
+	x.open[r.Account]--
+	if s == auth.Failed {
+		return nil
+	}
+	for _, b := range r.Buckets {
+		x.charges[b.Key] = without(x.charges[b.Key], r.Now)
+	}
+	x.fails[r.Account] = without(x.fails[r.Account], r.Now)
+	if s == auth.Succeeded {
+		x.fails[r.Account] = nil
+	}
+	return nil
+}
+
+func without(list []time.Time, at time.Time) []time.Time {
+	for i := range list {
+		if list[i].Equal(at) {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// nodes are n Services with one user base and one set of limits.
+func nodes(t *testing.T, n int, x *together, change ...func(*auth.Config)) []*world {
+	list := make([]*world, n)
+	for i := range list {
+		list[i] = newWorld(t, append([]func(*auth.Config){defaultThrottle, func(c *auth.Config) {
+			c.Shared = x
+			c.AuditKey = []byte("of the installation")
+			if i > 0 {
+				c.Users, c.Store, c.Keys = list[0].people, list[0].store.Store, list[0].cfg.Keys
+			}
+		}}, change...)...)
+		list[i].people = list[0].people
+	}
+	return list
+}
+
+// TestSharedLimits: three nodes together look at as many passwords as one; while they cannot ask, each takes half of
+// that, never everything; and when they can again, the whole counts together again.
+func TestSharedLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether()
+		all := nodes(t, 3, x)
+		hammer := func() int {
+			before, _ := all[0].people.counts()
+			for i := range 300 {
+				try(t, all[i%3], fmt.Sprint("user", i), "wrong", origin)
+			}
+			after, _ := all[0].people.counts()
+			return after - before
+		}
+		if n := hammer(); n != 20 {
+			t.Errorf("three nodes looked at %d passwords of one address, want 20", n)
+		}
+		for i, w := range all {
+			if reason, _ := try(t, w, "maria", "maria's password", scattered(i)); reason != "" {
+				t.Errorf("from elsewhere: %s", reason)
+			}
+		}
+		time.Sleep(time.Hour)
+		x.setDown(errors.New("connection refused"))
+		if n := hammer(); n != 3*10 {
+			t.Errorf("three nodes on their own looked at %d, want half of 20 each", n)
+		}
+		asked := x.asked
+		hammer()
+		if x.asked != asked {
+			t.Error("asked again at once")
+		}
+		time.Sleep(5 * time.Second)
+		hammer()
+		if n := x.asked - asked; n > 3 {
+			t.Errorf("asked %d times, want once a node", n)
+		}
+		x.setDown(nil)
+		time.Sleep(time.Hour)
+		if n := hammer(); n != 20 {
+			t.Errorf("when it works again: %d, want 20", n)
+		}
+	})
+}
+
+// TestSharedBackoff: failures at one node make the account wait at another, a success forgets them for all but
+// those nodes that saw failures themselves, and what the user base could not check is charged nowhere.
+func TestSharedBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether()
+		all := nodes(t, 2, x)
+		a, b := all[0], all[1]
+		for i := range 5 {
+			try(t, all[i%2], "maria", "wrong", scattered(i))
+		}
+		for _, w := range all {
+			if got, wait := try(t, w, "maria", "maria's password", scattered(9)); got != auth.TooManyFailures || wait != time.Second {
+				t.Errorf("after 5 failures at two nodes: %s, %v", got, wait)
+			}
+		}
+		time.Sleep(time.Second)
+		if got, _ := try(t, b, "maria", "maria's password", scattered(10)); got != "" {
+			t.Errorf("after the wait: %s", got)
+		}
+		for i := range 4 {
+			if got, _ := try(t, b, "maria", "wrong", scattered(20+i)); got != auth.InvalidCredentials {
+				t.Errorf("failure %d after the success: %s", i, got)
+			}
+		}
+		a.people.setDown(errors.New("down"))
+		for i := range 50 {
+			try(t, all[i%2], "otto", "otto's password", scattered(i))
+		}
+		a.people.setDown(nil)
+		if got, _ := try(t, a, "otto", "otto's password", scattered(99)); got != "" {
+			t.Errorf("after the user base was down: %s", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			_, _ = a.Password(ctx, "otto", "wrong", "", scattered(98))
+		}
+		for account, n := range x.open {
+			if n != 0 {
+				t.Errorf("%d attempts at %x were never settled", n, account[:4])
+			}
+		}
+	})
+}
+
+// TestSharedLimitsModel: whatever comes to which node, and whenever the shared limits fail, no more passwords of an account
+// or an address are looked at than the limit and half a limit a node allow.
+func TestSharedLimitsModel(t *testing.T) {
+	for range soak(20) {
+		rapid.Check(t, func(rt *rapid.T) {
+			type move struct {
+				What, Node, Who int
+			}
+			moves := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) move {
+				return move{rapid.IntRange(0, 20).Draw(rt, "what"), rapid.IntRange(0, 1).Draw(rt, "node"), rapid.IntRange(0, 9).Draw(rt, "who")}
+			}), 1, 100).Draw(rt, "moves")
+			checked, most := 0, 0
+			synctest.Test(t, func(t *testing.T) {
+				x := newTogether()
+				all := nodes(t, 2, x, func(c *auth.Config) { c.Throttle = auth.Throttle{AddressPerMinute: 1, AddressBurst: 8} })
+				failed := false
+				for _, m := range moves {
+					switch {
+					case m.What == 0:
+						x.setDown(errors.New("down"))
+						failed = true
+					case m.What == 1:
+						x.setDown(nil)
+					case m.What == 2:
+						time.Sleep(5 * time.Second)
+					default:
+						try(t, all[m.Node], fmt.Sprint("user", m.Who), "wrong", origin)
+					}
+				}
+				checked, _ = all[0].people.counts()
+				minutes := int(5 * time.Second * 100 / time.Minute)
+				most = 8 + minutes
+				if failed { // each node's own bucket bounds it, whatever the others do
+					most = 2 * (8 + minutes)
+				}
+			})
+			if checked > most {
+				rt.Fatalf("%d were looked at, want at most %d", checked, most)
+			}
+		})
+	}
+}

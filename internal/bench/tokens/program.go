@@ -1,0 +1,137 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/bench/proc"
+)
+
+// Config is the argument of "gateway" and "bare".
+type Config struct {
+	Folder    string // for the SQLite database
+	Postgres  string // a database's URL, instead
+	Passwords bool   // users of the built-in base, whose passwords cost what they cost
+}
+
+// Started is the answer: where requests go to.
+type Started struct {
+	Address string
+	Limits  string // what is raised
+}
+
+// Users that there are, u0 and so on, each with its name as its password.
+const passwordUsers = 64
+
+type program struct {
+	stop  []func() error
+	limit string
+}
+
+// Run answers requests until in ends.
+func Run(in io.Reader, out io.Writer) error {
+	if _, err := proc.RaiseFiles(); err != nil {
+		return err
+	}
+	p := &program{}
+	err := proc.Serve(in, out, map[string]proc.Handler{
+		"gateway": proc.Handle(p.gateway),
+		"bare":    proc.Handle(p.bare),
+		"ask":     proc.Handle(ask),
+		"hash":    proc.Handle(hash),
+		"store":   proc.Handle(storeRate),
+		"verify":  proc.Handle(verify),
+		"memory":  proc.Handle(memory),
+	})
+	for _, stop := range p.stop {
+		err = errors.Join(err, stop())
+	}
+	return err
+}
+
+// gateway starts a gateway without a market.
+func (p *program) gateway(c Config) (*Started, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	const many = 1_000_000
+	bound := make(chan gateway.Bound, 1)
+	cfg := gateway.Config{
+		Listen: "127.0.0.1:0", Data: data, Drain: time.Millisecond,
+		Limits:  gateway.Limits{LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many},
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		OnReady: func(b gateway.Bound) { bound <- b },
+	}
+	if c.Passwords {
+		err = addUsers(ctx, data.Users)
+	} else {
+		cfg.Users = everybody{}
+	}
+	var g *gateway.Gateway
+	if err == nil {
+		g, err = gateway.New(cfg)
+	}
+	if err != nil {
+		cancel()
+		return nil, errors.Join(err, data.Close())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	p.stop = append(p.stop, func() error {
+		cancel()
+		return errors.Join(<-ended, data.Close())
+	})
+	select {
+	case b := <-bound:
+		return &Started{Address: b.Address, Limits: fmt.Sprintf("limits.logins_per_minute=%d limits.login_burst=%d", many, many)}, nil
+	case err := <-ended:
+		ended <- nil
+		return nil, fmt.Errorf("the gateway ended: %w", err)
+	}
+}
+
+func addUsers(ctx context.Context, users *local.Base) error {
+	for i := range passwordUsers {
+		name := fmt.Sprintf("u%d", i)
+		if _, err := users.Add(ctx, local.NewUser{Username: name, Password: name, WeakPassword: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everybody is a user base of everybody whose name begins with u and whose password is the name.
+type everybody struct{}
+
+func (everybody) Authenticate(_ context.Context, login broker.Login) (broker.User, error) {
+	if login.Username != login.Password || !strings.HasPrefix(login.Username, "u") {
+		return broker.User{}, broker.ErrInvalidCredentials
+	}
+	return broker.User{ID: login.Username, Username: login.Username, Version: 1}, nil
+}
+
+func (everybody) User(_ context.Context, id string) (broker.User, error) {
+	return broker.User{ID: id, Username: id, Version: 1}, nil
+}
+
+// Memory is what this process has, in bytes, and had at most.
+type Memory struct{ Resident, Peak int64 }
+
+func memory(struct{}) (*Memory, error) {
+	runtime.GC()
+	now, peak, err := proc.Memory(os.Getpid())
+	return &Memory{now, peak}, err
+}

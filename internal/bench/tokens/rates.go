@@ -1,0 +1,143 @@
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// Span is the argument of the measurements that need no other process.
+type Span struct {
+	Config
+	Workers int
+	Seconds float64
+}
+
+// Rate is their answer.
+type Rate struct {
+	PerSecond float64
+	Nanos     float64 // of one, where one is done at a time
+}
+
+// count lets workers call f until the time is over.
+func count(workers int, seconds float64, f func(worker, n int) error) (*Rate, error) {
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	errs := make([]error, workers)
+	counts := make([]uint64, workers)
+	begin := time.Now()
+	for w := range workers {
+		all.Go(func() {
+			for n := 0; !stop.Load() && errs[w] == nil; n++ {
+				errs[w] = f(w, n)
+				counts[w]++
+			}
+		})
+	}
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	stop.Store(true)
+	all.Wait()
+	took := time.Since(begin)
+	var total uint64
+	for _, n := range counts {
+		total += n
+	}
+	return &Rate{PerSecond: float64(total) / took.Seconds(), Nanos: float64(took) * float64(workers) / float64(max(total, 1))}, errors.Join(errs...)
+}
+
+// hash is raw argon2id at the gateway's cost, with as many at once as the gateway lets.
+func hash(s Span) (*Rate, error) {
+	workers := max(1, runtime.GOMAXPROCS(0)-1)
+	salt := make([]byte, 16)
+	return count(workers, s.Seconds, func(int, int) error {
+		if len(argon2.IDKey([]byte("password"), salt, 2, 19<<10, 1, 32)) != 32 {
+			return errors.New("no hash")
+		}
+		return nil
+	})
+}
+
+// storeRate is refreshes a second of the store alone, as the service makes them: a look-up and a rotation.
+func storeRate(s Span) (*Rate, error) {
+	ctx := context.Background()
+	var db interface {
+		auth.Store
+		Close() error
+	}
+	var err error
+	if s.Postgres != "" {
+		db, err = store.OpenPostgres(ctx, s.Postgres)
+	} else {
+		db, err = store.Open(ctx, filepath.Join(s.Folder, "store.db"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	tokens := make([]auth.Hash, s.Workers)
+	for w := range tokens {
+		_, _ = rand.Read(tokens[w][:])
+		id := fmt.Sprintf("bench-%d-%d-%d", os.Getpid(), now.UnixNano(), w)
+		err := db.CreateFamily(ctx, auth.Family{ID: id, UserID: "u", UserVersion: 1, KeyID: "k", Created: now, Used: now},
+			auth.RefreshToken{Hash: tokens[w], Family: id, Issued: now, Expires: now.Add(time.Hour)})
+		if err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	rate, err := count(s.Workers, s.Seconds, func(w, _ int) error {
+		if _, _, err := db.Lookup(ctx, tokens[w]); err != nil {
+			return err
+		}
+		next := auth.Hash(sha256.Sum256(tokens[w][:]))
+		now := time.Now()
+		outcome, err := db.Rotate(ctx, auth.Rotation{Presented: tokens[w], Successor: next, Now: now, Expires: now.Add(time.Hour), Grace: time.Minute, Address: "127.0.0.1", Client: "bench"})
+		if err == nil && outcome != auth.Granted {
+			err = fmt.Errorf("a refresh was %v", outcome)
+		}
+		tokens[w] = next
+		return err
+	})
+	return rate, errors.Join(err, db.Close())
+}
+
+// verify is the check of a token that was seen before.
+func verify(s Span) (*Rate, error) {
+	ctx := context.Background()
+	keys, err := auth.NewKeySet()
+	if err != nil {
+		return nil, err
+	}
+	service, err := auth.New(ctx, auth.Config{Users: everybody{}, Store: store.NewMemory(), Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	got, err := service.Password(ctx, "u1", "u1", "", auth.Origin{})
+	if err != nil {
+		return nil, err
+	}
+	token := got.Access.Reveal()
+	if _, err := service.Verify(ctx, token); err != nil {
+		return nil, err
+	}
+	return count(1, s.Seconds, func(int, int) error {
+		for range 1000 { // the flag of the loop is no part of it
+			if _, ok, err := service.Known(token); !ok || err != nil {
+				return fmt.Errorf("known %v: %w", ok, err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// keysOptions are the flags of the keys commands.
+type keysOptions struct {
+	place   userOptions // config and data
+	json    bool
+	alg     string
+	now     bool
+	revoke  string
+	newFile string
+}
+
+func newKeys(std streams) *cobra.Command {
+	var o keysOptions
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "List, rotate, revoke and encrypt the keys that sign access tokens",
+		Long: `Keys works on the signing keys of a configuration or data folder, also while gateways
+run: they notice within a second on one machine, within five over the network.
+
+A key is first published, so that everybody who checks tokens has read it before it signs;
+then it signs, alone; then it verifies only, until the last token that it signed has ended;
+then it is deleted. A running gateway takes keys through this by itself, every
+30 days unless [keys] rotate says otherwise.`,
+		Example: `  rueda keys list --config rueda/rueda.toml
+  rueda keys rotate --config rueda/rueda.toml
+  rueda keys rotate --now --revoke KID --config rueda/rueda.toml   the key was stolen
+  rueda keys init-encryption rueda/keys.key`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := cmd.PersistentFlags()
+	f.StringVar(&o.place.config, "config", "", "configuration that names the database")
+	f.StringVar(&o.place.data, "data", "", "data folder with the keys")
+	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), newInitEncryption(std))
+	return cmd
+}
+
+func (o *keysOptions) newList(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the keys with their states",
+		Long: `List prints each key, the newest first: its id, algorithm, state, since when, and when the
+clock ends that state. Revoked keys are listed while tokens of theirs would still live.`,
+		Example: `  rueda keys list --config rueda/rueda.toml --json`,
+		Args:    cobra.NoArgs,
+		RunE:    o.run(std, o.list),
+	}
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON array")
+	return cmd
+}
+
+func (o *keysOptions) newRotate(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Have the next key sign, in ten minutes or at once",
+		Long: `Rotate publishes the next key, or takes the one that is published already, and has it sign
+in ten minutes, when everybody who reads the public keys knows it. The gateway must be
+running then, or takes the step when it starts. Tokens of the key before stay good.
+
+--now has it sign at once. Those who check tokens by the public keys themselves, and have
+read them in the last five minutes, do not know it yet.
+
+--revoke ends every token that a key has signed at once: they answer 401, and sockets that came
+with one are closed. Clients refresh or log in again. The key that signs can be revoked
+only together with --now. For a key that was stolen: rotate --now --revoke KID.`,
+		Example: `  rueda keys rotate --config rueda/rueda.toml
+  rueda keys rotate --alg EdDSA --config rueda/rueda.toml
+  rueda keys rotate --now --revoke wD0zJ4... --config rueda/rueda.toml`,
+		Args: cobra.NoArgs,
+		RunE: o.run(std, o.rotate),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.alg, "alg", "", "algorithm of the next key: ES256, EdDSA or RS256; that of [keys] unless given")
+	f.BoolVar(&o.now, "now", false, "the next key signs at once")
+	f.StringVar(&o.revoke, "revoke", "", "id of a key whose tokens are over at once")
+	return cmd
+}
+
+func (o *keysOptions) newReseal(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reseal",
+		Short: "Encrypt the keys with another encryption key",
+		Long: `Reseal reads the keys as [keys] says, and writes them encrypted with the key of another
+file. Then put that file in the place of [keys] encryption_key_file, or name it there
+and restart the gateways. Until then they go on with the keys they have, but cannot change them.`,
+		Example: `  rueda keys init-encryption rueda/new.key
+  rueda keys reseal --new-key-file rueda/new.key --config rueda/rueda.toml
+  mv rueda/new.key rueda/keys.key`,
+		Args: cobra.NoArgs,
+		RunE: o.run(std, o.reseal),
+	}
+	cmd.Flags().StringVar(&o.newFile, "new-key-file", "", "file with the new encryption key")
+	return cmd
+}
+
+func newInitEncryption(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init-encryption FILE",
+		Short: "Make an encryption key for the keys",
+		Long: `Init-encryption writes 32 random bytes, as hexadecimal digits, into a new file that only you
+can read. Name it in [keys] encryption_key_file: a gateway that starts then encrypts its keys
+with it. Keep a copy apart from the backups of the data folder: the keys are lost without
+it, and nobody who finds a backup can use them.`,
+		Example: `  rueda keys init-encryption rueda/keys.key`,
+		Args:    named("file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			err := gateway.MakeEncryptionKey(args[0])
+			if errors.Is(err, fs.ErrExist) {
+				return fail(exitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(std.talk, "Next: name it in [keys] encryption_key_file, and keep a copy apart from the backups.")
+			return done(std, "%s", args[0])
+		},
+	}
+}
+
+// run opens the keys for a command.
+func (o *keysOptions) run(std streams, do func(context.Context, streams, *gateway.Data) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) (err error) {
+		data, err := o.place.open(cmd.Context(), std, false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, data.Close()) }()
+		return do(cmd.Context(), std, data)
+	}
+}
+
+// shownKey is a key as programs read it.
+type shownKey struct {
+	ID        string    `json:"kid"`
+	Algorithm string    `json:"alg,omitempty"`
+	State     string    `json:"state"`
+	Created   time.Time `json:"created,omitzero"`
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until,omitzero"`
+}
+
+func (o *keysOptions) list(ctx context.Context, std streams, data *gateway.Data) error {
+	keys, err := data.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	shown := make([]shownKey, 0, len(keys))
+	var table strings.Builder
+	for _, k := range keys {
+		shown = append(shown, shownKey{
+			ID: k.ID, Algorithm: k.Algorithm, State: k.State,
+			Created: wholeSecond(k.Created), Since: wholeSecond(k.Since), Until: wholeSecond(k.Until),
+		})
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Algorithm), k.State, shortTime(k.Since), shortTime(k.Until))
+	}
+	if !o.json {
+		return printTable(std, "KEY\tALG\tSTATE\tSINCE\tUNTIL\n", table.String())
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		return err
+	}
+	return done(std, "%s", text)
+}
+
+func wholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func shortTime(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return wholeSecond(t).Format(time.RFC3339)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (o *keysOptions) rotate(ctx context.Context, std streams, data *gateway.Data) error {
+	r := gateway.KeyRotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke}
+	changes, err := data.RotateKeys(ctx, r)
+	switch {
+	case errors.Is(err, gateway.ErrNoSuchKey):
+		return fail(exitNotFound, err, "See rueda keys list.")
+	case errors.Is(err, gateway.ErrSigningKey):
+		return fail(exitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
+	case errors.Is(err, gateway.ErrTooManyKeys):
+		return fail(exitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
+	case errors.Is(err, gateway.ErrKeyAlgorithm):
+		return fail(exitUsage, fmt.Errorf("--alg: %w", err), "")
+	case err != nil:
+		return err
+	}
+	for _, c := range changes {
+		if err := tellKey(std, c); err != nil {
+			return err
+		}
+	}
+	if o.now || len(changes) > 0 && changes[len(changes)-1].State == "published" {
+		return nil
+	}
+	return o.tellNext(ctx, std, data)
+}
+
+// tellNext tells of a key that was published before.
+func (o *keysOptions) tellNext(ctx context.Context, std streams, data *gateway.Data) error {
+	keys, err := data.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if k.State == "published" {
+			return done(std, "%s is published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
+		}
+	}
+	return nil
+}
+
+func tellKey(std streams, c gateway.KeyChange) error {
+	switch c.State {
+	case "published":
+		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))
+	case "signing":
+		return done(std, "%s (%s) signs now", c.ID, c.Algorithm)
+	case "verify_only":
+		return done(std, "%s signs no more; its tokens stay good until they end", c.ID)
+	case "revoked":
+		return done(std, "Revoked %s: its tokens are over", c.ID)
+	}
+	return done(std, "Deleted %s", c.ID)
+}
+
+func (o *keysOptions) reseal(ctx context.Context, std streams, data *gateway.Data) error {
+	if o.newFile == "" {
+		return fail(exitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
+	}
+	if err := data.ResealKeys(ctx, o.newFile); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.talk, "Next: put this file in the place of [keys] encryption_key_file, or name it there and restart the gateways.")
+	return done(std, "The keys are encrypted with the key of %s", o.newFile)
+}

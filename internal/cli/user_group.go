@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker/local"
+)
+
+func newGroup(std streams) *cobra.Command {
+	var o userOptions
+	cmd := &cobra.Command{
+		Use:   "group",
+		Short: "Give rights to many users by groups",
+		Long: `Group works on the same database as user. Whoever is in a group has its scopes, rights
+and limits beside its own: all scopes, all rights, of each limit the largest. A running gateway
+applies a change to all who are in it within half a second, and ends no login.`,
+		Example: `  rueda group add equity --scopes marketdata:read --config rueda/rueda.toml
+  rueda group grant equity --market BYMA --trades --quotes --depth 5 --config rueda/rueda.toml
+  rueda group join equity ana --config rueda/rueda.toml
+  rueda group list --config rueda/rueda.toml`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	o.places(cmd)
+	group, both := named("name of the group"), named("name of the group", "name of the user")
+	cmd.AddCommand(o.addGroup(std), o.setGroup(std), o.grantGroup(std), o.revokeGroup(std),
+		o.command(std, "remove GROUP", "Remove a group, and its rights from all who are in it", group, removeGroup),
+		o.command(std, "join GROUP NAME", "Put a user into a group", both, joinGroup),
+		o.command(std, "leave GROUP NAME", "Take a user out of a group", both, leaveGroup),
+		o.command(std, "list", "List the groups and their rights", cobra.NoArgs, listGroups))
+	return cmd
+}
+
+func (o *userOptions) addGroup(std streams) *cobra.Command {
+	var s setFlags
+	var cmd *cobra.Command
+	cmd = o.creating(std, "add GROUP", "Add a group; makes the database where there is none", named("name of the group"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			edit, err := s.edit(cmd, false)
+			if err != nil {
+				return err
+			}
+			var r local.Rights
+			if err := edit(&r); err != nil {
+				return err
+			}
+			if err := users.AddGroup(ctx, args[0], r); err != nil {
+				return err
+			}
+			return done(std, "Added group %s", args[0])
+		})
+	s.add(cmd)
+	return cmd
+}
+
+func (o *userOptions) setGroup(std streams) *cobra.Command {
+	var s setFlags
+	var cmd *cobra.Command
+	cmd = o.command(std, "set GROUP", "Set a group's scopes and limits", named("name of the group"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			edit, err := s.edit(cmd, true)
+			if err != nil {
+				return err
+			}
+			changed, err := users.EditGroup(ctx, args[0], edit)
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed, "Nothing to change.", "Changed group %s", args[0])
+		})
+	s.add(cmd)
+	return cmd
+}
+
+func (o *userOptions) grantGroup(std streams) *cobra.Command {
+	var g grantFlags
+	cmd := o.command(std, "grant GROUP", "Give all in a group a right to data", named("name of the group"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			e, err := g.entitlement()
+			if err != nil {
+				return err
+			}
+			changed, err := users.EditGroup(ctx, args[0], func(r *local.Rights) error { r.Grant(e); return nil })
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed, "Group "+args[0]+" has that right already.", "Granted group %s: %s", args[0], local.Describe(e))
+		})
+	g.add(cmd)
+	return cmd
+}
+
+func (o *userOptions) revokeGroup(std streams) *cobra.Command {
+	var r revokeFlags
+	var cmd *cobra.Command
+	cmd = o.command(std, "revoke GROUP", "Take rights to data away from a group", named("name of the group"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			which, err := r.which(cmd)
+			if err != nil {
+				return err
+			}
+			var lines []string
+			changed, err := users.EditGroup(ctx, args[0], func(r *local.Rights) error {
+				lines = nil
+				for _, e := range r.Revoke(which) {
+					lines = append(lines, fmt.Sprintf("Revoked from group %s: %s", args[0], local.Describe(e)))
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed, "Group "+args[0]+" has no such right.", "%s", strings.Join(lines, "\n"))
+		})
+	r.add(cmd)
+	return cmd
+}
+
+func removeGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+	n, err := users.RemoveGroup(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	return done(std, "Removed group %s; %d were in it", args[0], n)
+}
+
+func joinGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+	changed, err := users.Join(ctx, args[1], args[0])
+	if err != nil {
+		return err
+	}
+	return doneOr(std, changed, args[1]+" is in it already.", "%s is in group %s", args[1], args[0])
+}
+
+func leaveGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+	changed, err := users.Leave(ctx, args[1], args[0])
+	if err != nil {
+		return err
+	}
+	return doneOr(std, changed, args[1]+" is not in it.", "%s left group %s", args[1], args[0])
+}
+
+// listGroups prints a table for people, and rows with tabs and no heading for programs.
+func listGroups(ctx context.Context, std streams, users *local.Base, _ []string) error {
+	groups, err := users.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	if len(groups) == 0 {
+		fmt.Fprintln(std.talk, "No groups yet: rueda group add GROUP adds one.")
+		return nil
+	}
+	var table strings.Builder
+	for _, g := range groups {
+		rights := make([]string, len(g.Entitlements))
+		for i, e := range g.Entitlements {
+			rights[i] = local.Describe(e)
+		}
+		var limits []string
+		for _, l := range limitsOf(&g.Limits) {
+			if l.value > 0 {
+				limits = append(limits, fmt.Sprintf("%s=%d", l.name, l.value))
+			}
+		}
+		fmt.Fprintf(&table, "%s\t%d\t%s\t%s\t%s\n", g.Name, g.Members, strings.Join(g.Scopes, " "), strings.Join(rights, "; "), strings.Join(limits, " "))
+	}
+	return printTable(std, "GROUP\tMEMBERS\tSCOPES\tRIGHTS\tLIMITS\n", table.String())
+}

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/progress"
+)
+
+// Bounds of an import. A transaction for each user would wait for the disk each time.
+const (
+	importBatch   = 500
+	maxImportLine = 64 << 10 // bytes
+)
+
+// imports is user import.
+func (o *userOptions) imports(std streams) *cobra.Command {
+	var p presetFlags
+	var dryRun bool
+	var format string
+	cmd := o.creating(std, "import FILE", "Add users of another system with the hashes of their passwords", named("file with the users"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			return importFile(ctx, std, users, args[0], format, &p, dryRun)
+		})
+	cmd.Long = `Import adds users from a file, - for standard input, with the hashes that another system
+made of their passwords: bcrypt, scrypt, PBKDF2 with SHA-256 or SHA-512, argon2id. A user logs in with
+the password of before, and the hash is replaced by argon2id then. docs/users.md lists the forms.
+
+CSV has a heading: username and hash, and where wanted disabled (true or false), groups and scopes (with
+spaces between). JSON lines have the same names; groups and scopes are lists there.
+
+A line that cannot be added is told with its number, and the others are added. Running it again
+adds what is missing. Try it with --dry-run first.`
+	cmd.Example = `  rueda user import users.csv --group clients --dry-run --config rueda/rueda.toml
+  rueda user import users.jsonl --rights quotes --data /var/lib/rueda`
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "", "csv or jsonl (default: by the name of the file)")
+	p.add(cmd)
+	f.Lookup("rights").Usage += ", beside scopes of the file (default none)"
+	f.BoolVar(&dryRun, "dry-run", false, "check everything and add nobody")
+	return cmd
+}
+
+// importing is an import that is on its way.
+type importing struct {
+	std    streams
+	users  *local.Base
+	name   string
+	dryRun bool
+	own    local.Rights
+	groups []string
+
+	batch []local.Imported
+	lines []int           // of the batch
+	seen  map[string]bool // usernames, for --dry-run, which the database cannot know
+
+	read, added, wrong atomic.Int64
+}
+
+func importFile(ctx context.Context, std streams, users *local.Base, name, format string, p *presetFlags, dryRun bool) (err error) {
+	own, err := p.own(cmp.Or(p.rights, "none"))
+	if err != nil {
+		return err
+	}
+	if err := p.checkGroups(ctx, users); err != nil {
+		return err
+	}
+	if format == "" {
+		format = strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+	}
+	in, file := std.in, name
+	if name == "-" {
+		file = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return fail(exitUsage, err, "")
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		in = f
+	}
+	shown := newProgress(&std)
+	i := &importing{std: std, users: users, name: file, dryRun: dryRun, own: own, groups: p.groups, seen: map[string]bool{}}
+	stop := shown.During(ctx, func() string {
+		return fmt.Sprintf("%s users read, %s added", progress.Thousands(i.read.Load()), progress.Thousands(i.added.Load()))
+	})
+	defer stop()
+	switch format {
+	case "csv":
+		err = i.csv(ctx, in)
+	case "jsonl", "ndjson":
+		err = i.jsonLines(ctx, in)
+	default:
+		err = fail(exitUsage, fmt.Errorf("%s is neither named .csv nor .jsonl", file), "Say what it is with --format csv or --format jsonl.")
+	}
+	if err == nil {
+		err = i.flush(ctx)
+	}
+	stop()
+	return i.report(err)
+}
+
+// report sums up. What was added stays, whatever happened then.
+func (i *importing) report(err error) error {
+	verb := "Added"
+	if i.dryRun {
+		verb = "Would add"
+	}
+	if err != nil && i.read.Load() == 0 {
+		return err
+	}
+	fmt.Fprintf(i.std.out, "%s %s of %s users\n", verb, progress.Thousands(i.added.Load()), progress.Thousands(i.read.Load()))
+	if err != nil {
+		return err
+	}
+	if n := i.wrong.Load(); n > 0 {
+		return fail(exitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Mend those that were named, and run it again: users who are there already stay as they are.")
+	}
+	return nil
+}
+
+// problem tells of a line, and counts it. It never shows what stands there.
+func (i *importing) problem(line int, err error) {
+	i.wrong.Add(1)
+	for text := range strings.Lines(err.Error()) {
+		fmt.Fprintf(i.std.talk, "%s:%d: %s\n", i.name, line, strings.TrimSpace(text))
+	}
+}
+
+// add takes one user of the file.
+func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
+	i.read.Add(1)
+	if i.dryRun {
+		if i.seen[u.Username] {
+			i.problem(line, fmt.Errorf("user %q is in the file twice", u.Username))
+			return nil
+		}
+		i.seen[u.Username] = true
+	}
+	for _, scope := range u.Rights.Scopes {
+		if !slices.Contains(knownScopes, scope) {
+			i.problem(line, fmt.Errorf("there is no scope %q", scope))
+			return nil
+		}
+	}
+	for _, s := range i.own.Scopes {
+		if !slices.Contains(u.Rights.Scopes, s) {
+			u.Rights.Scopes = append(u.Rights.Scopes, s)
+		}
+	}
+	u.Rights.Entitlements = i.own.Entitlements
+	for _, g := range i.groups {
+		if !slices.Contains(u.Groups, g) {
+			u.Groups = append(u.Groups, g)
+		}
+	}
+	i.batch, i.lines = append(i.batch, u), append(i.lines, line)
+	if len(i.batch) < importBatch {
+		return nil
+	}
+	return i.flush(ctx)
+}
+
+// flush adds what was read.
+func (i *importing) flush(ctx context.Context) error {
+	if len(i.batch) == 0 {
+		return nil
+	}
+	problems, err := i.users.Import(ctx, i.batch, i.dryRun)
+	if err != nil {
+		return fmt.Errorf("from line %d on: %w", i.lines[0], err)
+	}
+	for n, p := range problems {
+		if p != nil {
+			i.problem(i.lines[n], p)
+		} else {
+			i.added.Add(1)
+		}
+	}
+	i.batch, i.lines = i.batch[:0], i.lines[:0]
+	return nil
+}
+
+// csv reads rows under a heading.
+func (i *importing) csv(ctx context.Context, in io.Reader) error {
+	r := csv.NewReader(in)
+	r.ReuseRecord = true
+	heading, err := r.Read()
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("%s has no heading", i.name), "Its first line names the columns: username,hash")
+	}
+	columns := map[string]int{}
+	for n, name := range heading {
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		if _, twice := columns[name]; twice || !slices.Contains([]string{"username", "hash", "disabled", "groups", "scopes"}, name) {
+			return fail(exitUsage, fmt.Errorf("%s:1: column %q is unknown or there twice", i.name, name), "Columns are username, hash, disabled, groups and scopes.")
+		}
+		columns[name] = n
+	}
+	for _, needed := range []string{"username", "hash"} {
+		if _, ok := columns[needed]; !ok {
+			return fail(exitUsage, fmt.Errorf("%s:1: there is no column %s", i.name, needed), "The first line names the columns: username,hash")
+		}
+	}
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		line, _ := r.FieldPos(0)
+		var bad *csv.ParseError
+		if errors.As(err, &bad) && errors.Is(bad.Err, csv.ErrFieldCount) {
+			i.read.Add(1)
+			i.problem(bad.Line, fmt.Errorf("%d columns, and the heading has %d", len(record), len(heading)))
+			continue
+		}
+		if err != nil { // quotes that do not match: what follows cannot be told apart
+			return fmt.Errorf("read %s: %w", i.name, err)
+		}
+		field := func(name string) string {
+			if n, ok := columns[name]; ok {
+				return strings.Clone(record[n])
+			}
+			return ""
+		}
+		u := local.Imported{Username: field("username"), Hash: field("hash"), Groups: strings.Fields(field("groups"))}
+		u.Rights.Scopes = strings.Fields(field("scopes"))
+		if text := field("disabled"); text != "" {
+			if u.Disabled, err = strconv.ParseBool(text); err != nil {
+				i.read.Add(1)
+				i.problem(line, errors.New("disabled is neither true nor false"))
+				continue
+			}
+		}
+		if err := i.add(ctx, line, u); err != nil {
+			return err
+		}
+	}
+}
+
+// importedLine is a user in JSON lines.
+type importedLine struct {
+	Username string   `json:"username"`
+	Hash     string   `json:"hash"`
+	Disabled bool     `json:"disabled"`
+	Groups   []string `json:"groups"`
+	Scopes   []string `json:"scopes"`
+}
+
+// jsonLines reads one object a line.
+func (i *importing) jsonLines(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxImportLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		var u importedLine
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		err := d.Decode(&u)
+		if err == nil && d.InputOffset() != int64(len(text)) {
+			err = errors.New("something follows the object")
+		}
+		if err != nil {
+			i.read.Add(1)
+			i.problem(n, fmt.Errorf("not a user: %w", err))
+			continue
+		}
+		err = i.add(ctx, n, local.Imported{
+			Username: u.Username, Hash: u.Hash, Disabled: u.Disabled, Groups: u.Groups, Rights: local.Rights{Scopes: u.Scopes},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read %s after line %d: %w", i.name, n, err)
+	}
+	return nil
+}

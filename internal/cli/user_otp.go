@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker/local"
+)
+
+// otp is user otp.
+func (o *userOptions) otp(std streams) *cobra.Command {
+	var enable, disable bool
+	var issuer string
+	cmd := o.command(std, "otp NAME", "Let a user log in with one-time passwords, or without", named("name of the user"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			if enable == disable {
+				return fail(exitUsage, errors.New("with one-time passwords or without?"), "Say it with --enable or --disable.")
+			}
+			if enable {
+				return enableOTP(ctx, std, users, args[0], issuer)
+			}
+			was, err := users.DisableSecondFactor(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return doneOr(std, was, args[0]+" had no second factor.", "%s logs in with the password alone", args[0])
+		})
+	cmd.Long = `Otp --enable makes a secret for an authenticator app and ten recovery codes, and prints
+them once: the database keeps the secret encrypted and the codes hashed. From then on a
+login of the user needs otp, which is six digits from the app or a recovery code, each good once.
+
+A new secret takes --disable and --enable again.`
+	f := cmd.Flags()
+	f.BoolVar(&enable, "enable", false, "one-time passwords from now on")
+	f.BoolVar(&disable, "disable", false, "the password alone")
+	f.StringVar(&issuer, "issuer", "Rueda", "name of the gateway in the user's app")
+	return cmd
+}
+
+func enableOTP(ctx context.Context, std streams, users *local.Base, name, issuer string) error {
+	if issuer == "" || strings.Contains(issuer, ":") {
+		return fail(exitUsage, fmt.Errorf("--issuer %q is empty or has a colon", issuer), "")
+	}
+	f, err := users.EnableSecondFactor(ctx, name, issuer)
+	if errors.Is(err, local.ErrExists) {
+		return fail(exitError, err, "Take it away first: rueda user otp "+quoteShell(name)+" --disable")
+	}
+	if err != nil {
+		return err
+	}
+	if err := done(std, "secret\t%s\nurl\t%s", f.Secret, f.URL); err != nil {
+		return err
+	}
+	for _, code := range f.Codes {
+		if err := done(std, "recovery\t%s", code); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(std.talk, "%s needs a one-time password to log in from now on. This is shown once.\n", name)
+	return nil
+}

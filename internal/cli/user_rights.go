@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+)
+
+// grantFlags are an entitlement on the command line.
+type grantFlags struct {
+	market         string
+	trades, quotes bool
+	depth          string
+	instruments    int
+	delay          time.Duration
+	from, until    string
+}
+
+func (g *grantFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&g.market, "market", "", "market, such as BYMA, or '*' for all")
+	f.BoolVar(&g.trades, "trades", false, "trades")
+	f.BoolVar(&g.quotes, "quotes", false, "best bid and offer")
+	f.StringVar(&g.depth, "depth", "", "deepest order book: 1, 5, 10, 25 or all")
+	f.IntVar(&g.instruments, "instruments", 0, "so many instruments at a time on a connection (default: all)")
+	f.DurationVar(&g.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
+	f.StringVar(&g.from, "from", "", "from this day or time on, such as 2026-12-01 or 2026-12-01T10:00:00-03:00; a day begins in UTC")
+	f.StringVar(&g.until, "until", "", "up to this day or time, which is not in it")
+}
+
+// entitlement is what the flags say.
+func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
+	if g.market == "" {
+		return e, fail(exitUsage, errors.New("which market?"), "Name it with --market, or all with --market '*'.")
+	}
+	e = broker.Entitlement{Market: g.market, Trades: g.trades, Quotes: g.quotes, Instruments: g.instruments}
+	switch {
+	case g.depth == "":
+	case g.depth == "all":
+		e.Depth = -1
+	default:
+		n, err := strconv.Atoi(g.depth)
+		if err != nil || n == 0 || !slices.Contains(bookDepths, n) {
+			return e, fail(exitUsage, fmt.Errorf("--depth %q is none of 1, 5, 10, 25 and all", g.depth), "")
+		}
+		e.Depth = n
+	}
+	if !e.Trades && !e.Quotes && e.Depth == 0 {
+		return e, fail(exitUsage, errors.New("a right to what?"), "Say it with --trades, --quotes or --depth.")
+	}
+	if e.Delay, err = delaySeconds(g.delay); err != nil {
+		return e, err
+	}
+	if e.From, err = momentOf("--from", g.from); err != nil {
+		return e, err
+	}
+	if e.Until, err = momentOf("--until", g.until); err != nil {
+		return e, err
+	}
+	if !e.Until.IsZero() && !time.Now().Before(e.Until) {
+		return e, fail(exitUsage, fmt.Errorf("--until %s is over already", g.until), "")
+	}
+	return e, nil
+}
+
+// momentOf reads a day or a time; "" is the zero Time.
+func momentOf(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fail(exitUsage, fmt.Errorf("%s %q is no day or time", flag, text), "Write 2026-12-31 or 2026-12-31T17:00:00-03:00.")
+}
+
+func delaySeconds(d time.Duration) (int, error) {
+	if d < 0 || d%time.Second != 0 || d > time.Duration(longestDelay) {
+		return 0, fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", time.Duration(longestDelay), d), "")
+	}
+	return int(d / time.Second), nil
+}
+
+// revokeFlags choose among the entitlements that are there.
+type revokeFlags struct {
+	market string
+	delay  time.Duration
+	all    bool
+}
+
+func (r *revokeFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.market, "market", "", "rights to this market, as they were granted: '*' takes those granted for all")
+	f.DurationVar(&r.delay, "delay", 0, "only those to data so late; 0s: only those to data at once")
+	f.BoolVar(&r.all, "all", false, "all rights to data")
+}
+
+// which says whether an entitlement is meant.
+func (r *revokeFlags) which(cmd *cobra.Command) (func(broker.Entitlement) bool, error) {
+	if (r.market == "") != r.all {
+		return nil, fail(exitUsage, errors.New("which rights?"), "Name the market with --market, or take all with --all.")
+	}
+	delay, err := delaySeconds(r.delay)
+	if err != nil {
+		return nil, err
+	}
+	byDelay := cmd.Flags().Changed("delay")
+	return func(e broker.Entitlement) bool {
+		return (r.all || e.Market == r.market) && (!byDelay || e.Delay == delay)
+	}, nil
+}
+
+// setFlags are scopes and limits on the command line.
+type setFlags struct {
+	scopes []string
+	limits broker.Limits
+}
+
+func (s *setFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&s.scopes, "scopes", nil, "scopes in the place of those of before, with commas between; '' for none")
+	f.IntVar(&s.limits.Connections, "connections", 0, "connections at a time; 0: the configuration's")
+	f.IntVar(&s.limits.Subscriptions, "subscriptions", 0, "subscriptions of a connection; 0: the configuration's")
+	f.IntVar(&s.limits.MessagesPerSecond, "messages", 0, "messages a second of a connection; 0: the configuration's")
+	f.IntVar(&s.limits.RequestsPerMinute, "requests", 0, "requests a minute; 0: the configuration's")
+}
+
+// knownScopes are those that the gateway looks at.
+var knownScopes = []string{
+	broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin,
+}
+
+// edit changes what was named on the command line and leaves the rest.
+func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) error, error) {
+	changed := cmd.Flags().Changed
+	if needed && !slices.ContainsFunc([]string{"scopes", "connections", "subscriptions", "messages", "requests"}, changed) {
+		return nil, fail(exitUsage, errors.New("nothing to set"), "Name it: --scopes, --connections, --subscriptions, --messages or --requests.")
+	}
+	for _, scope := range s.scopes {
+		if !slices.Contains(knownScopes, scope) {
+			return nil, fail(exitUsage, fmt.Errorf("there is no scope %q", scope), "There are "+strings.Join(knownScopes, ", ")+".")
+		}
+	}
+	for name, n := range map[string]int{"connections": s.limits.Connections, "subscriptions": s.limits.Subscriptions, "messages": s.limits.MessagesPerSecond, "requests": s.limits.RequestsPerMinute} {
+		if n < 0 || n > maxCount {
+			return nil, fail(exitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, maxCount), "")
+		}
+	}
+	return func(r *local.Rights) error {
+		if changed("scopes") {
+			r.Scopes = s.scopes
+		}
+		for name, l := range map[string]struct {
+			to   *int
+			from int
+		}{
+			"connections": {&r.Limits.Connections, s.limits.Connections}, "subscriptions": {&r.Limits.Subscriptions, s.limits.Subscriptions},
+			"messages": {&r.Limits.MessagesPerSecond, s.limits.MessagesPerSecond}, "requests": {&r.Limits.RequestsPerMinute, s.limits.RequestsPerMinute},
+		} {
+			if changed(name) {
+				*l.to = l.from
+			}
+		}
+		return nil
+	}, nil
+}
+
+// doneOr tells what was done, or that there was nothing to do.
+func doneOr(std streams, changed bool, nothing, format string, args ...any) error {
+	if !changed {
+		fmt.Fprintln(std.talk, nothing)
+		return nil
+	}
+	return done(std, format, args...)
+}
+
+func (o *userOptions) set(std streams) *cobra.Command {
+	var s setFlags
+	var cmd *cobra.Command
+	cmd = o.command(std, "set NAME", "Set a user's own scopes and limits", named("name of the user"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			edit, err := s.edit(cmd, true)
+			if err != nil {
+				return err
+			}
+			changed, err := users.EditRights(ctx, args[0], edit)
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed, "Nothing to change.", "Changed %s", args[0])
+		})
+	s.add(cmd)
+	return cmd
+}
+
+func (o *userOptions) grant(std streams) *cobra.Command {
+	var g grantFlags
+	cmd := o.command(std, "grant NAME", "Give a user a right to data, beside those there are", named("name of the user"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			e, err := g.entitlement()
+			if err != nil {
+				return err
+			}
+			changed, err := users.Grant(ctx, args[0], e)
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed, args[0]+" has that right already.", "Granted %s: %s", args[0], local.Describe(e))
+		})
+	g.add(cmd)
+	return cmd
+}
+
+func (o *userOptions) revoke(std streams) *cobra.Command {
+	var r revokeFlags
+	var cmd *cobra.Command
+	cmd = o.command(std, "revoke NAME", "Take rights to data away from a user", named("name of the user"),
+		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+			which, err := r.which(cmd)
+			if err != nil {
+				return err
+			}
+			gone, err := users.Revoke(ctx, args[0], which)
+			if err != nil {
+				return err
+			}
+			left, err := users.Entry(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			for _, e := range gone {
+				if err := done(std, "Revoked from %s: %s", args[0], local.Describe(e)); err != nil {
+					return err
+				}
+			}
+			still := false
+			for _, g := range left.Groups {
+				for _, e := range g.Entitlements {
+					if which(e) {
+						still = true
+						fmt.Fprintf(std.talk, "%s has %s still, from group %s.\n", args[0], local.Describe(e), g.Name)
+					}
+				}
+			}
+			if len(gone) == 0 && !still {
+				fmt.Fprintf(std.talk, "%s has no such right.\n", args[0])
+			}
+			return nil
+		})
+	r.add(cmd)
+	return cmd
+}
+
+// showUser prints a table for people, and rows with tabs and no heading for programs.
+func showUser(ctx context.Context, std streams, users *local.Base, args []string) error {
+	u, err := users.Entry(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	factor := "none"
+	if u.SecondFactor {
+		n, err := users.RecoveryCodes(ctx, u.ID)
+		if err != nil {
+			return err
+		}
+		factor = fmt.Sprintf("one-time passwords, %d recovery codes left", n)
+	}
+	var table strings.Builder
+	row := func(what, value string, from ...string) {
+		fmt.Fprintf(&table, "%s\t%s\t%s\n", what, value, strings.Join(from, " "))
+	}
+	row("user", u.Username)
+	row("id", u.ID)
+	row("status", status(&u))
+	row("since", u.Created.Format(time.DateOnly))
+	row("second factor", factor)
+	for _, g := range u.Groups {
+		row("group", g.Name)
+	}
+	for _, s := range u.Scopes {
+		row("scope", s, sources(&u, func(r *local.Rights) bool { return slices.Contains(r.Scopes, s) })...)
+	}
+	for _, e := range u.Entitlements {
+		text := local.Describe(e)
+		row("right", text+validity(&e, time.Now()), sources(&u, func(r *local.Rights) bool {
+			return slices.ContainsFunc(r.Entitlements, func(x broker.Entitlement) bool { return local.Describe(x) == text })
+		})...)
+	}
+	for _, l := range limitsOf(&u.Limits) {
+		if l.value > 0 {
+			row("limit", fmt.Sprintf("%s %d", l.name, l.value), sources(&u, func(r *local.Rights) bool {
+				return slices.Contains(limitsOf(&r.Limits), l)
+			})...)
+		}
+	}
+	return printTable(std, "WHAT\tVALUE\tFROM\n", table.String())
+}
+
+// sources says whose rights have something: own, and names of groups.
+func sources(u *local.Entry, has func(*local.Rights) bool) (from []string) {
+	if has(&u.Own) {
+		from = append(from, "own")
+	}
+	for i := range u.Groups {
+		if has(&u.Groups[i].Rights) {
+			from = append(from, u.Groups[i].Name)
+		}
+	}
+	return from
+}
+
+func validity(e *broker.Entitlement, now time.Time) string {
+	switch {
+	case e.Valid(now):
+		return ""
+	case now.Before(e.From):
+		return " (not yet)"
+	}
+	return " (over)"
+}
+
+// namedLimit is a limit by its flag's name.
+type namedLimit struct {
+	name  string
+	value int
+}
+
+func limitsOf(l *broker.Limits) []namedLimit {
+	return []namedLimit{
+		{"connections", l.Connections}, {"subscriptions", l.Subscriptions},
+		{"messages", l.MessagesPerSecond}, {"requests", l.RequestsPerMinute},
+	}
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+func newUserCheck(std streams, o *userOptions) *cobra.Command {
+	var fromStdin bool
+	var otp string
+	cmd := &cobra.Command{
+		Use:   "check NAME",
+		Short: "Log in to the configured user base and show what a gateway sees",
+		Long: `Check logs in as a user to the user base of [users], reads the user again by id and
+the accounts of [accounts], as a gateway does, and shows what comes. No gateway
+has to run, and no token is given out.
+
+A failed attempt is one for the user base: it may count there.`,
+		Example: `  rueda user check ana --config rueda/rueda.toml
+  pass show ana | rueda user check ana --password-stdin --config rueda/rueda.toml`,
+		Args: named("name of the user"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.config == "" {
+				return fail(exitUsage, errors.New("which user base?"), "Name the configuration with --config FILE.")
+			}
+			s, err := loadConfig(cmd.Context(), std, o.config)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.source.close()) }()
+			if s.source.users == nil || s.source.accounts == nil && !s.source.none {
+				data, err := o.open(cmd.Context(), std, false)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, data.Close()) }()
+				s.gateway.Data, s.gateway.Users, s.gateway.Accounts = data, data.Users, data.Users
+			}
+			if err := s.source.use(cmd.Context(), &s.gateway); err != nil {
+				return err
+			}
+			login := broker.Login{Username: args[0], OTP: otp}
+			if login.Password, err = readPassword(std, "Password of "+args[0], fromStdin, false); err != nil {
+				return err
+			}
+			return checkUser(cmd.Context(), std, s, login)
+		},
+	}
+	cmd.Flags().BoolVar(&fromStdin, "password-stdin", false, "read the password from standard input")
+	cmd.Flags().StringVar(&otp, "otp", "", "one-time password, of a user who needs one")
+	return cmd
+}
+
+// checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
+func checkUser(ctx context.Context, std streams, s *settings, login broker.Login) error {
+	begun := time.Now()
+	user, err := s.gateway.Users.Authenticate(ctx, login)
+	took := time.Since(begun)
+	switch {
+	case errors.Is(err, broker.ErrSecondFactor):
+		return fail(exitRefused, err, "The password is right. Add --otp CODE.")
+	case errors.Is(err, broker.ErrInvalidCredentials):
+		return fail(exitRefused, err, "So says the user base of type "+s.source.kind+"; it does not tell an unknown user from a wrong password or a disabled user.")
+	case err != nil:
+		return fail(exitUnreachable, err, "A gateway would answer 503.")
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.source.kind, took.Round(time.Millisecond))
+	row := func(name, format string, args ...any) { fmt.Fprintf(&out, "%-13s%s\n", name, fmt.Sprintf(format, args...)) }
+	row("id", "%s", user.ID)
+	row("version", "%d", user.Version)
+	row("scopes", "%s", cmp.Or(strings.Join(user.Scopes, " "), "none"))
+	for i, e := range user.Entitlements {
+		row([]string{"entitled", ""}[min(i, 1)], "%s", describeEntitlement(e))
+	}
+	if len(user.Entitlements) == 0 {
+		row("entitled", "to no market data")
+	}
+	if l := user.Limits; l != (broker.Limits{}) {
+		row("limits", "%d connections, %d subscriptions, %d messages a second, %d requests a minute; 0 is the gateway's",
+			l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute)
+	}
+	again, err := s.gateway.Users.User(ctx, user.ID)
+	problem := ""
+	switch {
+	case err != nil:
+		problem = fmt.Sprintf("read by id %s: %v: logins would not be refreshed", user.ID, err)
+	case again.Version != user.Version:
+		problem = fmt.Sprintf("read by id, the version is %d: logins would end at the first refresh", again.Version)
+	case !reflect.DeepEqual(again, user):
+		problem = "read by id, the user is another than at the login: " + describeDifference(user, again)
+	default:
+		row("by id", "the same")
+	}
+	if s.gateway.Accounts == nil {
+		row("accounts", "none are configured")
+	} else if list, err := s.gateway.Accounts.ListAccounts(ctx, user.ID); err != nil {
+		problem = cmp.Or(problem, fmt.Sprintf("read the accounts: %v", err))
+	} else {
+		row("accounts", "%d", len(list))
+		for _, a := range list {
+			row("", "%s %s %s %s", a.Number, a.Type, a.Status, a.Currency)
+		}
+	}
+	if _, err := fmt.Fprint(std.out, out.String()); err != nil {
+		return err
+	}
+	if problem != "" {
+		return fail(exitWrong, errors.New(problem), "")
+	}
+	return nil
+}
+
+func describeEntitlement(e broker.Entitlement) string {
+	var what []string
+	for _, w := range []struct {
+		is   bool
+		text string
+	}{{e.Trades, "trades"}, {e.Quotes, "quotes"}, {e.Depth < 0, "books"}, {e.Depth > 0, fmt.Sprintf("books to depth %d", e.Depth)}} {
+		if w.is {
+			what = append(what, w.text)
+		}
+	}
+	text := "market " + e.Market + ": " + cmp.Or(strings.Join(what, ", "), "nothing")
+	if e.Delay > 0 {
+		text += fmt.Sprintf(", %v late", time.Duration(e.Delay)*time.Second)
+	}
+	if !e.From.IsZero() {
+		text += ", from " + e.From.Format(time.RFC3339)
+	}
+	if !e.Until.IsZero() {
+		text += ", until " + e.Until.Format(time.RFC3339)
+	}
+	return text
+}
+
+// describeDifference names the fields in which two users differ.
+func describeDifference(a, b broker.User) string {
+	var names []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			names = append(names, strings.ToLower(x.Type().Field(i).Name))
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,85 @@
+package rest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Names that routes of history have in common.
+func historyQuery(more ...string) []string {
+	return append(more, "instrument", "start", "end", "after_sequence", "epoch", "order", "limit", "cursor")
+}
+
+// followQuery are the names of a subscription in a query.
+func followQuery() []string {
+	return []string{
+		"trades", "quotes", "order_book", "status", "summary", "bars",
+		"depth", "conflate", "interval", "snapshot", "alive", "start", "slow",
+	}
+}
+
+// noQuery is of routes that take no parameter.
+func noQuery() []string { return []string{} }
+
+// checkQuery refuses parameters that the route does not know, most often a slip of the pen that would otherwise give an
+// answer to another question. Such a name may be anything, a secret too, and is not repeated.
+func (q *request) checkQuery() *wire.Fault {
+	known := q.route.query
+	if known == nil {
+		return nil
+	}
+	for name := range q.params {
+		if slices.Contains(known, name) {
+			continue
+		}
+		f := wire.NewFault(wire.BadField, "A parameter of the query is not known here")
+		switch near := nearest(name, known); {
+		case near != "":
+			f.Hint = "Did you mean " + near + "?"
+		case len(known) > 0:
+			f.Hint = "Known are " + strings.Join(known, ", ")
+		}
+		return f
+	}
+	return nil
+}
+
+// longestName bounds the names that are compared.
+const longestName = 32
+
+// nearest is the known name with the fewest letters to change, add or leave out, if it is near at all.
+func nearest(name string, known []string) (best string) {
+	if len(name) > longestName {
+		return ""
+	}
+	least := max(2, len(name)/3) + 1
+	for _, k := range known {
+		if n := distance(strings.ToLower(name), k); n < least {
+			best, least = k, n
+		}
+	}
+	return best
+}
+
+// distance is the edit distance of two short texts, by Levenshtein.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := before
+			if a[i] != b[j] {
+				changed++
+			}
+			before = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

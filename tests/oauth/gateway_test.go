@@ -1,0 +1,59 @@
+package oauth
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// The one user of the gateways here.
+const (
+	username = "demo"
+	password = "a password for demonstration"
+)
+
+// start runs a gateway until the test ends, and returns where it is.
+func start(t *testing.T) (rest string) {
+	t.Helper()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := data.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := data.Users.Add(t.Context(), local.NewUser{
+		Username: username, Password: password, Scopes: []string{broker.ScopeAccounts, broker.ScopeRead},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan gateway.Bound, 1)
+	g, err := gateway.New(gateway.Config{
+		Listen: "127.0.0.1:0", Data: data, OnReady: func(b gateway.Bound) { ready <- b },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	select {
+	case b := <-ready:
+		return b.REST
+	case err := <-done:
+		done <- nil
+		t.Fatalf("run: %v", err)
+	}
+	panic("unreachable")
+}
