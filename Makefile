@@ -11,6 +11,8 @@ LINT     := go tool -modfile=tools/go.mod golangci-lint
 # The race detector needs a C compiler.
 CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 RACE     := $(if $(CC_FOUND),-race,)
+POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
+SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
 .PHONY: help run test soak fuzz bench bench-report lint
 
@@ -43,6 +45,8 @@ endif
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(RACE)" ] || echo "  the race detector, and exported files read back by DuckDB: install a C compiler"
 	@command -v npm >/dev/null || echo "  OAuth libraries of Node   install Node.js and npm"
+	@[ -n "$(POSTGRES)" ] || echo "  all about PostgreSQL    apt-get install postgresql (it need not run: tests start their own)"
+	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
 soak: ## the long counts in full; prints their figures

@@ -112,7 +112,7 @@ func (d *denials) waiting(events []audit.Event) []audit.Event {
 
 func (d *denials) append(ctx context.Context, events []audit.Event) bool {
 	if err := d.store.Append(ctx, events...); err != nil {
-		d.log.Warn("denials not written to the audit log, trying again", "error", err, "events", len(events))
+		d.log.Warn("denials not written to the audit log, trying again", "error", err, "count", len(events))
 		return false
 	}
 	return true

@@ -180,6 +180,40 @@ func awaitKey(t *testing.T, c *literalClient, etag string) {
 	}
 }
 
+// TestThreat14KeyTheftInACluster: the same with two gateways on one PostgreSQL, each of which has a socket of the stolen key's
+// token. The promise is five seconds there.
+func TestThreat14KeyTheftInACluster(t *testing.T) {
+	dsn, key := cluster.Database(t), encryptionKey(t)
+	data := openShared(t, dsn, key)
+	addDemo(t, data.Users)
+	a, b := node(t, openShared(t, dsn, key)), node(t, openShared(t, dsn, key))
+	if err := a.login(); err != nil {
+		t.Fatal(err)
+	}
+	b.access, b.refresh = a.access, a.refresh
+	sockets := []*bot{connect(t, a), connect(t, b)}
+	if _, err := data.RotateKeys(t.Context(), gateway.KeyRotation{Now: true, Revoke: signingKey(t, data)}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, s := range sockets {
+		s.until(t, "Error", "token_revoked")
+		if _, err := s.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+			t.Errorf("closed by %v", err)
+		}
+	}
+	t.Logf("figure: key revoked: sockets of two gateways closed within %v", time.Since(began).Round(time.Millisecond))
+	if err := a.renew(); err != nil {
+		t.Fatalf("refresh: %v", err)
+	}
+	b.access = a.access
+	for _, c := range []*literalClient{a, b} {
+		if err := c.accounts(); err != nil {
+			t.Errorf("a token of the next key: %v", err)
+		}
+	}
+}
+
 // TestKeysAreEncryptedAtStart: a gateway whose settings name an encryption key encrypts the keys that it finds.
 func TestKeysAreEncryptedAtStart(t *testing.T) {
 	folder := t.TempDir()

@@ -237,6 +237,60 @@ func TestDatabaseKilled(t *testing.T) {
 	}
 }
 
+// TestDatabaseSilent: a database that says nothing, as behind a pulled cable, is no better than one that is gone: who asks is
+// told so in time, nobody waits behind others, and what was waited for is forgotten.
+func TestDatabaseSilent(t *testing.T) {
+	wire, dsn := pgtest.NewWire(t, cluster.Database(t))
+	data := openShared(t, dsn, encryptionKey(t))
+	addDemo(t, data.Users)
+	c := node(t, data)
+	if err := c.login(); err != nil {
+		t.Fatal(err)
+	}
+	stream := connect(t, c)
+	stream.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
+	stream.until(t, "T", "")
+	wire.Cut()
+	var asking sync.WaitGroup
+	var longest atomic.Int64
+	for i := range 60 {
+		body := []string{
+			`{"grant_type":"password","username":"demo","password":"demo-password"}`,
+			`{"grant_type":"refresh_token","refresh_token":"` + c.refresh + `"}`,
+		}[i%2]
+		asking.Go(func() {
+			began := time.Now()
+			status, retry, text, err := c.post("/auth/token", body)
+			if err != nil || status != http.StatusServiceUnavailable || retry == "" {
+				t.Errorf("without an answer: %d, Retry-After %q, %s, %v", status, retry, text, err)
+			}
+			for took := int64(time.Since(began)); ; {
+				if most := longest.Load(); took <= most || longest.CompareAndSwap(most, took) {
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+	t.Logf("figure: PostgreSQL silent: 60 logins and refreshes at once were answered 503 within %v", time.Duration(longest.Load()).Round(time.Millisecond))
+	if longest.Load() > int64(15*time.Second) {
+		t.Error("that is too long")
+	}
+	connect(t, c)
+	stream.until(t, "T", "")
+	wire.Mend()
+	for end := time.After(30 * time.Second); c.renew() != nil; {
+		select {
+		case <-end:
+			t.Fatal("it never worked again")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if err := c.login(); err != nil {
+		t.Error(err)
+	}
+}
+
 // load are clients that refresh all the time. A token that was answered is never refused afterwards.
 type load struct {
 	good    atomic.Int64  // refreshes answered

@@ -160,7 +160,7 @@ func (m *meter) flush(ctx context.Context) {
 	m.rows, m.lost = make(map[usageRow]store.Usage), 0
 	m.mu.Unlock()
 	if lost > 0 {
-		m.log.Error("usage left out: too much waits to be written", "rows", lost)
+		m.log.Error("usage left out: too much waits to be written", "count", lost)
 	}
 	list := make([]store.Usage, 0, min(len(rows), usageWrite))
 	write := func() bool {

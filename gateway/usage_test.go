@@ -85,7 +85,7 @@ func TestMeter(t *testing.T) {
 			m.request("u3", "M", "quotes", 0)
 		}
 		time.Sleep(time.Hour)
-		if m.mu.Lock(); len(m.rows) != 2 {
+		if m.mu.Lock(); len(m.rows) != 3 {
 			t.Errorf("%d rows wait", len(m.rows))
 		}
 		m.mu.Unlock()

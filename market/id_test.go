@@ -1,8 +1,8 @@
 package market
 
 import (
-	"math/rand/v2"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )

@@ -415,3 +415,35 @@ func startTLS(t *testing.T, h http.Handler) httpusers.Config {
 	t.Cleanup(server.Close)
 	return httpusers.Config{URL: server.URL + "/login", Certificate: certificateFile, Key: keyFile, Authorities: certificateFile}
 }
+
+// FuzzAnswer has a service answer anything: it is a user that can be one, an answer, or an outage.
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		`{"id":"u-1","username":"ana","version":1}`, `{"reason":"not_found"}`, `{"reason":"disabled"}`, `{}`, `null`, `[`, "\xff",
+		`{"id":"u-1","username":"ana","version":1,"entitlements":[{"market":"*","until":"2027-01-01T00:00:00Z"}],"limits":{"connections":1e3}}`,
+	} {
+		f.Add(200, body)
+		f.Add(401, body)
+	}
+	var status atomic.Int64
+	var text atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Load()))
+		_, _ = w.Write([]byte(*text.Load()))
+	}))
+	f.Cleanup(server.Close)
+	u, err := httpusers.New(httpusers.Config{URL: server.URL, Secret: secret()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, code int, body string) {
+		status.Store(int64(200 + max(-code, code)%400))
+		text.Store(&body)
+		user, err := u.User(t.Context(), "u-1")
+		known := errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) || errors.Is(err, broker.ErrUnavailable)
+		if err == nil && (user.ID != "u-1" || user.Check() != nil) || err != nil && !known {
+			t.Errorf("%+v, %v", user, err)
+		}
+	})
+}

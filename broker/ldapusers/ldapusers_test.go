@@ -111,9 +111,10 @@ func TestCheck(t *testing.T) {
 	for _, tc := range []struct {
 		cfg  ldapusers.Config
 		want string
-	}{{wrong, "service account"}, {nowhere, "look for ou=nobody"}, {stranger, "certificate"}} {
+		away bool
+	}{{wrong, "service account", false}, {nowhere, "look for ou=nobody", false}, {stranger, "certificate", true}} {
 		err := open(t, tc.cfg).Check(t.Context())
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+		if errors.Is(err, broker.ErrUnavailable) != tc.away || err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}
@@ -142,6 +143,10 @@ func TestDirectoryDown(t *testing.T) {
 	if _, err := login(t, u, "ana", "correct horse"); err != nil {
 		t.Errorf("after the restart: %v", err)
 	}
+	if err := func() error { s.Kill(); return open(t, config(s)).Check(t.Context()) }(); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("check without a directory: %v", err)
+	}
+	s.Restart(t)
 	s.Kill() // connections are kept that have ended
 	s.Restart(t)
 	if _, err := login(t, u, "ana", "correct horse"); err != nil {

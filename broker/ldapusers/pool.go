@@ -58,8 +58,11 @@ func (p *pool) do(ctx context.Context, f func(*link) error) error {
 			continue
 		}
 		l.close()
-		if isBroken(err) {
-			return unavailable("ask the directory", errors.Join(ctx.Err(), err))
+		switch {
+		case isBroken(err) && ctx.Err() != nil: // which broke it
+			return unavailable("ask the directory", ctx.Err())
+		case isBroken(err):
+			return unavailable("ask the directory", err)
 		}
 		return err
 	}

@@ -76,11 +76,15 @@ func (u *Users) Close() error {
 	return nil
 }
 
-// Check asks the directory whether the service account may log in and the base of the search is there.
+// Check asks the directory whether the service account may log in and the base of the search is there. The error wraps
+// broker.ErrUnavailable where the directory was not there to be asked.
 func (u *Users) Check(ctx context.Context) error {
 	_, err := u.search(ctx, 1, u.cfg.Base, ldap.ScopeBaseObject, "(objectClass=*)")
-	if ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) {
+	switch {
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject):
 		return fmt.Errorf("look for %s: there is none, or the service account may not see it", u.cfg.Base)
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
+		return errors.New("log in as the service account: the DN or the password is wrong")
 	}
 	return err
 }
@@ -121,18 +125,19 @@ func isName(s string, most int) bool {
 
 // bind says whether the password is that of an entry.
 func (u *Users) bind(ctx context.Context, dn, password string) error {
-	return u.binds.do(ctx, func(l *link) error {
+	err := u.binds.do(ctx, func(l *link) error {
 		err := l.Bind(dn, password)
 		if ldap.IsErrorAnyOf(err, // what a directory says of one entry, where it may say more than that the password is wrong
 			ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
 			ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation, ldap.LDAPResultInsufficientAccessRights) {
 			return broker.ErrInvalidCredentials
 		}
-		if err != nil {
-			return unavailable("log in", err)
-		}
-		return nil
+		return err
 	})
+	if err != nil && !errors.Is(err, broker.ErrInvalidCredentials) && !errors.Is(err, broker.ErrUnavailable) {
+		return unavailable("log in", err)
+	}
+	return err
 }
 
 // User implements broker.Users.

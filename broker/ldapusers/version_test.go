@@ -33,3 +33,15 @@ func TestVersion(t *testing.T) {
 		}
 	}
 }
+
+// FuzzVersion reads anything as a version: it never falls below 0.
+func FuzzVersion(f *testing.F) {
+	for _, v := range []string{"20261121205411.123456Z#000000#000#000000", "133500000000000000", "99991231235959Z", "00010101000000Z", "Z", "#"} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, err := version([]string{text}); n < 0 {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	})
+}

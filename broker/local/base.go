@@ -191,6 +191,8 @@ func (b *Base) read(ctx context.Context, column, value string) (row, error) {
 
 // users reads users whose rows, one for each group, stand together.
 func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, error) {
+	ctx, cancel := b.sql.limit(ctx, askLimit)
+	defer cancel()
 	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(query), args...)
 	if err != nil {
 		return nil, err
@@ -255,6 +257,8 @@ func (b *Base) ListAccounts(ctx context.Context, userID string) ([]broker.Accoun
 	if userID != "" && checkUsername(userID) != nil {
 		return []broker.Account{}, nil
 	}
+	ctx, cancel := b.sql.limit(ctx, askLimit)
+	defer cancel()
 	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
 		SELECT id, number, name, type, status, currency, currencies, roles, permissions, is_default, created_at
 		FROM accounts WHERE user_id = ? ORDER BY number`), userID)

@@ -46,8 +46,19 @@ func (d dialect) forUpdate() string {
 	return ""
 }
 
-// countLimit bounds the question whether anything has changed, for which there is no client that would give up.
-const countLimit = 2 * time.Second
+// Limits of what is asked of PostgreSQL, which is elsewhere and may not answer; an import may be of a hundred thousand users.
+const (
+	askLimit    = 2 * time.Second
+	importLimit = 10 * time.Minute
+)
+
+// limit bounds the time that something may take. SQLite has a limit of its own.
+func (d dialect) limit(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if d.postgres {
+		return context.WithTimeout(ctx, most)
+	}
+	return ctx, func() {}
+}
 
 // watchPostgres is Watch on PostgreSQL, where triggers count the changes and tell of them. Listen calls every few
 // seconds whether there was one or not, so the count decides.
@@ -69,7 +80,7 @@ func (b *Base) watchPostgres(ctx context.Context, changed func()) error {
 }
 
 func (b *Base) countChanges(ctx context.Context) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
 	err = b.reader.QueryRowContext(ctx, `SELECT n FROM users_changes WHERE one = 1`).Scan(&n)
 	return n, err

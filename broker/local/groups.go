@@ -78,6 +78,8 @@ func (b *Base) RemoveGroup(ctx context.Context, name string) (members int, err e
 
 // Groups returns all groups by name.
 func (b *Base) Groups(ctx context.Context) ([]Group, error) {
+	ctx, cancel := b.sql.limit(ctx, askLimit)
+	defer cancel()
 	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
 		SELECT name, scopes, entitlements, limits, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
 		FROM groups g`))

@@ -31,7 +31,7 @@ func (b *Base) Import(ctx context.Context, batch []Imported, dryRun bool) (probl
 	for i := range batch {
 		problems[i] = b.checkImported(&batch[i])
 	}
-	err = b.write(ctx, "import users", func(c *change) error {
+	err = b.writeWithin(ctx, importLimit, "import users", func(c *change) error {
 		for i := range batch {
 			if problems[i] != nil {
 				continue

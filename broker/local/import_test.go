@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -25,8 +26,9 @@ func stored(t *testing.T, b *Base, username string) string {
 
 // TestRehash logs in with hashes of another system and of a lower cost: each is replaced at the first
 // right login, with an event of the log, and the user's version stays.
-func TestRehash(t *testing.T) {
-	db := places[1].open(t)
+func TestRehash(t *testing.T) { everywhere(t, rehash) }
+
+func rehash(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)
 	if _, err := b.Import(t.Context(), []Imported{{Username: "ana", Hash: someHash}, {Username: "dario", Hash: someHash, Disabled: true}}, false); err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func TestRehash(t *testing.T) {
 	if stored(t, b, "ana") != first || len(diary()) != 0 {
 		t.Error("a hash of today was replaced")
 	}
-	dearer, err := Open(t.Context(), Config{Writer: db, Cost: password.Cost{Memory: 128, Time: 2}, Peppers: [][]byte{[]byte("pepper")}})
+	dearer, err := Open(t.Context(), Config{Writer: db, Postgres: isPostgres(db), Cost: password.Cost{Memory: 128, Time: 2}, Peppers: [][]byte{[]byte("pepper")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +107,10 @@ func TestLoginWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-func TestImport(t *testing.T) {
-	b, diary := openAudited(t, places[1].open(t))
+func TestImport(t *testing.T) { everywhere(t, importUsers) }
+
+func importUsers(t *testing.T, db *sql.DB) {
+	b, diary := openAudited(t, db)
 	add(t, b, "maria", "right password")
 	if err := b.AddGroup(t.Context(), "equity", Rights{Scopes: []string{broker.ScopeRead}}); err != nil {
 		t.Fatal(err)

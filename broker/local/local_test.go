@@ -29,6 +29,14 @@ var places = []struct {
 	{"postgres", func(t testing.TB) *sql.DB { return openPostgres(t).Writer() }},
 }
 
+// everywhere runs a test on each of them.
+func everywhere(t *testing.T, test func(t *testing.T, db *sql.DB)) {
+	t.Helper()
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) { test(t, p.open(t)) })
+	}
+}
+
 func openDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(1)")
@@ -151,9 +159,9 @@ func seeded(t *testing.T, b *Base) brokertest.Base {
 	return seed
 }
 
-// TestThreat5IdenticalWork is the defence against telling users by time: whatever is
+// TestThreat05IdenticalWork is the defence against telling users by time: whatever is
 // wrong, one hash of the same cost was computed.
-func TestThreat5IdenticalWork(t *testing.T) {
+func TestThreat05IdenticalWork(t *testing.T) {
 	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Secret: []byte("a secret of this test alone")})
 	if err != nil {
 		t.Fatal(err)

@@ -77,11 +77,13 @@ func TestWatchPostgres(t *testing.T) {
 	defer cancel()
 	until := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); !is(); {
-			if time.Now().After(end) {
+		end := time.After(10 * time.Second)
+		for !is() {
+			select {
+			case <-end:
 				t.Fatalf("%s: it never became so", what)
+			case <-time.After(2 * time.Millisecond):
 			}
-			time.Sleep(2 * time.Millisecond)
 		}
 	}
 	until("listening", func() bool {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -16,8 +17,10 @@ var errTest = errors.New("no")
 
 // TestRightsAndTheirLog changes rights in every way there is and holds the result and the audit log to what was asked. No change of rights
 // ends a login.
-func TestRightsAndTheirLog(t *testing.T) {
-	b, diary := openAudited(t, places[1].open(t))
+func TestRightsAndTheirLog(t *testing.T) { everywhere(t, rightsAndTheirLog) }
+
+func rightsAndTheirLog(t *testing.T, db *sql.DB) {
+	b, diary := openAudited(t, db)
 	u := add(t, b, "ana", "right password")
 	until := time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)
 	byma := broker.Entitlement{Market: "BYMA", Trades: true, Quotes: true, Depth: 5, Until: until}
@@ -99,8 +102,10 @@ func TestRightsAndTheirLog(t *testing.T) {
 }
 
 // TestGroups lists, shows and removes them.
-func TestGroups(t *testing.T) {
-	b, diary := openAudited(t, places[1].open(t))
+func TestGroups(t *testing.T) { everywhere(t, groups) }
+
+func groups(t *testing.T, db *sql.DB) {
+	b, diary := openAudited(t, db)
 	for _, name := range []string{"ana", "eva", "ivo"} {
 		add(t, b, name, "right password")
 	}

@@ -83,6 +83,8 @@ func (b *Base) DisableSecondFactor(ctx context.Context, username string) (was bo
 
 // RecoveryCodes says how many of a user's recovery codes are left.
 func (b *Base) RecoveryCodes(ctx context.Context, userID string) (n int, err error) {
+	ctx, cancel := b.sql.limit(ctx, askLimit)
+	defer cancel()
 	err = b.reader.QueryRowContext(ctx, b.sql.rebind(`SELECT COUNT(*) FROM recovery_codes WHERE user_id = ?`), userID).Scan(&n)
 	if err != nil {
 		return 0, unavailable("count recovery codes", err)

@@ -1,10 +1,10 @@
 package local
 
 import (
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -78,8 +78,10 @@ func TestOneTimePassword(t *testing.T) {
 }
 
 // TestOneCodeManyLogins lets one code be used by many at the same moment: one gets in.
-func TestOneCodeManyLogins(t *testing.T) {
-	b := openBase(t, openDB(t, filepath.Join(t.TempDir(), "users.db")))
+func TestOneCodeManyLogins(t *testing.T) { everywhere(t, oneCodeManyLogins) }
+
+func oneCodeManyLogins(t *testing.T, db *sql.DB) {
+	b := openBase(t, db)
 	add(t, b, "fiona", "right password")
 	f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
 	if err != nil {
@@ -108,8 +110,9 @@ func TestOneCodeManyLogins(t *testing.T) {
 	}
 }
 
-func TestRecoveryCodes(t *testing.T) {
-	db := places[1].open(t)
+func TestRecoveryCodes(t *testing.T) { everywhere(t, spendRecoveryCodes) }
+
+func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)
 	u := add(t, b, "fiona", "right password")
 	add(t, b, "maria", "right password")

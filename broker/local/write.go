@@ -25,6 +25,13 @@ type change struct {
 // write does something in one transaction, together with what it has to say to the audit log, and tells Watch. A
 // transaction that said nothing to the log changed nothing that others want to know.
 func (b *Base) write(ctx context.Context, what string, do func(c *change) error) error {
+	return b.writeWithin(ctx, askLimit, what, do)
+}
+
+// writeWithin is write with a time limit, of PostgreSQL alone.
+func (b *Base) writeWithin(ctx context.Context, most time.Duration, what string, do func(c *change) error) error {
+	ctx, cancel := b.sql.limit(ctx, most)
+	defer cancel()
 	tx, err := b.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return unavailable(what, err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -129,8 +130,8 @@ func TestPepper(t *testing.T) {
 	}
 }
 
-// TestThreat5IdenticalWork is the defence against telling users by time: whoever does not get in cost one hash of the same work.
-func TestThreat5IdenticalWork(t *testing.T) {
+// TestThreat05IdenticalWork is the defence against telling users by time: whoever does not get in cost one hash of the same work.
+func TestThreat05IdenticalWork(t *testing.T) {
 	c := New(Config{})
 	stored, err := c.Hash(t.Context(), "right password", nowhere)
 	if err != nil {
@@ -153,11 +154,11 @@ func TestThreat5IdenticalWork(t *testing.T) {
 	}
 }
 
-// TestThreat4KDFExhaustion floods a Checker with 1,000 logins at once from many networks: never more hashes than slots are computed
+// TestThreat04KDFExhaustion floods a Checker with 1,000 logins at once from many networks: never more hashes than slots are computed
 // at once, so that memory stays what the slots take; the queue holds, and everybody gets an answer.
-func TestThreat4KDFExhaustion(t *testing.T) {
+func TestThreat04KDFExhaustion(t *testing.T) {
 	const slots, queue, all = 2, 128, 1000
-	c := New(Config{Slots: slots, Queue: queue})
+	c := New(Config{Slots: slots, Queue: queue, QueueWait: time.Minute})
 	var running, most, right, unavailable atomic.Int32
 	full := make(chan struct{})
 	c.matches = func(*parsed, string) bool {
@@ -195,7 +196,7 @@ func TestThreat4KDFExhaustion(t *testing.T) {
 // TestMemoryOfFlood computes 40 hashes through one slot and wants the garbage they leave to stay near
 // what two of them take.
 func TestMemoryOfFlood(t *testing.T) {
-	c := New(Config{Slots: 1})
+	c := New(Config{Slots: 1, QueueWait: time.Minute})
 	var wg sync.WaitGroup
 	var worst atomic.Uint64
 	for range 40 {

@@ -217,6 +217,31 @@ func TestDatabaseDown(t *testing.T) {
 	}
 }
 
+// TestSameWork counts what is computed: an unknown user, a wrong password, a disabled user and a row whose hash is none cost the same.
+func TestSameWork(t *testing.T) {
+	b := sqlite(t)
+	u := open(t, b.config)
+	b.exec(t, `INSERT INTO customers (number, login, secret) VALUES (104, 'dora', 'no hash')`)
+	work := map[uint64][]string{}
+	for _, l := range []broker.Login{
+		{Username: "ana", Password: "wrong"}, {Username: "nobody", Password: "wrong"}, {Username: "dora", Password: "no hash"},
+		{Username: "carl", Password: "out of order"}, {Username: "carl", Password: "wrong"}, {Username: "\xff", Password: "wrong"},
+	} {
+		before := b.config.Passwords.Stats()
+		if _, err := u.Authenticate(t.Context(), l); !errors.Is(err, broker.ErrInvalidCredentials) {
+			t.Errorf("%q: %v", l.Username, err)
+		}
+		after := b.config.Passwords.Stats()
+		if after.Hashed != before.Hashed+1 {
+			t.Errorf("%q: %d hashes", l.Username, after.Hashed-before.Hashed)
+		}
+		work[after.Work-before.Work] = append(work[after.Work-before.Work], l.Username)
+	}
+	if len(work) != 1 {
+		t.Errorf("the work differs: %v", work)
+	}
+}
+
 // TestWaitingLoginsSayNothing floods the slots of passwords: the breaker before the queries stays as it is.
 func TestWaitingLoginsSayNothing(t *testing.T) {
 	b := sqlite(t)

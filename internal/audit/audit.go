@@ -1,9 +1,3 @@
-// Package audit is the log of what was done to identities: who logged in, what was refused, which
-// rights changed. Its rows are chained: each holds a keyed hash of itself and of the row before, so
-// that a row that was changed, taken out or put in is found.
-//
-// The package knows events and the chain. Where rows are kept, and that one is written in the transaction
-// of what it tells, is the store's affair.
 package audit
 
 import (

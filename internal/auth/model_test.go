@@ -114,8 +114,8 @@ func drawSteps(rt *rapid.T) []step {
 // TestFamilyModel plays random lives of a family to a Service and to the model.
 func TestFamilyModel(t *testing.T) {
 	for _, strictly := range []bool{false, true} {
-		granted, revoked := 0, 0
-		for range soak(40) {
+		granted, revoked, played := 0, 0, 0
+		for range soak(180) {
 			rapid.Check(t, func(rt *rapid.T) {
 				steps := drawSteps(rt)
 				var err error
@@ -126,6 +126,7 @@ func TestFamilyModel(t *testing.T) {
 							strict(c)
 						}
 					}), f, steps)
+					played += len(steps)
 					granted += len(f.access)
 					revoked += f.told
 				})
@@ -134,7 +135,7 @@ func TestFamilyModel(t *testing.T) {
 				}
 			})
 		}
-		t.Logf("strict %v: %d answers, %d families revoked", strictly, granted, revoked)
+		t.Logf("figure: family model, strict %v: %d steps, %d answers, %d families revoked", strictly, played, granted, revoked)
 	}
 }
 

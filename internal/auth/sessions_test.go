@@ -171,6 +171,7 @@ func TestWatchAgain(t *testing.T) {
 			f.fail <- errors.New("connection lost")
 			<-f.watches
 		}
+		synctest.Wait() // the last watch has read what was missed before it
 		if err := f.RevokeFamily(t.Context(), b, auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout}); err != nil {
 			t.Fatal(err)
 		}

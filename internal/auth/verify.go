@@ -22,7 +22,8 @@ const maxVerified = 1 << 16
 //
 // All are kept by the SHA-256 of their text, in 32 bytes where the text has 480. Computing that is half of the cost
 // of a check, so that those in frequent use are kept by their text too, each in one of the two slots that
-// it may be in, where readers take no lock.
+// it may be in, where readers take no lock. Which slots those are follows from the whole text and a secret seed, so that
+// the time of the comparison tells a guesser nothing.
 type verified struct {
 	shards [shards]struct {
 		mu     sync.RWMutex

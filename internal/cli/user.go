@@ -23,6 +23,8 @@ type userOptions struct {
 	config    string
 	data      string
 	fromStdin bool
+
+	kind string // of [users] in the configuration that was read
 }
 
 // presetFlags are the rights that new users get.
@@ -116,6 +118,9 @@ func (o *userOptions) on(std streams, use, short string, args cobra.PositionalAr
 				return err
 			}
 			defer func() { err = errors.Join(err, data.Close()) }()
+			if o.kind != "" && o.kind != typeLocal {
+				fmt.Fprintf(std.talk, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
+			}
 			err = do(cmd.Context(), std, data.Users, args)
 			user := "" // the first of the arguments, and behind the group where there is one
 			for n, arg := range args {
@@ -153,6 +158,11 @@ func (o *userOptions) open(ctx context.Context, std streams, create bool) (*gate
 	if o.config != "" {
 		var err error
 		if s, err = loadConfig(ctx, std, o.config); err != nil {
+			return nil, err
+		}
+		s.source.note(std)
+		o.kind = s.source.kind
+		if err := s.source.close(); err != nil { // the gateway's own users are worked on, whatever serve asks
 			return nil, err
 		}
 	}

@@ -60,6 +60,13 @@ A failed attempt is one for the user base: it may count there.`,
 	return cmd
 }
 
+// note tells whoever works on the built-in users of a gateway that has others.
+func (s *userSource) note(std streams) {
+	if s.users != nil {
+		fmt.Fprintf(std.talk, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", s.kind)
+	}
+}
+
 // checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
 func checkUser(ctx context.Context, std streams, s *settings, login broker.Login) error {
 	begun := time.Now()
@@ -75,7 +82,9 @@ func checkUser(ctx context.Context, std streams, s *settings, login broker.Login
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.source.kind, took.Round(time.Millisecond))
-	row := func(name, format string, args ...any) { fmt.Fprintf(&out, "%-13s%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&out, "%-13s%s\n", name, fmt.Sprintf(format, args...))
+	}
 	row("id", "%s", user.ID)
 	row("version", "%d", user.Version)
 	row("scopes", "%s", cmp.Or(strings.Join(user.Scopes, " "), "none"))

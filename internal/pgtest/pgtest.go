@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -129,13 +130,16 @@ func start(settings []string) (s *Server, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w\n%s", err, out), s.remove())
 	}
-	if s.port, err = freePort(); err == nil {
-		err = s.run(settings)
+	for range 3 { // another may take the port meanwhile
+		if s.port, err = freePort(); err == nil {
+			err = s.run(settings)
+		}
+		if err == nil {
+			return s, nil
+		}
+		s.Kill()
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.remove())
-	}
-	return s, nil
+	return nil, errors.Join(err, s.remove())
 }
 
 // remove ends the server and deletes what it kept.
@@ -172,7 +176,10 @@ func (s *Server) Kill() {
 		<-s.waited
 	}
 	s.cmd = nil
-	s.guard.Close()
+	if s.guard != nil {
+		_ = s.guard.Close()
+		s.guard = nil
+	}
 }
 
 // Restart starts a server that was killed, with its data and on its port.
@@ -291,11 +298,15 @@ func folder(as owner) (string, error) {
 	return dir, err
 }
 
+// freePort finds a port below those that the kernel gives to clients: one that connects again and again while the server is
+// away might otherwise meet itself there, and keep the server from it.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range 100 {
+		port := 15000 + rand.IntN(15000)
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, errors.New("no free port")
 }

@@ -90,7 +90,7 @@ func FuzzClient(f *testing.F) {
 	peer, client := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("198.51.100.7")
 	f.Fuzz(func(t *testing.T, listed, forwarded string) {
 		if strings.ContainsAny(listed+forwarded, "\r\n\x00") {
-			t.Skip("no header")
+			return // no header
 		}
 		for _, got := range []netip.Addr{
 			trusted.Client(peer, nil, []string{listed + ", 198.51.100.7"}),

@@ -14,6 +14,16 @@
 // Two routes write more than may lie in memory, and begin when nothing can be refused any more: the
 // result they return has a function that writes the body, in pieces each of which has its own time.
 //
+// # Addresses
+//
+// A client's address is what limits, sessions and the log know it by: that of the connection or, behind the
+// proxies of Config.Proxies, what package proxy makes of their headers. Whether a client came to them by TLS is not asked.
+//
+// # The administrator
+//
+// NewAdmin makes a Handler with routes of its own, for another listener, which a token that is no user's opens
+// (admin.go). It takes the same steps; no route is in both tables but those of health.
+//
 // # History
 //
 // A page is read from the journal by index, on the request's own goroutine and off the stream's
@@ -32,7 +42,8 @@
 //
 // # Answers
 //
-// Every answer but the key set is an envelope, {"success":true,"data":{...}} or
+// Every answer but those that other standards describe (the key set, and what OAuth libraries ask for,
+// oauth.go) is an envelope, {"success":true,"data":{...}} or
 // {"success":false,"error":{...}}, also where net/http itself refuses a request
 // before any handler runs (see conn.go). An error is a wire.Failure; its status
 // follows from its reason by the table in status.go. X-Request-Id is the client's

@@ -30,6 +30,13 @@
 // measures of slowness live by it alone. The end of a token is a time of the
 // wall clock and is compared with that.
 //
+// # Rights
+//
+// What may be had is judged when something is subscribed, by the rights that hold at that moment. What is in the set is
+// judged again when the rights change, and when one of them begins or ends: the session wakes for that as it does for a
+// ping. Then what is no longer allowed goes out of the set, and what is to be had sooner or later than it was moves to
+// the topics of another delay (see stream.Subscriber.Change).
+//
 // # Output
 //
 // Control messages (answers, pings, warnings) wait in the session and go out first;

@@ -18,7 +18,8 @@
 // to move the cursor to the newest state.
 //
 // Formats other than JSON are made of such a piece once a turn for all who share it.
-// Delayed data have instruments and topics of their own, fed by a delay line.
+// Delayed data have instruments and topics of their own, fed by a delay line. A subscriber whose
+// right changes passes from one line to another by the last N it was sent (move.go).
 //
 // A tier (depth, conflation) of an instrument exists while somebody reads it.
 // All tiers of a book share one N. The R:true for one subscriber shows the tier

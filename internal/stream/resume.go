@@ -141,6 +141,10 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {
 	name, t := it.id().String(), in.tape(it.channel())
 	switch {
+	case n > t.last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).last:
+		// It was sent live, before a right fell: the line has yet to come that far.
+		out.resume(it.channel(), name, n)
+		it.behind().pause(in, pause{n: n})
 	case n > t.last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.first():

@@ -1,0 +1,157 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// TestRightsEndToEnd runs a gateway on files: a right that ends cuts an open socket and REST, what was used is in the
+// usage of the month, and what was refused is in the audit log, once.
+func TestRightsEndToEnd(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	const life = 6 * time.Second
+	ends := time.Now().Add(life).UTC()
+	user, err := data.Users.Add(t.Context(), local.NewUser{
+		Username: "eva", Password: "a long password", Scopes: []string{broker.ScopeRead, broker.ScopeDepth},
+		Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Quotes: true, Depth: 5, Until: ends}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, stop, done := launch(t, gateway.Config{
+		Data: data, Drain: time.Millisecond,
+		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs", "FAKE|SIM|CI"}, 10 * time.Millisecond}}},
+	})
+	c.enter(t, "eva", "a long password")
+	b := connect(t, c)
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
+	b.until(t, "T", "")
+	for range 3 {
+		b.send(map[string]any{"action": "subscribe", "trades": []string{"FAKE|SIM|CI"}})
+		b.until(t, "Error", "not_entitled")
+	}
+	book := func() int {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodGet, c.rest+"/market/book?instrument=GGAL|BYMA|24hs&depth=5", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+c.access)
+		res, err := c.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := book(); got != http.StatusOK {
+		t.Errorf("book while the right holds: %d", got)
+	}
+	b.until(t, "Subscription", "") // with what was removed
+	late := time.Since(ends)
+	if late < 0 || late > time.Second {
+		t.Errorf("the right's end came %v late", late)
+	}
+	t.Logf("figure: a right's end cut its stream after %v", late)
+	if got := book(); got != http.StatusForbidden {
+		t.Errorf("book after the right's end: %d", got)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	used, err := data.Usage(t.Context(), ends.Format("2006-01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range used {
+		if u.UserID != user.ID || u.Delay != 0 || u.Days == 0 || u.Last.Before(u.First) {
+			t.Errorf("%+v", u)
+		}
+		got = append(got, fmt.Sprint(u.Market, " ", u.Level, " ", u.Connections))
+	}
+	if want := []string{"BYMA order_book 0", "BYMA trades 1"}; !slices.Equal(got, want) {
+		t.Errorf("used %q, want %q", got, want)
+	}
+	if got, want := denied(t, folder), []string{"order_book BYMA not_entitled", "trades SIM not_entitled"}; !slices.Equal(got, want) {
+		t.Errorf("denied %q, want %q", got, want)
+	}
+}
+
+// denied are the denials of an audit log.
+func denied(t *testing.T, folder string) (list []string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(folder, "rueda.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for row, err := range s.AuditRows(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Kind == audit.AccessDenied {
+			list = append(list, row.Detail)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestUsersOwnLimits holds a user to limits that are changed under open connections.
+func TestUsersOwnLimits(t *testing.T) {
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	_, err = data.Users.Add(t.Context(), local.NewUser{
+		Username: "eva", Password: "a long password", Scopes: []string{broker.ScopeRead},
+		Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true}},
+		Limits:       broker.Limits{Connections: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, stop, done := launch(t, gateway.Config{
+		Data: data, Drain: time.Millisecond,
+		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs", "FAKE|SIM|CI"}, 10 * time.Millisecond}}},
+	})
+	c.enter(t, "eva", "a long password")
+	bots := []*bot{connect(t, c), connect(t, c), connect(t, c)}
+	bots[0].send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs", "FAKE|SIM|CI"}})
+	bots[0].until(t, "T", "")
+	_, err = data.Users.EditRights(t.Context(), "eva", func(r *local.Rights) error {
+		r.Limits.Connections, r.Limits.Subscriptions = 1, 1
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bots[1:] {
+		b.until(t, "Error", "connection_limit")
+	}
+	bots[0].until(t, "Subscription", "") // with what was removed
+	bots[0].send(map[string]any{"action": "subscribe", "trades": []string{"FAKE|SIM|CI"}})
+	bots[0].until(t, "Error", "subscription_limit")
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

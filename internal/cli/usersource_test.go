@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker/httpusers"
+)
+
+// TestIdentityExamples reads every configuration that docs/identity.md shows, down to what is made of it.
+func TestIdentityExamples(t *testing.T) {
+	text, err := os.ReadFile("../../docs/identity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "users.url"), "postgres://rueda:canary@db.broker.example/customers?sslmode=verify-full\n")
+	write(t, filepath.Join(folder, "login.secret"), "0123456789abcdef0123456789abcdef\n")
+	write(t, filepath.Join(folder, "ldap.password"), "canary\n")
+	examples := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(examples) < 4 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, m := range examples {
+		example := m[1]
+		if !strings.Contains(example, "[users]\n") {
+			example = "[users]\ntype = \"ldap\"\n" + example
+		}
+		var c config
+		doc, err := decode(filepath.Join(folder, "rueda.toml"), []byte(example), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.check(doc)
+		s := c.settings(doc)
+		c.sources(doc, s)
+		if err := doc.err(); err != nil || s.source.users == nil {
+			t.Errorf("%v\nin\n%s", err, example)
+		}
+		if err := s.source.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestServeUsersOfAnother runs a gateway whose users and accounts are those of a login service.
+func TestServeUsersOfAnother(t *testing.T) {
+	const secret = "canary-secret-0123456789abcdef0123456789"
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := httpusers.Verify([]byte(secret), r, body, time.Now()); err != nil {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		var q struct{ Password, ID string }
+		_ = json.Unmarshal(body, &q)
+		switch {
+		case r.URL.Path == "/accounts":
+			fmt.Fprint(w, `{"accounts":[{"account_id":"a-1","number":"100001","name":"Ana","type":"cash","status":"active","currency":"ARS",`+
+				`"currencies":[],"roles":[],"permissions":[],"is_default":true,"created_at":"2021-03-02T00:00:00Z"}]}`)
+		case q.Password == "canary-password" || q.ID == "u-1":
+			fmt.Fprint(w, `{"id":"u-1","username":"ana","version":1,"scopes":["accounts:read"],"entitlements":[],"limits":{}}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"reason":"invalid_credentials"}`)
+		}
+	}))
+	defer service.Close()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "login.secret"), secret)
+	config := filepath.Join(folder, "rueda.toml")
+	write(t, config, `listen = "127.0.0.1:0"
+drain = "10ms"
+[users]
+type = "http"
+[users.http]
+url = "`+service.URL+`"
+secret_file = "login.secret"
+[accounts]
+type = "http"
+[log]
+format = "json"
+`)
+	server := start(t, "serve", "--config", config)
+	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
+	client := &http.Client{}
+	defer client.CloseIdleConnections()
+	a := &api{client: client, base: &url.URL{Scheme: "http", Host: address}}
+	got, err := a.login(t.Context(), "ana", "canary-password")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/broker/accounts", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+got.access)
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"number":"100001"`) {
+		t.Errorf("accounts: %s, %v", text, err)
+	}
+	if _, err := a.login(t.Context(), "ana", "canary-other"); err == nil || !strings.Contains(err.Error(), "rong username or password") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	service.Close()
+	if _, err := a.login(t.Context(), "ana", "canary-password"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+		t.Errorf("without the service: %v", err)
+	}
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	if strings.Contains(server.talk.String(), "canary") || strings.Contains(server.talk.String(), "Nobody can log in") {
+		t.Errorf("the log says:\n%s", server.talk)
+	}
+}
+
+// TestServeWithoutItsUserBase starts a gateway whose user base is down: it serves, and says so.
+func TestServeWithoutItsUserBase(t *testing.T) {
+	t.Setenv("RUEDA_TEST_USERS", "postgres://rueda:canary@127.0.0.1:1/customers?sslmode=disable")
+	config := filepath.Join(t.TempDir(), "rueda.toml")
+	write(t, config, `listen = "127.0.0.1:0"
+drain = "10ms"
+[users]
+type = "sql"
+[users.sql]
+driver = "postgres"
+url_env = "RUEDA_TEST_USERS"
+login = "SELECT 1 AS id, name AS username, hash AS password_hash, 0 AS version FROM people WHERE name = $1"
+user = "SELECT 1 AS id, name AS username, 0 AS version FROM people WHERE id = $1"
+`)
+	server := start(t, "serve", "--config", config)
+	server.said(`user base not reached, nobody can log in until it is`)
+	address := server.said(`msg=ready address=(\S+)`)[1]
+	a := &api{client: &http.Client{}, base: &url.URL{Scheme: "http", Host: address}}
+	defer a.client.CloseIdleConnections()
+	if _, err := a.login(t.Context(), "ana", "correct horse"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+		t.Errorf("login: %v", err)
+	}
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	if strings.Contains(server.talk.String(), "canary") {
+		t.Errorf("the log says:\n%s", server.talk)
+	}
+}
