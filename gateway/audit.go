@@ -58,7 +58,7 @@ func newTrail(s keeper, cfg Audit, log *slog.Logger) *trail {
 func (t *trail) tell(ctx context.Context, kind audit.Kind, detail string) {
 	err := t.store.Append(ctx, audit.Event{Time: time.Now(), Kind: kind, Actor: "gateway", Detail: detail})
 	if err != nil && ctx.Err() == nil {
-		t.log.Error("audit log not written", "kind", string(kind), "error", err)
+		t.log.Error("audit log not written", "reason", string(kind), "error", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func (t *trail) run(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			t.log.Error("audit log not pruned", "error", err)
 		case n > 0:
-			t.log.Info("audit log pruned", "rows", n, "age", t.keep)
+			t.log.Info("audit log pruned", "lines", n)
 		}
 		select {
 		case <-ctx.Done():

@@ -95,17 +95,31 @@ func openAudited(t testing.TB, db *sql.DB) (*Base, func() []string) {
 	read := 0
 	return b, func() []string { // what came since the last call
 		t.Helper()
-		rows, err := db.QueryContext(t.Context(), words.rebind(`SELECT line FROM diary ORDER BY seq LIMIT 1000 OFFSET ?`), read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := scanAll(rows, func() (s string, err error) { return s, rows.Scan(&s) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := texts(t, db, words.rebind(`SELECT line FROM diary ORDER BY seq LIMIT 1000 OFFSET ?`), read)
 		read += len(lines)
 		return lines
 	}
+}
+
+// texts are what a query of one column finds.
+func texts(t testing.TB, db *sql.DB, query string, args ...any) (list []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 func add(t testing.TB, b *Base, username, password string) broker.User {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -34,12 +35,12 @@ func (d dialect) migrate(ctx context.Context, db *sql.DB) (err error) {
 const migrationLock = 0xa36603bc
 
 // migrateAlone is for PostgreSQL, where other processes wait in a line.
-func migrateAlone(ctx context.Context, db *sql.DB) error {
+func migrateAlone(ctx context.Context, db *sql.DB) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrationLock); err != nil {
 		return fmt.Errorf("wait for another migration: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // RFC 6238's default, which every authenticator app knows; HMAC does not need collision resistance
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// One-time passwords of RFC 6238: SHA-1, six digits, steps of 30 seconds, as every authenticator app makes them. A
-// clock may be one step off.
+// One-time passwords of RFC 6238: SHA-1, six digits, steps of 30 seconds, as every authenticator app makes them. HMAC
+// does not need what SHA-1 has lost. A clock may be one step off.
 const (
 	otpDigits = 6
 	otpStep   = 30 // seconds

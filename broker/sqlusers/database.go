@@ -137,14 +137,14 @@ func (d database) columns(ctx context.Context, q *query) (names []string, err er
 		if err != nil {
 			return nil, d.explain(err)
 		}
-		defer rows.Close()
+		defer func() { err = errors.Join(err, rows.Close()) }()
 		return rows.Columns()
 	}
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return nil, d.explain(err)
 	}
-	defer conn.Close()
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	err = conn.Raw(func(driver any) error {
 		pg, ok := driver.(*stdlib.Conn)
 		if !ok {

@@ -24,7 +24,7 @@ instruments from files, feeds, TLS.
 --init writes a configuration with a comment for every key, and --check reads
 one and tells every mistake in it without serving. The first SIGTERM drains:
 clients are sent away over the drain window; the second ends at once.`,
-		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml
+		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml, admin.token
   rueda serve --config rueda/rueda.toml --check
   rueda user add ana --config rueda/rueda.toml
   rueda serve --config rueda/rueda.toml`,

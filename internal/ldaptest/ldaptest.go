@@ -54,16 +54,8 @@ func Start(t testing.TB, reader, ldif string) *Server {
 		}
 		t.Skipf("%v; apt-get install slapd gives it", err)
 	}
-	s := &Server{slapd: slapd}
-	if s.folder, err = os.MkdirTemp("", "rueda-ldap-"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Kill()
-		if err := os.RemoveAll(s.folder); err != nil {
-			t.Error(err)
-		}
-	})
+	s := &Server{slapd: slapd, folder: t.TempDir()}
+	t.Cleanup(s.Kill)
 	if err := s.prepare(reader, ldif); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +205,7 @@ func freePorts(n int) (ports []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
+		defer func() { err = errors.Join(err, l.Close()) }()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

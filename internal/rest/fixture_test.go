@@ -174,14 +174,15 @@ func newUserBase() *userBase {
 			"u4": {ID: "u4", Username: "slow", Scopes: []string{broker.ScopeRead}, Entitlements: all, Limits: broker.Limits{RequestsPerMinute: 2}},
 			"u5": {ID: "u5", Username: "shallow", Scopes: []string{broker.ScopeRead, broker.ScopeDepth},
 				Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Quotes: true, Depth: 5}}},
-			"u6": {ID: "u6", Username: " spaced ", Scopes: []string{broker.ScopeRead}},
-			"u7": {ID: "u7", Username: "long", Scopes: []string{broker.ScopeRead}},
-			"u8": {ID: "u8", Username: "historian", Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeHistory}, Entitlements: all},
+			"u6":  {ID: "u6", Username: " spaced ", Scopes: []string{broker.ScopeRead}},
+			"u7":  {ID: "u7", Username: "long", Scopes: []string{broker.ScopeRead}},
+			"u10": {ID: "u10", Username: "careful", Scopes: []string{broker.ScopeRead}}, // has a second factor
+			"u8":  {ID: "u8", Username: "historian", Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeHistory}, Entitlements: all},
 			"u9": {ID: "u9", Username: "late", Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeHistory},
 				Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Depth: 5, Delay: 900}}},
 		},
 		passwords: map[string]string{"demo": "demo", "basic": "basic", "none": "none", "slow": "slow", "shallow": "shallow",
-			"historian": "historian", "late": "late",
+			"historian": "historian", "careful": "careful", "late": "late",
 			" spaced ": " pass word ", "long": string(bytes.Repeat([]byte("p"), 1024))},
 		disabled: map[string]bool{},
 		accounts: map[string][]broker.Account{
@@ -201,6 +202,9 @@ func (b *userBase) Authenticate(_ context.Context, login broker.Login) (broker.U
 	}
 	for _, u := range b.users {
 		if want, ok := b.passwords[login.Username]; ok && u.Username == login.Username && want == login.Password && !b.disabled[u.ID] {
+			if u.Username == "careful" && login.OTP != "123456" {
+				return broker.User{}, broker.ErrSecondFactor
+			}
 			return u, nil
 		}
 	}

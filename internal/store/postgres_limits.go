@@ -63,7 +63,7 @@ func (s *Postgres) expireLimits(ctx context.Context, now time.Time) error {
 		err := s.write(ctx, "delete old limits", func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, `
 				DELETE FROM limits WHERE key IN (
-					SELECT key FROM limits WHERE even < $1 AND last < $2 LIMIT $3 FOR UPDATE SKIP LOCKED)`,
+					SELECT key FROM limits WHERE even < $1 AND (fails = 0 OR last < $2) LIMIT $3 FOR UPDATE SKIP LOCKED)`,
 				now.UnixNano(), now.Add(-auth.FailuresKept).UnixNano(), expireBatch)
 			gone = tag.RowsAffected()
 			return err

@@ -130,6 +130,22 @@ func TestLimitsSettle(t *testing.T) {
 	reserve(t, s, reservation("ana", time.Second), nil) // no bucket at all
 }
 
+// TestLimitsRefundLate: a charge that time has paid off is not given back out of another's.
+func TestLimitsRefundLate(t *testing.T) {
+	s := openPostgres(t)
+	slow := reservation("slow", 0, "a")
+	reserve(t, s, slow, nil)
+	for i := range 10 {
+		reserve(t, s, reservation(fmt.Sprint("user", i), 2*time.Second, "a"), nil)
+	}
+	full := &auth.Refusal{Bucket: 0, Wait: time.Second}
+	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
+	settle(t, s, slow, auth.Refunded)
+	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
+	settle(t, s, reservation("user0", 2*time.Second, "a"), auth.Refunded)
+	reserve(t, s, reservation("other", 2*time.Second, "a"), nil)
+}
+
 // TestLimitsModel plays random attempts to SQL and to the same rule in Go.
 func TestLimitsModel(t *testing.T) {
 	s := openPostgres(t)

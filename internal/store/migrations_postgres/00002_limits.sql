@@ -5,7 +5,7 @@ CREATE TABLE limits (
 	key    BYTEA PRIMARY KEY,
 	even   BIGINT NOT NULL DEFAULT 0, -- of a bucket
 	fails  INTEGER NOT NULL DEFAULT 0,
-	last   BIGINT NOT NULL DEFAULT 0, -- of the last failure
+	last   BIGINT NOT NULL DEFAULT 0, -- of the last failure; of a bucket, of the charge since which it was never even
 	before BIGINT NOT NULL DEFAULT 0  -- of the one before it, should the last be taken back
 ) WITH (fillfactor = 50);
 
@@ -21,6 +21,7 @@ DECLARE
 	a limits%ROWTYPE;
 	b limits%ROWTYPE;
 	evens BIGINT[];
+	since BIGINT[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	INSERT INTO limits (key) SELECT k FROM unnest(buckets || account) k ORDER BY k ON CONFLICT DO NOTHING;
@@ -40,6 +41,7 @@ BEGIN
 	FOR i IN 1 .. coalesce(array_length(buckets, 1), 0) LOOP
 		SELECT * INTO b FROM limits WHERE key = buckets[i];
 		evens[i] := greatest(b.even, moment) + intervals[i];
+		since[i] := CASE WHEN b.even > moment THEN b.last ELSE moment END;
 		wait := evens[i] - moment - bursts[i];
 		IF wait > 0 THEN
 			refused := i;
@@ -48,7 +50,7 @@ BEGIN
 	END LOOP;
 
 	UPDATE limits SET fails = a.fails + 1, before = last, last = greatest(last, moment) WHERE key = account;
-	UPDATE limits SET even = u.even FROM unnest(buckets, evens) u (key, even) WHERE limits.key = u.key;
+	UPDATE limits SET even = u.even, last = u.since FROM unnest(buckets, evens, since) u (key, even, since) WHERE limits.key = u.key;
 	refused := -1;
 	wait := 0;
 END
@@ -56,7 +58,7 @@ $$;
 -- +goose StatementEnd
 
 -- rueda_settle takes back what rueda_reserve charged at moment: the buckets, and of the account this failure or, when
--- the password was right, all.
+-- the password was right, all. A bucket that was even since then has nothing of it left to give.
 -- +goose StatementBegin
 CREATE FUNCTION rueda_settle(moment BIGINT, account BYTEA, succeeded BOOLEAN, buckets BYTEA[], intervals BIGINT[])
 RETURNS void LANGUAGE plpgsql AS $$
@@ -68,7 +70,8 @@ BEGIN
 	ELSE
 		UPDATE limits SET fails = greatest(fails - 1, 0), last = CASE WHEN last = moment THEN before ELSE last END WHERE key = account;
 	END IF;
-	UPDATE limits SET even = limits.even - u.interval FROM unnest(buckets, intervals) u (key, interval) WHERE limits.key = u.key;
+	UPDATE limits SET even = limits.even - u.interval FROM unnest(buckets, intervals) u (key, interval)
+		WHERE limits.key = u.key AND limits.last <= moment;
 END
 $$;
 -- +goose StatementEnd

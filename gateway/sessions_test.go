@@ -1,0 +1,57 @@
+package gateway_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// A login lists its open sockets, those over HTTP too, and takes them with it when it is ended from another one.
+func TestSessionEndsItsSockets(t *testing.T) {
+	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
+	lost, own := enter(t, b.Address, "demo", "demo-password"), enter(t, b.Address, "demo", "demo-password")
+	var sockets []*websocket.Conn
+	for range 2 {
+		c, _, err := websocket.Dial(t.Context(), b.Stream, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + lost}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.CloseNow()
+		if _, text, err := c.Read(t.Context()); err != nil || !strings.Contains(string(text), `"Success"`) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		sockets = append(sockets, c)
+	}
+	_, body := askAs(t, b.Address, "GET", "/auth/sessions", own)
+	m := regexp.MustCompile(`"sid":"([^"]+)"[^}]*"connections":2,"current":false`).FindStringSubmatch(body)
+	if m == nil || strings.Count(body, `"connections":0,"current":true`) != 1 {
+		t.Fatalf("sessions: %s", body)
+	}
+	if status, body := askAs(t, b.Address, "DELETE", "/auth/sessions/"+m[1], own); status != http.StatusOK {
+		t.Fatalf("end: %d %s", status, body)
+	}
+	for _, c := range sockets {
+		told := ""
+		for {
+			_, text, err := c.Read(t.Context())
+			if err != nil {
+				if websocket.CloseStatus(err) != 4401 || !strings.Contains(told, `"token_revoked"`) {
+					t.Errorf("closed with %v after %s", err, told)
+				}
+				break
+			}
+			told = string(text)
+		}
+	}
+	if status, _ := askAs(t, b.Address, "GET", "/auth/sessions", lost); status != http.StatusUnauthorized {
+		t.Errorf("its token: %d", status)
+	}
+	if _, body := askAs(t, b.Address, "GET", "/auth/sessions", own); strings.Contains(body, m[1]) {
+		t.Errorf("still listed: %s", body)
+	}
+}

@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestChangeLargeGap raises a subscription over more trades than memory keeps: without a journal the exact range is
+// lost, and what follows goes on behind it.
+func TestChangeLargeGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Delays: []time.Duration{15 * time.Minute}, TradesKept: 1})
+		go h.Run(t.Context())
+		hd := define(t, h, "A|M|CI", nil)
+		sh := h.NewShard(func(bool) {})
+		sub := open(sh)
+		read := func() []message { return frames(t, sub.Gather(nil, 1<<20, wire.JSON, false)) }
+		item := func(delay int) Item { return Item{wire.Trades, id("A|M|CI"), Tier{Delay: delay}} }
+		for _, late := range []string{"exact", "pattern"} {
+			x := item(900)
+			if late == "pattern" {
+				x.ID = id("*|M|*")
+			}
+			if out := sub.Subscribe([]Item{x}, Options{}); len(out.Rejected) > 0 {
+				t.Fatal(out)
+			}
+			publish(t, h, trade(hd, 1))
+			time.Sleep(15*time.Minute + time.Second)
+			synctest.Wait()
+			turn(sh)
+			got := read()
+			if len(got) != 1 {
+				t.Fatalf("%s: %+v", late, got)
+			}
+			sent := got[0].N
+			for i := range 4 * chunkRows {
+				publish(t, h, trade(hd, i))
+			}
+			x.Tier.Delay = 0
+			lost := sub.Change(nil, []Item{x})
+			last := sent + 4*chunkRows
+			if l := lost[wire.Trades]["A|M|CI"]; l != (Lost{sent + 1, last, "buffer_exceeded"}) {
+				t.Errorf("%s: lost %+v, want %d to %d", late, l, sent+1, last)
+			}
+			turn(sh)
+			publish(t, h, trade(hd, 7))
+			turn(sh)
+			if got := read(); len(got) != 1 || got[0].N != last+1 {
+				t.Errorf("%s: then came %+v, want %d", late, got, last+1)
+			}
+			sub.Unsubscribe([]Item{x})
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			turn(sh)
+		}
+	})
+}
+
+// TestChangeOfAPattern lowers one of two identifiers of an instrument that overlap: the other, whose right stays, has
+// it alone from then on, without a trade twice.
+func TestChangeOfAPattern(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Delays: []time.Duration{time.Minute}})
+		go h.Run(t.Context())
+		a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+		sh := h.NewShard(func(bool) {})
+		c := newClient(t, sh)
+		all, one := Item{wire.Trades, id("*|*|*"), Tier{}}, Item{wire.Trades, id("A|M|CI"), Tier{}}
+		c.sub.Subscribe([]Item{all, one}, Options{})
+		want := func(what string, n ...uint64) {
+			t.Helper()
+			turn(sh)
+			got := c.read(1<<20, false)
+			if len(got) != len(n) {
+				t.Fatalf("%s: got %+v, want %d", what, got, n)
+			}
+			for i := range n {
+				if got[i].N != n[i] {
+					t.Errorf("%s: got %+v, want %d", what, got[i], n[i])
+				}
+			}
+		}
+		both := func(i int) { publish(t, h, trade(a, i), trade(b, i)) }
+		both(1)
+		want("live", 1, 1)
+		both(2) // waits, of both, while the pattern falls
+		turn(sh)
+		all.Tier.Delay = 60
+		c.sub.Change(nil, []Item{all})
+		want("of A at once", 2)
+		both(3)
+		want("of A live", 3)
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		want("of B late", 2, 3)
+		c.sub.Change([]Item{one}, nil)
+		both(4)
+		want("of both late")
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		want("a minute later", 4, 4)
+	})
+}
+
+// TestChangeInTheMiddleOfAReplay lowers a subscription whose resume has not been read: the rest comes late, and the resume's
+// end is told once.
+func TestChangeInTheMiddleOfAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Delays: []time.Duration{time.Minute}, Epoch: "e"})
+		go h.Run(t.Context())
+		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.BookReady = true })
+		sh := h.NewShard(func(bool) {})
+		sub := open(sh)
+		read := func(max int) []message { return frames(t, sub.Gather(nil, max, wire.JSON, false)) }
+		time.Sleep(2 * time.Minute)
+		for i := range 1000 {
+			publish(t, h, trade(hd, i))
+		}
+		x := Item{wire.Trades, id("A|M|CI"), Tier{}}
+		resume := &wire.Resume{Epoch: "e"}
+		resume.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 0}
+		out := sub.Subscribe([]Item{x}, Options{Resume: resume})
+		sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+		got := read(1000)
+		if out.Resumed[wire.Trades]["A|M|CI"] != 1000 || len(got) == 0 || len(got) > 100 {
+			t.Fatalf("%d rows, %+v", len(got), out)
+		}
+		x.Tier.Delay = 60
+		sub.Change(nil, []Item{x})
+		ends := 0
+		next := got[len(got)-1].N + 1
+		for range 3 {
+			for _, m := range read(1 << 20) {
+				switch {
+				case m.Type == "CaughtUp":
+					ends++
+				case m.N != next:
+					t.Fatalf("%d follows %d", m.N, next-1)
+				default:
+					next++
+				}
+			}
+			if next > got[len(got)-1].N+1 && next < 1001 {
+				t.Fatalf("early up to %d", next-1)
+			}
+			time.Sleep(40 * time.Second)
+			synctest.Wait()
+			turn(sh)
+		}
+		if next != 1001 || ends != 1 {
+			t.Errorf("up to %d, told %d ends", next-1, ends)
+		}
+	})
+}
+
+// TestOverlapAfterAPatternLeft has an exact identifier read for itself once the pattern that fed it has gone: another pattern, of another
+// conflation, leaves its instrument alone.
+func TestOverlapAfterAPatternLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		go h.Run(t.Context())
+		hd := define(t, h, "A|M|CI", ownQuotes)
+		sh := h.NewShard(func(bool) {})
+		sub := open(sh)
+		fed, feeder := Item{wire.Quotes, id("A|M|CI"), Tier{}}, Item{wire.Quotes, id("*|M|*"), Tier{}}
+		slow := Item{wire.Quotes, id("A|*|*"), Tier{Conflate: 100}}
+		for _, x := range []Item{feeder, fed, slow} {
+			sub.Subscribe([]Item{x}, Options{NoSnapshot: true})
+		}
+		sub.Unsubscribe([]Item{feeder})
+		turn(sh)
+		sub.Gather(nil, 1<<20, wire.JSON, false)
+		publish(t, h, market.Event{Kind: market.KindQuote, Handle: hd, Bids: []market.Level{level(9, 1)}, Asks: []market.Level{level(10, 1)}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		turn(sh)
+		if got := frames(t, sub.Gather(nil, 1<<20, wire.JSON, false)); len(got) != 1 {
+			t.Errorf("one quote came as %+v", got)
+		}
+	})
+}
