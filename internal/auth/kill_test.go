@@ -82,7 +82,7 @@ func testKill(t *testing.T, s killed) {
 	dir := t.TempDir()
 	place := s.place(t, dir)
 	answers, cut, lost := 0, 0, 0
-	for range soak(1000 / chains) { // each cuts off as many refreshes as there are chains
+	for range soak(1200 / chains) { // each cuts off as many refreshes as there are chains that had begun
 		said := runVictim(t, 1+rand.IntN(60), killDir+"="+dir, killStore+"="+s.name, killPlace+"="+place)
 		answers += said.answers
 		w, db := openKilled(t, dir, s.name, place)

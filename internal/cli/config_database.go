@@ -22,7 +22,7 @@ func (c *config) database(doc *document) string {
 	}
 	url := doc.secret("database", "url", d.URLFile, d.URLEnv)
 	if url != "" && c.Keys.EncryptionKeyFile == "" && c.Keys.EncryptionKeyEnv == "" {
-		doc.wrong("keys", "the keys are kept in the database of [database] and must be encrypted: set encryption_key_file or encryption_key_env; rueda keys init-encryption FILE makes one")
+		doc.wrong("database", "keeps the keys too, which must be encrypted there: set encryption_key_file or encryption_key_env in [keys]; rueda keys init-encryption FILE makes one")
 	}
 	return url
 }

@@ -3,13 +3,17 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/store"
 )
 
 // BenchmarkRefreshPostgres is BenchmarkRefresh on a server that waits for the disk. "bare" is the rotation alone, without
@@ -18,16 +22,7 @@ func BenchmarkRefreshPostgres(b *testing.B) {
 	server := pgtest.Start(b)
 	b.Run("store", func(b *testing.B) {
 		s := connect(b, server.CreateDatabase(b, fmt.Sprint("store", b.N)))
-		refreshAll(b, s, func(ctx context.Context, r auth.Rotation) error {
-			if _, _, err := s.Lookup(ctx, r.Presented); err != nil {
-				return err
-			}
-			got, err := s.Rotate(ctx, r)
-			if err == nil && got != auth.Granted {
-				err = fmt.Errorf("outcome %v", got)
-			}
-			return err
-		})
+		refreshAll(b, s, refreshWith(s))
 	})
 	b.Run("bare", func(b *testing.B) {
 		dsn := server.CreateDatabase(b, fmt.Sprint("bare", b.N))
@@ -35,7 +30,56 @@ func BenchmarkRefreshPostgres(b *testing.B) {
 	})
 }
 
-func barePostgres(b *testing.B, dsn string) func(context.Context, auth.Rotation) error {
+func refreshWith(s auth.Store) func(context.Context, auth.Rotation) error {
+	return func(ctx context.Context, r auth.Rotation) error {
+		if _, _, err := s.Lookup(ctx, r.Presented); err != nil {
+			return err
+		}
+		got, err := s.Rotate(ctx, r)
+		if err == nil && got != auth.Granted {
+			err = fmt.Errorf("outcome %v", got)
+		}
+		return err
+	}
+}
+
+// TestPostgresRefreshRate has 64 clients refresh at once, and says how many a second that were, beside those of plain
+// transactions on the same server.
+func TestPostgresRefreshRate(t *testing.T) {
+	server := pgtest.Start(t)
+	each := 25 // refreshes of each client
+	if os.Getenv("RUEDA_SOAK") != "" {
+		each = 500
+	}
+	rate := func(name string, of func(dsn string, s *store.Postgres) func(context.Context, auth.Rotation) error) float64 {
+		dsn := server.CreateDatabase(t, name)
+		s := connect(t, dsn)
+		refresh := of(dsn, s)
+		for i := range clients {
+			create(t, s, fmt.Sprint("c", i, "-"), "u1")
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() {
+				for n := range each {
+					if err := refresh(t.Context(), rotation(fmt.Sprint("c", i, "-"), n, time.Duration(n), false)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		return float64(clients*each) / time.Since(began).Seconds()
+	}
+	plain := rate("bare", func(dsn string, _ *store.Postgres) func(context.Context, auth.Rotation) error { return barePostgres(t, dsn) })
+	shared := rate("store", func(_ string, s *store.Postgres) func(context.Context, auth.Rotation) error { return refreshWith(s) })
+	t.Logf("figure: PostgreSQL with fsync, %d clients: %.0f refreshes/s (look-up, rotation, audit row); %.0f/s as plain transactions of the rotation alone",
+		clients, shared, plain)
+}
+
+func barePostgres(b testing.TB, dsn string) func(context.Context, auth.Rotation) error {
 	pool, err := pgxpool.New(b.Context(), dsn+"&pool_max_conns=16")
 	if err != nil {
 		b.Fatal(err)
