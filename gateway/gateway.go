@@ -281,6 +281,7 @@ func (g *Gateway) close() error {
 // Stats are figures of the stream, cheap enough to be read often.
 type Stats struct {
 	Open         int    // connections
+	Waiting      int    // of them, those that have not authenticated
 	Behind       int    // of them, those whose socket is full
 	PendingBytes int64  // output that waits for those
 	Writes       uint64 // writes to sockets that are done
@@ -289,7 +290,7 @@ type Stats struct {
 // Stats counts.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
-	return Stats{Open: s.Open, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes}
+	return Stats{Open: s.Open, Waiting: s.Unauthenticated, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes}
 }
 
 // AwaitTurn waits until all that feeds have published is on its way to its readers: a

@@ -199,7 +199,7 @@ func (a *attacker) login(name string) tokens {
 	}
 	r := a.post(string(body))
 	for end := time.Now().Add(time.Minute); r.status == 503 && time.Now().Before(end); {
-		time.Sleep(100 * time.Millisecond) // the queue for passwords is full, as it may be here
+		<-time.After(100 * time.Millisecond) // the queue for passwords is full, as it may be here
 		r = a.post(string(body))
 	}
 	a.want("log in as "+name, r, 200, "")

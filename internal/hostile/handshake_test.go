@@ -177,10 +177,8 @@ func authInputs() []input {
 			s.alive()
 		}},
 		{94, "token that ends while streaming", func(a *attacker) {
-			s := a.open()
-			token := a.forge("ana").with(map[string]any{"exp": time.Now().Add(2 * time.Second).Unix()}).token()
-			s.send(`{"action":"auth_token","token":"` + token + `"}`)
-			s.expect("Success", 200, "")
+			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, Pump: a.Pump, Fleeting: true}), way: a.way, next: a.next}
+			s := own.authenticated("ana")
 			begin := time.Now()
 			s.refuses(401, "token_expired", 4401)
 			if took := time.Since(begin); took > 9*time.Second || took < 4*time.Second {

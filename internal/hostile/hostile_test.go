@@ -104,7 +104,7 @@ func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
 		}
 	})
 	var after figures
-	for end := time.Now().Add(45 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(45 * time.Second); ; <-time.After(100 * time.Millisecond) {
 		after = s.figures(t)
 		if after.Goroutines <= before.Goroutines && after.Files <= before.Files && after.Heap <= before.Heap+grown {
 			return

@@ -74,6 +74,12 @@ type settings struct {
 	Pump   bool // TLS by goroutines
 	Debug  bool // the log at its finest level
 	Brisk  bool // short deadlines, for the inputs that are about those
+
+	Patient   bool    // five minutes to authenticate
+	Fleeting  bool    // access tokens live for 2 s
+	Sockets   int     // in all; 0: the default
+	Refreshes int     // of one login; 0: the default
+	Speed     float64 // of the market; 0: as it is
 }
 
 // users of the gateway, each with the password "password of NAME". Those with a number are for inputs that end what a
@@ -108,7 +114,7 @@ func serve(text string) error {
 	if err := addUsers(ctx, data.Users); err != nil {
 		return err
 	}
-	source, err := sim.New(sim.Config{Seed: 1, Instruments: 12})
+	source, err := sim.New(sim.Config{Seed: 1, Instruments: 12, Speed: s.Speed})
 	if err != nil {
 		return err
 	}
@@ -122,12 +128,21 @@ func serve(text string) error {
 		Drain:   time.Second,
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
 		Stream:  gateway.Stream{PumpTLS: s.Pump},
-		Limits:  gateway.Limits{RequestsPerMinute: 100_000},
+		Limits: gateway.Limits{
+			RequestsPerMinute: 100_000, Sockets: s.Sockets,
+			Logins: gateway.Logins{RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes},
+		},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
 	}
 	if s.Brisk {
 		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval, cfg.Stream.PongTimeout = time.Second, time.Second, 2*time.Second
+	}
+	if s.Fleeting {
+		cfg.Auth.AccessTTL = 2 * time.Second
+	}
+	if s.Patient {
+		cfg.Stream.AuthTimeout = 5 * time.Minute
 	}
 	if s.TLS {
 		cfg.TLS = gateway.TLS{Certificate: filepath.Join(s.Folder, "cert.pem"), Key: filepath.Join(s.Folder, "key.pem")}
@@ -174,6 +189,7 @@ type figures struct {
 	Files      int
 	Heap       uint64 // bytes in use after a collection
 	Open       int    // connections of the stream
+	Waiting    int    // of them, those that have not authenticated
 }
 
 // answer does what the test asks for, line by line.
@@ -188,7 +204,7 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			debug.FreeOSMemory()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapInuse, g.Stats().Open})
+			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapInuse, g.Stats().Open, g.Stats().Waiting})
 			continue
 		case "files":
 			fmt.Println(strings.Join(openFiles(), " "))

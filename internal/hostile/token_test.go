@@ -215,7 +215,12 @@ func hangUp(a *attacker) {
 // eventually waits for what comes about by itself.
 func (a *attacker) eventually(what string, holds func() bool) {
 	a.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	a.within(20*time.Second, what, holds)
+}
+
+func (a *attacker) within(long time.Duration, what string, holds func() bool) {
+	a.Helper()
+	for end := time.Now().Add(long); !holds(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			a.Fatalf("never came about: %s", what)
 		}
@@ -385,7 +390,7 @@ func killedRefresh(a *attacker) {
 		}
 		body := `{"grant_type":"refresh_token","refresh_token":"` + t.refresh + `"}`
 		fmt.Fprintf(nc, "POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		time.Sleep(time.Duration(round+1) * 400 * time.Microsecond) // the moment of the kill, not a wait for anything
+		<-time.After(time.Duration(round+1) * 400 * time.Microsecond) // the moment of the kill, not a wait for anything
 		_ = victim.cmd.Process.Kill()
 		_ = victim.cmd.Wait()
 		got, _ := io.ReadAll(nc)

@@ -38,7 +38,7 @@ type Config struct {
 	MaxMessage int      // bytes of a client's message; 0: 64 KiB
 
 	MaxOpen                      int     // connections; 0: 20,000
-	MaxUnauthenticated           int     // of them, those that have not authenticated; 0: 10,000
+	MaxUnauthenticated           int     // of them, those that have not authenticated; 0: half of MaxOpen, at most 10,000
 	MaxUnauthenticatedPerAddress int     // likewise of one address (IPv6: of one /64); 0: 32
 	HandshakeBurst               int     // handshakes an address may make at once; 0: 200
 	HandshakeRate                float64 // handshakes a second an address gets back; 0: 20
@@ -72,7 +72,7 @@ func (c *Config) fill() {
 	orInt(&c.Shards, cores)
 	orInt(&c.MaxMessage, 64<<10)
 	orInt(&c.MaxOpen, 20_000)
-	orInt(&c.MaxUnauthenticated, 10_000)
+	orInt(&c.MaxUnauthenticated, max(1, min(10_000, c.MaxOpen/2)))
 	orInt(&c.MaxUnauthenticatedPerAddress, 32)
 	orInt(&c.HandshakeBurst, 200)
 	orInt(&c.Verifiers, 4*cores)

@@ -73,7 +73,9 @@ func TestPostgresRefreshRate(t *testing.T) {
 		all.Wait()
 		return float64(clients*each) / time.Since(began).Seconds()
 	}
-	plain := rate("bare", func(dsn string, _ *store.Postgres) func(context.Context, auth.Rotation) error { return barePostgres(t, dsn) })
+	plain := rate("bare", func(dsn string, _ *store.Postgres) func(context.Context, auth.Rotation) error {
+		return barePostgres(t, dsn)
+	})
 	shared := rate("store", func(_ string, s *store.Postgres) func(context.Context, auth.Rotation) error { return refreshWith(s) })
 	t.Logf("figure: PostgreSQL with fsync, %d clients: %.0f refreshes/s (look-up, rotation, audit row); %.0f/s as plain transactions of the rotation alone",
 		clients, shared, plain)

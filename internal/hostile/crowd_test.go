@@ -1,0 +1,209 @@
+//go:build unix
+
+package hostile
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// watched is the instrument that followers follow. It trades all day.
+const watched = "FAKE|SIM|CI"
+
+// A follower is a client as it should be: it answers pings, misses no trade, and takes none twice.
+type follower struct {
+	token, from string
+
+	s     *socket
+	epoch string
+	seen  uint64 // N of the last trade; 0: none yet
+}
+
+// told is a message as a follower reads it.
+type told struct {
+	Type, Reason, Action, Epoch string
+	Code                        int
+	N                           uint64
+	Lost                        json.RawMessage
+}
+
+// over is the end of a connection: its close code, or 0 where there was none.
+type over int
+
+func (o over) Error() string { return fmt.Sprintf("closed %d", int(o)) }
+
+// enter connects, authenticates, and subscribes behind the last trade seen.
+func (f *follower) enter(a *attacker) (err error) {
+	if f.s, err = a.tryOpen(f.from); err != nil {
+		return err
+	}
+	_ = f.s.nc.SetDeadline(time.Now().Add(10 * time.Minute))
+	resume := ""
+	if f.seen > 0 {
+		resume = fmt.Sprintf(`,"resume":{"epoch":%q,"trades":{%q:%d}}`, f.epoch, watched, f.seen)
+	}
+	for _, text := range []string{`{"action":"auth_token","token":"` + f.token + `"}`, `{"action":"subscribe","trades":["` + watched + `"]` + resume + `}`} {
+		if err := f.s.tryFrame(fin|opText, []byte(text)); err != nil {
+			return err
+		}
+	}
+	for {
+		m, err := f.next()
+		switch {
+		case err != nil:
+			return err
+		case m.Type == "Error" || m.Lost != nil:
+			return fmt.Errorf("%s %d, lost %s", m.Reason, m.Code, m.Lost)
+		case m.Type == "Subscription":
+			f.epoch = m.Epoch
+			return nil
+		}
+	}
+}
+
+// next is the next message that is no ping.
+func (f *follower) next() (m told, err error) {
+	for {
+		op, payload, err := f.s.read()
+		switch {
+		case err != nil:
+			return m, over(0)
+		case op == opClose && len(payload) >= 2:
+			return m, over(binary.BigEndian.Uint16(payload))
+		case op != opText:
+			continue
+		}
+		m = told{}
+		if err := json.Unmarshal(payload, &m); err != nil {
+			return m, fmt.Errorf("%q: %w", payload, err)
+		}
+		if m.Action != "ping" {
+			return m, nil
+		}
+		if err := f.s.tryFrame(fin|opText, []byte(`{"action":"pong"}`)); err != nil {
+			return m, over(0)
+		}
+	}
+}
+
+// trade reads up to the next trade, which must be the one behind the last.
+func (f *follower) trade() error {
+	for {
+		m, err := f.next()
+		if err != nil {
+			return err
+		}
+		switch m.Type {
+		case "T", "X", "C":
+			if f.seen > 0 && m.N != f.seen+1 {
+				return fmt.Errorf("trade %d after %d", m.N, f.seen)
+			}
+			f.seen = m.N
+			return nil
+		case "Error":
+			if m.Code != 503 { // the close follows
+				return fmt.Errorf("%d %s", m.Code, m.Reason)
+			}
+		}
+	}
+}
+
+// follow enters, and reads trades until stop is closed. It tells of what went wrong when it is asked for how many came.
+func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
+	a.Helper()
+	f := &follower{token: a.token("ana"), from: a.from()}
+	if err := f.enter(a); err != nil {
+		a.Fatal(err)
+	}
+	n, done := 0, make(chan error, 1)
+	go func() {
+		for {
+			if err := f.trade(); err != nil {
+				done <- err
+				return
+			}
+			n++
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+		}
+	}()
+	return func() int {
+		a.Helper()
+		if err := <-done; err != nil {
+			a.Errorf("a client that does nothing wrong: %v", err)
+		}
+		f.s.nc.Close()
+		return n
+	}
+}
+
+// atATime runs f for 0 to n-1, so many at a time.
+func atATime(many, n int, f func(i int)) {
+	places := make(chan struct{}, many)
+	var all sync.WaitGroup
+	for i := range n {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			f(i)
+		})
+	}
+	all.Wait()
+}
+
+// settled counts the most resident memory of the process from here on, and tells it.
+func (s *server) settled(t testing.TB) int {
+	t.Helper()
+	s.figures(t) // gives back what it can
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte("5"), 0); err != nil {
+		t.Log("the peak of memory is that from the start on:", err)
+	}
+	return s.resident(t)
+}
+
+// resident is the most memory that the process had resident so far; 0 where the system does not tell.
+func (s *server) resident(t testing.TB) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
+			kib, err := strconv.Atoi(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+func p99(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)*99/100]
+}
+
+// alone lets a test that measures run by itself when it counts in full, and beside others else.
+func alone(t *testing.T) {
+	t.Helper()
+	if !full() {
+		t.Parallel()
+	}
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestThreat37ReconnectStorm restarts a gateway under 10,000 clients (a twentieth unless in full), each with a token and an address book of its
+// own. All are sent away within a second, try again with pauses of their own, get into the next process, and have every trade once and in
+// order, those of the restart too.
+func TestThreat37ReconnectStorm(t *testing.T) {
+	alone(t)
+	n := count(10_000)
+	set := settings{Folder: t.TempDir(), Refreshes: 1_000_000}
+	old := &attacker{T: t, server: start(t, set), way: 24, next: new(atomic.Int32)}
+	crowd := old.crowd(n)
+	atATime(100, n, func(i int) {
+		err := crowd[i].enter(old)
+		if err == nil {
+			err = crowd[i].trade() // now it knows where it is
+		}
+		if err != nil {
+			t.Errorf("client %d: %v", i, err)
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	var gate atomic.Pointer[attacker] // where the gateway is
+	gate.Store(old)
+	var last atomic.Uint64 // the trade to read up to, once it is known
+	in, took, attempts := make(chan struct{}, n), make([]time.Duration, n), new(atomic.Int64)
+	var all sync.WaitGroup
+	var back time.Time
+	for i, f := range crowd {
+		all.Go(func() {
+			if err := f.untilSentAway(); err != nil {
+				t.Errorf("client %d: %v", i, err)
+				in <- struct{}{}
+				return
+			}
+			err := f.again(&gate, attempts)
+			took[i] = time.Since(back)
+			in <- struct{}{}
+			for err == nil && (last.Load() == 0 || f.seen < last.Load()) {
+				err = f.trade()
+			}
+			if err != nil {
+				t.Errorf("client %d: %v", i, err)
+			}
+			f.s.nc.Close()
+		})
+	}
+	old.stop(t)
+	fresh := &attacker{T: t, server: start(t, set), way: 25, next: new(atomic.Int32)}
+	back = time.Now()
+	gate.Store(fresh)
+	for range n {
+		<-in
+	}
+	everybody := time.Since(back)
+	witness := &follower{token: crowd[0].token, from: fresh.from()}
+	if err := errors.Join(witness.enter(fresh), witness.trade(), witness.trade()); err != nil {
+		t.Fatal(err)
+	}
+	last.Store(witness.seen)
+	all.Wait()
+	t.Logf("figure: %d clients reconnect after a restart: %d attempts, p99 of being subscribed again %v after the gateway was back, the last %v; every trade once and in order",
+		n, attempts.Load(), p99(took).Round(time.Millisecond), everybody.Round(time.Millisecond))
+	if full() && everybody > time.Minute {
+		t.Errorf("the last was in after %v, want a minute at most", everybody)
+	}
+}
+
+// crowd makes n clients of 24 users, each with an access token of its own.
+func (a *attacker) crowd(n int) []*follower {
+	a.Helper()
+	logins := make([]tokens, 24)
+	for i := range logins {
+		logins[i] = a.login(fmt.Sprintf("user%d", i))
+	}
+	crowd := make([]*follower, n)
+	hosts := make([]string, n/20+1)
+	for i := range hosts {
+		hosts[i] = a.from()
+	}
+	atATime(16, n, func(i int) {
+		r := a.refresh(logins[i%len(logins)].refresh)
+		a.want("refresh", r, 200, "")
+		crowd[i] = &follower{token: tokensOf(r).access, from: hosts[i/20]}
+	})
+	return crowd
+}
+
+// untilSentAway reads trades until the gateway closes with 4503, having said when to come again.
+func (f *follower) untilSentAway() error {
+	for {
+		switch err := f.trade(); {
+		case err == nil:
+		case errors.Is(err, over(4503)):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// again tries to enter with pauses at random below a bound that doubles, as clients should.
+func (f *follower) again(gate *atomic.Pointer[attacker], attempts *atomic.Int64) error {
+	var err error
+	for bound, tries := 250*time.Millisecond, 0; tries < 30; bound, tries = min(2*bound, 8*time.Second), tries+1 {
+		<-time.After(rand.N(bound))
+		attempts.Add(1)
+		if err = f.enter(gate.Load()); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("did not get in: %w", err)
+}

@@ -1,0 +1,278 @@
+//go:build unix
+
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestThreat17Slowloris holds 5,000 connections (a twentieth unless in full) that send a byte now and then, of a header, a
+// body, a handshake of WebSocket or of TLS, or none at all, each from the time it is cut off again until normal clients have done their work
+// beside them. Every one of them is cut off, and the normal clients are served.
+func TestThreat17Slowloris(t *testing.T) {
+	alone(t)
+	for _, set := range []settings{{}, {TLS: true}, {TLS: true, Pump: true}} {
+		t.Run(fmt.Sprintf("TLS %v, pump %v", set.TLS, set.Pump), func(t *testing.T) {
+			alone(t)
+			slowloris(&attacker{T: t, server: start(t, set), way: 20, next: new(atomic.Int32)})
+		})
+	}
+}
+
+func slowloris(a *attacker) {
+	a.token("ana")
+	asked := count(6_000)
+	calm := a.work(asked)
+	before := a.figures(a)
+	stop, stopFollowing := make(chan struct{}), make(chan struct{})
+	trades := a.follow(stopFollowing)
+
+	var held, cut atomic.Int64
+	var all sync.WaitGroup
+	for i := range count(5_000) {
+		all.Go(func() {
+			for over := false; !over; {
+				if err := a.slowly(i, &held); err != nil {
+					a.Errorf("slow socket %d: %v", i, err)
+					return
+				}
+				cut.Add(1)
+				select {
+				case <-stop:
+					over = true
+				default:
+				}
+			}
+		})
+	}
+	a.eventually("all are open", func() bool { return held.Load() > int64(count(5_000))*9/10 })
+	beside := a.work(asked)
+	a.login("eve")
+	close(stop)
+	all.Wait() // the server ends the last of them too
+	close(stopFollowing)
+	n := trades()
+	a.eventually("nothing is left of them", func() bool {
+		now := a.figures(a)
+		return now.Files <= before.Files+8 && now.Goroutines <= before.Goroutines+16 && now.Heap <= before.Heap+grown
+	})
+	a.Logf("figure: %d slow sockets, cut off %d times; p99 of %d requests before %v, beside them %v; %d trades in order beside them",
+		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(beside).Round(100*time.Microsecond), n)
+	if full() && p99(beside) > 100*time.Millisecond {
+		a.Errorf("p99 beside the slow sockets is %v, want at most 100 ms", p99(beside))
+	}
+}
+
+// slowly opens a connection, begins something, and goes on a byte a second until the server ends it, within 20 s.
+func (a *attacker) slowly(kind int, held *atomic.Int64) error {
+	dial, text := a.dial, ""
+	switch kind % 5 {
+	case 0:
+		text = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
+	case 1:
+		text = "POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+	case 2:
+		text = upgrade
+	case 3: // the record of a hello, or half a request
+		dial = func(string) (net.Conn, error) { return a.plain() }
+		text = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+		if !a.TLS {
+			text = "GET /str"
+		}
+	}
+	nc, err := dial(a.from())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	held.Add(1)
+	defer held.Add(-1)
+	if _, err := io.WriteString(nc, text); err != nil {
+		return nil // cut off
+	}
+	var answer [512]byte
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; {
+		_ = nc.SetReadDeadline(time.Now().Add(time.Second))
+		_, err := nc.Read(answer[:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if _, err := io.WriteString(nc, "x"); kind%5 != 4 && err != nil {
+				return nil
+			}
+		case err != nil:
+			return nil
+		}
+	}
+	return errors.New("it was let be for 20 s")
+}
+
+// work is what normal clients do: n requests, each on a connection of its own. All must be answered.
+func (a *attacker) work(n int) []time.Duration {
+	a.Helper()
+	took := make([]time.Duration, n)
+	token := a.token("ana")
+	atATime(4, n, func(i int) {
+		begin := time.Now()
+		nc, err := a.dial(a.from())
+		if err != nil {
+			a.Errorf("a normal client: %v", err)
+			return
+		}
+		defer nc.Close()
+		r, err := roundTrip(nc, http.MethodGet, "/broker/accounts", "", "Authorization", "Bearer "+token)
+		if err != nil || r.status != 200 {
+			a.Errorf("a normal client: %v, %v", r, err)
+		}
+		took[i] = time.Since(begin)
+	})
+	return took
+}
+
+// TestThreat18Hoarding opens 20,000 sockets (a twentieth unless in full) that never authenticate, by 30 from each address: never more than half of
+// what the gateway takes are held, the oldest make room, memory is bounded, one address gets no more than its share, and who has
+// a token is served all the while.
+func TestThreat18Hoarding(t *testing.T) {
+	alone(t)
+	sockets := count(20_000)
+	most := sockets / 2
+	a := &attacker{T: t, server: start(t, settings{Sockets: sockets, Patient: true}), way: 21, next: new(atomic.Int32)}
+	stop := make(chan struct{})
+	trades := a.follow(stop)
+	one := a.from()
+	for i := range 33 {
+		s, err := a.tryOpen(one)
+		if (err == nil) != (i < 32) {
+			t.Fatalf("socket %d of one address: %v", i+1, err)
+		}
+		if err == nil {
+			defer s.nc.Close()
+		}
+	}
+	before := a.figures(t)
+	var held []*socket
+	evicted, peak := 0, 0
+	for i := range sockets {
+		if i%30 == 0 {
+			one = a.from()
+		}
+		s, err := a.tryOpen(one)
+		if err != nil {
+			t.Fatalf("socket %d: %v", i, err)
+		}
+		if held = append(held, s); len(held) > most { // the oldest, which has been told by now
+			_ = held[0].nc.SetDeadline(time.Now().Add(time.Minute))
+			held[0].refuses(503, "overloaded", 4503)
+			held[0].nc.Close()
+			held = held[1:]
+			evicted++
+		}
+		if i%(sockets/20) == 0 {
+			peak = max(peak, a.figures(t).Waiting)
+			honest := &follower{token: a.token("ana"), from: a.from()}
+			if err := honest.enter(a); err != nil {
+				t.Errorf("who has a token, beside %d: %v", i, err)
+			} else {
+				honest.s.nc.Close()
+			}
+		}
+	}
+	after := a.figures(t)
+	if peak = max(peak, after.Waiting); peak > most || after.Waiting < most*9/10 {
+		t.Errorf("%d were held, %d now; want %d at most", peak, after.Waiting, most)
+	}
+	each := (int(after.Heap) - int(before.Heap)) / most
+	if each > 16<<10 {
+		t.Errorf("each holds %d bytes", each)
+	}
+	close(stop)
+	t.Logf("figure: %d sockets that never authenticate: at most %d held, %d oldest sent away, %d bytes of heap each; %d trades in order beside them",
+		sockets, peak, evicted, each, trades())
+}
+
+// TestThreat19SlowConsumer has 200 clients (a twentieth unless in full) ask for everything of a fast market and read nothing. The memory that
+// they cost is bounded, each is cut off, and who reads misses no trade.
+func TestThreat19SlowConsumer(t *testing.T) {
+	alone(t)
+	a := &attacker{T: t, server: start(t, settings{Speed: 100}), way: 22, next: new(atomic.Int32)}
+	stop := make(chan struct{})
+	trades := a.follow(stop)
+	before := a.settled(t)
+	var stuck []*socket
+	for range count(200) {
+		s := a.authenticated("eve")
+		if c, ok := s.nc.(*net.TCPConn); ok {
+			_ = c.SetReadBuffer(4 << 10)
+		}
+		s.send(`{"action":"subscribe","trades":["*|BYMA|24hs","*|BYMA|CI","*|SIM|CI"],"quotes":["*|BYMA|24hs","*|BYMA|CI","*|SIM|CI"]}`)
+		stuck = append(stuck, s)
+	}
+	a.within(2*time.Minute, "the slow are gone", func() bool { return a.figures(a).Open == 1 })
+	told := 0
+	for _, s := range stuck {
+		if m := s.ends(4507, -1); m.closed == 4507 {
+			told++
+		}
+	}
+	close(stop)
+	n := trades()
+	if n == 0 {
+		t.Error("who reads got nothing")
+	}
+	grew := a.resident(t) - before
+	if most := len(stuck)*512<<10 + 64<<20; grew > most {
+		t.Errorf("%d slow clients cost %d bytes, want at most %d", len(stuck), grew, most)
+	}
+	t.Logf("figure: %d clients that do not read: %d MiB at most, all cut off, %d could still be told why; %d trades in order for who reads", len(stuck), grew>>20, told, n)
+}
+
+// TestThreat20FrameBombs sends every kind of frame that would cost a careless server memory or time, 40 of each at once and again (a
+// twentieth unless in full): the process never has more than 64 MiB beyond what it had, and who does nothing wrong is served.
+func TestThreat20FrameBombs(t *testing.T) {
+	alone(t)
+	a := &attacker{T: t, server: start(t, settings{}), way: 23, next: new(atomic.Int32)}
+	stop := make(chan struct{})
+	trades := a.follow(stop)
+	before := a.settled(t)
+	bombs := 0
+	for _, in := range messageInputs() {
+		switch in.n {
+		case 106, 109, 110, 112, 113, 114:
+		default:
+			continue
+		}
+		bombs++
+		atATime(20, count(40), func(int) { in.send(a) })
+	}
+	const pings = 10_000
+	atATime(20, count(40), func(int) { // pings of the protocol, which cost an answer each
+		s := a.authenticated("ana")
+		defer s.nc.Close()
+		flood := []byte(strings.Repeat(string(appendFrame(nil, fin|opPing, make([]byte, 125))), 100))
+		for range pings / 100 {
+			if _, err := s.nc.Write(flood); err != nil {
+				return // cut off
+			}
+		}
+	})
+	a.eventually("all are gone", func() bool { return a.figures(a).Open == 1 })
+	close(stop)
+	n := trades()
+	grew := a.resident(t) - before
+	if grew > 64<<20 {
+		t.Errorf("peak resident memory grew by %d MiB", grew>>20)
+	}
+	if bombs != 6 {
+		t.Errorf("%d kinds of bombs", bombs)
+	}
+	t.Logf("figure: frame bombs of 7 kinds, %d of each: %d MiB more resident at most; %d trades in order beside them", count(40), grew>>20, n)
+}
