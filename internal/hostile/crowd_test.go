@@ -41,10 +41,22 @@ type over int
 func (o over) Error() string { return fmt.Sprintf("closed %d", int(o)) }
 
 // enter connects, authenticates, and subscribes behind the last trade seen.
-func (f *follower) enter(a *attacker) (err error) {
-	if f.s, err = a.tryOpen(f.from); err != nil {
+func (f *follower) enter(a *attacker) error {
+	s, err := a.tryOpen(f.from)
+	if err != nil {
 		return err
 	}
+	f.s = s
+	if err := f.begin(); err != nil {
+		f.leave()
+		return err
+	}
+	return nil
+}
+
+func (f *follower) leave() { _ = f.s.nc.Close() }
+
+func (f *follower) begin() error {
 	_ = f.s.nc.SetDeadline(time.Now().Add(10 * time.Minute))
 	resume := ""
 	if f.seen > 0 {
@@ -144,7 +156,7 @@ func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 		if err := <-done; err != nil {
 			a.Errorf("a client that does nothing wrong: %v", err)
 		}
-		f.s.nc.Close()
+		f.leave()
 		return n
 	}
 }

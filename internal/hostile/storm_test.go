@@ -41,12 +41,14 @@ func TestThreat37ReconnectStorm(t *testing.T) {
 	var back time.Time
 	for i, f := range crowd {
 		all.Go(func() {
-			if err := f.untilSentAway(); err != nil {
+			err := f.untilSentAway()
+			f.leave()
+			if err != nil {
 				t.Errorf("client %d: %v", i, err)
 				in <- struct{}{}
 				return
 			}
-			err := f.again(&gate, attempts)
+			err = f.again(&gate, attempts)
 			took[i] = time.Since(back)
 			in <- struct{}{}
 			for err == nil && (last.Load() == 0 || f.seen < last.Load()) {
@@ -55,7 +57,7 @@ func TestThreat37ReconnectStorm(t *testing.T) {
 			if err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
-			f.s.nc.Close()
+			f.leave()
 		})
 	}
 	old.stop(t)

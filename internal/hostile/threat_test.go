@@ -182,7 +182,7 @@ func TestThreat18Hoarding(t *testing.T) {
 			if err := honest.enter(a); err != nil {
 				t.Errorf("who has a token, beside %d: %v", i, err)
 			} else {
-				honest.s.nc.Close()
+				honest.leave()
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func openBareSQLite(ctx context.Context, path string) (*bareSQLite, error) {
 		&s.note:    `UPDATE bare_families SET used_at = ? WHERE id = ?`,
 		&s.session: `INSERT INTO bare_families (id, used_at) VALUES (?, ?)`,
 	} {
-		if *to, err = db.PrepareContext(ctx, q); err != nil {
+		if *to, err = db.PrepareContext(ctx, q); err != nil { //nolint:sqlclosecheck // closed with the database
 			return nil, errors.Join(err, db.Close())
 		}
 	}
@@ -171,8 +171,8 @@ func (s *bareSQLite) transact(ctx context.Context, f func(*sql.Tx) error) error 
 func (s *bareSQLite) create(ctx context.Context, first [32]byte, family string) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		now := time.Now().UnixNano()
-		_, err1 := tx.StmtContext(ctx, s.session).ExecContext(ctx, family, now)
-		_, err2 := tx.StmtContext(ctx, s.add).ExecContext(ctx, first[:], nil, family, now)
+		_, err1 := tx.StmtContext(ctx, s.session).ExecContext(ctx, family, now)            //nolint:sqlclosecheck // ends with the transaction
+		_, err2 := tx.StmtContext(ctx, s.add).ExecContext(ctx, first[:], nil, family, now) //nolint:sqlclosecheck // as above
 		return errors.Join(err1, err2)
 	})
 }

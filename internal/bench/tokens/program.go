@@ -34,8 +34,7 @@ type Started struct {
 const passwordUsers = 64
 
 type program struct {
-	stop  []func() error
-	limit string
+	stop []func() error
 }
 
 // Run answers requests until in ends.
