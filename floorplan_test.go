@@ -86,7 +86,9 @@ func plan() map[string]room {
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
 		"internal/journal":      {imports: row("market"), outside: row(comp)},
-		"internal/stream":       {imports: row("internal/bars internal/deflate internal/journal market wire")},
+		"internal/book":         {imports: row("market"), pure: true},
+		"internal/tape":         {imports: row("internal/bars internal/journal market wire"), pure: true},
+		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/tape market wire")},
 		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
 		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream wire")},
@@ -97,7 +99,7 @@ func plan() map[string]room {
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
-		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/tape broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal market wire"), outside: row(parq)},
 
@@ -119,9 +121,15 @@ func plan() map[string]room {
 		"internal/bench/bare":    {imports: row("internal/bench/proc internal/bench/pattern wire")},
 		"internal/bench/host":    {imports: row("internal/bench/proc internal/bench/pattern gateway broker feed feed/sim market")},
 
+		"internal/client":  {imports: row("wire"), outside: row(sock)},
+		"internal/nearest": {pure: true},
+		"internal/config": {
+			imports: row("internal/nearest gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
+			outside: row(toml),
+		},
 		"internal/cli": {
-			imports: row("internal/audit internal/bench internal/export internal/journal internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
-			outside: row(toml + " " + cobr + " " + sock + " " + term),
+			imports: row("internal/audit internal/bench internal/client internal/config internal/export internal/journal internal/nearest internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			outside: row(cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},
 		"examples/custom-gateway": {imports: row("gateway market feed broker")},

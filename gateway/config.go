@@ -128,19 +128,21 @@ type Stream struct {
 // Limits bound what one user, address or client may take. Those of a user's own,
 // where the user base gives any, come first.
 type Limits struct {
-	Connections       int // sockets a user; 0: 8
-	Subscriptions     int // identifiers a socket; 0: 2,000
-	MessagesPerSecond int // client messages a socket; 0: 20
-	MessageBytes      int // of a client's message; 0: 64 KiB
-	RequestsPerMinute int // REST requests a user; 0: 600
-	LoginsPerMinute   int // failed grants an address; 0: 10
-	LoginBurst        int // as many at once; 0: 20
-	Logins            Logins
-	Sockets           int // in all; 0: 20,000
-	SocketsWaiting    int // of one address, before they authenticate; 0: 32
-	Handshakes        int // of an address at once; 0: 200
-	HistoryReaders    int // questions about the past that are answered at once; 0: one fewer than cores
-	HistoryPerUser    int // of one user, with those that wait; 0: 4
+	Connections        int // sockets a user; 0: 8
+	Subscriptions      int // identifiers a socket; 0: 2,000
+	MessagesPerSecond  int // client messages a socket; 0: 20
+	MessageBytes       int // of a client's message; 0: 64 KiB
+	RequestsPerMinute  int // REST requests a user; 0: 600
+	LoginsPerMinute    int // failed grants an address; 0: 10
+	LoginBurst         int // as many at once; 0: 20
+	Logins             Logins
+	Sockets            int // in all; 0: 20,000
+	SocketsWaiting     int // of one address, before they authenticate; 0: 32
+	Handshakes         int // of an address at once; 0: 200
+	Requests           int // connections for requests; the oldest idle one makes room; 0: 10,000
+	RequestsPerAddress int // of them, of one address that is no proxy's; 0: 1,000
+	HistoryReaders     int // questions about the past that are answered at once; 0: one fewer than cores
+	HistoryPerUser     int // of one user, with those that wait; 0: 4
 }
 
 // Logins bound the failures of logins further, and refreshes.

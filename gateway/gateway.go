@@ -237,7 +237,10 @@ func (g *Gateway) buildServers() error {
 	if err != nil {
 		return err
 	}
-	g.rest = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: g.certificate != nil, Logger: g.log})
+	g.rest = rest.NewServer(rest.ServerConfig{
+		Handler: handler, Secure: g.certificate != nil, Logger: g.log,
+		MaxConns: l.Requests, MaxConnsPerAddress: l.RequestsPerAddress, Proxies: g.cfg.Proxies,
+	})
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
 )
 
@@ -176,7 +177,7 @@ func knownKind(kind string) error {
 		names = append(names, string(k))
 	}
 	advice := "Kinds are " + strings.Join(names, ", ") + "."
-	if near, ok := nearest(kind, names); ok {
+	if near, ok := nearest.Word(kind, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return fail(exitUsage, fmt.Errorf("there is no kind %q", kind), advice)

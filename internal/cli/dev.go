@@ -21,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -93,7 +94,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if o.verbose {
 		level = "info"
 	}
-	log := newLogger(std)(logConfig{Level: level})
+	log := newLogger(std)(config.Log{Level: level})
 	m, err := o.market(ctx, std, log)
 	if err != nil {
 		return err
@@ -101,15 +102,15 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if m.lines != nil {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
-	config := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Logger: log}
-	return runAtHome(ctx, std, o.data, config, func(b gateway.Bound, demo bool) {
+	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Logger: log}
+	return runAtHome(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
 }
 
 // runAtHome runs a gateway for one person on this machine, with the demo users where nobody else is, and
 // with its users and journal in a folder, or gone with it. ready is told when it can be reached.
-func runAtHome(ctx context.Context, std streams, folder string, config gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
+func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
 		return err
@@ -124,15 +125,15 @@ func runAtHome(ctx context.Context, std streams, folder string, config gateway.C
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	config.Data, config.Journal, config.Version, config.Drain = data, kept, readBuild().Version, time.Second
-	config.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
-	config.OnReady = func(b gateway.Bound) { ready(b, demo) }
+	c.Data, c.Journal, c.Version, c.Drain = data, kept, readBuild().Version, time.Second
+	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
+	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	gateway.SpareProcessors()
-	g, err := gateway.New(config)
+	g, err := gateway.New(c)
 	if err != nil {
-		return explainListen(err, config.Listen, "--listen")
+		return explainListen(err, c.Listen, "--listen")
 	}
-	return explainListen(g.Run(ctx), config.Listen, "--listen")
+	return explainListen(g.Run(ctx), c.Listen, "--listen")
 }
 
 // devMarket is what a dev gateway has to show.

@@ -12,11 +12,15 @@
 // question unless a person sits at a terminal, and no secret is ever an argument:
 // other users of a machine can read those.
 //
-// # Configuration
+// # Where things are
 //
-// A configuration is TOML. Decoding is strict and tells every mistake at once with file,
-// line and key ([decode]); the structs it fills have one field for each key, and the
-// files that serve --init writes have a comment for each.
+// A command has the file of its name; those of user begin with user. A configuration is read by package
+// config; serve.go has what all commands do with one.
+//
+//	root.go exit.go args.go    the program, its exit statuses, checks of arguments
+//	terminal.go print.go       talk with a person: prompts, colours, lines of a stream
+//	login.go                   who logs in at which gateway, by package client
+//	follow.go link.go hole.go  a stream that is followed over broken connections, without holes
 //
 // # Exit status
 //

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/market"
 )
@@ -166,10 +167,7 @@ func oneOf[T fmt.Stringer](word string, list []T) string {
 	for i, v := range list {
 		words[i] = v.String()
 	}
-	if near, ok := nearest(word, words); ok {
-		return "did you mean " + near + "?"
-	}
-	return "there are " + strings.Join(words, ", ")
+	return nearest.Suggest(word, words, "there are ")
 }
 
 // openJournal opens the journal of a data folder, or one that is named itself.

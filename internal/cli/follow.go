@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -77,7 +78,7 @@ func (l lost) String() string {
 // the connection before ended.
 type follower struct {
 	std     streams
-	account *account
+	account *client.Account
 	want    interest
 	hooks   hooks
 	asIs    bool // a hole is not asked for again: whoever follows judges the stream
@@ -117,7 +118,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 		defer cancel()
 		ctx = limited
 	}
-	pause := backoff{}
+	pause := client.Backoff{}
 	for first := true; ; first = false {
 		live, err := w.connect(ctx)
 		switch {
@@ -128,17 +129,17 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 		case isFinal(err):
 			return err
 		case first && !live:
-			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.api.base, err), unreachable(err))
+			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.API.Base, err), unreachable(err))
 		}
 		if live {
-			pause = backoff{}
+			pause = client.Backoff{}
 			if w.hooks.down != nil {
 				if err := w.hooks.down(err); err != nil {
 					return err
 				}
 			}
 		}
-		wait := pause.next(err)
+		wait := pause.Next(err)
 		var gap *hole
 		if w.mending = errors.As(err, &gap); w.mending {
 			w.talk("%v: asking for it again in %s", err, wait.Round(time.Millisecond))
@@ -175,7 +176,7 @@ func isFinal(err error) bool {
 // define asks for the definitions of what is wanted. Where that is by pattern, order books are
 // wanted by name from then on, since servers do not give them by pattern.
 func (w *follower) define(ctx context.Context, token string) ([]recording.Row, error) {
-	rows, ids, err := recording.Catalogue(ctx, w.account.api.get(token), w.want.ids)
+	rows, ids, err := recording.Catalogue(ctx, w.account.API.Get(token), w.want.ids)
 	if err != nil || !slices.ContainsFunc(w.want.ids, isPattern) {
 		return rows, err
 	}

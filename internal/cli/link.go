@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -22,8 +22,7 @@ import (
 const (
 	dialTimeout = 15 * time.Second
 	// The server pings every 20 s: a socket silent for three of them is dead.
-	silence    = time.Minute
-	maxMessage = 16 << 20
+	silence = time.Minute
 	// A server takes messages of 64 KiB, and an identifier is 66 bytes at most.
 	maxBooks = 500
 )
@@ -42,7 +41,7 @@ type link struct {
 // connect makes a connection and gives on what comes until it ends, which is always
 // an error. live says that it got as far as a subscription.
 func (w *follower) connect(ctx context.Context) (live bool, err error) {
-	token, err := w.account.access(ctx)
+	token, err := enter(ctx, w.account)
 	if err != nil {
 		return false, err
 	}
@@ -52,20 +51,18 @@ func (w *follower) connect(ctx context.Context) (live bool, err error) {
 		}
 	}
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
-	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {userAgent()}}}
-	conn, _, err := websocket.Dial(dial, w.account.api.stream(), opts) //nolint:bodyclose // the library closes it
+	conn, err := w.account.API.Dial(dial)
 	cancel()
 	if err != nil {
-		return false, plain(err)
+		return false, err
 	}
 	defer func() { _ = conn.CloseNow() }() // it may be closed already
-	conn.SetReadLimit(maxMessage)
 
 	ctx, cancel = context.WithCancel(ctx)
 	var keeper sync.WaitGroup
 	defer keeper.Wait()
 	defer cancel()
-	keeper.Go(func() { w.account.keep(ctx) })
+	keeper.Go(func() { w.account.Keep(ctx) })
 
 	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
@@ -280,7 +277,7 @@ func (l *link) subscribed(v *wire.Value) error {
 		l.talk("live again")
 		return nil
 	}
-	l.talk("live as %s: %s", l.account.username, strings.Join(taken, " "))
+	l.talk("live as %s: %s", l.account.Username, strings.Join(taken, " "))
 	return nil
 }
 
@@ -344,13 +341,13 @@ func (l *link) gone(x lost) error {
 func (l *link) refused(v *wire.Value) error {
 	code, _ := strconv.Atoi(text(v, "code"))
 	wait, _ := strconv.Atoi(text(v, "retry_after"))
-	r := &refusal{Status: code, Reason: wire.Reason(text(v, "reason")), Msg: text(v, "msg"), Wait: time.Duration(wait) * time.Second}
+	r := &client.Refusal{Status: code, Reason: wire.Reason(text(v, "reason")), Msg: text(v, "msg"), Wait: time.Duration(wait) * time.Second}
 	if r.Reason.Socket().Closes {
 		l.last = r
 	}
 	switch r.Reason {
 	case wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked:
-		l.account.spent()
+		l.account.Spent()
 	}
 	if id := v.Get("id"); id.Kind == wire.Absent || v.Get("retry").True {
 		return nil
@@ -388,7 +385,7 @@ func (l *link) explain(err error) error {
 	case errors.Is(err, io.EOF):
 		return errors.New("connection broken")
 	}
-	return plain(err)
+	return client.Plain(err)
 }
 
 // data gives on a market-data message, unless that was done before.

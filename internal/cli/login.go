@@ -2,9 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/client"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // login is how a command finds a gateway, and who it is there.
@@ -24,20 +30,37 @@ func (o *login) flags(cmd *cobra.Command) {
 
 // account finds out who logs in and where. Demo's password is known to everybody and is
 // good on a dev server alone.
-func (o *login) account(std streams) (*account, error) {
-	api, err := newAPI(cmp.Or(o.url, os.Getenv("RUEDA_URL"), defaultURL))
+func (o *login) account(std streams) (*client.Account, error) {
+	api, err := client.New(cmp.Or(o.url, os.Getenv("RUEDA_URL"), defaultURL), "rueda-watch/"+readBuild().Version)
+	if bad := (*client.AddressError)(nil); errors.As(err, &bad) {
+		return nil, fail(exitUsage, bad, bad.Advice)
+	}
 	if err != nil {
 		return nil, err
 	}
-	a := &account{api: api, username: cmp.Or(o.user, os.Getenv("RUEDA_USER"), demoUser)}
+	a := &client.Account{API: api, Username: cmp.Or(o.user, os.Getenv("RUEDA_USER"), demoUser)}
 	if !o.fromStdin {
-		a.password = os.Getenv("RUEDA_PASSWORD")
-		if a.password == "" && a.username == demoUser {
-			a.password = demoUser
+		a.Password = os.Getenv("RUEDA_PASSWORD")
+		if a.Password == "" && a.Username == demoUser {
+			a.Password = demoUser
 		}
 	}
-	if a.password == "" {
-		a.password, err = readPassword(std, "Password of "+a.username, o.fromStdin, false)
+	if a.Password == "" {
+		a.Password, err = readPassword(std, "Password of "+a.Username, o.fromStdin, false)
 	}
 	return a, err
+}
+
+// enter gives an access token of an account. Credentials that are refused are a failure.
+func enter(ctx context.Context, a *client.Account) (string, error) {
+	token, err := a.Access(ctx)
+	var r *client.Refusal
+	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
+		advice := ""
+		if known := a.Username == demoUser || a.Username == basicUser; known && r.Reason == wire.InvalidCredentials && a.API.Near() {
+			advice = "The passwords of a dev server are demo/demo and basic/basic."
+		}
+		return "", fail(exitRefused, r, advice)
+	}
+	return token, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/wire"
@@ -120,7 +121,7 @@ func newRecorder(std streams, o recordOptions, ids []string, chosen bool) (*reco
 	if r.account, err = o.login.account(std); err != nil {
 		return nil, errors.Join(err, r.file.Close())
 	}
-	r.meta.Server = r.account.api.base.String()
+	r.meta.Server = r.account.API.Base.String()
 	return r, nil
 }
 
@@ -188,7 +189,7 @@ func (r *recorder) check(ids []string) error {
 	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	for _, c := range r.want.channels {
 		if !slices.Contains(known, c) {
-			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), suggestion(c, known))
+			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), nearest.Suggest(c, known, "the keys here are "))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -155,7 +156,7 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 	if o.verbose {
 		level = "info"
 	}
-	log := newLogger(std)(logConfig{Level: level})
+	log := newLogger(std)(config.Log{Level: level})
 	c.Logger = log
 	tapes, err := openTapes(files, c)
 	if err != nil {

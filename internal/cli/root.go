@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/nearest"
 )
 
 // streams are what a command reads and writes.
@@ -95,7 +97,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 		for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
 			known = append(known, m[1])
 		}
-		if near, ok := nearest(name, known); ok {
+		if near, ok := nearest.Word(name, known); ok {
 			advice = "Did you mean --" + near + "?"
 		}
 	}

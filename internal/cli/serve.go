@@ -1,19 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/config"
 )
 
 func newServe(std streams) *cobra.Command {
-	var config, folder string
+	var name, folder string
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -31,20 +34,20 @@ clients are sent away over the drain window; the second ends at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case folder != "" && (config != "" || check):
+			case folder != "" && (name != "" || check):
 				return fail(exitUsage, errors.New("--init goes alone"), "")
 			case folder != "":
 				return writeExamples(std, folder)
-			case config == "":
+			case name == "":
 				return fail(exitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
 			case check:
-				return checkConfig(cmd.Context(), std, config)
+				return checkConfig(cmd.Context(), std, name)
 			}
-			return runServe(cmd.Context(), std, config)
+			return runServe(cmd.Context(), std, name)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "", "configuration file")
+	f.StringVar(&name, "config", "", "configuration file")
 	f.BoolVar(&check, "check", false, "read the configuration, say what is wrong with it, and end")
 	f.StringVar(&folder, "init", "", "write an example configuration into this folder, and end")
 	return cmd
@@ -53,22 +56,59 @@ clients are sent away over the drain window; the second ends at once.`,
 // checkConfig reads a configuration as serve does, its certificate too, and opens no database.
 func checkConfig(ctx context.Context, std streams, name string) error {
 	defer std.endAtOnce(ctx)()
-	s, err := readConfig(name, newLogger(std))
+	s, err := readConfig(std, name)
 	if err != nil {
 		return err
 	}
-	if err := gateway.Check(s.gateway); err != nil {
+	if err := gateway.Check(s.Gateway); err != nil {
 		return fail(exitUsage, fmt.Errorf("%s: %w", name, err), "")
 	}
 	_, err = fmt.Fprintf(std.out, "%s is good: %d markets, %d instruments, %d feeds\n",
-		name, len(s.gateway.Markets), len(s.gateway.Instruments), len(s.gateway.Feeds))
+		name, len(s.Gateway.Markets), len(s.Gateway.Instruments), len(s.Gateway.Feeds))
 	return err
 }
 
 // loadConfig reads a configuration for a command that goes on.
-func loadConfig(ctx context.Context, std streams, name string) (*settings, error) {
+func loadConfig(ctx context.Context, std streams, name string) (*config.Settings, error) {
 	defer std.endAtOnce(ctx)()
-	return readConfig(name, newLogger(std))
+	return readConfig(std, name)
+}
+
+// readConfig reads a configuration. What is wrong with one is a mistake of usage.
+func readConfig(std streams, name string) (*config.Settings, error) {
+	s, err := config.Read(name, newLogger(std))
+	if err != nil {
+		advice := ""
+		if e := (*config.Error)(nil); errors.As(err, &e) {
+			advice = e.Advice
+		}
+		return nil, fail(exitUsage, err, advice)
+	}
+	s.Gateway.Version = readBuild().Version
+	return s, nil
+}
+
+// useUsers has the gateway ask the users and accounts that a configuration names.
+func useUsers(ctx context.Context, s *config.Settings) error {
+	if err := s.Users.Use(ctx, &s.Gateway); err != nil {
+		return fail(exitUsage, err, "")
+	}
+	return nil
+}
+
+// newLogger writes the log to standard error, as the configuration says.
+func newLogger(std streams) func(config.Log) *slog.Logger {
+	return func(c config.Log) *slog.Logger {
+		opts := &slog.HandlerOptions{}
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // checked with the rest
+			opts.Level = level
+		}
+		if c.Format == "json" {
+			return slog.New(slog.NewJSONHandler(std.talk, opts))
+		}
+		return slog.New(slog.NewTextHandler(std.talk, opts))
+	}
 }
 
 func runServe(ctx context.Context, std streams, name string) (err error) {
@@ -76,43 +116,43 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	data, err := s.openData(ctx)
+	data, err := s.OpenData(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	s.gateway.Data = data
-	defer func() { err = errors.Join(err, s.source.close()) }()
-	if err := s.source.use(ctx, &s.gateway); err != nil {
+	s.Gateway.Data = data
+	defer func() { err = errors.Join(err, s.Users.Close()) }()
+	if err := useUsers(ctx, s); err != nil {
 		return err
 	}
-	for _, f := range s.gateway.Feeds {
+	for _, f := range s.Gateway.Feeds {
 		lines, ok := f.Source.(*ndjson.Source)
 		if !ok {
 			continue
 		}
 		if err := lines.Listen(ctx); err != nil {
-			return explainListen(err, s.lines[f.Name], fmt.Sprintf("listen of feed %q in %s, such as", f.Name, name))
+			return explainListen(err, s.Lines[f.Name], fmt.Sprintf("listen of feed %q in %s, such as", f.Name, name))
 		}
 		defer func() { err = errors.Join(err, lines.Close()) }()
 	}
 	gateway.SpareProcessors()
-	g, err := gateway.New(s.gateway)
+	g, err := gateway.New(s.Gateway)
 	if err != nil {
-		return s.explain(err, name)
+		return explainStart(err, s, name)
 	}
-	if s.gateway.Users == nil {
+	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
 	}
-	return s.explain(g.Run(ctx), name)
+	return explainStart(g.Run(ctx), s, name)
 }
 
-// explain says what to change in the configuration of this name where an address cannot be opened.
-func (s *settings) explain(err error, name string) error {
+// explainStart says what to change in the configuration of this name where an address cannot be opened.
+func explainStart(err error, s *config.Settings, name string) error {
 	if errors.Is(err, gateway.ErrAdmin) {
-		return explainListen(err, s.gateway.Admin.Listen, "listen of [admin] in "+name+", such as")
+		return explainListen(err, s.Gateway.Admin.Listen, "listen of [admin] in "+name+", such as")
 	}
-	return explainListen(err, s.gateway.Listen, "listen in "+name+", such as")
+	return explainListen(err, s.Gateway.Listen, "listen in "+name+", such as")
 }
 
 // warnNoUsers says how to add the first user, for there is no other way in.
@@ -127,7 +167,7 @@ func writeExamples(std streams, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	written, err := copyTemplates(folder)
+	written, err := config.Write(folder)
 	for _, name := range written {
 		if _, err := fmt.Fprintln(std.out, name); err != nil {
 			return err

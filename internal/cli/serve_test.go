@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/client"
 )
 
 // writeCertificate writes tls.crt and tls.key for 127.0.0.1 and returns who trusts them.
@@ -87,17 +89,17 @@ func TestServe(t *testing.T) {
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
 	command("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	defer client.CloseIdleConnections()
-	a := &api{client: client}
-	if a.base, err = url.Parse("https://" + address); err != nil {
+	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer https.CloseIdleConnections()
+	a := &client.API{Client: https}
+	if a.Base, err = url.Parse("https://" + address); err != nil {
 		t.Fatal(err)
 	}
-	got, err := a.login(t.Context(), "ana", "correct horse battery staple")
+	got, err := a.Login(t.Context(), "ana", "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := open(t, client, a.stream(), got.access)
+	conn := open(t, https, a.Stream(), got.Access)
 	expect(t, conn, `{"type":"Success","code":200,"msg":"Connected"`)
 
 	// Another process disables the user: within half a second the socket is told and closed.
@@ -108,7 +110,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("read after the end: %v", err)
 	}
 	t.Logf("figure: closed %v after the command began", time.Since(began).Round(time.Millisecond))
-	if _, err := a.login(t.Context(), "ana", "correct horse battery staple"); err == nil {
+	if _, err := a.Login(t.Context(), "ana", "correct horse battery staple"); err == nil {
 		t.Error("a disabled user logged in")
 	}
 
@@ -116,7 +118,7 @@ func TestServe(t *testing.T) {
 	if status := server.exit(); status != exitOK {
 		t.Errorf("ended with %d", status)
 	}
-	for _, secret := range []string{got.access, got.refresh, "correct horse"} {
+	for _, secret := range []string{got.Access, got.Refresh, "correct horse"} {
 		if strings.Contains(server.talk.String(), secret) {
 			t.Error("a secret is in the log")
 		}
@@ -147,5 +149,29 @@ func expect(t *testing.T, conn *websocket.Conn, want string) {
 	_, msg, err := conn.Read(ctx)
 	if err != nil || !strings.HasPrefix(string(msg), want) {
 		t.Fatalf("got %s, %v; want %s", msg, err, want)
+	}
+}
+
+// TestInterruptWhileReading ends the process where no context would be looked at.
+func TestInterruptWhileReading(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	status := make(chan int, 1)
+	std := streams{exit: func(s int) { status <- s }}
+	stop := std.endAtOnce(ctx)
+	cancel()
+	if got := <-status; got != exitInterrupted {
+		t.Errorf("status %d", got)
+	}
+	if stop() {
+		t.Error("it had not begun to end")
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	std.endAtOnce(ctx)()
+	cancel()
+	select {
+	case got := <-status:
+		t.Errorf("ended with %d after the configuration was read", got)
+	default:
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/client"
+	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -71,7 +72,7 @@ func findFault(name string) (wire.SimFault, error) {
 		names = append(names, f.Name)
 	}
 	advice := "See rueda trigger --list"
-	if near, ok := nearest(name, names); ok {
+	if near, ok := nearest.Word(name, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return known, fail(exitUsage, fmt.Errorf("there is no fault %q", name), advice)
@@ -101,12 +102,12 @@ func trigger(ctx context.Context, std streams, o login, args []string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("no answer in time"))
 	defer cancel()
-	answer, err := account.ask(ctx, request)
+	answer, err := ask(ctx, account, request)
 	switch {
 	case err != nil && isFinal(err):
 		return err
 	case err != nil:
-		return fail(exitUnreachable, fmt.Errorf("%s: %w", account.api.base, err), unreachable(err))
+		return fail(exitUnreachable, fmt.Errorf("%s: %w", account.API.Base, err), unreachable(err))
 	}
 	if text(answer, "type") == "Error" {
 		return refusedFault(answer)
@@ -132,31 +133,29 @@ func refusedFault(answer *wire.Value) error {
 }
 
 // ask logs in, opens a socket, sends one action with id 1 and gives its answer.
-func (a *account) ask(ctx context.Context, request map[string]any) (*wire.Value, error) {
-	token, err := a.access(ctx)
+func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.Value, error) {
+	token, err := enter(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {userAgent()}}}
-	conn, _, err := websocket.Dial(ctx, a.api.stream(), opts) //nolint:bodyclose // the library closes it
+	conn, err := a.API.Dial(ctx)
 	if err != nil {
-		return nil, plain(err)
+		return nil, err
 	}
 	defer func() { _ = conn.CloseNow() }() // it may be closed already
-	conn.SetReadLimit(maxMessage)
 	for _, m := range []map[string]any{{"action": "auth_token", "token": token}, request} {
 		msg, err := json.Marshal(m)
 		if err != nil {
 			return nil, err
 		}
 		if err := conn.Write(ctx, websocket.MessageText, msg); err != nil {
-			return nil, plain(err)
+			return nil, client.Plain(err)
 		}
 	}
 	for {
 		_, msg, err := conn.Read(ctx)
 		if err != nil {
-			return nil, plain(err)
+			return nil, client.Plain(err)
 		}
 		v, err := wire.ParseJSON(msg)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/config"
 )
 
 // userOptions are the flags that the user commands share.
@@ -24,7 +25,7 @@ type userOptions struct {
 	data      string
 	fromStdin bool
 
-	kind string // of [users] in the configuration that was read
+	kind string // of [users] in the configuration that was read, if it is not the built-in one
 }
 
 // presetFlags are the rights that new users get.
@@ -118,7 +119,7 @@ func (o *userOptions) on(std streams, use, short string, args cobra.PositionalAr
 				return err
 			}
 			defer func() { err = errors.Join(err, data.Close()) }()
-			if o.kind != "" && o.kind != typeLocal {
+			if o.kind != "" {
 				fmt.Fprintf(std.talk, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
 			}
 			err = do(cmd.Context(), std, data.Users, args)
@@ -154,30 +155,32 @@ func (o *userOptions) open(ctx context.Context, std streams, create bool) (*gate
 	if (o.config == "") == (o.data == "") {
 		return nil, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
 	}
-	s := &settings{data: gateway.DataConfig{Folder: o.data}}
+	s := &config.Settings{Data: gateway.DataConfig{Folder: o.data}}
 	if o.config != "" {
 		var err error
 		if s, err = loadConfig(ctx, std, o.config); err != nil {
 			return nil, err
 		}
-		s.source.note(std)
-		o.kind = s.source.kind
-		if err := s.source.close(); err != nil { // the gateway's own users are worked on, whatever serve asks
+		if !s.Users.BuiltIn() {
+			o.kind = s.Users.Type
+			fmt.Fprintf(std.talk, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", o.kind)
+		}
+		if err := s.Users.Close(); err != nil { // the gateway's own users are worked on, whatever serve asks
 			return nil, err
 		}
 	}
-	there, err := s.data.Exists()
+	there, err := s.Data.Exists()
 	if err != nil {
 		return nil, fmt.Errorf("look for a database: %w", err)
 	}
 	if !there && !create {
-		return nil, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.data.Folder)),
+		return nil, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
 			"rueda user add makes one with its first user.")
 	}
-	s.data.Actor = commandLine()
-	data, err := s.openData(ctx)
+	s.Data.Actor = commandLine()
+	data, err := s.OpenData(ctx)
 	if err == nil && !there {
-		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.data.Folder))
+		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.Data.Folder))
 	}
 	return data, err
 }

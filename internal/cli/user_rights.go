@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/config"
 )
 
 // grantFlags are an entitlement on the command line.
@@ -86,8 +87,8 @@ func momentOf(flag, text string) (time.Time, error) {
 }
 
 func delaySeconds(d time.Duration) (int, error) {
-	if d < 0 || d%time.Second != 0 || d > time.Duration(longestDelay) {
-		return 0, fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", time.Duration(longestDelay), d), "")
+	if d < 0 || d%time.Second != 0 || d > config.MaxDelay {
+		return 0, fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", config.MaxDelay, d), "")
 	}
 	return int(d / time.Second), nil
 }
@@ -153,8 +154,8 @@ func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) er
 		}
 	}
 	for name, n := range map[string]int{"connections": s.limits.Connections, "subscriptions": s.limits.Subscriptions, "messages": s.limits.MessagesPerSecond, "requests": s.limits.RequestsPerMinute} {
-		if n < 0 || n > maxCount {
-			return nil, fail(exitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, maxCount), "")
+		if n < 0 || n > config.MaxCount {
+			return nil, fail(exitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, config.MaxCount), "")
 		}
 	}
 	return func(r *local.Rights) error {

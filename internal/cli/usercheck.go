@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/config"
 )
 
 func newUserCheck(std streams, o *userOptions) *cobra.Command {
@@ -36,16 +37,16 @@ A failed attempt is one for the user base: it may count there.`,
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, s.source.close()) }()
-			if s.source.users == nil || s.source.accounts == nil && !s.source.none {
+			defer func() { err = errors.Join(err, s.Users.Close()) }()
+			if s.Users.NeedsData() {
 				data, err := o.open(cmd.Context(), std, false)
 				if err != nil {
 					return err
 				}
 				defer func() { err = errors.Join(err, data.Close()) }()
-				s.gateway.Data, s.gateway.Users, s.gateway.Accounts = data, data.Users, data.Users
+				s.Gateway.Data, s.Gateway.Users, s.Gateway.Accounts = data, data.Users, data.Users
 			}
-			if err := s.source.use(cmd.Context(), &s.gateway); err != nil {
+			if err := useUsers(cmd.Context(), s); err != nil {
 				return err
 			}
 			login := broker.Login{Username: args[0], OTP: otp}
@@ -60,28 +61,21 @@ A failed attempt is one for the user base: it may count there.`,
 	return cmd
 }
 
-// note tells whoever works on the built-in users of a gateway that has others.
-func (s *userSource) note(std streams) {
-	if s.users != nil {
-		fmt.Fprintf(std.talk, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", s.kind)
-	}
-}
-
 // checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
-func checkUser(ctx context.Context, std streams, s *settings, login broker.Login) error {
+func checkUser(ctx context.Context, std streams, s *config.Settings, login broker.Login) error {
 	begun := time.Now()
-	user, err := s.gateway.Users.Authenticate(ctx, login)
+	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
 	switch {
 	case errors.Is(err, broker.ErrSecondFactor):
 		return fail(exitRefused, err, "The password is right. Add --otp CODE.")
 	case errors.Is(err, broker.ErrInvalidCredentials):
-		return fail(exitRefused, err, "So says the user base of type "+s.source.kind+"; it does not tell an unknown user from a wrong password or a disabled user.")
+		return fail(exitRefused, err, "So says the user base of type "+s.Users.Type+"; it does not tell an unknown user from a wrong password or a disabled user.")
 	case err != nil:
 		return fail(exitUnreachable, err, "A gateway would answer 503.")
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.source.kind, took.Round(time.Millisecond))
+	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.Users.Type, took.Round(time.Millisecond))
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "%-13s%s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -98,7 +92,7 @@ func checkUser(ctx context.Context, std streams, s *settings, login broker.Login
 		row("limits", "%d connections, %d subscriptions, %d messages a second, %d requests a minute; 0 is the gateway's",
 			l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute)
 	}
-	again, err := s.gateway.Users.User(ctx, user.ID)
+	again, err := s.Gateway.Users.User(ctx, user.ID)
 	problem := ""
 	switch {
 	case err != nil:
@@ -110,9 +104,9 @@ func checkUser(ctx context.Context, std streams, s *settings, login broker.Login
 	default:
 		row("by id", "the same")
 	}
-	if s.gateway.Accounts == nil {
+	if s.Gateway.Accounts == nil {
 		row("accounts", "none are configured")
-	} else if list, err := s.gateway.Accounts.ListAccounts(ctx, user.ID); err != nil {
+	} else if list, err := s.Gateway.Accounts.ListAccounts(ctx, user.ID); err != nil {
 		problem = cmp.Or(problem, fmt.Sprintf("read the accounts: %v", err))
 	} else {
 		row("accounts", "%d", len(list))

@@ -7,51 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/broker/httpusers"
+	"github.com/ruedahq/rueda/internal/client"
 )
-
-// TestIdentityExamples reads every configuration that docs/identity.md shows, down to what is made of it.
-func TestIdentityExamples(t *testing.T) {
-	text, err := os.ReadFile("../../docs/identity.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	write(t, filepath.Join(folder, "users.url"), "postgres://rueda:canary@db.broker.example/customers?sslmode=verify-full\n")
-	write(t, filepath.Join(folder, "login.secret"), "0123456789abcdef0123456789abcdef\n")
-	write(t, filepath.Join(folder, "ldap.password"), "canary\n")
-	examples := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(examples) < 4 {
-		t.Fatalf("%d examples", len(examples))
-	}
-	for _, m := range examples {
-		example := m[1]
-		if !strings.Contains(example, "[users]\n") {
-			example = "[users]\ntype = \"ldap\"\n" + example
-		}
-		var c config
-		doc, err := decode(filepath.Join(folder, "rueda.toml"), []byte(example), &c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.check(doc)
-		s := c.settings(doc)
-		c.sources(doc, s)
-		if err := doc.err(); err != nil || s.source.users == nil {
-			t.Errorf("%v\nin\n%s", err, example)
-		}
-		if err := s.source.close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // TestServeUsersOfAnother runs a gateway whose users and accounts are those of a login service.
 func TestServeUsersOfAnother(t *testing.T) {
@@ -94,10 +57,10 @@ format = "json"
 `)
 	server := start(t, "serve", "--config", config)
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
-	client := &http.Client{}
-	defer client.CloseIdleConnections()
-	a := &api{client: client, base: &url.URL{Scheme: "http", Host: address}}
-	got, err := a.login(t.Context(), "ana", "canary-password")
+	plain := &http.Client{}
+	defer plain.CloseIdleConnections()
+	a := &client.API{Client: plain, Base: &url.URL{Scheme: "http", Host: address}}
+	got, err := a.Login(t.Context(), "ana", "canary-password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +68,8 @@ format = "json"
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+got.access)
-	res, err := client.Do(req)
+	req.Header.Set("Authorization", "Bearer "+got.Access)
+	res, err := plain.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +77,11 @@ format = "json"
 	if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"number":"100001"`) {
 		t.Errorf("accounts: %s, %v", text, err)
 	}
-	if _, err := a.login(t.Context(), "ana", "canary-other"); err == nil || !strings.Contains(err.Error(), "rong username or password") {
+	if _, err := a.Login(t.Context(), "ana", "canary-other"); err == nil || !strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	service.Close()
-	if _, err := a.login(t.Context(), "ana", "canary-password"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	if _, err := a.Login(t.Context(), "ana", "canary-password"); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("without the service: %v", err)
 	}
 	server.stop()
@@ -147,9 +110,9 @@ user = "SELECT 1 AS id, name AS username, 0 AS version FROM people WHERE id = $1
 	server := start(t, "serve", "--config", config)
 	server.said(`user base not reached, nobody can log in until it is`)
 	address := server.said(`msg=ready address=(\S+)`)[1]
-	a := &api{client: &http.Client{}, base: &url.URL{Scheme: "http", Host: address}}
-	defer a.client.CloseIdleConnections()
-	if _, err := a.login(t.Context(), "ana", "correct horse"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	a := &client.API{Client: &http.Client{}, Base: &url.URL{Scheme: "http", Host: address}}
+	defer a.Client.CloseIdleConnections()
+	if _, err := a.Login(t.Context(), "ana", "correct horse"); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("login: %v", err)
 	}
 	server.stop()

@@ -241,7 +241,7 @@ func verifyLive(ctx context.Context, std streams, o verifyOptions, shown *progre
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	r := v.Report().Describe(strings.Join(ids, " "), "live from %s", w.account.api.base)
+	r := v.Report().Describe(strings.Join(ids, " "), "live from %s", w.account.API.Base)
 	r.Unit = "message"
 	return r, nil
 }

@@ -162,44 +162,6 @@ func TestTextPrinter(t *testing.T) {
 	}
 }
 
-func TestAddressOfGateway(t *testing.T) {
-	for address, stream := range map[string]string{
-		"http://127.0.0.1:8080":            "ws://127.0.0.1:8080/stream",
-		"http://localhost:8080/":           "ws://localhost:8080/stream",
-		"http://[::1]:8080":                "ws://[::1]:8080/stream",
-		"https://api.broker.example/v1":    "wss://api.broker.example/v1/stream",
-		"ws://127.0.0.1:8080":              "ws://127.0.0.1:8080/stream",
-		"ws://127.0.0.1:8080/stream":       "ws://127.0.0.1:8080/stream",
-		"wss://api.broker.example/stream/": "wss://api.broker.example/stream",
-		"ws://api.broker.example":          "",
-		"http://api.broker.example":        "",
-		"http://127.evil.example":          "",
-		"https://ana:x@broker.example":     "",
-		"127.0.0.1:8080":                   "",
-		"ftp://127.0.0.1":                  "",
-	} {
-		a, err := newAPI(address)
-		if (err == nil) != (stream != "") || err == nil && a.stream() != stream {
-			t.Errorf("%s: %v, want %q", address, err, stream)
-		}
-	}
-}
-
-func TestAddressWithoutScheme(t *testing.T) {
-	for address, want := range map[string]string{
-		"127.0.0.1:8080":           "http://127.0.0.1:8080",
-		"localhost:8080":           "http://localhost:8080",
-		"api.broker.example":       "https://api.broker.example",
-		"ftp://api.broker.example": "It looks like",
-	} {
-		_, err := newAPI(address)
-		var f *failure
-		if !errors.As(err, &f) || !strings.Contains(f.advice, want) {
-			t.Errorf("%s: %v, want advice of %s", address, err, want)
-		}
-	}
-}
-
 // TestWatchTellsWhatItHas has a server refuse one of two instruments and lose what it
 // cannot number.
 func TestWatchTellsWhatItHas(t *testing.T) {
@@ -216,18 +178,6 @@ func TestWatchTellsWhatItHas(t *testing.T) {
 	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
 	w.stop()
 	w.exit()
-}
-
-func TestBackoff(t *testing.T) {
-	var b backoff
-	for i, most := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
-		if wait := b.next(nil); wait < 0 || wait >= most {
-			t.Errorf("pause %d is %v, not under %v", i, wait, most)
-		}
-	}
-	if wait := b.next(&refusal{Wait: time.Hour}); wait < time.Hour {
-		t.Errorf("paused %v where the server asked for an hour", wait)
-	}
 }
 
 func TestQuoteShell(t *testing.T) {

@@ -215,6 +215,8 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			err = ungrant(ctx, folder, name)
 		case "password":
 			err = data.Users.SetPassword(ctx, name, passwordOf(name)+" new")
+		case "full", "room":
+			err = diskRoom(word == "room")
 		case "end":
 			stop()
 		default:

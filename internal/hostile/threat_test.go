@@ -73,6 +73,44 @@ func slowloris(a *attacker) {
 	}
 }
 
+// TestThreat17OneAddress holds connections for requests from one address until it gets no more, and others are served.
+func TestThreat17OneAddress(t *testing.T) {
+	alone(t)
+	a := &attacker{T: t, server: start(t, settings{}), way: 27, next: new(atomic.Int32)}
+	from := a.from()
+	var held []net.Conn
+	defer func() {
+		for _, nc := range held {
+			nc.Close()
+		}
+	}()
+	for range 1_200 {
+		nc, err := a.dial(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, nc)
+		if _, err := io.WriteString(nc, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil && !brokenOff(err) {
+			t.Fatal(err)
+		}
+	}
+	served := 0
+	for _, nc := range held {
+		_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+		var line [15]byte
+		if _, err := io.ReadFull(nc, line[:]); err == nil && status(line[:]) == 200 {
+			served++
+		}
+	}
+	if served != 1_000 {
+		t.Errorf("%d of %d connections of one address were served, want 1,000", served, len(held))
+	}
+	a.work(20)
+	if n := strings.Count(a.log.String(), "too many connections"); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+}
+
 // slowly opens a connection, begins something, and goes on a byte a second until the server ends it, within 20 s.
 func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 	dial, text := a.dial, ""

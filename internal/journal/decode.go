@@ -90,6 +90,7 @@ type decoder struct {
 	rows  [numKinds]Row
 	words map[string]string // reasons and conditions seen: few, and often
 	one   [1]market.Level
+	sides [2]Row // a change of one level: of bids, of asks
 	bids  []market.Level
 	asks  []market.Level
 	slab  strings.Builder // texts are pieces of it
@@ -105,6 +106,11 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	kind, flags := Kind(w), byte(w>>8)
 	if kind == 0 || kind >= numKinds {
 		return nil, false
+	}
+	if w&levelBits == levelWord && len(rec) == levelSize {
+		if r := d.level((*[levelSize]byte)(rec), base); r != nil {
+			return r, true
+		}
 	}
 	r := &d.rows[kind]
 	r.Kind = kind
@@ -128,17 +134,47 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	}
 	told := int64(flags / flagLatency & 1)
 	r.Latency = max(0, r.At-r.Time)&-told | (told - 1)
-	if kind == BookUpdate && len(rec) == body+24 {
-		// One level changes: most rows are this.
-		b := rec[body:]
-		w := word(b, 0)
-		if bids, asks := w&math.MaxUint16, w>>16&math.MaxUint16; bids+asks == 1 {
-			d.one[0] = market.Level{Price: market.Price(word(b, 1)), Size: market.Size(word(b, 2)), Orders: uint32(w >> 32)}
-			r.Bids, r.Asks = d.one[:bids], d.one[:asks]
-			return r, true
-		}
-	}
 	return r, d.body(r, rec[body:])
+}
+
+// Most records are changes of one level, in the short form: 48 bytes. Their first word has
+// levelWord in the bits of levelBits.
+const (
+	levelSize = headSize + 24
+	levelBits = math.MaxUint16<<16 | (flagCheckpoint|flagLong|flagN|flagTime|flagAt)<<8 | math.MaxUint8
+	levelWord = levelSize/8<<16 | uint64(BookUpdate)
+)
+
+// level is row for one of these, nil where it has not one level. Which side it is of is as good as random: there
+// is a row for each, whose slices never change, so that no pointer is stored.
+func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
+	w := binary.LittleEndian.Uint64(rec[24:])
+	asks := w >> 16 & math.MaxUint16
+	if w&math.MaxUint16+asks != 1 {
+		return nil
+	}
+	r := &d.sides[asks&1]
+	if r.Kind == 0 {
+		d.sides[0] = Row{Kind: BookUpdate, Bids: d.one[:]}
+		d.sides[1] = Row{Kind: BookUpdate, Asks: d.one[:]}
+	}
+	l := &d.one[0]
+	l.Orders = uint32(w >> 32)
+	l.Price = market.Price(binary.LittleEndian.Uint64(rec[32:]))
+	l.Size = market.Size(binary.LittleEndian.Uint64(rec[40:]))
+	w = binary.LittleEndian.Uint64(rec[0:])
+	r.Side = market.Side(byte(w>>8) >> sideShift)
+	r.Instrument = uint32(w >> 32)
+	told := int64(w >> 8 / flagLatency & 1)
+	w = binary.LittleEndian.Uint64(rec[8:])
+	r.Position = base.position + w&math.MaxUint32
+	at := base.at + int64(w>>32)
+	w = binary.LittleEndian.Uint64(rec[16:])
+	r.N = w & math.MaxUint32
+	ahead := int64(w) >> 32
+	r.At, r.Time = at, at+ahead
+	r.Latency = max(0, -ahead)&-told | (told - 1)
+	return r
 }
 
 func (d *decoder) body(r *Row, b []byte) bool {

@@ -12,7 +12,7 @@ type Trusted []netip.Prefix
 // Client is the address of the client: of the peer of the connection, and the lines of Forwarded and X-Forwarded-For in
 // the order in which they came.
 func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) netip.Addr {
-	if len(forwarded)+len(xForwardedFor) == 0 || !t.has(peer) {
+	if len(forwarded)+len(xForwardedFor) == 0 || !t.Has(peer) {
 		return peer
 	}
 	switch {
@@ -28,8 +28,8 @@ func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) neti
 	return client
 }
 
-// has says whether an address is a trusted proxy's.
-func (t Trusted) has(a netip.Addr) bool {
+// Has says whether an address is a trusted proxy's.
+func (t Trusted) Has(a netip.Addr) bool {
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
@@ -38,7 +38,7 @@ func (t Trusted) has(a netip.Addr) bool {
 func (t Trusted) walk(at netip.Addr, lines []string, last func(string) (rest string, more bool, a netip.Addr, ok bool)) netip.Addr {
 	for _, line := range slices.Backward(lines) {
 		for more := true; more; {
-			if !t.has(at) {
+			if !t.Has(at) {
 				return at
 			}
 			var a netip.Addr

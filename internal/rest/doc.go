@@ -19,6 +19,8 @@
 // A client's address is what limits, sessions and the log know it by: that of the connection or, behind the
 // proxies of Config.Proxies, what package proxy makes of their headers. Whether a client came to them by TLS is not asked.
 //
+// A Server bounds the connections that it serves, of one address and in all (guests.go): idle ones make room.
+//
 // # The administrator
 //
 // NewAdmin makes a Handler with routes of its own, for another listener, which a token that is no user's opens
@@ -58,7 +60,7 @@
 // # Concurrency
 //
 // A Handler is safe for concurrent use and starts no goroutine. Its tables of
-// request rates, and its lanes, have a mutex each, held for a few map operations. Server.Run owns
+// request rates, its lanes, and the Server's guests have a mutex each, held for a few map operations. Server.Run owns
 // the goroutine that accepts, and waits for it; the goroutine of each
 // connection is net/http's.
 package rest

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/proxy"
 )
 
 // ServerConfig is what a Server is made of. Handler is needed; the zero value of
@@ -22,6 +24,10 @@ type ServerConfig struct {
 	IdleTimeout       time.Duration // between two requests: 60 s
 	ShutdownTimeout   time.Duration // for requests being answered when Run's ctx ends: 10 s
 	MaxHeaderBytes    int           // of a request line and header section; net/http allows 4 KiB on top: 16 KiB
+
+	MaxConns           int           // at a time: 10,000
+	MaxConnsPerAddress int           // of one address, IPv6 of one /64: 1,000
+	Proxies            proxy.Trusted // in front, whose connections are not counted by address
 
 	Logger *slog.Logger // discarded
 }
@@ -50,8 +56,13 @@ func NewServer(cfg ServerConfig) *Server {
 			*f.field = f.value
 		}
 	}
-	if cfg.MaxHeaderBytes == 0 {
-		cfg.MaxHeaderBytes = 16 << 10
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&cfg.MaxHeaderBytes, 16 << 10}, {&cfg.MaxConns, 10_000}, {&cfg.MaxConnsPerAddress, 1_000}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -74,6 +85,7 @@ func NewServer(cfg ServerConfig) *Server {
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 			ConnContext:                  withConn,
+			ConnState:                    newGuests(&cfg).follow,
 		},
 	}
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -9,7 +10,7 @@ import (
 // traded is the bars of an instrument, and those told that are kept for resume.
 type traded struct {
 	bars.Series
-	tapes [market.NumIntervals]tape
+	tapes [market.NumIntervals]tape.Tape
 	slab  []bars.Bar // room for the tapes
 }
 
@@ -27,9 +28,9 @@ func (h *Hub) barsOf(in *instrument) *traded {
 }
 
 // barTape is the told bars of an interval that are kept for resume.
-func (in *instrument) barTape(i market.Interval) *tape {
+func (in *instrument) barTape(i market.Interval) *tape.Tape {
 	if in.bars == nil {
-		return &tape{}
+		return &tape.Tape{}
 	}
 	return &in.bars.tapes[i]
 }
@@ -71,7 +72,7 @@ func (h *Hub) dealOf(in *instrument, id string) (d *bars.Deal, n uint64) {
 			return d, d.N
 		}
 	}
-	return nil, in.trades.find(id)
+	return nil, in.trades.Find(id)
 }
 
 // tellBar numbers, keeps and sends a bar.
@@ -87,25 +88,16 @@ func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
 	if len(all.slab) == 0 {
 		all.slab = make([]bars.Bar, 16)
 	}
-	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, bar: &all.slab[0]}
+	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Bar: &all.slab[0]}
 	all.slab = all.slab[1:]
-	*r.bar = *b
-	h.rows += barCost * int64(all.tapes[b.Interval].add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
-	h.keepBarRow(in, rec, st, r.bar)
+	*r.Bar = *b
+	h.rows += barCost * int64(all.tapes[b.Interval].Add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
+	h.keepBarRow(in, rec, st, r.Bar)
 	for _, t := range in.channels[c].tiers {
-		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 		h.emit(t, h.framed(), rec)
 	}
 	if b.Interval == market.Day {
 		h.roll(in, b.End)
-	}
-}
-
-// barMessage is a bar as it goes over the wire.
-func barMessage(b *bars.Bar) wire.Bar {
-	return wire.Bar{
-		Interval: b.Interval, Revised: b.Revised,
-		First: b.First, High: b.High, Low: b.Low, Last: b.Last,
-		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}
 }

@@ -44,9 +44,8 @@ const delayedChunk = 256
 func (h *Hub) later(in *instrument) {
 	for _, ln := range h.lines {
 		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue}
-		x.book = &x.levels
 		in.later = append(in.later, x)
-		if in.statuses.last > 0 {
+		if in.statuses.Last > 0 {
 			h.restoreLater(in, x)
 		}
 		ln.push(h, delayed{due: h.clock() + ln.delay, in: x, list: true})
@@ -127,7 +126,7 @@ func (ln *line) snap(h *Hub) {
 		x := in.under(int(ln.delay / 1e9))
 		x.stale = true
 		h.keepStatus(x, now, &market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: "delay_overflow"}, notice)
-		rec := record{in: x, pos: h.position, n: x.statuses.last, at: now, flag: notice | echo}
+		rec := record{in: x, pos: h.position, n: x.statuses.Last, at: now, flag: notice | echo}
 		for _, t := range x.channels[wire.Trades].tiers {
 			for _, tp := range t.topics {
 				h.append(tp, h.scratch.frame, rec)

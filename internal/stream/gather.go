@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -230,7 +231,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			it.sub.giveBack(r)
 		}
 		if ok {
-			payload = rw.message(payload[:0], in.ident, n)
+			payload = rw.Message(payload[:0], in.ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue
 		}
@@ -357,7 +358,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 			continue
 		}
 		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
-			if !h.marketDown(in) && s.unnoticed(in, in.statuses.last) {
+			if !h.marketDown(in) && s.unnoticed(in, in.statuses.Last) {
 				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
 			}
 			return dst
@@ -386,10 +387,10 @@ func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reaso
 
 // appendStatus appends the payload of a status that tells how things stand.
 func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
-	s := stamp{in.statuses.lastAt, -1}
-	if r, _ := in.statuses.newest(func(r *row) bool { return r.phase == phase }); r != nil {
-		s = stamp{r.time, r.latency}
+	s := stamp{in.statuses.LastAt, -1}
+	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == phase }); r != nil {
+		s = stamp{r.Time, r.Latency}
 	}
-	hd := in.header(in.statuses.last, s)
+	hd := in.header(in.statuses.Last, s)
 	return wire.AppendStatus(b, &hd, phase, reason, until, true)
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -181,8 +182,8 @@ func TestBooksOfOneKind(t *testing.T) {
 		t.Error("an order was put into a book of levels")
 	}
 	big := market.Event{Kind: market.KindUpdate, Handle: hd}
-	for i := range int64(maxLevels - 2) {
-		big.Bids = append(big.Bids, level(maxLevels-i, 1))
+	for i := range int64(book.MaxLevels - 2) {
+		big.Bids = append(big.Bids, level(book.MaxLevels-i, 1))
 	}
 	publish(t, h, big)
 	if err := h.Publish([]market.Event{big}); err == nil {

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -64,9 +66,8 @@ type Hub struct {
 // scratch is the hub's reused memory; guarded by its lock.
 type scratch struct {
 	payload, frame, sum []byte
-	changes             []change
-	bids, asks          []market.Level
-	topBids, topAsks    []market.Level
+	changes             []book.Change
+	levels, top         book.Levels
 	quote               [2]market.Level
 	row                 journal.Row
 }
@@ -89,7 +90,7 @@ func New(cfg Config) *Hub {
 		cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch,
 		venues:   make(map[string]*instrument),
 		topics:   make(map[topicKey]*topic),
-		maxRows:  cfg.TapeBytes / rowBytes,
+		maxRows:  cfg.TapeBytes / tape.RowBytes,
 		kick:     make(chan struct{}, 1),
 		fetching: make(chan struct{}, 1),
 		made:     time.Now(),
@@ -205,7 +206,6 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	in := h.wakeUp(def)
 	if in == nil {
 		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: !def.BookReady}
-		in.book = &in.levels
 	}
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
@@ -230,7 +230,7 @@ func (h *Hub) list(in *instrument) {
 	case was == market.NoPhase:
 		in.phase = market.Open
 	}
-	if was != in.phase || in.statuses.last == 0 {
+	if was != in.phase || in.statuses.Last == 0 {
 		in.reason, in.until = "", 0
 		h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, 0)
 	}

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -19,8 +21,8 @@ type instrument struct {
 
 	channels [wire.NumChannels + 1]channel
 
-	trades   tape
-	statuses tape
+	trades   tape.Tape
+	statuses tape.Tape
 	bars     *traded   // nil: nothing was traded
 	sum      summary   // of the trading day
 	exchange *exchange // the clock of its bars; see exchangeOf
@@ -28,11 +30,9 @@ type instrument struct {
 	bid, ask market.Level // the quote; Size 0: that side is empty
 	quoted   stamp        // of the quote; zero: none may be told yet
 
-	levels  market.Book
-	orders  *market.OrderBook // where the feed is order by order
-	book    *market.Book      // &levels, or that of orders
-	changed stamp             // of the book
-	stale   bool              // the book is not known: listed without one, or after a gap
+	book    book.Book
+	changed stamp // of the book
+	stale   bool  // the book is not known: listed without one, or after a gap
 
 	phase  market.Phase
 	reason string
@@ -55,12 +55,7 @@ func (in *instrument) startTier(c wire.Channel, t *tierState) {
 		t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
 	case wire.OrderBook:
 		t.stamp = in.changed
-		if t.tier.Depth > 0 {
-			t.bids = in.book.Append(make([]market.Level, 0, t.tier.Depth), market.Buy, t.tier.Depth)
-			t.asks = in.book.Append(make([]market.Level, 0, t.tier.Depth), market.Sell, t.tier.Depth)
-		} else if t.tier.Conflate > 0 {
-			t.was = make(map[sidePrice]market.Level)
-		}
+		t.view.Begin(&in.book, t.tier.Depth, t.tier.Conflate > 0)
 	}
 }
 

@@ -2,7 +2,9 @@ package stream
 
 import (
 	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -50,22 +52,11 @@ func (h *Hub) enlist(in *instrument) {
 	}
 }
 
-func (h *Hub) keepTradeRow(in *instrument, rec record, s stamp, r *row) {
-	j := h.row(in, journal.Trade, rec, s)
-	if j == nil {
-		return
+func (h *Hub) keepTradeRow(in *instrument, rec record, s stamp, r *tape.Row) {
+	if j := h.row(in, journal.Trade, rec, s); j != nil {
+		r.Put(j)
+		h.keep(j)
 	}
-	switch r.kind {
-	case market.KindCancel:
-		j.Kind = journal.Cancel
-	case market.KindCorrect:
-		j.Kind = journal.Correct
-	}
-	j.Price, j.Size, j.Side, j.ID = r.price, r.size, r.side, r.id
-	if m := r.more; m != nil {
-		j.OldPrice, j.OldSize, j.RefN, j.Conditions = m.oldPrice, m.oldSize, m.refN, m.conditions
-	}
-	h.keep(j)
 }
 
 func (h *Hub) keepStatusRow(in *instrument, rec record, s stamp, e *market.Event) {
@@ -110,9 +101,11 @@ func (h *Hub) keepReferenceRow(in *instrument, rec record, s stamp, e *market.Ev
 }
 
 // keepChangesRow keeps changes of a book, which are best first.
-func (h *Hub) keepChangesRow(in *instrument, rec record, s stamp, changes []change) {
+func (h *Hub) keepChangesRow(in *instrument, rec record, s stamp, changes []book.Change) {
 	if j := h.row(in, journal.BookUpdate, rec, s); j != nil {
-		j.Bids, j.Asks = h.split(changes)
+		l := &h.scratch.levels
+		l.Split(changes)
+		j.Bids, j.Asks = l.Bids, l.Asks
 		h.keep(j)
 	}
 }
@@ -120,10 +113,9 @@ func (h *Hub) keepChangesRow(in *instrument, rec record, s stamp, changes []chan
 // keepBookRow keeps the whole book as it is.
 func (h *Hub) keepBookRow(in *instrument, rec record, s stamp) {
 	if j := h.row(in, journal.BookState, rec, s); j != nil {
-		x := &h.scratch
-		x.bids = in.book.Append(x.bids[:0], market.Buy, 0)
-		x.asks = in.book.Append(x.asks[:0], market.Sell, 0)
-		j.Bids, j.Asks = x.bids, x.asks
+		l := &h.scratch.levels
+		l.Read(&in.book, 0)
+		j.Bids, j.Asks = l.Bids, l.Asks
 		h.keep(j)
 	}
 }

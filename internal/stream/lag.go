@@ -133,7 +133,7 @@ func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n 
 				continue
 			}
 			t := in.tape(c)
-			n := t.seek(it.ringPosition())
+			n := t.Seek(it.ringPosition())
 			if it.late != nil && it.late.replay != nil {
 				n = it.late.replay.delivered(in, n)
 			}

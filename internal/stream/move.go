@@ -139,7 +139,7 @@ func (s *Subscriber) appendSent(list []lastSent, it *item, leaves func(*item) bo
 func (it *item) lastSent(in *instrument) lastSent {
 	p := lastSent{channel: it.channel(), in: in}
 	if it.channel().Replays() {
-		p.n = in.tape(it.channel()).seek(it.ringPosition())
+		p.n = in.tape(it.channel()).Seek(it.ringPosition())
 	} else {
 		p.n, _ = in.newest(it.channel(), it.tier())
 	}
@@ -197,17 +197,17 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	t := in.tape(p.channel)
 	var older *old
 	switch {
-	case p.n > t.last:
+	case p.n > t.Last:
 		l.pause(in, pause{n: p.n})
 		return
-	case p.n == t.last && !p.unknown:
+	case p.n == t.Last && !p.unknown:
 		return
-	case p.unknown, p.n+1 < t.first():
+	case p.unknown, p.n+1 < t.First():
 		if older = s.older(it, in, p.n); p.unknown || older == nil {
-			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: t.last, Reason: "buffer_exceeded"})
+			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: t.Last, Reason: "buffer_exceeded"})
 			return
 		}
-		p.n = t.first() - 1
+		p.n = t.First() - 1
 	}
 	if l.replay == nil {
 		l.replay = &replay{}
@@ -215,7 +215,7 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	if older != nil {
 		l.replay.old = append(l.replay.old, older)
 	}
-	l.replay.parts = append(l.replay.parts, part{in, p.n + 1, t.after(p.n)})
+	l.replay.parts = append(l.replay.parts, part{in, p.n + 1, t.After(p.n)})
 	l.replay.batches = append(l.replay.batches, orphans.batches...)
 	orphans.batches = nil
 	s.enqueue(it)

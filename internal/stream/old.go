@@ -4,10 +4,9 @@ import (
 	"context"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/internal/tape"
 )
 
 // Rows that left memory are read from the journal by goroutines of the hub's, some at a
@@ -205,19 +204,19 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 	if o.n >= o.to {
 		return nil
 	}
-	var rows []row
+	var rows []tape.Row
 	from, early := o.n, false
 	err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: o.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
 		if early = o.in.early(r.At); early || r.N != o.n+1 {
 			return false
 		}
 		o.n, o.pos = r.N, r.Position
-		rows = append(rows, rowOf(r))
+		rows = append(rows, tape.RowOf(r))
 		f.rows++
 		return f.rows < oldRows
 	})
 	if len(rows) > 0 {
-		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]row{rows}})
+		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]tape.Row{rows}})
 	}
 	switch {
 	case err != nil:
@@ -234,34 +233,6 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 // delays, whatever a line has let go of.
 func (in *instrument) early(at int64) bool {
 	return in.line != nil && at > time.Now().UnixNano()-in.line.delay
-}
-
-// rowOf is a row of the journal as a tape keeps it.
-func rowOf(j *journal.Row) row {
-	r := row{pos: j.Position, at: j.At, time: j.Time, latency: j.Latency}
-	switch j.Kind {
-	case journal.Bar:
-		b := barOf(j)
-		r.bar = &b
-		return r
-	case journal.Status:
-		r.kind, r.phase = market.KindStatus, j.Phase
-		if j.Reason != "" || j.Until != 0 {
-			r.more = &more{reason: j.Reason, until: j.Until}
-		}
-		return r
-	case journal.Cancel:
-		r.kind = market.KindCancel
-	case journal.Correct:
-		r.kind = market.KindCorrect
-	default:
-		r.kind = market.KindTrade
-	}
-	r.price, r.size, r.side, r.id = j.Price, j.Size, j.Side, j.ID
-	if r.kind != market.KindTrade || len(j.Conditions) > 0 {
-		r.more = &more{oldPrice: j.OldPrice, oldSize: j.OldSize, refN: j.RefN, conditions: clone(j.Conditions)}
-	}
-	return r
 }
 
 // takeFetched gives rows that were read to the items that wait for them.
@@ -295,21 +266,9 @@ func (r *replay) held() (bytes int) {
 	for _, p := range r.read {
 		for _, rows := range p.rows {
 			for i := range rows {
-				bytes += rows[i].bytes()
+				bytes += rows[i].Bytes()
 			}
 		}
 	}
 	return bytes
-}
-
-// bytes is the memory of a row that is nobody else's.
-func (r *row) bytes() int {
-	n := int(unsafe.Sizeof(*r)) + len(r.id)
-	if r.more != nil {
-		n += int(unsafe.Sizeof(*r.more))
-	}
-	if r.bar != nil {
-		n += int(unsafe.Sizeof(*r.bar))
-	}
-	return n
 }

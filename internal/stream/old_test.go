@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -25,7 +26,7 @@ func longHouse(t *testing.T, instruments, trades int) *house {
 	for i := range trades {
 		publish(t, w.hub, trade(w.handles[rng.IntN(instruments)], i))
 	}
-	for i := range instruments * chunkRows * 2 { // so that every tape has let go of some
+	for i := range instruments * tape.ChunkRows * 2 { // so that every tape has let go of some
 		publish(t, w.hub, trade(w.handles[i%instruments], i))
 	}
 	w.hub.Commit()
@@ -83,8 +84,8 @@ func TestResumeByPositionFromJournal(t *testing.T) {
 				continue
 			}
 			in := w.hub.lookup(id(name))
-			if got := c.trades[name]; len(got) == 0 || got[0] != first(name, pos) || c.last[name] != in.trades.last {
-				t.Errorf("%s behind %d: %d trades up to %d, want %d to %d", name, pos, len(got), c.last[name], first(name, pos), in.trades.last)
+			if got := c.trades[name]; len(got) == 0 || got[0] != first(name, pos) || c.last[name] != in.trades.Last {
+				t.Errorf("%s behind %d: %d trades up to %d, want %d to %d", name, pos, len(got), c.last[name], first(name, pos), in.trades.Last)
 			}
 		}
 		c.sub.Close()
@@ -124,14 +125,14 @@ func TestReplaysTakeTurns(t *testing.T) {
 		turn(w.shard)
 	}
 	if lag := c.sub.Lag(); held != maxHolders || len(c.sub.wait.reading) != items-maxHolders || c.sub.wait.holders != maxHolders ||
-		lag.Held < maxHolders*oldRows*rowBytes/2 || lag.Held > maxHolders*oldRows*2*rowBytes {
+		lag.Held < maxHolders*oldRows*tape.RowBytes/2 || lag.Held > maxHolders*oldRows*2*tape.RowBytes {
 		t.Errorf("%d items hold rows, %d wait; %+v", held, len(c.sub.wait.reading), lag)
 	}
 	// One that goes passes its turn on.
 	c.sub.Unsubscribe(list[:1])
 	w.replayed(c)
 	for _, name := range w.names[1:] {
-		if got, want := c.trades[name], w.hub.lookup(id(name)).trades.last; uint64(len(got)) != want {
+		if got, want := c.trades[name], w.hub.lookup(id(name)).trades.Last; uint64(len(got)) != want {
 			t.Errorf("%s: %d trades of %d", name, len(got), want)
 		}
 	}

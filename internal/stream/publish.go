@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -50,12 +52,10 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 		h.keepTrade(in, now, e)
 	case market.KindQuote:
 		h.setQuote(in, first(e.Bids), first(e.Asks), in.stamp(e, now), now)
-	case market.KindUpdate:
-		return h.updateBook(in, e, now)
 	case market.KindSnapshot:
 		h.takeSnapshot(in, e, now)
-	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
-		return h.updateOrder(in, e, now)
+	case market.KindUpdate, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+		return h.updateBook(in, e, now)
 	case market.KindStatus:
 		h.setStatus(in, now, e)
 	case market.KindGap:
@@ -85,9 +85,6 @@ const (
 	maxReason     = 64
 	maxConditions = 8
 )
-
-// maxLevels bounds a side of a book: ten times the deepest real one seen.
-const maxLevels = 1 << 16
 
 // check is the reason to refuse an event by itself, "" for none.
 func check(in *instrument, e *market.Event) (reason, detail string) {
@@ -166,8 +163,8 @@ func checkTrade(e *market.Event) (reason, detail string) {
 
 func checkLevels(e *market.Event) (reason, detail string) {
 	for _, side := range [2][]market.Level{e.Bids, e.Asks} {
-		if len(side) > maxLevels {
-			return "bad_book", "a side of a book has at most 65,536 levels"
+		if len(side) > book.MaxLevels {
+			return "bad_book", book.ErrDepth.Error()
 		}
 		for i := range side {
 			if !side[i].Size.Exact() {
@@ -216,23 +213,23 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 	st := in.stamp(e, now)
 	h.dated(in, st.time, now)
 	rec := h.next(in, wire.Trades, now)
-	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, price: e.Price, size: e.Size,
-		id: e.TradeID, kind: e.Kind, side: e.Side}
+	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Price: e.Price, Size: e.Size,
+		ID: e.TradeID, Kind: e.Kind, Side: e.Side}
 	var meant *bars.Deal
 	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
-		m := &more{oldPrice: e.OldPrice, oldSize: e.OldSize}
+		m := &tape.More{OldPrice: e.OldPrice, OldSize: e.OldSize}
 		if len(e.Conditions) > 0 {
-			m.conditions = append(m.conditions, e.Conditions...)
+			m.Conditions = append(m.Conditions, e.Conditions...)
 		}
 		if e.Kind != market.KindTrade {
-			meant, m.refN = h.dealOf(in, e.TradeID)
+			meant, m.RefN = h.dealOf(in, e.TradeID)
 		}
-		r.more = m
+		r.More = m
 	}
-	h.rows += int64(in.trades.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	h.rows += int64(in.trades.Add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
 	h.keepTradeRow(in, rec, st, &r)
 	for _, t := range in.channels[wire.Trades].tiers {
-		h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 		h.emit(t, h.framed(), rec)
 	}
 	switch {
@@ -282,13 +279,13 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	if e.Time == 0 && e.Receive == 0 {
 		st.time = h.publication(in, now) // by the market's clock, where that is a virtual one
 	}
-	r := row{pos: rec.pos, at: now, time: st.time, latency: st.latency, kind: market.KindStatus, phase: e.Phase}
+	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Kind: market.KindStatus, Phase: e.Phase}
 	if e.Reason != "" || e.Until != 0 {
-		r.more = &more{reason: e.Reason, until: e.Until}
+		r.More = &tape.More{Reason: e.Reason, Until: e.Until}
 	}
-	h.rows += int64(in.statuses.add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	h.rows += int64(in.statuses.Add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
 	h.keepStatusRow(in, rec, st, e)
-	h.scratch.payload = r.message(h.scratch.payload[:0], in.ident, rec.n)
+	h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 	frame := h.framed()
 	for _, t := range in.channels[c].tiers {
 		h.emit(t, frame, rec)

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -80,7 +81,7 @@ func (h *Hub) MarketStatus(name string) (s State, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.venues[name]
-	if v == nil || v.statuses.last == 0 {
+	if v == nil || v.statuses.Last == 0 {
 		return State{}, false
 	}
 	return v.state(), true
@@ -91,8 +92,8 @@ func (in *instrument) state() State {
 	if in.down {
 		s = State{Phase: market.FeedDown}
 	}
-	if r, _ := in.statuses.newest(func(r *row) bool { return r.phase == s.Phase }); r != nil {
-		s.Since = r.time
+	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == s.Phase }); r != nil {
+		s.Since = r.Time
 	}
 	return s
 }
@@ -125,9 +126,9 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 		comma = true
 		dst = append(dst, `{"instrument":`...)
 		dst = wire.AppendString(dst, w.ID.String())
-		if r, n := in.trades.newest(isTrade); r != nil && w.Trades {
+		if r, n := in.trades.Newest(isTrade); r != nil && w.Trades {
 			dst = append(dst, `,"T":`...)
-			dst = r.message(dst, in.ident, n)
+			dst = r.Message(dst, in.ident, n)
 		}
 		if n := in.channels[wire.Quotes].n; n > 0 && w.Quotes && in.quoted != (stamp{}) {
 			hd := in.header(n, in.quoted)
@@ -147,7 +148,7 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 	return dst, h.epoch, h.place(h.position)
 }
 
-func isTrade(r *row) bool { return r.kind == market.KindTrade }
+func isTrade(r *tape.Row) bool { return r.Kind == market.KindTrade }
 
 // ErrStale says that a book is not known at present: its feed lost something and
 // has not sent a snapshot since.

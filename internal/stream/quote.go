@@ -8,11 +8,11 @@ import (
 // derive takes the quote from the top of the book, where that is its source. It
 // pauses while the book is not known, or locked or crossed as in an auction.
 func (h *Hub) derive(in *instrument, s stamp, now int64) {
-	if !in.derivesQuotes() || in.stale || in.phase == market.Auction || in.phase == market.PreOpen || in.book.Crossed() {
+	if !in.derivesQuotes() || in.stale || in.phase == market.Auction || in.phase == market.PreOpen || in.book.Levels().Crossed() {
 		return
 	}
-	bid, _ := in.book.Best(market.Buy)
-	ask, _ := in.book.Best(market.Sell)
+	bid, _ := in.book.Levels().Best(market.Buy)
+	ask, _ := in.book.Levels().Best(market.Sell)
 	h.setQuote(in, bid, ask, s, now)
 }
 

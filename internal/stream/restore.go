@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -62,7 +64,6 @@ func (r *restorer) instrument(number uint32) *instrument {
 	}
 	in := &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), number: number, stale: true,
 		venue: def.ID.Symbol == market.Any}
-	in.book = &in.levels
 	r.numbers[number] = in
 	r.order = append(r.order, in)
 	if r.hub.asleep == nil {
@@ -178,29 +179,29 @@ func (h *Hub) share(parts int) int { return int(max(0, h.fillTo-h.rows)) / parts
 
 // fill reads the newest rows of a sequence, which stands at n, into its tape: some, each of which takes the
 // room of cost rows.
-func (h *Hub) fill(ctx context.Context, t *tape, s journal.Series, n uint64, some int, cost int64) error {
+func (h *Hub) fill(ctx context.Context, t *tape.Tape, s journal.Series, n uint64, some int, cost int64) error {
 	after := n - min(n, uint64(min(some, h.cfg.TradesKept)))
-	*t = tape{last: after}
+	*t = tape.Tape{Last: after}
 	if after > 0 {
-		t.dropped = h.position // until a row is there which tells it better
+		t.Dropped = h.position // until a row is there which tells it better
 	}
 	if after == n {
 		return nil
 	}
 	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
-		if j.N != t.last+1 {
-			h.rows -= cost * int64(t.kept)
-			*t = tape{last: j.N - 1} // a hole: what is kept has none
+		if j.N != t.Last+1 {
+			h.rows -= cost * int64(t.Kept)
+			*t = tape.Tape{Last: j.N - 1} // a hole: what is kept has none
 		}
-		if t.kept == 0 && j.N > 1 {
-			t.dropped = j.Position - 1
+		if t.Kept == 0 && j.N > 1 {
+			t.Dropped = j.Position - 1
 		}
-		h.rows += cost * int64(t.add(rowOf(j), math.MaxInt, false))
+		h.rows += cost * int64(t.Add(tape.RowOf(j), math.MaxInt, false))
 		return true
 	})
-	if err == nil && t.last != n {
-		h.rows -= cost * int64(t.kept)
-		*t = tape{last: n, dropped: h.position}
+	if err == nil && t.Last != n {
+		h.rows -= cost * int64(t.Kept)
+		*t = tape.Tape{Last: n, Dropped: h.position}
 	}
 	return err
 }
@@ -260,7 +261,9 @@ func (h *Hub) checkpointOf(in *instrument, emit func(*journal.Row)) {
 		if in.stale {
 			r.Kind, r.Reason = journal.BookLost, "not_known"
 		} else {
-			r.Bids, r.Asks = in.book.Append(nil, market.Buy, 0), in.book.Append(nil, market.Sell, 0)
+			var l book.Levels
+			l.Read(&in.book, 0)
+			r.Bids, r.Asks = l.Bids, l.Asks
 		}
 		emit(&r)
 	}

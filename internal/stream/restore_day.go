@@ -180,7 +180,7 @@ func (h *Hub) restoreTold(ctx context.Context, in *instrument, i market.Interval
 		return err
 	}
 	if in.line != nil && c.n > 0 {
-		t.dropped = h.position // positions of before the restart are not those of the rows
+		t.Dropped = h.position // positions of before the restart are not those of the rows
 	}
 	return nil
 }
@@ -199,15 +199,4 @@ func (h *Hub) markTold(ctx context.Context, in *instrument, i market.Interval, d
 		in.bars.DropSeconds()
 	}
 	return err
-}
-
-// barOf is a bar as a row of the journal has it.
-func barOf(j *journal.Row) bars.Bar {
-	return bars.Bar{
-		Interval: j.Bar.Interval, Told: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
-		Tally: bars.Tally{
-			First: j.Bar.First, High: j.Bar.High, Low: j.Bar.Low, Last: j.Bar.Last,
-			Volume: j.Bar.Volume, Value: j.Bar.Value, Trades: j.Bar.Trades,
-		},
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -61,17 +62,17 @@ func (h *Hub) standing(in *instrument, ln *line) *instrument {
 	}
 	for _, c := range [...]wire.Channel{wire.Trades, wire.Status} {
 		t := in.tape(c)
-		*y.tape(c) = h.toldUpTo(t.last, t.lastAt)
+		*y.tape(c) = h.toldUpTo(t.Last, t.LastAt)
 	}
 	return y
 }
 
 // toldUpTo is the tape of a line of which nothing is in memory.
-func (h *Hub) toldUpTo(n uint64, at int64) tape {
+func (h *Hub) toldUpTo(n uint64, at int64) tape.Tape {
 	if n == 0 {
-		return tape{}
+		return tape.Tape{}
 	}
-	return tape{last: n, lastAt: at, dropped: h.position}
+	return tape.Tape{Last: n, LastAt: at, Dropped: h.position}
 }
 
 // ripen has an instrument stand as it stood at the restart: all of that is as old as the delay by now.
@@ -88,7 +89,7 @@ func (in *instrument) ripen() {
 	}
 	// Rows that the journal lost never came: their numbers are passed over.
 	for _, c := range [...]wire.Channel{wire.Trades, wire.Status} {
-		if t := in.tape(c); t.last < y.tape(c).last {
+		if t := in.tape(c); t.Last < y.tape(c).Last {
 			*t = *y.tape(c)
 		}
 	}
@@ -131,11 +132,11 @@ func (h *Hub) restoreWay(in, x *instrument) error {
 	ln := x.line
 	now := time.Now().UnixNano()
 	w := way{hub: h, in: x, until: now - ln.delay, room: h.cfg.DelayBytes - ln.bytes}
-	trades, err := w.back(journal.Series{Instrument: x.id, Channel: journal.Trades}, in.trades.last)
+	trades, err := w.back(journal.Series{Instrument: x.id, Channel: journal.Trades}, in.trades.Last)
 	if err != nil {
 		return err
 	}
-	statuses, err := w.back(journal.Series{Instrument: x.id, Channel: journal.Statuses}, in.statuses.last)
+	statuses, err := w.back(journal.Series{Instrument: x.id, Channel: journal.Statuses}, in.statuses.Last)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (h *Hub) restoreWay(in, x *instrument) error {
 		h.log.Error("delayed bars could not be taken up", "instrument", x.id, "error", err)
 		for i := range market.NumIntervals {
 			x.channels[wire.BarsOf(i)].n = 0
-			*x.barTape(i) = tape{}
+			*x.barTape(i) = tape.Tape{}
 		}
 	}
 	w.send(now)
@@ -197,7 +198,7 @@ func (w *way) back(s journal.Series, n uint64) (turned, error) {
 		t.n = j.N - 1
 		t.later++
 		if w.room >= 0 && whole {
-			d := delayed{in: w.in, e: eventOf(j), at: j.At}
+			d := delayed{in: w.in, e: tape.EventOf(j), at: j.At}
 			w.room -= d.size()
 			w.list = append(w.list, sent{j.Position, d})
 		}
@@ -244,10 +245,10 @@ func (h *Hub) statusUntil(in *instrument, n uint64, until int64) (s journal.Row,
 	if n == 0 {
 		return s, nil
 	}
-	if n == in.statuses.last && in.statusChannel().at <= until {
-		s.Phase, s.Reason, s.Until, s.Time = in.phase, in.reason, in.until, in.statuses.lastAt
-		if r, _ := in.statuses.newest(func(r *row) bool { return r.phase == in.phase }); r != nil {
-			s.Time = r.time
+	if n == in.statuses.Last && in.statusChannel().at <= until {
+		s.Phase, s.Reason, s.Until, s.Time = in.phase, in.reason, in.until, in.statuses.LastAt
+		if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == in.phase }); r != nil {
+			s.Time = r.Time
 		}
 		return s, nil
 	}
@@ -260,29 +261,4 @@ func (h *Hub) statusUntil(in *instrument, n uint64, until int64) (s journal.Row,
 		return false
 	})
 	return s, err
-}
-
-// eventOf is the event that a row was made of.
-func eventOf(j *journal.Row) market.Event {
-	if j.Kind == journal.Reference {
-		e := market.Event{Kind: market.KindReference, Time: j.Time, Price: j.Price, OldPrice: j.OldPrice, Size: j.Size}
-		if j.Latency < 0 {
-			e.Time, e.Receive = 0, j.Time
-		}
-		return e
-	}
-	r := rowOf(j)
-	return r.event()
-}
-
-// event is the event that a row of a tape was made of.
-func (r *row) event() market.Event {
-	e := market.Event{Kind: r.kind, Side: r.side, Phase: r.phase, Time: r.time, Price: r.price, Size: r.size, TradeID: r.id}
-	if r.latency < 0 {
-		e.Time, e.Receive = 0, r.time
-	}
-	if m := r.more; m != nil {
-		e.OldPrice, e.OldSize, e.Conditions, e.Reason, e.Until = m.oldPrice, m.oldSize, m.conditions, m.reason, m.until
-	}
-	return e
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -18,7 +19,7 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 }
 
 func keepsTheBudget(t *testing.T) {
-	folder, cfg := t.TempDir(), Config{TapeBytes: rowBytes * 20_000, Delays: []time.Duration{time.Second}}
+	folder, cfg := t.TempDir(), Config{TapeBytes: tape.RowBytes * 20_000, Delays: []time.Duration{time.Second}}
 	r := restart(t, folder, cfg)
 	const instruments, rows = 40, 2000
 	var handles []market.Handle
@@ -49,14 +50,14 @@ func keepsTheBudget(t *testing.T) {
 	}
 	r.hub.mu.Lock()
 	for _, in := range r.hub.listed {
-		if in.trades.kept < 100 || in.trades.last != rows || in.trades.dropped == 0 {
-			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.kept, in.trades.last, in.trades.dropped)
+		if in.trades.Kept < 100 || in.trades.Last != rows || in.trades.Dropped == 0 {
+			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.Kept, in.trades.Last, in.trades.Dropped)
 		}
 		for _, x := range append([]*instrument{in}, in.later...) {
-			kept += int64(x.trades.kept + x.statuses.kept)
+			kept += int64(x.trades.Kept + x.statuses.Kept)
 			for i := range market.NumIntervals {
 				bars := x.barTape(i)
-				if kept += barCost * int64(bars.kept); bars.last == 0 && bars.dropped != 0 {
+				if kept += barCost * int64(bars.Kept); bars.Last == 0 && bars.Dropped != 0 {
 					t.Errorf("%s: of bars that there are none of, some are dropped", in.id)
 				}
 			}
@@ -94,11 +95,11 @@ func TestFillWithoutRoom(t *testing.T) {
 		n          uint64
 		room, kept int
 	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
-		var got tape
+		var got tape.Tape
 		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
 			t.Fatal(err)
 		}
-		if got.last != x.n || got.kept != x.kept || (got.dropped == 0) != (uint64(x.kept) == x.n) {
+		if got.Last != x.n || got.Kept != x.kept || (got.Dropped == 0) != (uint64(x.kept) == x.n) {
 			t.Errorf("%+v: %+v", x, got)
 		}
 	}
@@ -120,8 +121,8 @@ func TestRestartOverflowsALine(t *testing.T) {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
 	ln := r.hub.lines[0]
-	if x := r.hub.listed[0].later[0]; !ln.broken || ln.bytes != 0 || len(ln.again) > 0 || x.trades.last != 0 || x.channels[wire.Summary].n != 0 {
-		t.Errorf("broken %v, %d bytes, %d again, %d trades told", ln.broken, ln.bytes, len(ln.again), x.trades.last)
+	if x := r.hub.listed[0].later[0]; !ln.broken || ln.bytes != 0 || len(ln.again) > 0 || x.trades.Last != 0 || x.channels[wire.Summary].n != 0 {
+		t.Errorf("broken %v, %d bytes, %d again, %d trades told", ln.broken, ln.bytes, len(ln.again), x.trades.Last)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -39,7 +40,7 @@ type kept struct {
 type part struct {
 	in   *instrument
 	n    uint64 // of the next row
-	rows [][]row
+	rows [][]tape.Row
 }
 
 // batch is the replays of one Subscribe; when the last has ended, its message goes out.
@@ -96,7 +97,7 @@ func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
 	}
 	name := it.id().String()
 	if _, ok := r.Seen[it.channel()][name]; ok {
-		out.resume(it.channel(), name, s.shard.hub.lookupItem(it.item()).tape(it.channel()).last)
+		out.resume(it.channel(), name, s.shard.hub.lookupItem(it.item()).tape(it.channel()).Last)
 	}
 }
 
@@ -141,24 +142,24 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {
 	name, t := it.id().String(), in.tape(it.channel())
 	switch {
-	case n > t.last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).last:
+	case n > t.Last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
 		// It was sent live, before a right fell: the line has yet to come that far.
 		out.resume(it.channel(), name, n)
 		it.behind().pause(in, pause{n: n})
-	case n > t.last:
+	case n > t.Last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
-	case n+1 < t.first():
+	case n+1 < t.First():
 		o := s.older(it, in, n)
 		if o == nil {
-			out.lose(it.channel(), name, Lost{From: n + 1, To: t.last, Reason: "buffer_exceeded"})
+			out.lose(it.channel(), name, Lost{From: n + 1, To: t.Last, Reason: "buffer_exceeded"})
 			return
 		}
-		out.resume(it.channel(), name, t.last)
-		s.replays(it, []part{{in, t.first(), t.after(t.first() - 1)}}, o)
+		out.resume(it.channel(), name, t.Last)
+		s.replays(it, []part{{in, t.First(), t.After(t.First() - 1)}}, o)
 	default:
-		out.resume(it.channel(), name, t.last)
-		if n < t.last {
-			s.replays(it, []part{{in, n + 1, t.after(n)}})
+		out.resume(it.channel(), name, t.Last)
+		if n < t.Last {
+			s.replays(it, []part{{in, n + 1, t.After(n)}})
 		}
 	}
 }
@@ -174,7 +175,7 @@ func (s *Subscriber) older(it *item, in *instrument, n uint64) *old {
 	if n+1 < h.cfg.Journal.Oldest(series) {
 		return nil
 	}
-	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).first() - 1}
+	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).First() - 1}
 }
 
 // series is the journal's name for a sequence that an item replays.
@@ -200,20 +201,20 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 			continue
 		}
 		name, t := in.id.String(), in.tape(it.channel())
-		if t.dropped > from.pos {
+		if t.Dropped > from.pos {
 			// Positions of delayed messages are not those of the rows that the journal has.
 			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete {
-				out.lose(it.channel(), name, Lost{To: t.last, Reason: "buffer_exceeded"})
+				out.lose(it.channel(), name, Lost{To: t.Last, Reason: "buffer_exceeded"})
 				continue
 			}
-			series, to := in.series(it.item()), t.first()-1
+			series, to := in.series(it.item()), t.First()-1
 			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: from.pos, seek: true})
 		}
 		if !it.id().IsPattern() {
-			out.resume(it.channel(), name, t.last)
+			out.resume(it.channel(), name, t.Last)
 		}
-		if n := max(t.seek(from.pos), t.first()-1); n < t.last {
-			parts = append(parts, part{in, n + 1, t.after(n)})
+		if n := max(t.Seek(from.pos), t.First()-1); n < t.Last {
+			parts = append(parts, part{in, n + 1, t.After(n)})
 		}
 	}
 	s.replays(it, parts, older...)
@@ -248,7 +249,7 @@ func (h *Hub) covered(x Item) []*instrument {
 	return list
 }
 
-func (in *instrument) tape(c wire.Channel) *tape {
+func (in *instrument) tape(c wire.Channel) *tape.Tape {
 	if c == wire.Trades {
 		return &in.trades
 	}
@@ -259,7 +260,7 @@ func (in *instrument) tape(c wire.Channel) *tape {
 }
 
 // next takes the next row of a replay; ok is false at its end.
-func (r *replay) next() (in *instrument, n uint64, rw *row, ok bool) {
+func (r *replay) next() (in *instrument, n uint64, rw *tape.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
 		return in, n, rw, ok
 	}
@@ -267,7 +268,7 @@ func (r *replay) next() (in *instrument, n uint64, rw *row, ok bool) {
 }
 
 // takeRow takes the next row of parts.
-func takeRow(parts *[]part) (in *instrument, n uint64, rw *row, ok bool) {
+func takeRow(parts *[]part) (in *instrument, n uint64, rw *tape.Row, ok bool) {
 	for len(*parts) > 0 {
 		p := &(*parts)[0]
 		for len(p.rows) > 0 && len(p.rows[0]) == 0 {
@@ -295,7 +296,7 @@ func (r *replay) position() uint64 {
 		for _, p := range parts {
 			for _, c := range p.rows {
 				if len(c) > 0 {
-					low = min(low, c[0].pos-1)
+					low = min(low, c[0].Pos-1)
 					break
 				}
 			}

@@ -85,10 +85,10 @@ func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]u
 				continue // identifiers may overlap
 			}
 			from, t := starts.start(h, in, o.Start, now), in.tape(x.Channel)
-			n, found := t.before(from)
+			n, found := t.Before(from)
 			points[key] = n
-			if !found && t.first() > 1 {
-				ask = append(ask, search{key, in.series(x), from, t.first()})
+			if !found && t.First() > 1 {
+				ask = append(ask, search{key, in.series(x), from, t.First()})
 			}
 		}
 	}
@@ -102,32 +102,12 @@ func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]u
 func tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
-		rows += key.in.tape(key.channel).last - n
+		rows += key.in.tape(key.channel).Last - n
 	}
 	if rows > maxStarted {
 		return wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")
 	}
 	return nil
-}
-
-// before is the N of the last row that is older than a time, among those kept: of the one before
-// them where none is, and then found is false.
-func (t *tape) before(from int64) (n uint64, found bool) {
-	n = t.last
-	for i := len(t.chunks) - 1; i >= 0; i-- {
-		c := t.chunks[i]
-		if t.least[i] >= from {
-			n -= uint64(len(c))
-			continue
-		}
-		for j := len(c) - 1; j >= 0; j-- {
-			if c[j].time < from {
-				return n, true
-			}
-			n--
-		}
-	}
-	return n, false
 }
 
 // openings are the starts of the instruments that one message asks for, each found once: a
@@ -178,21 +158,21 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 		t := in.tape(it.channel())
 		n, ok := points[pointKey{in, it.channel()}]
 		if !ok {
-			n = t.last // listed since
+			n = t.Last // listed since
 		}
 		if !it.id().IsPattern() {
-			out.resume(it.channel(), in.id.String(), t.last)
+			out.resume(it.channel(), in.id.String(), t.Last)
 		}
-		if n+1 < t.first() {
+		if n+1 < t.First() {
 			if o := s.older(it, in, n); o != nil {
 				older = append(older, o)
 			} else if !it.id().IsPattern() {
-				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.first() - 1, Reason: "buffer_exceeded"})
+				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.First() - 1, Reason: "buffer_exceeded"})
 			}
-			n = t.first() - 1
+			n = t.First() - 1
 		}
-		if n < t.last {
-			parts = append(parts, part{in, n + 1, t.after(n)})
+		if n < t.Last {
+			parts = append(parts, part{in, n + 1, t.After(n)})
 		}
 	}
 	s.replays(it, parts, older...)

@@ -2,44 +2,13 @@ package stream
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
-
-// TestBeforeIsExact: whole chunks are passed over, and still a late trade is the one that counts.
-func TestBeforeIsExact(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	tp := &tape{}
-	at := int64(1000)
-	for range 20 * chunkRows {
-		at += rng.Int64N(3)
-		r := row{time: at}
-		if rng.IntN(700) == 0 {
-			r.time -= rng.Int64N(9000)
-		}
-		tp.add(r, 12*chunkRows, false)
-	}
-	for from := int64(0); from < at+10; from += 7 {
-		want, had := tp.first()-1, false
-		for i := len(tp.chunks) - 1; i >= 0 && !had; i-- {
-			for j := len(tp.chunks[i]) - 1; j >= 0 && !had; j-- {
-				if had = tp.chunks[i][j].time < from; had {
-					want = tp.first() + uint64(j)
-					for _, c := range tp.chunks[:i] {
-						want += uint64(len(c))
-					}
-				}
-			}
-		}
-		if n, found := tp.before(from); n != want || found != had {
-			t.Fatalf("before %d is %d, %v; want %d, %v", from, n, found, want, had)
-		}
-	}
-}
 
 // TestStartIsBounded: what is too much is refused before the journal is read, each sequence counts
 // once however often it is named, and what is not taken counts for nothing.
@@ -50,7 +19,7 @@ func TestStartIsBounded(t *testing.T) {
 	}
 	w.begin()
 	defer w.leave(true)
-	for i := range 2 * chunkRows {
+	for i := range 2 * tape.ChunkRows {
 		list := make([]market.Event, 0, len(w.handles))
 		for _, hd := range w.handles {
 			e := trade(hd, i)
@@ -71,7 +40,7 @@ func TestStartIsBounded(t *testing.T) {
 	if out := ask(1, "*|M|CI"); out.Fault == nil || out.Fault.Reason != wire.RangeTooLarge || !strings.Contains(out.Fault.Hint+out.Fault.Msg, "fewer instruments") {
 		t.Errorf("more searches than one message may have: %+v", out.Fault)
 	}
-	if out := ask(1e9+2*chunkRows-5, "*|M|CI"); out.Fault != nil {
+	if out := ask(1e9+2*tape.ChunkRows-5, "*|M|CI"); out.Fault != nil {
 		t.Errorf("what is in memory needs no search: %+v", out.Fault)
 	}
 	if out := ask(1, w.names[:maxSearched]...); out.Fault != nil {
@@ -87,9 +56,9 @@ func TestStartIsBounded(t *testing.T) {
 	// Without a journal that could be read the rows in memory alone are too many.
 	in := w.hub.lookup(id("S0|M|CI"))
 	points := map[pointKey]uint64{{in, wire.Trades}: 0}
-	in.trades.last += maxStarted
+	in.trades.Last += maxStarted
 	if f := tooMany(points); f == nil || f.Reason != wire.RangeTooLarge {
 		t.Errorf("a million rows: %+v", f)
 	}
-	in.trades.last -= maxStarted
+	in.trades.Last -= maxStarted
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -51,17 +52,9 @@ type tierState struct {
 	stamp  stamp  // of the newest message
 	due    stamp  // of what it has to say
 
-	// As of the newest message. Of a quote tier bid and ask; of a book tier of
-	// some depth bids and asks, best first; of a conflated tier of all levels
-	// what stood before at the prices changed since.
-	bid, ask   market.Level
-	bids, asks []market.Level
-	was        map[sidePrice]market.Level
-}
-
-type sidePrice struct {
-	side  market.Side
-	price market.Price
+	// As of the newest message: of a quote tier bid and ask, of a book tier view.
+	bid, ask market.Level
+	view     book.View
 }
 
 func (h *Hub) emit(t *tierState, frame []byte, rec record) {

@@ -139,16 +139,16 @@ func (s *Subscriber) replayVenues(dst []byte) []byte {
 	s.shard.passVenues()
 	w.venues = slices.DeleteFunc(w.venues, func(due venueDue) bool {
 		list := h.venuesOf(due.market)
-		kept := func(v *instrument) bool { return v.statuses.dropped <= since && s.followsStatus(v.id.Market) }
+		kept := func(v *instrument) bool { return v.statuses.Dropped <= since && s.followsStatus(v.id.Market) }
 		if !due.fresh || len(list) == 0 || slices.ContainsFunc(list, func(v *instrument) bool { return !kept(v) }) {
 			return false
 		}
 		for _, v := range list {
-			n := max(v.statuses.seek(since), v.statuses.first()-1)
-			for _, rows := range v.statuses.after(n) {
+			n := max(v.statuses.Seek(since), v.statuses.First()-1)
+			for _, rows := range v.statuses.After(n) {
 				for i := range rows {
 					n++
-					h.scratch.payload = rows[i].message(h.scratch.payload[:0], v.ident, n)
+					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.ident, n)
 					dst = wire.AppendText(dst, h.scratch.payload)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -308,20 +309,31 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 // span is a part of the pairs of a record, in bytes.
 type span struct{ from, to int }
 
-// changed is where bids differ, and asks: of twenty levels a record changes one or two.
+// changed is where bids differ, and asks: of twenty levels a record changes one or two, at random
+// places, which branches would be guessed wrong at.
 func changed(was, now *[10 * levelSize]byte) (bid, ask span) {
-	bid, ask = span{len(was), 0}, span{len(was), 0}
-	word := func(b *[10 * levelSize]byte, at int) uint64 { return binary.LittleEndian.Uint64(b[at : at+8 : at+8]) }
-	for i := 9 * levelSize; i >= 0; i -= levelSize {
-		rest := word(was, i+16) ^ word(now, i+16) | word(was, i+24) ^ word(now, i+24) // sizes and counts, bids in the lower half
-		if word(was, i) != word(now, i) || uint32(rest) != 0 {
-			bid = span{i, max(bid.to, i+levelSize)}
+	bids, asks := uint64(0), uint64(0)
+	for i := range 10 {
+		w, n := (*[levelSize]byte)(was[levelSize*i:levelSize*i+levelSize]), (*[levelSize]byte)(now[levelSize*i:levelSize*i+levelSize])
+		differs := func(at int) uint64 {
+			return binary.LittleEndian.Uint64(w[at:at+8]) ^ binary.LittleEndian.Uint64(n[at:at+8])
 		}
-		if word(was, i+8) != word(now, i+8) || rest>>32 != 0 {
-			ask = span{i, max(ask.to, i+levelSize)}
-		}
+		rest := differs(16) | differs(24) // sizes and counts, bids in the lower half
+		bids |= notZero(differs(0)|rest<<32) << i
+		asks |= notZero(differs(8)|rest>>32) << i
 	}
-	return bid, ask
+	return spanned(bids), spanned(asks)
+}
+
+// notZero is 1 for all but 0.
+func notZero(v uint64) uint64 { return (v | -v) >> 63 }
+
+// spanned is from the first to the last level of a set, empty where there is none.
+func spanned(set uint64) span {
+	if set == 0 {
+		return span{10 * levelSize, 0}
+	}
+	return span{levelSize * bits.TrailingZeros64(set), levelSize * bits.Len64(set)}
 }
 
 // diff puts what turns one side of the pairs was into that of the pairs now, which differ in a

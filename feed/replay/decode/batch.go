@@ -63,7 +63,8 @@ const full = 256
 // Full says that the batch is to be published.
 func (b *Batch) Full() bool { return len(b.Events) >= full }
 
-// Add appends an event, all else zero. The pointer is valid until the next Add.
+// Add appends an event, all else zero: Reset has cleared those it took out. The pointer is valid
+// until the next Add.
 func (b *Batch) Add(kind market.Kind, h market.Handle) *market.Event {
 	n := len(b.Events)
 	if n == cap(b.Events) {
@@ -71,7 +72,7 @@ func (b *Batch) Add(kind market.Kind, h market.Handle) *market.Event {
 	}
 	b.Events = b.Events[:n+1]
 	e := &b.Events[n]
-	*e = market.Event{Kind: kind, Handle: h}
+	e.Kind, e.Handle = kind, h
 	return e
 }
 

@@ -17,8 +17,7 @@ type row struct {
 	text   []byte
 	starts []int // of each pair of levels in text
 	pairs  []levels
-	before []levels // of the line before
-	olds   []int    // starts of the line before
+	before []levels // of the line before, those that are not the same
 	from   int      // the first pair that is not as before
 	to     int      // behind the last
 	began  bool     // a book was played
@@ -37,23 +36,57 @@ var (
 
 // read reads a line.
 func (r *row) read(line []byte) error {
-	first := r.text == nil
-	if !first && bytes.Equal(line, r.text) {
+	if r.text == nil {
+		return r.all(line)
+	}
+	same := common(r.text, line)
+	if same == len(line) && same == len(r.text) {
 		r.from, r.to = 0, 0
 		return nil
 	}
-	r.before = append(r.before[:0], r.pairs...)
-	r.olds = append(r.olds[:0], r.starts...)
-	k, at := 0, 0
-	if !first {
-		same := common(r.text, line)
-		for k+1 < len(r.starts) && r.starts[k+1] <= same {
-			k++
-		}
-		at = r.starts[k]
+	k := 0
+	for k+1 < len(r.starts) && r.starts[k+1] <= same {
+		k++
 	}
-	r.pairs, r.starts, r.from = r.pairs[:k], r.starts[:k], k
-	for {
+	// Pairs are read over those of the line before, until both lines go on alike.
+	at, columns := r.starts[k], len(r.pairs)
+	for r.from = k; ; k++ {
+		if k == columns {
+			return surplus(line, at, columns)
+		}
+		old := len(r.text)
+		if k+1 < columns {
+			old = r.starts[k+1] - 1
+		}
+		r.before[k], r.starts[k] = r.pairs[k], at
+		var err error
+		if at, err = r.pairs[k].read(line, at); err != nil {
+			return err
+		}
+		if bytes.Equal(line[at:], r.text[old:]) {
+			r.shift(k+1, at-old)
+			break
+		}
+		if at == len(line) {
+			return fmt.Errorf("%d columns, and %d in the line before", 4*(k+1), 4*columns)
+		}
+		if line[at] != ',' {
+			return errLevels
+		}
+		at++
+	}
+	r.to = k + 1
+	if len(line) != len(r.text) {
+		r.text = append(r.text[:same], line[same:]...)
+	} else {
+		copy(r.text[same:at], line[same:at])
+	}
+	return r.ordered()
+}
+
+// all reads the first line.
+func (r *row) all(line []byte) error {
+	for at := 0; ; at++ {
 		r.starts = append(r.starts, at)
 		var l levels
 		var err error
@@ -61,43 +94,43 @@ func (r *row) read(line []byte) error {
 			return err
 		}
 		r.pairs = append(r.pairs, l)
-		if at == len(line) || !first && r.rest(line, at) {
+		if at == len(line) {
 			break
+		}
+		if line[at] != ',' {
+			return errLevels
+		}
+	}
+	r.to, r.before = len(r.pairs), make([]levels, len(r.pairs))
+	r.text = append(r.text, line...)
+	return r.ordered()
+}
+
+// surplus is what is wrong with a line that has more pairs than the one before.
+func surplus(line []byte, at, columns int) (err error) {
+	n := columns + 1
+	for l := (levels{}); ; n++ {
+		if at, err = l.read(line, at); err != nil {
+			return err
+		}
+		if at == len(line) {
+			return fmt.Errorf("%d columns, and %d in the line before", 4*n, 4*columns)
 		}
 		if line[at] != ',' {
 			return errLevels
 		}
 		at++
 	}
-	r.to = len(r.pairs)
-	if !first {
-		r.pairs = append(r.pairs, r.before[min(r.to, len(r.before)):]...)
-		if at == len(line) {
-			r.pairs = r.pairs[:r.to]
-		}
-		if len(r.pairs) != len(r.before) {
-			return fmt.Errorf("%d columns, and %d in the line before", 4*len(r.pairs), 4*len(r.before))
-		}
-	}
-	r.text = append(r.text[:0], line...)
-	return r.ordered()
 }
 
-// rest says whether what follows the pair that was read last is what followed it in the line
-// before, and takes over where the pairs there begin.
-func (r *row) rest(line []byte, at int) bool {
-	n := len(r.pairs)
-	if n >= len(r.olds) {
-		return false
+// shift moves the starts of the pairs from one on.
+func (r *row) shift(from, by int) {
+	if by == 0 {
+		return
 	}
-	old := r.olds[n] - 1 // its comma
-	if !bytes.Equal(line[at:], r.text[old:]) {
-		return false
+	for i := range r.starts[from:] {
+		r.starts[from+i] += by
 	}
-	for _, start := range r.olds[n:] {
-		r.starts = append(r.starts, start-old+at)
-	}
-	return true
 }
 
 // common is how many bytes of two texts are the same.

@@ -2,9 +2,11 @@ package lobster
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -338,28 +340,20 @@ func (m *message) read(line []byte) error {
 
 // clock reads the time of a line, and says where it ends.
 func (m *message) clock(line []byte) (at int, ok bool) {
-	seconds, fraction, unit := int64(0), int64(0), int64(1_000_000_000)
-	for ; at < len(line) && line[at]-'0' <= 9; at++ {
-		if seconds = seconds*10 + int64(line[at]-'0'); seconds >= 2*86_400 {
-			return 0, false
-		}
-	}
-	if at == 0 {
+	seconds, at := digits(line, 0)
+	if at == 0 || at > 18 || seconds >= 2*86_400 {
 		return 0, false
 	}
-	if at < len(line) && line[at] == '.' {
-		from := at + 1
-		for at++; at < len(line) && line[at]-'0' <= 9; at++ {
-			if unit /= 10; unit == 0 {
-				return 0, false
-			}
-			fraction += int64(line[at]-'0') * unit
-		}
-		if at == from {
-			return 0, false
-		}
+	m.time = int64(seconds) * 1_000_000_000
+	if at == len(line) || line[at] != '.' {
+		return at, true
 	}
-	m.time = seconds*1_000_000_000 + fraction
+	from := at + 1
+	fraction, at := digits(line, from)
+	if at == from || at-from > 9 {
+		return 0, false
+	}
+	m.time += int64(fraction * [...]uint64{1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1}[at-from])
 	return at, true
 }
 
@@ -369,15 +363,38 @@ func whole(s []byte, at int) (v int64, end int, ok bool) {
 	if negative {
 		at++
 	}
-	from := at
-	for ; at < len(s) && s[at]-'0' <= 9; at++ {
-		v = v*10 + int64(s[at]-'0')
-	}
-	if at == from || at-from > 18 {
+	n, end := digits(s, at)
+	if end == at || end-at > 18 {
 		return 0, at, false
 	}
-	if negative {
+	if v = int64(n); negative {
 		v = -v
 	}
-	return v, at, true
+	return v, end, true
+}
+
+// digits reads digits from a place on, and says where they end; of more than nineteen the number means nothing. Eight
+// are read at a time: how many there are changes from line to line, and a loop would be guessed wrong at its end.
+func digits(s []byte, at int) (v uint64, end int) {
+	for at+8 <= len(s) {
+		w := binary.LittleEndian.Uint64(s[at : at+8])
+		w ^= 0x3030303030303030
+		// The upper half of a byte is 0 for digits alone, but for those that adding 6 carries into it.
+		others := (w | (w&0x0F0F0F0F0F0F0F0F + 0x0606060606060606)) & 0xF0F0F0F0F0F0F0F0
+		n := bits.TrailingZeros64(others) / 8 // 8 where all are digits
+		w <<= uint(64-8*n) & 63               // as many zeros in front
+		if n == 0 {
+			return v, at
+		}
+		w = w*10 + w>>8
+		w = (w&0x000000FF000000FF*(100+1_000_000<<32) + w>>16&0x000000FF000000FF*(1+10_000<<32)) >> 32
+		v = v*[...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}[n] + w
+		if at += n; n < 8 {
+			return v, at
+		}
+	}
+	for ; at < len(s) && s[at]-'0' <= 9; at++ {
+		v = v*10 + uint64(s[at]-'0')
+	}
+	return v, at
 }

@@ -1,0 +1,189 @@
+package book
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// MaxLevels bounds a side of a book: ten times the deepest real one seen.
+const MaxLevels = 1 << 16
+
+// Why a book takes no event.
+var (
+	ErrOrders = errors.New("the book is kept order by order; a snapshot begins one of levels")
+	ErrLevels = errors.New("the book is kept by levels; an empty snapshot begins one of orders")
+	ErrDepth  = errors.New("a side of a book has at most 65,536 levels")
+	ErrSum    = errors.New("the orders at a price add up to more than 15 significant digits")
+)
+
+// Book is the order book of one instrument. The zero Book is empty and takes either feed.
+type Book struct {
+	levels market.Book
+	orders *market.OrderBook // where the feed is order by order
+}
+
+// Change is a level before and after an event.
+type Change struct {
+	Side     market.Side
+	Was, Now market.Level
+}
+
+// Levels is the book as it is. It is only read, and no longer once the next event is applied.
+func (b *Book) Levels() *market.Book {
+	if b.orders != nil {
+		return b.orders.Book()
+	}
+	return &b.levels
+}
+
+// Update applies changed levels and appends what they changed.
+func (b *Book) Update(changes []Change, bids, asks []market.Level) ([]Change, error) {
+	if b.orders != nil && b.orders.Len() > 0 {
+		return changes, ErrOrders
+	}
+	m := b.Levels()
+	if m.Len(market.Buy)+len(bids) > MaxLevels || m.Len(market.Sell)+len(asks) > MaxLevels {
+		return changes, ErrDepth
+	}
+	changes = setAll(changes, m, market.Buy, bids)
+	return setAll(changes, m, market.Sell, asks), nil
+}
+
+// manyLevels is from how many levels on a side is merged in one pass.
+const manyLevels = 64
+
+// setAll puts levels into a side and appends what changed.
+func setAll(changes []Change, b *market.Book, side market.Side, levels []market.Level) []Change {
+	if len(levels) > manyLevels {
+		levels = worstFirst(levels, side)
+		b.Merge(side, levels, func(was, now market.Level) { changes = append(changes, Change{side, was, now}) })
+		return changes
+	}
+	for _, l := range levels {
+		if was, changed := b.Set(side, l); changed {
+			changes = append(changes, Change{side, was, l})
+		}
+	}
+	return changes
+}
+
+// worstFirst is a sorted copy of levels, the last of each price.
+func worstFirst(levels []market.Level, side market.Side) []market.Level {
+	list := slices.Clone(levels)
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b market.Level) int {
+		if side == market.Sell {
+			return cmp.Compare(b.Price, a.Price)
+		}
+		return cmp.Compare(a.Price, b.Price)
+	})
+	return slices.CompactFunc(list, func(a, b market.Level) bool { return a.Price == b.Price })
+}
+
+// Order applies an event of a single order and appends what it changed. Errors: ErrLevels, ErrSum, and
+// those of market.OrderBook.
+func (b *Book) Order(changes []Change, e *market.Event) ([]Change, error) {
+	if b.orders == nil {
+		if b.levels.Len(market.Buy)+b.levels.Len(market.Sell) > 0 {
+			return changes, ErrLevels
+		}
+		b.orders = new(market.OrderBook)
+	}
+	begin := len(changes)
+	changes, err := changeOrder(changes, b.orders, e)
+	if err != nil {
+		return changes, err
+	}
+	for i := range changes[begin:] {
+		if !changes[begin+i].Now.Size.Exact() {
+			return changes, ErrSum
+		}
+	}
+	return changes, nil
+}
+
+// changeOrder applies e and appends what it changed.
+func changeOrder(changes []Change, o *market.OrderBook, e *market.Event) ([]Change, error) {
+	side, price, _, _ := o.Order(e.OrderID)
+	if e.Kind == market.KindOrderAdd {
+		side = e.Side
+	}
+	before := func(p market.Price) market.Level {
+		l, ok := o.Book().Find(side, p)
+		if !ok {
+			l = market.Level{Price: p}
+		}
+		return l
+	}
+	var was, wasTo, to market.Level
+	var err error
+	switch e.Kind {
+	case market.KindOrderAdd:
+		was = before(e.Price)
+		to, err = o.Add(e.OrderID, e.Side, e.Price, e.Size)
+	case market.KindOrderModify:
+		var from market.Level
+		was, wasTo = before(price), before(e.Price)
+		_, from, to, err = o.Modify(e.OrderID, e.Price, e.Size)
+		if err == nil && from.Price != to.Price {
+			changes = append(changes, Change{side, was, from})
+			was = wasTo
+		}
+	case market.KindOrderDelete:
+		was = before(price)
+		_, to, err = o.Delete(e.OrderID)
+	default:
+		was = before(price)
+		_, to, err = o.Fill(e.OrderID, e.Size)
+	}
+	if err != nil {
+		return changes, err
+	}
+	return append(changes, Change{side, was, to}), nil
+}
+
+// Replace takes a snapshot, best first. With levels in it the feed is of levels from here on.
+func (b *Book) Replace(bids, asks []market.Level) {
+	if b.orders != nil {
+		b.orders.Reset()
+		if len(bids) > 0 || len(asks) > 0 {
+			b.orders = nil
+		}
+	}
+	m := b.Levels()
+	m.Reset()
+	for i := len(bids) - 1; i >= 0; i-- {
+		m.Set(market.Buy, bids[i])
+	}
+	for i := len(asks) - 1; i >= 0; i-- {
+		m.Set(market.Sell, asks[i])
+	}
+}
+
+// Tidy orders changes by side, best first, makes those of one price one, and
+// leaves out what is as it was.
+func Tidy(changes []Change) []Change {
+	if len(changes) > 1 {
+		slices.SortStableFunc(changes, func(a, b Change) int {
+			switch {
+			case a.Side != b.Side:
+				return int(a.Side) - int(b.Side)
+			case a.Side == market.Sell:
+				return cmp.Compare(a.Now.Price, b.Now.Price)
+			}
+			return cmp.Compare(b.Now.Price, a.Now.Price)
+		})
+	}
+	kept := changes[:0]
+	for _, c := range changes {
+		if n := len(kept) - 1; n >= 0 && kept[n].Side == c.Side && kept[n].Now.Price == c.Now.Price {
+			kept[n].Now = c.Now
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	return slices.DeleteFunc(kept, func(c Change) bool { return c.Was == c.Now })
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestAccess has a token while there is one, then one by the refresh token, then one by the password.
+func TestAccess(t *testing.T) {
+	var asked []string // kinds of grants; requests come one after another
+	refused := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Grant string `json:"grant_type"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&q)
+		asked = append(asked, q.Grant)
+		if refused[q.Grant] {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"reason":"invalid_credentials","msg":"Wrong username or password"}}`)
+			return
+		}
+		fmt.Fprintf(w, `{"data":{"access_token":"access-%d","refresh_token":"refresh","expires_in":3600}}`, len(asked))
+	}))
+	defer server.Close()
+	api, err := New(server.URL, "test/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Client.CloseIdleConnections()
+	a := &Account{API: api, Username: "ana", Password: "canary"}
+	for i, step := range []struct {
+		spent bool
+		no    string // this grant is refused from now on
+		want  string // "": a refusal
+		asked int
+	}{
+		{want: "access-1", asked: 1},
+		{want: "access-1", asked: 1},
+		{spent: true, want: "access-2", asked: 2},
+		{spent: true, no: "refresh_token", want: "access-4", asked: 4},
+		{spent: true, no: "password", asked: 6},
+	} {
+		if step.spent {
+			a.Spent()
+		}
+		if step.no != "" {
+			refused[step.no] = true
+		}
+		got, err := a.Access(t.Context())
+		var r *Refusal
+		if got != step.want || len(asked) != step.asked || (err != nil) != (step.want == "") || err != nil && (!errors.As(err, &r) || r.Status != 401) {
+			t.Errorf("step %d: %q, %v after %v", i, got, err, asked)
+		}
+	}
+	server.Close()
+	if _, err := a.Access(t.Context()); err == nil || err.Error() != "connection refused" {
+		t.Errorf("without the server: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// API is a gateway at an address.
+type API struct {
+	Base   *url.URL
+	Client *http.Client // of REST
+	Agent  string       // name and version of the program
+}
+
+// Tokens are the answer of a login or a refresh.
+type Tokens struct {
+	Access  string
+	Refresh string
+	Renew   time.Time // a good time to refresh: most of the access token's life is over
+}
+
+// Refusal is an error that the server answered with.
+type Refusal struct {
+	Status int
+	Reason wire.Reason
+	Msg    string
+	Wait   time.Duration // asked for by the server; 0: not told
+}
+
+func (r *Refusal) Error() string {
+	if r.Msg == "" {
+		return fmt.Sprintf("the server answered %d", r.Status)
+	}
+	return fmt.Sprintf("%s: %s", r.Reason, r.Msg)
+}
+
+// AddressError is an address that will not do, and what to write instead.
+type AddressError struct {
+	Problem string
+	Advice  string
+}
+
+func (e *AddressError) Error() string { return e.Problem }
+
+// New checks the address of a gateway; that of its stream will do. A password goes in the
+// open to this machine only. agent is the name and version of the program. The error is an *AddressError.
+func New(address, agent string) (*API, error) {
+	const advice = "It looks like http://127.0.0.1:8080 or https://api.broker.example"
+	u, err := url.Parse(address)
+	if err == nil && u.Host != "" && (u.Scheme == "ws" || u.Scheme == "wss") {
+		u.Scheme = "http" + strings.TrimPrefix(u.Scheme, "ws")
+	}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return nil, &AddressError{fmt.Sprintf("%q is not the address of a gateway", address), cmp.Or(withScheme(address), advice)}
+	}
+	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
+		return nil, &AddressError{fmt.Sprintf("%s would carry the password in the open", address), "Use https://" + u.Host}
+	}
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
+	return &API{Base: u, Client: &http.Client{Timeout: 30 * time.Second}, Agent: agent}, nil
+}
+
+// withScheme is the advice for an address that lacks http:// alone; "" for others.
+func withScheme(address string) string {
+	if strings.Contains(address, "://") {
+		return ""
+	}
+	scheme := "https://"
+	if u, err := url.Parse("http://" + address); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return ""
+	} else if isThisMachine(u.Hostname()) {
+		scheme = "http://"
+	}
+	return "It lacks the scheme: " + scheme + address
+}
+
+// Plain says of a connection that failed what happened, without the names of libraries and calls.
+func Plain(err error) error {
+	var unknown *net.DNSError
+	var slow net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("connection refused")
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return errors.New("connection broken")
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return fmt.Errorf("there is no host %s", unknown.Name)
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("no answer in time")
+	}
+	return err
+}
+
+// Near says whether the gateway is on this machine.
+func (a *API) Near() bool { return isThisMachine(a.Base.Hostname()) }
+
+func isThisMachine(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
+// Stream is the address of the WebSocket.
+func (a *API) Stream() string {
+	u := *a.Base
+	u.Scheme = "ws" + strings.TrimPrefix(u.Scheme, "http")
+	u.Path += "/stream"
+	return u.String()
+}
+
+// Login gets tokens by a password. The error is a *Refusal where the server answered.
+func (a *API) Login(ctx context.Context, username, password string) (Tokens, error) {
+	return a.grant(ctx, map[string]string{"grant_type": wire.GrantPassword, "username": username, "password": password})
+}
+
+// Refresh gets tokens by a refresh token, which is spent by that.
+func (a *API) Refresh(ctx context.Context, token string) (Tokens, error) {
+	return a.grant(ctx, map[string]string{"grant_type": wire.GrantRefresh, "refresh_token": token})
+}
+
+const maxAnswer = 1 << 20
+
+// grant asks the token endpoint. The error is a *Refusal where the server answered.
+func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error) {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return Tokens{}, err
+	}
+	began := time.Now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.Base.String()+"/auth/token", bytes.NewReader(payload))
+	if err != nil {
+		return Tokens{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", a.Agent)
+	resp, err := a.Client.Do(req)
+	if err != nil {
+		return Tokens{}, Plain(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return Tokens{}, err
+	}
+	var answer struct {
+		Data struct {
+			Access    string `json:"access_token"`
+			Refresh   string `json:"refresh_token"`
+			ExpiresIn int64  `json:"expires_in"`
+		} `json:"data"`
+		Error struct {
+			Reason wire.Reason `json:"reason"`
+			Msg    string      `json:"msg"`
+		} `json:"error"`
+	}
+	err = json.Unmarshal(text, &answer)
+	if resp.StatusCode != http.StatusOK {
+		wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s")
+		return Tokens{}, &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Wait: wait}
+	}
+	if err != nil || answer.Data.Access == "" {
+		return Tokens{}, errors.New("the answer of " + a.Base.String() + " is not that of a gateway")
+	}
+	life := time.Duration(answer.Data.ExpiresIn) * time.Second
+	return Tokens{Access: answer.Data.Access, Refresh: answer.Data.Refresh, Renew: began.Add(life * 8 / 10)}, nil
+}

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// maxPage bounds an answer with a page of a list.
+const maxPage = 16 << 20
+
+// Get gives GETs with a token. The error of one is a *Refusal where the server answered with one.
+func (a *API) Get(token string) func(ctx context.Context, path string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Base.String()+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("User-Agent", a.Agent)
+		resp, err := a.Client.Do(req)
+		if err != nil {
+			return nil, Plain(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
+		if err != nil {
+			return nil, Plain(err)
+		}
+		if resp.StatusCode == http.StatusOK {
+			return text, nil
+		}
+		var answer struct {
+			Error struct {
+				Reason wire.Reason `json:"reason"`
+				Msg    string      `json:"msg"`
+			} `json:"error"`
+		}
+		_ = json.Unmarshal(text, &answer) // without words the status says it
+		return nil, &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg}
+	}
+}

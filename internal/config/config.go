@@ -1,0 +1,414 @@
+package config
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// mainFile is the file of serve, field by field. What each means, with its default, is
+// written in templates/rueda.toml, which names every key.
+type mainFile struct {
+	Listen      string         `toml:"listen"`
+	Insecure    bool           `toml:"insecure"`
+	Data        string         `toml:"data"`
+	Drain       duration       `toml:"drain"`
+	Origins     []string       `toml:"origins"`
+	Proxies     []string       `toml:"proxies"`
+	PublicURL   string         `toml:"public_url"`
+	Markets     string         `toml:"markets"`
+	Instruments string         `toml:"instruments"`
+	TLS         tlsConfig      `toml:"tls"`
+	Admin       adminConfig    `toml:"admin"`
+	Auth        authConfig     `toml:"auth"`
+	Users       usersConfig    `toml:"users"`
+	Accounts    accountsConfig `toml:"accounts"`
+	Keys        keysConfig     `toml:"keys"`
+	Database    databaseConfig `toml:"database"`
+	Stream      streamConfig   `toml:"stream"`
+	Limits      limitsConfig   `toml:"limits"`
+	Throttle    throttleConfig `toml:"throttle"`
+	Journal     journalConfig  `toml:"journal"`
+	Audit       auditConfig    `toml:"audit"`
+	Log         Log            `toml:"log"`
+	Feeds       []feedConfig   `toml:"feed"`
+}
+
+type tlsConfig struct {
+	Certificate string   `toml:"certificate"`
+	Key         string   `toml:"key"`
+	Reload      duration `toml:"reload"`
+}
+
+type authConfig struct {
+	Issuer        string   `toml:"issuer"`
+	Audience      string   `toml:"audience"`
+	AccessTTL     duration `toml:"access_ttl"`
+	RefreshTTL    duration `toml:"refresh_ttl"`
+	FamilyMaxAge  duration `toml:"family_max_age"`
+	Rotation      string   `toml:"rotation"`
+	GracePeriod   duration `toml:"grace_period"`
+	PasswordSlots int      `toml:"password_slots"`
+	PasswordQueue int      `toml:"password_queue"`
+	MinPassword   int      `toml:"min_password"`
+	PepperFile    string   `toml:"pepper_file"`
+	PepperEnv     string   `toml:"pepper_env"`
+	OldPepperFile string   `toml:"old_pepper_file"`
+	OldPepperEnv  string   `toml:"old_pepper_env"`
+}
+
+type streamConfig struct {
+	AuthTimeout   duration   `toml:"auth_timeout"`
+	PingInterval  duration   `toml:"ping_interval"`
+	PongTimeout   duration   `toml:"pong_timeout"`
+	CloseOnExpiry *bool      `toml:"close_on_expiry"`
+	BookWildcards bool       `toml:"book_wildcards"`
+	TradesKept    int        `toml:"trades_kept"`
+	TradesBytes   size       `toml:"trades_bytes"`
+	MaxWaiting    size       `toml:"max_waiting"`
+	MaxAge        duration   `toml:"max_age"`
+	MaxBacklog    size       `toml:"max_backlog"`
+	FlushInterval *duration  `toml:"flush_interval"`
+	SendBuffer    size       `toml:"send_buffer"`
+	IOUring       bool       `toml:"io_uring"`
+	PumpTLS       bool       `toml:"tls_by_goroutines"`
+	Delays        []duration `toml:"delays"`
+	DelayBytes    size       `toml:"delay_bytes"`
+}
+
+type limitsConfig struct {
+	Connections       int  `toml:"connections"`
+	Subscriptions     int  `toml:"subscriptions"`
+	MessagesPerSecond int  `toml:"messages_per_second"`
+	MessageBytes      size `toml:"message_bytes"`
+	RequestsPerMinute int  `toml:"requests_per_minute"`
+	LoginsPerMinute   int  `toml:"logins_per_minute"`
+	LoginBurst        int  `toml:"login_burst"`
+	Sockets           int  `toml:"sockets"`
+	SocketsWaiting    int  `toml:"sockets_waiting"`
+	Handshakes        int  `toml:"handshakes"`
+	HistoryReaders    int  `toml:"history_readers"`
+	HistoryPerUser    int  `toml:"history_per_user"`
+}
+
+type journalConfig struct {
+	Enabled *bool    `toml:"enabled"`
+	Folder  string   `toml:"folder"`
+	Segment size     `toml:"segment"`
+	Sync    duration `toml:"sync"`
+	Days    int      `toml:"days"`
+	Bytes   size     `toml:"bytes"`
+}
+
+// Log is how the log is to be written.
+type Log struct {
+	Format string `toml:"format"`
+	Level  string `toml:"level"`
+}
+
+// Settings are a configuration that was read, checked and found good.
+type Settings struct {
+	Gateway gateway.Config     // all but Data and Version
+	Data    gateway.DataConfig // of the database
+	Users   UserSource         // to be used or closed
+	Lines   map[string]string  // addresses of feeds of type ndjson, by name
+}
+
+// Bounds of a configuration file and of those of the catalogue, which list every
+// instrument: a mistaken path may name anything.
+const (
+	maxConfig    = 1 << 20
+	maxCatalogue = 4 << 20
+)
+
+// Bounds that a user's rights have too.
+const (
+	MaxCount = 1_000_000          // of a limit that has no bound of its own: more is a slip of the keyboard
+	MaxDelay = 7 * 24 * time.Hour // of delayed data
+)
+
+// Error is a configuration that cannot be read, and what to do about it.
+type Error struct {
+	Err    error
+	Advice string
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap gives what went wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Read reads the file and those that it names, and makes the feeds and the source of users, which
+// connect to nothing yet. log makes the logger of the gateway. The error tells every mistake found.
+func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
+	text, err := readFile(name, maxConfig)
+	if err != nil {
+		return nil, &Error{Err: err, Advice: "rueda serve --init DIR writes an example."}
+	}
+	var c mainFile
+	doc, err := decode(name, text, &c)
+	if err != nil {
+		return nil, err
+	}
+	c.check(doc)
+	s := c.settings(doc)
+	c.front(doc, &s.Gateway)
+	s.Gateway.Logger = log(c.Log)
+	c.sources(doc, s)
+	var catalogue error
+	s.Gateway.Markets, s.Gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
+	s.Lines = map[string]string{}
+	for i := range c.Feeds {
+		s.Lines[c.Feeds[i].Name] = c.Feeds[i].Listen
+		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.Gateway.Logger)
+		if ok {
+			s.Gateway.Feeds = append(s.Gateway.Feeds, f)
+		}
+	}
+	if err := errors.Join(doc.err(), catalogue); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if info.Size() > most || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read the configuration: %s is no text file of at most %d MiB", name, most>>20)
+	}
+	return os.ReadFile(name)
+}
+
+// check finds what is of the right type and wrong all the same.
+func (c *mainFile) check(doc *document) {
+	oneOf := func(key, value string, good ...string) {
+		for _, g := range good {
+			if value == "" || value == g {
+				return
+			}
+		}
+		doc.wrong(key, "%q: %s", value, suggestion(value, good))
+	}
+	oneOf("auth.rotation", c.Auth.Rotation, "activation", "strict")
+	oneOf("log.format", c.Log.Format, "text", "json")
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	for _, d := range []struct {
+		key   string
+		value duration
+	}{
+		{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL},
+		{"auth.grace_period", c.Auth.GracePeriod}, {"stream.ping_interval", c.Stream.PingInterval},
+		{"stream.pong_timeout", c.Stream.PongTimeout}, {"stream.auth_timeout", c.Stream.AuthTimeout},
+	} {
+		if d.value != 0 && time.Duration(d.value) < time.Second {
+			doc.wrong(d.key, "is under a second")
+		}
+	}
+	for _, d := range []struct {
+		key   string
+		value duration
+	}{{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}} {
+		if v := time.Duration(d.value); v > time.Second && v%time.Second != 0 {
+			doc.wrong(d.key, "is not of whole seconds")
+		}
+	}
+	c.checkCounts(doc)
+	c.checkThrottle(doc)
+	c.checkUsers(doc)
+	c.checkKeys(doc)
+	c.checkAudit(doc)
+	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
+		doc.wrong("tls", "certificate and key go together")
+	}
+	c.checkStream(doc)
+	c.checkJournal(doc)
+	c.checkListen(doc)
+	c.checkFront(doc)
+	c.checkAdmin(doc)
+}
+
+// maxSendBuffer is more than any kernel takes.
+const maxSendBuffer = 64 << 20
+
+// longestFlush is the longest that data may be held back for larger writes.
+const longestFlush = duration(50 * time.Millisecond)
+
+func (c *mainFile) checkStream(doc *document) {
+	if f := c.Stream.FlushInterval; f != nil && *f > longestFlush {
+		doc.wrong("stream.flush_interval", "must be at most %v; 0s writes each event at once", time.Duration(longestFlush))
+	}
+	if b, w := c.Stream.MaxBacklog, cmp.Or(c.Stream.MaxWaiting, 1<<20); b != 0 && b < w {
+		doc.wrong("stream.max_backlog", "must be at least max_waiting (%d bytes), which is for one client", w)
+	}
+	if c.Stream.SendBuffer > maxSendBuffer {
+		doc.wrong("stream.send_buffer", "must be at most %d; the kernel caps it at net.core.wmem_max", maxSendBuffer)
+	}
+	if c.Stream.PumpTLS && c.TLS.Certificate == "" {
+		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
+	}
+	for _, d := range c.Stream.Delays {
+		// One that is 0 was not read, which has been said.
+		if d != 0 && (time.Duration(d)%time.Second != 0 || time.Duration(d) > MaxDelay) {
+			doc.wrong("stream.delays", "%v is not a delay in whole seconds from 1s to %v, such as \"15m\"", time.Duration(d), MaxDelay)
+		}
+	}
+}
+
+// flushInterval is the interval as the gateway takes it, which has 0 for the default.
+func (s *streamConfig) flushInterval() time.Duration {
+	switch {
+	case s.FlushInterval == nil:
+		return 0
+	case *s.FlushInterval == 0:
+		return -1
+	}
+	return time.Duration(*s.FlushInterval)
+}
+
+func (s *streamConfig) delays() []time.Duration {
+	var list []time.Duration
+	for _, d := range s.Delays {
+		list = append(list, time.Duration(d))
+	}
+	return list
+}
+
+func (c *mainFile) checkCounts(doc *document) {
+	for _, n := range []struct {
+		key   string
+		value int
+	}{
+		{"auth.password_slots", c.Auth.PasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue},
+		{"stream.trades_kept", c.Stream.TradesKept}, {"journal.days", c.Journal.Days},
+		{"limits.connections", c.Limits.Connections}, {"limits.subscriptions", c.Limits.Subscriptions},
+		{"limits.messages_per_second", c.Limits.MessagesPerSecond}, {"limits.requests_per_minute", c.Limits.RequestsPerMinute},
+		{"limits.logins_per_minute", c.Limits.LoginsPerMinute}, {"limits.login_burst", c.Limits.LoginBurst},
+		{"limits.sockets", c.Limits.Sockets}, {"limits.sockets_waiting", c.Limits.SocketsWaiting},
+		{"limits.handshakes", c.Limits.Handshakes},
+		{"limits.history_readers", c.Limits.HistoryReaders}, {"limits.history_per_user", c.Limits.HistoryPerUser},
+	} {
+		if n.value < 0 {
+			doc.wrong(n.key, "must not be negative; leave it out for the default")
+		}
+		if n.value > MaxCount {
+			doc.wrong(n.key, "must be at most %d", MaxCount)
+		}
+	}
+}
+
+// checkListen refuses what gateway.New would, with the line of the key.
+func (c *mainFile) checkListen(doc *document) {
+	if c.Listen == "" {
+		return
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		doc.wrong("listen", "%q is not of the form host:port, such as \"127.0.0.1:8080\"", c.Listen)
+		return
+	}
+	ip, err := netip.ParseAddr(host)
+	if c.Insecure || c.TLS.Certificate != "" || host != "" && (err != nil || ip.Unmap().IsLoopback()) {
+		return
+	}
+	doc.wrong("listen", "%q: %v: listen on 127.0.0.1, or give [tls] a certificate and key; behind a proxy that ends TLS set insecure = true",
+		c.Listen, gateway.ErrInsecure)
+}
+
+// Least bytes of a file of the journal, and longest time between two waits for the disk.
+const (
+	leastSegment = 1 << 20
+	longestSync  = duration(time.Minute)
+)
+
+func (c *mainFile) checkJournal(doc *document) {
+	j := &c.Journal
+	if j.Segment != 0 && j.Segment < leastSegment {
+		doc.wrong("journal.segment", "must be at least 1MiB")
+	}
+	if j.Sync > longestSync {
+		doc.wrong("journal.sync", "must be at most %v: what was not synced is lost when the machine fails", time.Duration(longestSync))
+	}
+}
+
+// journal is the journal as the gateway takes it. It is kept unless it was turned off.
+func (c *mainFile) journal(doc *document) gateway.Journal {
+	j := &c.Journal
+	if j.Enabled != nil && !*j.Enabled {
+		return gateway.Journal{}
+	}
+	folder := doc.relative(j.Folder)
+	if folder == "" {
+		folder = filepath.Join(doc.relative(cmp.Or(c.Data, "data")), "journal")
+	}
+	return gateway.Journal{Folder: folder, Segment: int64(j.Segment), Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
+}
+
+func (c *mainFile) settings(doc *document) *Settings {
+	a, s, l := c.Auth, c.Stream, c.Limits
+	return &Settings{
+		Data: gateway.DataConfig{
+			Folder:        doc.relative(cmp.Or(c.Data, "data")),
+			Postgres:      c.database(doc),
+			PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
+			MinPassword: a.MinPassword, Peppers: c.peppers(doc),
+			Keys: c.keys(doc),
+		},
+		Gateway: gateway.Config{
+			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins,
+			Drain: time.Duration(c.Drain),
+			TLS: gateway.TLS{
+				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
+				Reload: time.Duration(c.TLS.Reload),
+			},
+			Auth: gateway.Auth{
+				Issuer: a.Issuer, Audience: a.Audience,
+				AccessTTL: time.Duration(a.AccessTTL), RefreshTTL: time.Duration(a.RefreshTTL),
+				FamilyMaxAge: time.Duration(a.FamilyMaxAge),
+				Rotation:     a.Rotation, GracePeriod: time.Duration(a.GracePeriod),
+			},
+			Stream: gateway.Stream{
+				AuthTimeout: time.Duration(s.AuthTimeout), PingInterval: time.Duration(s.PingInterval),
+				PongTimeout: time.Duration(s.PongTimeout),
+				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
+				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
+				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog),
+				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS, IOUring: s.IOUring,
+				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
+			},
+			Limits: gateway.Limits{
+				Connections: l.Connections, Subscriptions: l.Subscriptions,
+				MessagesPerSecond: l.MessagesPerSecond, MessageBytes: int(l.MessageBytes),
+				RequestsPerMinute: l.RequestsPerMinute,
+				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(),
+				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
+				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
+			},
+			Journal: c.journal(doc),
+			Audit:   c.Audit.audit(),
+		},
+	}
+}
+
+// OpenData opens the database that a configuration names.
+func (s *Settings) OpenData(ctx context.Context) (*gateway.Data, error) {
+	data, err := gateway.OpenData(ctx, s.Data)
+	if err != nil && s.Data.Postgres != "" {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", filepath.Clean(s.Data.Folder), err)
+	}
+	return data, nil
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestConfigDatabase: the URL is read from where it is said to be, and never repeated.
+func TestConfigDatabase(t *testing.T) {
+	const url = "postgres://rueda:hunter2@db.broker.example/rueda"
+	folder := t.TempDir()
+	for name, file := range map[string]struct {
+		text string
+		mode os.FileMode
+	}{"good": {url + "\n", 0o600}, "open": {url, 0o644}, "empty": {"", 0o600}, "keys.key": {strings.Repeat("ab", 32), 0o600}} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(file.text), file.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("RUEDA_TEST_URL", url)
+	const keys = "\n[keys]\nencryption_key_file = \"keys.key\"\n"
+	for _, c := range []struct{ name, text, want, wrong string }{
+		{"none", "", "", ""},
+		{"a file", `url_file = "good"` + keys, url, ""},
+		{"the environment", `url_env = "RUEDA_TEST_URL"` + keys, url, ""},
+		{"both", "url_file = \"good\"\nurl_env = \"RUEDA_TEST_URL\"" + keys, "", "one too many"},
+		{"here", `url = "` + url + `"` + keys, "", "refused here"},
+		{"the URL as a variable", `url_env = "` + url + `"` + keys, "", "not the name of an environment variable"},
+		{"no such variable", `url_env = "RUEDA_TEST_NONE"` + keys, "", "the environment has no RUEDA_TEST_NONE"},
+		{"no such file", `url_file = "none"` + keys, "", "no such file"},
+		{"read by everybody", `url_file = "open"` + keys, "", "chmod 600"},
+		{"empty", `url_file = "empty"` + keys, "", "is empty"},
+		{"keys in the open", `url_file = "good"`, url, "must be encrypted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var into mainFile
+			doc, err := decode(filepath.Join(folder, "rueda.toml"), []byte("[database]\n"+c.text), &into)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := into.settings(doc).Data.Postgres; got != c.want {
+				t.Errorf("URL %q, want %q", got, c.want)
+			}
+			err = doc.err()
+			if (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("error %v, want one with %q", err, c.wrong)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the password is told: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"cmp"
+	"regexp"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// keysConfig is the table [keys]: the keys that sign access tokens.
+type keysConfig struct {
+	Algorithm         string    `toml:"algorithm"`
+	Rotate            *duration `toml:"rotate"`
+	EncryptionKeyFile string    `toml:"encryption_key_file"`
+	EncryptionKeyEnv  string    `toml:"encryption_key_env"`
+}
+
+// keyAlgorithms are what keys may have.
+var keyAlgorithms = []string{"ES256", "EdDSA", "RS256"}
+
+const (
+	// leastRotation is the shortest time that a key may sign.
+	leastRotation = duration(time.Hour)
+	// maxVerifying bounds how many keys have signed tokens that live.
+	maxVerifying = 100
+	// defaultAccessTTL is that of auth.access_ttl.
+	defaultAccessTTL = duration(24 * time.Hour)
+)
+
+var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// checkKeys finds what is wrong with [keys]. The encryption key is read: one that is missing or that
+// others may read is found before a gateway is started.
+func (c *mainFile) checkKeys(doc *document) {
+	k := &c.Keys
+	known := k.Algorithm == ""
+	for _, a := range keyAlgorithms {
+		known = known || k.Algorithm == a
+	}
+	if !known {
+		doc.wrong("keys.algorithm", "%q: %s", k.Algorithm, suggestion(k.Algorithm, keyAlgorithms))
+	}
+	if k.Rotate != nil && *k.Rotate != 0 {
+		life := cmp.Or(c.Auth.AccessTTL, defaultAccessTTL)
+		if *k.Rotate < leastRotation {
+			doc.wrong("keys.rotate", "must be at least %v, or \"0s\" for never", time.Duration(leastRotation))
+		} else if life / *k.Rotate > maxVerifying {
+			doc.wrong("keys.rotate", "is too often: while auth.access_ttl is %v, over %d keys would have tokens that live", time.Duration(life), maxVerifying)
+		}
+	}
+	if k.EncryptionKeyFile != "" && k.EncryptionKeyEnv != "" {
+		doc.wrong("keys.encryption_key_env", "there is encryption_key_file too: leave one out")
+		return
+	}
+	if k.EncryptionKeyEnv != "" && !environmentName.MatchString(k.EncryptionKeyEnv) {
+		// What stands there may be the key itself.
+		doc.wrong("keys.encryption_key_env", "is not the name of an environment variable")
+		return
+	}
+	settings := c.keys(doc)
+	if err := settings.Check(); err != nil {
+		key := "keys.encryption_key_file"
+		if k.EncryptionKeyEnv != "" {
+			key = "keys.encryption_key_env"
+		}
+		doc.wrong(key, "%v; rueda keys init-encryption FILE makes one", err)
+	}
+}
+
+// keys are the settings as the gateway takes them.
+func (c *mainFile) keys(doc *document) gateway.Keys {
+	k := &c.Keys
+	g := gateway.Keys{
+		Algorithm:         k.Algorithm,
+		AccessTTL:         time.Duration(c.Auth.AccessTTL),
+		EncryptionKeyFile: doc.relative(k.EncryptionKeyFile),
+		EncryptionKeyEnv:  k.EncryptionKeyEnv,
+	}
+	switch {
+	case k.Rotate == nil:
+	case *k.Rotate == 0:
+		g.Rotate = -1
+	default:
+		g.Rotate = time.Duration(*k.Rotate)
+	}
+	return g
+}

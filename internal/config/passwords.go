@@ -1,0 +1,37 @@
+package config
+
+// Bounds of what a configuration may ask of new passwords, and of the secrets mixed into them.
+const (
+	leastMinPassword = 8
+	mostMinPassword  = 64
+	leastPepper      = 16 // bytes
+)
+
+// peppers reads the secrets that are mixed into passwords, the present one first.
+func (c *mainFile) peppers(doc *document) (list [][]byte) {
+	a := &c.Auth
+	if n := a.MinPassword; n != 0 && (n < leastMinPassword || n > mostMinPassword) {
+		doc.wrong("auth.min_password", "must be from %d to %d", leastMinPassword, mostMinPassword)
+	}
+	now, old := a.PepperFile != "" || a.PepperEnv != "", a.OldPepperFile != "" || a.OldPepperEnv != ""
+	if old && !now {
+		doc.wrong("auth.old_pepper_file", "goes with pepper_file: hashes made with the old one are replaced by ones made with the new one")
+		return nil
+	}
+	for _, p := range []struct {
+		there           bool
+		name, file, env string
+	}{
+		{now, "pepper", a.PepperFile, a.PepperEnv}, {old, "old_pepper", a.OldPepperFile, a.OldPepperEnv},
+	} {
+		if !p.there {
+			continue
+		}
+		secret := doc.secret("auth", p.name, p.file, p.env)
+		if secret != "" && len(secret) < leastPepper {
+			doc.wrong("auth."+p.name+"_file", "must have %d bytes at least, such as those of: openssl rand -base64 32", leastPepper)
+		}
+		list = append(list, []byte(secret))
+	}
+	return list
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"os"
+	"strings"
+)
+
+// maxSecret is more than any password or connection string has.
+const maxSecret = 16 << 10
+
+// secret reads what a configuration names and does not say: the text of a file that not everybody may read, without the
+// line end, or an environment variable.
+func (d *document) secret(key, name, file, env string) string {
+	switch {
+	case file == "" && env == "":
+		d.wrong(key, "%s_file is missing: the file with it, of mode 0600; or %s_env, an environment variable", name, name)
+		return ""
+	case file != "" && env != "":
+		d.wrong(key, "%s_file and %s_env are one too many", name, name)
+		return ""
+	case env != "":
+		text := os.Getenv(env)
+		if text == "" {
+			d.wrong(key+"."+name+"_env", "the environment has no %s", env)
+		}
+		return text
+	}
+	key += "." + name + "_file"
+	file = d.relative(file)
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		d.wrong(key, "%v", err)
+		return ""
+	case !info.Mode().IsRegular() || info.Size() > maxSecret:
+		d.wrong(key, "%s is no file of at most %d bytes", file, maxSecret)
+		return ""
+	case info.Mode().Perm()&0o007 != 0:
+		d.wrong(key, "%s can be read by everybody: chmod 600 %s", file, file)
+		return ""
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		d.wrong(key, "%v", err)
+		return ""
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" {
+		d.wrong(key, "%s is empty", file)
+	}
+	return secret
+}

@@ -1,0 +1,260 @@
+package config
+
+import (
+	"cmp"
+	"encoding"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/ruedahq/rueda/internal/nearest"
+)
+
+// mistake is one thing that is wrong with a configuration file.
+type mistake struct {
+	file string
+	line int
+	key  string
+	text string
+}
+
+func (m *mistake) Error() string {
+	place := m.file + ":" + strconv.Itoa(m.line) + ": "
+	if m.key != "" {
+		place += m.key + ": "
+	}
+	return place + m.text
+}
+
+// document is a TOML file that was read and can still say where things stand.
+type document struct {
+	file     string
+	lines    map[string]int
+	mistakes []error
+}
+
+// decode reads a TOML text into the struct that into points to: tables are structs,
+// keys are the fields' toml tags. A key that no field has is a mistake, and so
+// is a value of another type. All mistakes are collected: document.err tells them.
+// The error is of a text that is not TOML.
+func decode(file string, text []byte, into any) (*document, error) {
+	doc := &document{file: file}
+	if line, deep := tooDeep(string(text)); deep {
+		return doc, &mistake{file: file, line: line, text: "nests deeper than " + strconv.Itoa(maxDepth) + " levels"}
+	}
+	var tree map[string]any
+	if _, err := toml.Decode(string(text), &tree); err != nil {
+		var syntax toml.ParseError
+		if errors.As(err, &syntax) {
+			return doc, &mistake{file: file, line: syntax.Position.Line, key: syntax.LastKey, text: cmp.Or(syntax.Message, err.Error())}
+		}
+		return doc, fmt.Errorf("%s: %w", file, err)
+	}
+	doc.lines = locate(string(text))
+	doc.table("", tree, reflect.ValueOf(into).Elem())
+	return doc, nil
+}
+
+// wrong notes a mistake at a key.
+func (d *document) wrong(key, format string, args ...any) {
+	d.mistakes = append(d.mistakes, &mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)})
+}
+
+// line is the line of a key, or of the nearest table around it.
+func (d *document) line(key string) int {
+	for key != "" {
+		if n := d.lines[key]; n > 0 {
+			return n
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+	return 1
+}
+
+// clean says whether no mistake is known at a key or below it.
+func (d *document) clean(key string) bool {
+	for _, err := range d.mistakes {
+		var m *mistake
+		if errors.As(err, &m) && strings.HasPrefix(m.key, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// err tells all mistakes, in the order of the file.
+func (d *document) err() error {
+	slices.SortStableFunc(d.mistakes, func(a, b error) int {
+		var x, y *mistake
+		if errors.As(a, &x) && errors.As(b, &y) {
+			return cmp.Or(cmp.Compare(x.line, y.line), cmp.Compare(x.key, y.key))
+		}
+		return 0
+	})
+	return errors.Join(d.mistakes...)
+}
+
+// relative is a path of the file, which is relative to the file's own folder.
+func (d *document) relative(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(d.file), name)
+}
+
+func (d *document) table(path string, tree map[string]any, into reflect.Value) {
+	fields := map[string]reflect.Value{}
+	var names []string
+	for i := range into.NumField() {
+		name := into.Type().Field(i).Tag.Get("toml")
+		fields[name] = into.Field(i)
+		names = append(names, name)
+	}
+	for name, value := range tree {
+		key := joinKey(path, name)
+		field, ok := fields[name]
+		if !ok {
+			d.wrong(key, "unknown key; %s", suggestion(name, names))
+			continue
+		}
+		d.value(key, value, field)
+	}
+}
+
+func suggestion(word string, known []string) string {
+	return nearest.Suggest(word, known, "the keys here are ")
+}
+
+func (d *document) value(key string, value any, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		into.Set(reflect.New(into.Type().Elem()))
+		into = into.Elem()
+	}
+	if u, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.text(key, value, into, u)
+		return
+	}
+	good := false
+	switch into.Kind() {
+	case reflect.String:
+		var s string
+		if s, good = value.(string); good {
+			into.SetString(s)
+		}
+	case reflect.Bool:
+		var b bool
+		if b, good = value.(bool); good {
+			into.SetBool(b)
+		}
+	case reflect.Int, reflect.Int64:
+		var n int64
+		if n, good = value.(int64); good && into.OverflowInt(n) {
+			d.wrong(key, "is out of range")
+			return
+		}
+		into.SetInt(n)
+	case reflect.Float64:
+		var f float64
+		var n int64
+		if f, good = value.(float64); !good {
+			n, good = value.(int64)
+			f = float64(n)
+		}
+		into.SetFloat(f)
+	case reflect.Struct:
+		var t map[string]any
+		if t, good = value.(map[string]any); good {
+			d.table(key, t, into)
+		}
+	case reflect.Slice:
+		good = d.list(key, value, into)
+	}
+	if !good {
+		d.wrong(key, "must be %s, not %s", wanted(into.Type()), found(value))
+	}
+}
+
+// list reads an array or an array of tables.
+func (d *document) list(key string, value any, into reflect.Value) bool {
+	v := reflect.ValueOf(value)
+	if v.Kind() != reflect.Slice {
+		return false
+	}
+	list := reflect.MakeSlice(into.Type(), v.Len(), v.Len())
+	for i := range v.Len() {
+		d.value(key+"["+strconv.Itoa(i)+"]", v.Index(i).Interface(), list.Index(i))
+	}
+	into.Set(list)
+	return true
+}
+
+// text reads a value that has a written form of its own. A decimal may be written as a
+// number too: the shortest text of a float that was written with up to 15 digits is that very text.
+func (d *document) text(key string, value any, into reflect.Value, u encoding.TextUnmarshaler) {
+	s, ok := value.(string)
+	if _, number := into.Addr().Interface().(numeric); number && !ok {
+		switch v := value.(type) {
+		case int64:
+			s, ok = strconv.FormatInt(v, 10), true
+		case float64:
+			s, ok = strconv.FormatFloat(v, 'f', -1, 64), true
+		}
+	}
+	if !ok {
+		d.wrong(key, "must be %s, not %s", wanted(into.Type()), found(value))
+		return
+	}
+	if err := u.UnmarshalText([]byte(s)); err != nil {
+		d.wrong(key, "%q is not %s", s, wanted(into.Type()))
+	}
+}
+
+// described is a type with a written form, told by an example.
+type described interface{ wanted() string }
+
+// numeric is a type that may be written as a bare number.
+type numeric interface{ numeric() }
+
+func wanted(t reflect.Type) string {
+	if d, ok := reflect.Zero(t).Interface().(described); ok {
+		return d.wanted()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string in quotes"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "an array"
+	default:
+		return "a table"
+	}
+}
+
+func found(value any) string {
+	switch value.(type) {
+	case string:
+		return "a string"
+	case bool:
+		return "true or false"
+	case int64, float64:
+		return "a number"
+	case time.Time:
+		return "a date without quotes"
+	case map[string]any:
+		return "a table"
+	default:
+		return "an array"
+	}
+}

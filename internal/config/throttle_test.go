@@ -1,0 +1,40 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/gateway"
+)
+
+func TestThrottleConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "",
+		"[throttle]\nnetwork_per_minute = 10\nnetwork_burst = 20\nglobal_per_minute = 10\nglobal_burst = 20\naccount_free = 3\nrefreshes_per_minute = 1\nrefresh_burst = 1\n[limits]\nlogins_per_minute = 10\nlogin_burst = 20": "",
+		"[throttle]\naccount_free = -1":                                       "throttle.account_free: must not be negative",
+		"[throttle]\nglobal_burst = 1000001":                                  "throttle.global_burst: must be at most 1000000",
+		"[throttle]\nnetwork_burst = 19\n[limits]\nlogin_burst = 20":          "throttle.network_burst: must be at least limits.login_burst (20)",
+		"[throttle]\nnetwork_per_minute = 5\n[limits]\nlogins_per_minute = 6": "throttle.network_per_minute: must be at least limits.logins_per_minute (6)",
+		"[throttle]\nglobal_per_minute = 9\nnetwork_per_minute = 10":          "throttle.global_per_minute: must be at least throttle.network_per_minute (10)",
+		"[throttle]\nglobal_burst = 9\nnetwork_burst = 10":                    "throttle.global_burst: must be at least throttle.network_burst (10)",
+		"[throttle]\nglobal_bursts = 9":                                       "global_burst",
+	} {
+		var c mainFile
+		doc, err := decode("rueda.toml", []byte(text), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.checkThrottle(doc)
+		got := ""
+		if err := doc.err(); err != nil {
+			got = err.Error()
+		}
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	all := throttleConfig{1, 2, 3, 4, 5, 6, 7}
+	if got, want := all.logins(), (gateway.Logins{NetworkPerMinute: 1, NetworkBurst: 2, GlobalPerMinute: 3, GlobalBurst: 4, AccountFree: 5, RefreshesPerMinute: 6, RefreshBurst: 7}); got != want {
+		t.Errorf("%+v", got)
+	}
+}

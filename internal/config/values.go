@@ -1,0 +1,135 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// Values of a configuration that have a written form of their own. Each says by
+// wanted what it is, with an example.
+
+var errForm = errors.New("not of this form")
+
+// duration is "250ms", "30s", "24h".
+type duration time.Duration
+
+func (duration) wanted() string { return `a duration in quotes, such as "30s" or "24h"` }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v < 0 {
+		return errForm
+	}
+	*d = duration(v)
+	return nil
+}
+
+// size is a number of bytes: 65536, "64KiB", "256MiB".
+type size int64
+
+func (size) numeric()       {}
+func (size) wanted() string { return `a size in bytes, such as 65536 or "64KiB"` }
+
+func (s *size) UnmarshalText(text []byte) error {
+	digits, unit := string(text), int64(1)
+	for _, u := range []struct {
+		suffix string
+		bytes  int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}} {
+		if d, ok := strings.CutSuffix(digits, u.suffix); ok {
+			digits, unit = d, u.bytes
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if err != nil || n < 0 || n > 1<<40/unit {
+		return errForm
+	}
+	*s = size(n * unit)
+	return nil
+}
+
+// clock is a time of day, from "00:00" to "24:00".
+type clock time.Duration
+
+func (clock) wanted() string { return `a time of day in quotes, such as "10:30"` }
+
+func (c *clock) UnmarshalText(text []byte) error {
+	h, m, ok := strings.Cut(string(text), ":")
+	hours, err1 := strconv.ParseUint(h, 10, 8)
+	minutes, err2 := strconv.ParseUint(m, 10, 8)
+	total := time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if !ok || err1 != nil || err2 != nil || len(h) != 2 || len(m) != 2 || minutes > 59 || total > 24*time.Hour {
+		return errForm
+	}
+	*c = clock(total)
+	return nil
+}
+
+// phase is what a market does in a session of its day.
+type phase market.Phase
+
+func (phase) wanted() string {
+	return "one of pre_open, auction, open, quoting, halt, pause, suspended, pre_close, closed, post_close"
+}
+
+func (p *phase) UnmarshalText(text []byte) error {
+	v, ok := market.ParsePhase(string(text))
+	if !ok || v == market.FeedDown || v == market.FeedUp {
+		return errForm
+	}
+	*p = phase(v)
+	return nil
+}
+
+// weekday is a day by its English name.
+type weekday time.Weekday
+
+func (weekday) wanted() string { return `a day in quotes, such as "monday"` }
+
+func (w *weekday) UnmarshalText(text []byte) error {
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if strings.EqualFold(d.String(), string(text)) {
+			*w = weekday(d)
+			return nil
+		}
+	}
+	return errForm
+}
+
+// instrument is an exact instrument identifier.
+type instrument market.InstrumentID
+
+func (instrument) wanted() string { return `an instrument, such as "GGAL|BYMA|24hs"` }
+
+func (i *instrument) UnmarshalText(text []byte) error {
+	id, err := market.ParseInstrumentID(string(text))
+	*i = instrument(id)
+	return err
+}
+
+// price and quantity are exact decimals, as numbers or in quotes.
+type (
+	price    market.Price
+	quantity market.Size
+)
+
+func (price) numeric()          {}
+func (price) wanted() string    { return "a decimal with at most 15 digits, 8 of them behind the point" }
+func (quantity) numeric()       {}
+func (quantity) wanted() string { return price(0).wanted() + ", not negative" }
+
+func (p *price) UnmarshalText(text []byte) error {
+	v, err := market.ParsePrice(text)
+	*p = price(v)
+	return err
+}
+
+func (q *quantity) UnmarshalText(text []byte) error {
+	v, err := market.ParseSize(text)
+	*q = quantity(v)
+	return err
+}

@@ -1,0 +1,80 @@
+//go:build unix
+
+package hostile
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// diskRoom lets files of this process grow again, or no more.
+func diskRoom(more bool) error {
+	var size syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &size); err != nil {
+		return fmt.Errorf("read the limit of files: %w", err)
+	}
+	size.Cur = size.Max
+	if !more {
+		size.Cur = 4096
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &size); err != nil {
+		return fmt.Errorf("set the limit of files: %w", err)
+	}
+	return nil
+}
+
+// TestThreat33FullDisk fills the disk under a whole gateway, its journal too: logins and refreshes answer 503 with Retry-After, who is
+// connected has every trade, tokens are good, and the log tells. With room again all goes on by itself.
+func TestThreat33FullDisk(t *testing.T) {
+	alone(t)
+	a := &attacker{T: t, server: start(t, settings{}), way: 26, next: new(atomic.Int32)}
+	f := &follower{token: a.token("ana"), from: a.from()}
+	if err := f.enter(a); err != nil {
+		t.Fatal(err)
+	}
+	trades := func() {
+		t.Helper()
+		for range 5 {
+			if err := f.trade(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	trades()
+	mine := a.login("eve")
+	password := func(text string) *reply {
+		return a.post(`{"grant_type":"password","username":"eve","password":"` + text + `"}`)
+	}
+	a.ask(t, "full")
+	a.eventually("logins are refused", func() bool { return password(passwordOf("eve")).status == http.StatusServiceUnavailable })
+	for range 40 { // more than an address, or an account, may fail
+		for what, r := range map[string]*reply{"refresh": a.refresh(mine.refresh), "login": password(passwordOf("eve")), "wrong password": password("wrong")} {
+			a.want(what, r, http.StatusServiceUnavailable, "unavailable")
+			if r.header.Get("Retry-After") == "" {
+				t.Errorf("%s: no Retry-After", what)
+			}
+		}
+	}
+	a.want("a token", a.get(mine.access), http.StatusOK, "")
+	trades()
+	other := &follower{token: mine.access, from: a.from()}
+	if err := other.enter(a); err != nil {
+		t.Errorf("a new connection: %v", err)
+	} else {
+		other.leave()
+	}
+	for _, line := range []string{"the journal is suspended", "login not stored"} {
+		if !strings.Contains(a.log.String(), line) {
+			t.Errorf("the log does not tell that %s", line)
+		}
+	}
+	a.ask(t, "room")
+	a.eventually("logins are taken", func() bool { return password(passwordOf("eve")).status == http.StatusOK })
+	a.want("refresh", a.refresh(mine.refresh), http.StatusOK, "")
+	trades()
+	f.leave()
+}

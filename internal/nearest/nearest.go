@@ -1,0 +1,56 @@
+// Package nearest finds what was meant by a word that is not known: "did you mean listen?".
+package nearest
+
+import "strings"
+
+// longest bounds the words that are looked at: distance takes time and memory by the product of two lengths.
+const longest = 64
+
+// Word is the known word at the smallest edit distance from word, if it is near at all.
+func Word(word string, known []string) (string, bool) {
+	if len(word) > longest {
+		return "", false
+	}
+	best, at := "", max(2, len(word)/3)+1
+	for _, k := range known {
+		if n := distance(word, k); n < at {
+			best, at = k, n
+		}
+	}
+	return best, best != ""
+}
+
+// Suggest asks whether the nearest word was meant, or tells all that are known, behind what leads up to them.
+func Suggest(word string, known []string, lead string) string {
+	if near, ok := Word(word, known); ok {
+		return "did you mean " + near + "?"
+	}
+	return lead + strings.Join(known, ", ")
+}
+
+// distance is the number of letters to insert, delete, change or swap with their
+// neighbour that turn a into b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			n := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				n = min(n, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = n
+		}
+	}
+	return rows[len(a)][len(b)]
+}

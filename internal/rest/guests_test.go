@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/proxy"
+)
+
+// visitor is a connection of an address.
+type visitor struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (v *visitor) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(v.from))
+}
+func (v *visitor) Close() error { v.closed = true; return nil }
+
+func newLodge(most, each int, log *bytes.Buffer) *guests {
+	cfg := ServerConfig{MaxConns: most, MaxConnsPerAddress: each, Proxies: proxy.Trusted{netip.MustParsePrefix("10.0.0.0/8")}, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	return newGuests(&cfg)
+}
+
+// come opens connections from addresses, with a placeholder for their number.
+func (g *guests) come(n int, pattern string) (all []*visitor) {
+	for i := range n {
+		from := pattern
+		if strings.Contains(pattern, "%") {
+			from = fmt.Sprintf(pattern, i)
+		}
+		v := &visitor{from: from}
+		g.follow(v, http.StateNew)
+		all = append(all, v)
+	}
+	return all
+}
+
+// end is what net/http does with a connection that is over.
+func (g *guests) end(all []*visitor) {
+	for _, v := range all {
+		g.follow(v, http.StateClosed)
+	}
+}
+
+func closed(all []*visitor) (n int) {
+	for _, v := range all {
+		if v.closed {
+			n++
+		}
+	}
+	return n
+}
+
+// One address, or one /64, has its share; proxies and others have theirs; what is given back can be had again.
+func TestGuestsOfOneAddress(t *testing.T) {
+	var log bytes.Buffer
+	g := newLodge(1000, 10, &log)
+	for _, c := range []struct {
+		pattern string
+		over    int
+	}{
+		{"192.0.2.1:%d", 20}, {"[2001:db8::%x]:80", 20}, {"198.51.100.%d:80", 0}, {"10.1.1.1:%d", 0}, {"[::ffff:10.1.1.1]:%d", 0},
+	} {
+		all := g.come(30, c.pattern)
+		if n := closed(all); n != c.over {
+			t.Errorf("%s: %d of 30 were hung up on, want %d", c.pattern, n, c.over)
+		}
+		for _, v := range all[:5] { // what was hijacked is no guest any more
+			g.follow(v, http.StateHijacked)
+		}
+		if c.over > 0 && (closed(g.come(5, c.pattern)) != 0 || closed(g.come(1, c.pattern)) != 1) {
+			t.Errorf("%s: five places were given back, and not five were taken", c.pattern)
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines in the log: %s", n, &log)
+	}
+}
+
+// In all, the one that has waited longest makes room; who is at work stays.
+func TestGuestsInAll(t *testing.T) {
+	var log bytes.Buffer
+	g := newLodge(10, 1000, &log)
+	all := g.come(10, "192.0.2.%d:80")
+	for _, v := range all[:5] {
+		g.follow(v, http.StateActive)
+	}
+	g.follow(all[0], http.StateIdle) // now it has waited shorter than the last five
+	if newer := g.come(5, "198.51.100.%d:80"); closed(newer) != 0 || closed(all[:5]) != 0 || closed(all[5:]) != 5 {
+		t.Errorf("closed: %d new, %d at work, %d idle", closed(newer), closed(all[:5]), closed(all[5:]))
+	} else {
+		for _, v := range newer {
+			g.follow(v, http.StateActive)
+		}
+	}
+	g.end(all[5:]) // told late, and counted once
+	if g.come(1, "203.0.113.1:80"); !all[0].closed {
+		t.Error("who had become idle did not make room")
+	}
+	g.follow(all[0], http.StateClosed)
+	last := g.in
+	for c := range last {
+		g.follow(c, http.StateActive)
+	}
+	if v := g.come(1, "203.0.113.2:80"); !v[0].closed {
+		t.Error("all are at work, and one more was taken")
+	}
+	for c := range last {
+		g.follow(c, http.StateClosed)
+	}
+	if len(g.in) != 0 || len(g.of) != 0 || g.waiting.Len() != 0 {
+		t.Errorf("left: %d, %d, %d", len(g.in), len(g.of), g.waiting.Len())
+	}
+}

@@ -1,0 +1,108 @@
+package tape
+
+import (
+	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// RowOf is a row of the journal as a tape keeps it.
+func RowOf(j *journal.Row) Row {
+	r := Row{Pos: j.Position, At: j.At, Time: j.Time, Latency: j.Latency}
+	switch j.Kind {
+	case journal.Bar:
+		b := barOf(j)
+		r.Bar = &b
+		return r
+	case journal.Status:
+		r.Kind, r.Phase = market.KindStatus, j.Phase
+		if j.Reason != "" || j.Until != 0 {
+			r.More = &More{Reason: j.Reason, Until: j.Until}
+		}
+		return r
+	case journal.Cancel:
+		r.Kind = market.KindCancel
+	case journal.Correct:
+		r.Kind = market.KindCorrect
+	default:
+		r.Kind = market.KindTrade
+	}
+	r.Price, r.Size, r.Side, r.ID = j.Price, j.Size, j.Side, j.ID
+	if r.Kind != market.KindTrade || len(j.Conditions) > 0 {
+		r.More = &More{OldPrice: j.OldPrice, OldSize: j.OldSize, RefN: j.RefN, Conditions: append([]string(nil), j.Conditions...)}
+	}
+	return r
+}
+
+// Put fills a row of the journal with a trade, cancel or correction; its head is the caller's.
+func (r *Row) Put(j *journal.Row) {
+	switch r.Kind {
+	case market.KindCancel:
+		j.Kind = journal.Cancel
+	case market.KindCorrect:
+		j.Kind = journal.Correct
+	}
+	j.Price, j.Size, j.Side, j.ID = r.Price, r.Size, r.Side, r.ID
+	if m := r.More; m != nil {
+		j.OldPrice, j.OldSize, j.RefN, j.Conditions = m.OldPrice, m.OldSize, m.RefN, m.Conditions
+	}
+}
+
+// barOf is a bar as a row of the journal has it.
+func barOf(j *journal.Row) bars.Bar {
+	return bars.Bar{
+		Interval: j.Bar.Interval, Told: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
+		Tally: bars.Tally{
+			First: j.Bar.First, High: j.Bar.High, Low: j.Bar.Low, Last: j.Bar.Last,
+			Volume: j.Bar.Volume, Value: j.Bar.Value, Trades: j.Bar.Trades,
+		},
+	}
+}
+
+// AppendRow appends the payload of the message that a row of the journal was kept of, byte for
+// byte as it was told; of rows that are no such message (books, checkpoints) nothing. ident is
+// that of the row's instrument.
+func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
+	switch r.Kind {
+	case journal.Trade, journal.Cancel, journal.Correct, journal.Status, journal.Bar:
+		t := RowOf(r)
+		return t.Message(b, ident, r.N)
+	case journal.Quote:
+		h := wire.Header{Ident: ident, N: r.N, Time: r.Time, Latency: r.Latency}
+		var bid, ask market.Level
+		if len(r.Bids) > 0 {
+			bid = r.Bids[0]
+		}
+		if len(r.Asks) > 0 {
+			ask = r.Asks[0]
+		}
+		return wire.AppendQuote(b, &h, bid, ask, false)
+	}
+	return b
+}
+
+// EventOf is the event that a row of the journal was made of.
+func EventOf(j *journal.Row) market.Event {
+	if j.Kind == journal.Reference {
+		e := market.Event{Kind: market.KindReference, Time: j.Time, Price: j.Price, OldPrice: j.OldPrice, Size: j.Size}
+		if j.Latency < 0 {
+			e.Time, e.Receive = 0, j.Time
+		}
+		return e
+	}
+	r := RowOf(j)
+	return r.event()
+}
+
+// event is the event that a row of a tape was made of.
+func (r *Row) event() market.Event {
+	e := market.Event{Kind: r.Kind, Side: r.Side, Phase: r.Phase, Time: r.Time, Price: r.Price, Size: r.Size, TradeID: r.ID}
+	if r.Latency < 0 {
+		e.Time, e.Receive = 0, r.Time
+	}
+	if m := r.More; m != nil {
+		e.OldPrice, e.OldSize, e.Conditions, e.Reason, e.Until = m.OldPrice, m.OldSize, m.Conditions, m.Reason, m.Until
+	}
+	return e
+}

@@ -1,0 +1,153 @@
+package tape
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestTapeModel holds a tape to a list of all rows that ever were, of which it has the end.
+func TestTapeModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	var tp Tape
+	var all []Row
+	pos, kept := uint64(0), 0
+	for n := range 12 * ChunkRows {
+		pos += 1 + rng.Uint64N(3)
+		r := Row{Pos: pos, At: int64(n), ID: fmt.Sprint(rng.IntN(4 * ChunkRows)), Kind: market.KindTrade}
+		if rng.IntN(5) == 0 {
+			r.Kind = market.KindCancel
+		}
+		all = append(all, r)
+		kept += tp.Add(r, 3*ChunkRows, rng.IntN(4*ChunkRows) == 0)
+		if tp.Last != uint64(len(all)) || tp.LastAt != r.At || tp.Kept != kept || kept == 0 || kept > 4*ChunkRows {
+			t.Fatalf("%d rows of %d kept, up to %d; grew to %d", tp.Kept, len(all), tp.Last, kept)
+		}
+		gone := len(all) - kept
+		if gone > 0 && tp.Dropped != all[gone-1].Pos || gone == 0 && tp.Dropped != 0 {
+			t.Fatalf("%d are gone, dropped up to position %d", gone, tp.Dropped)
+		}
+		if n%97 == 0 {
+			checkTape(t, &tp, all, rng)
+		}
+	}
+}
+
+// checkTape asks a tape for random places, and all for the answers.
+func checkTape(t *testing.T, tp *Tape, all []Row, rng *rand.Rand) {
+	t.Helper()
+	gone := len(all) - tp.Kept
+	n := gone + rng.IntN(tp.Kept+1)
+	var got []Row
+	for _, rows := range tp.After(uint64(n)) {
+		got = append(got, rows...)
+	}
+	if len(got) != len(all)-n || len(got) > 0 && !reflect.DeepEqual(got, all[n:]) {
+		t.Fatalf("%d rows after %d of %d", len(got), n, len(all))
+	}
+	pos := rng.Uint64N(tp.chunks[len(tp.chunks)-1][0].Pos + 2*ChunkRows)
+	want := gone
+	for want < len(all) && all[want].Pos <= pos {
+		want++
+	}
+	if got := tp.Seek(pos); got != uint64(want) {
+		t.Fatalf("position %d is at %d, want %d", pos, got, want)
+	}
+	id, last := fmt.Sprint(rng.IntN(4*ChunkRows)), 0
+	for i := gone; i < len(all); i++ {
+		if all[i].ID == id && all[i].Kind == market.KindTrade {
+			last = i + 1
+		}
+	}
+	if got := tp.Find(id); got != uint64(last) {
+		t.Fatalf("trade %s is %d, want %d", id, got, last)
+	}
+	r, at := tp.Newest(func(r *Row) bool { return r.ID == id && r.Kind == market.KindTrade })
+	if (r != nil) != (last > 0) || at != uint64(last) {
+		t.Fatalf("newest of %s is %d, want %d", id, at, last)
+	}
+}
+
+// TestViewsOutliveTheTape: what After gave stays as it was, whatever is dropped and added.
+func TestViewsOutliveTheTape(t *testing.T) {
+	var tp Tape
+	add := func(n int) {
+		for range n {
+			tp.Add(Row{Pos: tp.Last + 1}, ChunkRows, false)
+		}
+	}
+	add(ChunkRows + ChunkRows/2)
+	views := tp.After(3)
+	add(4 * ChunkRows)
+	pos := uint64(4)
+	for _, rows := range views {
+		for i := range rows {
+			if rows[i].Pos != pos {
+				t.Fatalf("row %d has become %d", pos, rows[i].Pos)
+			}
+			pos++
+		}
+	}
+	if pos != ChunkRows+ChunkRows/2+1 || tp.First() <= pos {
+		t.Errorf("viewed up to %d, the tape begins at %d", pos-1, tp.First())
+	}
+}
+
+// TestJournalAndBack: a row of the journal is the same again after it was on a tape.
+func TestJournalAndBack(t *testing.T) {
+	for _, want := range []journal.Row{
+		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12, Size: 4, Side: market.Buy, ID: "a"},
+		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12, Size: 4, Conditions: []string{"odd_lot"}},
+		{Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
+		{Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13, Size: 5, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
+	} {
+		r := RowOf(&want)
+		got := journal.Row{Kind: journal.Trade, Position: r.Pos, N: want.N, Time: r.Time, At: r.At, Latency: r.Latency}
+		r.Put(&got)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		e := EventOf(&want)
+		if e.Kind != r.Kind || e.Price != want.Price || e.Size != want.Size || e.TradeID != want.ID || e.OldPrice != want.OldPrice || e.OldSize != want.OldSize {
+			t.Errorf("event %+v of %+v", e, want)
+		}
+		if untimed := want.Latency < 0; untimed != (e.Time == 0) || untimed != (e.Receive == want.Time) {
+			t.Errorf("event of time %d, received %d", e.Time, e.Receive)
+		}
+	}
+}
+
+// TestBeforeIsExact: whole chunks are passed over, and still a late trade is the one that counts.
+func TestBeforeIsExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	tp := &Tape{}
+	at := int64(1000)
+	for range 20 * ChunkRows {
+		at += rng.Int64N(3)
+		r := Row{Time: at}
+		if rng.IntN(700) == 0 {
+			r.Time -= rng.Int64N(9000)
+		}
+		tp.Add(r, 12*ChunkRows, false)
+	}
+	for from := int64(0); from < at+10; from += 7 {
+		want, had := tp.First()-1, false
+		for i := len(tp.chunks) - 1; i >= 0 && !had; i-- {
+			for j := len(tp.chunks[i]) - 1; j >= 0 && !had; j-- {
+				if had = tp.chunks[i][j].Time < from; had {
+					want = tp.First() + uint64(j)
+					for _, c := range tp.chunks[:i] {
+						want += uint64(len(c))
+					}
+				}
+			}
+		}
+		if n, found := tp.Before(from); n != want || found != had {
+			t.Fatalf("before %d is %d, %v; want %d, %v", from, n, found, want, had)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package rueda_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	securityFile = "docs/security.md"
+	modulesFile  = "docs/decisions/0027-modules.md"
+	threats      = 37
+)
+
+// TestThreatsDocument holds docs/security.md to the tests: each threat has a row with a promise, a defence and tests, every
+// test that it names is in the package that it names, and each TestThreat of the tree is in the row of its number.
+func TestThreatsDocument(t *testing.T) {
+	text, err := os.ReadFile(securityFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := map[string]map[string]bool{} // tests of a folder
+	for _, s := range sources(t) {
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(s.text, -1) {
+			if tree[s.dir] == nil {
+				tree[s.dir] = map[string]bool{}
+			}
+			tree[s.dir][m[1]] = s.test
+		}
+	}
+	shown := map[string]int{} // folder and test, by the row that names it
+	numbers := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		n, err := strconv.Atoi(strings.TrimPrefix(cells[0], "| "))
+		if err != nil {
+			continue
+		}
+		if numbers++; n != numbers || len(cells) != 5 || slices.Contains(cells, "") {
+			t.Errorf("row %d has number %d and %d cells, want a number, an attack, a promise, a defence and tests", numbers, n, len(cells))
+			continue
+		}
+		dir, named := "", 0
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[4], -1) {
+			word := m[1]
+			switch {
+			case tree[word] != nil:
+				dir = word
+			case !tree[dir][word]:
+				t.Errorf("threat %d: %q is no package with tests, and no test of %q", n, word, dir)
+			default:
+				named++
+				shown[dir+" "+word] = n
+			}
+		}
+		if named == 0 {
+			t.Errorf("threat %d has no test", n)
+		}
+	}
+	if numbers != threats {
+		t.Errorf("%d threats, want %d", numbers, threats)
+	}
+	for dir, tests := range tree {
+		for name := range tests {
+			m := regexp.MustCompile(`^TestThreat(\d+)`).FindStringSubmatch(name)
+			if m == nil {
+				continue
+			}
+			if n, _ := strconv.Atoi(m[1]); shown[dir+" "+name] != n {
+				t.Errorf("row %d of %s does not name `%s` `%s`", n, securityFile, dir, name)
+			}
+		}
+	}
+}
+
+// TestThreat36Dependencies wants the modules of go.mod to be those that were decided for, with their sums, and none of them replaced. In a
+// soak run the program is built twice, in different folders and from nothing, and must be the same.
+func TestThreat36Dependencies(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile("go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile(modulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := map[string]string{} // the rest of its row
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(string(list), -1) {
+		if decided[m[1]] != "" {
+			t.Errorf("%s is on the list twice", m[1])
+		}
+		decided[m[1]] = m[2]
+	}
+	if m := regexp.MustCompile(`(?m)^\s*(replace|exclude|retract)\b.*`).Find(text); m != nil {
+		t.Errorf("go.mod: %s", m)
+	}
+	required := requiredModules(t)
+	for _, m := range required {
+		if decided[m] == "" {
+			t.Errorf("nobody decided for %s: it is not in %s", m, modulesFile)
+		}
+		version := regexp.MustCompile(`(?m)^(?:require\s+|\t)` + regexp.QuoteMeta(m) + ` (v\S+)`).FindSubmatch(text)[1]
+		if !bytes.Contains(sums, fmt.Appendf(nil, "\n%s %s/go.mod h1:", m, version)) && !bytes.HasPrefix(sums, fmt.Appendf(nil, "%s %s", m, version)) {
+			t.Errorf("go.sum has nothing of %s %s", m, version)
+		}
+	}
+	for m, row := range decided {
+		if !slices.Contains(required, m) {
+			t.Errorf("%s is on the list and not in go.mod", m)
+		}
+		for _, record := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(row, -1) {
+			why, err := os.ReadFile(filepath.Join(filepath.Dir(modulesFile), record[1]))
+			if err != nil || !bytes.Contains(why, []byte("`"+m+"`")) {
+				t.Errorf("%s does not tell of %s: %v", record[1], m, err)
+			}
+		}
+	}
+	for _, s := range sources(t) { // what the code chooses has a record
+		for _, p := range s.imports() {
+			for m, row := range decided {
+				if within(p, m) && !strings.Contains(row, "](") {
+					t.Errorf("%s imports %s, which has no record of its own", s.name, p)
+				}
+			}
+		}
+	}
+	if os.Getenv("RUEDA_SOAK") != "" {
+		testBuildTwice(t)
+	}
+}
+
+// testBuildTwice builds the program here, and a copy of the tree elsewhere without the cache of builds.
+func testBuildTwice(t *testing.T) {
+	t.Helper()
+	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
+	if err := os.MkdirAll(elsewhere, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree := os.DirFS(".")
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || name == "build" || name == "bench" || name == "tests" || name == "tools"):
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(elsewhere, name), 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(elsewhere, name), text, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(folder string, env ...string) []byte {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "rueda")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/rueda")
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		program, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return program
+	}
+	here, there := build("."), build(elsewhere, "GOCACHE="+t.TempDir())
+	t.Logf("figure: built twice: %d bytes, the same: %v", len(here), bytes.Equal(here, there))
+	if !bytes.Equal(here, there) {
+		t.Error("two builds of the same sources differ")
+	}
+}
