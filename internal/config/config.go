@@ -96,6 +96,8 @@ type limitsConfig struct {
 	Sockets           int  `toml:"sockets"`
 	SocketsWaiting    int  `toml:"sockets_waiting"`
 	Handshakes        int  `toml:"handshakes"`
+	Requests          int  `toml:"requests"`
+	PerAddress        int  `toml:"requests_per_address"`
 	HistoryReaders    int  `toml:"history_readers"`
 	HistoryPerUser    int  `toml:"history_per_user"`
 }
@@ -297,6 +299,7 @@ func (c *mainFile) checkCounts(doc *document) {
 		{"limits.logins_per_minute", c.Limits.LoginsPerMinute}, {"limits.login_burst", c.Limits.LoginBurst},
 		{"limits.sockets", c.Limits.Sockets}, {"limits.sockets_waiting", c.Limits.SocketsWaiting},
 		{"limits.handshakes", c.Limits.Handshakes},
+		{"limits.requests", c.Limits.Requests}, {"limits.requests_per_address", c.Limits.PerAddress},
 		{"limits.history_readers", c.Limits.HistoryReaders}, {"limits.history_per_user", c.Limits.HistoryPerUser},
 	} {
 		if n.value < 0 {
@@ -393,6 +396,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				RequestsPerMinute: l.RequestsPerMinute,
 				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(),
 				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
+				Requests: l.Requests, RequestsPerAddress: l.PerAddress,
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},
 			Journal: c.journal(doc),
