@@ -89,7 +89,7 @@ func TestThreat13TokenReplay(t *testing.T) {
 		if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
 			t.Errorf("%s: closed by %v", where, err)
 		}
-		t.Logf("figure: logged out, socket %s closed after %v", where, time.Since(began).Round(time.Millisecond))
+		promised(t, "logged out, socket "+where+" closed", began, time.Second)
 	}
 	for where, c := range map[string]*literalClient{"here": here, "elsewhere": elsewhere} {
 		if status, text := c.do(t, http.MethodGet, "/broker/accounts", ""); status != http.StatusUnauthorized || !strings.Contains(text, `"token_revoked"`) {
@@ -128,7 +128,7 @@ func TestThreat09DisabledUser(t *testing.T) {
 			t.Errorf("closed by %v", err)
 		}
 	}
-	t.Logf("figure: user disabled, both sockets closed after %v", time.Since(began).Round(time.Millisecond))
+	promised(t, "user disabled, both sockets closed", began, time.Second)
 	for _, c := range []*literalClient{here, elsewhere} {
 		if status, text := c.do(t, http.MethodGet, "/broker/accounts", ""); status != http.StatusUnauthorized || !strings.Contains(text, `"token_revoked"`) {
 			t.Errorf("accounts: %d %s", status, text)

@@ -26,6 +26,16 @@ func count(n int) int {
 	return max(1, n/20)
 }
 
+// promised holds what took from began to now to a promise, in full alone: a busy machine breaks any.
+func promised(t *testing.T, what string, began time.Time, most time.Duration) {
+	t.Helper()
+	took := time.Since(began)
+	t.Logf("figure: %s after %v", what, took.Round(time.Millisecond))
+	if full() && took > most {
+		t.Errorf("%s after %v, promised within %v", what, took, most)
+	}
+}
+
 // pipes is a listener of in-memory connections, for gateways inside a synctest bubble.
 type pipes struct {
 	conns chan net.Conn

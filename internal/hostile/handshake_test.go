@@ -115,23 +115,32 @@ func hoard(a *attacker) {
 		a.Errorf("one address holds %d unauthenticated sockets, %d refused", open, refused)
 	}
 	var all []net.Conn
+	ended := func(nc net.Conn) {
+		_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, nc); err != nil && !brokenOff(err) {
+			a.Fatalf("a socket that never authenticated was kept: %v", err)
+		}
+		nc.Close()
+	}
 	for range count(20_000) / 30 {
 		from := a.from()
 		for range 30 {
 			if s, err := a.tryOpen(from); err == nil {
 				all = append(all, s.nc)
+			} else {
+				a.Fatal(err)
 			}
+		}
+		for len(all) > 12_000 { // those beyond 10,000 had to make room
+			ended(all[0])
+			all = all[1:]
 		}
 	}
 	s := a.open() // who is honest gets in
 	s.send(`{"action":"auth_token","token":"` + a.token("ana") + `"}`)
 	s.expect("Success", 200, "")
 	for _, nc := range all { // all are ended with auth_timeout after 10 s
-		_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.Copy(io.Discard, nc); err != nil && !brokenOff(err) {
-			a.Fatalf("a socket that never authenticated was kept: %v", err)
-		}
-		nc.Close()
+		ended(nc)
 	}
 }
 

@@ -71,11 +71,11 @@ func (g *guests) enter(c net.Conn) (over net.Conn) {
 		at.key = whence(a.Addr().Unmap())
 	}
 	if at.key != "" && g.of[at.key] >= g.each {
-		g.tell("too many connections for requests from one address", at.key)
+		g.tell(at.key)
 		return c
 	}
 	if len(g.in) >= g.most {
-		g.tell("too many connections for requests", at.key)
+		g.tell(at.key)
 		oldest := g.waiting.Front()
 		if oldest == nil {
 			return c
@@ -105,10 +105,10 @@ func (g *guests) leave(at *guest) {
 	}
 }
 
-// tell logs once a minute.
-func (g *guests) tell(what string, key string) {
+// tell logs who it was that came when there were too many, once a minute.
+func (g *guests) tell(key string) {
 	if now := time.Now(); now.Sub(g.told) >= time.Minute {
 		g.told = now
-		g.log.Warn(what, keyAddress, key)
+		g.log.Warn("too many connections for requests, some are hung up on", keyAddress, key)
 	}
 }

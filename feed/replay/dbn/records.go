@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -309,31 +308,26 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 // span is a part of the pairs of a record, in bytes.
 type span struct{ from, to int }
 
-// changed is where bids differ, and asks: of twenty levels a record changes one or two, at random
-// places, which branches would be guessed wrong at.
+// changed is where bids differ, and asks: of twenty levels a record changes one or two.
 func changed(was, now *[10 * levelSize]byte) (bid, ask span) {
-	bids, asks := uint64(0), uint64(0)
-	for i := range 10 {
-		w, n := (*[levelSize]byte)(was[levelSize*i:levelSize*i+levelSize]), (*[levelSize]byte)(now[levelSize*i:levelSize*i+levelSize])
-		differs := func(at int) uint64 {
-			return binary.LittleEndian.Uint64(w[at:at+8]) ^ binary.LittleEndian.Uint64(n[at:at+8])
+	bid, ask = span{len(was), 0}, span{len(was), 0}
+	for i := 0; i < len(was); i += levelSize { // in the order of the file, as memory is read best
+		w, n := (*[levelSize]byte)(was[i:]), (*[levelSize]byte)(now[i:])
+		bids := binary.LittleEndian.Uint64(w[0:]) ^ binary.LittleEndian.Uint64(n[0:])
+		asks := binary.LittleEndian.Uint64(w[8:]) ^ binary.LittleEndian.Uint64(n[8:])
+		// Sizes and counts, those of bids in the lower half.
+		rest := (binary.LittleEndian.Uint64(w[16:]) ^ binary.LittleEndian.Uint64(n[16:])) | (binary.LittleEndian.Uint64(w[24:]) ^ binary.LittleEndian.Uint64(n[24:]))
+		if bids|asks|rest == 0 {
+			continue
 		}
-		rest := differs(16) | differs(24) // sizes and counts, bids in the lower half
-		bids |= notZero(differs(0)|rest<<32) << i
-		asks |= notZero(differs(8)|rest>>32) << i
+		if bids|rest<<32 != 0 {
+			bid = span{min(bid.from, i), i + levelSize}
+		}
+		if asks|rest>>32 != 0 {
+			ask = span{min(ask.from, i), i + levelSize}
+		}
 	}
-	return spanned(bids), spanned(asks)
-}
-
-// notZero is 1 for all but 0.
-func notZero(v uint64) uint64 { return (v | -v) >> 63 }
-
-// spanned is from the first to the last level of a set, empty where there is none.
-func spanned(set uint64) span {
-	if set == 0 {
-		return span{10 * levelSize, 0}
-	}
-	return span{levelSize * bits.TrailingZeros64(set), levelSize * bits.Len64(set)}
+	return bid, ask
 }
 
 // diff puts what turns one side of the pairs was into that of the pairs now, which differ in a

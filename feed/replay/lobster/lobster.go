@@ -2,11 +2,9 @@ package lobster
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -305,14 +303,13 @@ func (m *message) read(line []byte) error {
 	if !ok {
 		return errTime
 	}
-	var kind, id, size, price, direction int64
-	for _, v := range [...]*int64{&kind, &id, &size, &price, &direction} {
-		if at >= len(line) || line[at] != ',' {
-			return errFields
-		}
-		if *v, at, ok = whole(line, at+1); !ok {
-			return errFields
-		}
+	kind, at, known := field(line, at)
+	id, at, named := field(line, at)
+	size, at, sized := field(line, at)
+	price, at, priced := field(line, at)
+	direction, at, directed := field(line, at)
+	if !known || !named || !sized || !priced || !directed {
+		return errFields
 	}
 	if at < len(line) && line[at] != ',' {
 		return errFields
@@ -357,6 +354,14 @@ func (m *message) clock(line []byte) (at int, ok bool) {
 	return at, true
 }
 
+// field is whole for what follows a comma.
+func field(s []byte, at int) (v int64, end int, ok bool) {
+	if at >= len(s) || s[at] != ',' {
+		return 0, at, false
+	}
+	return whole(s, at+1)
+}
+
 // whole reads a whole number from a place on, and says where it ends.
 func whole(s []byte, at int) (v int64, end int, ok bool) {
 	negative := at < len(s) && s[at] == '-'
@@ -364,35 +369,14 @@ func whole(s []byte, at int) (v int64, end int, ok bool) {
 		at++
 	}
 	n, end := digits(s, at)
-	if end == at || end-at > 18 {
-		return 0, at, false
-	}
 	if v = int64(n); negative {
 		v = -v
 	}
-	return v, end, true
+	return v, end, uint(end-at-1) < 18
 }
 
-// digits reads digits from a place on, and says where they end; of more than nineteen the number means nothing. Eight
-// are read at a time: how many there are changes from line to line, and a loop would be guessed wrong at its end.
+// digits reads digits from a place on, and says where they end; of more than nineteen the number means nothing.
 func digits(s []byte, at int) (v uint64, end int) {
-	for at+8 <= len(s) {
-		w := binary.LittleEndian.Uint64(s[at : at+8])
-		w ^= 0x3030303030303030
-		// The upper half of a byte is 0 for digits alone, but for those that adding 6 carries into it.
-		others := (w | (w&0x0F0F0F0F0F0F0F0F + 0x0606060606060606)) & 0xF0F0F0F0F0F0F0F0
-		n := bits.TrailingZeros64(others) / 8 // 8 where all are digits
-		w <<= uint(64-8*n) & 63               // as many zeros in front
-		if n == 0 {
-			return v, at
-		}
-		w = w*10 + w>>8
-		w = (w&0x000000FF000000FF*(100+1_000_000<<32) + w>>16&0x000000FF000000FF*(1+10_000<<32)) >> 32
-		v = v*[...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}[n] + w
-		if at += n; n < 8 {
-			return v, at
-		}
-	}
 	for ; at < len(s) && s[at]-'0' <= 9; at++ {
 		v = v*10 + uint64(s[at]-'0')
 	}
