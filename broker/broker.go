@@ -21,6 +21,10 @@ var (
 	ErrDisabled           = errors.New("user is disabled")
 	ErrUnavailable        = errors.New("user base unavailable") // down, or its login queue is full; never counted as a failed login
 
+	// ErrBadUser is for a user whose own record cannot be read, in a base that is well otherwise. Like an outage it is no
+	// failed login; unlike one it says nothing about others. Who stays unreadable for some minutes loses what is open.
+	ErrBadUser = errors.New("the user's record cannot be read")
+
 	// ErrSecondFactor is for a right password without the one-time password that the user needs too. A wrong
 	// one-time password is ErrInvalidCredentials.
 	ErrSecondFactor = errors.New("a one-time password is needed")
@@ -29,13 +33,26 @@ var (
 // Users is the user base.
 type Users interface {
 	// Authenticate checks a password. It takes the same time for an unknown
-	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrUnavailable. Beside the first
+	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrBadUser, ErrUnavailable. Beside the first
 	// two may come a User that has an ID and nothing else, for the audit log, where there is such a user.
 	Authenticate(ctx context.Context, login Login) (User, error)
 
 	// User reads a user by id, for the checks at refresh and for current rights.
-	// Errors: ErrNotFound, ErrDisabled, ErrUnavailable.
+	// Errors: ErrNotFound, ErrDisabled, ErrBadUser, ErrUnavailable.
 	User(ctx context.Context, id string) (User, error)
+}
+
+// ManyUsers is what a Users may have beside its methods, so that a change is known sooner where many users are in use.
+type ManyUsers interface {
+	// UsersByID reads users as User does, in one question to the base, and answers in the order of ids. At most 500 are
+	// asked for. The error is that of the question: then there are no answers.
+	UsersByID(ctx context.Context, ids []string) ([]Answer, error)
+}
+
+// Answer is what Users.User returns.
+type Answer struct {
+	User User
+	Err  error
 }
 
 // Accounts are the broker's trading accounts.
@@ -111,7 +128,8 @@ type Limits struct {
 	RequestsPerMinute int `toml:"requests_per_minute" json:"requests_per_minute,omitempty"`
 }
 
-// Account is a trading account, in the words of protocol section 9.
+// Account is a trading account, in the words of protocol section 9. What is not known of it, an empty name, a nil list, a zero
+// time, is left out where clients are told.
 type Account struct {
 	ID          string    `json:"account_id"`
 	Number      string    `json:"number"`

@@ -68,7 +68,7 @@ func (e *Entitlement) Check() error {
 	return nil
 }
 
-// Check says what is wrong with an account that a base somewhere else gave, and makes lists that are nil empty ones.
+// Check says what is wrong with an account that a base somewhere else gave.
 func (a *Account) Check() error {
 	for _, f := range []struct{ name, text string }{
 		{"account id", a.ID}, {"account number", a.Number}, {"account type", a.Type},
@@ -76,11 +76,6 @@ func (a *Account) Check() error {
 	} {
 		if err := checkText(f.name, f.text, maxName); err != nil {
 			return err
-		}
-	}
-	for _, list := range []*[]string{&a.Currencies, &a.Roles, &a.Permissions} {
-		if *list == nil {
-			*list = []string{}
 		}
 	}
 	return nil
@@ -98,6 +93,12 @@ type Rights struct {
 	Scopes       []string
 	Entitlements []Entitlement
 	Limits       Limits // the largest of a user's groups counts
+}
+
+// Membership is a group that a user is in.
+type Membership struct {
+	Group   string
+	Granted bool // rights are configured for it
 }
 
 // Grant adds rights to the user's own. It takes no memory over from r.

@@ -102,6 +102,7 @@ type AuditReport struct {
 	Start    audit.Head // after which row the log begins
 	Head     audit.Head // its newest row
 	From, To time.Time  // of the first and the last event
+	Good     int64      // of a log that is broken at a row: the one before; 0: it was the first, or no row is to blame
 }
 
 // VerifyAudit checks every row of the log, and that the row of a head that was noted earlier is still what it was;
@@ -146,6 +147,9 @@ func verifyFrom(ctx context.Context, log AuditLog, start, noted audit.Head, read
 		}
 	})
 	switch {
+	case err != nil && r.Rows > r.Head.Seq-start.Seq && r.Head != start:
+		r.Good = r.Head.Seq
+		return r, err
 	case err != nil || there:
 		return r, err
 	case noted.Seq > r.Head.Seq:

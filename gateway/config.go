@@ -44,6 +44,8 @@ type Config struct {
 	// Users is the user base; nil: that of Data. With a Users of your own,
 	// Accounts and WatchUsers are yours too.
 	Users broker.Users
+	// UsersType is what Users is called in the log; "": local, or custom where Users is set.
+	UsersType string
 	// Accounts are the users' accounts; nil: nobody has any.
 	Accounts broker.Accounts
 	// WatchUsers calls changed whenever the user base may have changed, and

@@ -26,7 +26,9 @@ type Data struct {
 	shared   auth.SharedLimits                                            // nil: this gateway has its database alone
 	listen   func(ctx context.Context, channel string, told func()) error // nil: nothing to listen to
 	keyStore auth.KeyStore
+	keyPlace string // of the keys, for people
 	keys     Keys
+	actor    string // who changes things here, for the audit log
 }
 
 // database is what both stores are.
@@ -39,10 +41,13 @@ type database interface {
 	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
 	PruneAudit(ctx context.Context, before time.Time) (int64, error)
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	Used(context.Context) (bool, error)
+	BeginAnew(context.Context) error
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
 	Writer() *sql.DB
 	Reader() *sql.DB
+	Place() string
 	Close() error
 }
 
@@ -63,6 +68,7 @@ type DataConfig struct {
 	Peppers       [][]byte      // keys mixed into passwords, the first into new ones; none: none
 	Actor         string        // who changes users here, for the audit log; "": gateway
 	Keys          Keys
+	OnlyOld       bool // keys that are not there are a *MissingKeysError, also in a database that was never used
 }
 
 // Exists says whether there is a database already; one in memory never is, one of PostgreSQL always.
@@ -80,8 +86,18 @@ func (c DataConfig) Exists() (bool, error) {
 	return err == nil, err
 }
 
+// Check says what is wrong with the place of the database, as far as can be told without it.
+func (c DataConfig) Check() error {
+	if c.Postgres == "" {
+		return nil
+	}
+	return store.CheckPostgres(c.Postgres)
+}
+
 // OpenData opens the database and brings it up to date. Several processes may
-// have the same one open.
+// have the same one open. A database that was never used gets its keys; one whose keys
+// are lost is refused, with a *MissingKeysError: new ones would end all logins, and no row of the audit log
+// would fit them. NewKeys begins anew.
 func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 	d, err := openDatabase(ctx, cfg)
 	if err != nil {
@@ -95,7 +111,7 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 
 // openDatabase opens the store, and finds the place of the keys.
 func openDatabase(ctx context.Context, cfg DataConfig) (*Data, error) {
-	d := &Data{keys: cfg.Keys}
+	d := &Data{keys: cfg.Keys, keyPlace: "the keys' row in the database", actor: cfg.Actor}
 	switch {
 	case cfg.Postgres != "":
 		s, err := store.OpenPostgres(ctx, cfg.Postgres)
@@ -114,15 +130,24 @@ func openDatabase(ctx context.Context, cfg DataConfig) (*Data, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.store, d.keyStore = s, auth.FileKeys(filepath.Join(cfg.Folder, keyFile))
+		d.keyPlace = filepath.Join(cfg.Folder, keyFile)
+		d.store, d.keyStore = s, auth.FileKeys(d.keyPlace)
 	}
 	return d, nil
 }
 
 // open opens the keys and the user base.
 func (d *Data) open(ctx context.Context, cfg DataConfig) error {
+	// This is looked at before the keys: who made them meanwhile has used the database after that.
+	used, err := d.store.Used(ctx)
+	if err != nil {
+		return err
+	}
 	// Every process that writes to the audit log chains its rows with the same key.
-	keys, err := d.keys.open(ctx, d.keyStore, auth.KeySetConfig{})
+	keys, err := d.keys.open(ctx, d.keyStore, auth.KeySetConfig{MustExist: used || cfg.OnlyOld})
+	if errors.Is(err, auth.ErrNoKeys) {
+		return &MissingKeysError{Place: d.keyPlace, Used: used}
+	}
 	if err != nil {
 		return err
 	}

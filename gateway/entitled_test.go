@@ -2,9 +2,11 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,17 +49,8 @@ func TestRightsEndToEnd(t *testing.T) {
 	}
 	book := func() int {
 		t.Helper()
-		req, err := http.NewRequest(http.MethodGet, c.rest+"/market/book?instrument=GGAL|BYMA|24hs&depth=5", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+c.access)
-		res, err := c.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		return res.StatusCode
+		code, _ := c.get(t, "/market/book?instrument=GGAL|BYMA|24hs&depth=5")
+		return code
 	}
 	if got := book(); got != http.StatusOK {
 		t.Errorf("book while the right holds: %d", got)
@@ -92,6 +85,26 @@ func TestRightsEndToEnd(t *testing.T) {
 	if got, want := denied(t, folder), []string{"order_book BYMA not_entitled", "trades SIM not_entitled"}; !slices.Equal(got, want) {
 		t.Errorf("denied %q, want %q", got, want)
 	}
+}
+
+// get asks for a path, and gives the status and the body.
+func (c *literalClient) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, c.rest+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.access)
+	res, err := c.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
 }
 
 // denied are the denials of an audit log.
@@ -153,5 +166,66 @@ func TestUsersOwnLimits(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDelayNotServed asks for data to which there is a right at a delay that the gateway does not serve: REST refuses
+// as the stream does, and there is no usage of what nobody got.
+func TestDelayNotServed(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	_, err = data.Users.Add(t.Context(), local.NewUser{
+		Username: "eva", Password: "a long password", Scopes: []string{broker.ScopeRead, broker.ScopeDepth},
+		Entitlements: []broker.Entitlement{
+			{Market: "BYMA", Trades: true, Quotes: true, Depth: 5, Delay: 7 * 60},
+			{Market: "SIM", Trades: true}, {Market: "SIM", Quotes: true, Delay: 7 * 60},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, stop, done := launch(t, gateway.Config{
+		Data: data, Drain: time.Millisecond,
+		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs", "FAKE|SIM|CI"}, 10 * time.Millisecond}}},
+	})
+	c.enter(t, "eva", "a long password")
+	b := connect(t, c)
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
+	b.until(t, "Error", "not_entitled")
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"FAKE|SIM|CI"}})
+	b.until(t, "T", "") // then there is one in a snapshot too
+	for _, tt := range []struct {
+		path string
+		code int
+		has  string
+	}{
+		{"/market/snapshot?instruments=GGAL|BYMA|24hs", 403, `"reason":"not_entitled"`},
+		{"/market/snapshot?instruments=FAKE|SIM|CI,GGAL|BYMA|24hs", 403, `"reason":"not_entitled"`},
+		{"/market/book?instrument=GGAL|BYMA|24hs&depth=5", 403, `"reason":"not_entitled"`},
+		{"/market/snapshot?instruments=FAKE|SIM|CI", 200, `"T":{`},
+	} {
+		if code, body := c.get(t, tt.path); code != tt.code || !strings.Contains(body, tt.has) || strings.Contains(body, `"Q":`) {
+			t.Errorf("%s: %d %s", tt.path, code, body)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	used, err := data.Usage(t.Context(), time.Now().UTC().Format("2006-01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range used {
+		if u.Market != "SIM" || u.Level != "trades" {
+			t.Errorf("used: %+v", u)
+		}
+	}
+	if len(used) != 1 {
+		t.Errorf("%d rows of usage, want that of the trades of SIM", len(used))
 	}
 }

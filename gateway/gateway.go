@@ -26,6 +26,8 @@ type Gateway struct {
 	log  *slog.Logger
 	data *Data // made here: to be closed here
 
+	place string // of the database, for the log
+
 	journal     *journal.Journal // nil: none is kept
 	hub         *stream.Hub
 	hours       *hours // nil: no market has any
@@ -143,6 +145,9 @@ func (g *Gateway) buildMarket() error {
 	return nil
 }
 
+// ErrJournalInUse says that the folder of the journal is another gateway's: each needs one of its own, with one database too.
+var ErrJournalInUse = errors.New("another gateway writes the journal")
+
 // openJournal opens the journal, where one is to be kept.
 func (g *Gateway) openJournal() (err error) {
 	c := g.cfg.Journal
@@ -152,7 +157,10 @@ func (g *Gateway) openJournal() (err error) {
 	g.journal, err = journal.Open(journal.Config{
 		Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrLocked):
+		return fmt.Errorf("%w %s", ErrJournalInUse, c.Folder)
+	case err != nil:
 		return fmt.Errorf("open the journal: %w", err)
 	}
 	return nil
@@ -168,7 +176,9 @@ func (g *Gateway) buildUsers() error {
 		}
 		data, g.data = d, d
 	}
+	g.place = data.store.Place()
 	if g.cfg.Users == nil {
+		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
 	}
 	if g.cfg.Accounts == nil {
@@ -188,6 +198,8 @@ func (g *Gateway) buildUsers() error {
 		Rotation: a.Rotation, GracePeriod: a.GracePeriod,
 		Throttle:     l.throttle(),
 		Expiring:     g.expiring,
+		Connected:    g.registry.Users,
+		Watched:      g.cfg.WatchUsers != nil,
 		OnRevoke:     g.registry.Revoke,
 		OnRevokeUser: g.registry.RevokeUser,
 		OnRefresh:    g.registry.Extend,

@@ -62,11 +62,25 @@ func (k *Keys) open(ctx context.Context, store auth.KeyStore, cfg auth.KeySetCon
 	return keys, nil
 }
 
+// MissingKeysError is the error of OpenData where there are no keys and none may be made.
+type MissingKeysError struct {
+	Place string // where they were looked for
+	Used  bool   // the database was used with keys before: these are lost
+}
+
+func (e *MissingKeysError) Error() string {
+	if e.Used {
+		return e.Place + " is missing, and the database was used with one"
+	}
+	return e.Place + " is missing, for the database was never used"
+}
+
 // openKeys gives the gateway its keys. What becomes of them is told to the audit log, and one that is revoked
 // takes its sockets with it.
 func (g *Gateway) openKeys(ctx context.Context, data *Data) (err error) {
 	g.keys, err = data.keys.open(ctx, data.keyStore, auth.KeySetConfig{
 		AccessTTL: g.cfg.Auth.AccessTTL,
+		MustExist: true, // OpenData has made them where that was right
 		OnRevoke:  g.registry.RevokeKey,
 		Audit:     data.store.Append,
 		Logger:    g.log,
@@ -131,7 +145,7 @@ func explainKey(err error) error {
 
 // byHand opens the keys for an operator.
 func (d *Data) byHand(ctx context.Context) (*auth.KeySet, error) {
-	return d.keys.open(ctx, d.keyStore, auth.KeySetConfig{Actor: "command line", Audit: d.store.Append})
+	return d.keys.open(ctx, d.keyStore, auth.KeySetConfig{Actor: d.actor, Audit: d.store.Append, MustExist: true})
 }
 
 // Keys are the keys, the newest first, and then those that were revoked lately.

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -82,7 +84,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 
 	g.awaitFeeds(ctx)
 	g.up.Store(true)
-	g.log.Info("ready", "address", bound.Address, "tls", g.certificate != nil)
+	g.logReady(&bound)
 	if g.cfg.OnReady != nil {
 		g.cfg.OnReady(bound)
 	}
@@ -115,6 +117,20 @@ func (g *Gateway) awaitFeeds(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// logReady tells what an operator wants to know of a gateway that has begun: most mistakes of a configuration show here.
+func (g *Gateway) logReady(b *Bound) {
+	var feeds []string
+	for _, f := range g.feeds {
+		feeds = append(feeds, f.feed.Name)
+	}
+	told := []any{"address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
+		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", strings.Join(feeds, ",")}
+	if b.Admin != "" {
+		told = append(told, "admin", b.Admin)
+	}
+	g.log.Info("ready", told...)
 }
 
 func (g *Gateway) bound(a net.Addr) Bound {

@@ -101,6 +101,7 @@ func AppendGrantError(b []byte, word string, f *Fault, requestID string) []byte 
 	b = AppendString(b, string(f.Reason))
 	b = append(b, `,"request_id":`...)
 	b = AppendString(b, requestID)
+	b = appendMember(b, "hint", f.Hint)
 	return append(b, "}\n"...)
 }
 
@@ -211,4 +212,11 @@ func AppendSessions(b []byte, list []Session) []byte {
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
+}
+
+// AppendEnded appends the data of an answer that sessions were ended.
+func AppendEnded(b []byte, sessions int) []byte {
+	b = append(b, `{"ended":`...)
+	b = strconv.AppendInt(b, int64(sessions), 10)
+	return append(b, '}')
 }

@@ -164,6 +164,35 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestReasonIsTold has the service say why it does not answer: told where it is a word, and never where it could be a secret.
+func TestReasonIsTold(t *testing.T) {
+	for _, tc := range []struct {
+		status             int
+		body, reason, want string
+	}{
+		{403, `{"reason":"bad_signature"}`, "bad_signature", `the login service answered 403 "bad_signature" to /authenticate`},
+		{403, `{"reason":"old_nonce","more":1}`, "old_nonce", `answered 403 "old_nonce"`},
+		{401, `{"reason":"mfa_required"}`, "mfa_required", `answered 401 "mfa_required"`}, // not the status that goes with it
+		{500, `{}`, "", "answered 500 without a reason"},
+		{502, `no JSON`, "", "answered 502 without a reason"},
+		{403, `{"reason":"canary-password"}`, "", "answered 403 without a reason"},
+		{403, `{"reason":"canary password"}`, "", "answered 403 without a reason"},
+		{403, `{"reason":"` + strings.Repeat("canary", 7) + `"}`, "", "answered 403 without a reason"},
+	} {
+		u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tc.status)
+			_, _ = w.Write([]byte(tc.body))
+		}))
+		_, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "canary-password"})
+		var said *httpusers.Refused
+		if !errors.Is(err, broker.ErrUnavailable) || !errors.As(err, &said) || said.Status != tc.status || said.Reason != tc.reason ||
+			!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%d %s: %v", tc.status, tc.body, err)
+		}
+	}
+}
+
 func is(err, want error) bool { return errors.Is(err, want) && (want != nil || err == nil) }
 
 // TestEndlessAnswer gives an answer that never ends: what is read of it is bounded.
@@ -207,6 +236,31 @@ func TestNobodyThere(t *testing.T) {
 	ask(50 * time.Millisecond)
 	l.Close()
 	ask(5 * time.Second)
+}
+
+// TestCheck connects: to a service that is there, one whose certificate nobody vouches for, and one that is gone.
+func TestCheck(t *testing.T) {
+	secure := httptest.NewTLSServer(newService(secret()))
+	defer secure.Close()
+	plain := httptest.NewServer(newService(secret()))
+	defer plain.Close()
+	check := func(at, want string) {
+		t.Helper()
+		u, err := httpusers.New(httpusers.Config{URL: at, Secret: secret()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err = u.Check(t.Context()); {
+		case want == "" && err != nil:
+			t.Error(err)
+		case want != "" && (!errors.Is(err, broker.ErrUnavailable) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	check(plain.URL+"/login", "")
+	check(secure.URL, "certificate")
+	plain.Close()
+	check(plain.URL, "connect to the login service")
 }
 
 // TestConnectionsAreKept asks many times over few connections.

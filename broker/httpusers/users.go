@@ -2,6 +2,7 @@ package httpusers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +36,7 @@ type Config struct {
 type Users struct {
 	url    string
 	secret []byte
+	dial   func(context.Context) (net.Conn, error) // to the service
 	client *http.Client
 }
 
@@ -60,13 +63,21 @@ func New(cfg Config) (*Users, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &Users{
 		url:    strings.TrimSuffix(at.String(), "/"),
 		secret: cfg.Secret,
+		dial: func(ctx context.Context) (net.Conn, error) {
+			address := net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), at.Scheme)) // the scheme is a name of its port
+			if at.Scheme == "https" {
+				return (&tls.Dialer{NetDialer: dialer, Config: security}).DialContext(ctx, "tcp", address)
+			}
+			return dialer.DialContext(ctx, "tcp", address)
+		},
 		client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				DialContext:            (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+				DialContext:            dialer.DialContext,
 				TLSClientConfig:        security,
 				ForceAttemptHTTP2:      true,
 				DisableCompression:     true,
@@ -135,6 +146,16 @@ func (c *Config) tls() (*tls.Config, error) {
 // Close ends the connections that wait for further use. It always returns nil.
 func (u *Users) Close() error {
 	u.client.CloseIdleConnections()
+	return nil
+}
+
+// Check connects to the service once, and asks it nothing. The error wraps broker.ErrUnavailable.
+func (u *Users) Check(ctx context.Context) error {
+	conn, err := u.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: connect to the login service: %w", broker.ErrUnavailable, err)
+	}
+	_ = conn.Close()
 	return nil
 }
 
@@ -283,6 +304,22 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 	return nil, refusal(path, answer.StatusCode, text)
 }
 
+// Refused is an answer of the service that is neither a user, nor accounts, nor one of the refusals that mean something: an
+// outage, of which the service may have said why.
+type Refused struct {
+	Status int
+	Reason string // the service's word for it, of at most 40 letters and underscores; "": it gave none
+	path   string
+}
+
+func (r *Refused) Error() string {
+	said := "without a reason that goes with it"
+	if r.Reason != "" {
+		said = strconv.Quote(r.Reason)
+	}
+	return fmt.Sprintf("the login service answered %d %s to %s", r.Status, said, r.path)
+}
+
 // refusal is what a status other than 200 means. Without its reason it comes from something in between.
 func refusal(path string, status int, text []byte) error {
 	var a struct {
@@ -300,8 +337,15 @@ func refusal(path string, status int, text []byte) error {
 			return broker.ErrDisabled
 		}
 	}
-	return unavailable(path, fmt.Errorf("status %d, without a reason that goes with it", status))
+	r := &Refused{Status: status, path: path}
+	if json.Unmarshal(text, &a) == nil && len(a.Reason) <= maxReason && strings.Trim(a.Reason, "abcdefghijklmnopqrstuvwxyz_") == "" {
+		r.Reason = a.Reason // anything else may be what somebody typed
+	}
+	return fmt.Errorf("%w: %w", broker.ErrUnavailable, r)
 }
+
+// maxReason is the most bytes of a reason that is told.
+const maxReason = 40
 
 func isJSON(contentType string) bool {
 	kind, params, err := mime.ParseMediaType(contentType)

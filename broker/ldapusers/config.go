@@ -129,6 +129,8 @@ func newDialer(c *Config) (*dialer, error) {
 		return nil, errors.New("ldaps is TLS from the start: StartTLS goes with ldap://")
 	case at.Scheme != "ldap":
 		return nil, fmt.Errorf("the URL begins with %q, not with ldaps or ldap", at.Scheme)
+	case !c.StartTLS && !c.Insecure && isLoopback(at.Hostname()):
+		return nil, errors.New("ldap without TLS has to be asked for, though the address is of this machine: insecure = true")
 	case !c.StartTLS && !c.Insecure:
 		return nil, errors.New("ldap without TLS would carry passwords in the open: use ldaps or StartTLS")
 	case !c.StartTLS && !isLoopback(at.Hostname()):

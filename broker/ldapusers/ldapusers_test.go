@@ -95,6 +95,15 @@ func TestRights(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(bea.Scopes, []string{broker.ScopeRead}) || bea.Entitlements != nil || bea.Version != 0 {
 			t.Errorf("%+v, %v", bea, err)
 		}
+		groups, err := u.Groups(t.Context(), ana.ID)
+		if err != nil || len(groups) != 1 || !strings.EqualFold(groups[0].Group, traders) || !groups[0].Granted {
+			t.Errorf("groups %+v, %v", groups, err)
+		}
+		cfg.Groups = nil
+		groups, err = open(t, cfg).Groups(t.Context(), ana.ID)
+		if err != nil || len(groups) != 1 || !strings.EqualFold(groups[0].Group, traders) || groups[0].Granted {
+			t.Errorf("groups without a right: %+v, %v", groups, err)
+		}
 	}
 }
 
@@ -230,7 +239,7 @@ func TestConfig(t *testing.T) {
 		change func(*ldapusers.Config)
 	}{
 		{"use ldaps or StartTLS", func(c *ldapusers.Config) { c.URL = "ldap://d.example" }},
-		{"use ldaps or StartTLS", func(c *ldapusers.Config) { c.URL = "ldap://127.0.0.1" }},
+		{"insecure = true", func(c *ldapusers.Config) { c.URL = "ldap://127.0.0.1" }},
 		{"loopback", func(c *ldapusers.Config) { c.URL, c.Insecure = "ldap://d.example", true }},
 		{"StartTLS goes with", func(c *ldapusers.Config) { c.StartTLS = true }},
 		{"not with ldaps", func(c *ldapusers.Config) { c.URL = "https://d.example" }},

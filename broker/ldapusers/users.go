@@ -142,18 +142,24 @@ func (u *Users) bind(ctx context.Context, dn, password string) error {
 
 // User implements broker.Users.
 func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
-	value, ok := u.idValue(id)
-	if !ok {
-		return broker.User{}, broker.ErrNotFound
-	}
-	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, func(v string) bool { return v == value })
+	entry, err := u.entry(ctx, id)
 	if err != nil {
-		if errors.Is(err, broker.ErrInvalidCredentials) {
-			err = unavailable("read a user", err)
-		}
 		return broker.User{}, err
 	}
 	return u.user(ctx, entry)
+}
+
+// entry reads the entry with an id.
+func (u *Users) entry(ctx context.Context, id string) (*ldap.Entry, error) {
+	value, ok := u.idValue(id)
+	if !ok {
+		return nil, broker.ErrNotFound
+	}
+	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, func(v string) bool { return v == value })
+	if errors.Is(err, broker.ErrInvalidCredentials) {
+		err = unavailable("read a user", err)
+	}
+	return entry, err
 }
 
 // objectGUID is an attribute of sixteen bytes that are no text: ids show them in hexadecimal.
@@ -246,9 +252,11 @@ func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error
 			return broker.User{}, unavailable("read attribute "+u.cfg.Version, err)
 		}
 	}
-	member, err := u.memberOf(ctx, entry)
-	if err != nil {
-		return broker.User{}, err
+	var member []*ldap.DN
+	if len(u.groups) > 0 {
+		if member, err = u.memberOf(ctx, entry); err != nil {
+			return broker.User{}, err
+		}
 	}
 	user.Grant(u.cfg.Rights)
 	for _, g := range u.groups {
@@ -270,11 +278,26 @@ func (u *Users) idOf(entry *ldap.Entry) string {
 	return string(raw)
 }
 
+// Groups are those that a user is in, by DN.
+func (u *Users) Groups(ctx context.Context, id string) (list []broker.Membership, err error) {
+	entry, err := u.entry(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	member, err := u.memberOf(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	for _, dn := range member {
+		granted := slices.ContainsFunc(u.groups, func(g group) bool { return g.dn.EqualFold(dn) })
+		list = append(list, broker.Membership{Group: dn.String(), Granted: granted})
+	}
+	slices.SortFunc(list, func(a, b broker.Membership) int { return strings.Compare(a.Group, b.Group) })
+	return list, nil
+}
+
 // memberOf are the groups of an entry.
 func (u *Users) memberOf(ctx context.Context, entry *ldap.Entry) (list []*ldap.DN, err error) {
-	if len(u.groups) == 0 {
-		return nil, nil
-	}
 	names := entry.GetEqualFoldAttributeValues(u.cfg.GroupAttribute)
 	if u.cfg.GroupFilter != "" {
 		found, err := u.search(ctx, mostGroups, u.cfg.GroupBase, ldap.ScopeWholeSubtree, fill(u.cfg.GroupFilter, markDN, entry.DN))

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -130,6 +131,9 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 			return broker.User{ID: u.ID}, err
 		}
 	}
+	if u.bad != nil { // told to nobody who does not know the password
+		return broker.User{}, u.bad
+	}
 	if old {
 		b.rehash(ctx, &u, login)
 	}
@@ -145,8 +149,16 @@ func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
 	if err != nil {
 		return broker.User{}, err
 	}
-	if u.Disabled {
+	return u.answer()
+}
+
+// answer is what User says of a row.
+func (u *row) answer() (broker.User, error) {
+	switch {
+	case u.Disabled: // whatever else the row says
 		return broker.User{}, broker.ErrDisabled
+	case u.bad != nil:
+		return broker.User{}, u.bad
 	}
 	return u.User, nil
 }
@@ -166,6 +178,7 @@ type row struct {
 	Entry
 	password string // as package password reads it
 	secret   string // sealed, of the second factor; "": none
+	bad      error  // why its rights cannot be read; wraps broker.ErrBadUser
 }
 
 const selectUsers = `
@@ -205,6 +218,7 @@ func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, err
 	for _, u := range all {
 		if n := len(list); n > 0 && list[n-1].ID == u.ID {
 			list[n-1].Groups = append(list[n-1].Groups, u.Groups...)
+			list[n-1].bad = cmp.Or(list[n-1].bad, u.bad)
 			continue
 		}
 		list = append(list, u)
@@ -219,19 +233,22 @@ func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, err
 
 func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 	var created int64
+	var own [3]string
 	var name, scopes, entitlements, limits sql.NullString
-	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled,
-		asJSON{&u.Own.Scopes}, asJSON{&u.Own.Entitlements}, asJSON{&u.Own.Limits}, &u.Version, &created,
+	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled, &own[0], &own[1], &own[2], &u.Version, &created,
 		&u.secret, &name, &scopes, &entitlements, &limits)
 	if err != nil {
 		return row{}, err
 	}
 	u.Created = time.Unix(created, 0).UTC()
 	u.SecondFactor = u.secret != ""
+	if err := u.Own.decode(own[0], own[1], own[2]); err != nil {
+		u.bad = fmt.Errorf("%w: %s: %w", broker.ErrBadUser, u.ID, err)
+	}
 	if name.Valid {
 		g := Group{Name: name.String}
 		if err := g.decode(scopes.String, entitlements.String, limits.String); err != nil {
-			return row{}, fmt.Errorf("group %s: %w", g.Name, err)
+			u.bad = fmt.Errorf("%w: %s: group %s: %w", broker.ErrBadUser, u.ID, g.Name, err)
 		}
 		u.Groups = []Group{g}
 	}

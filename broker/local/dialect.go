@@ -38,6 +38,14 @@ func (d dialect) rebind(query string) string {
 	return b.String()
 }
 
+// name is the place of a username in an expression whose collation has to be that of the column.
+func (d dialect) name() string {
+	if d.postgres {
+		return `CAST(? AS text) COLLATE "C"`
+	}
+	return "?"
+}
+
 // forUpdate ends a SELECT whose rows the transaction is about to change. SQLite's holds the write lock from its start.
 func (d dialect) forUpdate() string {
 	if d.postgres {

@@ -19,9 +19,12 @@ import (
 // ErrExists is returned by Add for a username, by AddAccount for a number, and by AddGroup for a name, that is taken.
 var ErrExists = errors.New("exists already")
 
+// ErrCase is what an ErrExists is too where the name that is taken is written otherwise.
+var ErrCase = errors.New("names differ only by case")
+
 // NewUser is what Add makes a user of.
 type NewUser struct {
-	Username     string // 1 to 128 bytes without control characters; case matters
+	Username     string // 1 to 128 bytes without control characters; case matters at a login, and makes no second user
 	Password     string // Config.MinPassword characters to MaxPassword bytes, none that everybody tries
 	WeakPassword bool   // lets any password pass, as demo/demo of a development gateway
 	Scopes       []string
@@ -56,6 +59,14 @@ func (c *change) add(ctx context.Context, username, hash string, disabled bool, 
 		ID: newID("us_"), Username: username, Scopes: list(own.Scopes),
 		Entitlements: list(own.Entitlements), Limits: own.Limits, Version: 1,
 	}
+	var taken string
+	found, err := c.one(ctx, `SELECT username FROM users WHERE lower(username) = lower(`+c.base.sql.name()+`) LIMIT 1`, username, &taken)
+	if err != nil {
+		return broker.User{}, err
+	}
+	if found && taken != username {
+		return broker.User{}, fmt.Errorf("user %q %w (%w)", taken, ErrExists, ErrCase)
+	}
 	n, err := c.exec(ctx, `
 		INSERT INTO users (id, username, password, disabled, scopes, entitlements, limits, version, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -78,16 +89,19 @@ func (b *Base) List(ctx context.Context) ([]Entry, error) {
 	}
 	all := make([]Entry, len(rows))
 	for i := range rows {
+		if rows[i].bad != nil {
+			return nil, fmt.Errorf("list users: %w", rows[i].bad)
+		}
 		all[i] = rows[i].Entry
 	}
 	slices.SortFunc(all, func(x, y Entry) int { return cmp.Compare(x.Username, y.Username) })
 	return all, nil
 }
 
-// Entry returns one user, disabled or not. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// Entry returns one user, disabled or not. Errors: broker.ErrNotFound, broker.ErrBadUser, broker.ErrUnavailable.
 func (b *Base) Entry(ctx context.Context, username string) (Entry, error) {
 	u, err := b.read(ctx, "u.username", username)
-	return u.Entry, err
+	return u.Entry, cmp.Or(err, u.bad)
 }
 
 // SetPassword gives a user a new password. Logins of before are over.
@@ -158,7 +172,7 @@ func (b *Base) rehash(ctx context.Context, u *row, login broker.Login) {
 
 // AddAccount gives a user an account. Where a is silent it is an active cash
 // account in ARS, owned, for reading and trading, made now and with an id of its
-// own. Errors: broker.ErrNotFound (the user), ErrExists, broker.ErrUnavailable, or what is wrong with a.
+// own. A user's first account is the default whatever a says. Errors: broker.ErrNotFound (the user), ErrExists, broker.ErrUnavailable, or what is wrong with a.
 func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account) (broker.Account, error) {
 	if a.Number == "" {
 		return broker.Account{}, errors.New("account number is missing")
@@ -185,6 +199,11 @@ func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account
 		if err != nil {
 			return err
 		}
+		others, err := c.one(ctx, `SELECT id FROM accounts WHERE user_id = ? ORDER BY number LIMIT 1`, id, new(string))
+		if err != nil {
+			return err
+		}
+		a.IsDefault = a.IsDefault || !others
 		n, err := c.exec(ctx, `
 			INSERT INTO accounts (id, user_id, number, name, type, status, currency, currencies, roles, permissions, is_default, created_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

@@ -160,6 +160,25 @@ func moment(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
+// Granted are the entitlements that users or groups have, each once.
+func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
+	ctx, cancel := b.sql.limit(ctx, askLimit)
+	defer cancel()
+	rows, err := b.reader.QueryContext(ctx, `SELECT entitlements FROM users UNION SELECT entitlements FROM groups`)
+	if err != nil {
+		return nil, unavailable("list what is granted", err)
+	}
+	lists, err := scanAll(rows, func() (list []broker.Entitlement, err error) { return list, rows.Scan(asJSON{&list}) })
+	if err != nil {
+		return nil, unavailable("list what is granted", err)
+	}
+	var r Rights
+	for _, e := range slices.Concat(lists...) {
+		r.Grant(e)
+	}
+	return r.Entitlements, nil
+}
+
 // EditRights changes a user's own rights, not those of groups, in one step: edit gets what they are. It says whether
 // anything changed. Logins of before stay: a running gateway applies the change to them. Errors: broker.ErrNotFound,
 // broker.ErrUnavailable, what edit returned, or what is wrong with the result.

@@ -93,18 +93,27 @@ func isNear(host string) bool {
 func (d database) close() error { return d.db.Close() }
 
 // placeholder is how a query writes its parameter.
-func (d database) placeholder(q *query) string {
-	if d.postgres {
+func (q *query) placeholder(driver string) string {
+	if driver == Postgres {
 		return "$1"
 	}
 	return ":" + q.parameter
 }
 
-func (d database) checkText(q *query) error {
-	if !strings.Contains(q.text, d.placeholder(q)) {
-		return fmt.Errorf("query %s does not contain its parameter %s", q.name, d.placeholder(q))
+// checkText says what is wrong with a query without asking a database.
+func (q *query) checkText(driver string) error {
+	own := q.placeholder(driver)
+	name, other, others := "SQLite", "PostgreSQL", q.placeholder(Postgres)
+	if driver == Postgres {
+		name, other, others = other, name, q.placeholder(SQLite)
 	}
-	return nil
+	switch {
+	case strings.Contains(q.text, own):
+		return nil
+	case strings.Contains(q.text, others):
+		return &QueryError{q.name, fmt.Errorf("%s's parameter is %s; %s is %s's", name, own, others, other)}
+	}
+	return &QueryError{q.name, fmt.Errorf("it does not contain its parameter %s", own)}
 }
 
 // argument is the value of a query's parameter.
@@ -115,9 +124,13 @@ func (d database) argument(q *query, value string) any {
 	return sql.Named(q.parameter, value)
 }
 
-// checkReadOnly asks whether the setting arrived: something between here and PostgreSQL may drop it.
-func (d database) checkReadOnly(ctx context.Context) error {
+// check asks whether this is a database, and PostgreSQL whether its setting arrived: something in between may drop it.
+func (d database) check(ctx context.Context) error {
 	if !d.postgres {
+		var version int64
+		if err := d.db.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version); err != nil {
+			return fmt.Errorf("read the database: %w", err)
+		}
 		return nil
 	}
 	var on string

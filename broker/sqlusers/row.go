@@ -23,6 +23,17 @@ type query struct {
 	optional  []string
 }
 
+// QueryError is what is wrong with a query.
+type QueryError struct {
+	Query string // login, user or accounts
+	Err   error
+}
+
+func (e *QueryError) Error() string { return "query " + e.Query + ": " + e.Err.Error() }
+
+// Unwrap gives what is wrong.
+func (e *QueryError) Unwrap() error { return e.Err }
+
 // checkColumns says what is wrong with the columns that a query gives.
 func (q *query) checkColumns(columns []string) error {
 	known := slices.Concat(q.required, q.optional)

@@ -1,7 +1,14 @@
 package sqlusers
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 )
@@ -21,7 +28,7 @@ func FuzzRow(f *testing.F) {
 				t.Errorf("%s %q: %+v", c, text, p)
 			}
 			a := row{"account_id": "a", "number": "1", "type": "cash", "status": "active", "currency": "ARS", c: text}
-			if account, err := a.account(); err == nil && (account.ID == "" || account.Roles == nil) {
+			if account, err := a.account(); err == nil && (account.ID == "" || account.Number == "") {
 				t.Errorf("%s %q: %+v", c, text, account)
 			}
 		}
@@ -38,4 +45,39 @@ func TestPeopleDoNotShare(t *testing.T) {
 	if rights.Scopes[0] != "a" || rights.Entitlements[0].Market != "*" || len(p.Scopes) != 1 || len(p.Entitlements) != 1 {
 		t.Errorf("%+v, %+v", rights, p)
 	}
+}
+
+// TestDoubtsAreToldOnce: a user who cannot log in is a line an hour in the log, however often somebody tries, and what is
+// remembered is bounded.
+func TestDoubtsAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d := doubts{log: slog.New(slog.NewTextHandler(&log, nil))}
+		for range 3 {
+			d.tell("17", errors.New("a hash"))
+			d.tell("18", errors.New("a row"))
+		}
+		time.Sleep(59 * time.Minute)
+		d.tell("17", errors.New("a hash"))
+		if n := strings.Count(log.String(), "user=17"); n != 1 || strings.Count(log.String(), "\n") != 2 {
+			t.Errorf("within an hour:\n%s", log.String())
+		}
+		time.Sleep(time.Minute)
+		d.tell("17", errors.New("a hash"))
+		if n := strings.Count(log.String(), "user=17"); n != 2 {
+			t.Errorf("after an hour, %d lines", n)
+		}
+		for i := range 10 * maxDoubtful {
+			d.tell("x"+strconv.Itoa(i), errors.New("a hash"))
+		}
+		if len(d.told) > maxDoubtful {
+			t.Errorf("%d users are remembered", len(d.told))
+		}
+		time.Sleep(tellAgain)
+		log.Reset()
+		d.tell("new", errors.New("a hash"))
+		if !strings.Contains(log.String(), "user=new") {
+			t.Error("those of an hour ago still take all room")
+		}
+	})
 }

@@ -1,8 +1,10 @@
 package sqlusers_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/guard"
+	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/broker/sqlusers"
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
@@ -76,6 +79,7 @@ func TestTable(t *testing.T) {
 		t.Run("read only", func(t *testing.T) { testReadOnly(t, b) })
 		t.Run("check", func(t *testing.T) { testCheck(t, b) })
 		t.Run("rows that cannot be", func(t *testing.T) { testRowsThatCannotBe(t, b) })
+		t.Run("foreign hash", func(t *testing.T) { testForeignHash(t, b) })
 	})
 }
 
@@ -93,8 +97,15 @@ func testRights(t *testing.T, b *table) {
 	}
 	list, err := u.ListAccounts(t.Context(), "101")
 	if err != nil || len(list) != 2 || list[0].ID != "p-1" || !reflect.DeepEqual(list[0].Currencies[:1], []string{"ARS"}) ||
-		!list[0].IsDefault || list[0].CreatedAt.IsZero() || list[0].Roles == nil {
+		!list[0].IsDefault || list[0].CreatedAt.IsZero() || list[0].Roles != nil || list[0].Name != "" {
 		t.Errorf("accounts %+v, %v", list, err)
+	}
+	groups, err := u.Groups(t.Context(), "101")
+	if want := []broker.Membership{{Group: "traders", Granted: true}, {Group: "abroad"}}; err != nil || !reflect.DeepEqual(groups, want) {
+		t.Errorf("groups %+v, %v", groups, err)
+	}
+	if groups, err := u.Groups(t.Context(), "102"); err != nil || groups != nil {
+		t.Errorf("groups of nobody's: %+v, %v", groups, err)
 	}
 }
 
@@ -143,10 +154,40 @@ func testCheck(t *testing.T, b *table) {
 			t.Errorf("%s: %v, want %q", tc.query, err, tc.want)
 		}
 	}
+	other := map[string]string{"$1": ":username", ":username": "$1"}[p]
+	for end, want := range map[string]string{"'ana'": "does not contain its parameter " + p, other: "'s parameter is " + p + "; " + other + " is "} {
+		cfg := b.config
+		cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, 0 AS version FROM customers WHERE login = ` + end
+		cfg.Accounts = `SELECT 1`
+		_, err := sqlusers.Open(cfg)
+		if err == nil || !strings.Contains(err.Error(), "query login: ") || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "query accounts: ") {
+			t.Errorf("%s: %v", end, err)
+		}
+	}
+	if b.config.Driver == sqlusers.SQLite {
+		cfg := b.config
+		cfg.Source = filepath.Join(t.TempDir(), "none.db")
+		if err := open(t, cfg).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "read the database") || strings.Contains(err.Error(), "query") {
+			t.Errorf("without a file: %v", err)
+		}
+	}
+}
+
+// testForeignHash has hashes that cannot be checked: a wrong password to the client, a line for the operator.
+func testForeignHash(t *testing.T, b *table) {
+	var log bytes.Buffer
 	cfg := b.config
-	cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, 0 AS version FROM customers WHERE login = 'ana'`
-	if _, err := sqlusers.Open(cfg); err == nil || !strings.Contains(err.Error(), "parameter "+p) {
-		t.Errorf("without a parameter: %v", err)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Login = strings.Replace(cfg.Login, "secret AS password_hash", "'{MD5}canary' AS password_hash", 1)
+	u := open(t, cfg)
+	for _, name := range []string{"ana", "ana", "carl", "nobody"} { // of carl, who is disabled, there is nothing to tell
+		user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: "correct horse"})
+		if !errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, password.ErrHash) != (name == "ana") || user.Username != "" {
+			t.Errorf("%s: %+v, %v", name, user, err)
+		}
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "user=101") || strings.Contains(got, "canary") {
+		t.Errorf("the log says:\n%s", got)
 	}
 }
 

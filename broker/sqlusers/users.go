@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type Config struct {
 	Passwords   *password.Checker // one of password.Config{}
 	Guard       *guard.Guard      // before each query; nil: nothing
 	Connections int               // at most: 8
+	Logger      *slog.Logger      // a line about a user whom what is stored keeps out; none: discarded
 }
 
 // Users are the users and accounts of a database.
@@ -39,6 +41,7 @@ type Users struct {
 	groups    map[string]broker.Rights
 	passwords *password.Checker
 	guard     *guard.Guard
+	doubts    doubts
 
 	login, user, accounts *query // nil: not configured
 
@@ -67,30 +70,56 @@ func Open(cfg Config) (*Users, error) {
 	if cfg.Passwords == nil {
 		cfg.Passwords = password.New(password.Config{})
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := CheckQueries(cfg); err != nil {
+		return nil, err
+	}
 	db, err := open(cfg.Driver, cfg.Source, cfg.Connections)
 	if err != nil {
 		return nil, err
 	}
-	u := &Users{database: db, rights: cfg.Rights, groups: cfg.Groups, passwords: cfg.Passwords, guard: cfg.Guard}
-	if cfg.Login != "" {
-		required := strings.Fields("id username version")
-		optional := strings.Fields("disabled scopes entitlements limits groups")
-		u.login = &query{name: "login", text: cfg.Login, parameter: "username", required: append(required, "password_hash"), optional: optional}
-		u.user = &query{name: "user", text: cfg.User, parameter: "id", required: required, optional: append(optional, "password_hash")}
+	u := &Users{
+		database: db, rights: cfg.Rights, groups: cfg.Groups, passwords: cfg.Passwords, guard: cfg.Guard,
+		doubts: doubts{log: cfg.Logger},
 	}
-	if cfg.Accounts != "" {
-		u.accounts = &query{
-			name: "accounts", text: cfg.Accounts, parameter: "user_id",
+	u.login, u.user, u.accounts = cfg.queries()
+	return u, nil
+}
+
+// CheckQueries says what is wrong with the queries of a configuration as texts: a *QueryError for each, joined.
+func CheckQueries(cfg Config) error {
+	if cfg.Driver != SQLite && cfg.Driver != Postgres {
+		return nil // nobody knows how its queries look
+	}
+	var errs []error
+	login, user, accounts := cfg.queries()
+	for _, q := range []*query{login, user, accounts} {
+		if q != nil {
+			errs = append(errs, q.checkText(cfg.Driver))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) queries() (login, user, accounts *query) {
+	required := strings.Fields("id username version")
+	optional := strings.Fields("disabled scopes entitlements limits groups")
+	if c.Login != "" {
+		login = &query{name: "login", text: c.Login, parameter: "username", required: slices.Concat(required, []string{"password_hash"}), optional: optional}
+	}
+	if c.User != "" {
+		user = &query{name: "user", text: c.User, parameter: "id", required: required, optional: slices.Concat(optional, []string{"password_hash"})}
+	}
+	if c.Accounts != "" {
+		accounts = &query{
+			name: "accounts", text: c.Accounts, parameter: "user_id",
 			required: strings.Fields("account_id number type status currency"),
 			optional: strings.Fields("name currencies roles permissions is_default created_at"),
 		}
 	}
-	for _, q := range u.queries() {
-		if err := db.checkText(q); err != nil {
-			return nil, errors.Join(err, db.close())
-		}
-	}
-	return u, nil
+	return login, user, accounts
 }
 
 func (u *Users) queries() []*query {
@@ -100,10 +129,10 @@ func (u *Users) queries() []*query {
 // Close ends the connections.
 func (u *Users) Close() error { return u.database.close() }
 
-// Check asks the database about each query. The error says which is wrong and why; it wraps broker.ErrUnavailable where the
-// database was not there to be asked.
+// Check asks the database about each query. The error joins a *QueryError for each that is wrong; it wraps
+// broker.ErrUnavailable where the database was not there to be asked.
 func (u *Users) Check(ctx context.Context) error {
-	if err := u.database.checkReadOnly(ctx); err != nil {
+	if err := u.database.check(ctx); err != nil {
 		return err
 	}
 	var errs []error
@@ -113,7 +142,7 @@ func (u *Users) Check(ctx context.Context) error {
 			err = q.checkColumns(columns)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("query %s: %w", q.name, err))
+			errs = append(errs, &QueryError{q.name, err})
 		}
 	}
 	return errors.Join(errs...)
@@ -143,9 +172,14 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	}
 	switch {
 	case wrong != nil && !errors.Is(wrong, broker.ErrNotFound):
+		u.doubts.tell(p.ID, wrong)
 		return broker.User{}, wrong
+	case err != nil && !p.disabled:
+		err = fmt.Errorf("%w: the hash of user %s: %w", broker.ErrInvalidCredentials, p.ID, err)
+		u.doubts.tell(p.ID, err)
+		return broker.User{ID: p.ID}, err
 	case wrong != nil || err != nil || !right || p.hash == "" || p.disabled:
-		return broker.User{ID: p.ID}, errors.Join(broker.ErrInvalidCredentials, err)
+		return broker.User{ID: p.ID}, broker.ErrInvalidCredentials
 	}
 	return p.User, nil
 }
@@ -164,6 +198,19 @@ func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 		return broker.User{}, broker.ErrNotFound // 017 found 17
 	}
 	return p.User, nil
+}
+
+// Groups are those that a user is in.
+func (u *Users) Groups(ctx context.Context, id string) (list []broker.Membership, err error) {
+	p, err := u.find(ctx, u.user, id, maxID)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range p.groups {
+		_, granted := u.groups[name]
+		list = append(list, broker.Membership{Group: name, Granted: granted})
+	}
+	return list, nil
 }
 
 // ListAccounts implements broker.Accounts.
@@ -203,7 +250,8 @@ func isText(s string, most int) bool {
 	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
-// find reads the one row of a user. ErrInvalidCredentials: there are several, or it cannot be read as one.
+// find reads the one row of a user. ErrInvalidCredentials: there are several, or it cannot be read as one; the id comes
+// beside that, if it could be.
 func (u *Users) find(ctx context.Context, q *query, value string, most int) (person, error) {
 	if q == nil || !isText(value, most) {
 		return person{}, broker.ErrNotFound
@@ -226,7 +274,7 @@ func (u *Users) find(ctx context.Context, q *query, value string, most int) (per
 		err = p.Check() // there may be too much of it now
 	}
 	if err != nil {
-		return person{}, fmt.Errorf("%w: query %s: %w", broker.ErrInvalidCredentials, q.name, err)
+		return person{User: broker.User{ID: p.ID}}, fmt.Errorf("%w: query %s: %w", broker.ErrInvalidCredentials, q.name, err)
 	}
 	return p, nil
 }

@@ -22,7 +22,7 @@ func TestThreat31ClockJump(t *testing.T) {
 				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
 					return false
 				}
-				a.settleAt(Failed, false, now)
+				a.settleAt(outcome{how: Failed}, now)
 				return true
 			}
 			flood := func() (passed int) {
@@ -72,7 +72,7 @@ func TestThreat31ClockJump(t *testing.T) {
 			t.Fatal(refused)
 		}
 		a.settle(Failed)
-		f, _ := th.accounts.get(account{username: "maria"})
+		f, _ := th.accounts.get(account{"maria", networkOf(here)})
 		b, _ := th.buckets.get(bucketKey{level: ofAddress, place: placeOf(here)})
 		for what, at := range map[string]time.Time{"of the account": f.last, "of the address": b.even, "in all": th.global.even} {
 			if at == at.Round(0) {

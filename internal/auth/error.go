@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -14,7 +15,7 @@ const (
 	InvalidToken        = "invalid_token"
 	TokenExpired        = "token_expired"
 	TokenRevoked        = "token_revoked"
-	NotFound            = "not_found"         // the user has no such session
+	NotFound            = "not_found"         // the user has no such session, or there is no such user
 	RateLimited         = "rate_limited"      // this address, or this family, asks too often
 	TooManyFailures     = "too_many_failures" // this account had too many wrong passwords
 	Unavailable         = "unavailable"       // the user base or the Store is down, or the login queue is full
@@ -39,6 +40,12 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func refuse(reason string, cause error) *Error { return &Error{Reason: reason, Err: cause} }
+
+// IsReason says whether err is an Error with this reason.
+func IsReason(err error, reason string) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return ok && refused.Reason == reason
+}
 
 // unavailableRetry is how long a client should wait for a dependency to come back.
 const unavailableRetry = 2 * time.Second

@@ -21,6 +21,9 @@ const (
 	maxClientKept   = 200
 )
 
+// checkPatience is how long a user base may look at a password.
+const checkPatience = 15 * time.Second
+
 // Password is the password grant: it starts a family. otp is the one-time password of the second factor, "" where none
 // was given. The Error's reason is InvalidRequest, InvalidCredentials, MFARequired, RateLimited, TooManyFailures or
 // Unavailable. The answer is the same for an unknown user, a wrong password and a disabled user.
@@ -45,9 +48,19 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 		return Tokens{}, refused
 	}
 	defer s.settle(ctx, attempt, Refunded) // for a user base that panics; an attempt ends once
+	if err := ctx.Err(); err != nil {
+		return Tokens{}, unavailable(err) // nothing was looked at
+	}
+	// From here on the password is looked at to the end, though the client hangs up: or whoever guesses would do so
+	// before the charge.
+	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
+	defer cancel()
 	read := s.users.begin()
 	login := broker.Login{Username: username, Password: password, OTP: otp, Address: from.Address, Client: from.Client}
-	user, err := s.authenticate(ctx, login)
+	user, err := s.authenticate(checkCtx, login)
+	if wait := s.identify(attempt, user.ID, err); wait > 0 {
+		return Tokens{}, s.holdBack(ctx, attempt, &login, user.ID, wait, from)
+	}
 	if err != nil {
 		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
@@ -65,7 +78,7 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *attempt, login *brok
 		reason = MFARequired
 	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
 	default:
-		s.settle(ctx, attempt, Refunded)
+		s.giveUp(ctx, attempt)
 		s.cfg.Logger.Warn("login failed", "error", cause)
 		return unavailable(cause)
 	}
@@ -82,6 +95,26 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *attempt, login *brok
 		s.settle(ctx, attempt, Failed)
 	}
 	return refuse(reason, cause)
+}
+
+// identify says how long the user whom an attempt turned out to be about still has to wait.
+func (s *Service) identify(a *attempt, userID string, err error) time.Duration {
+	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor)
+	if userID == "" || !answered {
+		return 0
+	}
+	return a.identify(userID, time.Now())
+}
+
+// holdBack refuses an attempt, right or wrong, at a user who has to wait under another spelling of the name.
+func (s *Service) holdBack(ctx context.Context, attempt *attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
+	if err := s.loginRefused(ctx, TooManyFailures, login, user, from); err != nil {
+		s.settle(ctx, attempt, Refunded)
+		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
+		return unavailable(err)
+	}
+	s.settle(ctx, attempt, Failed)
+	return &Error{Reason: TooManyFailures, RetryAfter: wait}
 }
 
 // authenticate leaves out the user base for an empty password: some (LDAP) take

@@ -126,6 +126,13 @@ func (p *people) User(ctx context.Context, id string) (broker.User, error) {
 	}
 }
 
+// remove makes the base forget a user.
+func (p *people) remove(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byID, id)
+}
+
 // faulty is a Store that may be down.
 type faulty struct {
 	auth.Store

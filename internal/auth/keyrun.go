@@ -196,6 +196,9 @@ func (k *KeySet) load(ctx context.Context) (d *document, version string, complet
 		return nil, "", false, err
 	}
 	k.plain = !IsSealed(data)
+	if k.plain && k.sealed && k.cfg.Encryption != nil {
+		return nil, "", false, ErrNotEncrypted
+	}
 	if !k.plain {
 		if k.cfg.Encryption == nil {
 			return nil, "", false, ErrNoEncryptionKey
@@ -207,6 +210,7 @@ func (k *KeySet) load(ctx context.Context) (d *document, version string, complet
 		if data, err = key.open(data); err != nil {
 			return nil, "", false, err
 		}
+		k.sealed = true
 	}
 	d, complete, err = parseDocument(data)
 	return d, version, complete, err
@@ -229,6 +233,7 @@ func (k *KeySet) save(ctx context.Context, d *document, version string) error {
 	if err := k.store.Save(ctx, data, version); err != nil {
 		return fmt.Errorf("save %s: %w", k.place(), err)
 	}
+	k.sealed = k.cfg.Encryption != nil
 	return nil
 }
 

@@ -27,8 +27,12 @@ type KeySetConfig struct {
 	// AccessTTL is the life of the longest-lived token; 0: 24 h. A Service raises it to its own.
 	AccessTTL time.Duration
 	// Encryption gives the key that the document is encrypted with where it is kept; it is asked at every
-	// load and save, so that the key may be replaced under a running process. nil: not encrypted.
+	// load and save, so that the key may be replaced under a running process. A document that is not encrypted yet is
+	// taken by OpenKeySet alone, and encrypted at the next save. nil: not encrypted.
 	Encryption func() (EncryptionKey, error)
+
+	// MustExist has keys that are not there be ErrNoKeys: none are made in their place.
+	MustExist bool
 
 	// OnRevoke is told of a key that is gone before its time, when no token of it is accepted any more: close the
 	// sockets that came with one. It must not block. nil: nobody is told.
@@ -86,6 +90,7 @@ type KeySet struct {
 	untold  []audit.Event // by the turn: what the audit log has yet to be told
 	failing bool          // by the turn: the store did not answer the last time
 	plain   bool          // by the turn: the document was not encrypted when it was last loaded
+	sealed  bool          // by the turn: the document is known to be encrypted, and is taken in no other form
 }
 
 // NewKeySet makes a set of fresh secrets that lives in memory only: a restart ends
@@ -93,6 +98,9 @@ type KeySet struct {
 func NewKeySet() (*KeySet, error) {
 	return OpenKeySet(context.Background(), MemoryKeys(), KeySetConfig{})
 }
+
+// ErrNoKeys is the error of OpenKeySet where there are no keys and KeySetConfig.MustExist forbids to make some.
+var ErrNoKeys = errors.New("there are no keys")
 
 // OpenKeySet reads the keys that store has, or makes them if there are none. Two processes
 // that make them at once end up with the same ones.
@@ -117,10 +125,16 @@ func OpenKeySet(ctx context.Context, store KeyStore, cfg KeySetConfig) (*KeySet,
 
 func (k *KeySet) openOnce(ctx context.Context) (*document, error) {
 	d, version, complete, err := k.load(ctx)
+	if err == nil && k.plain && k.cfg.Encryption != nil {
+		k.cfg.Logger.Warn("keys are not encrypted where they are kept; they will be at the next save", "keys", k.place())
+	}
 	if err == nil && complete {
 		return d, nil
 	}
 	fresh := errors.Is(err, ErrNotFound)
+	if fresh && k.cfg.MustExist {
+		return nil, ErrNoKeys
+	}
 	if fresh {
 		d, err = newDocument(k.cfg.Algorithm, time.Now())
 	}

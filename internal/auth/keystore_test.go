@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -257,6 +259,59 @@ func TestKeysEncrypted(t *testing.T) {
 	}
 	if _, err := open(auth.KeySetConfig{Encryption: two}); err != nil {
 		t.Errorf("the new key: %v", err)
+	}
+}
+
+// TestKeysStayEncrypted: keys that are not encrypted are taken at the start alone, which the log tells. Put in the place
+// of encrypted ones under a running process they are refused, also where that process has encrypted them itself.
+func TestKeysStayEncrypted(t *testing.T) {
+	foreign := auth.MemoryKeys()
+	if _, err := auth.OpenKeySet(t.Context(), foreign, auth.KeySetConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	others, _, err := foreign.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"encrypted from the start", "encrypted later"} {
+		t.Run(name, func(t *testing.T) {
+			kept := auth.MemoryKeys()
+			cfg := auth.KeySetConfig{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
+			if name == "encrypted later" {
+				if _, err := auth.OpenKeySet(t.Context(), kept, auth.KeySetConfig{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var told bytes.Buffer
+			cfg.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			keys, err := auth.OpenKeySet(t.Context(), kept, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := strings.Contains(told.String(), "keys are not encrypted"), name == "encrypted later"; got != want {
+				t.Errorf("the log: %s", told.String())
+			}
+			if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Now: true}); err != nil {
+				t.Fatal(err)
+			}
+			before := ids(keys)
+			_, version, err := kept.Load(t.Context())
+			if err == nil {
+				err = kept.Save(t.Context(), others, version)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Now: true}); !errors.Is(err, auth.ErrNotEncrypted) {
+				t.Errorf("others in their place: %v", err)
+			}
+			if now, _, err := kept.Load(t.Context()); err != nil || !bytes.Equal(now, others) {
+				t.Errorf("they were encrypted: %v", err)
+			}
+			if got := ids(keys); !slices.Equal(got, before) {
+				t.Errorf("keys %v, before %v", got, before)
+			}
+		})
 	}
 }
 

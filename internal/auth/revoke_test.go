@@ -89,8 +89,8 @@ func TestRevokeWithOldToken(t *testing.T) {
 func TestEndUser(t *testing.T) {
 	w := newWorld(t)
 	a, b, other := w.login("maria"), w.login("maria"), w.login("otto")
-	if err := w.EndUser(t.Context(), "us_maria"); err != nil {
-		t.Fatal(err)
+	if n, err := w.EndUser(t.Context(), "us_maria", origin); err != nil || n != 2 {
+		t.Fatalf("ended %d, %v", n, err)
 	}
 	for _, tokens := range []auth.Tokens{a, b} {
 		w.rejects(tokens.Access, auth.TokenRevoked)
@@ -101,6 +101,26 @@ func TestEndUser(t *testing.T) {
 	}
 	w.verify(other.Access)
 	w.verify(w.login("maria").Access)
+}
+
+// A user whom the base does not know any more may still have logins to end; whoever never was one is told apart.
+func TestEndUserUnknown(t *testing.T) {
+	w := newWorld(t)
+	if n, err := w.EndUser(t.Context(), "maria", origin); n != 0 || !auth.IsReason(err, auth.NotFound) {
+		t.Errorf("a name for the id: ended %d, %v", n, err)
+	}
+	tokens := w.login("maria")
+	if n, err := w.EndUser(t.Context(), "us_otto", origin); n != 0 || err != nil {
+		t.Errorf("a user without logins: ended %d, %v", n, err)
+	}
+	w.people.remove("us_maria")
+	if n, err := w.EndUser(t.Context(), "us_maria", origin); n != 1 || err != nil {
+		t.Errorf("a user who is gone: ended %d, %v", n, err)
+	}
+	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+	if n, err := w.EndUser(t.Context(), "us_maria", origin); n != 0 || !auth.IsReason(err, auth.NotFound) {
+		t.Errorf("once more: ended %d, %v", n, err)
+	}
 }
 
 // TestUsersChanged: what another process did to users is noticed for those in use.

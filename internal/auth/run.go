@@ -23,12 +23,15 @@ const (
 )
 
 // Run learns what other processes revoke and refresh, forgets what has expired, reads changed users that could not
-// be read when they changed, and stores revocations that could not be stored when they
+// be read when they changed, and those with open sockets whose changes nobody tells, and stores revocations that could not be stored when they
 // came, until ctx ends; it then returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	watch.Go(func() { s.watch(ctx) })
+	if !s.cfg.Watched {
+		watch.Go(func() { s.review(ctx) })
+	}
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
 	for round := 1; ; round++ {

@@ -137,6 +137,7 @@ func (k EncryptionKey) seal(text []byte) ([]byte, error) {
 // Errors of keys that are encrypted.
 var (
 	ErrNoEncryptionKey    = errors.New("the keys are encrypted, and no encryption key is given: set [keys] encryption_key_file or encryption_key_env")
+	ErrNotEncrypted       = errors.New("the keys were encrypted, and now others are there that are not: whoever put them there need not know the encryption key; if it was you, restart")
 	ErrWrongEncryptionKey = errors.New("the keys are encrypted with another encryption key than that of [keys] encryption_key_file or encryption_key_env")
 )
 

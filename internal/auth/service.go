@@ -44,6 +44,7 @@ type Config struct {
 	// not tell (UsersChanged) is noticed that late.
 	UserTTL time.Duration
 
+	// Hooks are called one after another for a user, in the order in which the user was read, and must not call the Service.
 	OnRevoke     func(family string)                    // the family is over: close its sockets
 	OnRevokeUser func(userID string)                    // tokens of the user's present version are over: close the user's sockets
 	OnRights     func(user broker.User)                 // scopes, entitlements or limits changed, the tokens stay
@@ -52,6 +53,11 @@ type Config struct {
 	// Expiring are the families of open sockets whose deadline is within 10 minutes. Those that were refreshed at
 	// another node are told by OnRefresh.
 	Expiring func() []string
+
+	// Connected are the ids of users who have open sockets, each once: Run reads them again before UserTTL is over, so that a change which
+	// the base does not tell reaches sockets that ask for nothing. Watched: it tells (UsersChanged), and they are not read again.
+	Connected func() []string
+	Watched   bool
 
 	Logger *slog.Logger // none: discarded
 }
@@ -101,6 +107,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Expiring == nil {
 		c.Expiring = func() []string { return nil }
+	}
+	if c.Connected == nil {
+		c.Connected = func() []string { return nil }
 	}
 	if len(c.AuditKey) == 0 {
 		c.AuditKey = c.Keys.AuditKey()

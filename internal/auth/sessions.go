@@ -78,18 +78,63 @@ func (s *Service) EndSession(ctx context.Context, id Identity, session string, f
 	return nil
 }
 
-// EndUser ends all logins of a user, for an administrator. The Error's reason is Unavailable.
-func (s *Service) EndUser(ctx context.Context, userID string) error {
-	now := time.Now()
-	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, audit.Event{Time: now, Kind: audit.UserEnded, Actor: "administrator"})
+// EndSessions ends all logins of the user that an access token speaks for, and says how many there were; keepCurrent
+// leaves the token's own. The Error's reason is Unavailable: then some may have ended.
+func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool, from Origin) (int, error) {
+	if !keepCurrent {
+		return s.endUser(ctx, id.User.ID, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
+	}
+	list, err := s.Sessions(ctx, id)
 	if err != nil {
-		return unavailable(err)
+		return 0, err
+	}
+	ended := 0
+	for _, one := range list {
+		if one.Current {
+			continue
+		}
+		switch err := s.EndSession(ctx, id, one.ID, from); {
+		case err == nil:
+			ended++
+		case IsReason(err, NotFound): // it has ended by itself meanwhile
+		default:
+			return ended, err
+		}
+	}
+	return ended, nil
+}
+
+// EndUser ends all logins of a user, for an administrator, and says how many there were. The Error's reason is NotFound,
+// where there is neither such a user nor a login of one that there was, or Unavailable.
+func (s *Service) EndUser(ctx context.Context, userID string, from Origin) (int, error) {
+	families, err := s.cfg.Store.Sessions(ctx, userID, time.Now())
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	if len(families) == 0 { // else the user base need not answer
+		_, err := s.cfg.Users.User(ctx, userID)
+		switch {
+		case errors.Is(err, broker.ErrNotFound):
+			return 0, refuse(NotFound, err)
+		case err != nil && !errors.Is(err, broker.ErrDisabled):
+			return 0, unavailable(err)
+		}
+	}
+	return s.endUser(ctx, userID, audit.Event{Kind: audit.UserEnded, Actor: "administrator", Address: addressText(from), Client: clientText(from)})
+}
+
+// endUser ends all logins of a user, and has e in the audit log for it.
+func (s *Service) endUser(ctx context.Context, userID string, e audit.Event) (int, error) {
+	e.Time = time.Now()
+	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, e)
+	if err != nil {
+		return 0, unavailable(err)
 	}
 	s.cfg.Logger.Info("user's families revoked", "user", userID, "families", len(families))
 	for _, family := range families {
-		s.familyOver(family, now)
+		s.familyOver(family, e.Time)
 	}
-	return nil
+	return len(families), nil
 }
 
 // Words of Introspection.TokenType.

@@ -2,8 +2,11 @@ package auth
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,6 +16,8 @@ const (
 	sharedPatience = time.Second
 	// sharedQuiet is how long shared limits that failed are not asked.
 	sharedQuiet = 5 * time.Second
+	// maxUnsettled bounds the attempts that are yet to be settled where limits are shared.
+	maxUnsettled = 256
 )
 
 // sharing is what a node knows of the limits that it shares with others.
@@ -22,6 +27,31 @@ type sharing struct {
 	mu    sync.Mutex
 	down  bool
 	probe time.Time // when one attempt may ask again
+	late  []unsettled
+}
+
+// unsettled is an attempt whose end could not be told, or of which it is not even known whether it was charged.
+type unsettled struct {
+	reservation Reservation
+	how         Settlement
+}
+
+// later keeps the end of an attempt until the shared limits work again. What is too much stays charged.
+func (s *sharing) later(r Reservation, how Settlement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.late) < maxUnsettled {
+		s.late = append(s.late, unsettled{r, how})
+	}
+}
+
+// due are the attempts that are yet to be settled. They are handed out once.
+func (s *sharing) due() []unsettled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.late
+	s.late = nil
+	return list
 }
 
 // ask says whether an attempt is to ask the shared limits.
@@ -58,29 +88,41 @@ func (s *Service) attempt(ctx context.Context, username string, from netip.Addr,
 		return a, refused
 	}
 	r := s.reservation(a, time.Now())
-	sharedCtx, cancel := context.WithTimeout(ctx, sharedPatience)
+	// A client that hangs up does not cut this short: it must be known whether the attempt was charged.
+	sharedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
 	defer cancel()
 	refusal, err := s.sharing.limits.Reserve(sharedCtx, r)
-	switch {
-	case err != nil && ctx.Err() != nil: // the client has gone, and it is not known whether this was charged
-		a.shared = &r
-		s.settle(ctx, a, Refunded)
-		return nil, unavailable(ctx.Err())
-	case err != nil:
+	if err != nil {
+		s.sharing.later(r, Refunded)
 		s.sharedAnswered(fmt.Errorf("reserve an attempt: %w", err))
 		a.settle(Refunded)
 		return s.throttle.password(ctx, username, from, asks)
 	}
 	s.sharedAnswered(nil)
+	s.settleLate(sharedCtx)
 	if refusal == nil {
 		a.shared = &r
 		return a, nil
 	}
 	a.settle(Refunded)
-	if refusal.Account {
-		return nil, &Error{Reason: TooManyFailures, RetryAfter: refusal.Wait}
+	if refusal.Account || len(r.Buckets) > refusal.Bucket && strings.HasPrefix(r.Buckets[refusal.Bucket].Key, accountBucket) {
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(refusal.Wait, s.throttle.pollShared(username, from, time.Now()))}
 	}
 	return nil, &Error{Reason: RateLimited, RetryAfter: refusal.Wait}
+}
+
+// settleLate settles what could not be settled while the shared limits failed.
+func (s *Service) settleLate(ctx context.Context) {
+	list := s.sharing.due()
+	for i, u := range list {
+		if err := s.sharing.limits.Settle(ctx, u.reservation, u.how); err != nil {
+			for _, u := range list[i:] {
+				s.sharing.later(u.reservation, u.how)
+			}
+			s.sharedAnswered(fmt.Errorf("settle an attempt late: %w", err))
+			return
+		}
+	}
 }
 
 // settle ends an attempt here and where limits are shared: there first, so that
@@ -96,6 +138,12 @@ func (s *Service) confirm(ctx context.Context, a *attempt) {
 	a.confirm()
 }
 
+// giveUp ends an attempt that the user base did not answer.
+func (s *Service) giveUp(ctx context.Context, a *attempt) {
+	s.settleShared(ctx, a, Refunded)
+	a.unanswered()
+}
+
 func (s *Service) settleShared(ctx context.Context, a *attempt, how Settlement) {
 	if a.shared == nil || a.ended {
 		return
@@ -103,6 +151,9 @@ func (s *Service) settleShared(ctx context.Context, a *attempt, how Settlement) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
 	defer cancel()
 	if err := s.sharing.limits.Settle(ctx, *a.shared, how); err != nil {
+		if how != Failed {
+			s.sharing.later(*a.shared, how)
+		}
 		s.sharedAnswered(fmt.Errorf("settle an attempt: %w", err))
 	}
 }
@@ -121,19 +172,25 @@ func (s *Service) sharedAnswered(err error) {
 
 // reservation is an attempt as shared limits see it. They do not learn the username.
 func (s *Service) reservation(a *attempt, now time.Time) Reservation {
-	name := a.account.username
-	if a.account.place.IsValid() {
-		name += "\x00" + a.account.place.String()
-	}
+	name := a.account.username + "\x00" + a.account.place.String()
 	r := Reservation{Now: now, Account: s.keyed("account", name), Free: s.throttle.free}
+	_, _ = rand.Read(r.ID[:])
 	for _, c := range a.charges {
-		if key := c.key.text(); key != "" {
+		key := c.key.text()
+		if c.key.level == ofFirst || c.key.level == ofAgain {
+			h := s.keyed("account", c.key.account)
+			key = fmt.Sprint(accountBucket, c.key.level == ofFirst, " ", hex.EncodeToString(h[:]))
+		}
+		if key != "" {
 			whole := s.throttle.rates[c.key.level]
 			r.Buckets = append(r.Buckets, Bucket{Key: key, Interval: whole.interval, Burst: whole.burst})
 		}
 	}
 	return r
 }
+
+// accountBucket begins the shared names of the buckets of accounts.
+const accountBucket = "account "
 
 // text is the name of a bucket among shared ones; "" for one that is not shared.
 func (k bucketKey) text() string {

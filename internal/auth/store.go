@@ -113,18 +113,20 @@ type KeyStore interface {
 // own at half the rate.
 type SharedLimits interface {
 	// Reserve charges every bucket and the account once, or nothing: then wait says for how long, and because of which.
-	// The account counts as failed until Settle says otherwise.
+	// The account counts as failed until Settle says otherwise. After an error it is not known whether it charged.
 	Reserve(ctx context.Context, r Reservation) (refused *Refusal, err error)
 
 	// Settle ends what Reserve charged. Failed leaves it, Succeeded gives the buckets back and forgets the account's
-	// failures, Refunded gives everything back.
+	// failures, Refunded gives everything back. It may be told more than once, and of what was never charged: then it
+	// changes nothing, and a Reserve with this ID that is still on its way charges nothing.
 	Settle(ctx context.Context, r Reservation, s Settlement) error
 }
 
 // Reservation is one attempt at a password, as shared limits see it.
 type Reservation struct {
+	ID      [16]byte // random: which attempt
 	Now     time.Time
-	Account Hash     // a keyed hash of the username, and of the place where it is known there
+	Account Hash     // a keyed hash of the username and of the place
 	Free    int      // failures of the account before it has to wait 1 s, 2 s, 4 s and so on to MaxBackoff
 	Buckets []Bucket // of the address and what it lies in
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -51,6 +52,17 @@ const (
 	knownFactor = 5
 	// A right password without its second factor is answered so often a minute for one account.
 	confirmedPerMinute = 5
+	// So many times account_free may fail at an account from all places where it is not known, at once, and one more
+	// in so long: by the first tries of networks, and again by the rest.
+	accountFactor   = 4
+	accountInterval = 5 * time.Minute
+	// An account that has to wait may be asked for so often from an address, and so often at once.
+	polledPerMinute = 60
+	polledBurst     = 60
+	// maxPlaces bounds the places where one account is known.
+	maxPlaces = 64
+	// maxAccountBurst keeps a burst of accountInterval within a Duration.
+	maxAccountBurst = 1_000_000
 )
 
 // throttle decides whether a grant may be tried. An attempt is charged before the
@@ -69,7 +81,8 @@ type throttle struct {
 	global   bucket
 	families table[string, time.Time]
 	accounts table[account, *failures]
-	known    table[account, struct{}] // places from which an account was logged in to
+	polled   table[account, time.Time]     // accounts that had to wait, by address
+	known    table[string, []netip.Prefix] // places from which an account was logged in to, the last used last
 }
 
 // level is what a bucket is of.
@@ -80,7 +93,11 @@ const (
 	ofKnown         // an address too, but of attempts at accounts that are known there
 	ofNetwork
 	ofAll
-	ofConfirmed // right passwords of an account that lack the second factor
+	ofUnanswered // attempts of a network that the user base did not answer
+	ofFirst      // first tries of networks at an account
+	ofAgain      // further tries at an account
+	ofConfirmed  // right passwords of an account that lack the second factor
+	ofPolled     // requests at an account that has to wait
 	ofFamily
 	levels
 )
@@ -92,11 +109,11 @@ type bucketKey struct {
 	account string
 }
 
-// account is a login name, and a place if it is known there: whoever hammers an
+// account is a login name at a place: the address if it is known there, else the network. Whoever hammers an
 // account from elsewhere does not make its owner wait.
 type account struct {
 	username string
-	place    netip.Prefix // zero: everywhere else
+	place    netip.Prefix
 }
 
 // failures are an account's wrong passwords in a row, and what is being checked.
@@ -113,15 +130,22 @@ func newThrottle(c Throttle) *throttle {
 		buckets:  newTable[bucketKey, *bucket](throttled),
 		families: newTable[string, time.Time](throttled),
 		accounts: newTable[account, *failures](throttled),
-		known:    newTable[account, struct{}](throttled),
+		polled:   newTable[account, time.Time](throttled),
+		known:    newTable[string, []netip.Prefix](throttled),
 	}
+	whole := rate{accountInterval, time.Duration(min(accountFactor*min(c.AccountFree, maxBurst), maxAccountBurst)) * accountInterval}
 	t.rates = [levels]rate{
-		ofAddress:   perMinute(c.AddressPerMinute, c.AddressBurst),
-		ofKnown:     perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
-		ofNetwork:   perMinute(c.NetworkPerMinute, c.NetworkBurst),
-		ofAll:       perMinute(c.GlobalPerMinute, c.GlobalBurst),
-		ofConfirmed: perMinute(confirmedPerMinute, c.AccountFree),
-		ofFamily:    perMinute(c.FamilyPerMinute, c.FamilyBurst),
+		ofAddress: perMinute(c.AddressPerMinute, c.AddressBurst),
+		ofKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
+		ofNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
+		ofAll:     perMinute(c.GlobalPerMinute, c.GlobalBurst),
+		// Fewer at once than a breaker before the user base takes for an outage.
+		ofUnanswered: perMinute(c.AddressPerMinute/2, c.AddressBurst/5),
+		ofFirst:      whole,
+		ofAgain:      whole,
+		ofConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
+		ofPolled:     perMinute(polledPerMinute, polledBurst),
+		ofFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),
 	}
 	return t
 }
@@ -132,7 +156,9 @@ type attempt struct {
 	place    netip.Prefix
 	network  netip.Prefix
 	account  account
+	known    bool // the account is, at this place
 	failures *failures
+	user     account // whom the user base says that the name stands for; zero: not said
 	charges  []charge
 	shared   *Reservation // what was charged to the limits shared between nodes
 	ended    bool
@@ -189,14 +215,21 @@ func (t *throttle) password(ctx context.Context, username string, from netip.Add
 
 // reserve charges an attempt, or says where to wait, or refuses. The lock is held.
 func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time) (wait *gate, refused *Error) {
-	a.account = account{username: username}
-	if _, ok := t.known.get(account{username, a.place}); ok {
+	a.account = account{username, a.network}
+	if a.known = t.isKnown(username, a.place); a.known {
 		a.account.place = a.place
 	}
 	f := t.failuresOf(a.account, now)
 	a.failures = f
+	polled := account{username, a.place}
 	if wait := t.backoff(f, now); wait > 0 {
-		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(wait, t.poll(polled, now))}
+	}
+	if _, ok := t.polled.get(polled); ok {
+		if wait := t.pollWait(polled, now); wait > 0 {
+			t.poll(polled, now)
+			return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
+		}
 	}
 	if f.checked >= max(1, t.freeNow()-f.count) {
 		return &f.gate, nil
@@ -208,8 +241,10 @@ func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time
 		switch {
 		case hope:
 			return &c.bucket.gate, nil
-		case left > 0 && c.key.level == ofConfirmed:
-			return nil, &Error{Reason: TooManyFailures, RetryAfter: left}
+		case left > 0 && c.key.level == ofUnanswered:
+			return nil, &Error{Reason: Unavailable, RetryAfter: left, Err: errUnanswered}
+		case left > 0 && c.key.level.ofAccount():
+			return nil, &Error{Reason: TooManyFailures, RetryAfter: max(left, t.poll(polled, now))}
 		case left > 0:
 			return nil, &Error{Reason: RateLimited, RetryAfter: left}
 		}
@@ -218,6 +253,9 @@ func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time
 	t.accounts.put(a.account, f)
 	for i := range a.charges {
 		c := &a.charges[i]
+		if !c.key.level.reserves() {
+			continue
+		}
 		c.bucket.flying += c.rate.interval
 		if c.key.level != ofAll {
 			t.buckets.put(c.key, c.bucket)
@@ -225,6 +263,15 @@ func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time
 	}
 	return nil, nil
 }
+
+// errUnanswered is why an attempt is not made.
+var errUnanswered = errors.New("the user base did not answer this network's last attempts")
+
+// ofAccount says that a bucket is one of an account.
+func (l level) ofAccount() bool { return l == ofFirst || l == ofAgain || l == ofConfirmed }
+
+// reserves says that attempts take room in a bucket while they are being checked.
+func (l level) reserves() bool { return l != ofUnanswered }
 
 // claim finds the buckets of an attempt. An account at a place where it is known is bounded by itself and
 // by a bucket of its own kind: what others do elsewhere does not hold it up.
@@ -237,16 +284,63 @@ func (t *throttle) claim(a *attempt, asks bool) {
 		}
 		a.charges = append(a.charges, charge{key, b, t.rate(key.level)})
 	}
-	if a.account.place.IsValid() {
+	confirmed := bucketKey{level: ofConfirmed, account: a.account.username}
+	if a.known {
 		add(bucketKey{level: ofKnown, place: a.place})
+		confirmed.place = a.place
 	} else {
+		whole := bucketKey{level: ofAgain, account: a.account.username}
+		if a.failures.count == 0 && a.failures.checked == 0 {
+			whole.level = ofFirst
+		}
+		add(bucketKey{level: ofUnanswered, place: a.network})
 		add(bucketKey{level: ofAddress, place: a.place})
 		add(bucketKey{level: ofNetwork, place: a.network})
 		add(bucketKey{level: ofAll})
+		add(whole)
 	}
 	if asks {
-		add(bucketKey{level: ofConfirmed, place: a.account.place, account: a.account.username})
+		add(confirmed)
 	}
+}
+
+// isKnown says whether an account is known at a place, and learn makes it so. At most maxPlaces are remembered of an
+// account, those used last, so that one account cannot push out the places of others.
+func (t *throttle) isKnown(username string, place netip.Prefix) bool {
+	places, _ := t.known.get(username)
+	return slices.Contains(places, place)
+}
+
+func (t *throttle) learn(username string, place netip.Prefix) {
+	places, _ := t.known.get(username)
+	places = slices.DeleteFunc(places, func(p netip.Prefix) bool { return p == place })
+	if len(places) >= maxPlaces {
+		places = slices.Delete(places, 0, 1)
+	}
+	t.known.put(username, append(places, place))
+}
+
+// poll notes that an account was asked for which has to wait, and says for how long it is not looked at for that. Whoever
+// asks on and on is not let in at the moment at which the wait is over, but when a second has gone by in silence.
+func (t *throttle) poll(who account, now time.Time) time.Duration {
+	r := t.rates[ofPolled]
+	was, _ := t.polled.get(who)
+	even := r.since(r.since(was, now).Add(r.interval), now)
+	t.polled.put(who, even)
+	return max(0, even.Add(r.interval).Sub(now)-r.burst)
+}
+
+// pollShared is poll for an account that has to wait by the limits that nodes share.
+func (t *throttle) pollShared(username string, from netip.Addr, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.poll(account{username, placeOf(from)}, now)
+}
+
+func (t *throttle) pollWait(who account, now time.Time) time.Duration {
+	r := t.rates[ofPolled]
+	was, _ := t.polled.get(who)
+	return max(0, r.since(was, now).Add(r.interval).Sub(now)-r.burst)
 }
 
 // bucketOf is a bucket, and failuresOf an account's entry. One that is new is not in its table until an
@@ -315,13 +409,33 @@ func (t *throttle) halve(on bool) {
 
 // settle ends an attempt. One that Failed stays charged. One that Succeeded has the account's failures forgotten, and
 // its place known from now on. One that is Refunded was not checked, for no fault of the client.
-func (a *attempt) settle(how Settlement) { a.settleAt(how, false, time.Now()) }
+func (a *attempt) settle(how Settlement) { a.settleAt(outcome{how: how}, time.Now()) }
 
 // confirm ends an attempt whose password was right and that lacks the second factor: it is charged for being
 // told so, and for nothing else.
-func (a *attempt) confirm() { a.settleAt(Refunded, true, time.Now()) }
+func (a *attempt) confirm() { a.settleAt(outcome{how: Refunded, confirmed: true}, time.Now()) }
 
-func (a *attempt) settleAt(how Settlement, confirmed bool, now time.Time) {
+// unanswered ends an attempt that the user base did not answer.
+func (a *attempt) unanswered() { a.settleAt(outcome{how: Refunded, unanswered: true}, time.Now()) }
+
+// outcome is how an attempt ends.
+type outcome struct {
+	how                   Settlement
+	confirmed, unanswered bool
+}
+
+// charges says whether an attempt that ends so is a failure for a bucket.
+func (o outcome) charges(l level) bool {
+	switch l {
+	case ofConfirmed:
+		return o.confirmed
+	case ofUnanswered:
+		return o.unanswered
+	}
+	return o.how == Failed
+}
+
+func (a *attempt) settleAt(o outcome, now time.Time) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -330,22 +444,39 @@ func (a *attempt) settleAt(how Settlement, confirmed bool, now time.Time) {
 	}
 	a.ended = true
 	a.failures.checked--
-	switch how {
+	switch o.how {
 	case Failed:
 		t.failed(a, now)
 	case Succeeded:
 		a.failures.count = 0
-		t.known.put(account{a.account.username, a.place}, struct{}{})
+		t.accounts.delete(a.user)
+		t.learn(a.account.username, a.place)
 	}
 	a.failures.open()
 	for _, c := range a.charges {
-		c.bucket.flying -= c.rate.interval
-		if confirms := c.key.level == ofConfirmed; how == Failed && !confirms || confirmed && confirms {
+		if c.key.level.reserves() {
+			c.bucket.flying -= c.rate.interval
+		}
+		if o.charges(c.key.level) {
 			t.listed(c).charge(c.rate, now)
 		}
 		c.bucket.open()
 	}
 	t.sweep(a, now)
+}
+
+// identify notes whom the name of an attempt stands for, and says how long that user has to wait: a user base may join
+// spellings that are different names here, and each name has a count of its own.
+func (a *attempt) identify(id string, now time.Time) time.Duration {
+	t := a.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.user = account{"\x00" + id, a.account.place} // no username has a control character
+	wait := t.backoff(t.failuresOf(a.user, now), now)
+	if wait > 0 { // what is refused while it has to wait does not make it wait longer
+		a.user = account{}
+	}
+	return wait
 }
 
 // failed counts a wrong password of an account. The bounded table may have dropped the entry of the attempt.
@@ -355,6 +486,11 @@ func (t *throttle) failed(a *attempt, now time.Time) {
 		t.accounts.put(a.account, a.failures)
 	} else if f != a.failures {
 		f.add(now)
+	}
+	if a.user.username != "" {
+		f := t.failuresOf(a.user, now)
+		f.add(now)
+		t.accounts.put(a.user, f)
 	}
 }
 

@@ -20,11 +20,18 @@ type plainThrottle struct {
 	past   []plainFailure // in order
 	flying []*plainAttempt
 	known  []account
+	polls  []plainPoll // in order
+}
+
+// plainPoll is an account that was asked for while it had to wait.
+type plainPoll struct {
+	at      time.Time
+	account account
 }
 
 type plainFailure struct {
 	at      time.Time
-	account account       // zero: a confirmed password, which is no failure of the account
+	account account       // zero: no failure of the account
 	buckets []plainCharge //
 	success bool          // forgets the account's failures instead
 }
@@ -37,6 +44,7 @@ type plainCharge struct {
 type plainAttempt struct {
 	account account
 	place   netip.Prefix
+	known   bool
 	charges []plainCharge
 	real    *attempt
 }
@@ -62,10 +70,29 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	return max(0, even.Sub(now))
 }
 
+// polled is how long an address that asked too often has to be silent about an account. Whoever asks on and on is as far
+// ahead as can be.
+func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
+	r, even := p.rates[ofPolled], modelStart
+	for _, poll := range p.polls {
+		if poll.account == who {
+			even = poll.at.Add(min(r.burst, max(0, even.Sub(poll.at))+r.interval))
+		}
+	}
+	return max(0, max(0, even.Sub(now))+r.interval-r.burst)
+}
+
+// refuse is an answer that an account has to wait.
+func (p *plainThrottle) refuse(username string, place netip.Prefix, left time.Duration, now time.Time) string {
+	p.polls = append(p.polls, plainPoll{now, account{username, place}})
+	return fmt.Sprint(TooManyFailures, " ", max(left, p.polled(account{username, place}, now)))
+}
+
 // ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.
 func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks bool, now time.Time) (string, *plainAttempt) {
-	who := account{username: username}
-	if slices.Contains(p.known, account{username, place}) {
+	who := account{username, network}
+	known := slices.Contains(p.known, account{username, place})
+	if known {
 		who.place = place
 	}
 	free := p.free
@@ -95,8 +122,12 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 			wait = min(wait, time.Second*time.Duration(1<<over))
 		}
 		if left := last.Add(wait).Sub(now); left > 0 {
-			return fmt.Sprint(TooManyFailures, " ", left), nil
+			return p.refuse(username, place, left, now), nil
 		}
+	}
+	if left := p.polled(account{username, place}, now); left > 0 {
+		p.polls = append(p.polls, plainPoll{now, account{username, place}})
+		return fmt.Sprint(TooManyFailures, " ", left), nil
 	}
 	checked := 0
 	for _, a := range p.flying {
@@ -107,13 +138,21 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 	if checked >= max(1, free-count) {
 		return "wait", nil
 	}
-	a := &plainAttempt{account: who, place: place}
-	keys := []bucketKey{{level: ofAddress, place: place}, {level: ofNetwork, place: network}, {level: ofAll}}
-	if who.place.IsValid() {
+	a := &plainAttempt{account: who, place: place, known: known}
+	whole := bucketKey{level: ofAgain, account: username}
+	if count == 0 && checked == 0 {
+		whole.level = ofFirst
+	}
+	keys := []bucketKey{{level: ofUnanswered, place: network}, {level: ofAddress, place: place}, {level: ofNetwork, place: network}, {level: ofAll}, whole}
+	if known {
 		keys = []bucketKey{{level: ofKnown, place: place}}
 	}
 	if asks {
-		keys = append(keys, bucketKey{level: ofConfirmed, place: who.place, account: username})
+		confirmed := bucketKey{level: ofConfirmed, account: username}
+		if known {
+			confirmed.place = place
+		}
+		keys = append(keys, confirmed)
 	}
 	for _, key := range keys {
 		r := p.rate(key.level)
@@ -122,7 +161,7 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 		var inFlight time.Duration
 		for _, other := range p.flying {
 			for _, c := range other.charges {
-				if c.key == key {
+				if c.key == key && key.level != ofUnanswered {
 					inFlight += c.rate.interval
 				}
 			}
@@ -131,11 +170,13 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 			if even+r.interval <= r.burst {
 				return "wait", nil
 			}
-			reason := RateLimited
-			if key.level == ofConfirmed {
-				reason = TooManyFailures
+			switch key.level {
+			case ofConfirmed, ofFirst, ofAgain:
+				return p.refuse(username, place, left, now), nil
+			case ofUnanswered:
+				return fmt.Sprint(Unavailable, " ", left), nil
 			}
-			return fmt.Sprint(reason, " ", left), nil
+			return fmt.Sprint(RateLimited, " ", left), nil
 		}
 	}
 	return "try", a
@@ -153,13 +194,20 @@ func (p *plainThrottle) end(i int, how string, now time.Time) {
 		if at := (account{a.account.username, a.place}); !slices.Contains(p.known, at) {
 			p.known = append(p.known, at)
 		}
-	case "fail", "confirm":
+	case "fail", "confirm", "unanswered":
 		for _, c := range a.charges {
-			if (c.key.level == ofConfirmed) == (how == "confirm") {
+			of := "fail"
+			switch c.key.level {
+			case ofConfirmed:
+				of = "confirm"
+			case ofUnanswered:
+				of = "unanswered"
+			}
+			if of == how {
 				f.buckets = append(f.buckets, c)
 			}
 		}
-		if how == "confirm" {
+		if how != "fail" {
 			f.account = account{}
 		}
 		p.past = append(p.past, f)
@@ -187,7 +235,7 @@ func TestThrottleModel(t *testing.T) {
 			}
 		})
 	}
-	for _, outcome := range []string{"try", "wait", RateLimited, TooManyFailures} {
+	for _, outcome := range []string{"try", "wait", RateLimited, TooManyFailures, Unavailable} {
 		if seen[outcome] == 0 {
 			t.Errorf("no attempt came to %q: %v", outcome, seen)
 		}
@@ -203,6 +251,7 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 		AccountFree: rapid.IntRange(1, 6).Draw(rt, "free"), FamilyPerMinute: 1, FamilyBurst: 1,
 	}
 	th := newThrottle(cfg)
+	th.rates[ofPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
 	model := &plainThrottle{free: cfg.AccountFree, rates: th.rates}
 	now := modelStart
 	places := []netip.Addr{
@@ -237,17 +286,19 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 			}
 		case what < 16 && len(model.flying) > 0:
 			i := rapid.IntRange(0, len(model.flying)-1).Draw(rt, "which")
-			how := rapid.SampledFrom([]string{"fail", "fail", "fail", "succeed", "refund", "confirm"}).Draw(rt, "how")
+			how := rapid.SampledFrom([]string{"fail", "fail", "fail", "succeed", "refund", "confirm", "unanswered"}).Draw(rt, "how")
 			real := model.flying[i].real
 			switch how {
 			case "fail":
-				real.settleAt(Failed, false, now)
+				real.settleAt(outcome{how: Failed}, now)
 			case "succeed":
-				real.settleAt(Succeeded, false, now)
+				real.settleAt(outcome{how: Succeeded}, now)
 			case "refund":
-				real.settleAt(Refunded, false, now)
+				real.settleAt(outcome{how: Refunded}, now)
 			case "confirm":
-				real.settleAt(Refunded, true, now)
+				real.settleAt(outcome{how: Refunded, confirmed: true}, now)
+			case "unanswered":
+				real.settleAt(outcome{how: Refunded, unanswered: true}, now)
 			}
 			model.end(i, how, now)
 		case what == 16:

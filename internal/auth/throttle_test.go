@@ -66,7 +66,7 @@ func TestDroppedEntry(t *testing.T) {
 		flood(t, th)
 		second := reserved(t, th, "maria", "192.0.2.2")
 		first.settle(Refunded)
-		if f, ok := th.accounts.get(account{username: "maria"}); !ok || f != second.failures {
+		if f, ok := th.accounts.get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
 			t.Error("the second attempt's entry is gone")
 		}
 		second.settle(Refunded)
@@ -80,7 +80,7 @@ func TestDroppedEntry(t *testing.T) {
 				defer reserved(t, th, "maria", "192.0.2.2").settle(Refunded)
 			}
 			first.settle(Failed)
-			if f, ok := th.accounts.get(account{username: "maria"}); !ok || f.count != 1 {
+			if f, ok := th.accounts.get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
 				t.Errorf("with a second attempt %v: the failure does not count", again)
 			}
 		}

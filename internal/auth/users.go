@@ -18,8 +18,11 @@ const (
 	// userPatience is how long a token check waits for the user base.
 	userPatience = 2 * time.Second
 	// userQuiet is how long a user base that failed is not asked about users that
-	// are remembered.
-	userQuiet = 5 * time.Second
+	// are remembered: about the one user at once, about all after userFailures in a row.
+	userQuiet    = 5 * time.Second
+	userFailures = 3
+	// badUserKept is how long a user whose record cannot be read stays as last read.
+	badUserKept = 5 * time.Minute
 )
 
 // users remembers the users whose tokens are in use, so that a token check asks
@@ -31,9 +34,11 @@ type users struct {
 
 	reads   atomic.Uint64 // counts reads begun, to tell an earlier answer from a later one
 	changed atomic.Uint64 // what a read up to this one found is stale
+	failed  atomic.Int64  // questions in a row that the base did not answer
 	quiet   atomic.Int64  // the base is taken as down until so long after start
 
-	shards [shards]struct {
+	telling [shards]sync.Mutex // held from the keeping of a user to the end of its hooks, so that these come in the order of reads
+	shards  [shards]struct {
 		mu    sync.RWMutex
 		known table[string, *knownUser]
 		_     [16]byte // a shard is a line of the cache
@@ -43,9 +48,11 @@ type users struct {
 // knownUser is what was read of a user. It does not change.
 type knownUser struct {
 	user  broker.User // as last read; only the ID of one that is gone
-	gone  bool        // deleted or disabled
+	gone  bool        // deleted, disabled or for long not readable
 	read  time.Time
-	order uint64 // the read it comes from
+	order uint64    // the read it comes from
+	bad   time.Time // since when its record cannot be read; zero: it can
+	later time.Time // it is not asked about before
 }
 
 func newUsers(base broker.Users, ttl time.Duration) *users {
@@ -81,6 +88,18 @@ func (u *users) end(order uint64, now knownUser) (before *knownUser, ok bool) {
 	return before, ok
 }
 
+// amend changes what is remembered of a user, unless a read after this one has ended before.
+func (u *users) amend(id string, order uint64, change func(*knownUser)) {
+	x := &u.shards[shardOf(id)]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if before, ok := x.known.get(id); ok && before.order <= order {
+		now := *before
+		change(&now)
+		x.known.put(id, &now)
+	}
+}
+
 // get is what is known of a user.
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
@@ -98,8 +117,7 @@ func (u *users) get(id string) (*knownUser, bool) {
 // user is the user with this id, as a token of the given version may see it: from
 // memory if that is recent or the base is down. A memory older than the token is not enough.
 func (s *Service) user(ctx context.Context, id string, version int64, now time.Time) (*broker.User, error) {
-	u := s.users
-	k, enough := u.remembered(id, version, now)
+	k, enough := s.users.remembered(id, version, now)
 	if enough {
 		return k.result()
 	}
@@ -107,9 +125,8 @@ func (s *Service) user(ctx context.Context, id string, version int64, now time.T
 	if err == nil {
 		return fresh.result()
 	}
-	if ctx.Err() == nil { // the base's fault, not the caller's
-		u.quiet.Store(int64(time.Since(u.start) + userQuiet))
-		s.cfg.Logger.Warn("user base unavailable, users stay as last read", "error", err)
+	if ctx.Err() == nil { // not the caller's fault
+		s.cfg.Logger.Warn("user not read, stays as last read", "user", id, "error", err)
 	}
 	if k == nil {
 		return nil, unavailable(err)
@@ -125,33 +142,83 @@ func (u *users) remembered(id string, version int64, now time.Time) (k *knownUse
 		return nil, false
 	}
 	recent := k.order > u.changed.Load() && now.Sub(k.read) < u.ttl && (k.gone || k.user.Version >= version)
-	return k, recent || int64(now.Sub(u.start)) < u.quiet.Load()
+	return k, recent || now.Before(k.later) || u.down(now)
 }
+
+// down says whether the base is taken as down.
+func (u *users) down(now time.Time) bool { return int64(now.Sub(u.start)) < u.quiet.Load() }
 
 // readUser asks the user base and notes the answer.
 func (s *Service) readUser(ctx context.Context, id string) (knownUser, error) {
-	ctx, cancel := context.WithTimeout(ctx, userPatience)
+	asked, cancel := context.WithTimeout(ctx, userPatience)
 	defer cancel()
 	order := s.users.begin()
-	user, err := s.cfg.Users.User(ctx, id)
+	user, err := s.cfg.Users.User(asked, id)
+	k, err := s.answered(order, id, user, err)
+	if err != nil && !errors.Is(err, broker.ErrBadUser) && ctx.Err() == nil {
+		s.unanswered(order, id)
+	}
+	return k, err
+}
+
+// answered notes what the base said of a user. The error says that it did not tell who that is.
+func (s *Service) answered(order uint64, id string, user broker.User, err error) (knownUser, error) {
+	var k knownUser
 	switch {
 	case err == nil:
 		user.ID = id
-		k := knownUser{user: user}
-		s.note(order, k)
-		return k, nil
+		k.user = user
 	case errors.Is(err, broker.ErrNotFound), errors.Is(err, broker.ErrDisabled):
-		k := knownUser{user: broker.User{ID: id}, gone: true}
-		s.note(order, k)
-		return k, nil
+		k.user.ID, k.gone = id, true
+	case errors.Is(err, broker.ErrBadUser):
+		s.users.failed.Store(0)
+		s.badUser(order, id)
+		return k, err
+	default:
+		return k, err
 	}
-	return knownUser{}, err
+	s.users.failed.Store(0)
+	s.note(order, k)
+	return k, nil
+}
+
+// unanswered has the base left alone for a while, if only about some users that are remembered.
+func (s *Service) unanswered(order uint64, ids ...string) {
+	u, now := s.users, time.Now()
+	for _, id := range ids {
+		u.amend(id, order, func(k *knownUser) { k.later = now.Add(userQuiet) })
+	}
+	if u.failed.Add(1) >= userFailures {
+		u.quiet.Store(int64(now.Sub(u.start) + userQuiet))
+	}
+}
+
+// badUser keeps a user whose record cannot be read as it was, and for badUserKept only: what cannot be read may say
+// that nothing is allowed any more.
+func (s *Service) badUser(order uint64, id string) {
+	k, ok := s.users.get(id)
+	now := time.Now()
+	if ok && !k.bad.IsZero() && now.Sub(k.bad) >= badUserKept {
+		s.note(order, knownUser{user: broker.User{ID: id}, gone: true, bad: k.bad})
+		return
+	}
+	s.users.amend(id, order, func(k *knownUser) {
+		if k.bad.IsZero() {
+			k.bad = now
+		}
+		k.order, k.read = order, now
+	})
 }
 
 // note keeps a user as read and tells the hooks what changed.
 func (s *Service) note(order uint64, now knownUser) {
+	telling := &s.users.telling[shardOf(now.user.ID)]
+	telling.Lock()
+	defer telling.Unlock()
 	before, ok := s.users.end(order, now)
 	switch {
+	case !ok && now.gone: // sockets may be open from when more was known
+		s.cfg.OnRevokeUser(now.user.ID)
 	case !ok || before.gone:
 	case now.gone || now.user.Version > before.user.Version:
 		s.cfg.Logger.Info("user disabled or changed, tokens of before are over", "user", now.user.ID)
@@ -159,44 +226,4 @@ func (s *Service) note(order uint64, now knownUser) {
 	case !reflect.DeepEqual(now.user, before.user):
 		s.cfg.OnRights(now.user)
 	}
-}
-
-// UsersChanged says that the user base has changed. Every user that is remembered
-// is read again, now or, where the base fails, by Run or when next needed;
-// OnRevokeUser and OnRights tell what became of them.
-func (s *Service) UsersChanged(ctx context.Context) {
-	for u := s.users; ; {
-		before, now := u.changed.Load(), u.reads.Load()
-		if before >= now || u.changed.CompareAndSwap(before, now) {
-			break
-		}
-	}
-	s.readStale(ctx)
-}
-
-func (s *Service) readStale(ctx context.Context) {
-	for _, id := range s.users.stale() {
-		if _, err := s.readUser(ctx, id); err != nil {
-			if ctx.Err() == nil {
-				s.cfg.Logger.Warn("changed users not read", "error", err)
-			}
-			return
-		}
-	}
-}
-
-// stale are the users whose memory may be of before the last change.
-func (u *users) stale() (ids []string) {
-	changed := u.changed.Load()
-	for i := range u.shards {
-		x := &u.shards[i]
-		x.mu.RLock()
-		for id, k := range x.known.all() {
-			if k.order <= changed {
-				ids = append(ids, id)
-			}
-		}
-		x.mu.RUnlock()
-	}
-	return ids
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/nearest"
@@ -87,24 +88,24 @@ and what is to be said of it. With -f it goes on with those to come, until Ctrl-
 	f.IntVarP(&o.lines, "lines", "n", 20, "rows to begin with")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on with the rows to come")
 	f.BoolVar(&o.json, "json", false, "print a JSON object a row")
-	f.StringVar(&o.user, "user", "", "only rows about the user with this id")
+	f.StringVar(&o.user, "user", "", "only rows about the user of this name or id")
 	f.StringVar(&o.kind, "kind", "", "only rows of this kind, such as login_refused")
 	return cmd
 }
 
 // run opens the database for a command.
-func (o *auditOptions) run(std streams, do func(context.Context, streams, gateway.AuditLog) error) func(*cobra.Command, []string) error {
+func (o *auditOptions) run(std streams, do func(context.Context, streams, *gateway.Data) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		data, err := o.place.open(cmd.Context(), std, false)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, data.Close()) }()
-		return do(cmd.Context(), std, data.Audit())
+		return do(cmd.Context(), std, data)
 	}
 }
 
-func (o *auditOptions) verify(ctx context.Context, std streams, log gateway.AuditLog) error {
+func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Data) error {
 	var noted audit.Head
 	if o.expect != "" {
 		var err error
@@ -115,10 +116,19 @@ func (o *auditOptions) verify(ctx context.Context, std streams, log gateway.Audi
 	shown := newProgress(&std)
 	var read atomic.Int64
 	stop := shown.During(ctx, func() string { return progress.Thousands(read.Load()) + " rows" })
-	report, err := gateway.VerifyAudit(ctx, log, noted, read.Store)
+	report, err := gateway.VerifyAudit(ctx, data.Audit(), noted, read.Store)
 	stop()
+	if err == nil && report.Rows == 0 {
+		err = emptied(ctx, data)
+	}
 	if errors.Is(err, audit.ErrBroken) {
-		return fail(exitWrong, err, "If not even the first row fits, this is another key file than the gateway's.")
+		advice := "Keep a copy of the database as it is, and compare with a backup."
+		if report.Good > 0 {
+			advice = fmt.Sprintf("Rows up to %d are good. ", report.Good) + advice
+		} else if report.Rows == 1 {
+			advice = "If not even the first row fits, this may be another key file than the gateway's."
+		}
+		return fail(exitWrong, err, advice)
 	}
 	if err != nil {
 		return err
@@ -134,14 +144,35 @@ func (o *auditOptions) verify(ctx context.Context, std streams, log gateway.Audi
 	return done(std, "%s\nhead  %s", text.String(), report.Head)
 }
 
+// emptied says whether a log without rows had some: there is one for every user that was added.
+func emptied(ctx context.Context, data *gateway.Data) error {
+	users, err := data.Users.List(ctx)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	since := users[0].Created
+	for _, u := range users {
+		if u.Created.Before(since) {
+			since = u.Created
+		}
+	}
+	return fmt.Errorf("%w: it is empty, and the database has users since %s", audit.ErrBroken, since.Format(time.DateOnly))
+}
+
 // tailEvery is how often new rows are looked for.
 const tailEvery = 250 * time.Millisecond
 
-func (o *auditOptions) tail(ctx context.Context, std streams, log gateway.AuditLog) error {
+func (o *auditOptions) tail(ctx context.Context, std streams, data *gateway.Data) error {
+	log := data.Audit()
 	if o.lines < 0 {
 		return fail(exitUsage, fmt.Errorf("-n %d is no number of rows", o.lines), "")
 	}
 	if err := knownKind(o.kind); err != nil {
+		return err
+	}
+	if u, err := data.Users.Entry(ctx, o.user); err == nil { // a name; rows have ids
+		o.user = u.ID
+	} else if !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
 	newest, err := log.AuditLast(ctx, 1, "", "")
@@ -160,7 +191,11 @@ func (o *auditOptions) tail(ctx context.Context, std streams, log gateway.AuditL
 		last = max(last, list[n-1].Seq)
 	}
 	if len(list) == 0 && !o.follow {
-		fmt.Fprintln(std.talk, "No rows.")
+		about := ""
+		if o.user != "" {
+			about = fmt.Sprintf(" about a user with the name or id %q", o.user)
+		}
+		fmt.Fprintf(std.talk, "No rows%s.\n", about)
 	}
 	if err := o.print(std.out, list); err != nil || !o.follow {
 		return err
@@ -226,18 +261,24 @@ type auditRow struct {
 	Hash    string     `json:"hash"`
 }
 
+// printRow prints a row as JSON.
+func printRow(out io.Writer, r *audit.Row) error {
+	line, err := json.Marshal(auditRow{
+		Seq: r.Seq, Time: r.Time.UTC(), Kind: r.Kind, Actor: r.Actor, User: r.User, Family: r.Family,
+		Address: r.Address, Client: r.Client, Detail: r.Detail, Hash: fmt.Sprintf("%x", r.Hash),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(line, '\n'))
+	return err
+}
+
 // print prints rows in columns of fixed width, so that those that come later fit under them.
 func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	if o.json {
-		for _, r := range list {
-			line, err := json.Marshal(auditRow{
-				Seq: r.Seq, Time: r.Time.UTC(), Kind: r.Kind, Actor: r.Actor, User: r.User, Family: r.Family,
-				Address: r.Address, Client: r.Client, Detail: r.Detail, Hash: fmt.Sprintf("%x", r.Hash),
-			})
-			if err != nil {
-				return err
-			}
-			if _, err := out.Write(append(line, '\n')); err != nil {
+		for i := range list {
+			if err := printRow(out, &list[i]); err != nil {
 				return err
 			}
 		}

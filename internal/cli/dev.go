@@ -113,7 +113,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
-		return err
+		return (&userOptions{data: folder}).explainKeys(err)
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	demo, err := addDemo(ctx, std, data.Users, folder)

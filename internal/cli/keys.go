@@ -22,6 +22,7 @@ type keysOptions struct {
 	now     bool
 	revoke  string
 	newFile string
+	archive string
 }
 
 func newKeys(std streams) *cobra.Command {
@@ -39,14 +40,15 @@ then it is deleted. A running gateway takes keys through this by itself, every
 		Example: `  rueda keys list --config rueda/rueda.toml
   rueda keys rotate --config rueda/rueda.toml
   rueda keys rotate --now --revoke KID --config rueda/rueda.toml   the key was stolen
-  rueda keys init-encryption rueda/keys.key`,
+  rueda keys init-encryption rueda/keys.key
+  rueda keys new --config rueda/rueda.toml                         they are lost`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.place.config, "config", "", "configuration that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the keys")
-	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), newInitEncryption(std))
+	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), o.newNew(std), newInitEncryption(std))
 	return cmd
 }
 

@@ -36,6 +36,9 @@ type link struct {
 	torn   map[string]bool   // instruments whose book does not chain: a state was asked for
 	bars   map[string]string // intervals, by the subscriptions that asked for them
 	last   error             // the Error before a close, which it explains
+
+	waiting int             // subscriptions that were not answered yet
+	has     map[string]bool // channels by whether anything is subscribed there
 }
 
 // connect makes a connection and gives on what comes until it ends, which is always
@@ -64,7 +67,7 @@ func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	defer cancel()
 	keeper.Go(func() { w.account.Keep(ctx) })
 
-	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}}
+	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}, has: map[string]bool{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
 		return false, err
 	}
@@ -101,6 +104,7 @@ func (l *link) receive(ctx context.Context) error {
 	kind := text(&v, "type")
 	if kind == "Success" {
 		for _, m := range l.subscriptions() {
+			l.waiting++
 			if err := l.send(ctx, m); err != nil {
 				return err
 			}
@@ -265,12 +269,15 @@ func (l *link) place(v *wire.Value) {
 func (l *link) subscribed(v *wire.Value) error {
 	again := l.epoch != ""
 	l.place(v)
+	if id := v.Get("id"); id.Kind != wire.Absent {
+		l.waiting--
+	}
 	taken := l.rejected(v)
 	if err := l.lost(v); err != nil {
 		return err
 	}
-	if l.live {
-		return nil
+	if err := l.changed(v); err != nil || l.live {
+		return err
 	}
 	l.live = true
 	if again {
@@ -352,6 +359,7 @@ func (l *link) refused(v *wire.Value) error {
 	if id := v.Get("id"); id.Kind == wire.Absent || v.Get("retry").True {
 		return nil
 	}
+	l.waiting--
 	l.rejected(v)
 	if id := v.Get("id"); id.Text != "1" {
 		l.talk("%v", r) // of a further interval of bars: the rest goes on

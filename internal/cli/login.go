@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 
@@ -18,6 +19,7 @@ type login struct {
 	url       string
 	user      string
 	fromStdin bool
+	otp       string
 }
 
 // flags adds the flags of a login.
@@ -26,6 +28,7 @@ func (o *login) flags(cmd *cobra.Command) {
 	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL or "+defaultURL+")")
 	f.StringVar(&o.user, "user", "", "who logs in (default $RUEDA_USER or demo)")
 	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, or a prompt)")
+	f.StringVar(&o.otp, "otp", "", "one-time password of a user who needs one, or a recovery code (default a prompt)")
 }
 
 // account finds out who logs in and where. Demo's password is known to everybody and is
@@ -38,7 +41,10 @@ func (o *login) account(std streams) (*client.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &client.Account{API: api, Username: cmp.Or(o.user, os.Getenv("RUEDA_USER"), demoUser)}
+	a := &client.Account{API: api, Username: cmp.Or(o.user, os.Getenv("RUEDA_USER"), demoUser), OTP: o.otp}
+	if isTerminal(std.in) {
+		a.AskOTP = func() (string, error) { return askSecret(std, "One-time password of "+a.Username+": ") }
+	}
 	if !o.fromStdin {
 		a.Password = os.Getenv("RUEDA_PASSWORD")
 		if a.Password == "" && a.Username == demoUser {
@@ -57,6 +63,10 @@ func enter(ctx context.Context, a *client.Account) (string, error) {
 	var r *client.Refusal
 	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
 		advice := ""
+		if r.Reason == wire.MFARequired {
+			return "", fail(exitRefused, fmt.Errorf("%s needs a one-time password", a.Username),
+				"Add --otp CODE: six digits, or a recovery code. Each is good once.")
+		}
 		if known := a.Username == demoUser || a.Username == basicUser; known && r.Reason == wire.InvalidCredentials && a.API.Near() {
 			advice = "The passwords of a dev server are demo/demo and basic/basic."
 		}

@@ -63,9 +63,20 @@ func checkConfig(ctx context.Context, std streams, name string) error {
 	if err := gateway.Check(s.Gateway); err != nil {
 		return fail(exitUsage, fmt.Errorf("%s: %w", name, err), "")
 	}
-	_, err = fmt.Fprintf(std.out, "%s is good: %d markets, %d instruments, %d feeds\n",
-		name, len(s.Gateway.Markets), len(s.Gateway.Instruments), len(s.Gateway.Feeds))
-	return err
+	if _, err := fmt.Fprintf(std.out, "%s is good: %s, %s, %s\n", name, count(len(s.Gateway.Markets), "market"),
+		count(len(s.Gateway.Instruments), "instrument"), count(len(s.Gateway.Feeds), "feed")); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.talk, "Not tried: the database and the user base; %s user check NAME --config %s does.\n", programName(), quoteShell(name))
+	return nil
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // loadConfig reads a configuration for a command that goes on.
@@ -118,7 +129,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	data, err := s.OpenData(ctx)
 	if err != nil {
-		return err
+		return (&userOptions{config: name}).explainKeys(err)
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.Gateway.Data = data
@@ -143,6 +154,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
+		warnUnserved(ctx, s.Gateway.Logger, data, servedBy(&s.Gateway))
 	}
 	return explainStart(g.Run(ctx), s, name)
 }

@@ -95,7 +95,7 @@ func TestServe(t *testing.T) {
 	if a.Base, err = url.Parse("https://" + address); err != nil {
 		t.Fatal(err)
 	}
-	got, err := a.Login(t.Context(), "ana", "correct horse battery staple")
+	got, err := a.Login(t.Context(), "ana", "correct horse battery staple", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("read after the end: %v", err)
 	}
 	t.Logf("figure: closed %v after the command began", time.Since(began).Round(time.Millisecond))
-	if _, err := a.Login(t.Context(), "ana", "correct horse battery staple"); err == nil {
+	if _, err := a.Login(t.Context(), "ana", "correct horse battery staple", ""); err == nil {
 		t.Error("a disabled user logged in")
 	}
 

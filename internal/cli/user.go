@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -25,7 +26,8 @@ type userOptions struct {
 	data      string
 	fromStdin bool
 
-	kind string // of [users] in the configuration that was read, if it is not the built-in one
+	kind   string  // of [users] in the configuration that was read, if it is not the built-in one
+	serves *served // what the configuration serves; nil: there is none
 }
 
 // presetFlags are the rights that new users get.
@@ -85,7 +87,9 @@ never an argument, which other users of the machine could read.`,
 		o.command(std, "list", "List the users", cobra.NoArgs, o.list),
 		o.command(std, "show NAME", "Show a user's rights and where each comes from", name, showUser),
 		o.set(std), o.grant(std), o.revoke(std), o.otp(std), o.imports(std),
-		newUserCheck(std, &o), o.accounts(std))
+		newUserCheck(std, &o), o.accounts(std),
+		&cobra.Command{Use: "remove NAME", Aliases: []string{"delete", "rm"}, Hidden: true, Args: name,
+			RunE: func(_ *cobra.Command, args []string) error { return cannotRemove(args[0]) }})
 	return cmd
 }
 
@@ -152,37 +156,68 @@ func explainUser(err error, user string) error {
 // open opens the database. Where there is none it is made if the command may do that:
 // looking for a user in a folder of a mistyped name must not make it.
 func (o *userOptions) open(ctx context.Context, std streams, create bool) (*gateway.Data, error) {
-	if (o.config == "") == (o.data == "") {
-		return nil, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
+	s, there, err := o.settings(ctx, std, create)
+	if err != nil {
+		return nil, err
 	}
-	s := &config.Settings{Data: gateway.DataConfig{Folder: o.data}}
+	data, err := s.OpenData(ctx)
+	if err != nil {
+		return nil, o.explainKeys(err)
+	}
+	if !there {
+		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.Data.Folder))
+	}
+	return data, nil
+}
+
+// settings finds the database, and says whether it is there.
+func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s *config.Settings, there bool, err error) {
+	if (o.config == "") == (o.data == "") {
+		return nil, false, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
+	}
+	s = &config.Settings{Data: gateway.DataConfig{Folder: o.data}}
 	if o.config != "" {
-		var err error
 		if s, err = loadConfig(ctx, std, o.config); err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		o.serves = servedBy(&s.Gateway)
 		if !s.Users.BuiltIn() {
 			o.kind = s.Users.Type
 			fmt.Fprintf(std.talk, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", o.kind)
 		}
 		if err := s.Users.Close(); err != nil { // the gateway's own users are worked on, whatever serve asks
-			return nil, err
+			return nil, false, err
 		}
 	}
-	there, err := s.Data.Exists()
+	there, err = s.Data.Exists()
 	if err != nil {
-		return nil, fmt.Errorf("look for a database: %w", err)
+		return nil, false, fmt.Errorf("look for a database: %w", err)
 	}
 	if !there && !create {
-		return nil, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
+		return nil, false, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
 			"rueda user add makes one with its first user.")
 	}
-	s.Data.Actor = commandLine()
-	data, err := s.OpenData(ctx)
-	if err == nil && !there {
-		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.Data.Folder))
+	s.Data.Actor, s.Data.OnlyOld = commandLine(), !create
+	return s, there, nil
+}
+
+// explainKeys says what to do about keys that are not there.
+func (o *userOptions) explainKeys(err error) error {
+	var missing *gateway.MissingKeysError
+	switch {
+	case errors.Is(err, auth.ErrNoEncryptionKey) && o.config == "":
+		return fail(exitUsage, errors.New("the keys in "+filepath.Clean(o.data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
+	case !errors.As(err, &missing):
+		return err
+	case !missing.Used:
+		return fail(exitUsage, missing, "rueda user add makes both with the first user, and rueda serve does.")
 	}
-	return data, err
+	place := "--config " + quoteShell(o.config)
+	if o.config == "" {
+		place = "--data " + quoteShell(o.data)
+	}
+	return fail(exitError, missing, "Put it back from your backup. To begin with new keys (logins end, second factors are lost,\n"+
+		"the audit log begins anew), with no gateway running: rueda keys new "+place)
 }
 
 // commandLine is who changes things here, for the audit log.
@@ -209,6 +244,11 @@ func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, n
 	own, err := p.own(rights)
 	if err != nil {
 		return err
+	}
+	for _, e := range own.Entitlements {
+		if err := o.checkServed(std, e); err != nil {
+			return err
+		}
 	}
 	if err := p.checkGroups(ctx, users); err != nil { // before there is a user without the rights it was to have
 		return err
@@ -286,6 +326,10 @@ func (o *userOptions) password(ctx context.Context, std streams, users *local.Ba
 }
 
 func (o *userOptions) disable(ctx context.Context, std streams, users *local.Base, args []string) error {
+	if u, err := users.Entry(ctx, args[0]); err == nil && u.Disabled {
+		fmt.Fprintf(std.talk, "%s is disabled already.\n", args[0])
+		return nil
+	}
 	if err := users.Disable(ctx, args[0]); err != nil {
 		return err
 	}
@@ -293,6 +337,10 @@ func (o *userOptions) disable(ctx context.Context, std streams, users *local.Bas
 }
 
 func (o *userOptions) enable(ctx context.Context, std streams, users *local.Base, args []string) error {
+	if u, err := users.Entry(ctx, args[0]); err == nil && !u.Disabled {
+		fmt.Fprintf(std.talk, "%s is not disabled.\n", args[0])
+		return nil
+	}
 	if err := users.Enable(ctx, args[0]); err != nil {
 		return err
 	}
@@ -318,13 +366,13 @@ func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, 
 		for i, g := range u.Groups {
 			groups[i] = g.Name
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", u.Username, status(&u), u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "))
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Username, status(&u), u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(std.talk, "No users yet: rueda user add NAME adds one.")
 		return nil
 	}
-	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\n", table.String())
+	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\tID\n", table.String())
 }
 
 func status(u *local.Entry) string {

@@ -81,6 +81,9 @@ func (o *userOptions) grantGroup(std streams) *cobra.Command {
 	cmd := o.command(std, "grant GROUP", "Give all in a group a right to data", named("name of the group"),
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
+			if err == nil {
+				err = o.checkServed(std, e)
+			}
 			if err != nil {
 				return err
 			}

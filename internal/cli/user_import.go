@@ -36,7 +36,7 @@ func (o *userOptions) imports(std streams) *cobra.Command {
 	var format string
 	cmd := o.creating(std, "import FILE", "Add users of another system with the hashes of their passwords", named("file with the users"),
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
-			return importFile(ctx, std, users, args[0], format, &p, dryRun)
+			return o.importFile(ctx, std, users, args[0], format, &p, dryRun)
 		})
 	cmd.Long = `Import adds users from a file, - for standard input, with the hashes that another system
 made of their passwords: bcrypt, scrypt, PBKDF2 with SHA-256 or SHA-512, argon2id. A user logs in with
@@ -45,8 +45,10 @@ the password of before, and the hash is replaced by argon2id then. docs/users.md
 CSV has a heading: username and hash, and where wanted disabled (true or false), groups and scopes (with
 spaces between). JSON lines have the same names; groups and scopes are lists there.
 
-A line that cannot be added is told with its number, and the others are added. Running it again
-adds what is missing. Try it with --dry-run first.`
+A line that is refused is told with its number, and the others are added. Users who are there already
+stay as they are and are no mistake, so that it can be run again. Try it with --dry-run first.
+
+Exit status: 1 where a line was refused.`
 	cmd.Example = `  rueda user import users.csv --group clients --dry-run --config rueda/rueda.toml
   rueda user import users.jsonl --rights quotes --data /var/lib/rueda`
 	f := cmd.Flags()
@@ -68,15 +70,27 @@ type importing struct {
 
 	batch []local.Imported
 	lines []int           // of the batch
-	seen  map[string]bool // usernames, for --dry-run, which the database cannot know
+	seen  map[string]bool // usernames of the file, without their case
+	wrong []wrongLine     // since the last flush, which tells them in the order of the file
 
-	read, added, wrong atomic.Int64
+	read, added, there, refused atomic.Int64
 }
 
-func importFile(ctx context.Context, std streams, users *local.Base, name, format string, p *presetFlags, dryRun bool) (err error) {
+// wrongLine is a line that cannot be added.
+type wrongLine struct {
+	number int
+	err    error
+}
+
+func (o *userOptions) importFile(ctx context.Context, std streams, users *local.Base, name, format string, p *presetFlags, dryRun bool) (err error) {
 	own, err := p.own(cmp.Or(p.rights, "none"))
 	if err != nil {
 		return err
+	}
+	for _, e := range own.Entitlements {
+		if err := o.checkServed(std, e); err != nil {
+			return err
+		}
 	}
 	if err := p.checkGroups(ctx, users); err != nil {
 		return err
@@ -112,6 +126,7 @@ func importFile(ctx context.Context, std streams, users *local.Base, name, forma
 	if err == nil {
 		err = i.flush(ctx)
 	}
+	i.tell()
 	stop()
 	return i.report(err)
 }
@@ -125,34 +140,46 @@ func (i *importing) report(err error) error {
 	if err != nil && i.read.Load() == 0 {
 		return err
 	}
-	fmt.Fprintf(i.std.out, "%s %s of %s users\n", verb, progress.Thousands(i.added.Load()), progress.Thousands(i.read.Load()))
+	fmt.Fprintf(i.std.out, "%s %s, already there %s, refused %s\n", verb, progress.Thousands(i.added.Load()),
+		progress.Thousands(i.there.Load()), progress.Thousands(i.refused.Load()))
 	if err != nil {
 		return err
 	}
-	if n := i.wrong.Load(); n > 0 {
+	if n := i.refused.Load(); n > 0 {
 		return fail(exitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Mend those that were named, and run it again: users who are there already stay as they are.")
 	}
 	return nil
 }
 
-// problem tells of a line, and counts it. It never shows what stands there.
+// problem notes what is wrong with a line, and counts it. It never shows what stands there.
 func (i *importing) problem(line int, err error) {
-	i.wrong.Add(1)
-	for text := range strings.Lines(err.Error()) {
-		fmt.Fprintf(i.std.talk, "%s:%d: %s\n", i.name, line, strings.TrimSpace(text))
+	i.refused.Add(1)
+	i.wrong = append(i.wrong, wrongLine{line, err})
+	if len(i.batch) == 0 {
+		i.tell()
 	}
+}
+
+// tell tells what is wrong, line by line.
+func (i *importing) tell() {
+	slices.SortStableFunc(i.wrong, func(a, b wrongLine) int { return cmp.Compare(a.number, b.number) })
+	for _, w := range i.wrong {
+		for text := range strings.Lines(w.err.Error()) {
+			fmt.Fprintf(i.std.talk, "%s:%d: %s\n", i.name, w.number, strings.TrimSpace(text))
+		}
+	}
+	i.wrong = i.wrong[:0]
 }
 
 // add takes one user of the file.
 func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
 	i.read.Add(1)
-	if i.dryRun {
-		if i.seen[u.Username] {
-			i.problem(line, fmt.Errorf("user %q is in the file twice", u.Username))
-			return nil
-		}
-		i.seen[u.Username] = true
+	folded := strings.ToLower(u.Username)
+	if i.seen[folded] {
+		i.problem(line, fmt.Errorf("user %q is in the file twice", u.Username))
+		return nil
 	}
+	i.seen[folded] = true
 	for _, scope := range u.Rights.Scopes {
 		if !slices.Contains(knownScopes, scope) {
 			i.problem(line, fmt.Errorf("there is no scope %q", scope))
@@ -171,7 +198,7 @@ func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
 		}
 	}
 	i.batch, i.lines = append(i.batch, u), append(i.lines, line)
-	if len(i.batch) < importBatch {
+	if len(i.batch)+len(i.wrong) < importBatch {
 		return nil
 	}
 	return i.flush(ctx)
@@ -187,13 +214,17 @@ func (i *importing) flush(ctx context.Context) error {
 		return fmt.Errorf("from line %d on: %w", i.lines[0], err)
 	}
 	for n, p := range problems {
-		if p != nil {
-			i.problem(i.lines[n], p)
-		} else {
+		switch {
+		case p == nil:
 			i.added.Add(1)
+		case errors.Is(p, local.ErrExists) && !errors.Is(p, local.ErrCase):
+			i.there.Add(1)
+		default:
+			i.problem(i.lines[n], p)
 		}
 	}
 	i.batch, i.lines = i.batch[:0], i.lines[:0]
+	i.tell()
 	return nil
 }
 
@@ -227,7 +258,7 @@ func (i *importing) csv(ctx context.Context, in io.Reader) error {
 		var bad *csv.ParseError
 		if errors.As(err, &bad) && errors.Is(bad.Err, csv.ErrFieldCount) {
 			i.read.Add(1)
-			i.problem(bad.Line, fmt.Errorf("%d columns, and the heading has %d", len(record), len(heading)))
+			i.problem(bad.Line, wrongColumns(len(record), len(heading)))
 			continue
 		}
 		if err != nil { // quotes that do not match: what follows cannot be told apart
@@ -252,6 +283,15 @@ func (i *importing) csv(ctx context.Context, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// wrongColumns is a row that has not as many columns as the heading.
+func wrongColumns(has, wanted int) error {
+	text, separated := "columns", ""
+	if has == 1 {
+		text, separated = "column", " (are they separated by commas?)"
+	}
+	return fmt.Errorf("%d %s, and the heading has %d%s", has, text, wanted, separated)
 }
 
 // importedLine is a user in JSON lines.

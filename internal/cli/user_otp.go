@@ -20,6 +20,13 @@ func (o *userOptions) otp(std streams) *cobra.Command {
 			if enable == disable {
 				return fail(exitUsage, errors.New("with one-time passwords or without?"), "Say it with --enable or --disable.")
 			}
+			switch o.kind {
+			case "":
+			case "http":
+				return fail(exitUsage, errors.New("one-time passwords of users of type http are the login service's own"), "")
+			default:
+				return fail(exitUsage, fmt.Errorf("users of type %s have no one-time passwords here", o.kind), "")
+			}
 			if enable {
 				return enableOTP(ctx, std, users, args[0], issuer)
 			}

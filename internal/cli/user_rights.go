@@ -210,11 +210,17 @@ func (o *userOptions) grant(std streams) *cobra.Command {
 	cmd := o.command(std, "grant NAME", "Give a user a right to data, beside those there are", named("name of the user"),
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
+			if err == nil {
+				err = o.checkServed(std, e)
+			}
 			if err != nil {
 				return err
 			}
 			changed, err := users.Grant(ctx, args[0], e)
 			if err != nil {
+				return err
+			}
+			if err := noteUseless(ctx, std, users, args[0], e); err != nil {
 				return err
 			}
 			return doneOr(std, changed, args[0]+" has that right already.", "Granted %s: %s", args[0], local.Describe(e))

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/httpusers"
+	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -33,7 +37,9 @@ A failed attempt is one for the user base: it may count there.`,
 			if o.config == "" {
 				return fail(exitUsage, errors.New("which user base?"), "Name the configuration with --config FILE.")
 			}
-			s, err := loadConfig(cmd.Context(), std, o.config)
+			quiet := std
+			quiet.talk = io.Discard // of the log, which would say what is said here
+			s, err := loadConfig(cmd.Context(), quiet, o.config)
 			if err != nil {
 				return err
 			}
@@ -66,13 +72,8 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 	begun := time.Now()
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
-	switch {
-	case errors.Is(err, broker.ErrSecondFactor):
-		return fail(exitRefused, err, "The password is right. Add --otp CODE.")
-	case errors.Is(err, broker.ErrInvalidCredentials):
-		return fail(exitRefused, err, "So says the user base of type "+s.Users.Type+"; it does not tell an unknown user from a wrong password or a disabled user.")
-	case err != nil:
-		return fail(exitUnreachable, err, "A gateway would answer 503.")
+	if err != nil {
+		return explainCheck(err, s.Users.Type)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.Users.Type, took.Round(time.Millisecond))
@@ -81,6 +82,11 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 	}
 	row("id", "%s", user.ID)
 	row("version", "%d", user.Version)
+	if list, ok, err := groupsOf(ctx, s, &user); err != nil {
+		row("groups", "not read: %v", err)
+	} else if ok {
+		describeGroups(row, list)
+	}
 	row("scopes", "%s", cmp.Or(strings.Join(user.Scopes, " "), "none"))
 	for i, e := range user.Entitlements {
 		row([]string{"entitled", ""}[min(i, 1)], "%s", describeEntitlement(e))
@@ -121,6 +127,49 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 		return fail(exitWrong, errors.New(problem), "")
 	}
 	return nil
+}
+
+// explainCheck says what to do about a login that failed.
+func explainCheck(err error, kind string) error {
+	var said *httpusers.Refused
+	switch {
+	case errors.Is(err, broker.ErrSecondFactor):
+		return fail(exitRefused, err, "The password is right. Add --otp CODE.")
+	case errors.Is(err, password.ErrHash):
+		return fail(exitRefused, err, "There is such a user, who cannot log in with any password. docs/identity.md says which hashes can be checked.")
+	case errors.Is(err, broker.ErrInvalidCredentials) && err.Error() != broker.ErrInvalidCredentials.Error():
+		return fail(exitRefused, err, "There is such a user, who cannot log in until that is mended.")
+	case errors.Is(err, broker.ErrInvalidCredentials):
+		return fail(exitRefused, err, "So says the user base of type "+kind+"; it does not tell an unknown user from a wrong password or a disabled user.")
+	case errors.As(err, &said) && (said.Status == http.StatusUnauthorized || said.Status == http.StatusForbidden):
+		return fail(exitUnreachable, err, "Has it the same secret, and the same time? docs/identity.md has an example to check against.")
+	}
+	return fail(exitUnreachable, err, "A gateway would answer 503.")
+}
+
+// groupsOf are the groups of a user who has just logged in, where the user base knows of groups.
+func groupsOf(ctx context.Context, s *config.Settings, user *broker.User) (list []broker.Membership, ok bool, err error) {
+	if !s.Users.BuiltIn() {
+		return s.Users.Groups(ctx, user.ID)
+	}
+	entry, err := s.Gateway.Data.Users.Entry(ctx, user.Username)
+	for _, g := range entry.Groups {
+		list = append(list, broker.Membership{Group: g.Name, Granted: true})
+	}
+	return list, true, err
+}
+
+func describeGroups(row func(name, format string, args ...any), list []broker.Membership) {
+	if len(list) == 0 {
+		row("groups", "none")
+	}
+	for i, m := range list {
+		note := ""
+		if !m.Granted {
+			note = " (no [[users.right]] is for it)"
+		}
+		row([]string{"groups", ""}[min(i, 1)], "%s%s", printable(m.Group), note)
+	}
 }
 
 func describeEntitlement(e broker.Entitlement) string {

@@ -60,7 +60,7 @@ format = "json"
 	plain := &http.Client{}
 	defer plain.CloseIdleConnections()
 	a := &client.API{Client: plain, Base: &url.URL{Scheme: "http", Host: address}}
-	got, err := a.Login(t.Context(), "ana", "canary-password")
+	got, err := a.Login(t.Context(), "ana", "canary-password", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +77,11 @@ format = "json"
 	if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"number":"100001"`) {
 		t.Errorf("accounts: %s, %v", text, err)
 	}
-	if _, err := a.Login(t.Context(), "ana", "canary-other"); err == nil || !strings.Contains(err.Error(), "rong username or password") {
+	if _, err := a.Login(t.Context(), "ana", "canary-other", ""); err == nil || !strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	service.Close()
-	if _, err := a.Login(t.Context(), "ana", "canary-password"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	if _, err := a.Login(t.Context(), "ana", "canary-password", ""); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("without the service: %v", err)
 	}
 	server.stop()
@@ -112,7 +112,7 @@ user = "SELECT 1 AS id, name AS username, 0 AS version FROM people WHERE id = $1
 	address := server.said(`msg=ready address=(\S+)`)[1]
 	a := &client.API{Client: &http.Client{}, Base: &url.URL{Scheme: "http", Host: address}}
 	defer a.Client.CloseIdleConnections()
-	if _, err := a.Login(t.Context(), "ana", "correct horse"); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	if _, err := a.Login(t.Context(), "ana", "correct horse", ""); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("login: %v", err)
 	}
 	server.stop()

@@ -187,3 +187,33 @@ func TestQuoteShell(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchTellsOfRights takes rights away from a watch: each is told, and that nothing is left ends it.
+func TestWatchTellsOfRights(t *testing.T) {
+	const all = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],"quotes":["GGAL|BYMA|CI"]}`
+	const late = `{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],` +
+		`"moved":[{"channel":"trades","instrument":"GGAL|BYMA|CI","delay":900}]}`
+	const less = `{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","position":"e1:7","quotes":[],` +
+		`"removed":[{"channel":"quotes","instrument":"GGAL|BYMA|CI","reason":"not_entitled"}]}`
+	const none = `{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","position":"e1:7","trades":[],` +
+		`"removed":[{"channel":"trades","instrument":"GGAL|BYMA|CI","reason":"not_entitled"}]}`
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(
+			hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
+			hear(ctx, conn, `"subscribe"`), say(ctx, conn, all, late, less, `{"action":"ping"}`),
+			hear(ctx, conn, `"pong"`), say(ctx, conn, none), waitForEnd(ctx, conn))
+	})
+	for _, command := range [][]string{
+		{"watch", "GGAL|BYMA|CI"},
+		{"record", "GGAL|BYMA|CI", "--channels", "trades,quotes", "-f", t.TempDir() + "/a.jsonl"},
+	} {
+		w := start(t, append(command, "--url", url)...)
+		if status := w.exit(); status != exitRefused {
+			t.Errorf("%s ended with %d", command[0], status)
+		}
+		w.said(`trades GGAL\|BYMA\|CI now 15m0s late \(rights changed\)`)
+		w.said(`quotes GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
+		w.said(`trades GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
+		w.said(`rueda: nothing is left of what was subscribed`)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Account is a login and its tokens, which are renewed before they end.
@@ -13,6 +15,10 @@ type Account struct {
 	API      *API
 	Username string
 	Password string
+	// OTP is a one-time password, which the first login takes; "": none.
+	OTP string
+	// AskOTP is asked for one where a login needs it and there is none. nil: nobody is.
+	AskOTP func() (string, error)
 
 	mu     sync.Mutex
 	tokens Tokens
@@ -28,13 +34,30 @@ func (a *Account) Access(ctx context.Context) (string, error) {
 	fresh, err := a.renew(ctx, t.Refresh)
 	var r *Refusal
 	if t.Refresh == "" || errors.As(err, &r) && r.Status == http.StatusUnauthorized {
-		fresh, err = a.API.Login(ctx, a.Username, a.Password)
+		fresh, err = a.login(ctx)
 	}
 	if err != nil {
 		return "", err
 	}
 	a.set(fresh)
 	return fresh.Access, nil
+}
+
+// login logs in by the password. A one-time password is good once.
+func (a *Account) login(ctx context.Context) (Tokens, error) {
+	a.mu.Lock()
+	otp := a.OTP
+	a.OTP = ""
+	a.mu.Unlock()
+	t, err := a.API.Login(ctx, a.Username, a.Password, otp)
+	var r *Refusal
+	if a.AskOTP == nil || !errors.As(err, &r) || r.Reason != wire.MFARequired {
+		return t, err
+	}
+	if otp, err = a.AskOTP(); err != nil {
+		return Tokens{}, err
+	}
+	return a.API.Login(ctx, a.Username, a.Password, otp)
 }
 
 func (a *Account) renew(ctx context.Context, refresh string) (Tokens, error) {

@@ -123,9 +123,14 @@ func (a *API) Stream() string {
 	return u.String()
 }
 
-// Login gets tokens by a password. The error is a *Refusal where the server answered.
-func (a *API) Login(ctx context.Context, username, password string) (Tokens, error) {
-	return a.grant(ctx, map[string]string{"grant_type": wire.GrantPassword, "username": username, "password": password})
+// Login gets tokens by a password, and by a one-time password where that is not "". The error is a *Refusal where
+// the server answered.
+func (a *API) Login(ctx context.Context, username, password, otp string) (Tokens, error) {
+	body := map[string]string{"grant_type": wire.GrantPassword, "username": username, "password": password}
+	if otp != "" {
+		body["otp"] = otp
+	}
+	return a.grant(ctx, body)
 }
 
 // Refresh gets tokens by a refresh token, which is spent by that.

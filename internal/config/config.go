@@ -227,6 +227,7 @@ func (c *mainFile) check(doc *document) {
 		}
 	}
 	c.checkCounts(doc)
+	c.checkBounds(doc)
 	c.checkThrottle(doc)
 	c.checkUsers(doc)
 	c.checkKeys(doc)
@@ -292,7 +293,6 @@ func (c *mainFile) checkCounts(doc *document) {
 		key   string
 		value int
 	}{
-		{"auth.password_slots", c.Auth.PasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue},
 		{"stream.trades_kept", c.Stream.TradesKept}, {"journal.days", c.Journal.Days},
 		{"limits.connections", c.Limits.Connections}, {"limits.subscriptions", c.Limits.Subscriptions},
 		{"limits.messages_per_second", c.Limits.MessagesPerSecond}, {"limits.requests_per_minute", c.Limits.RequestsPerMinute},

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/ruedahq/rueda/gateway"
+
 // databaseConfig is the table [database]: a database of PostgreSQL in place of the file in the data folder.
 type databaseConfig struct {
 	URLFile string `toml:"url_file"`
@@ -21,6 +23,9 @@ func (c *mainFile) database(doc *document) string {
 		return ""
 	}
 	url := doc.secret("database", "url", d.URLFile, d.URLEnv)
+	if err := (gateway.DataConfig{Postgres: url}).Check(); err != nil {
+		doc.wrong("database", "%v", err)
+	}
 	if url != "" && c.Keys.EncryptionKeyFile == "" && c.Keys.EncryptionKeyEnv == "" {
 		doc.wrong("database", "keeps the keys too, which must be encrypted there: set encryption_key_file or encryption_key_env in [keys]; rueda keys init-encryption FILE makes one")
 	}

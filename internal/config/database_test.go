@@ -9,12 +9,12 @@ import (
 
 // TestConfigDatabase: the URL is read from where it is said to be, and never repeated.
 func TestConfigDatabase(t *testing.T) {
-	const url = "postgres://rueda:hunter2@db.broker.example/rueda"
+	const url = "postgres://rueda:hunter2@db.broker.example/rueda?sslmode=verify-full"
 	folder := t.TempDir()
 	for name, file := range map[string]struct {
 		text string
 		mode os.FileMode
-	}{"good": {url + "\n", 0o600}, "open": {url, 0o644}, "empty": {"", 0o600}, "keys.key": {strings.Repeat("ab", 32), 0o600}} {
+	}{"good": {url + "\n", 0o600}, "open": {url, 0o644}, "empty": {"", 0o600}, "plain": {"postgres://rueda:hunter2@db.broker.example/rueda", 0o600}, "bad": {"hunter2 postgres", 0o600}, "keys.key": {strings.Repeat("ab", 32), 0o600}} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(file.text), file.mode); err != nil {
 			t.Fatal(err)
 		}
@@ -33,6 +33,8 @@ func TestConfigDatabase(t *testing.T) {
 		{"read by everybody", `url_file = "open"` + keys, "", "chmod 600"},
 		{"empty", `url_file = "empty"` + keys, "", "is empty"},
 		{"keys in the open", `url_file = "good"`, url, "must be encrypted"},
+		{"itself in the open", `url_file = "plain"` + keys, strings.TrimSuffix(url, "?sslmode=verify-full"), "may go without TLS: say sslmode=verify-full"},
+		{"no URL", `url_file = "bad"` + keys, "hunter2 postgres", "not understood"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var into mainFile

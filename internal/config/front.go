@@ -54,6 +54,8 @@ func (c *mainFile) checkFront(doc *document) {
 			doc.wrong("proxies", "%q is not a network like \"10.0.0.0/8\", or an address", s)
 		case p.Bits() == 0:
 			doc.wrong("proxies", "%q is every address, and would let anybody choose theirs", s)
+		case tooWide(p):
+			doc.wrong("proxies", "%q is too wide: whoever is in it may choose their address; name the networks of the proxies, of /8 at least, or /16 of IPv6", s)
 		}
 	}
 	if c.PublicURL == "" {

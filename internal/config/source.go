@@ -3,8 +3,8 @@ package config
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -22,8 +22,16 @@ type UserSource struct {
 	users    broker.Users    // nil: the built-in ones
 	accounts broker.Accounts // nil: the built-in ones, with users nil; none otherwise
 	none     bool            // nobody has accounts
-	checks   []func(context.Context) error
+	groups   func(context.Context, string) ([]broker.Membership, error)
+	doc      *document // that names them
+	checks   []sourceCheck
 	closers  []io.Closer // in the order of closing
+}
+
+// sourceCheck asks a source whether it is as the configuration has it.
+type sourceCheck struct {
+	key string // of its table
+	ask func(context.Context) error
 }
 
 // BuiltIn says whether the users are those of the gateway's own database.
@@ -31,6 +39,17 @@ func (s *UserSource) BuiltIn() bool { return s.users == nil }
 
 // NeedsData says whether users or accounts are in the gateway's own database.
 func (s *UserSource) NeedsData() bool { return s.users == nil || s.accounts == nil && !s.none }
+
+// Groups are those that a user is in, where the source has groups that rights are configured for.
+func (s *UserSource) Groups(ctx context.Context, id string) (list []broker.Membership, ok bool, err error) {
+	if s.groups == nil {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sourcePatience)
+	defer cancel()
+	list, err = s.groups(ctx, id)
+	return list, true, err
+}
 
 // Close waits for calls that are on their way.
 func (s *UserSource) Close() error {
@@ -44,67 +63,84 @@ func (s *UserSource) Close() error {
 // sources makes what [users] and [accounts] name. It reads files and connects to nothing.
 func (c *mainFile) sources(doc *document, s *Settings) {
 	from := &s.Users
-	from.Type, from.none = c.Users.Type, c.Accounts.Type == typeNone
-	if !doc.clean("users") || !doc.clean("accounts") {
-		return
-	}
+	from.Type, from.none, from.doc = c.Users.Type, c.Accounts.Type == typeNone, doc
 	before := func(name string, limit duration, inFlight int) *guard.Guard {
 		return guard.New(guard.Config{Name: name, Limit: time.Duration(limit), InFlight: inFlight, Logger: s.Gateway.Logger})
 	}
-	if c.Users.Type != typeLocal {
+	if c.Users.Type != typeLocal && doc.clean("users") {
 		g := before("users", c.Users.Limit, c.Users.InFlight)
 		from.closers = append(from.closers, g)
-		c.userSource(doc, from, g)
+		c.userSource(doc, s, g)
 	}
-	g := before("accounts", c.Accounts.Limit, c.Accounts.InFlight)
+	if doc.clean("accounts") {
+		c.accountSource(doc, from, before("accounts", c.Accounts.Limit, c.Accounts.InFlight))
+	}
+}
+
+// accountSource makes what [accounts] names. What it shares with [users] and is wrong there is not told again.
+func (c *mainFile) accountSource(doc *document, from *UserSource, g *guard.Guard) {
 	switch c.Accounts.Type {
 	case typeHTTP:
 		a, key := c.Accounts.HTTP, "accounts.http"
-		if a == (httpConfig{}) {
-			a, key = c.Users.HTTP, "users.http"
+		if a == (httpConfig{}) && c.Users.Type == typeHTTP {
+			if a, key = c.Users.HTTP, "users.http"; !doc.clean("users") {
+				return
+			}
 		}
 		if u := a.open(doc, key); u != nil {
 			from.accounts = guard.Accounts(g, u)
+			from.check(key, u.Check)
 			from.closers = append(from.closers, g, u)
 		}
 	case typeSQL:
 		a, key := c.Accounts.SQL, "accounts.sql"
 		at := sqlConfig{Driver: a.Driver, File: a.File, URLFile: a.URLFile, URLEnv: a.URLEnv}
-		if at == (sqlConfig{}) {
-			at, key = c.Users.SQL, "users.sql"
-		}
 		if a.Query == "" {
-			doc.wrong("accounts.sql", "query is missing")
-			return
+			doc.wrong("accounts.sql", "query is missing: the SELECT of a user's accounts")
+		}
+		if at == (sqlConfig{}) && c.Users.Type == typeSQL {
+			if at, key = c.Users.SQL, "users.sql"; !doc.clean("users") {
+				doc.blame("accounts.sql", sqlusers.CheckQueries(sqlusers.Config{Driver: at.Driver, Accounts: a.Query}))
+				return
+			}
 		}
 		if u := at.open(doc, key, sqlusers.Config{Accounts: a.Query, Guard: g}); u != nil {
 			from.accounts = u
-			from.checks, from.closers = append(from.checks, u.Check), append(from.closers, g, u)
+			from.check(key, u.Check)
+			from.closers = append(from.closers, g, u)
 		}
 	}
 }
 
-func (c *mainFile) userSource(doc *document, from *UserSource, g *guard.Guard) {
+func (s *UserSource) check(key string, ask func(context.Context) error) {
+	s.checks = append(s.checks, sourceCheck{key, ask})
+}
+
+func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 	everybody, groups := c.Users.groups()
+	from := &s.Users
 	switch c.Users.Type {
 	case typeHTTP:
 		if u := c.Users.HTTP.open(doc, "users.http"); u != nil {
 			from.users = guard.Users(g, u)
+			from.check("users.http", u.Check)
 			from.closers = append(from.closers, u)
 		}
 	case typeSQL:
 		q := &c.Users.SQL
-		if q.Login == "" || q.User == "" {
-			doc.wrong("users.sql", "the queries login and user are needed")
-			return
+		for _, needed := range []struct{ name, text, by string }{{"login", q.Login, "name"}, {"user", q.User, "id"}} {
+			if needed.text == "" {
+				doc.wrong("users.sql", "%s is missing: the SELECT of a user by %s", needed.name, needed.by)
+			}
 		}
 		u := q.open(doc, "users.sql", sqlusers.Config{
-			Login: q.Login, User: q.User, Rights: everybody, Groups: groups, Guard: g,
+			Login: q.Login, User: q.User, Rights: everybody, Groups: groups, Guard: g, Logger: s.Gateway.Logger,
 			Passwords: password.New(password.Config{Slots: c.Auth.PasswordSlots, Queue: c.Auth.PasswordQueue}),
 		})
 		if u != nil {
-			from.users = u
-			from.checks, from.closers = append(from.checks, u.Check), append(from.closers, u)
+			from.users, from.groups = u, u.Groups
+			from.check("users.sql", u.Check)
+			from.closers = append(from.closers, u)
 		}
 	case typeLDAP:
 		l := &c.Users.LDAP
@@ -121,8 +157,9 @@ func (c *mainFile) userSource(doc *document, from *UserSource, g *guard.Guard) {
 			}
 			return
 		}
-		from.users = guard.Users(g, u)
-		from.checks, from.closers = append(from.checks, u.Check), append(from.closers, u)
+		from.users, from.groups = guard.Users(g, u), u.Groups
+		from.check("users.ldap", u.Check)
+		from.closers = append(from.closers, u)
 	}
 }
 
@@ -142,29 +179,58 @@ func (h *httpConfig) open(doc *document, key string) *httpusers.Users {
 	return u
 }
 
-// open makes the users of a database, or says what is wrong.
+// open makes the users of a database, or says all that is wrong with it and with the queries.
 func (q *sqlConfig) open(doc *document, key string, cfg sqlusers.Config) *sqlusers.Users {
 	cfg.Driver, cfg.Source = q.Driver, doc.relative(q.File)
-	switch {
-	case q.Driver == "":
-		doc.wrong(key, "driver is missing: %s or %s", sqlusers.SQLite, sqlusers.Postgres)
+	q.check(doc, key)
+	if q.Driver == sqlusers.Postgres && doc.clean(key+".file") {
+		cfg.Source = doc.secret(key, "url", q.URLFile, q.URLEnv)
+	}
+	doc.blame(key, sqlusers.CheckQueries(cfg))
+	if !doc.clean(key) || !doc.clean("accounts.sql") {
 		return nil
-	case q.Driver == sqlusers.SQLite && (q.File == "" || q.URLFile != "" || q.URLEnv != ""):
-		doc.wrong(key, "driver %q has its database in file", q.Driver)
-		return nil
-	case q.Driver == sqlusers.Postgres && q.File != "":
-		doc.wrong(key+".file", "is for driver %q; %q has url_file or url_env", sqlusers.SQLite, q.Driver)
-		return nil
-	case q.Driver == sqlusers.Postgres:
-		if cfg.Source = doc.secret(key, "url", q.URLFile, q.URLEnv); cfg.Source == "" {
-			return nil
-		}
 	}
 	u, err := sqlusers.Open(cfg)
 	if err != nil {
 		doc.wrong(key, "%v", err)
 	}
 	return u
+}
+
+func (q *sqlConfig) check(doc *document, key string) {
+	switch {
+	case q.Driver == "":
+		doc.wrong(key, "driver is missing: %s or %s", sqlusers.SQLite, sqlusers.Postgres)
+	case q.Driver != sqlusers.SQLite && q.Driver != sqlusers.Postgres:
+		doc.wrong(key+".driver", "%q is neither %s nor %s", q.Driver, sqlusers.SQLite, sqlusers.Postgres)
+	case q.Driver == sqlusers.SQLite && (q.File == "" || q.URLFile != "" || q.URLEnv != ""):
+		doc.wrong(key, "driver %q has its database in file", q.Driver)
+	case q.Driver == sqlusers.Postgres && q.File != "":
+		doc.wrong(key+".file", "is for driver %q; %q has url_file or url_env", sqlusers.SQLite, q.Driver)
+	case q.Driver == sqlusers.SQLite:
+		if _, err := os.Stat(doc.relative(q.File)); err != nil {
+			doc.wrong(key+".file", "%v", err)
+		}
+	}
+}
+
+// blame notes what a source finds wrong: that of a query at the query, all else at the table.
+func (d *document) blame(table string, err error) {
+	var query *sqlusers.QueryError
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case !errors.As(err, &query):
+		d.wrong(table, "%v", err)
+	case several:
+		for _, one := range joined.Unwrap() {
+			d.blame(table, one)
+		}
+	case query.Query == "accounts":
+		d.wrong("accounts.sql.query", "%v", query.Err)
+	default:
+		d.wrong("users.sql."+query.Query, "%v", query.Err)
+	}
 }
 
 // sourcePatience is how long a source is waited for at the start.
@@ -174,15 +240,19 @@ const sourcePatience = 5 * time.Second
 func (s *UserSource) Use(ctx context.Context, g *gateway.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, sourcePatience)
 	defer cancel()
-	for _, check := range s.checks {
-		err := check(ctx)
-		switch {
-		case errors.Is(err, broker.ErrUnavailable):
+	found := s.doc.again()
+	for _, c := range s.checks {
+		err := c.ask(ctx)
+		if errors.Is(err, broker.ErrUnavailable) {
 			g.Logger.Warn("user base not reached, nobody can log in until it is", "error", err)
-		case err != nil:
-			return fmt.Errorf("check the user base: %w", err)
+			continue
 		}
+		found.blame(c.key, err)
 	}
+	if err := found.err(); err != nil {
+		return err
+	}
+	g.UsersType = s.Type
 	switch {
 	case s.users != nil:
 		g.Users, g.Accounts = s.users, s.accounts

@@ -62,6 +62,14 @@ func decode(file string, text []byte, into any) (*document, error) {
 	return doc, nil
 }
 
+// again is the document without what was found wrong with it; of none it is an empty one.
+func (d *document) again() *document {
+	if d == nil {
+		return &document{}
+	}
+	return &document{file: d.file, lines: d.lines}
+}
+
 // wrong notes a mistake at a key.
 func (d *document) wrong(key, format string, args ...any) {
 	d.mistakes = append(d.mistakes, &mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)})

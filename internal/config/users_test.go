@@ -23,6 +23,7 @@ func TestIdentityExamples(t *testing.T) {
 	}
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "users.url"), "postgres://rueda:canary@db.broker.example/customers?sslmode=verify-full\n")
+	write(t, filepath.Join(folder, "customers.db"), "")
 	write(t, filepath.Join(folder, "login.secret"), "0123456789abcdef0123456789abcdef\n")
 	write(t, filepath.Join(folder, "ldap.password"), "canary\n")
 	examples := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(text), -1)

@@ -89,8 +89,8 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 	return nil
 }
 
-// ahead reads spans of a segment, the more at once the more of them were wanted: one by one they
-// cost half as much again.
+// ahead reads spans of a segment, the more at once the more of them were wanted: one by one a copy
+// of them costs more.
 type ahead struct {
 	spans []span
 	buf   []byte

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -89,6 +90,7 @@ func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
 	return nil, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
 }
 
+// appendAccount writes what is known of an account: a user base of the broker's own may not know everything.
 func appendAccount(b []byte, a *broker.Account) []byte {
 	for _, m := range []struct{ name, value string }{
 		{`{"account_id":`, a.ID},
@@ -98,22 +100,26 @@ func appendAccount(b []byte, a *broker.Account) []byte {
 		{`,"status":`, a.Status},
 		{`,"currency":`, a.Currency},
 	} {
-		b = append(b, m.name...)
-		b = wire.AppendString(b, m.value)
+		if m.value != "" || m.name != `,"name":` {
+			b = append(b, m.name...)
+			b = wire.AppendString(b, m.value)
+		}
 	}
-	b = append(b, `,"currencies":`...)
-	b = wire.AppendStrings(b, a.Currencies)
-	b = append(b, `,"roles":`...)
-	b = wire.AppendStrings(b, a.Roles)
-	b = append(b, `,"permissions":`...)
-	b = wire.AppendStrings(b, a.Permissions)
+	for _, m := range []struct {
+		name string
+		list []string
+	}{{`,"currencies":`, a.Currencies}, {`,"roles":`, a.Roles}, {`,"permissions":`, a.Permissions}} {
+		if m.list != nil {
+			b = append(b, m.name...)
+			b = wire.AppendStrings(b, m.list)
+		}
+	}
 	b = append(b, `,"is_default":`...)
-	if a.IsDefault {
-		b = append(b, "true"...)
-	} else {
-		b = append(b, "false"...)
+	b = strconv.AppendBool(b, a.IsDefault)
+	if !a.CreatedAt.IsZero() {
+		b = append(b, `,"created_at":"`...)
+		b = a.CreatedAt.UTC().AppendFormat(b, time.RFC3339)
+		b = append(b, '"')
 	}
-	b = append(b, `,"created_at":"`...)
-	b = a.CreatedAt.UTC().AppendFormat(b, time.RFC3339)
-	return append(b, `"}`...)
+	return append(b, '}')
 }

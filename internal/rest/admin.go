@@ -112,17 +112,27 @@ func (h *Handler) introspect(q *request) (result, error) {
 func (h *Handler) sessionsOfUser(q *request) (result, error) {
 	list, err := h.cfg.Auth.SessionsOf(q.Context(), q.segment)
 	if err != nil {
-		return result{}, err
+		return result{}, noSuchUser(err)
 	}
 	return result{object: h.appendSessions(list)}, nil
 }
 
 // endUser is DELETE /admin/users/{id}/sessions: all logins of a user end, with their sockets.
 func (h *Handler) endUser(q *request) (result, error) {
-	if err := h.cfg.Auth.EndUser(q.Context(), q.segment); err != nil {
-		return result{}, err
+	ended, err := h.cfg.Auth.EndUser(q.Context(), q.segment, q.origin())
+	if err != nil {
+		return result{}, noSuchUser(err)
 	}
-	return result{object: []byte("{}")}, nil
+	return result{object: wire.AppendEnded(nil, ended)}, nil
+}
+
+// noSuchUser says where ids are found, if that is what is wrong.
+func noSuchUser(err error) error {
+	if !auth.IsReason(err, auth.NotFound) {
+		return err
+	}
+	return &wire.Fault{Reason: wire.NotFound, Msg: "No user has this id",
+		Hint: "The id is in rueda user show NAME and in sub of /oauth/introspect"}
 }
 
 // openSegment replaces one segment of a path by {id}, from the last on, until known knows the pattern.

@@ -77,7 +77,9 @@ func TestThreat35AdminSurface(t *testing.T) {
 				t.Errorf("admin %s %s with %q: %d %v", r.method, r.path, token, w.Code, w.Header())
 			}
 		}
-		if w := ask(t, admin, r.method, r.path, r.body, form...); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != "Bearer" {
+		if w := ask(t, admin, r.method, r.path, r.body, form...); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != "Bearer" ||
+			!strings.Contains(w.Body.String(), "The administrator's token is missing") ||
+			!strings.Contains(w.Body.String(), `"hint":"Send Authorization: Bearer with the line of admin.token"`) {
 			t.Errorf("admin %s %s without a token: %d %v", r.method, r.path, w.Code, w.Header())
 		}
 		if w := ask(t, admin, r.method, r.path, r.body, append(form, "Authorization", "Bearer "+adminToken, "Authorization", "Bearer "+adminToken)...); w.Code != http.StatusBadRequest {
@@ -88,7 +90,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/auth/token", "/auth/sessions", "/broker/accounts", "/market/markets", "/stream", "/.well-known/jwks.json"} {
-		if w := ask(t, admin, "GET", path, "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusNotFound {
+		if w := ask(t, admin, "GET", path, "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "hint") {
 			t.Errorf("a client's route on the administrator's listener: %s: %d", path, w.Code)
 		}
 	}
@@ -158,7 +160,12 @@ func TestAdminRoutes(t *testing.T) {
 	if w := ask(t, admin, "GET", "/admin/users/nobody/sessions", "", bearer...); w.Code != http.StatusNotFound {
 		t.Errorf("sessions of nobody: %d %s", w.Code, w.Body)
 	}
-	if w := ask(t, admin, "DELETE", "/admin/users/u1/sessions", "", bearer...); w.Code != http.StatusOK {
+	// The name is not the id: nothing ends, and nothing says that it did.
+	if w := ask(t, admin, "DELETE", "/admin/users/demo/sessions", "", bearer...); w.Code != http.StatusNotFound ||
+		!strings.Contains(w.Body.String(), `"hint":"The id is in rueda user show NAME and in sub of /oauth/introspect"`) {
+		t.Errorf("end a name: %d %s", w.Code, w.Body)
+	}
+	if w := ask(t, admin, "DELETE", "/admin/users/u1/sessions", "", bearer...); w.Code != http.StatusOK || w.Body.String() != `{"success":true,"data":{"ended":1}}`+"\n" {
 		t.Errorf("end the user: %d %s", w.Code, w.Body)
 	}
 	for _, token := range []string{access, refresh} {

@@ -164,7 +164,7 @@ func (h *Handler) mayExport(q *request, r *export.Request) error {
 		if !allowed {
 			return h.deny(q, name, level, "No right to the "+r.Type.String()+" of "+name)
 		}
-		h.cfg.Used(q.user.ID, name, level, delay)
+		q.uses(name, level, delay)
 		if late = max(late, delay); delay > 0 && h.virtual(name) {
 			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/store"
@@ -289,6 +290,13 @@ func (s *failingStore) Sessions(ctx context.Context, userID string, now time.Tim
 		return nil, err
 	}
 	return s.Store.Sessions(ctx, userID, now)
+}
+
+func (s *failingStore) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.Store.RevokeUser(ctx, userID, reason, e)
 }
 
 // logBuffer keeps what is logged.

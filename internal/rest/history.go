@@ -156,7 +156,7 @@ func (h *Handler) read(q *request, x *history) error {
 	if !allowed {
 		return h.deny(q, id.Market, level, "No right to the "+x.list+" of "+id.Market)
 	}
-	h.cfg.Used(q.user.ID, id.Market, level, x.delay)
+	q.uses(id.Market, level, x.delay)
 	if f := q.params.span(x); f != nil {
 		return f
 	}

@@ -41,6 +41,15 @@ type quota struct {
 
 // take charges key with one request of limit a window, or refuses and charges nothing.
 func (t *rateTable) take(key string, limit int, now time.Time) quota {
+	return t.ask(key, limit, now, true)
+}
+
+// look is what take would say, and charges nothing.
+func (t *rateTable) look(key string, limit int, now time.Time) quota {
+	return t.ask(key, limit, now, false)
+}
+
+func (t *rateTable) ask(key string, limit int, now time.Time, charge bool) quota {
 	limit = min(max(limit, 1), maxPerWindow)
 	interval := window / time.Duration(limit)
 	t.mu.Lock()
@@ -59,7 +68,9 @@ func (t *rateTable) take(key string, limit int, now time.Time) quota {
 	if wait := charged.Sub(now) - window; wait > 0 {
 		return quota{limit: limit, window: window, reset: even.Sub(now), wait: wait}
 	}
-	t.young[key] = charged
+	if charge {
+		t.young[key] = charged
+	}
 	ahead := charged.Sub(now)
 	return quota{limit: limit, window: window, remaining: int((window - ahead) / interval), reset: ahead}
 }

@@ -155,6 +155,7 @@ type request struct {
 	identity auth.Identity // of the token, with that user
 	presents bool          // a Bearer token was given
 	secured  bool          // by TLS
+	used     []use         // market data that the answer has, if it is one
 }
 
 // answer is a whole answer.
@@ -183,6 +184,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.done != nil {
 		defer a.done()
 	}
+	h.tellUse(q, &a)
 	a.write(w, q)
 	h.logAccess(q, &a, time.Since(start))
 }
@@ -271,7 +273,11 @@ func (h *Handler) refuse(q *request, err error) answer {
 	case errors.As(err, &fault):
 		return q.failed(&wire.Failure{Fault: *fault})
 	case errors.As(err, &refused):
-		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Reason(refused.Reason), RetryAfter: seconds(refused.RetryAfter)}})
+		hint := ""
+		if refused.Reason == auth.MFARequired {
+			hint = "Send otp beside the password: six digits, or a recovery code"
+		}
+		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Reason(refused.Reason), Hint: hint, RetryAfter: seconds(refused.RetryAfter)}})
 	}
 	h.log.LogAttrs(q.Context(), slog.LevelError, "request failed",
 		slog.String(keyRequest, q.id), slog.Any(keyError, err))

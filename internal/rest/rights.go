@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/http"
 	"slices"
 	"time"
 
@@ -42,11 +43,29 @@ func rightsIn(u *broker.User, name string, depth int) (r rights) {
 			grant(&r.book, &delays[2], e)
 		}
 	}
+	r.settle(depth)
+	return r
+}
+
+// settle finds the longest delay.
+func (r *rights) settle(depth int) {
 	if depth > 0 {
-		r.delay = delays[2]
+		r.delay = r.delays[2]
 	} else {
-		r.delay = max(delays[0], delays[1])
+		r.delay = max(r.delays[0], r.delays[1])
 	}
+}
+
+// rightsNow is rightsIn for what the stream tells now: a right at a delay that is not served is none, as on the stream.
+// History needs no such delay to be served.
+func (h *Handler) rightsNow(u *broker.User, name string, depth int) rights {
+	r := rightsIn(u, name, depth)
+	for i, have := range []*bool{&r.trades, &r.quotes, &r.book} {
+		if *have && !h.cfg.Hub.Serves(r.delays[i]) {
+			*have, r.delays[i] = false, 0
+		}
+	}
+	r.settle(depth)
 	return r
 }
 
@@ -72,6 +91,29 @@ const (
 	levelQuotes = "quotes"
 	levelBook   = "order_book"
 )
+
+// use is market data that a request asks for and its user may have.
+type use struct {
+	market, level string
+	delay         int
+}
+
+// uses remembers what the answer is going to have. Whether there is one is not known yet: the rest of the request may
+// be wrong, or nobody has the time to read what it asks for.
+func (q *request) uses(name, level string, delay int) {
+	q.used = append(q.used, use{name, level, delay})
+}
+
+// tellUse tells what an answer has. One without a body, because it is an error, or the client has the data already
+// or wants the header alone, has nothing.
+func (h *Handler) tellUse(q *request, a *answer) {
+	if a.status != http.StatusOK || q.Method == http.MethodHead {
+		return
+	}
+	for _, u := range q.used {
+		h.cfg.Used(q.user.ID, u.market, u.level, u.delay)
+	}
+}
 
 // deny refuses data of a market for want of a right.
 func (h *Handler) deny(q *request, name, level, msg string) *wire.Fault {

@@ -60,6 +60,7 @@ func (h *Handler) publicRoutes() []*route {
 		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
 		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke, limit: revokesPerMinute},
 		{method: http.MethodGet, path: "/auth/sessions", needs: anyUser, serve: h.sessions},
+		{method: http.MethodDelete, path: "/auth/sessions", needs: anyUser, serve: h.endSessions, query: []string{"keep"}},
 		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},
 		{method: http.MethodPost, path: "/oauth/token", needs: anyone, serve: h.oauthToken, oauth: true},
 		{method: http.MethodPost, path: "/oauth/revoke", needs: anyone, serve: h.oauthRevoke, oauth: true, limit: revokesPerMinute},
@@ -92,7 +93,7 @@ func (h *Handler) serve(q *request) (result, error) {
 	}
 	routes, segment := h.find(q.URL.Path)
 	if routes == nil {
-		return result{}, &wire.Fault{Reason: wire.NotFound}
+		return result{}, h.notFound(q.URL.Path)
 	}
 	q.segment = segment
 	q.route = routes[0] // for the log, whatever the method
@@ -140,7 +141,7 @@ func (q *request) choose(routes []*route) *wire.Fault {
 		}
 	}
 	q.out.Set("Allow", allowed(routes))
-	return &wire.Fault{Reason: wire.MethodNotAllowed}
+	return &wire.Fault{Reason: wire.MethodNotAllowed, Hint: useMethod(routes)}
 }
 
 // chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.

@@ -22,6 +22,22 @@ func (h *Handler) endSession(q *request) (result, error) {
 	return result{object: []byte("{}")}, nil
 }
 
+// endSessions is DELETE /auth/sessions: all logins of the token's own user end, with keep=current all but the token's.
+func (h *Handler) endSessions(q *request) (result, error) {
+	keep, f := q.params.get("keep")
+	if f != nil {
+		return result{}, f
+	}
+	if keep != "" && keep != "current" {
+		return result{}, wire.NewFailure(wire.BadField, "keep", "must be current, or left out")
+	}
+	ended, err := h.cfg.Auth.EndSessions(q.Context(), q.identity, keep != "", q.origin())
+	if err != nil {
+		return result{}, err
+	}
+	return result{object: wire.AppendEnded(nil, ended)}, nil
+}
+
 func (h *Handler) appendSessions(list []auth.Session) []byte {
 	rows := make([]wire.Session, len(list))
 	for i, s := range list {

@@ -32,15 +32,15 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	}
 	wanted := make([]stream.Wanted, len(ids))
 	for i, id := range ids {
-		r := rightsIn(&q.user, id.Market, 0)
+		r := h.rightsNow(&q.user, id.Market, 0)
 		if !r.trades && !r.quotes {
 			return result{}, h.deny(q, id.Market, levelTrades, "No right to the data of "+id.Market)
 		}
 		if r.trades {
-			h.cfg.Used(q.user.ID, id.Market, levelTrades, r.delay)
+			q.uses(id.Market, levelTrades, r.delay)
 		}
 		if r.quotes {
-			h.cfg.Used(q.user.ID, id.Market, levelQuotes, r.delay)
+			q.uses(id.Market, levelQuotes, r.delay)
 		}
 		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes, Delay: r.delay}
 	}
@@ -83,16 +83,20 @@ func (h *Handler) book(q *request) (result, error) {
 	if wanted == 0 {
 		wanted = allLevels
 	}
+	at, f := q.params.get("at")
+	if f != nil {
+		return result{}, f
+	}
 	r := rightsIn(&q.user, id.Market, wanted)
+	if at == "" {
+		r = h.rightsNow(&q.user, id.Market, wanted)
+	}
 	if !r.book {
 		return result{}, h.deny(q, id.Market, levelBook, "No right to an order book of "+id.Market+" this deep")
 	}
-	h.cfg.Used(q.user.ID, id.Market, levelBook, r.delay)
-	if text, f = q.params.get("at"); f != nil {
-		return result{}, f
-	}
-	if text != "" {
-		return h.pastBook(q, id, depth, r.delay, text)
+	q.uses(id.Market, levelBook, r.delay)
+	if at != "" {
+		return h.pastBook(q, id, depth, r.delay, at)
 	}
 	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: r.delay})
 	switch {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -247,6 +249,13 @@ func (r *Registry) Expiring(before time.Time) (families []string) {
 		}
 	}
 	return families
+}
+
+// Users are the users who have a session, each once. It looks at every user: for use once in a while.
+func (r *Registry) Users() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.users))
 }
 
 func (r *Registry) tellFamily(family string, n Notice) {

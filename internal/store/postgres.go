@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,6 +88,9 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 		}
 		return nil, errors.New("database URL: not understood; it is of the form postgres://user:password@host:5432/name?sslmode=verify-full")
 	}
+	if err := checkPostgresTLS(cfg.ConnConfig); err != nil {
+		return nil, err
+	}
 	defaults, err := pgxpool.ParseConfig("")
 	if err == nil && cfg.MaxConns == defaults.MaxConns {
 		cfg.MaxConns = poolSize
@@ -111,6 +115,33 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	setting("jit", "off")
 	cfg.AfterConnect = durable
 	return cfg, nil
+}
+
+// CheckPostgres says what is wrong with the dsn of OpenPostgres, and connects to nothing.
+func CheckPostgres(dsn string) error {
+	_, err := postgresConfig(dsn)
+	return err
+}
+
+// checkPostgresTLS refuses a connection over a network that may go without TLS, as it may by default: password, users
+// and tokens would be there to read.
+func checkPostgresTLS(c *pgx.ConnConfig) error {
+	hosts := []pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
+	for _, f := range c.Fallbacks {
+		hosts = append(hosts, *f)
+	}
+	for _, h := range hosts {
+		if h.TLSConfig == nil && !isNear(h.Host) {
+			return fmt.Errorf("database URL: the connection to %s may go without TLS: say sslmode=verify-full, or require", h.Host)
+		}
+	}
+	return nil
+}
+
+// isNear says whether a host is this machine, by a loopback address or a socket in the file system.
+func isNear(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // durable turns synchronous commits on where the server has them off. Stronger settings stay.

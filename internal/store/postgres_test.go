@@ -76,6 +76,9 @@ func TestPostgresOpenErrors(t *testing.T) {
 		{"a bad port", "postgres://rueda:hunter2@127.0.0.1:hunter2/rueda", "database URL: not understood"},
 		{"a bad escape", "postgres://rueda:hunter2%zz@127.0.0.1/rueda", "database URL: not understood"},
 		{"no certificate", "postgres://rueda:hunter2@127.0.0.1/rueda?sslmode=verify-full&sslrootcert=/nowhere.pem", "/nowhere.pem"},
+		{"in the open by default", "postgres://rueda:hunter2@db.broker.example/rueda", "to db.broker.example may go without TLS: say sslmode=verify-full"},
+		{"in the open", "host=192.0.2.7 user=rueda password=hunter2 sslmode=disable", "to 192.0.2.7 may go without TLS"},
+		{"in the open to the second", "host=127.0.0.1,db2.broker.example user=rueda password=hunter2 sslmode=allow", "to db2.broker.example may go without TLS"},
 		{"nobody there", "postgres://rueda:hunter2@127.0.0.1:1/rueda", "database rueda on 127.0.0.1:1"},
 		{"no database", strings.Replace(newer, "/test", "/none", 1), "there is no such database"},
 		{"newer schema", strings.Replace(newer, "rueda@", "rueda:hunter2@", 1), "schema version 99 is newer than this program"},
@@ -89,12 +92,28 @@ func TestPostgresOpenErrors(t *testing.T) {
 	}
 }
 
+// TestPostgresNear: this machine needs no TLS, and a database over a network is good with it.
+func TestPostgresNear(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://rueda:x@db.broker.example/rueda?sslmode=verify-full", "postgres://rueda:x@db.broker.example/rueda?sslmode=require",
+		"postgres://rueda:x@127.0.0.1/rueda", "postgres://rueda:x@[::1]:5432/rueda?sslmode=disable", "postgres://rueda:x@localhost/rueda",
+		"host=/var/run/postgresql user=rueda dbname=rueda",
+	} {
+		if err := store.CheckPostgres(dsn); err != nil {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}
+
+// neighbours are as many as are done again one at a time well within the time limit of an operation.
+const neighbours = 60
+
 // TestPostgresNeighbours: an operation that the database refuses fails alone, though it shares its transaction.
 func TestPostgresNeighbours(t *testing.T) {
 	s := openPostgres(t)
 	create(t, s, "there", "u1")
 	var wg sync.WaitGroup
-	for i := range 200 {
+	for i := range neighbours {
 		wg.Go(func() {
 			f, first := family(fmt.Sprint("f", i), "u1")
 			switch i % 3 {
@@ -109,7 +128,7 @@ func TestPostgresNeighbours(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if head, err := verify(t, s, audit.Chain{}); err != nil || head.Seq != 1+67 {
+	if head, err := verify(t, s, audit.Chain{}); err != nil || head.Seq != 1+neighbours/3 {
 		t.Errorf("%d rows of the audit log, %v; want one for each login", head.Seq, err)
 	}
 }

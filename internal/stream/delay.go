@@ -233,7 +233,10 @@ func (h *Hub) servesDelay(seconds int) bool {
 	return false
 }
 
-// Serves says whether data are served at a delay, in seconds.
+// Serves says whether data are served at a delay, in seconds; 0 is at once.
+func (h *Hub) Serves(delay int) bool { return h.servesDelay(delay) }
+
+// Serves is that of the Hub.
 func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.servesDelay(delay) }
 
 // lookupItem is the instrument that an exact item reads.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type benchFeed struct {
 	work    chan pattern.Pattern
 	done    chan pattern.Published
 	stop    atomic.Bool
+	listed  chan struct{} // closed once the instruments are listed
+	listing sync.Once
 	events  []market.Event // reused
 	quote   [1]market.Level
 
@@ -42,7 +45,7 @@ type benchFeed struct {
 }
 
 func newFeed(cfg *Config) *benchFeed {
-	return &benchFeed{cfg: cfg, work: make(chan pattern.Pattern), done: make(chan pattern.Published), byHand: map[market.Handle]int{}}
+	return &benchFeed{cfg: cfg, work: make(chan pattern.Pattern), done: make(chan pattern.Published), listed: make(chan struct{}), byHand: map[market.Handle]int{}}
 }
 
 // Run implements feed.Source.
@@ -54,6 +57,7 @@ func (f *benchFeed) Run(ctx context.Context, sink feed.Sink) error {
 	if err := list(sink); err != nil {
 		return err
 	}
+	f.listing.Do(func() { close(f.listed) })
 	for {
 		select {
 		case <-ctx.Done():

@@ -50,6 +50,9 @@ type Started struct {
 	Limits  string // what is raised
 }
 
+// listPatience is how long the instruments may take to be listed.
+const listPatience = 30 * time.Second
+
 type server struct {
 	cfg       Config
 	feed      *benchFeed
@@ -111,7 +114,13 @@ func (s *server) start(cfg Config) (*Started, error) {
 	go func() { s.ended <- g.Run(ctx) }()
 	select {
 	case b := <-bound:
-		return &Started{Address: b.Address, REST: b.REST, Limits: limits}, nil
+		// A gateway with a market that comes late is ready before there is anything to subscribe to.
+		select {
+		case <-s.feed.listed:
+			return &Started{Address: b.Address, REST: b.REST, Limits: limits}, nil
+		case <-time.After(listPatience):
+			return nil, fmt.Errorf("the instruments were not listed within %v", listPatience)
+		}
 	case err := <-s.ended:
 		s.ended <- nil
 		return nil, fmt.Errorf("the gateway ended: %w", err)

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// served is what a gateway of a configuration serves, as far as rights name it.
+type served struct {
+	delays  []time.Duration
+	markets []string
+}
+
+func servedBy(c *gateway.Config) *served {
+	s := &served{delays: c.Stream.Delays}
+	for i := range c.Markets {
+		s.markets = append(s.markets, c.Markets[i].Code)
+	}
+	return s
+}
+
+func (s *served) delay(seconds int) bool {
+	return seconds == 0 || slices.Contains(s.delays, time.Duration(seconds)*time.Second)
+}
+
+// market says yes where no markets are configured: the feeds list them.
+func (s *served) market(name string) bool {
+	return name == "*" || len(s.markets) == 0 || slices.Contains(s.markets, name)
+}
+
+// checkServed refuses a delay that the configuration does not serve, and notes a market that it does not have. Without a
+// configuration neither is known.
+func (o *userOptions) checkServed(std streams, e broker.Entitlement) error {
+	if o.serves == nil {
+		return nil
+	}
+	if !o.serves.delay(e.Delay) {
+		wanted := shortDuration(time.Duration(e.Delay) * time.Second)
+		if len(o.serves.delays) == 0 {
+			return fail(exitUsage, fmt.Errorf("--delay %s: %s serves no data late", wanted, o.config), "Add it to stream.delays.")
+		}
+		var list []string
+		for _, d := range o.serves.delays {
+			list = append(list, shortDuration(d))
+		}
+		return fail(exitUsage, fmt.Errorf("--delay %s is none of the delays that %s serves: %s", wanted, o.config, strings.Join(list, ", ")),
+			"Add it to stream.delays, or use one of these.")
+	}
+	if !o.serves.market(e.Market) {
+		fmt.Fprintf(std.talk, "Note: %s has no market %s; known are %s. A feed may still list it.\n", o.config, e.Market, strings.Join(o.serves.markets, ", "))
+	}
+	return nil
+}
+
+// shortDuration is 15m rather than 15m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// maxUnserved bounds the warnings at a start.
+const maxUnserved = 20
+
+// warnUnserved tells of rights in the database that the gateway serves nothing for: whoever has such a one alone waits in vain.
+func warnUnserved(ctx context.Context, log *slog.Logger, data *gateway.Data, s *served) {
+	granted, err := data.Users.Granted(ctx)
+	if err != nil {
+		log.Warn("rights not looked through", "error", err)
+		return
+	}
+	told := 0
+	for _, e := range granted {
+		why := ""
+		switch {
+		case !s.delay(e.Delay):
+			why = "its delay is none of stream.delays"
+		case !s.market(e.Market):
+			why = "the market is not configured, and comes only if a feed lists it"
+		}
+		if why == "" || !e.Until.IsZero() && !time.Now().Before(e.Until) {
+			continue
+		}
+		if told++; told > maxUnserved {
+			log.Warn("more rights are not served")
+			return
+		}
+		log.Warn("a right is not served", "right", local.Describe(e), "reason", why)
+	}
+}
+
+// noteUseless tells of a right that was granted beside a larger one.
+func noteUseless(ctx context.Context, std streams, users *local.Base, name string, e broker.Entitlement) error {
+	u, err := users.Entry(ctx, name)
+	if err != nil {
+		return err
+	}
+	larger := func(r *local.Rights) int {
+		return slices.IndexFunc(r.Entitlements, func(x broker.Entitlement) bool { return local.Describe(x) != local.Describe(e) && covers(x, e) })
+	}
+	when := func(x broker.Entitlement) string {
+		text := "at once"
+		if x.Delay > 0 {
+			text = shortDuration(time.Duration(x.Delay)*time.Second) + " late"
+		}
+		if x.Until.IsZero() {
+			text += " and without end"
+		}
+		return text
+	}
+	if i := larger(&u.Own); i >= 0 {
+		x := u.Own.Entitlements[i]
+		fmt.Fprintf(std.talk, "Note: %s has %q, %s; this adds nothing. Take it away: rueda user revoke %s --market %s\n",
+			name, local.Describe(x), when(x), quoteShell(name), quoteShell(x.Market))
+		return nil
+	}
+	for _, g := range u.Groups {
+		if i := larger(&g.Rights); i >= 0 {
+			x := g.Entitlements[i]
+			fmt.Fprintf(std.talk, "Note: %s has %q, %s, from group %s; this adds nothing.\n", name, local.Describe(x), when(x), g.Name)
+			return nil
+		}
+	}
+	return nil
+}
+
+// covers says that x gives all that e does, as soon and as long.
+func covers(x, e broker.Entitlement) bool {
+	deep := x.Depth < 0 || e.Depth >= 0 && x.Depth >= e.Depth
+	many := x.Instruments <= 0 || e.Instruments > 0 && x.Instruments >= e.Instruments
+	long := x.Until.IsZero() || !e.Until.IsZero() && !x.Until.Before(e.Until)
+	return (x.Market == "*" || x.Market == e.Market) && (x.Trades || !e.Trades) && (x.Quotes || !e.Quotes) &&
+		deep && many && long && x.Delay <= e.Delay && !x.From.After(e.From)
+}
+
+// cannotRemove is the answer to those who look for a way to remove a user.
+func cannotRemove(name string) error {
+	return fail(exitUsage, errors.New("a user cannot be removed: accounts and rows of the audit log point to it"),
+		"Keep it out: rueda user disable "+quoteShell(name))
+}

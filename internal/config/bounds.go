@@ -1,0 +1,67 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Bounds of what has none by itself: more is a slip of the keyboard, and some sums of times would overflow.
+const (
+	day          = 24 * time.Hour
+	maxAccessTTL = 7 * day // nobody refreshes, and rights are as old, for so long
+	maxGrace     = time.Hour
+	maxLogin     = 10 * 365 * day
+	maxTimeout   = day
+
+	maxPasswordSlots = 256 // of 19 MiB each, and of no use beyond the cores
+	maxPasswordQueue = 100_000
+)
+
+// checkBounds refuses what would only seem to work.
+func (c *mainFile) checkBounds(doc *document) {
+	for _, d := range []struct {
+		key   string
+		value duration
+		most  time.Duration
+		name  string
+	}{
+		{"auth.access_ttl", c.Auth.AccessTTL, maxAccessTTL, "168h, which is a week"},
+		{"auth.grace_period", c.Auth.GracePeriod, maxGrace, "1h"},
+		{"auth.refresh_ttl", c.Auth.RefreshTTL, maxLogin, "87600h, which is ten years"},
+		{"auth.family_max_age", c.Auth.FamilyMaxAge, maxLogin, "87600h, which is ten years"},
+		{"stream.auth_timeout", c.Stream.AuthTimeout, maxTimeout, "24h"},
+		{"stream.ping_interval", c.Stream.PingInterval, maxTimeout, "24h"},
+		{"stream.pong_timeout", c.Stream.PongTimeout, maxTimeout, "24h"},
+	} {
+		if time.Duration(d.value) > d.most {
+			doc.wrong(d.key, "must be at most %s", d.name)
+		}
+	}
+	for _, n := range []struct {
+		key         string
+		value, most int
+	}{
+		{"auth.password_slots", c.Auth.PasswordSlots, maxPasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue, maxPasswordQueue},
+	} {
+		if n.value < 0 {
+			doc.wrong(n.key, "must not be negative; leave it out for the default")
+		}
+		if n.value > n.most {
+			doc.wrong(n.key, "must be at most %d", n.most)
+		}
+	}
+}
+
+// tooWide says whether a network is more than anybody has proxies in, such as half of all addresses.
+func tooWide(p netip.Prefix) bool {
+	bits, least := p.Bits(), 8
+	switch {
+	case p.Addr().Is4In6():
+		bits -= 96
+	case p.Addr().Is6() && p.Addr().IsPrivate():
+		least = 7 // fc00::/7 is nobody's on the internet
+	case p.Addr().Is6():
+		least = 16
+	}
+	return bits < least
+}

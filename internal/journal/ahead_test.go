@@ -1,0 +1,56 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCutShort cuts a segment short at many places while a reader has it open: it gives every row of the spans before
+// the one that is cut, however far ahead it reads, and then tells what is missing.
+func TestCutShort(t *testing.T) {
+	cfg := testConfig(t)
+	tape := newTape(31, 5)
+	j := begin(t, cfg, tape)
+	tape.write(j, 60_000, true)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(cfg.Folder, "*", "*"+segmentEnding))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q %v", files, err)
+	}
+	r, err := OpenReader(cfg.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	views := r.views("")
+	spans, err := views[0].pieces()
+	if err != nil || len(spans) < 20 {
+		t.Fatalf("%d spans, %v", len(spans), err)
+	}
+	for i := len(spans) - 1; i >= 0; i -= 3 {
+		cut := spans[i].offset + spans[i].bytes/2
+		if err := os.Truncate(files[0], cut); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err := r.Scan(t.Context(), Place{}, nil, allKinds, func(row *Row) bool {
+			if !equalRows(row, &tape.rows[n]) {
+				t.Fatalf("row %d is %+v, want %+v", n, row, tape.rows[n])
+			}
+			n++
+			return true
+		})
+		var d *Damage
+		if !errors.As(err, &d) || d.Reason != reasonMissing || d.Offset != spans[i].offset {
+			t.Errorf("cut at byte %d of the span at %d: %v", cut, spans[i].offset, err)
+		}
+		// A span tells the position that its rows count from, which is that of the first.
+		if want := int(spans[i].position); i > 0 && (n < want-1 || n > want) {
+			t.Errorf("cut in span %d: %d rows, want those up to %d", i, n, want)
+		}
+	}
+}

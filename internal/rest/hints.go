@@ -1,0 +1,74 @@
+package rest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+const (
+	longestPath = 48 // of a path that is compared with the known ones
+	farthest    = 3  // letters to change in one that was meant
+)
+
+// notFound is the fault of a path that there is none of. The path itself is not repeated: it may be anything.
+func (h *Handler) notFound(path string) *wire.Fault {
+	f := &wire.Fault{Reason: wire.NotFound}
+	switch path {
+	case "/auth/logout", "/oauth/logout", "/logout":
+		f.Hint = h.instead("/auth/revoke", "POST /auth/revoke ends a login")
+	case "/auth/login", "/auth/refresh", "/oauth/login", "/login":
+		f.Hint = h.instead("/auth/token", "POST /auth/token gives tokens")
+	default:
+		if near := h.nearPath(path); near != "" {
+			f.Hint = "Did you mean " + near + "?"
+		}
+	}
+	return f
+}
+
+// instead is the hint, if this handler has the path that it names.
+func (h *Handler) instead(path, hint string) string {
+	if h.routes[path] == nil {
+		return ""
+	}
+	return hint
+}
+
+// nearPath is the known path with the fewest letters to change, if there is one that can have been meant.
+func (h *Handler) nearPath(path string) (best string) {
+	if len(path) > longestPath {
+		return ""
+	}
+	least := farthest + 1
+	for _, known := range slices.Sorted(maps.Keys(h.routes)) {
+		if off := len(path) - len(known); off >= least || -off >= least || strings.Contains(known, "{") {
+			continue
+		}
+		if n := distance(strings.ToLower(path), known); n < least {
+			best, least = known, n
+		}
+	}
+	return best
+}
+
+// useMethod says which methods a path has. HEAD goes without saying.
+func useMethod(routes []*route) string {
+	var methods []string
+	for _, r := range routes {
+		methods = append(methods, r.method)
+	}
+	return "Use " + strings.Join(methods, " or ")
+}
+
+// noToken is the fault of a request without a token.
+func (q *request) noToken() *wire.Fault {
+	if q.route.needs == operator {
+		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",
+			Hint: "Send Authorization: Bearer with the line of admin.token"}
+	}
+	return &wire.Fault{Reason: wire.InvalidToken, Msg: "Access token missing",
+		Hint: "Send Authorization: Bearer with the access_token of POST /auth/token"}
+}

@@ -1,0 +1,115 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+// TestUseIsWhatWasAnswered: exchanges bill what Used is told, so that it is told of data that went out and of nothing
+// that was refused, for whatever reason and however late.
+func TestUseIsWhatWasAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var used []string
+		a := newArchive(t, journal.Config{Sync: time.Millisecond}, func(c *rest.Config, _ *auth.Config) {
+			c.Used = func(user, market, level string, delay int) {
+				used = append(used, fmt.Sprint(user, " ", market, " ", level, " ", delay))
+			}
+		})
+		a.trades(ggal, 3)
+		a.keep(ggal, journal.Row{Kind: journal.Trade, Time: opening() + 24*3600e9, Price: 1, Size: 1})
+		a.run(func() bool { return a.journal.Days()[0].Closed })
+		for _, path := range []string{
+			historyPath("trades", "limit", "-1"), historyPath("trades", "start", "noon"), historyPath("trades", "order", "up"),
+			historyPath("quotes", "end", "x"), historyPath("bars", "cursor", "x"), historyPath("trades", "epoch", "e0"),
+			historyPath("book", "at", "noon"), historyPath("book", "at", "2020-01-01"), historyPath("book", "depth", "3"),
+			"/market/book?instrument=IMV%7CBYMA%7CCI", "/market/book?instrument=STALE%7CBYMA%7CCI",
+			"/market/export?type=trades&date=2026-11-19", "/market/export?type=trades&date=2026-11-21",
+			"/market/snapshot?instruments=GGAL%7CBYMA%7C24hs,NONE%7CBYMA%7CCI",
+		} {
+			if w := a.ask(path); w.Code < 400 || used != nil {
+				t.Errorf("%s: %d, use %v", path, w.Code, used)
+				used = nil
+			}
+		}
+		head := httptest.NewRequest(http.MethodHead, historyPath("trades"), nil)
+		head.Header.Set("Authorization", "Bearer "+a.access)
+		a.handler.ServeHTTP(httptest.NewRecorder(), head)
+		if used != nil {
+			t.Errorf("HEAD: use %v", used)
+		}
+		const export = "/market/export?type=trades&date=2026-11-20&market=BYMA"
+		tag := a.ask(export).Header().Get("ETag")
+		used = nil
+		if w := a.ask(export, "If-None-Match", tag); w.Code != http.StatusNotModified || used != nil {
+			t.Errorf("a file that the client has: %d, use %v", w.Code, used)
+		}
+		for path, want := range map[string]string{
+			historyPath("trades"): "u8 BYMA trades 0",
+			historyPath("quotes"): "u8 BYMA quotes 0",
+			historyPath("book"):   "u8 BYMA order_book 0",
+			export:                "u8 BYMA trades 0",
+			"/market/snapshot?instruments=GGAL%7CBYMA%7C24hs": "u8 BYMA trades 0, u8 BYMA quotes 0",
+		} {
+			used = nil
+			if w := a.ask(path); w.Code != http.StatusOK || strings.Join(used, ", ") != want {
+				t.Errorf("%s: %d, use %v, want %s", path, w.Code, used, want)
+			}
+		}
+	})
+}
+
+// TestBadBearersAreBounded: to find out that a token is bad is what costs. An address that goes on sending such is told
+// to wait before its next is looked at, while whoever shares it and was here before goes on.
+func TestBadBearersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		ask := func(token, peer string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodGet, "/market/time", nil)
+			r.RemoteAddr = peer
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			g.handler.ServeHTTP(w, r)
+			return w
+		}
+		access, _ := g.login(t, "demo")
+		fresh, _ := g.login(t, "basic")
+		if w := ask(access, "192.0.2.7:1"); w.Code != http.StatusOK {
+			t.Fatalf("a good token: %d", w.Code)
+		}
+		forged := func(i int) string { // another signature
+			body := access[:strings.LastIndexByte(access, '.')+1]
+			return body + fmt.Sprintf("%086d", i)
+		}
+		for i := range 600 {
+			if w := ask(forged(i), "192.0.2.7:1"); w.Code != http.StatusUnauthorized {
+				t.Fatalf("bad token %d: %d %s", i, w.Code, w.Body)
+			}
+		}
+		for i := range 3 {
+			w := ask(forged(600+i), "192.0.2.7:1")
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || member(t, w, "reason") != "rate_limited" {
+				t.Errorf("over the limit: %d %v %s", w.Code, w.Header(), w.Body)
+			}
+			wantLimit(t, w.Header(), "address", 600, 60, 0, 60)
+		}
+		if w := ask(access, "192.0.2.7:1"); w.Code != http.StatusOK {
+			t.Errorf("a good token of the same address: %d", w.Code)
+		}
+		if w := ask(forged(700), "192.0.2.8:1"); w.Code != http.StatusUnauthorized {
+			t.Errorf("the neighbour: %d", w.Code)
+		}
+		time.Sleep(time.Second)
+		if w := ask(fresh, "192.0.2.7:1"); w.Code != http.StatusOK {
+			t.Errorf("a new token, a second later: %d", w.Code)
+		}
+	})
+}

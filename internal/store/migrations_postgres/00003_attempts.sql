@@ -1,0 +1,100 @@
+-- +goose Up
+-- Each attempt has a row of its own for as long as it may be settled: fails is 1 when it has been. So it is settled once,
+-- also where the answer to its reservation was lost, and one that was settled before it was charged is not charged.
+DROP FUNCTION rueda_settle(BIGINT, BYTEA, BOOLEAN, BYTEA[], BIGINT[]);
+DROP FUNCTION rueda_reserve(BIGINT, BYTEA, INTEGER, BIGINT, BIGINT, BYTEA[], BIGINT[], BIGINT[]);
+
+-- rueda_reserve charges the account and every bucket, or none. refused is 0 for the account and n for the n-th bucket, -1
+-- where the attempt may be made. The rows are locked in the order of their keys, as everywhere; that of the attempt comes last.
+-- +goose StatementBegin
+CREATE FUNCTION rueda_reserve(
+	attempt BYTEA, moment BIGINT, account BYTEA, free INTEGER, longest BIGINT, kept BIGINT, open BIGINT,
+	buckets BYTEA[], intervals BIGINT[], bursts BIGINT[],
+	OUT refused INTEGER, OUT wait BIGINT
+) LANGUAGE plpgsql AS $$
+DECLARE
+	a limits%ROWTYPE;
+	b limits%ROWTYPE;
+	evens BIGINT[];
+	since BIGINT[];
+BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true);
+	INSERT INTO limits (key) SELECT k FROM unnest(buckets || account) k ORDER BY k ON CONFLICT DO NOTHING;
+	PERFORM 1 FROM limits WHERE key = ANY (buckets || account) ORDER BY key FOR UPDATE;
+
+	SELECT * INTO a FROM limits WHERE key = account;
+	IF moment - a.last > kept THEN
+		a.fails := 0;
+	END IF;
+	IF a.fails >= free THEN
+		wait := a.last + least(1000000000 * (1::bigint << least(a.fails - free, 30)), longest) - moment;
+		IF wait > 0 THEN
+			refused := 0;
+			RETURN;
+		END IF;
+	END IF;
+	FOR i IN 1 .. coalesce(array_length(buckets, 1), 0) LOOP
+		SELECT * INTO b FROM limits WHERE key = buckets[i];
+		evens[i] := greatest(b.even, moment) + intervals[i];
+		since[i] := CASE WHEN b.even > moment THEN b.last ELSE moment END;
+		wait := evens[i] - moment - bursts[i];
+		IF wait > 0 THEN
+			refused := i;
+			RETURN;
+		END IF;
+	END LOOP;
+
+	refused := -1;
+	wait := 0;
+	INSERT INTO limits (key, even) VALUES (attempt, moment + open) ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN; -- it was given up: nobody waits for this answer
+	END IF;
+	UPDATE limits SET fails = a.fails + 1, before = last, last = greatest(last, moment) WHERE key = account;
+	UPDATE limits SET even = u.even, last = u.since FROM unnest(buckets, evens, since) u (key, even, since) WHERE limits.key = u.key;
+END
+$$;
+-- +goose StatementEnd
+
+-- rueda_settle takes back what rueda_reserve charged for an attempt at moment, once: the buckets, and of the account this
+-- failure or, when the password was right, all. A bucket that was even since then has nothing of it left to give.
+-- +goose StatementBegin
+CREATE FUNCTION rueda_settle(
+	attempt BYTEA, moment BIGINT, account BYTEA, succeeded BOOLEAN, open BIGINT, buckets BYTEA[], intervals BIGINT[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true);
+	INSERT INTO limits (key, even, fails) VALUES (attempt, moment + open, 1) ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		RETURN; -- it was not charged, and will not be
+	END IF;
+	UPDATE limits SET fails = 1 WHERE key = attempt AND fails = 0;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	PERFORM 1 FROM limits WHERE key = ANY (buckets || account) ORDER BY key FOR UPDATE;
+	IF succeeded THEN
+		UPDATE limits SET fails = 0 WHERE key = account;
+	ELSE
+		UPDATE limits SET fails = greatest(fails - 1, 0), last = CASE WHEN last = moment THEN before ELSE last END WHERE key = account;
+	END IF;
+	UPDATE limits SET even = limits.even - u.interval FROM unnest(buckets, intervals) u (key, interval)
+		WHERE limits.key = u.key AND limits.last <= moment;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION rueda_settle(BYTEA, BIGINT, BYTEA, BOOLEAN, BIGINT, BYTEA[], BIGINT[]);
+DROP FUNCTION rueda_reserve(BYTEA, BIGINT, BYTEA, INTEGER, BIGINT, BIGINT, BIGINT, BYTEA[], BIGINT[], BIGINT[]);
+-- +goose StatementBegin
+CREATE FUNCTION rueda_reserve(
+	moment BIGINT, account BYTEA, free INTEGER, longest BIGINT, kept BIGINT,
+	buckets BYTEA[], intervals BIGINT[], bursts BIGINT[],
+	OUT refused INTEGER, OUT wait BIGINT
+) LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'limits of an older version: go back to it whole, with its migration 2 anew';
+END
+$$;
+-- +goose StatementEnd
