@@ -14,10 +14,14 @@ RACE     := $(if $(CC_FOUND),-race,)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help run test soak fuzz bench bench-report lint
+.PHONY: help build run test soak fuzz bench bench-report lint
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the program, build/rueda
+	@mkdir -p build
+	go build -trimpath -o build/rueda ./cmd/rueda
 
 run: ## a brokerage API with a moving market on http://127.0.0.1:8080
 	go run ./cmd/rueda dev

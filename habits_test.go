@@ -92,9 +92,9 @@ func TestSilencedLinters(t *testing.T) {
 // TestLogKeys wants the attributes of log lines to have names of one list, so that a log can be searched
 // without knowing which package wrote a line.
 func TestLogKeys(t *testing.T) {
-	keys := strings.Fields(`address again_in bytes count duration error expires families family feed file
+	keys := strings.Fields(`address admin again_in bytes count data duration error expires families family feed feeds file
 		instrument key last line lines market method panic path phase producer reason request_id route sequence sockets stack status
-		tls type until user window`)
+		tls type until user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With"}
 	check := func(s *source, e ast.Expr) {
 		lit, ok := e.(*ast.BasicLit)

@@ -125,6 +125,21 @@ func VerifyAudit(ctx context.Context, log AuditLog, noted audit.Head, read func(
 	}
 }
 
+// CheckEmptyAudit says whether a log without rows had some once, an audit.ErrBroken: there was one for every user that was added.
+func (d *Data) CheckEmptyAudit(ctx context.Context) error {
+	users, err := d.Users.List(ctx)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	since := users[0].Created
+	for _, u := range users {
+		if u.Created.Before(since) {
+			since = u.Created
+		}
+	}
+	return fmt.Errorf("%w: it is empty, and the database has users since %s", audit.ErrBroken, since.Format(time.DateOnly))
+}
+
 func verifyFrom(ctx context.Context, log AuditLog, start, noted audit.Head, read func(int64)) (r AuditReport, err error) {
 	r.Start = start
 	there := noted.Seq == 0 || noted == start

@@ -104,6 +104,7 @@ type Auth struct {
 	RefreshTTL   time.Duration // from the last answer that carried the token; 0: 30 days
 	FamilyMaxAge time.Duration // end of a login however often it is refreshed; 0: none
 	Rotation     string        // activation, or strict; "": activation
+	MaxSessions  int           // logins of a user at a time, beyond which that used least lately ends; 0: 100
 	GracePeriod  time.Duration // in which a dead refresh token is an accident, not a theft; 0: 30 s
 }
 

@@ -180,6 +180,7 @@ func (g *Gateway) buildUsers() error {
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
+		g.warnUnserved(context.Background(), data.Users)
 	}
 	if g.cfg.Accounts == nil {
 		g.cfg.Accounts = noAccounts{}
@@ -195,7 +196,7 @@ func (g *Gateway) buildUsers() error {
 		Users: g.cfg.Users, Store: data.store, Shared: data.shared, Keys: g.keys,
 		Issuer: a.Issuer, Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
-		Rotation: a.Rotation, GracePeriod: a.GracePeriod,
+		Rotation: a.Rotation, GracePeriod: a.GracePeriod, MaxSessions: a.MaxSessions,
 		Throttle:     l.throttle(),
 		Expiring:     g.expiring,
 		Connected:    g.registry.Users,

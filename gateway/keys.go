@@ -24,6 +24,9 @@ type Keys struct {
 	EncryptionKeyEnv  string
 }
 
+// NeedsEncryptionKey says whether an error is that keys are encrypted, and Keys names no key for them.
+func NeedsEncryptionKey(err error) bool { return errors.Is(err, auth.ErrNoEncryptionKey) }
+
 // encryption gives the key anew each time it is asked, so that a file can be replaced under a running
 // gateway; nil where there is none.
 func (k *Keys) encryption() func() (auth.EncryptionKey, error) {

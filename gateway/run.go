@@ -125,12 +125,8 @@ func (g *Gateway) logReady(b *Bound) {
 	for _, f := range g.feeds {
 		feeds = append(feeds, f.feed.Name)
 	}
-	told := []any{"address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
-		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", strings.Join(feeds, ",")}
-	if b.Admin != "" {
-		told = append(told, "admin", b.Admin)
-	}
-	g.log.Info("ready", told...)
+	g.log.Info("ready", "address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
+		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", cmp.Or(strings.Join(feeds, ","), "none"), "admin", cmp.Or(b.Admin, "none"))
 }
 
 func (g *Gateway) bound(a net.Addr) Bound {
@@ -159,7 +155,7 @@ func (g *Gateway) drain() {
 }
 
 // watchUsers has changes of the user base looked at when they happen, those that other
-// processes make too. Without it they are found when a user is next read.
+// processes make too. Without it they are found when a user is next read, which auth.Service.Run does for those with open sockets.
 func (g *Gateway) watchUsers(ctx context.Context) error {
 	if g.cfg.WatchUsers == nil {
 		return nil

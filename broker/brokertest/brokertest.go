@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) Base) {
 		{"login refused", loginRefused},
 		{"password as it is", passwordAsIs},
 		{"user by id", userByID},
+		{"many by id", manyByID},
 		{"answers are the caller's own", ownAnswers},
 		{"canceled", canceled},
 		{"many at once", manyAtOnce},
@@ -165,6 +166,25 @@ func userByID(t *testing.T, b Base) {
 	}
 	if _, err := b.Users.User(t.Context(), b.Disabled.ID); !errors.Is(err, broker.ErrDisabled) {
 		t.Errorf("disabled user: error %v, want ErrDisabled", err)
+	}
+}
+
+// manyByID checks a base that has ManyUsers.
+func manyByID(t *testing.T, b Base) {
+	many, ok := b.Users.(broker.ManyUsers)
+	if !ok {
+		return
+	}
+	ids := []string{mustLogin(t, b, b.Trader).ID, "nobody has this id", b.Disabled.ID, mustLogin(t, b, b.Other).ID, ""}
+	answers, err := many.UsersByID(t.Context(), ids)
+	if err != nil || len(answers) != len(ids) {
+		t.Fatalf("%d answers about %d users, error %v", len(answers), len(ids), err)
+	}
+	for i, id := range ids {
+		want, wrong := b.Users.User(t.Context(), id)
+		if got := answers[i]; !reflect.DeepEqual(got.User, want) || !errors.Is(got.Err, wrong) {
+			t.Errorf("%q: %+v, %v in a page; %+v, %v alone", id, got.User, got.Err, want, wrong)
+		}
 	}
 }
 

@@ -12,7 +12,8 @@
 // last 32 calls failed; then every call is refused at once. After a few seconds, more or less by chance so that many
 // gateways do not come together, it is half open: one call is let through, and its outcome closes or opens it.
 //
-// Wrong passwords, unknown and disabled users and missing second factors are answers, not failures. A caller who
+// Wrong passwords, unknown and disabled users, those whose record cannot be read, and missing second factors are answers, not
+// failures. A caller who
 // gives up says nothing about the base, unless it was waited for half of the time limit.
 //
 // # Concurrency

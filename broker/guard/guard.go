@@ -211,7 +211,7 @@ func (g *Guard) judge(caller context.Context, err error, took time.Duration) ver
 // isAnswer says whether an error is one that a user base in good health gives.
 func isAnswer(err error) bool {
 	return errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor) ||
-		errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled)
+		errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) || errors.Is(err, broker.ErrBadUser)
 }
 
 func unavailable(err error) error {

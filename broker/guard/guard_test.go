@@ -56,7 +56,7 @@ func ask(t *testing.T, u broker.Users, want error) {
 // TestAnswersAreNoFailures gives each answer of a base in good health more often than any breaker bears.
 func TestAnswersAreNoFailures(t *testing.T) {
 	for _, answer := range []error{
-		broker.ErrInvalidCredentials, broker.ErrNotFound, broker.ErrDisabled, broker.ErrSecondFactor,
+		broker.ErrInvalidCredentials, broker.ErrNotFound, broker.ErrDisabled, broker.ErrSecondFactor, broker.ErrBadUser,
 		fmt.Errorf("a row: %w", broker.ErrInvalidCredentials), nil,
 	} {
 		b := &base{do: func(context.Context) error { return answer }}

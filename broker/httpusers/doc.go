@@ -17,7 +17,8 @@
 //
 // Refusals carry their reason in the body, {"reason":"..."}:
 //
-//	401 invalid_credentials  unknown user, wrong password or one-time password, or disabled, which 423 says too
+//	401 invalid_credentials  unknown user, wrong password or one-time password, or disabled, which 423 says too;
+//	                         400 and 422 to a login are taken for it, whatever is in them
 //	403 mfa_required         the password is right, a one-time password is needed too
 //	404 not_found            no user with this id
 //	423 disabled             the user may not log in

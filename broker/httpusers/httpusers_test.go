@@ -118,6 +118,11 @@ func TestAnswers(t *testing.T) {
 		{404, "application/json", `{"reason":"not_found"}`, broker.ErrUnavailable, broker.ErrNotFound, true},
 		{423, "application/json", `{"reason":"disabled"}`, broker.ErrInvalidCredentials, broker.ErrDisabled, true},
 
+		{400, "text/html", `<h1>Bad Request</h1>`, broker.ErrInvalidCredentials, broker.ErrUnavailable, false},
+		{422, "application/json", `{"reason":"username"}`, broker.ErrInvalidCredentials, broker.ErrUnavailable, false},
+		{200, "application/json", `{"id":"u-1","username":"ANA","version":1}`, nil, nil, false},
+		{200, "application/json", `{"id":"u-1","username":"ana ","version":1}`, broker.ErrInvalidCredentials, nil, false},
+
 		{401, "text/html", `<h1>401</h1>`, broker.ErrUnavailable, broker.ErrUnavailable, false},
 		{401, "application/json", `{"reason":"bad_signature"}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
 		{404, "text/plain", `404 page not found`, broker.ErrUnavailable, broker.ErrUnavailable, false},

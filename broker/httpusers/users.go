@@ -185,6 +185,9 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	if errors.Is(err, broker.ErrNotFound) {
 		return broker.User{}, unavailable("/authenticate", errors.New("404 is no answer to a login"))
 	}
+	if err == nil && !broker.SameName(user.Username, login.Username) { // the service joins spellings that are not one name
+		return broker.User{ID: user.ID}, broker.ErrInvalidCredentials
+	}
 	return user, err
 }
 
@@ -294,6 +297,8 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 	switch {
 	case err != nil:
 		return nil, unavailable(path, err)
+	case path == "/authenticate" && (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusUnprocessableEntity):
+		return nil, broker.ErrInvalidCredentials // it is about what was typed, and no outage
 	case len(text) > maxBody:
 		return nil, unavailable(path, fmt.Errorf("an answer of over %d bytes", maxBody))
 	case !isJSON(answer.Header.Get("Content-Type")):

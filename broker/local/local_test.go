@@ -312,6 +312,26 @@ func TestAccountNumberIsTakenOnce(t *testing.T) {
 	}
 }
 
+// TestFirstAccountIsTheDefault: a client that knows of one account alone needs no --default to find it.
+func TestFirstAccountIsTheDefault(t *testing.T) {
+	everywhere(t, func(t *testing.T, db *sql.DB) {
+		b := openBase(t, db)
+		for _, name := range []string{"maria", "dario"} {
+			u := add(t, b, name, "right password")
+			for _, number := range []string{"2", "1", "3"} {
+				a, err := b.AddAccount(t.Context(), name, broker.Account{Number: name + number})
+				if err != nil || a.IsDefault != (number == "2") {
+					t.Errorf("%+v, %v", a, err)
+				}
+			}
+			list, err := b.ListAccounts(t.Context(), u.ID)
+			if err != nil || len(list) != 3 || list[0].IsDefault || !list[1].IsDefault || list[2].IsDefault {
+				t.Errorf("%+v, %v", list, err)
+			}
+		}
+	})
+}
+
 func TestNewerSchema(t *testing.T) {
 	db := places[1].open(t)
 	openBase(t, db)
@@ -383,6 +403,12 @@ func TestWatchInBubble(t *testing.T) {
 						t.Fatal(err)
 					}
 					expect("disabled elsewhere", 1)
+					for _, write := range []string{`INSERT INTO another VALUES (1)`, `UPDATE users SET password = password || 'x'`} {
+						if _, err := elsewhere.ExecContext(ctx, write); err != nil {
+							t.Fatal(err)
+						}
+						expect(write, 0)
+					}
 					if err := other.AddGroup(ctx, "equity", Rights{Scopes: []string{broker.ScopeRead}}); err != nil {
 						t.Fatal(err)
 					}

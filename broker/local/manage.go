@@ -177,11 +177,17 @@ func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account
 	if a.Number == "" {
 		return broker.Account{}, errors.New("account number is missing")
 	}
+	if len(a.Number) > maxNumber || strings.ContainsFunc(a.Number, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`;,|"`, r) }) {
+		return broker.Account{}, fmt.Errorf("account number %q is not of 1 to %d printable characters without spaces and ; , | \"", a.Number, maxNumber)
+	}
 	a.ID = cmp.Or(a.ID, newID("ac_"))
 	a.Name = cmp.Or(a.Name, username)
 	a.Type = cmp.Or(a.Type, "cash")
 	a.Status = cmp.Or(a.Status, "active")
 	a.Currency = cmp.Or(a.Currency, "ARS")
+	if len(a.Currency) != 3 || strings.Trim(a.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return broker.Account{}, fmt.Errorf("currency %q is not three capital letters, such as ARS", a.Currency)
+	}
 	if a.CreatedAt.IsZero() {
 		a.CreatedAt = time.Now()
 	}
@@ -220,6 +226,9 @@ func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account
 	}
 	return a, nil
 }
+
+// maxNumber bounds the number of an account.
+const maxNumber = 64
 
 // newID makes an id that no other user or account ever has.
 func newID(prefix string) string {

@@ -33,6 +33,11 @@ func checkUsername(s string) error {
 	return nil
 }
 
+// CheckPassword says what is wrong with a new password of a user.
+func (b *Base) CheckPassword(username, password string) error {
+	return b.checkPassword(username, password, false)
+}
+
 // checkPassword is the policy: a length, none that everybody tries, no rules of composition, nothing trimmed.
 func (b *Base) checkPassword(username, s string, weak bool) error {
 	switch {

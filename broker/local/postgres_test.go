@@ -123,6 +123,9 @@ func TestWatchPostgres(t *testing.T) {
 	if _, err := there.Writer().ExecContext(ctx, `SELECT pg_notify('rueda_users', '')`); err != nil { // as each poll of the database
 		t.Fatal(err)
 	}
+	if _, err := there.Writer().ExecContext(ctx, `UPDATE users SET password = password || 'x'`); err != nil { // as a login that renews a hash
+		t.Fatal(err)
+	}
 	add(t, other, "otto", "another password")
 	until("a user elsewhere", func() bool { return calls.Load() > before })
 	if n := calls.Load() - before; n != 1 {

@@ -160,6 +160,15 @@ func moment(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
+// Covers says that x gives all that e does, as soon and as long.
+func Covers(x, e broker.Entitlement) bool {
+	deep := x.Depth < 0 || e.Depth >= 0 && x.Depth >= e.Depth
+	many := x.Instruments <= 0 || e.Instruments > 0 && x.Instruments >= e.Instruments
+	long := x.Until.IsZero() || !e.Until.IsZero() && !x.Until.Before(e.Until)
+	return (x.Market == "*" || x.Market == e.Market) && (x.Trades || !e.Trades) && (x.Quotes || !e.Quotes) &&
+		deep && many && long && x.Delay <= e.Delay && !x.From.After(e.From)
+}
+
 // Granted are the entitlements that users or groups have, each once.
 func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)

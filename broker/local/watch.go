@@ -14,14 +14,18 @@ const channel = "rueda_users"
 const watchEvery = 250 * time.Millisecond
 
 // Watch calls changed after each change to the user base, or several at once, made
-// by this process or another, until ctx ends; it then returns nil. In SQLite any write of
-// another process to the database counts. One call runs at a time.
+// by this process or another, until ctx ends; it then returns nil. Neither a renewed hash nor what else is
+// written to the database counts. One call runs at a time.
 func (b *Base) Watch(ctx context.Context, changed func()) error {
 	if b.sql.postgres {
 		return b.watchPostgres(ctx, changed)
 	}
 	here := b.nextChange()
 	version, err := b.dataVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the user base: %w", err)
+	}
+	known, err := b.countChanges(ctx)
 	if err != nil {
 		return fmt.Errorf("watch the user base: %w", err)
 	}
@@ -36,12 +40,22 @@ func (b *Base) Watch(ctx context.Context, changed func()) error {
 			return nil
 		case <-here:
 			here = b.nextChange() // before the call, so that none is missed meanwhile
+			if n, err := b.countChanges(ctx); err == nil {
+				known = n // all of which is read now
+			}
 			changed()
 		case <-elsewhere:
 			// A look that fails is made again: the version still differs then.
-			if v, err := b.dataVersion(ctx); err == nil && v != version {
+			v, err := b.dataVersion(ctx)
+			if err != nil || v == version {
+				continue
+			}
+			if n, err := b.countChanges(ctx); err == nil {
 				version = v
-				changed()
+				if n != known {
+					known = n
+					changed()
+				}
 			}
 		}
 	}

@@ -203,9 +203,12 @@ func isConnection(err error) bool {
 }
 
 // SQLSTATEs of a value that is none of the column's type: no row can have it.
-func isForeign(err error) bool {
+// What a query for logins says of its data is about what was typed, whatever it is: nobody must be able to make
+// that look like an outage. Of a query by id it may be a fault of the query, which must not end anybody's rights.
+func isForeign(q *query, err error) bool {
 	var said *pgconn.PgError
-	return errors.As(err, &said) && slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, said.Code)
+	return errors.As(err, &said) && (q.name == "login" && strings.HasPrefix(said.Code, "22") ||
+		slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, said.Code))
 }
 
 // ask runs a query for a value and gives at most so many rows. All errors are broker.ErrUnavailable, but that of a value
@@ -213,7 +216,7 @@ func isForeign(err error) bool {
 func (d database) ask(ctx context.Context, q *query, value string, most int) (list []row, err error) {
 	defer func() {
 		switch {
-		case isForeign(err):
+		case isForeign(q, err):
 			err = broker.ErrNotFound
 		case err != nil:
 			err = fmt.Errorf("%w: query %s: %w", broker.ErrUnavailable, q.name, err)

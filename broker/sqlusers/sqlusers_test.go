@@ -83,6 +83,45 @@ func TestTable(t *testing.T) {
 	})
 }
 
+// TestSpellings: a query that joins spellings lets in the name itself and its letters in another case, and nothing else.
+func TestSpellings(t *testing.T) {
+	both(t, func(t *testing.T, b *table) {
+		for _, joined := range []string{"lower(trim(:username))", "lower(trim($1))"} {
+			b.config.Login = strings.ReplaceAll(b.config.Login, strings.TrimSuffix(strings.TrimPrefix(joined, "lower(trim("), "))"), joined)
+		}
+		u := open(t, b.config)
+		for name, right := range map[string]bool{"ana": true, "ANA": true, " ana": false, "ana  ": false, " Ana ": false} {
+			user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: "correct horse"})
+			if right && err != nil || !right && (!errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "") {
+				t.Errorf("%q: %+v, %v", name, user, err)
+			}
+		}
+	})
+}
+
+// TestLoginIsNoOutage: whatever PostgreSQL says of the data of a login is about what was typed.
+func TestLoginIsNoOutage(t *testing.T) {
+	b := postgres(t, pgtest.Start(t))
+	for what, condition := range map[string]string{
+		"an escape at the end": `login LIKE $1`,                             // 22025
+		"text that is no JSON": `login = $1::jsonb ->> 'name'`,              // 22P02
+		"a NUL in JSON":        `login = $1::jsonb ->> 'name'`,              // 22P05
+		"no number":            `number = $1::numeric::bigint`,              // 22003
+		"a division":           `number = 1 / length(replace($1, 'x', ''))`, // 22012
+	} {
+		name := map[string]string{"an escape at the end": `ana\`, "a NUL in JSON": `{"name":"\u0000"}`, "no number": "1e99", "a division": "xx"}[what]
+		if name == "" {
+			name = "ana"
+		}
+		c := b.config
+		from, _, _ := strings.Cut(c.Login, "WHERE")
+		c.Login = from + "WHERE " + condition
+		if _, err := open(t, c).Authenticate(t.Context(), broker.Login{Username: name, Password: "x"}); !errors.Is(err, broker.ErrInvalidCredentials) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // testRights reads what a row and the groups in it give.
 func testRights(t *testing.T, b *table) {
 	u := open(t, b.config)
@@ -213,7 +252,8 @@ func testRowsThatCannotBe(t *testing.T, b *table) {
 		if !errors.Is(err, broker.ErrInvalidCredentials) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: login %v", tc.columns, err)
 		}
-		if _, err := u.User(t.Context(), "101"); !errors.Is(err, broker.ErrUnavailable) {
+		if _, err := u.User(t.Context(), "101"); !errors.Is(err, broker.ErrBadUser) || errors.Is(err, broker.ErrInvalidCredentials) ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: user %v", tc.columns, err)
 		}
 	}

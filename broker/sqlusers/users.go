@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/broker"
@@ -45,8 +44,7 @@ type Users struct {
 
 	login, user, accounts *query // nil: not configured
 
-	// known is the hash of some user who was found: checking it costs what others do.
-	known atomic.Pointer[string]
+	dummies *dummies // for those who are not found
 }
 
 // Bounds of what is looked for, in bytes, and of rows.
@@ -73,16 +71,16 @@ func Open(cfg Config) (*Users, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := CheckQueries(cfg); err != nil {
-		return nil, err
-	}
 	db, err := open(cfg.Driver, cfg.Source, cfg.Connections)
 	if err != nil {
 		return nil, err
 	}
+	if err := CheckQueries(cfg); err != nil {
+		return nil, errors.Join(err, db.close())
+	}
 	u := &Users{
 		database: db, rights: cfg.Rights, groups: cfg.Groups, passwords: cfg.Passwords, guard: cfg.Guard,
-		doubts: doubts{log: cfg.Logger},
+		doubts: doubts{log: cfg.Logger}, dummies: newDummies(),
 	}
 	u.login, u.user, u.accounts = cfg.queries()
 	return u, nil
@@ -157,18 +155,19 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	if wrong != nil && errors.Is(wrong, broker.ErrUnavailable) {
 		return broker.User{}, wrong
 	}
+	if wrong == nil && !broker.SameName(p.Username, login.Username) {
+		p, wrong = person{}, broker.ErrNotFound // the query joins spellings that are not one name
+	}
 	stored := p.hash
 	if stored == "" {
-		if some := u.known.Load(); some != nil {
-			stored = *some
-		}
+		stored = u.dummies.of(login.Username)
 	}
 	right, _, err := u.passwords.Verify(ctx, stored, login.Password, login.Address)
 	if err != nil && errors.Is(err, broker.ErrUnavailable) {
 		return broker.User{}, err
 	}
-	if hash := p.hash; err == nil && hash != "" {
-		u.known.Store(&hash)
+	if err == nil && p.hash != "" {
+		u.dummies.note(p.ID, p.hash)
 	}
 	switch {
 	case wrong != nil && !errors.Is(wrong, broker.ErrNotFound):
@@ -189,7 +188,8 @@ func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 	p, err := u.find(ctx, u.user, id, maxID)
 	switch {
 	case errors.Is(err, broker.ErrInvalidCredentials): // rows that cannot be
-		return broker.User{}, fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+		u.doubts.tell(p.ID, err)
+		return broker.User{}, fmt.Errorf("%w: %s", broker.ErrBadUser, strings.TrimPrefix(err.Error(), broker.ErrInvalidCredentials.Error()+": "))
 	case err != nil:
 		return broker.User{}, err
 	case p.disabled:

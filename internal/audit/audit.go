@@ -25,7 +25,7 @@ const (
 	RefreshRefused Kind = "refresh_refused"
 	Reuse          Kind = "reuse"         // a dead refresh token was presented late: its family is over
 	Logout         Kind = "logout"        // by a client with one of the family's tokens
-	SessionEnded   Kind = "session_ended" // one family, by its user or an administrator
+	SessionEnded   Kind = "session_ended" // one family, by its user or an administrator, or by the gateway: Detail says why
 	UserEnded      Kind = "user_ended"    // all families of a user
 	UserAdded      Kind = "user_added"
 	UserChanged    Kind = "user_changed"  // Detail: what: password, disabled, enabled, second_factor, ...

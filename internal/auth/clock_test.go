@@ -47,7 +47,7 @@ func TestThreat31ClockJump(t *testing.T) {
 			if refused == nil || refused.RetryAfter > time.Minute/time.Duration(cfg.AddressPerMinute) {
 				t.Errorf("the address: %+v", refused)
 			}
-			if wait := th.backoff(th.failuresOf(account{username: "maria"}, now), now); wait > time.Second<<0 {
+			if wait := th.backoff(th.failuresOf(account{"maria", networkOf(here)}, now), now); wait > time.Second<<0 {
 				t.Errorf("the account waits %v", wait)
 			}
 			if limit, left, reset, window := th.limit(here, now); limit != 20 || left != 0 || reset > window {

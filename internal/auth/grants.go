@@ -153,6 +153,7 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 		return Tokens{}, unavailable(err)
 	}
 	s.cfg.Logger.Info("login", "user", user.ID, "family", family.ID, "address", from.Address)
+	s.endOldest(ctx, family)
 	return tokens, nil
 }
 

@@ -218,7 +218,7 @@ type world struct {
 	told   *hooks
 }
 
-// newWorld makes a Service whose throttle does not get in the way, changed by the
+// newWorld makes a Service whose throttle and bound of logins do not get in the way, changed by the
 // given functions.
 func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 	t.Helper()
@@ -234,6 +234,7 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 			AddressPerMinute: 1e6, AddressBurst: 1e6, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
 			AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
 		},
+		MaxSessions: 1e6,
 		OnRevoke: func(family string) {
 			w.told.mu.Lock()
 			defer w.told.mu.Unlock()

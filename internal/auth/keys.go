@@ -126,7 +126,7 @@ func OpenKeySet(ctx context.Context, store KeyStore, cfg KeySetConfig) (*KeySet,
 func (k *KeySet) openOnce(ctx context.Context) (*document, error) {
 	d, version, complete, err := k.load(ctx)
 	if err == nil && k.plain && k.cfg.Encryption != nil {
-		k.cfg.Logger.Warn("keys are not encrypted where they are kept; they will be at the next save", "keys", k.place())
+		k.cfg.Logger.Warn("keys are not encrypted where they are kept; they will be at the next save")
 	}
 	if err == nil && complete {
 		return d, nil

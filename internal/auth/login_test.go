@@ -173,7 +173,7 @@ func TestParallelGuesses(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 500 {
 			wg.Go(func() {
-				if got, _ := try(t, w, "maria", "wrong", from(i)); got == auth.TooManyFailures {
+				if got, _ := try(t, w, "maria", "wrong", from(i%250)); got == auth.TooManyFailures {
 					refused.Add(1)
 				}
 			})
@@ -256,7 +256,14 @@ func TestBackendFaultIsNoFailure(t *testing.T) {
 			}
 		}
 		w.people.setDown(nil)
-		w.login("maria")
+		time.Sleep(6 * time.Second)
+		w.login("maria") // who is known here now, and does not notice what others do
+		for i := range 100 {
+			w.people.setDown(fmt.Errorf("%w: queue full", broker.ErrUnavailable))
+			try(t, w, fmt.Sprint("user", i), "wrong", origin)
+			w.people.setDown(nil)
+			w.login("maria")
+		}
 	})
 }
 

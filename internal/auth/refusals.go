@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -13,31 +15,89 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Refusals that cost an attacker nothing are written down seldom, or a flood of them would fill the disk: once a
-// minute for each account, place or family, and so often a minute altogether.
+// A flood of refusals must not fill the disk: of each kind so many are written down a minute, of which one network has a
+// share, and the rest are counted in one row a minute.
 const (
 	notedTogether = 120
+	notedNetwork  = 20 // a sixth, so that whoever floods does not hide what others do
 	maxNoted      = 1 << 14
+	leftOutEvery  = time.Minute
 )
 
-// noted are the refusals that were written down of late.
+// noted bounds one kind of event.
 type noted struct {
-	mu    sync.Mutex
-	about table[string, time.Time]
-	all   time.Time
+	kind audit.Kind
+
+	mu       sync.Mutex
+	about    table[string, time.Time] // what was written down of late
+	networks table[netip.Prefix, time.Time]
+	all      time.Time
+	left     int       // how many were left out
+	told     time.Time // when that was written down last
 }
 
-// due says whether a refusal about this is to be written down.
-func (n *noted) due(about string, now time.Time) bool {
+func newNoted(kind audit.Kind) *noted {
+	return &noted{kind: kind, about: newTable[string, time.Time](maxNoted), networks: newTable[netip.Prefix, time.Time](maxNoted)}
+}
+
+// due says whether an event from a network is to be written down. About something, "" if nothing, it is once a minute, and
+// what is not for this reason alone is not counted as left out: the row says that it goes on.
+func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if about != "" {
+		if was, ok := n.about.get(about); ok && perMinute(1, 1).since(was, now).After(now) {
+			return false
+		}
+	}
 	together := perMinute(notedTogether, notedTogether)
 	even := together.since(n.all, now).Add(together.interval)
-	if even.Sub(now) > together.burst || take(&n.about, perMinute(1, 1), about, now) > 0 {
+	if even.Sub(now) > together.burst || take(&n.networks, perMinute(notedNetwork, notedNetwork), network, now) > 0 {
+		n.left++
 		return false
 	}
 	n.all = even
+	if about != "" {
+		take(&n.about, perMinute(1, 1), about, now)
+	}
 	return true
+}
+
+// leftOut is how many were left out, if that is to be written down.
+func (n *noted) leftOut(now time.Time) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.left == 0 || now.Sub(n.told) < leftOutEvery && !now.Before(n.told) {
+		return 0
+	}
+	count := n.left
+	n.left, n.told = 0, now
+	return count
+}
+
+// again counts as left out what could not be written down as such.
+func (n *noted) again(count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.left += count
+}
+
+// noteLeftOut writes down how many refusals were left out.
+func (s *Service) noteLeftOut(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
+	defer cancel()
+	for _, n := range s.noted {
+		now := time.Now()
+		count := n.leftOut(now)
+		if count == 0 {
+			continue
+		}
+		e := audit.Event{Time: now, Kind: n.kind, Actor: "gateway", Detail: fmt.Sprintf("and %d more", count)}
+		if err := s.cfg.Store.Append(ctx, e); err != nil {
+			n.again(count)
+			s.cfg.Logger.Warn("refusals not counted in the audit log", "reason", n.kind, "error", err)
+		}
+	}
 }
 
 // keyed is a keyed hash of what must not be told: of a name that is perhaps a password, typed in the wrong field.
@@ -60,6 +120,10 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 	// Whoever hangs up is written down all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
+	if !s.noted[audit.LoginRefused].due("", networkOf(from.Address), time.Now()) {
+		s.noteLeftOut(ctx)
+		return nil
+	}
 	return s.cfg.Store.Append(ctx, audit.Event{
 		Time: time.Now(), Kind: audit.LoginRefused, Actor: "client", User: user,
 		Address: addressText(from), Client: clientText(from), Detail: reason + s.namesake(login.Username),
@@ -89,12 +153,14 @@ func (s *Service) refreshRefused(ctx context.Context, why string, family Family,
 
 // noteOnce appends an event about something, once a minute. The answer does not hang on it.
 func (s *Service) noteOnce(ctx context.Context, about string, e audit.Event, from Origin) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
+	defer cancel()
 	now := time.Now()
-	if !s.noted.due(about, now) {
+	if !s.noted[e.Kind].due(about, networkOf(from.Address), now) {
 		return
 	}
 	e.Time, e.Actor, e.Address, e.Client = now, "client", addressText(from), clientText(from)
-	if err := s.cfg.Store.Append(ctx, e); err != nil && ctx.Err() == nil {
+	if err := s.cfg.Store.Append(ctx, e); err != nil {
 		s.cfg.Logger.Warn("refusal not written to the audit log", "reason", e.Kind, "error", err)
 	}
 }

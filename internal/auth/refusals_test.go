@@ -1,9 +1,11 @@
 package auth_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,5 +220,72 @@ func TestOfficeLogsIn(t *testing.T) {
 		}
 		time.Sleep(auth.MaxBackoff)
 		morning()
+	})
+}
+
+// TestFloodOfRefusals: what is written down a minute is bounded, an attacker's share of it too, and the rest is counted.
+func TestFloodOfRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const minutes = 10
+		attempts := 0
+		for i := range minutes * 600 {
+			time.Sleep(100 * time.Millisecond)
+			try(t, w, fmt.Sprint("user", i), "wrong", neighbour(i%250)) // one network
+			attempts++
+			if i%6 == 0 { // and many
+				try(t, w, fmt.Sprint("user", i), "wrong", scattered(i))
+				attempts++
+			}
+		}
+		time.Sleep(time.Minute)
+		try(t, w, "maria", "wrong", neighbour(1))
+		attempts++
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer func() { cancel(); running.Wait() }()
+		running.Go(func() { _ = w.Run(ctx) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		rows, near, left, counts := w.audited(audit.LoginRefused), 0, 0, 0
+		for _, row := range rows {
+			var more int
+			if n, _ := fmt.Sscanf(row.Detail, "and %d more", &more); n == 1 {
+				left += more
+				counts++
+			} else if strings.HasPrefix(row.Address, "203.0.113.") {
+				near++
+			}
+		}
+		if near > 20*(minutes+2) || counts > minutes+2 {
+			t.Errorf("%d rows of one network, %d that count", near, counts)
+		}
+		if far := len(rows) - near - counts; far != minutes*100 {
+			t.Errorf("%d rows of others, want all %d", far, minutes*100)
+		}
+		if got := len(rows) - counts + left; got != attempts {
+			t.Errorf("%d rows and %d more, want %d in all", len(rows)-counts, left, attempts)
+		}
+	})
+}
+
+// TestOneAttackerDoesNotHideOthers: one network's throttled attempts at ever new names leave room for those of others.
+func TestOneAttackerDoesNotHideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		flood := func() {
+			for i := range 1000 {
+				try(t, w, fmt.Sprint("user", i), "wrong", neighbour(i%250))
+			}
+		}
+		flood()
+		for range 6 {
+			try(t, w, "maria", "wrong", origin)
+		}
+		flood()
+		rows := w.audited(audit.LoginThrottled)
+		if last := rows[len(rows)-1]; len(rows) > 30 || last.Address != "192.0.2.1" && rows[len(rows)-2].Address != "192.0.2.1" {
+			t.Errorf("%d rows, the last is %+v", len(rows), last)
+		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
@@ -99,6 +100,10 @@ func TestEndUser(t *testing.T) {
 	if got := w.told.revokedFamilies(); len(got) != 2 {
 		t.Errorf("OnRevoke for %v", got)
 	}
+	rows := w.audited(audit.UserEnded)
+	if len(rows) != 1 || rows[0].Actor != "administrator" || rows[0].User != "us_maria" || rows[0].Address != origin.Address.String() || rows[0].Client != origin.Client {
+		t.Errorf("written down: %+v", rows)
+	}
 	w.verify(other.Access)
 	w.verify(w.login("maria").Access)
 }
@@ -108,6 +113,9 @@ func TestEndUserUnknown(t *testing.T) {
 	w := newWorld(t)
 	if n, err := w.EndUser(t.Context(), "maria", origin); n != 0 || !auth.IsReason(err, auth.NotFound) {
 		t.Errorf("a name for the id: ended %d, %v", n, err)
+	}
+	if rows := w.audited(audit.UserEnded); len(rows) != 0 {
+		t.Errorf("nobody's logins ended, and it was written down: %+v", rows)
 	}
 	tokens := w.login("maria")
 	if n, err := w.EndUser(t.Context(), "us_otto", origin); n != 0 || err != nil {

@@ -37,6 +37,7 @@ const (
 	RevokedReuse   = "reuse"         // a dead token was presented late
 	RevokedSession = "session"       // by its user, from another session or this one
 	RevokedUser    = "administrator" // all families of a user at once
+	RevokedLimit   = "limit"         // the user has logged in more often since than may be at a time
 )
 
 // Rotation is a refresh: a token is presented and its successor asked for.

@@ -42,6 +42,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		s.readStale(ctx)
 		s.storeRevoked(ctx)
+		s.noteLeftOut(ctx)
 		s.reread(ctx)
 		s.moveDeadlines(ctx, time.Now())
 		if round%expireEvery == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
 )
 
 // Ways a refresh token gives way to its successor.
@@ -34,6 +35,9 @@ type Config struct {
 	FamilyMaxAge time.Duration // end of a login however often it is refreshed: none
 	Rotation     string        // RotationActivation
 	GracePeriod  time.Duration // 30 s
+
+	// MaxSessions is how many logins of a user go on at a time: 100. With one more, that which was used least lately ends.
+	MaxSessions int
 
 	Throttle Throttle
 	Shared   SharedLimits // asked after Throttle, by all nodes of an installation; none: each bounds by itself
@@ -90,6 +94,9 @@ func (c *Config) setDefaults() error {
 			*f.field = f.value
 		}
 	}
+	if c.MaxSessions <= 0 {
+		c.MaxSessions = 100
+	}
 	if c.Rotation != RotationActivation && c.Rotation != RotationStrict {
 		return fmt.Errorf("auth: rotation %q is neither %s nor %s", c.Rotation, RotationActivation, RotationStrict)
 	}
@@ -127,7 +134,7 @@ type Service struct {
 	access   *accessTokens
 	throttle *throttle
 	sharing  sharing
-	noted    noted
+	noted    map[audit.Kind]*noted // of the kinds that are bounded; only read
 	verified *verified
 	users    *users
 	revoked  revocations
@@ -147,9 +154,12 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.Audience, cfg.AccessTTL),
 		throttle: newThrottle(cfg.Throttle),
 		sharing:  sharing{limits: cfg.Shared},
-		noted:    noted{about: newTable[string, time.Time](maxNoted)},
+		noted:    make(map[audit.Kind]*noted),
 		verified: newVerified(),
 		users:    newUsers(cfg.Users, cfg.UserTTL),
+	}
+	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused} {
+		s.noted[kind] = newNoted(kind)
 	}
 	// There are no sockets yet that would have to be told.
 	if err := s.readRevoked(ctx, func(family string, at time.Time) { s.revoked.add(family, at) }); err != nil {

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,41 @@ func (s *Service) endUser(ctx context.Context, userID string, e audit.Event) (in
 		s.familyOver(family, e.Time)
 	}
 	return len(families), nil
+}
+
+const (
+	// endedAtOnce is the most that one login ends, where there are far too many.
+	endedAtOnce = 20
+	// endPatience is how long that may take.
+	endPatience = 5 * time.Second
+)
+
+// endOldest ends those logins of a user that were used least lately, where there are more than Config.MaxSessions with
+// a new one. It does so though the client hangs up: or whoever does would have as many as they wish.
+func (s *Service) endOldest(ctx context.Context, login Family) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	now := time.Now()
+	list, err := s.cfg.Store.Sessions(ctx, login.UserID, now)
+	if err != nil {
+		s.cfg.Logger.Warn("logins of a user not counted", "user", login.UserID, "error", err)
+		return
+	}
+	most := s.cfg.MaxSessions
+	list = slices.DeleteFunc(list, func(f Family) bool { return f.ID == login.ID })
+	for i := len(list) - 1; i >= most-1 && len(list)-i <= endedAtOnce; i-- {
+		f := list[i]
+		err := s.cfg.Store.RevokeFamily(ctx, f.ID, RevokedLimit, audit.Event{
+			Time: now, Kind: audit.SessionEnded, Actor: "gateway", Address: login.Address, Client: login.Client,
+			Detail: "too many logins of the user",
+		})
+		if err != nil {
+			s.cfg.Logger.Warn("login beyond the most not ended", "user", login.UserID, "family", f.ID, "error", err)
+			return
+		}
+		s.cfg.Logger.Info("login ended, the user has too many", "user", login.UserID, "family", f.ID, "most", most)
+		s.familyOver(f.ID, now)
+	}
 }
 
 // Words of Introspection.TokenType.

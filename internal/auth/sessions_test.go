@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,53 @@ func TestSessions(t *testing.T) {
 		time.Sleep(31 * day) // the last refresh token has ended
 		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || list == nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestHoardingLogins: whoever logs in again and again with the right password has as many logins as are allowed at a time.
+// Those used least lately end, with their tokens and sockets, and the audit log says so.
+func TestHoardingLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, logins = 10, 60
+		w := newWorld(t, func(c *auth.Config) { c.MaxSessions = most })
+		other := w.login("otto")
+		first := w.login("maria")
+		var second auth.Tokens
+		for i := range logins {
+			time.Sleep(time.Second)
+			second = w.login("maria")
+			if i%5 == 0 { // who uses theirs keeps it
+				first = w.refresh(first.Refresh)
+			}
+		}
+		w.verify(first.Access)
+		w.verify(second.Access)
+		w.verify(other.Access)
+		list, err := w.SessionsOf(t.Context(), "us_maria")
+		if err != nil || len(list) != most {
+			t.Errorf("%d logins go on, %v; want %d", len(list), err, most)
+		}
+		rows := w.audited(audit.SessionEnded)
+		if len(rows) != logins+1-most || rows[0].Actor != "gateway" || rows[0].User != "us_maria" || rows[0].Family == "" || rows[0].Detail == "" {
+			t.Errorf("%d ends in the audit log, want %d: %+v", len(rows), logins+1-most, rows[:1])
+		}
+		if told := w.told.revokedFamilies(); len(told) != logins+1-most {
+			t.Errorf("sockets closed of %d logins", len(told))
+		}
+		var all sync.WaitGroup
+		for range 50 { // all at once
+			all.Go(func() { w.login("maria") })
+		}
+		all.Wait()
+		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || len(list) > most {
+			t.Errorf("%d logins go on, %v; want %d", len(list), err, most)
+		}
+		w.cfg.MaxSessions = 3
+		w.restart()
+		w.login("maria")
+		if list, _ := w.SessionsOf(t.Context(), "us_maria"); len(list) != 3 {
+			t.Errorf("%d logins go on; want 3", len(list))
 		}
 	})
 }

@@ -19,13 +19,16 @@ type together struct {
 	mu      sync.Mutex
 	down    error
 	asked   int
+	slow    time.Duration // that a reservation takes
+	lost    bool          // what is charged is charged, and the answers do not arrive
+	ids     map[[16]byte]bool
 	open    map[auth.Hash]int
 	fails   map[auth.Hash][]time.Time
 	charges map[string][]time.Time
 }
 
 func newTogether() *together {
-	return &together{open: map[auth.Hash]int{}, fails: map[auth.Hash][]time.Time{}, charges: map[string][]time.Time{}}
+	return &together{ids: map[[16]byte]bool{}, open: map[auth.Hash]int{}, fails: map[auth.Hash][]time.Time{}, charges: map[string][]time.Time{}}
 }
 
 func (x *together) setDown(err error) {
@@ -35,6 +38,13 @@ func (x *together) setDown(err error) {
 }
 
 func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refusal, error) {
+	if x.slow > 0 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(x.slow):
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.asked++
@@ -65,6 +75,10 @@ func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refus
 	}
 	x.fails[r.Account] = append(x.fails[r.Account], r.Now)
 	x.open[r.Account]++
+	x.ids[r.ID] = true
+	if x.lost {
+		return nil, errors.New("the answer is lost")
+	}
 	return nil, nil
 }
 
@@ -73,6 +87,11 @@ func (x *together) Settle(ctx context.Context, r auth.Reservation, s auth.Settle
 	defer x.mu.Unlock()
 	if x.down != nil {
 		return x.down
+	}
+	charged := x.ids[r.ID]
+	x.ids[r.ID] = false
+	if !charged {
+		return nil
 	}
 	x.open[r.Account]--
 	if s == auth.Failed {
@@ -166,19 +185,19 @@ func TestSharedBackoff(t *testing.T) {
 		all := nodes(t, 2, x)
 		a, b := all[0], all[1]
 		for i := range 5 {
-			try(t, all[i%2], "maria", "wrong", scattered(i))
+			try(t, all[i%2], "maria", "wrong", neighbour(i))
 		}
 		for _, w := range all {
-			if got, wait := try(t, w, "maria", "maria's password", scattered(9)); got != auth.TooManyFailures || wait != time.Second {
+			if got, wait := try(t, w, "maria", "maria's password", neighbour(9)); got != auth.TooManyFailures || wait != time.Second {
 				t.Errorf("after 5 failures at two nodes: %s, %v", got, wait)
 			}
 		}
 		time.Sleep(time.Second)
-		if got, _ := try(t, b, "maria", "maria's password", scattered(10)); got != "" {
+		if got, _ := try(t, b, "maria", "maria's password", neighbour(10)); got != "" {
 			t.Errorf("after the wait: %s", got)
 		}
 		for i := range 4 {
-			if got, _ := try(t, b, "maria", "wrong", scattered(20+i)); got != auth.InvalidCredentials {
+			if got, _ := try(t, b, "maria", "wrong", neighbour(20+i)); got != auth.InvalidCredentials {
 				t.Errorf("failure %d after the success: %s", i, got)
 			}
 		}
@@ -198,6 +217,66 @@ func TestSharedBackoff(t *testing.T) {
 		for account, n := range x.open {
 			if n != 0 {
 				t.Errorf("%d attempts at %x were never settled", n, account[:4])
+			}
+		}
+	})
+}
+
+// neighbour is the n-th address of one network.
+func neighbour(n int) auth.Origin { return at(fmt.Sprint("203.0.113.", n)) }
+
+// TestSharedHangUps: a client that hangs up while the shared limits are asked takes nothing of what others failed with it.
+func TestSharedHangUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether()
+		w := nodes(t, 1, x)[0]
+		for i := range 5 {
+			try(t, w, "maria", "wrong", neighbour(i))
+		}
+		time.Sleep(time.Second)
+		x.slow = 500 * time.Millisecond
+		for i := range 50 { // attempts that may be made, and whose client is gone before that is known
+			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+			_, _ = w.Password(ctx, fmt.Sprint("otto", i), "wrong", "", neighbour(i))
+			cancel()
+		}
+		x.slow = 0
+		if asked := x.asked; asked != 5+50 {
+			t.Errorf("asked %d times", asked)
+		}
+		for account, n := range x.open {
+			if fails := len(x.fails[account]); n != fails && n != 0 {
+				t.Errorf("%x: %d open, %d failed", account[:4], n, fails)
+			}
+		}
+		fails := 0
+		for _, list := range x.fails {
+			fails += len(list)
+		}
+		if fails != 5 {
+			t.Errorf("%d failures are kept, want maria's 5", fails)
+		}
+	})
+}
+
+// TestSharedLostAnswer: an attempt of which it is not known whether it was charged is settled when the shared limits
+// work again.
+func TestSharedLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether()
+		w := nodes(t, 1, x)[0]
+		x.lost = true
+		if reason, _ := try(t, w, "maria", "maria's password", neighbour(1)); reason != "" {
+			t.Errorf("while the answers are lost: %s", reason)
+		}
+		x.lost = false
+		time.Sleep(5 * time.Second)
+		if reason, _ := try(t, w, "otto", "otto's password", neighbour(2)); reason != "" {
+			t.Errorf("afterwards: %s", reason)
+		}
+		for account, list := range x.fails {
+			if len(list) > 0 {
+				t.Errorf("%x has %d failures, want none", account[:4], len(list))
 			}
 		}
 	})

@@ -52,17 +52,15 @@ const (
 	knownFactor = 5
 	// A right password without its second factor is answered so often a minute for one account.
 	confirmedPerMinute = 5
-	// So many times account_free may fail at an account from all places where it is not known, at once, and one more
-	// in so long: by the first tries of networks, and again by the rest.
-	accountFactor   = 4
+	// From all places together where it is not known an account may fail in the first tries of networks as often as is
+	// free, in their further ones so many times as often, and in each once more in so long.
+	againFactor     = 4
 	accountInterval = 5 * time.Minute
 	// An account that has to wait may be asked for so often from an address, and so often at once.
 	polledPerMinute = 60
 	polledBurst     = 60
 	// maxPlaces bounds the places where one account is known.
 	maxPlaces = 64
-	// maxAccountBurst keeps a burst of accountInterval within a Duration.
-	maxAccountBurst = 1_000_000
 )
 
 // throttle decides whether a grant may be tried. An attempt is charged before the
@@ -133,16 +131,16 @@ func newThrottle(c Throttle) *throttle {
 		polled:   newTable[account, time.Time](throttled),
 		known:    newTable[string, []netip.Prefix](throttled),
 	}
-	whole := rate{accountInterval, time.Duration(min(accountFactor*min(c.AccountFree, maxBurst), maxAccountBurst)) * accountInterval}
+	free := time.Duration(min(c.AccountFree, maxBurst))
 	t.rates = [levels]rate{
 		ofAddress: perMinute(c.AddressPerMinute, c.AddressBurst),
 		ofKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
 		ofNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
 		ofAll:     perMinute(c.GlobalPerMinute, c.GlobalBurst),
 		// Fewer at once than a breaker before the user base takes for an outage.
-		ofUnanswered: perMinute(c.AddressPerMinute/2, c.AddressBurst/5),
-		ofFirst:      whole,
-		ofAgain:      whole,
+		ofUnanswered: perMinute(c.AddressPerMinute, c.AddressBurst/5),
+		ofFirst:      rate{accountInterval, free * accountInterval},
+		ofAgain:      rate{accountInterval, againFactor * free * accountInterval},
 		ofConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
 		ofPolled:     perMinute(polledPerMinute, polledBurst),
 		ofFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),
@@ -378,7 +376,7 @@ func (f *failures) add(now time.Time) {
 }
 
 func (t *throttle) rate(l level) rate {
-	if t.halved {
+	if t.halved && l != ofUnanswered { // which is this node's own in any case
 		return t.rates[l].halved()
 	}
 	return t.rates[l]

@@ -51,7 +51,7 @@ type plainAttempt struct {
 
 func (p *plainThrottle) rate(l level) rate {
 	r := p.rates[l]
-	if p.half {
+	if p.half && l != ofUnanswered {
 		return rate{2 * r.interval, max(r.burst, 2*r.interval)}
 	}
 	return r
@@ -63,7 +63,11 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	for _, f := range p.past {
 		for _, c := range f.buckets {
 			if c.key == key {
-				even = f.at.Add(max(0, even.Sub(f.at)) + c.rate.interval)
+				ahead := max(0, even.Sub(f.at)) + c.rate.interval
+				if key.level == ofUnanswered { // of those looked at together all may be without an answer
+					ahead = min(ahead, max(c.rate.burst, 2*c.rate.interval))
+				}
+				even = f.at.Add(ahead)
 			}
 		}
 	}

@@ -29,6 +29,7 @@ func newSmallThrottle() *throttle {
 		AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1,
 	})
 	th.accounts = newTable[account, *failures](4)
+	th.rates[ofFirst], th.rates[ofAgain] = th.rates[ofAll], th.rates[ofAll]
 	return th
 }
 
@@ -98,6 +99,26 @@ func TestAbsurdRates(t *testing.T) {
 			if wait := take(&even, r, "key", time.Now()); wait != 0 {
 				t.Errorf("%d a minute, %d at once: wait %v", n, burst, wait)
 			}
+		}
+	}
+}
+
+// TestKnownPlacesOfAnAccount: an account that logs in everywhere does not push out the places of another.
+func TestKnownPlacesOfAnAccount(t *testing.T) {
+	var cfg Throttle
+	cfg.setDefaults()
+	th := newThrottle(cfg)
+	far := func(n int) string { return fmt.Sprintf("10.%d.%d.1", n>>8, n&255) }
+	reserved(t, th, "otto", "192.0.2.1").settle(Succeeded)
+	for i := range throttled {
+		reserved(t, th, "maria", far(i)).settle(Succeeded)
+	}
+	for _, c := range []struct {
+		username, from string
+		want           bool
+	}{{"otto", "192.0.2.1", true}, {"maria", far(0), false}, {"maria", far(throttled - maxPlaces), true}, {"maria", far(throttled - 1), true}} {
+		if got := th.isKnown(c.username, placeOf(netip.MustParseAddr(c.from))); got != c.want {
+			t.Errorf("%s is known at %s: %v", c.username, c.from, got)
 		}
 	}
 }

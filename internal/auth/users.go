@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxUsers bounds the users remembered. One that is forgotten is read again
-	// when next seen, but a change to it no longer closes its open sockets.
+	// when next seen, or at the next change where it has open sockets.
 	maxUsers = 1 << 17
 	// userPatience is how long a token check waits for the user base.
 	userPatience = 2 * time.Second

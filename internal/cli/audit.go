@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +118,7 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Da
 	report, err := gateway.VerifyAudit(ctx, data.Audit(), noted, read.Store)
 	stop()
 	if err == nil && report.Rows == 0 {
-		err = emptied(ctx, data)
+		err = data.CheckEmptyAudit(ctx)
 	}
 	if errors.Is(err, audit.ErrBroken) {
 		advice := "Keep a copy of the database as it is, and compare with a backup."
@@ -142,21 +141,6 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Da
 		fmt.Fprintf(&text, "\nfrom  %s\nto    %s", report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
 	}
 	return done(std, "%s\nhead  %s", text.String(), report.Head)
-}
-
-// emptied says whether a log without rows had some: there is one for every user that was added.
-func emptied(ctx context.Context, data *gateway.Data) error {
-	users, err := data.Users.List(ctx)
-	if err != nil || len(users) == 0 {
-		return err
-	}
-	since := users[0].Created
-	for _, u := range users {
-		if u.Created.Before(since) {
-			since = u.Created
-		}
-	}
-	return fmt.Errorf("%w: it is empty, and the database has users since %s", audit.ErrBroken, since.Format(time.DateOnly))
 }
 
 // tailEvery is how often new rows are looked for.
@@ -247,38 +231,11 @@ func (o *auditOptions) followFrom(ctx context.Context, std streams, log gateway.
 	}
 }
 
-// auditRow is a row as JSON.
-type auditRow struct {
-	Seq     int64      `json:"seq"`
-	Time    time.Time  `json:"time"`
-	Kind    audit.Kind `json:"kind"`
-	Actor   string     `json:"actor"`
-	User    string     `json:"user,omitempty"`
-	Family  string     `json:"family,omitempty"`
-	Address string     `json:"address,omitempty"`
-	Client  string     `json:"client,omitempty"`
-	Detail  string     `json:"detail,omitempty"`
-	Hash    string     `json:"hash"`
-}
-
-// printRow prints a row as JSON.
-func printRow(out io.Writer, r *audit.Row) error {
-	line, err := json.Marshal(auditRow{
-		Seq: r.Seq, Time: r.Time.UTC(), Kind: r.Kind, Actor: r.Actor, User: r.User, Family: r.Family,
-		Address: r.Address, Client: r.Client, Detail: r.Detail, Hash: fmt.Sprintf("%x", r.Hash),
-	})
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(line, '\n'))
-	return err
-}
-
 // print prints rows in columns of fixed width, so that those that come later fit under them.
 func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	if o.json {
 		for i := range list {
-			if err := printRow(out, &list[i]); err != nil {
+			if err := list[i].WriteJSON(out); err != nil {
 				return err
 			}
 		}

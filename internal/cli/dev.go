@@ -334,13 +334,15 @@ func programName() string {
 	return quoteShell(os.Args[0])
 }
 
-// explainListen says what to do about an address that cannot be listened on.
+// explainListen says what to do about an address or a journal that somebody else has.
 func explainListen(err error, address, setting string) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		host, _, _ := net.SplitHostPort(address)
 		return fail(exitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
+	case errors.Is(err, gateway.ErrJournalInUse):
+		return fail(exitError, err, "Is this one running already? A second gateway on these data needs a [journal] folder of its own.")
 	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
 		return fail(exitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
 	case errors.Is(err, gateway.ErrInsecure):

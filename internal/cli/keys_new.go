@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/audit"
 )
 
 func (o *keysOptions) newNew(std streams) *cobra.Command {
@@ -49,7 +46,7 @@ func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
 			name = filepath.Base(name)
 		}
 	}
-	report, err := gateway.NewKeys(ctx, s.Data, func(rows iter.Seq2[audit.Row, error]) (int64, error) { return archiveAudit(name, rows) })
+	report, err := gateway.NewKeys(ctx, s.Data, name)
 	switch {
 	case errors.Is(err, gateway.ErrKeysThere):
 		return fail(exitUsage, err, "Replace the one that signs with rueda keys rotate --now --revoke KID.")
@@ -65,27 +62,4 @@ func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.talk, "These cannot log in until rueda user otp NAME --disable: %s\n", strings.Join(report.Factors, ", "))
 	}
 	return done(std, "%s signs now; all logins of before are over", report.ID)
-}
-
-// archiveAudit writes rows into a new file, if there are any.
-func archiveAudit(name string, rows iter.Seq2[audit.Row, error]) (n int64, err error) {
-	var f *os.File
-	for row, err := range rows {
-		if err == nil && f == nil {
-			if f, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-				defer func() { err = errors.Join(err, f.Close()) }()
-			}
-		}
-		if err != nil {
-			return n, err
-		}
-		if err := printRow(f, &row); err != nil {
-			return n, err
-		}
-		n++
-	}
-	if f == nil {
-		return 0, nil
-	}
-	return n, f.Sync()
 }

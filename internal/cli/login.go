@@ -52,7 +52,7 @@ func (o *login) account(std streams) (*client.Account, error) {
 		}
 	}
 	if a.Password == "" {
-		a.Password, err = readPassword(std, "Password of "+a.Username, o.fromStdin, false)
+		a.Password, err = readPassword(std, "Password of "+a.Username, o.fromStdin, nil)
 	}
 	return a, err
 }

@@ -154,7 +154,6 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
-		warnUnserved(ctx, s.Gateway.Logger, data, servedBy(&s.Gateway))
 	}
 	return explainStart(g.Run(ctx), s, name)
 }

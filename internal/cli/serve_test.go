@@ -175,3 +175,25 @@ func TestInterruptWhileReading(t *testing.T) {
 	default:
 	}
 }
+
+// TestServeTwice: a second gateway on one folder is told which folder it needs for itself.
+func TestServeTwice(t *testing.T) {
+	folder := t.TempDir()
+	config := filepath.Join(folder, "rueda.toml")
+	write(t, config, "listen = \"127.0.0.1:0\"\ndata = \"data\"\n")
+	server := start(t, "serve", "--config", config)
+	server.said(`msg=ready .* data=\S+rueda\.db users=local feeds=none admin=none`)
+	var talk transcript
+	if status := run(t.Context(), []string{"serve", "--config", config}, streams{in: strings.NewReader(""), out: io.Discard, talk: &talk}); status != exitError {
+		t.Errorf("status %d", status)
+	}
+	for _, want := range []string{"another gateway writes the journal " + filepath.Join(folder, "data", "journal"), "A second gateway on these data needs a [journal] folder of its own."} {
+		if !strings.Contains(talk.String(), want) {
+			t.Errorf("told %q, want %q in it", talk.String(), want)
+		}
+	}
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+}

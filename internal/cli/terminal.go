@@ -56,8 +56,8 @@ func quoteShell(s string) string {
 const maxPassword = 1024
 
 // readPassword takes the first line of standard input if fromStdin is set, otherwise asks at
-// the terminal, without echo; twice if it is a new one.
-func readPassword(std streams, prompt string, fromStdin, isNew bool) (string, error) {
+// the terminal, without echo; twice if it is a new one, which check is for.
+func readPassword(std streams, prompt string, fromStdin bool, check func(string) error) (string, error) {
 	if fromStdin {
 		return readLine(std.in)
 	}
@@ -66,8 +66,11 @@ func readPassword(std streams, prompt string, fromStdin, isNew bool) (string, er
 			"There is no terminal to ask at: pipe it in with --password-stdin.")
 	}
 	password, err := askSecret(std, prompt+": ")
-	if err != nil || !isNew {
+	if err != nil || check == nil {
 		return password, err
+	}
+	if err := check(password); err != nil { // before it is typed again
+		return "", err
 	}
 	again, err := askSecret(std, "Once more: ")
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -73,7 +72,7 @@ never an argument, which other users of the machine could read.`,
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
 			return o.add(ctx, std, users, args[0], &p)
 		})
-	p.add(add)
+	p.add(teach(add, addHelp, addExample))
 	add.Flags().Lookup("rights").Usage += " (default all; none with --group)"
 	password := o.command(std, "password NAME", "Give a user a new password, and end logins of before", name, o.password)
 	password.Aliases = []string{"passwd"}
@@ -197,6 +196,12 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 		return nil, false, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
 			"rueda user add makes one with its first user.")
 	}
+	if parent := filepath.Dir(filepath.Clean(o.data)); !there && o.data != "" {
+		if _, err := os.Stat(parent); err != nil {
+			return nil, false, fail(exitUsage, fmt.Errorf("there is no folder %s to make %s in", parent, filepath.Base(o.data)),
+				"Make it first, if --data is what you mean.")
+		}
+	}
 	s.Data.Actor, s.Data.OnlyOld = commandLine(), !create
 	return s, there, nil
 }
@@ -205,7 +210,7 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 func (o *userOptions) explainKeys(err error) error {
 	var missing *gateway.MissingKeysError
 	switch {
-	case errors.Is(err, auth.ErrNoEncryptionKey) && o.config == "":
+	case gateway.NeedsEncryptionKey(err) && o.config == "":
 		return fail(exitUsage, errors.New("the keys in "+filepath.Clean(o.data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
 	case !errors.As(err, &missing):
 		return err
@@ -254,7 +259,7 @@ func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, n
 		return err
 	}
 	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements}
-	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, true); err != nil {
+	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) }); err != nil {
 		return err
 	}
 	if _, err = users.Add(ctx, u); err != nil {
@@ -315,7 +320,7 @@ func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error 
 
 func (o *userOptions) password(ctx context.Context, std streams, users *local.Base, args []string) error {
 	name := args[0]
-	password, err := readPassword(std, "New password of "+name, o.fromStdin, true)
+	password, err := readPassword(std, "New password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) })
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,11 @@ accounts have the same one.`,
 		func(ctx context.Context, std streams, users *local.Base, args []string) error {
 			return addAccount(ctx, std, users, args[0], args[1], a)
 		})
-	f := add.Flags()
+	f := teach(add, accountHelp, accountExample).Flags()
 	f.StringVar(&a.Type, "type", "cash", "cash or margin")
 	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
 	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
-	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise")
+	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise; the first one is anyway")
 	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", named("name of the user"), listAccounts))
 	return cmd
 }

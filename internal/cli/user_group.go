@@ -28,10 +28,10 @@ applies a change to all who are in it within half a second, and ends no login.`,
 	o.places(cmd)
 	group, both := named("name of the group"), named("name of the group", "name of the user")
 	cmd.AddCommand(o.addGroup(std), o.setGroup(std), o.grantGroup(std), o.revokeGroup(std),
-		o.command(std, "remove GROUP", "Remove a group, and its rights from all who are in it", group, removeGroup),
-		o.command(std, "join GROUP NAME", "Put a user into a group", both, joinGroup),
-		o.command(std, "leave GROUP NAME", "Take a user out of a group", both, leaveGroup),
-		o.command(std, "list", "List the groups and their rights", cobra.NoArgs, listGroups))
+		teach(o.command(std, "remove GROUP", "Remove a group, and its rights from all who are in it", group, removeGroup), removeGroupHelp, "  rueda group remove equity --config rueda/rueda.toml"),
+		teach(o.command(std, "join GROUP NAME", "Put a user into a group", both, joinGroup), joinGroupHelp, "  rueda group join equity ana --config rueda/rueda.toml"),
+		teach(o.command(std, "leave GROUP NAME", "Take a user out of a group", both, leaveGroup), leaveGroupHelp, "  rueda group leave equity ana --config rueda/rueda.toml"),
+		teach(o.command(std, "list", "List the groups and their rights", cobra.NoArgs, listGroups), listGroupsHelp, "  rueda group list --config rueda/rueda.toml"))
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func (o *userOptions) addGroup(std streams) *cobra.Command {
 			return done(std, "Added group %s", args[0])
 		})
 	s.add(cmd)
-	return cmd
+	return teach(cmd, addGroupHelp, addGroupExample)
 }
 
 func (o *userOptions) setGroup(std streams) *cobra.Command {
@@ -73,7 +73,7 @@ func (o *userOptions) setGroup(std streams) *cobra.Command {
 			return doneOr(std, changed, "Nothing to change.", "Changed group %s", args[0])
 		})
 	s.add(cmd)
-	return cmd
+	return teach(cmd, setGroupHelp, setGroupExample)
 }
 
 func (o *userOptions) grantGroup(std streams) *cobra.Command {
@@ -94,7 +94,7 @@ func (o *userOptions) grantGroup(std streams) *cobra.Command {
 			return doneOr(std, changed, "Group "+args[0]+" has that right already.", "Granted group %s: %s", args[0], local.Describe(e))
 		})
 	g.add(cmd)
-	return cmd
+	return teach(cmd, grantGroupHelp, grantGroupExample)
 }
 
 func (o *userOptions) revokeGroup(std streams) *cobra.Command {
@@ -120,7 +120,7 @@ func (o *userOptions) revokeGroup(std streams) *cobra.Command {
 			return doneOr(std, changed, "Group "+args[0]+" has no such right.", "%s", strings.Join(lines, "\n"))
 		})
 	r.add(cmd)
-	return cmd
+	return teach(cmd, revokeGroupHelp, revokeGroupExample)
 }
 
 func removeGroup(ctx context.Context, std streams, users *local.Base, args []string) error {

@@ -70,7 +70,7 @@ type importing struct {
 
 	batch []local.Imported
 	lines []int           // of the batch
-	seen  map[string]bool // usernames of the file, without their case
+	seen  map[string]bool // usernames of the file that were taken, without their case
 	wrong []wrongLine     // since the last flush, which tells them in the order of the file
 
 	read, added, there, refused atomic.Int64
@@ -174,12 +174,6 @@ func (i *importing) tell() {
 // add takes one user of the file.
 func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
 	i.read.Add(1)
-	folded := strings.ToLower(u.Username)
-	if i.seen[folded] {
-		i.problem(line, fmt.Errorf("user %q is in the file twice", u.Username))
-		return nil
-	}
-	i.seen[folded] = true
 	for _, scope := range u.Rights.Scopes {
 		if !slices.Contains(knownScopes, scope) {
 			i.problem(line, fmt.Errorf("there is no scope %q", scope))
@@ -214,14 +208,21 @@ func (i *importing) flush(ctx context.Context) error {
 		return fmt.Errorf("from line %d on: %w", i.lines[0], err)
 	}
 	for n, p := range problems {
+		name := i.batch[n].Username
+		folded := strings.ToLower(name)
+		there := errors.Is(p, local.ErrExists) && !errors.Is(p, local.ErrCase)
 		switch {
-		case p == nil:
-			i.added.Add(1)
-		case errors.Is(p, local.ErrExists) && !errors.Is(p, local.ErrCase):
+		case p != nil && !there:
+			i.problem(i.lines[n], p)
+			continue
+		case i.seen[folded]:
+			i.problem(i.lines[n], fmt.Errorf("user %q is in the file twice", name))
+		case there:
 			i.there.Add(1)
 		default:
-			i.problem(i.lines[n], p)
+			i.added.Add(1)
 		}
+		i.seen[folded] = true
 	}
 	i.batch, i.lines = i.batch[:0], i.lines[:0]
 	i.tell()

@@ -40,7 +40,9 @@ func (o *userOptions) otp(std streams) *cobra.Command {
 them once: the database keeps the secret encrypted and the codes hashed. From then on a
 login of the user needs otp, which is six digits from the app or a recovery code, each good once.
 
-A new secret takes --disable and --enable again.`
+A new secret takes --disable and --enable again. Try it before you send the user away:
+rueda user check NAME --otp CODE.`
+	cmd.Example = otpExample
 	f := cmd.Flags()
 	f.BoolVar(&enable, "enable", false, "one-time passwords from now on")
 	f.BoolVar(&disable, "disable", false, "the password alone")

@@ -202,7 +202,7 @@ func (o *userOptions) set(std streams) *cobra.Command {
 			return doneOr(std, changed, "Nothing to change.", "Changed %s", args[0])
 		})
 	s.add(cmd)
-	return cmd
+	return teach(cmd, setHelp, setExample)
 }
 
 func (o *userOptions) grant(std streams) *cobra.Command {
@@ -226,7 +226,7 @@ func (o *userOptions) grant(std streams) *cobra.Command {
 			return doneOr(std, changed, args[0]+" has that right already.", "Granted %s: %s", args[0], local.Describe(e))
 		})
 	g.add(cmd)
-	return cmd
+	return teach(cmd, grantHelp, grantExample)
 }
 
 func (o *userOptions) revoke(std streams) *cobra.Command {
@@ -266,7 +266,7 @@ func (o *userOptions) revoke(std streams) *cobra.Command {
 			return nil
 		})
 	r.add(cmd)
-	return cmd
+	return teach(cmd, revokeHelp, revokeExample)
 }
 
 // showUser prints a table for people, and rows with tabs and no heading for programs.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ type served struct {
 func servedBy(c *gateway.Config) *served {
 	s := &served{delays: c.Stream.Delays}
 	for i := range c.Markets {
-		s.markets = append(s.markets, c.Markets[i].Code)
+		s.markets = append(s.markets, c.Markets[i].ID)
 	}
 	return s
 }
@@ -73,36 +72,6 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// maxUnserved bounds the warnings at a start.
-const maxUnserved = 20
-
-// warnUnserved tells of rights in the database that the gateway serves nothing for: whoever has such a one alone waits in vain.
-func warnUnserved(ctx context.Context, log *slog.Logger, data *gateway.Data, s *served) {
-	granted, err := data.Users.Granted(ctx)
-	if err != nil {
-		log.Warn("rights not looked through", "error", err)
-		return
-	}
-	told := 0
-	for _, e := range granted {
-		why := ""
-		switch {
-		case !s.delay(e.Delay):
-			why = "its delay is none of stream.delays"
-		case !s.market(e.Market):
-			why = "the market is not configured, and comes only if a feed lists it"
-		}
-		if why == "" || !e.Until.IsZero() && !time.Now().Before(e.Until) {
-			continue
-		}
-		if told++; told > maxUnserved {
-			log.Warn("more rights are not served")
-			return
-		}
-		log.Warn("a right is not served", "right", local.Describe(e), "reason", why)
-	}
-}
-
 // noteUseless tells of a right that was granted beside a larger one.
 func noteUseless(ctx context.Context, std streams, users *local.Base, name string, e broker.Entitlement) error {
 	u, err := users.Entry(ctx, name)
@@ -110,7 +79,7 @@ func noteUseless(ctx context.Context, std streams, users *local.Base, name strin
 		return err
 	}
 	larger := func(r *local.Rights) int {
-		return slices.IndexFunc(r.Entitlements, func(x broker.Entitlement) bool { return local.Describe(x) != local.Describe(e) && covers(x, e) })
+		return slices.IndexFunc(r.Entitlements, func(x broker.Entitlement) bool { return local.Describe(x) != local.Describe(e) && local.Covers(x, e) })
 	}
 	when := func(x broker.Entitlement) string {
 		text := "at once"
@@ -136,15 +105,6 @@ func noteUseless(ctx context.Context, std streams, users *local.Base, name strin
 		}
 	}
 	return nil
-}
-
-// covers says that x gives all that e does, as soon and as long.
-func covers(x, e broker.Entitlement) bool {
-	deep := x.Depth < 0 || e.Depth >= 0 && x.Depth >= e.Depth
-	many := x.Instruments <= 0 || e.Instruments > 0 && x.Instruments >= e.Instruments
-	long := x.Until.IsZero() || !e.Until.IsZero() && !x.Until.Before(e.Until)
-	return (x.Market == "*" || x.Market == e.Market) && (x.Trades || !e.Trades) && (x.Quotes || !e.Quotes) &&
-		deep && many && long && x.Delay <= e.Delay && !x.From.After(e.From)
 }
 
 // cannotRemove is the answer to those who look for a way to remove a user.

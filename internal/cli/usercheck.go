@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/broker/httpusers"
-	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -25,9 +22,9 @@ func newUserCheck(std streams, o *userOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check NAME",
 		Short: "Log in to the configured user base and show what a gateway sees",
-		Long: `Check logs in as a user to the user base of [users], reads the user again by id and
-the accounts of [accounts], as a gateway does, and shows what comes. No gateway
-has to run, and no token is given out.
+		Long: `Check logs in as a user to the user base of [users], reads the user again by id, the
+groups, and the accounts of [accounts], as a gateway does, and shows what comes. No
+gateway has to run, and no token is given out. It says which groups have no [[users.right]].
 
 A failed attempt is one for the user base: it may count there.`,
 		Example: `  rueda user check ana --config rueda/rueda.toml
@@ -56,7 +53,7 @@ A failed attempt is one for the user base: it may count there.`,
 				return err
 			}
 			login := broker.Login{Username: args[0], OTP: otp}
-			if login.Password, err = readPassword(std, "Password of "+args[0], fromStdin, false); err != nil {
+			if login.Password, err = readPassword(std, "Password of "+args[0], fromStdin, nil); err != nil {
 				return err
 			}
 			return checkUser(cmd.Context(), std, s, login)
@@ -73,7 +70,11 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
 	if err != nil {
-		return explainCheck(err, s.Users.Type)
+		status := exitUnreachable
+		if errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrInvalidCredentials) {
+			status = exitRefused
+		}
+		return fail(status, err, s.Users.Advice(err))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.Users.Type, took.Round(time.Millisecond))
@@ -127,24 +128,6 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 		return fail(exitWrong, errors.New(problem), "")
 	}
 	return nil
-}
-
-// explainCheck says what to do about a login that failed.
-func explainCheck(err error, kind string) error {
-	var said *httpusers.Refused
-	switch {
-	case errors.Is(err, broker.ErrSecondFactor):
-		return fail(exitRefused, err, "The password is right. Add --otp CODE.")
-	case errors.Is(err, password.ErrHash):
-		return fail(exitRefused, err, "There is such a user, who cannot log in with any password. docs/identity.md says which hashes can be checked.")
-	case errors.Is(err, broker.ErrInvalidCredentials) && err.Error() != broker.ErrInvalidCredentials.Error():
-		return fail(exitRefused, err, "There is such a user, who cannot log in until that is mended.")
-	case errors.Is(err, broker.ErrInvalidCredentials):
-		return fail(exitRefused, err, "So says the user base of type "+kind+"; it does not tell an unknown user from a wrong password or a disabled user.")
-	case errors.As(err, &said) && (said.Status == http.StatusUnauthorized || said.Status == http.StatusForbidden):
-		return fail(exitUnreachable, err, "Has it the same secret, and the same time? docs/identity.md has an example to check against.")
-	}
-	return fail(exitUnreachable, err, "A gateway would answer 503.")
 }
 
 // groupsOf are the groups of a user who has just logged in, where the user base knows of groups.

@@ -93,6 +93,54 @@ format = "json"
 	}
 }
 
+// TestUserCheckTellsTheReason has a login service that refuses to answer: what it says is told, with what to look at.
+func TestUserCheckTellsTheReason(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"reason":"bad_signature"}`)
+	}))
+	defer service.Close()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "login.secret"), "canary-secret-0123456789abcdef0123456789")
+	config := filepath.Join(folder, "rueda.toml")
+	write(t, config, "[users]\ntype = \"http\"\n[users.http]\nurl = \""+service.URL+"\"\nsecret_file = \"login.secret\"\n")
+	var talk transcript
+	status := run(t.Context(), []string{"user", "check", "ana", "--password-stdin", "--config", config},
+		streams{in: strings.NewReader("canary-password\n"), out: io.Discard, talk: &talk})
+	if status != exitUnreachable {
+		t.Errorf("ended with %d", status)
+	}
+	for _, want := range []string{`the login service answered 403 "bad_signature" to /authenticate`, "Has it the same secret, and the same time?"} {
+		if !strings.Contains(talk.String(), want) {
+			t.Errorf("did not say %s, but:\n%s", want, &talk)
+		}
+	}
+	if strings.Contains(talk.String(), "canary") {
+		t.Errorf("said:\n%s", &talk)
+	}
+}
+
+// TestServeWithoutItsLoginService starts a gateway whose login service is not there: it says so at once, not at the first login.
+func TestServeWithoutItsLoginService(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "login.secret"), "canary-secret-0123456789abcdef0123456789")
+	config := filepath.Join(folder, "rueda.toml")
+	write(t, config, "listen = \"127.0.0.1:0\"\ndrain = \"10ms\"\n[users]\ntype = \"http\"\n[users.http]\nurl = \""+gone.URL+"\"\nsecret_file = \"login.secret\"\n[accounts]\ntype = \"http\"\n")
+	server := start(t, "serve", "--config", config)
+	server.said(`user base not reached, nobody can log in until it is.*connect to the login service`)
+	server.said(`msg=ready`)
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	if n := strings.Count(server.talk.String(), "user base not reached"); n != 1 {
+		t.Errorf("said %d times, of users and accounts in one place:\n%s", n, server.talk)
+	}
+}
+
 // TestServeWithoutItsUserBase starts a gateway whose user base is down: it serves, and says so.
 func TestServeWithoutItsUserBase(t *testing.T) {
 	t.Setenv("RUEDA_TEST_USERS", "postgres://rueda:canary@127.0.0.1:1/customers?sslmode=disable")

@@ -15,6 +15,7 @@ const (
 
 	maxPasswordSlots = 256 // of 19 MiB each, and of no use beyond the cores
 	maxPasswordQueue = 100_000
+	maxSessions      = 10_000 // of a user: all are looked at with each login
 )
 
 // checkBounds refuses what would only seem to work.
@@ -42,6 +43,7 @@ func (c *mainFile) checkBounds(doc *document) {
 		value, most int
 	}{
 		{"auth.password_slots", c.Auth.PasswordSlots, maxPasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue, maxPasswordQueue},
+		{"auth.max_sessions", c.Auth.MaxSessions, maxSessions},
 	} {
 		if n.value < 0 {
 			doc.wrong(n.key, "must not be negative; leave it out for the default")

@@ -15,6 +15,7 @@ func TestBounds(t *testing.T) {
 		"[auth]\nfamily_max_age = \"2562047h\"":         "auth.family_max_age: must be at most",
 		"[auth]\ngrace_period = \"61m\"":                "auth.grace_period: must be at most 1h",
 		"[auth]\npassword_slots = 257":                  "auth.password_slots: must be at most 256",
+		"[auth]\nmax_sessions = 10001":                  "auth.max_sessions: must be at most 10000",
 		"[auth]\npassword_slots = -1":                   "auth.password_slots: must not be negative",
 		"[auth]\npassword_queue = 1000000":              "auth.password_queue: must be at most 100000",
 		"[stream]\nauth_timeout = \"2562047h\"":         "stream.auth_timeout: must be at most 24h",

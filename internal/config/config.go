@@ -55,6 +55,7 @@ type authConfig struct {
 	AccessTTL     duration `toml:"access_ttl"`
 	RefreshTTL    duration `toml:"refresh_ttl"`
 	FamilyMaxAge  duration `toml:"family_max_age"`
+	MaxSessions   int      `toml:"max_sessions"`
 	Rotation      string   `toml:"rotation"`
 	GracePeriod   duration `toml:"grace_period"`
 	PasswordSlots int      `toml:"password_slots"`
@@ -379,7 +380,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				Issuer: a.Issuer, Audience: a.Audience,
 				AccessTTL: time.Duration(a.AccessTTL), RefreshTTL: time.Duration(a.RefreshTTL),
 				FamilyMaxAge: time.Duration(a.FamilyMaxAge),
-				Rotation:     a.Rotation, GracePeriod: time.Duration(a.GracePeriod),
+				Rotation:     a.Rotation, GracePeriod: time.Duration(a.GracePeriod), MaxSessions: a.MaxSessions,
 			},
 			Stream: gateway.Stream{
 				AuthTimeout: time.Duration(s.AuthTimeout), PingInterval: time.Duration(s.PingInterval),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -233,6 +234,24 @@ func (d *document) blame(table string, err error) {
 	}
 }
 
+// Advice is what to do about a login that failed, for whoever looks after the user base.
+func (s *UserSource) Advice(err error) string {
+	var said *httpusers.Refused
+	switch {
+	case errors.Is(err, broker.ErrSecondFactor):
+		return "The password is right. Add --otp CODE."
+	case errors.Is(err, password.ErrHash):
+		return "There is such a user, who cannot log in with any password. docs/identity.md says which hashes can be checked."
+	case errors.Is(err, broker.ErrInvalidCredentials) && err.Error() != broker.ErrInvalidCredentials.Error():
+		return "There is such a user, who cannot log in until that is mended."
+	case errors.Is(err, broker.ErrInvalidCredentials):
+		return "So says the user base of type " + s.Type + "; it does not tell an unknown user from a wrong password or a disabled user."
+	case errors.As(err, &said) && (said.Status == http.StatusUnauthorized || said.Status == http.StatusForbidden):
+		return "Has it the same secret, and the same time? docs/identity.md has an example to check against."
+	}
+	return "A gateway would answer 503."
+}
+
 // sourcePatience is how long a source is waited for at the start.
 const sourcePatience = 5 * time.Second
 
@@ -240,10 +259,14 @@ const sourcePatience = 5 * time.Second
 func (s *UserSource) Use(ctx context.Context, g *gateway.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, sourcePatience)
 	defer cancel()
-	found := s.doc.again()
+	found, away := s.doc.again(), map[string]bool{}
 	for _, c := range s.checks {
+		if away[c.key] { // users and accounts in one place
+			continue
+		}
 		err := c.ask(ctx)
 		if errors.Is(err, broker.ErrUnavailable) {
+			away[c.key] = true
 			g.Logger.Warn("user base not reached, nobody can log in until it is", "error", err)
 			continue
 		}

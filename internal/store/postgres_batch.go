@@ -78,8 +78,8 @@ func (s *Postgres) share(ctx context.Context, what string, c *pgCall) error {
 	return nil
 }
 
-// transact collects the operations of a batch and executes them. Where the database refuses what one of them says, each
-// is done by itself, so that only that one fails.
+// transact collects the operations of a batch and executes them. Where the database refuses what one of them says, only
+// that one fails.
 func (s *Postgres) transact(ctx context.Context, collect func(*pgBatch) error) error {
 	var b pgBatch
 	if err := collect(&b); err != nil {
@@ -89,10 +89,26 @@ func (s *Postgres) transact(ctx context.Context, collect func(*pgBatch) error) e
 	if err == nil || len(b.calls) == 1 || !itsOwn(err) {
 		return err
 	}
-	for i, c := range b.calls {
-		c.err = s.execute(ctx, b.calls[i:i+1])
-	}
+	s.executeApart(ctx, b.calls)
 	return nil
+}
+
+// executeApart executes two or more operations of which one is refused: each half by itself, and again the halves of one that is
+// refused. So the neighbours of one bad operation wait for a dozen transactions, and not for one each.
+func (s *Postgres) executeApart(ctx context.Context, calls []*pgCall) {
+	middle := len(calls) / 2
+	for _, half := range [][]*pgCall{calls[:middle], calls[middle:]} {
+		err := s.execute(ctx, half)
+		switch {
+		case err == nil: // each has its outcome
+		case len(half) > 1 && itsOwn(err):
+			s.executeApart(ctx, half)
+		default:
+			for _, c := range half {
+				c.err = err
+			}
+		}
+	}
 }
 
 // itsOwn says whether a failure is of what was said rather than of the database: bad data, or a constraint.

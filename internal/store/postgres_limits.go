@@ -17,8 +17,8 @@ func (s *Postgres) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refus
 	account, keys, intervals, bursts := limitKeys(r)
 	var refused int
 	var wait int64
-	err := s.pool.QueryRow(ctx, `SELECT refused, wait FROM rueda_reserve($1, $2, $3, $4, $5, $6, $7, $8)`,
-		r.Now.UnixNano(), account, r.Free, auth.MaxBackoff, auth.FailuresKept, keys, intervals, bursts).Scan(&refused, &wait)
+	err := s.pool.QueryRow(ctx, `SELECT refused, wait FROM rueda_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		attemptKey(r), r.Now.UnixNano(), account, r.Free, auth.MaxBackoff, auth.FailuresKept, attemptKept, keys, intervals, bursts).Scan(&refused, &wait)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("charge the shared limits: %w", explainPostgres(err))
@@ -38,12 +38,18 @@ func (s *Postgres) Settle(ctx context.Context, r auth.Reservation, how auth.Sett
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
 	account, keys, intervals, _ := limitKeys(r)
-	_, err := s.pool.Exec(ctx, `SELECT rueda_settle($1, $2, $3, $4, $5)`, r.Now.UnixNano(), account, how == auth.Succeeded, keys, intervals)
+	_, err := s.pool.Exec(ctx, `SELECT rueda_settle($1, $2, $3, $4, $5, $6, $7)`,
+		attemptKey(r), r.Now.UnixNano(), account, how == auth.Succeeded, attemptKept, keys, intervals)
 	if err != nil {
 		return fmt.Errorf("give back to the shared limits: %w", explainPostgres(err))
 	}
 	return nil
 }
+
+// attemptKept is how long an attempt may be settled.
+const attemptKept = 15 * time.Minute
+
+func attemptKey(r auth.Reservation) []byte { return append([]byte("attempt "), r.ID[:]...) }
 
 // limitKeys are a reservation's rows. An account and a bucket never have the same key.
 func limitKeys(r auth.Reservation) (account []byte, keys [][]byte, intervals, bursts []int64) {

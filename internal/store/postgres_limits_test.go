@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,11 +15,16 @@ import (
 
 // reservation is an attempt at an account from addresses, each of which may make one a second and ten at once.
 func reservation(account string, at time.Duration, addresses ...string) auth.Reservation {
-	r := auth.Reservation{Now: epoch.Add(at), Account: hash(account), Free: 5}
+	r := auth.Reservation{ID: newAttempt(), Now: epoch.Add(at), Account: hash(account), Free: 5}
 	for _, a := range addresses {
 		r.Buckets = append(r.Buckets, auth.Bucket{Key: "address " + a, Interval: time.Second, Burst: 10 * time.Second})
 	}
 	return r
+}
+
+func newAttempt() (id [16]byte) {
+	_, _ = crand.Read(id[:])
+	return id
 }
 
 func reserve(t testing.TB, s auth.SharedLimits, r auth.Reservation, want *auth.Refusal) {
@@ -110,15 +116,16 @@ func TestLimitsSettle(t *testing.T) {
 		reserve(t, s, r, nil)
 		settle(t, s, r, auth.Refunded)
 	}
-	r := reservation("maria", 0, "unused", "a")
 	for range 5 {
+		r := reservation("maria", 0, "unused", "a")
 		reserve(t, s, r, nil)
 		settle(t, s, r, auth.Failed)
 	}
-	reserve(t, s, r, &auth.Refusal{Account: true, Wait: time.Second})
+	reserve(t, s, reservation("maria", 0, "unused", "a"), &auth.Refusal{Account: true, Wait: time.Second})
 	later := reservation("maria", time.Second, "x", "a") // is let through, and given back: the account still waits from its fifth
 	reserve(t, s, later, nil)
 	settle(t, s, later, auth.Refunded)
+	later = reservation("maria", time.Second, "x", "a")
 	reserve(t, s, later, nil)
 	settle(t, s, later, auth.Succeeded) // the failures are forgotten
 	for range 5 {
@@ -135,15 +142,46 @@ func TestLimitsRefundLate(t *testing.T) {
 	s := openPostgres(t)
 	slow := reservation("slow", 0, "a")
 	reserve(t, s, slow, nil)
+	var last auth.Reservation
 	for i := range 10 {
-		reserve(t, s, reservation(fmt.Sprint("user", i), 2*time.Second, "a"), nil)
+		last = reservation(fmt.Sprint("user", i), 2*time.Second, "a")
+		reserve(t, s, last, nil)
 	}
 	full := &auth.Refusal{Bucket: 0, Wait: time.Second}
 	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
 	settle(t, s, slow, auth.Refunded)
 	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
-	settle(t, s, reservation("user0", 2*time.Second, "a"), auth.Refunded)
+	settle(t, s, last, auth.Refunded)
 	reserve(t, s, reservation("other", 2*time.Second, "a"), nil)
+}
+
+// TestLimitsSettledOnce: an attempt is settled once, also where it is told twice, and one that never was charged, or is
+// settled before its charge arrives, takes nothing of others with it.
+func TestLimitsSettledOnce(t *testing.T) {
+	s := openPostgres(t)
+	full := &auth.Refusal{Account: true, Wait: time.Second}
+	var all [5]auth.Reservation
+	for i := range all {
+		all[i] = reservation("maria", 0, "a")
+		reserve(t, s, all[i], nil)
+	}
+	for range 20 { // hang-ups of which nobody knows whether they were charged
+		settle(t, s, reservation("maria", 0, "a"), auth.Refunded)
+		settle(t, s, reservation("maria", 0, "a"), auth.Succeeded)
+	}
+	reserve(t, s, reservation("maria", 0, "a"), full)
+	for range 3 {
+		settle(t, s, all[0], auth.Refunded)
+	}
+	late := reservation("maria", 0, "a")
+	settle(t, s, late, auth.Refunded)
+	reserve(t, s, late, nil) // the answer is for nobody, and nothing is charged
+	reserve(t, s, reservation("maria", 0, "a"), nil)
+	reserve(t, s, reservation("maria", 0, "a"), full)
+	for i := range 5 { // of ten at once five are charged
+		reserve(t, s, reservation(fmt.Sprint("user", i), 0, "a"), nil)
+	}
+	reserve(t, s, reservation("other", 0, "a"), &auth.Refusal{Bucket: 0, Wait: time.Second})
 }
 
 // TestLimitsModel plays random attempts to SQL and to the same rule in Go.

@@ -105,7 +105,7 @@ func TestPostgresNear(t *testing.T) {
 	}
 }
 
-// neighbours are as many as are done again one at a time well within the time limit of an operation.
+// neighbours are as many as are done again well within the time limit of an operation, though most of them are refused.
 const neighbours = 60
 
 // TestPostgresNeighbours: an operation that the database refuses fails alone, though it shares its transaction.

@@ -1,0 +1,89 @@
+package gateway_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// TestNewKeys loses the keys of a database that was used: nothing opens it, also not to make some, until it begins anew.
+// What is left then is a log that verifies, and the users.
+func TestNewKeys(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		folder := t.TempDir()
+		newKeys(t, gateway.DataConfig{Folder: folder}, func() {
+			if err := os.Remove(filepath.Join(folder, "keys.json")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		dsn := cluster.Database(t)
+		newKeys(t, gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: encryptionKey(t)}}, func() {
+			db, err := sql.Open("pgx", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.Exec(`DELETE FROM keys`); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+func newKeys(t *testing.T, cfg gateway.DataConfig, lose func()) {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "audit.jsonl")
+	only := cfg
+	only.OnlyOld = true
+	var missing *gateway.MissingKeysError
+	if _, err := gateway.OpenData(t.Context(), only); !errors.As(err, &missing) || missing.Used {
+		t.Fatalf("a database that was never used was opened with %v", err)
+	}
+	data, err := gateway.OpenData(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := data.Users.Add(t.Context(), local.NewUser{Username: "ana", Password: "correct horse battery staple"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.NewKeys(t.Context(), cfg, archive); !errors.Is(err, gateway.ErrKeysThere) {
+		t.Fatalf("keys that are there: %v", err)
+	}
+	lose()
+	for _, c := range []gateway.DataConfig{cfg, only} {
+		if _, err := gateway.OpenData(t.Context(), c); !errors.As(err, &missing) || !missing.Used {
+			t.Fatalf("a database whose keys are lost was opened with %v", err)
+		}
+	}
+	report, err := gateway.NewKeys(t.Context(), cfg, archive)
+	if err != nil || report.Rows != 1 || report.ID == "" {
+		t.Fatalf("new keys: %+v, %v", report, err)
+	}
+	if text, err := os.ReadFile(archive); err != nil || strings.Count(string(text), `"kind":"user_added"`) != 1 {
+		t.Errorf("archived %s, %v", text, err)
+	}
+	data, err = gateway.OpenData(t.Context(), only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	if err := data.Users.Disable(t.Context(), "ana"); err != nil {
+		t.Fatal(err)
+	}
+	checked, err := gateway.VerifyAudit(t.Context(), data.Audit(), audit.Head{}, func(int64) {})
+	if err != nil || checked.Rows != 2 || checked.Head.Seq != 2 {
+		t.Errorf("the log has %+v, %v", checked, err)
+	}
+}

@@ -1,0 +1,173 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// TestThreat03NewPlace: whoever hammers an account from some networks, and asks again the moment it may be tried, does not
+// keep its owner out of a place where neither has been; nor does the owner's first failure there.
+func TestThreat03NewPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		tried := 0
+		for i := range 4 * 3600 {
+			time.Sleep(250 * time.Millisecond)
+			if reason, _ := try(t, w, "maria", "wrong", scattered(i%3)); reason == auth.InvalidCredentials {
+				tried++
+			}
+			if i%1800 == 1799 {
+				if reason, _ := try(t, w, "maria", "maria's password", scattered(1000+i)); reason != "" {
+					t.Fatalf("the owner at a new place, after %d polls: %s", i, reason)
+				}
+			}
+		}
+		// 15 at once, and what comes back in an hour.
+		if tried > 5+20+2*12 {
+			t.Errorf("%d passwords were looked at in an hour", tried)
+		}
+	})
+}
+
+// TestThreat03ManyPlaces: from ever new networks an account may be guessed at no faster than it may in all.
+func TestThreat03ManyPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		tried := 0
+		for i := range 6 * 3600 {
+			time.Sleep(time.Second)
+			if reason, wait := try(t, w, "maria", "wrong", scattered(i%20_000)); reason == auth.InvalidCredentials {
+				tried++
+			} else if wait > auth.MaxBackoff {
+				t.Fatalf("a wait of %v", wait)
+			}
+		}
+		if most := 5 + 20 + 6*2*12; tried > most || tried < 5+6*12 {
+			t.Errorf("%d passwords were looked at in 6 hours, want at most %d", tried, most)
+		}
+	})
+}
+
+// TestPolling: whoever asks on and on for an account that has to wait is not let in when the wait is over, but after a
+// second of silence.
+func TestPolling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		for range 10 * 600 {
+			time.Sleep(100 * time.Millisecond)
+			try(t, w, "maria", "wrong", origin)
+		}
+		if logins, _ := w.people.counts(); logins > 5+3 {
+			t.Errorf("%d passwords were looked at", logins)
+		}
+		time.Sleep(auth.MaxBackoff)
+		if reason, _ := try(t, w, "maria", "maria's password", origin); reason != "" {
+			t.Errorf("after a silence: %s", reason)
+		}
+	})
+}
+
+// TestHangUp: a client that hangs up while its password is looked at is charged and written down like any other.
+func TestHangUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.cfg.Users = slow{w.people, time.Second}
+		w.restart()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			_, _ = w.Password(ctx, "maria", "wrong", "", origin)
+			cancel()
+		}
+		if logins, _ := w.people.counts(); logins == 0 || logins > 5+6 {
+			t.Errorf("%d passwords were looked at, want 5, and some as time went by", logins)
+		}
+		if logins, _ := w.people.counts(); len(w.audited(audit.LoginRefused)) != logins {
+			t.Errorf("%d are written down of %d", len(w.audited(audit.LoginRefused)), logins)
+		}
+	})
+}
+
+// slow is a user base that takes its time, and gives up when its caller does.
+type slow struct {
+	*people
+	takes time.Duration
+}
+
+func (s slow) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	select {
+	case <-ctx.Done():
+		return broker.User{}, fmt.Errorf("%w: %w", broker.ErrUnavailable, ctx.Err())
+	case <-time.After(s.takes):
+		return s.people.Authenticate(ctx, login)
+	}
+}
+
+// TestUnansweredAttempts: a network whose attempts the user base does not answer makes few of them, so that they
+// are not all that is known of the base; others are asked for as ever.
+func TestUnansweredAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.people.setDown(errors.New("no such collation"))
+		for i := range 1000 {
+			if reason, retry := try(t, w, fmt.Sprint("user", i), "x", origin); reason != auth.Unavailable || retry <= 0 {
+				t.Fatalf("%s, %v", reason, retry)
+			}
+		}
+		if logins, _ := w.people.counts(); logins != 4 {
+			t.Errorf("%d attempts reached the base, want 4", logins)
+		}
+		w.people.setDown(nil)
+		if reason, _ := try(t, w, "maria", "maria's password", scattered(1)); reason != "" {
+			t.Errorf("elsewhere: %s", reason)
+		}
+		time.Sleep(6 * time.Second)
+		for range 10 {
+			w.login("maria")
+		}
+	})
+}
+
+// joining is a user base for which all spellings are one user.
+type joining struct{ *people }
+
+func (j joining) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	login.Username = strings.TrimSpace(login.Username)
+	return j.people.Authenticate(ctx, login)
+}
+
+// TestSpellingsAreOneUser: where the user base joins spellings, the right password under the n-th of them is refused like a
+// wrong one while the user has to wait.
+func TestSpellingsAreOneUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.cfg.Users = joining{w.people}
+		w.restart()
+		spelling := func(i int) string { return "maria" + strings.Repeat(" ", i) }
+		for i := range 5 {
+			if reason, _ := try(t, w, spelling(i), "wrong", neighbour(i)); reason != auth.InvalidCredentials {
+				t.Errorf("spelling %d: %s", i, reason)
+			}
+		}
+		for i, password := range []string{"wrong", "maria's password"} {
+			if reason, wait := try(t, w, spelling(6+i), password, neighbour(6+i)); reason != auth.TooManyFailures || wait != time.Second {
+				t.Errorf("%s: %s, %v", password, reason, wait)
+			}
+		}
+		if n := len(w.audited(audit.LoginRefused)); n != 7 {
+			t.Errorf("%d rows in the audit log", n)
+		}
+		time.Sleep(time.Second)
+		if reason, _ := try(t, w, spelling(8), "maria's password", neighbour(8)); reason != "" {
+			t.Errorf("after the wait: %s", reason)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
+)
+
+// TestServeTellsOfRightsNotServed starts a gateway whose database grants what it does not serve.
+func TestServeTellsOfRightsNotServed(t *testing.T) {
+	folder := t.TempDir()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(folder, "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := broker.Entitlement{Market: "*", Trades: true, Delay: 420}
+	for _, name := range []string{"ana", "eva"} {
+		if err := addTestUser(t, data, name, late, broker.Entitlement{Market: "*", Quotes: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(folder, "rueda.toml")
+	write(t, config, "listen = \"127.0.0.1:0\"\ndrain = \"10ms\"\ndata = \"db\"\n")
+	server := start(t, "serve", "--config", config)
+	server.said(`level=WARN msg="a right is not served" reason="\* trades delay=420: its delay is none of stream.delays"`)
+	server.said(`msg=ready`)
+	server.stop()
+	if status := server.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+	if n := strings.Count(server.talk.String(), "a right is not served"); n != 1 {
+		t.Errorf("told %d times, want once:\n%s", n, server.talk)
+	}
+}
+
+// TestAuditEmptied deletes rows of the log: all of them is told too, and of one in the middle how far the log is good.
+func TestAuditEmptied(t *testing.T) {
+	folder := t.TempDir()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ana", "eva", "ivo", "uma"} {
+		if err := addTestUser(t, data, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(folder, "rueda.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct{ change, told, advice string }{
+		{`UPDATE audit SET detail = 'x' WHERE seq = 3`, `row 3 of .* is not what was written`, `Rows up to 2 are good\. Keep a copy`},
+		{`DELETE FROM audit WHERE seq = 2`, `row 3 follows row 1`, `Rows up to 1 are good\. Keep a copy`},
+		{`DELETE FROM audit`, `audit log is broken: it is empty, and the database has users since 20\d\d-\d\d-\d\d\n`, `  Keep a copy of the database`},
+	} {
+		if _, err := db.Exec(c.change); err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, "audit", "verify", "--data", folder)
+		if status := p.exit(); status != exitWrong {
+			t.Errorf("%s: ended with %d", c.change, status)
+		}
+		p.said(c.told)
+		p.said(c.advice)
+		if strings.Contains(p.talk.String(), "another key file") {
+			t.Errorf("%s: said %s", c.change, p.talk)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "keys.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+func addTestUser(t *testing.T, data *gateway.Data, name string, rights ...broker.Entitlement) error {
+	t.Helper()
+	_, err := data.Users.Add(t.Context(), local.NewUser{Username: name, Password: "correct horse battery staple", Entitlements: rights})
+	return err
+}

@@ -1,0 +1,38 @@
+package store_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+func TestPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rueda.db")
+	s, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	memory, err := store.OpenInMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	if s.Place() != path || memory.Place() != "memory" {
+		t.Errorf("places %q and %q", s.Place(), memory.Place())
+	}
+}
+
+// A log may have it: host, port and name, and nothing else of the URL.
+func TestPlacePostgres(t *testing.T) {
+	p, err := store.OpenPostgres(t.Context(), cluster.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if got := p.Place(); !regexp.MustCompile(`^postgres [^ @]+:[0-9]+/[a-z0-9_]+$`).MatchString(got) {
+		t.Errorf("place %q", got)
+	}
+}
