@@ -63,6 +63,16 @@ func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	return true
 }
 
+// undo takes back a due that could not be written down: while nothing can, nothing counts as left out.
+func (n *noted) undo(network netip.Prefix) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = n.all.Add(-time.Minute / notedTogether)
+	if even, ok := n.networks.get(network); ok {
+		n.networks.put(network, even.Add(-time.Minute/notedNetwork))
+	}
+}
+
 // leftOut is how many were left out, if that is to be written down.
 func (n *noted) leftOut(now time.Time) int {
 	n.mu.Lock()
@@ -120,14 +130,19 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 	// Whoever hangs up is written down all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
-	if !s.noted[audit.LoginRefused].due("", networkOf(from.Address), time.Now()) {
+	n, network := s.noted[audit.LoginRefused], networkOf(from.Address)
+	if !n.due("", network, time.Now()) {
 		s.noteLeftOut(ctx)
 		return nil
 	}
-	return s.cfg.Store.Append(ctx, audit.Event{
+	err := s.cfg.Store.Append(ctx, audit.Event{
 		Time: time.Now(), Kind: audit.LoginRefused, Actor: "client", User: user,
 		Address: addressText(from), Client: clientText(from), Detail: reason + s.namesake(login.Username),
 	})
+	if err != nil {
+		n.undo(network)
+	}
+	return err
 }
 
 // auditPatience is how long an answer waits for the audit log.

@@ -92,18 +92,9 @@ func (p *plainThrottle) refuse(username string, place netip.Prefix, left time.Du
 	return fmt.Sprint(TooManyFailures, " ", max(left, p.polled(account{username, place}, now)))
 }
 
-// ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.
-func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks bool, now time.Time) (string, *plainAttempt) {
-	who := account{username, network}
-	known := slices.Contains(p.known, account{username, place})
-	if known {
-		who.place = place
-	}
-	free := p.free
-	if p.half {
-		free = max(1, free/2)
-	}
-	count, last := 0, modelStart
+// failed is how often an account has failed in a row, and when it did last.
+func (p *plainThrottle) failed(who account, now time.Time) (count int, last time.Time) {
+	last = modelStart
 	for _, f := range p.past {
 		if f.account != who {
 			continue
@@ -120,6 +111,40 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 	if now.Sub(last) > FailuresKept {
 		count = 0
 	}
+	return count, last
+}
+
+// keys are the buckets of an attempt.
+func (a *plainAttempt) keys(network netip.Prefix, asks, first bool) []bucketKey {
+	username := a.account.username
+	whole := bucketKey{level: ofAgain, account: username}
+	if first {
+		whole.level = ofFirst
+	}
+	keys := []bucketKey{{level: ofUnanswered, place: network}, {level: ofAddress, place: a.place}, {level: ofNetwork, place: network}, {level: ofAll}, whole}
+	confirmed := bucketKey{level: ofConfirmed, account: username}
+	if a.known {
+		keys = []bucketKey{{level: ofKnown, place: a.place}}
+		confirmed.place = a.place
+	}
+	if asks {
+		keys = append(keys, confirmed)
+	}
+	return keys
+}
+
+// ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.
+func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks bool, now time.Time) (string, *plainAttempt) {
+	who := account{username, network}
+	known := slices.Contains(p.known, account{username, place})
+	if known {
+		who.place = place
+	}
+	free := p.free
+	if p.half {
+		free = max(1, free/2)
+	}
+	count, last := p.failed(who, now)
 	if count >= free {
 		wait := MaxBackoff
 		if over := count - free; over < 10 {
@@ -143,22 +168,7 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 		return "wait", nil
 	}
 	a := &plainAttempt{account: who, place: place, known: known}
-	whole := bucketKey{level: ofAgain, account: username}
-	if count == 0 && checked == 0 {
-		whole.level = ofFirst
-	}
-	keys := []bucketKey{{level: ofUnanswered, place: network}, {level: ofAddress, place: place}, {level: ofNetwork, place: network}, {level: ofAll}, whole}
-	if known {
-		keys = []bucketKey{{level: ofKnown, place: place}}
-	}
-	if asks {
-		confirmed := bucketKey{level: ofConfirmed, account: username}
-		if known {
-			confirmed.place = place
-		}
-		keys = append(keys, confirmed)
-	}
-	for _, key := range keys {
+	for _, key := range a.keys(network, asks, count == 0 && checked == 0) {
 		r := p.rate(key.level)
 		a.charges = append(a.charges, plainCharge{key, r})
 		even := p.even(key, now)

@@ -46,8 +46,8 @@ stand for a whole part. Messages go to standard output and everything else to
 standard error.
 
 Exit status: 0 after --count, --for, or when the reader of its output has gone; 1 other
-errors; 2 a mistake on the command line; 3 credentials or rights refused; 4 no such
-instrument; 5 no gateway there; 130 interrupted.`,
+errors; 2 a mistake on the command line; 3 credentials or rights refused, or taken away
+until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda watch 'GGAL|BYMA|24hs'
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
   rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
