@@ -24,7 +24,8 @@
 //
 // Verify needs the user base only for a user it has not seen, and never the Store.
 // While the user base is down, the users it has seen stay as they were last read.
-// Logins and refreshes answer Unavailable.
+// Logins and refreshes answer Unavailable. One user whose record cannot be read (broker.ErrBadUser) is no outage: that user
+// stays as last read for five minutes, and then tokens and sockets are over.
 //
 // # Guessing
 //
@@ -55,10 +56,13 @@
 // of one place, and waits for the store while having it: nothing on the way of a request does. Run has one goroutine beside its caller's,
 // which watches the store, and waits for it; OnRevoke is called by who has the turn and must not block.
 //
-// A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and waits for
-// them; everything else happens in the calls. The throttle has one mutex; the token cache, the users and the
+// A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and one more, which
+// reads users with open sockets again where nobody tells of changes; who reads many users has up to eight for that. All
+// are waited for; everything else happens in the calls. The throttle has one mutex; the token cache, the users and the
 // revocations are spread over shards with a mutex each, since every request reads them. All are held for map
 // operations only: never during a call to the Store, the user base, shared limits or a hook, and
 // no two at a time. Attempts that wait for the outcome of others hold none. Hooks of Config are called on the goroutine
-// of the request or of Run that caused them, after the change is durable, and must not block.
+// of the request or of Run that caused them, after the change is durable, and must not block. OnRevokeUser and OnRights are
+// called under one more mutex, of a shard of the users, which is taken before that of their memory and for nothing
+// else, so that they come in the order in which a user was read: they must not call the Service.
 package auth

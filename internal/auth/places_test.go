@@ -20,18 +20,18 @@ func TestThreat03NewPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
 		tried := 0
-		for i := range 4 * 3600 {
-			time.Sleep(250 * time.Millisecond)
-			if reason, _ := try(t, w, "maria", "wrong", scattered(i%3)); reason == auth.InvalidCredentials {
+		for i := range 2 * 3600 {
+			time.Sleep(500 * time.Millisecond)
+			if reason, _ := try(t, w, "maria", "wrong", scattered(i%4)); reason == auth.InvalidCredentials {
 				tried++
 			}
-			if i%1800 == 1799 {
+			if i%900 == 899 {
 				if reason, _ := try(t, w, "maria", "maria's password", scattered(1000+i)); reason != "" {
 					t.Fatalf("the owner at a new place, after %d polls: %s", i, reason)
 				}
 			}
 		}
-		// 15 at once, and what comes back in an hour.
+		// 25 at once, and what comes back in an hour.
 		if tried > 5+20+2*12 {
 			t.Errorf("%d passwords were looked at in an hour", tried)
 		}

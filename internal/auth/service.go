@@ -48,7 +48,8 @@ type Config struct {
 	// not tell (UsersChanged) is noticed that late.
 	UserTTL time.Duration
 
-	// Hooks are called one after another for a user, in the order in which the user was read, and must not call the Service.
+	// OnRevokeUser and OnRights are called one after another for a user, in the order in which the user was read. No hook may
+	// block or call the Service.
 	OnRevoke     func(family string)                    // the family is over: close its sockets
 	OnRevokeUser func(userID string)                    // tokens of the user's present version are over: close the user's sockets
 	OnRights     func(user broker.User)                 // scopes, entitlements or limits changed, the tokens stay

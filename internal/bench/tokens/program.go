@@ -70,6 +70,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 	bound := make(chan gateway.Bound, 1)
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Drain: time.Millisecond,
+		Auth:    gateway.Auth{MaxSessions: 200}, // a user of the refreshes has a hundred
 		Limits:  gateway.Limits{LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		OnReady: func(b gateway.Bound) { bound <- b },
