@@ -98,9 +98,9 @@ func (d *denials) Run(ctx context.Context) error {
 	}
 }
 
-// waiting adds the events that wait.
+// waiting adds the events that wait, to as many as may wait: whoever refuses may add meanwhile.
 func (d *denials) waiting(events []audit.Event) []audit.Event {
-	for {
+	for len(events) < denialsWait {
 		select {
 		case e := <-d.queue:
 			events = append(events, e)
@@ -108,6 +108,7 @@ func (d *denials) waiting(events []audit.Event) []audit.Event {
 			return events
 		}
 	}
+	return events
 }
 
 func (d *denials) append(ctx context.Context, events []audit.Event) bool {

@@ -14,7 +14,8 @@
 //
 // # Columns
 //
-// id is text or a number and stays the user's for life. password_hash is what package broker/password checks: PHC strings of
+// id is text or a number and stays the user's for life. username is what was typed, but for the case of the letters A to Z: who is
+// found under another spelling does not get in, or each spelling could be guessed at apart. password_hash is what package broker/password checks: PHC strings of
 // argon2id, scrypt and PBKDF2, bcrypt, and those of some frameworks. disabled is a boolean, or 0 and 1. scopes, groups,
 // currencies, roles and permissions are words with spaces between, or a JSON array of texts. entitlements and limits are
 // JSON, in the words of broker.Entitlement and broker.Limits. What groups give is configured.
