@@ -168,11 +168,14 @@ func (s *bareSQLite) transact(ctx context.Context, f func(*sql.Tx) error) error 
 	return tx.Commit()
 }
 
+// within is a statement within a transaction, with which it ends.
+func within(ctx context.Context, tx *sql.Tx, s *sql.Stmt) *sql.Stmt { return tx.StmtContext(ctx, s) }
+
 func (s *bareSQLite) create(ctx context.Context, first [32]byte, family string) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		now := time.Now().UnixNano()
-		_, err1 := tx.StmtContext(ctx, s.session).ExecContext(ctx, family, now)            //nolint:sqlclosecheck // ends with the transaction
-		_, err2 := tx.StmtContext(ctx, s.add).ExecContext(ctx, first[:], nil, family, now) //nolint:sqlclosecheck // as above
+		_, err1 := within(ctx, tx, s.session).ExecContext(ctx, family, now)
+		_, err2 := within(ctx, tx, s.add).ExecContext(ctx, first[:], nil, family, now)
 		return errors.Join(err1, err2)
 	})
 }
@@ -181,13 +184,13 @@ func (s *bareSQLite) rotate(ctx context.Context, presented, successor [32]byte) 
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		var parent []byte
 		var family string
-		if err := tx.StmtContext(ctx, s.find).QueryRowContext(ctx, presented[:]).Scan(&parent, &family); err != nil {
+		if err := within(ctx, tx, s.find).QueryRowContext(ctx, presented[:]).Scan(&parent, &family); err != nil {
 			return err
 		}
 		now := time.Now().UnixNano()
-		_, err1 := tx.StmtContext(ctx, s.add).ExecContext(ctx, successor[:], presented[:], family, now)
-		_, err2 := tx.StmtContext(ctx, s.kill).ExecContext(ctx, now, parent)
-		_, err3 := tx.StmtContext(ctx, s.note).ExecContext(ctx, now, family)
+		_, err1 := within(ctx, tx, s.add).ExecContext(ctx, successor[:], presented[:], family, now)
+		_, err2 := within(ctx, tx, s.kill).ExecContext(ctx, now, parent)
+		_, err3 := within(ctx, tx, s.note).ExecContext(ctx, now, family)
 		return errors.Join(err1, err2, err3)
 	})
 }
