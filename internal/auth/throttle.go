@@ -139,8 +139,8 @@ func newThrottle(c Throttle) *throttle {
 		ofAll:     perMinute(c.GlobalPerMinute, c.GlobalBurst),
 		// Fewer at once than a breaker before the user base takes for an outage.
 		ofUnanswered: perMinute(c.AddressPerMinute, c.AddressBurst/5),
-		ofFirst:      rate{accountInterval, free * accountInterval},
-		ofAgain:      rate{accountInterval, againFactor * free * accountInterval},
+		ofFirst:      {accountInterval, free * accountInterval},
+		ofAgain:      {accountInterval, againFactor * free * accountInterval},
 		ofConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
 		ofPolled:     perMinute(polledPerMinute, polledBurst),
 		ofFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),

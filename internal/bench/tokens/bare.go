@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -126,21 +127,27 @@ func bareSchema(blob string) []string {
 	}
 }
 
+// bareSQLite has one connection, as a SQLite database has one writer.
 type bareSQLite struct {
-	db                             *sql.DB
+	db *sql.DB
+
+	mu                             sync.Mutex
+	conn                           *sql.Conn
 	find, add, kill, note, session *sql.Stmt
 }
 
 func openBareSQLite(ctx context.Context, path string) (*bareSQLite, error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1)
 	s := &bareSQLite{db: db}
+	if s.conn, err = db.Conn(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	for _, q := range bareSchema("BLOB") {
-		if _, err := db.ExecContext(ctx, q); err != nil {
-			return nil, errors.Join(err, db.Close())
+		if _, err := s.conn.ExecContext(ctx, q); err != nil {
+			return nil, errors.Join(err, s.close())
 		}
 	}
 	for to, q := range map[**sql.Stmt]string{
@@ -150,52 +157,60 @@ func openBareSQLite(ctx context.Context, path string) (*bareSQLite, error) {
 		&s.note:    `UPDATE bare_families SET used_at = ? WHERE id = ?`,
 		&s.session: `INSERT INTO bare_families (id, used_at) VALUES (?, ?)`,
 	} {
-		if *to, err = db.PrepareContext(ctx, q); err != nil { //nolint:sqlclosecheck // closed with the database
-			return nil, errors.Join(err, db.Close())
+		if *to, err = s.conn.PrepareContext(ctx, q); err != nil { //nolint:sqlclosecheck // closed with the connection
+			return nil, errors.Join(err, s.close())
 		}
 	}
 	return s, nil
 }
 
-func (s *bareSQLite) transact(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
+// transact runs f between a BEGIN and a COMMIT.
+func (s *bareSQLite) transact(f func(context.Context) error) error {
+	ctx := context.Background() // a transaction that has begun ends
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
+	end, err := "COMMIT", f(ctx)
+	if err != nil {
+		end = "ROLLBACK"
 	}
-	return tx.Commit()
+	_, ended := s.conn.ExecContext(ctx, end)
+	return errors.Join(err, ended)
 }
 
-// within is a statement within a transaction, with which it ends.
-func within(ctx context.Context, tx *sql.Tx, s *sql.Stmt) *sql.Stmt { return tx.StmtContext(ctx, s) }
-
-func (s *bareSQLite) create(ctx context.Context, first [32]byte, family string) error {
-	return s.transact(ctx, func(tx *sql.Tx) error {
+func (s *bareSQLite) create(_ context.Context, first [32]byte, family string) error {
+	return s.transact(func(ctx context.Context) error {
 		now := time.Now().UnixNano()
-		_, err1 := within(ctx, tx, s.session).ExecContext(ctx, family, now)
-		_, err2 := within(ctx, tx, s.add).ExecContext(ctx, first[:], nil, family, now)
+		_, err1 := s.session.ExecContext(ctx, family, now)
+		_, err2 := s.add.ExecContext(ctx, first[:], nil, family, now)
 		return errors.Join(err1, err2)
 	})
 }
 
-func (s *bareSQLite) rotate(ctx context.Context, presented, successor [32]byte) error {
-	return s.transact(ctx, func(tx *sql.Tx) error {
+func (s *bareSQLite) rotate(_ context.Context, presented, successor [32]byte) error {
+	return s.transact(func(ctx context.Context) error {
 		var parent []byte
 		var family string
-		if err := within(ctx, tx, s.find).QueryRowContext(ctx, presented[:]).Scan(&parent, &family); err != nil {
+		if err := s.find.QueryRowContext(ctx, presented[:]).Scan(&parent, &family); err != nil {
 			return err
 		}
 		now := time.Now().UnixNano()
-		_, err1 := within(ctx, tx, s.add).ExecContext(ctx, successor[:], presented[:], family, now)
-		_, err2 := within(ctx, tx, s.kill).ExecContext(ctx, now, parent)
-		_, err3 := within(ctx, tx, s.note).ExecContext(ctx, now, family)
+		_, err1 := s.add.ExecContext(ctx, successor[:], presented[:], family, now)
+		_, err2 := s.kill.ExecContext(ctx, now, parent)
+		_, err3 := s.note.ExecContext(ctx, now, family)
 		return errors.Join(err1, err2, err3)
 	})
 }
 
-func (s *bareSQLite) close() error { return s.db.Close() }
+func (s *bareSQLite) close() error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	return errors.Join(err, s.db.Close())
+}
 
 type barePostgres struct{ pool *pgxpool.Pool }
 
