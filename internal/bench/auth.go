@@ -218,7 +218,7 @@ func (o *Options) authLogin(ctx context.Context, r *Report) error {
 		Figure{"argon2id/s", middle(raws), fmt.Sprintf("%.1f", middle(raws))},
 		Figure{"peak of memory behind the first logins", middle(peaks), size(middle(peaks))})
 	r.atLeast("logins, of argon2id alone", middle(ratios), 0.95, "%.3f")
-	r.atMost("memory of logins beyond that of the first second, MiB", middle(peaks)/(1<<20), 32, "%.1f")
+	r.holds("memory of logins beyond that of the first second: at most 32 MiB", middle(peaks) <= 32<<20, size(middle(peaks)))
 	return nil
 }
 

@@ -32,6 +32,9 @@ type rotator interface {
 func (p *program) bare(c Config) (*Started, error) {
 	ctx := context.Background()
 	var db rotator
+	if err := p.ownDatabase(ctx, &c); err != nil {
+		return nil, err
+	}
 	var err error
 	if c.Postgres != "" {
 		db, err = openBarePostgres(ctx, c.Postgres)

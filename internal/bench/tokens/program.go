@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +54,7 @@ func Run(in io.Reader, out io.Writer) error {
 		"verify":  proc.Handle(verify),
 		"memory":  proc.Handle(memory),
 	})
-	for _, stop := range p.stop {
+	for _, stop := range slices.Backward(p.stop) {
 		err = errors.Join(err, stop())
 	}
 	return err
@@ -61,7 +63,23 @@ func Run(in io.Reader, out io.Writer) error {
 // gateway starts a gateway without a market.
 func (p *program) gateway(c Config) (*Started, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres})
+	if err := p.ownDatabase(ctx, &c); err != nil {
+		cancel()
+		return nil, err
+	}
+	var keys gateway.Keys
+	if c.Postgres != "" { // keeps no keys that are not encrypted
+		keys.EncryptionKeyFile = filepath.Join(c.Folder, "encryption.key")
+		err := os.MkdirAll(c.Folder, 0o700)
+		if err == nil {
+			err = gateway.MakeEncryptionKey(keys.EncryptionKeyFile)
+		}
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres, Keys: keys})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -101,6 +119,20 @@ func (p *program) gateway(c Config) (*Started, error) {
 		ended <- nil
 		return nil, fmt.Errorf("the gateway ended: %w", err)
 	}
+}
+
+// ownDatabase puts a database of the program's own in place of the one that c names.
+func (p *program) ownDatabase(ctx context.Context, c *Config) error {
+	if c.Postgres == "" {
+		return nil
+	}
+	to, drop, err := scratch(ctx, c.Postgres)
+	if err != nil {
+		return err
+	}
+	c.Postgres = to
+	p.stop = append(p.stop, drop) // behind what uses it
+	return nil
 }
 
 func addUsers(ctx context.Context, users *local.Base) error {

@@ -71,15 +71,19 @@ func hash(s Span) (*Rate, error) {
 }
 
 // storeRate is refreshes a second of the store alone, as the service makes them: a look-up and a rotation.
-func storeRate(s Span) (*Rate, error) {
+func storeRate(s Span) (rate *Rate, err error) {
 	ctx := context.Background()
 	var db interface {
 		auth.Store
 		Close() error
 	}
-	var err error
 	if s.Postgres != "" {
-		db, err = store.OpenPostgres(ctx, s.Postgres)
+		to, drop, serr := scratch(ctx, s.Postgres)
+		if serr != nil {
+			return nil, serr
+		}
+		defer func() { err = errors.Join(err, drop()) }()
+		db, err = store.OpenPostgres(ctx, to)
 	} else {
 		db, err = store.Open(ctx, filepath.Join(s.Folder, "store.db"))
 	}
@@ -97,7 +101,7 @@ func storeRate(s Span) (*Rate, error) {
 			return nil, errors.Join(err, db.Close())
 		}
 	}
-	rate, err := count(s.Workers, s.Seconds, func(w, _ int) error {
+	rate, err = count(s.Workers, s.Seconds, func(w, _ int) error {
 		if _, _, err := db.Lookup(ctx, tokens[w]); err != nil {
 			return err
 		}
