@@ -54,6 +54,9 @@ func refusals() [3]struct{ what, username string } {
 	return [3]struct{ what, username string }{{"unknown user", "nobody"}, {"wrong password", "maria"}, {"disabled user", "otto"}}
 }
 
+// writtenOneByOne is how many tries of each kind are few enough that every refusal has a row of its own in the audit log.
+const writtenOneByOne = 6
+
 // TestThreat05UserEnumeration: an unknown user, a wrong password and a disabled user get one answer, after the same work:
 // as many hashes, as many questions to the user base, as many writes. In a soak run their times are compared, over 2,000
 // logins of each, in an order that is drawn anew for every three.
@@ -104,7 +107,10 @@ func TestThreat05UserEnumeration(t *testing.T) {
 		}
 	}
 	for i, c := range refusals() {
-		if work[i] != work[0] || work[i][0] != int64(tries) || work[i][5] != int64(tries) {
+		if len(took[i]) > writtenOneByOne { // more are joined in one row, whoever they are of: their number is the clock's
+			work[i][5] = 0
+		}
+		if work[i] != work[0] || work[i][0] != int64(tries) || len(took[i]) <= writtenOneByOne && work[i][5] != int64(tries) {
 			t.Errorf("%s: hashes, their work, checks, reads of users, reads and writes of the store: %v; %s: %v, in %d tries", c.what, work[i], refusals()[0].what, work[0], tries)
 		}
 	}
