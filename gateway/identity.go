@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -59,7 +60,11 @@ const maxBearers = 1 << 16
 type bearers struct {
 	mu      sync.Mutex
 	byToken map[string]*bearer
+	rights  []session.Rights // the newest, each once: most users have those of some others
 }
+
+// maxRights bounds the rights that new bearers share.
+const maxRights = 64
 
 // bearer is an identity, and by what to know that the user was not read again since it was
 // made: a reading makes new slices.
@@ -76,11 +81,13 @@ func (b *bearers) of(id *auth.Identity) *session.Identity {
 	if known := b.byToken[id.TokenID]; known != nil && known.id.KeyID == id.KeyID && known.is(&id.User) {
 		return &known.id
 	}
+	grants := grantsOf(id.User)
+	grants.Rights = b.share(grants.Rights)
 	fresh := &bearer{
 		id: session.Identity{
 			User: id.User.ID, Username: id.User.Username,
 			Family: id.Family, KeyID: id.KeyID, Expires: id.Expires,
-			Grants: grantsOf(id.User),
+			Grants: grants,
 		},
 		entitlements: id.User.Entitlements, limits: id.User.Limits, version: id.User.Version,
 	}
@@ -89,6 +96,20 @@ func (b *bearers) of(id *auth.Identity) *session.Identity {
 	}
 	b.byToken[id.TokenID] = fresh
 	return &fresh.id
+}
+
+// share gives the rights of another user where they are the same. Nobody changes them.
+func (b *bearers) share(rights session.Rights) session.Rights {
+	for _, known := range b.rights {
+		if slices.Equal(known, rights) {
+			return known
+		}
+	}
+	if len(b.rights) == maxRights {
+		b.rights = slices.Delete(b.rights, 0, 1)
+	}
+	b.rights = append(b.rights, rights)
+	return rights
 }
 
 func (b *bearer) is(u *broker.User) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,16 @@ type ledger struct {
 	usage  map[usageRow]store.Usage
 	writes int
 	events []audit.Event
+}
+
+// usageRow is what there is one row of.
+type usageRow struct {
+	kind
+	user, month string
+}
+
+func rowOf(u *store.Usage) usageRow {
+	return usageRow{kind{u.Market, u.Level, u.Delay}, u.UserID, u.Month}
 }
 
 var errDown = errors.New("down")
@@ -85,8 +96,8 @@ func TestMeter(t *testing.T) {
 			m.request("u3", "M", "quotes", 0)
 		}
 		time.Sleep(time.Hour)
-		if m.mu.Lock(); len(m.rows) != 3 {
-			t.Errorf("%d rows wait", len(m.rows))
+		if m.mu.Lock(); len(m.changed) != 3 {
+			t.Errorf("%d rows wait", len(m.changed))
 		}
 		m.mu.Unlock()
 		l.set(false)
@@ -105,10 +116,10 @@ func TestMeter(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[usageRow]store.Usage{
-			{use{"u1", "M", "trades", 0}, "2000-01"}:       {Days: 1<<31 - 1, Connections: 2, First: begin},
-			{use{"u1", "M", "trades", 0}, "2000-02"}:       {Days: 1<<2 - 1, Connections: 1},
-			{use{"u2", "M", "order_book", 900}, "2000-01"}: {Days: 1, Connections: 1, First: begin, Last: ended},
-			{use{"u3", "M", "quotes", 0}, "2000-01"}:       {Days: 1 << 2},
+			{kind{"M", "trades", 0}, "u1", "2000-01"}:       {Days: 1<<31 - 1, Connections: 2, First: begin},
+			{kind{"M", "trades", 0}, "u1", "2000-02"}:       {Days: 1<<2 - 1, Connections: 1},
+			{kind{"M", "order_book", 900}, "u2", "2000-01"}: {Days: 1, Connections: 1, First: begin, Last: ended},
+			{kind{"M", "quotes", 0}, "u3", "2000-01"}:       {Days: 1 << 2},
 		}
 		for key, w := range want {
 			got, ok := l.usage[key]
@@ -123,16 +134,48 @@ func TestMeter(t *testing.T) {
 	})
 }
 
-// TestMeterIsBounded has more users than rows may wait while the database is down.
+// TestMeterIsBounded has more users than rows may wait while the database is down: users of requests, and users who connect
+// and go. What is kept of them is written in the end.
 func TestMeterIsBounded(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}, down: true}
 	m := newMeter(l, slog.New(slog.DiscardHandler))
-	for i := range usageRows + 1000 {
-		m.request(string(rune(i%0x10000))+"/"+string(rune(i/0x10000)), "M", "quotes", 0)
+	request := func(user string) { m.request(user, "M", "quotes", 0) }
+	visit := func(user string) {
+		m.session(user, session.Use{Market: "M", Level: session.QuotesLevel}, 1)
+		m.session(user, session.Use{Market: "M", Level: session.QuotesLevel}, -1)
 	}
+	for i := range usageRows + 1000 {
+		request("r" + strconv.Itoa(i))
+	}
+	if m.size != usageRows || m.lost != 1000 {
+		t.Errorf("%d are kept and %d left out", m.size, m.lost)
+	}
+	visits := 0
+	for range 40 {
+		m.flush(t.Context())
+		for range usageRows / 20 {
+			visit("v" + strconv.Itoa(visits))
+			visits++
+		}
+		if m.size > 2*usageRows+usageRows/20 || len(m.changed) > 3*usageRows {
+			t.Fatalf("%d are kept, %d to be written, after %d visits", m.size, len(m.changed), visits)
+		}
+	}
+	l.set(false)
+	kept := m.size
 	m.flush(t.Context())
-	if len(m.rows) > usageRows || len(m.seen) > usageRows {
-		t.Errorf("%d rows wait, %d are known", len(m.rows), len(m.seen))
+	if len(l.usage) != kept || len(m.changed) != 0 {
+		t.Errorf("%d of %d written, %d wait", len(l.usage), kept, len(m.changed))
+	}
+	last := usageRow{kind{"M", "quotes", 0}, "v" + strconv.Itoa(visits-1), time.Now().UTC().Format("2006-01")}
+	if got := l.usage[last]; got.Connections != 1 {
+		t.Errorf("the last visit is written as %+v", got)
+	}
+	for i := range usageRows { // written: these make room
+		request("s" + strconv.Itoa(i))
+	}
+	if m.size != usageRows || m.lost != 0 {
+		t.Errorf("%d are kept and %d left out once there is room", m.size, m.lost)
 	}
 }
 

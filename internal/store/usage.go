@@ -22,14 +22,19 @@ type Usage struct {
 // number of connections counts, and First and Last move apart.
 func (s *SQLite) AddUsage(ctx context.Context, list []Usage) error {
 	return s.write(ctx, "store usage", func(t *turn) error {
+		add, err := t.tx.PrepareContext(t.ctx, `
+			INSERT INTO usage (month, user_id, market, level, delay, days, connections, first, last)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (month, user_id, market, level, delay) DO UPDATE SET
+				days = days | excluded.days, connections = max(connections, excluded.connections),
+				first = min(first, excluded.first), last = max(last, excluded.last)`)
+		if err != nil {
+			return err
+		}
+		defer add.Close()
 		for _, u := range list {
-			_, err := t.tx.ExecContext(t.ctx, `
-				INSERT INTO usage (month, user_id, market, level, delay, days, connections, first, last)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-				ON CONFLICT (month, user_id, market, level, delay) DO UPDATE SET
-					days = days | excluded.days, connections = max(connections, excluded.connections),
-					first = min(first, excluded.first), last = max(last, excluded.last)`,
-				u.Month, u.UserID, u.Market, u.Level, u.Delay, u.Days, u.Connections, u.First.UnixMicro(), u.Last.UnixMicro())
+			_, err := add.ExecContext(t.ctx, u.Month, u.UserID, u.Market, u.Level, u.Delay, u.Days, u.Connections,
+				u.First.UnixMicro(), u.Last.UnixMicro())
 			if err != nil {
 				return err
 			}
