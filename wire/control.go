@@ -249,6 +249,9 @@ func appendLost(b []byte, all *[NumChannels]map[string]Range) []byte {
 func appendByChannel[V any](b []byte, name string, all *[NumChannels]map[string]V, value func([]byte, V, int) []byte) []byte {
 	var o byChannel
 	for c := range all {
+		if len(all[c]) == 0 {
+			continue
+		}
 		for _, id := range slices.Sorted(maps.Keys(all[c])) {
 			if o.members == 0 {
 				b = appendName(b, name)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"hash/crc32"
+	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/market"
@@ -353,5 +354,6 @@ func AppendStrings(b []byte, list []string) []byte {
 
 // AppendText appends payload as one unmasked RFC 6455 text frame, as servers send it.
 func AppendText(b, payload []byte) []byte {
+	b = slices.Grow(b, maxFrameHead+len(payload))
 	return append(appendFrameHead(b, frameText, len(payload)), payload...)
 }

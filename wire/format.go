@@ -126,6 +126,9 @@ func (t *Transcoder) appendFrame(dst []byte, first byte, payload []byte, f Forma
 	return append(appendFrameHead(dst, first, len(payload)), payload...)
 }
 
+// maxFrameHead is the size of the longest.
+const maxFrameHead = 10
+
 // appendFrameHead appends the head of an unmasked frame of n bytes.
 func appendFrameHead(b []byte, first byte, n int) []byte {
 	switch {

@@ -137,6 +137,9 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
+// usualFields is how many a message has at most, mostly.
+const usualFields = 4
+
 func (p *parser) object(depth int) (Value, error) {
 	v := Value{Kind: Object}
 	if depth > MaxDepth {
@@ -147,6 +150,9 @@ func (p *parser) object(depth int) (Value, error) {
 	if p.at < len(p.in) && p.in[p.at] == '}' {
 		p.at++
 		return v, nil
+	}
+	if depth == 1 {
+		v.Fields = make([]Member, 0, usualFields)
 	}
 	var seen nameSet
 	for {
@@ -251,6 +257,9 @@ func (p *parser) array(depth int) (Value, error) {
 		item, err := p.value(depth)
 		if err != nil {
 			return v, err
+		}
+		if v.Items == nil {
+			v.Items = make([]Value, 0, 2)
 		}
 		v.Items = append(v.Items, item)
 		more, err := p.next(']')

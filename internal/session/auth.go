@@ -131,7 +131,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 
 func (s *Session) sendSuccess(now time.Time, id []byte, limits Limits, depth int, again bool) {
 	env := s.env
-	s.send(wire.AppendAuthSuccess(nil, &wire.AuthSuccess{
+	s.send(wire.AppendAuthSuccess(s.sub.Scratch(), &wire.AuthSuccess{
 		ID: id, Session: s.place.called(), Version: env.Version, Time: now.UnixNano(),
 		ExpiresIn:         s.expiresIn(now),
 		Interval:          seconds(env.pingInterval()),
@@ -159,7 +159,7 @@ func (s *Session) watchToken(now time.Time) {
 	left := time.Duration(s.expires - now.UnixNano())
 	if left <= s.env.expiryWarning() && !s.warned {
 		s.warned = true
-		s.send(wire.AppendTokenExpiring(nil, s.expiresIn(now)))
+		s.send(wire.AppendTokenExpiring(s.sub.Scratch(), s.expiresIn(now)))
 	}
 	due := left - s.env.expiryWarning()
 	if s.warned {

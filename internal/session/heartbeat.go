@@ -21,7 +21,7 @@ func (s *Session) beat(t moment) {
 	if s.put().pingEnd != 0 {
 		return // the last one still waits for the kernel; a second would say no more
 	}
-	s.send([]byte(wire.Ping))
+	s.send(append(s.sub.Scratch(), wire.Ping...))
 	// Control messages go out before anything else, so where this one ends is known.
 	s.aside.pingEnd = s.gathered() + uint64(s.waiting())
 }
@@ -45,5 +45,5 @@ func (s *Session) pingOfClient(now time.Time, m *wire.Message) {
 		s.complain(s.at(now), f, nil)
 		return
 	}
-	s.send(wire.AppendPong(nil, m.ID, now.UnixNano()))
+	s.send(wire.AppendPong(s.sub.Scratch(), m.ID, now.UnixNano()))
 }

@@ -74,7 +74,7 @@ func (s *Session) drain(now time.Time, in time.Duration) {
 		return
 	}
 	if s.known {
-		s.send(wire.AppendShuttingDown(nil, int(in.Milliseconds())))
+		s.send(wire.AppendShuttingDown(s.sub.Scratch(), int(in.Milliseconds())))
 	}
 	s.put().drainDue = s.at(now).add(max(0, in))
 }

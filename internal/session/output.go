@@ -17,9 +17,16 @@ func (s *Session) send(payload []byte) {
 	}
 }
 
+// controlRoom is for the few control messages that wait mostly.
+const controlRoom = 512
+
 // sendAside frames a message at once in the client's format: what waits is counted in the
 // bytes that the kernel will take.
 func (s *Session) sendAside(a *aside, payload []byte) {
+	if a.control == nil {
+		// Of a size of its own: what goes soon shall not lie between what stays.
+		a.control = make([]byte, 0, max(controlRoom, len(payload)+16))
+	}
 	if s.format == wire.JSON {
 		a.control = wire.AppendText(a.control, payload)
 		return
@@ -43,7 +50,7 @@ func (s *Session) fail(f *wire.Fault, id, extra []byte) {
 	}
 	a := s.put()
 	a.over = f
-	s.sendAside(a, wire.AppendError(nil, f, id, extra))
+	s.sendAside(a, wire.AppendError(s.sub.Scratch(), f, id, extra))
 	s.leave()
 }
 

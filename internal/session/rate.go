@@ -93,7 +93,7 @@ func (s *Session) complainWith(t moment, f *wire.Fault, id, extra []byte) {
 
 // reply sends an Error and leaves the connection open.
 func (s *Session) reply(f *wire.Fault, id, extra []byte) {
-	s.send(wire.AppendError(nil, f, id, extra))
+	s.send(wire.AppendError(s.sub.Scratch(), f, id, extra))
 }
 
 // maxStrangers is the message before auth_token that closes.

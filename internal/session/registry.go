@@ -131,7 +131,8 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 	r.remove(p)
 	p.who = id
 	if name != p.called() {
-		p.name = &name
+		kept := name // name itself stays where it is
+		p.name = &kept
 	}
 	r.enter(p)
 	return r.since(mark, p), nil

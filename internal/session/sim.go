@@ -78,7 +78,7 @@ func (s *Session) sim(now time.Time, m *wire.Message) {
 		s.complain(t, f, m.ID)
 		return
 	}
-	s.send(wire.AppendSim(nil, m.ID, req.Fault.Name, msg))
+	s.send(wire.AppendSim(s.sub.Scratch(), m.ID, req.Fault.Name, msg))
 	if req.Fault.Own && !req.Others && s.over() == nil {
 		s.upset(now, &req)
 	}

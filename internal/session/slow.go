@@ -215,7 +215,7 @@ func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
 	if s.strict {
 		msg = "Reading too slowly"
 	}
-	s.send(wire.AppendSlow(nil, msg, int(behind.Milliseconds()), queued))
+	s.send(wire.AppendSlow(s.sub.Scratch(), msg, int(behind.Milliseconds()), queued))
 	w.warnEnd = s.gathered() + uint64(s.waiting())
 }
 

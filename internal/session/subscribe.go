@@ -263,7 +263,7 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 	} else {
 		a.control = s.sub.Transcode(a.control, a.trouble.spoil(s.sub.TakeCarry(nil)), s.format)
 	}
-	s.send(wire.AppendSubscription(nil, ack))
+	s.send(wire.AppendSubscription(s.sub.Scratch(), ack))
 }
 
 // refuseAll answers a request of which nothing is good.

@@ -36,7 +36,7 @@ type headReader struct {
 // wanted are the fields that the check of a handshake looks at, in net/http's spelling.
 var wanted = [...]string{
 	"Upgrade", "Connection", "Origin", "Authorization", "X-Request-Id", "Forwarded", "X-Forwarded-For",
-	"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
+	keyField, versionField, protocolField, extensionsField,
 }
 
 // fatal are fields that change what a request means.

@@ -11,7 +11,7 @@ import (
 // clients that cannot set headers put a token there: that is refused, since the
 // chosen protocol is echoed and logged on the way.
 func chooseProtocol(h http.Header) (name string, format wire.Format, f *refusal) {
-	for member := range tokens(h.Values("Sec-WebSocket-Protocol")) {
+	for member := range tokens(h[protocolField]) {
 		lower := strings.ToLower(member)
 		if strings.HasPrefix(member, "eyJ") || strings.Contains(lower, "bearer") || lower == "token" || lower == "access_token" || lower == "jwt" {
 			return "", wire.JSON, invalid("A token does not belong in the subprotocol; send auth_token, or Authorization: Bearer")
@@ -38,7 +38,7 @@ const (
 // is. A header that is not of RFC 6455's grammar fails the handshake (section 9.1).
 func chooseCompression(h http.Header) (compression, *refusal) {
 	chosen := notCompressed
-	for _, value := range h.Values("Sec-WebSocket-Extensions") {
+	for _, value := range h[extensionsField] {
 		l := lexer{rest: value}
 		for more := true; more; {
 			if l.space(); l.rest == "" || l.rest[0] == ',' { // empty members are allowed

@@ -68,8 +68,9 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 		buf := sh.server.buffers.get()
 		*buf = append(*buf, b...)
 		sh.wrote(now, c, &o, 0)
-		o.piped = len(b)
-		c.out = &o
+		piped := o // o itself stays on the stack
+		piped.piped = len(b)
+		c.out = &piped
 		sh.tell(now, c)
 		c.pump.out <- buf // has room: the writer is idle
 		return false

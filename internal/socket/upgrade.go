@@ -111,7 +111,7 @@ func checkUpgrade(r *upgradeRequest, origins []string) (handshake, *refusal) {
 	if f := checkVersion(r); f != nil {
 		return handshake{}, f
 	}
-	key, f := one(r.header, "Sec-WebSocket-Key")
+	key, f := one(r.header, keyField, "Sec-WebSocket-Key")
 	if f != nil {
 		return handshake{}, f
 	}
@@ -176,7 +176,7 @@ func checkVersion(r *upgradeRequest) *refusal {
 		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
 			msg: "This is a WebSocket endpoint", header: [2]string{"Upgrade", "websocket"}}
 	}
-	if version, f := one(r.header, "Sec-WebSocket-Version"); f != nil || version != "13" {
+	if version, f := one(r.header, versionField, "Sec-WebSocket-Version"); f != nil || version != "13" {
 		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
 			msg: "WebSocket version 13 is needed", header: [2]string{"Sec-WebSocket-Version", "13"}}
 	}
@@ -262,9 +262,17 @@ func notToken68(r rune) bool {
 	return !strings.ContainsRune("-._~+/=", r)
 }
 
-// one is the value of a header that must come exactly once.
-func one(h http.Header, name string) (string, *refusal) {
-	values := h.Values(name)
+// Fields as a http.Header has them: any other way of writing them costs an allocation.
+const (
+	keyField        = "Sec-Websocket-Key"
+	versionField    = "Sec-Websocket-Version"
+	protocolField   = "Sec-Websocket-Protocol"
+	extensionsField = "Sec-Websocket-Extensions"
+)
+
+// one is the value of a field that must come exactly once; name is how RFC 6455 writes it.
+func one(h http.Header, field, name string) (string, *refusal) {
+	values := h[field]
 	if len(values) != 1 {
 		return "", invalid(name + " must come exactly once")
 	}

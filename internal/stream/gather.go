@@ -113,6 +113,9 @@ func (s *Subscriber) Transcode(dst, frames []byte, f wire.Format) []byte {
 	return s.shard.transcoder.Append(dst, frames, f)
 }
 
+// Scratch is empty memory of the shard to make one message in. It is used anew by the next.
+func (s *Subscriber) Scratch() []byte { return s.shard.message[:0] }
+
 // Pending says whether Gather would give something, or might.
 func (s *Subscriber) Pending() bool {
 	return s.head != 0 || s.wait != nil && (len(s.wait.queue) > 0 || len(s.wait.carry) > 0 || len(s.wait.venues) > 0)

@@ -124,7 +124,8 @@ func (h *Hub) Position() (epoch, position string) {
 
 // place is the text of a position.
 func (h *Hub) place(pos uint64) string {
-	return string(strconv.AppendUint(append([]byte(h.epoch), ':'), pos, 10))
+	var buf [64]byte
+	return string(strconv.AppendUint(append(append(buf[:0], h.epoch...), ':'), pos, 10))
 }
 
 // errPosition says that a text is not a position of any server like this one.

@@ -34,6 +34,7 @@ type Shard struct {
 
 	transcoder wire.Transcoder
 	scratch    []byte
+	message    [1024]byte
 }
 
 // entry says that the present turn brings something for an item. The entries of a

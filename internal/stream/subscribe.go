@@ -162,6 +162,7 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 	if replace {
 		patterns = 0
 	}
+	taken = make([]Item, 0, len(items))
 	for _, x := range items {
 		if !h.servesDelay(x.Tier.Delay) {
 			rejected = append(rejected, Rejected{x, wire.NotEntitled, "Data at your delay are not served here"})
