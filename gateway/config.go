@@ -120,6 +120,7 @@ type Stream struct {
 	MaxWaiting    int             // bytes that may wait for one client; 0: 1 MiB
 	MaxAge        time.Duration   // how old a trade that waits may get; 0: 5 s
 	FlushInterval time.Duration   // between two writes of data to a socket under load; 0: 5 ms; under 0: each event at once
+	PerTurn       int             // messages of an instrument that go out in one write while few wait, for measurements; 0: all
 	SendBuffer    int             // SO_SNDBUF of a socket; 0: 64 KiB
 	IOUring       bool            // hand writes to the kernel by io_uring, where it has one
 	PumpTLS       bool            // serve TLS by goroutines rather than on the event loop

@@ -114,6 +114,7 @@ func (g *Gateway) buildMarket() error {
 		Journal:    g.journal,
 		Markets:    g.cfg.Markets,
 		TradesKept: g.cfg.Stream.TradesKept,
+		PerTurn:    g.cfg.Stream.PerTurn,
 		TapeBytes:  g.cfg.Stream.TradesBytes,
 		Delays:     g.cfg.Stream.Delays,
 		DelayBytes: g.cfg.Stream.DelayBytes,
@@ -309,7 +310,9 @@ func (g *Gateway) Stats() Stats {
 	return Stats{Open: s.Open, Waiting: s.Unauthenticated, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes}
 }
 
-// AwaitTurn waits until all that feeds have published is on its way to its readers: a
-// feed that is not bound to time, such as a replay at full speed, holds itself back by it.
+// AwaitTurn waits until all that feeds have published, but for so many of the newest messages, is on its way to its
+// readers: a feed that is not bound to time, such as a replay at full speed, holds itself back by it.
 // The error is that of ctx.
-func (g *Gateway) AwaitTurn(ctx context.Context) error { return g.hub.AwaitTurn(ctx) }
+func (g *Gateway) AwaitTurn(ctx context.Context, behind int) error {
+	return g.hub.AwaitTurn(ctx, uint64(max(0, behind)))
+}

@@ -38,17 +38,17 @@ func fanouts(conns []int) []work {
 	for _, n := range conns {
 		list = append(list,
 			work{
-				name: fmt.Sprintf("singles %d", n), conns: n, host: host.Config{Flush: atOnce},
+				name: fmt.Sprintf("singles %d", n), conns: n, host: host.Config{Flush: atOnce, PerTurn: 1},
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1},
-				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1},
+				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1, Ahead: 8},
 			},
 			work{
-				name: fmt.Sprintf("batch16 %d", n), conns: n, host: host.Config{Flush: atOnce},
+				name: fmt.Sprintf("batch16 %d", n), conns: n, host: host.Config{Flush: atOnce, PerTurn: 16},
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
-				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
+				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16, Ahead: 4},
 			},
-			// The threads of the bare program run free of each other; those of a server that publishes
-			// each message to all before the next cannot. In step, neither can.
+			// The threads of the bare program run free of each other, and so do the shards, as far as the publisher is
+			// ahead of them. In step, neither can.
 			work{
 				name: fmt.Sprintf("in step singles %d", n), conns: n, host: host.Config{Flush: atOnce},
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1, InStep: true},

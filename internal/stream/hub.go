@@ -24,6 +24,7 @@ type Config struct {
 	TradesKept int              // rows an instrument kept for resume; 0: 10,000
 	Delays     []time.Duration  // delays that data are served at besides at once; whole seconds
 	DelayBytes int64            // of the events held back for a delay; 0: 1 GiB
+	PerTurn    int              // messages of a topic that a shard takes in one turn at most, while few wait; 0: all
 	TapeBytes  int64            // bytes of rows kept for all instruments, and once more of trades that bars are counted from; 0: 256 MiB
 	Journal    *journal.Journal // of what is numbered, and where history comes from; nil: none is kept
 	Logger     *slog.Logger     // nil discards
@@ -241,11 +242,11 @@ func (h *Hub) list(in *instrument) {
 }
 
 // AwaitTurn waits until every shard has taken note of all that was published until
-// now. A feed whose events are not bound to time holds itself back by it. The
-// error is that of ctx.
-func (h *Hub) AwaitTurn(ctx context.Context) error {
+// now, but for the newest messages, as many as it may be behind. A feed whose events are not bound to
+// time holds itself back by it. The error is that of ctx.
+func (h *Hub) AwaitTurn(ctx context.Context, behind uint64) error {
 	h.mu.Lock()
-	until := h.position
+	until := h.position - min(h.position, behind)
 	for !h.takenUpTo(until) {
 		if h.taken == nil {
 			h.taken = make(chan struct{})

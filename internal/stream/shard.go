@@ -21,7 +21,7 @@ type Shard struct {
 	subs     []*Subscriber
 	venue    *view         // of all market-wide statuses; nil without subscribers
 	news     []*Subscriber // got market-wide statuses since the last Turn
-	position uint64        // of the hub at the last Turn
+	position uint64        // of the hub up to which the last Turn took all
 	fetched  []fetch       // rows of the journal that were read; guarded by the hub's lock
 
 	// The present turn.
@@ -132,9 +132,14 @@ func (s *Shard) Turn() {
 			s.passVenues()
 			s.turn[i] = nil
 		default:
-			v.advance(h.position)
+			if !v.advance(h.position, h.cfg.PerTurn) {
+				s.position = min(s.position, v.pos)
+				seen.touched = true
+				s.touch(tp)
+			}
 		}
 	}
+	s.wakeIfTouched() // for what this turn leaves
 	h.mu.Unlock()
 	for _, tp := range s.turn {
 		if tp != nil {

@@ -44,7 +44,7 @@ func TestAwaitTurn(t *testing.T) {
 		publish(t, h, trade(a, 1))
 		went := false
 		go func() {
-			if err := h.AwaitTurn(t.Context()); err != nil {
+			if err := h.AwaitTurn(t.Context(), 0); err != nil {
 				t.Error(err)
 			}
 			went = true
@@ -62,8 +62,74 @@ func TestAwaitTurn(t *testing.T) {
 		publish(t, h, trade(a, 2))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := h.AwaitTurn(ctx); !errors.Is(err, context.Canceled) {
+		if err := h.AwaitTurn(ctx, 1); err != nil {
+			t.Errorf("one behind: %v", err)
+		}
+		if err := h.AwaitTurn(ctx, 0); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestPerTurn has turns bring a few messages at a time, over many segments of the ring, one subscriber beginning amid
+// them: each message comes once, and nothing that waits lies before a position that is told.
+func TestPerTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 3
+		h := New(Config{PerTurn: most})
+		a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+		told := false
+		sh := h.NewShard(func(bool) { told = true })
+		c := newClient(t, sh)
+		subscribe(t, c.sub, wire.Trades, "A|M|CI", "B|M|CI")
+		n, turns, received := 0, 0, 0
+		var after []uint64 // position of the stream after each message
+		var second *client
+		late := 0
+		for round := range 200 {
+			for range round % 11 {
+				n++
+				publish(t, h, trade(a, n))
+				after = append(after, h.position)
+				if n%5 == 0 {
+					publish(t, h, trade(b, n))
+					after = append(after, h.position)
+				}
+			}
+			if second == nil && n > 300 {
+				second = newClient(t, sh)
+				subscribe(t, second.sub, wire.Trades, "A|M|CI")
+				late = n
+			}
+			for told { // or half of the times, so that some wait
+				told = false
+				turn(sh)
+				turns++
+				got := len(c.read(1<<20, false))
+				if got > 2*most {
+					t.Fatalf("%d messages in one turn", got)
+				}
+				received += got
+				_, position := c.sub.Position()
+				_, pos, err := parsePlace(position)
+				if safe, _ := slices.BinarySearch(after, pos+1); err != nil || safe > received {
+					t.Fatalf("position %s is that after %d messages, and %d have come", position, safe, received)
+				}
+				if round%2 == 0 {
+					break
+				}
+			}
+		}
+		for told {
+			told = false
+			turn(sh)
+			received += len(c.read(1<<20, false))
+		}
+		if second.read(1<<20, false); received != n+n/5 || turns < n/most {
+			t.Errorf("%d of %d messages in %d turns", received, n+n/5, turns)
+		}
+		if got := len(second.trades["A|M|CI"]); got != n-late {
+			t.Errorf("%d trades of %d from a subscription on", got, n-late)
 		}
 	})
 }

@@ -25,12 +25,27 @@ type variant struct {
 	room  []byte
 }
 
-// advance moves the tail to the ring's. The hub's lock is held.
-func (v *view) advance(pos uint64) {
+// advance moves the tail to the ring's, or by as many messages at most where there is a limit. whole says
+// that it came to the ring's. The hub's lock is held.
+func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
 	v.prev, v.tail = v.tail, r.tail()
 	v.mixed = v.echoes != r.echoes
+	if n, bytes := v.prev.waiting(v.tail); most > 0 && n > most && bytes <= maxPlain {
+		at := v.prev
+		at.peek(v.tail) // steps to where there is a record
+		end := v.tail.rec
+		if at.seg != v.tail.seg {
+			end = at.seg.n
+		}
+		at.rec = min(at.rec+most, end)
+		v.tail = at
+		rec, _, _ := at.peek(r.tail())
+		v.pos = rec.pos - 1
+		return false
+	}
 	v.echoes, v.pos = r.echoes, pos
+	return true
 }
 
 // maxPlain is the most that is handed on in one piece.

@@ -197,7 +197,7 @@ func (f *benchFeed) room(p *pattern.Pattern, batch, published uint64) bool {
 		if s := f.gateway.Stats(); s.Behind > s.Open/10 {
 			free = false
 		} else {
-			return f.awaitTurn()
+			return f.awaitTurn(p.Ahead * p.Batch)
 		}
 	case f.board == nil:
 	case p.Kind == pattern.Window && p.Fanout > 0:
@@ -212,12 +212,12 @@ func (f *benchFeed) room(p *pattern.Pattern, batch, published uint64) bool {
 	return free
 }
 
-// awaitTurn waits until every shard of the gateway has taken note of everything, or a while, after which
-// it is looked whether to stop.
-func (f *benchFeed) awaitTurn() bool {
+// awaitTurn waits until every shard of the gateway has taken note of everything but so many messages, or a while,
+// after which it is looked whether to stop.
+func (f *benchFeed) awaitTurn(behind int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	return f.gateway.AwaitTurn(ctx) == nil
+	return f.gateway.AwaitTurn(ctx, behind) == nil
 }
 
 var errStopped = errors.New("told to stop")

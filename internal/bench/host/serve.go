@@ -32,6 +32,7 @@ type Config struct {
 	MaxWaiting  int
 	MaxAge      time.Duration
 	MaxBacklog  int
+	PerTurn     int
 	TradesKept  int
 	Procs       int    // GOMAXPROCS; 0: as rueda serve has it
 	Certificate string // files; "": plain
@@ -163,7 +164,7 @@ func (s *server) config() (gateway.Config, string) {
 	config.Stream = gateway.Stream{
 		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
 		MaxWaiting: c.MaxWaiting, MaxAge: c.MaxAge, TradesKept: c.TradesKept,
-		FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.TLSByGoroutines, IOUring: c.IOUring,
+		PerTurn: c.PerTurn, FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.TLSByGoroutines, IOUring: c.IOUring,
 		AuthTimeout: time.Minute,
 	}
 	tell("stream.auth_timeout=1m")
@@ -178,7 +179,7 @@ func (s *server) config() (gateway.Config, string) {
 	for _, d := range []struct {
 		name  string
 		value int
-	}{{"max_waiting", c.MaxWaiting}, {"trades_kept", c.TradesKept}, {"max_backlog", c.MaxBacklog}} {
+	}{{"per_turn", c.PerTurn}, {"max_waiting", c.MaxWaiting}, {"trades_kept", c.TradesKept}, {"max_backlog", c.MaxBacklog}} {
 		if d.value != 0 {
 			tell("stream.%s=%d", d.name, d.value)
 		}

@@ -25,6 +25,7 @@ const (
 type Pattern struct {
 	Kind   string
 	Batch  int     // messages published together; 0: 1
+	Ahead  int     // batches that a shard may have yet to take when the next is published; with Lockstep
 	Window int     // messages that may be on their way; with Window and Market
 	Rate   float64 // messages a second; with Rate
 	Spread int     // instruments taken in turn, the first ones; 0: 1
