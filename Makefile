@@ -71,7 +71,7 @@ bench: ## the benchmarks with allocations; BENCH chooses by name
 bench-report: ## all that rueda bench measures, with the tables and plots of docs/performance.md (over an hour)
 	@mkdir -p build
 	go build -o build/rueda ./cmd/rueda
-	for what in ceiling fanout latency idle connect slow resume million; do build/rueda bench $$what --out build/bench || exit 1; done
+	for what in ceiling fanout latency idle connect slow resume history million; do build/rueda bench $$what --out build/bench || exit 1; done
 	go -C bench/rivals run . -json ../../build/bench/rivals.json
 	build/rueda bench report --from build/bench --docs docs
 

@@ -85,13 +85,14 @@ func plan() map[string]room {
 
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
-		"internal/journal":      {imports: row("market"), outside: row(comp)},
+		"internal/thread":       {},
+		"internal/journal":      {imports: row("internal/thread market"), outside: row(comp)},
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/tape":         {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/tape market wire")},
 		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream wire")},
+		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream internal/thread wire")},
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
@@ -99,9 +100,9 @@ func plan() map[string]room {
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
-		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/tape broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/tape internal/thread broker market wire"), outside: row(comp)},
 
-		"internal/export": {imports: row("internal/journal market wire"), outside: row(parq)},
+		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 
 		"gateway": {imports: row("market wire feed broker broker/local " +
 			"internal/audit internal/auth internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},

@@ -95,7 +95,7 @@ func (d *depths) row(r *journal.Row) bool {
 	if d.follow && !b.known {
 		return true // its message cannot be made; the state that comes has it in it
 	}
-	d.rows++
+	d.count()
 	d.failed = d.table.put(in, d.epoch, r, false)
 	return d.failed == nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/thread"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -185,8 +186,15 @@ func (x *writing) read(ctx context.Context, in *listing, c journal.Channel, i ma
 }
 
 func (x *writing) put(in *listing, epoch string, r *journal.Row) error {
-	x.rows++
+	x.count()
 	return x.table.put(in, epoch, r, false)
+}
+
+// count counts a row, and gives way every so often: who serves the present may want this processor.
+func (x *writing) count() {
+	if x.rows++; x.rows%32 == 0 {
+		thread.Yield()
+	}
 }
 
 // trades writes the trades of an instrument.
@@ -208,7 +216,7 @@ func (x *writing) trades(ctx context.Context, in *listing) error {
 	}
 	f.settle()
 	return x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
-		x.rows++
+		x.count()
 		return x.table.put(in, epoch, r, f.final(epoch, r))
 	})
 }

@@ -80,9 +80,7 @@ func (h *Handler) export(q *request) (result, error) {
 	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 {
 		defer leave()
 		defer free()
-		var n int64
-		aside(func() { n = h.writeExport(w, q, &r, packed) }) // few at a time: so many threads wait for slow clients
-		return n
+		return h.writeExport(w, q, &r, packed)
 	}}, nil
 }
 

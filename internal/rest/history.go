@@ -294,7 +294,6 @@ func epochChanged(present string) *wire.Fault {
 // fill reads the rows of a page. A page has rows of one epoch: where its rows end and those of the
 // next begin, so does a page.
 func (h *Handler) fill(ctx context.Context, x *history, pg *sheet) error {
-	// What takes locks that the stream takes is done here, and only the rest aside.
 	h.cfg.Hub.Commit()
 	limit := h.horizon(x)
 	epochs := x.epochs(h.cfg.Journal.Epochs())
@@ -302,12 +301,18 @@ func (h *Handler) fill(ctx context.Context, x *history, pg *sheet) error {
 	if err != nil {
 		return fmt.Errorf("find the %s of %s: %w", x.list, x.series.Instrument, err)
 	}
-	aside(func() {
-		if err = h.fillFrom(ctx, x, pg, epochs, found, &limit); err == nil {
-			pg.sum = sha256.Sum256(pg.body)
-		}
-	})
-	return err
+	if err := h.fillFrom(ctx, x, pg, epochs, found, &limit); err != nil {
+		return err
+	}
+	pg.sum = hashOf(pg.body)
+	return nil
+}
+
+// hashOf is the SHA-256 of a body.
+func hashOf(body []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	_ = inPieces(body, h.Write) // a hash takes everything
+	return [sha256.Size]byte(h.Sum(sum[:0]))
 }
 
 // fillFrom is fill where the rows were found.
@@ -329,6 +334,7 @@ func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []
 				return false
 			}
 			pg.add(epoch, row)
+			breathe(pg.rows)
 			return true
 		})
 		switch {

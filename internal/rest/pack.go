@@ -113,7 +113,7 @@ func (p *packers) pack(body []byte, coding string) (_ []byte, used string) {
 	if err != nil {
 		return body, codingNone // of options that are wrong, which tests would find
 	}
-	_, err = z.Write(body)
+	err = inPieces(body, z.Write)
 	if cerr := z.Close(); err != nil || cerr != nil {
 		return body, codingNone
 	}

@@ -40,8 +40,7 @@ func (h *Handler) pastBook(q *request, id market.InstrumentID, depth, delay int,
 	defer leave()
 	defer free()
 	h.cfg.Hub.Commit()
-	var book journal.BookSnapshot
-	aside(func() { book, err = h.cfg.Journal.BookAt(q.Context(), id, at) })
+	book, err := h.cfg.Journal.BookAt(q.Context(), id, at)
 	switch {
 	case q.Context().Err() != nil:
 		return result{}, errGone

@@ -222,11 +222,7 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	default:
 		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.object)+32), r.object)}
 	}
-	switch {
-	case q.route == nil || !q.route.packed:
-	case q.route.heavy:
-		aside(func() { h.pack(q, &a) })
-	default:
+	if q.route != nil && q.route.packed {
 		h.pack(q, &a)
 	}
 	return a
@@ -332,17 +328,8 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 	}
 	a.written = int64(len(a.body))
 	// One write(2) of megabytes may keep a processor in the kernel for as many milliseconds.
-	for rest := a.body; len(rest) > 0; {
-		n, err := w.Write(rest[:min(len(rest), writePiece)])
-		if err != nil {
-			return // a client that is gone misses nothing
-		}
-		rest = rest[n:]
-	}
+	_ = inPieces(a.body, w.Write) // a client that is gone misses nothing
 }
-
-// writePiece is how much of a body is written at once.
-const writePiece = 32 << 10
 
 // seconds rounds up, so that who waits that long does not come too early.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -32,7 +32,6 @@ type route struct {
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
 	packed bool     // compressed where the client likes it: never where an answer has secrets
-	heavy  bool     // it reads much, aside by itself: its answer is packed aside too
 }
 
 // result is what a route's function answers with: an object for the envelope, or
@@ -73,11 +72,11 @@ func (h *Handler) publicRoutes() []*route {
 		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}},
 		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}},
 		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, packed: true},
-		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), offers: tables(), packed: true, heavy: true},
-		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, query: []string{"type", "date", "market", "format"}, offers: files(), packed: true, heavy: true},
+		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, query: []string{"type", "date", "market", "format"}, offers: files(), packed: true},
 		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, query: followQuery(), offers: []string{mediaEvents, mediaLines}},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/.well-known/oauth-authorization-server", needs: anyone, serve: h.metadata, limit: readsPerMinute},

@@ -63,5 +63,4 @@ func readLine(int32, []byte) int       { return lineBroken }
 func writeLine(int32, []byte) int      { return lineBroken }
 func closeLine(int32, bool)            {}
 func shutLine(int32)                   {}
-func yieldThread()                     {}
 func peerOfLine(int32) (a netip.Addr)  { return a }

@@ -83,9 +83,6 @@ func closeLine(fd int32, reset bool) {
 // shutLine tells the peer that nothing more comes.
 func shutLine(fd int32) { _ = syscall.Shutdown(int(fd), syscall.SHUT_WR) }
 
-// yieldThread lets another thread have this processor that waits for one.
-func yieldThread() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
-
 // peerOfLine is the address of a socket's other end.
 func peerOfLine(fd int32) netip.Addr {
 	sa, err := syscall.Getpeername(int(fd))

@@ -2,6 +2,8 @@ package socket
 
 import (
 	"time"
+
+	"github.com/ruedahq/rueda/internal/thread"
 )
 
 const (
@@ -52,7 +54,7 @@ func (sh *shard) sweep(now time.Time) {
 			sh.dispatch(now)
 			sh.interlude(now)
 			if polite {
-				yieldThread()
+				thread.Yield()
 			}
 			now = time.Now()
 			pause, writes = now.Add(sweepTime), 0

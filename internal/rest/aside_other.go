@@ -1,5 +1,0 @@
-//go:build !linux
-
-package rest
-
-func giveWay() {}

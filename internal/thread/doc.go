@@ -1,0 +1,6 @@
+// Package thread speaks to the kernel's scheduler about the calling thread. It knows nothing of the rest.
+//
+// A thread that works on, without a pause, keeps its processor for a slice of some milliseconds, whoever else wakes
+// meanwhile; with few processors a message of the stream then waits as long. So what is not urgent gives way between
+// two pieces of its work of some ten microseconds each. Outside Linux nothing of this is done.
+package thread

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package thread
+
+// Yield does nothing.
+func Yield() {}
