@@ -18,7 +18,7 @@
 // # Patterns
 //
 // A publisher at full speed must be held back by something. "lockstep" publishes the next batch as soon as every
-// shard of the gateway has taken note of the last, and holds while the socket of any connection is full, as the ceiling does: each write
+// shard of the gateway has taken note of the last, or of all but a few, and holds while the sockets of many connections are full: each write
 // then holds one batch. "window" publishes as long as no connection lacks more than so many messages, which the load tells
 // through a page of shared memory. "rate" keeps a rate. See package pattern.
 //

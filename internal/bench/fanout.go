@@ -114,7 +114,7 @@ func (r *Report) judgeFanout(w *work) {
 		r.atMost(w.name+": server CPU s/M", median(c.Rueda, cpu), 2.6, "%.3f")
 	case w.conns == 1000 && w.rueda.Batch > 1:
 		r.atMost(w.name+": server CPU s/M", median(c.Rueda, cpu), 0.20, "%.3f")
-	case w.conns == 10_000 && batched:
+	case w.conns == 10_000 && w.rueda.Kind == pattern.Window:
 		r.atLeast(w.name+": million deliveries/s", median(c.Rueda, perSecond)/1e6, 5, "%.2f")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Kinds of patterns.
 const (
-	Lockstep = "lockstep" // the next batch as soon as every shard has taken the last, and nobody is behind
+	Lockstep = "lockstep" // the next batch as soon as every shard has taken the last, but for those it may be behind, and hardly anybody's socket is full
 	Window   = "window"   // the next batch as soon as everybody has received all but so many messages
 	Rate     = "rate"     // so many messages a second, evenly
 	Once     = "once"     // one batch
