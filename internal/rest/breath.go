@@ -4,7 +4,7 @@ import "github.com/ruedahq/rueda/internal/thread"
 
 // What is asked of the past is not to hold up what is told of the present. A page of ten thousand rows takes milliseconds
 // to read, to make and to write, and a thread that works on keeps its processor for a slice of as many: a message for a
-// bot would wait as long. So all of that is done in pieces of some ten microseconds, with thread.Yield in between.
+// bot would wait as long. So all of that is done in pieces of some ten microseconds, with a thread.Breath in between.
 //
 // Threads that run only when nobody else does (SCHED_IDLE) were worse: they lose their processor amid what all
 // goroutines wait for, such as a lock of the runtime, or a collection that has to stop them.
@@ -13,22 +13,16 @@ const (
 	bodyPiece  = 32 << 10 // bytes of a body
 )
 
-// breathe gives way after some rows, of which this is the n-th.
-func breathe(n int) {
-	if n%breathRows == 0 {
-		thread.Yield()
-	}
-}
-
 // inPieces writes a body piece by piece, and gives way in between.
 func inPieces(body []byte, write func([]byte) (int, error)) error {
+	var breath thread.Breath
 	for len(body) > 0 {
 		n, err := write(body[:min(len(body), bodyPiece)])
 		if err != nil {
 			return err
 		}
 		body = body[n:]
-		thread.Yield()
+		breath.Take()
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/thread"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -317,6 +318,7 @@ func hashOf(body []byte) (sum [sha256.Size]byte) {
 
 // fillFrom is fill where the rows were found.
 func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []string, found *journal.Found, limit *horizon) error {
+	var breath thread.Breath
 	for _, epoch := range epochs {
 		r, ok := x.rangeIn(epoch)
 		if !ok {
@@ -334,7 +336,9 @@ func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []
 				return false
 			}
 			pg.add(epoch, row)
-			breathe(pg.rows)
+			if pg.rows%breathRows == 0 {
+				breath.Take()
+			}
 			return true
 		})
 		switch {

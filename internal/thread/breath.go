@@ -1,0 +1,26 @@
+package thread
+
+import "time"
+
+const (
+	// wanted is how long a Yield takes at least where another thread had the processor meanwhile.
+	wanted = 20 * time.Microsecond
+	// mostRest is the longest rest; one who was kept from running for long has not worked all the time.
+	mostRest = 200 * time.Microsecond
+)
+
+// Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
+type Breath struct {
+	worksFrom time.Time
+}
+
+// Take is called between two pieces of work. It gives way, and rests where that was to somebody's use.
+func (b *Breath) Take() {
+	now := time.Now()
+	worked := now.Sub(b.worksFrom)
+	Yield()
+	if time.Since(now) >= wanted && !b.worksFrom.IsZero() {
+		time.Sleep(min(worked, mostRest))
+	}
+	b.worksFrom = time.Now()
+}
