@@ -17,10 +17,17 @@ type Breath struct {
 // Take is called between two pieces of work. It gives way, and rests where that was to somebody's use.
 func (b *Breath) Take() {
 	now := time.Now()
-	worked := now.Sub(b.worksFrom)
 	Yield()
-	if time.Since(now) >= wanted && !b.worksFrom.IsZero() {
-		time.Sleep(min(worked, mostRest))
+	if !b.worksFrom.IsZero() {
+		time.Sleep(rest(now.Sub(b.worksFrom), time.Since(now)))
 	}
 	b.worksFrom = time.Now()
+}
+
+// rest is how long to rest after so much work, where a Yield took so long.
+func rest(worked, away time.Duration) time.Duration {
+	if away < wanted {
+		return 0
+	}
+	return min(worked, mostRest)
 }
