@@ -158,6 +158,7 @@ func (m *meter) sweep() {
 			m.users[user] = list
 		}
 	}
+	m.changed = slices.DeleteFunc(m.changed, func(user string) bool { return !m.waits(user) })
 }
 
 func monthOf(at time.Time) uint16 { return uint16(at.Year()*12 + int(at.Month()) - 1) }
@@ -165,8 +166,8 @@ func monthOf(at time.Time) uint16 { return uint16(at.Year()*12 + int(at.Month())
 // note enters a use, unless it would tell nothing new. end has its time noted to the moment. The lock is held.
 func (m *meter) note(user string, x *used, at time.Time, connections int32, end bool) {
 	if month := monthOf(at); x.month != month {
-		if x.changed && len(m.ended) < usageRows {
-			m.ended = append(m.ended, m.row(user, x))
+		if x.changed {
+			m.end(m.row(user, x))
 		}
 		*x = used{kind: x.kind, month: month, open: x.open}
 	}
@@ -183,12 +184,26 @@ func (m *meter) note(user string, x *used, at time.Time, connections int32, end 
 	m.mark(user, x)
 }
 
+// end keeps a row of a month that has passed. The lock is held.
+func (m *meter) end(row store.Usage) {
+	if len(m.ended) >= usageRows {
+		m.lost++
+		return
+	}
+	m.ended = append(m.ended, row)
+}
+
 // mark has one written with the next. The lock is held.
 func (m *meter) mark(user string, x *used) {
-	if !slices.ContainsFunc(m.users[user], func(x used) bool { return x.changed }) {
+	if !m.waits(user) {
 		m.changed = append(m.changed, user)
 	}
 	x.changed = true
+}
+
+// waits says whether something of a user is to be written. The lock is held.
+func (m *meter) waits(user string) bool {
+	return slices.ContainsFunc(m.users[user], func(x used) bool { return x.changed })
 }
 
 func (m *meter) row(user string, x *used) store.Usage {
@@ -288,8 +303,8 @@ func (m *meter) keep(rows []store.Usage) {
 		x := m.at(u.UserID, m.numbers[kind{u.Market, u.Level, u.Delay}])
 		if x != nil && x.month == monthOf(u.First.UTC()) {
 			m.mark(u.UserID, x) // it has all that the row has
-		} else if len(m.ended) < usageRows {
-			m.ended = append(m.ended, *u)
+		} else {
+			m.end(*u)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
 	v.prev, v.tail = v.tail, r.tail()
 	v.mixed = v.echoes != r.echoes
-	if n, bytes := v.prev.waiting(v.tail); most > 0 && n > most && bytes <= maxPlain {
+	if most > 0 && v.more(most) {
 		at := v.prev
 		at.peek(v.tail) // steps to where there is a record
 		end := v.tail.rec
@@ -46,6 +46,12 @@ func (v *view) advance(pos uint64, most int) (whole bool) {
 	}
 	v.echoes, v.pos = r.echoes, pos
 	return true
+}
+
+// more says whether more than n messages, but not very many, lie between prev and tail.
+func (v *view) more(n int) bool {
+	messages, bytes := v.prev.waiting(v.tail)
+	return messages > n && bytes <= maxPlain
 }
 
 // maxPlain is the most that is handed on in one piece.
