@@ -1,13 +1,22 @@
 package thread
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 const (
 	// wanted is how long a Yield takes at least where another thread had the processor meanwhile.
 	wanted = 20 * time.Microsecond
+	// restTimes is how much longer a rest is than the work before it.
+	restTimes = 4
 	// mostRest is the longest rest; one who was kept from running for long has not worked all the time.
-	mostRest = 200 * time.Microsecond
+	mostRest = 800 * time.Microsecond
 )
+
+// resting is held by the one who rests. However many work, one rests after the other, so that all of them together
+// take no more of a busy machine than one alone would.
+var resting sync.Mutex
 
 // Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
 type Breath struct {
@@ -19,7 +28,11 @@ func (b *Breath) Take() {
 	now := time.Now()
 	Yield()
 	if !b.worksFrom.IsZero() {
-		time.Sleep(rest(now.Sub(b.worksFrom), time.Since(now)))
+		if d := rest(now.Sub(b.worksFrom), time.Since(now)); d > 0 {
+			resting.Lock()
+			time.Sleep(d)
+			resting.Unlock()
+		}
 	}
 	b.worksFrom = time.Now()
 }
@@ -29,5 +42,5 @@ func rest(worked, away time.Duration) time.Duration {
 	if away < wanted {
 		return 0
 	}
-	return min(worked, mostRest)
+	return min(restTimes*worked, mostRest)
 }

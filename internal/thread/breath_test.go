@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestRest rests for as long as was worked, in bounds, and only where somebody had the processor.
+// TestRest rests for four times as long as was worked, in bounds, and only where somebody had the processor.
 func TestRest(t *testing.T) {
 	for _, c := range []struct{ worked, away, want time.Duration }{
 		{40 * time.Microsecond, time.Microsecond, 0},
 		{time.Hour, wanted - 1, 0},
-		{40 * time.Microsecond, wanted, 40 * time.Microsecond},
-		{40 * time.Microsecond, time.Second, 40 * time.Microsecond},
+		{40 * time.Microsecond, wanted, 160 * time.Microsecond},
+		{40 * time.Microsecond, time.Second, 160 * time.Microsecond},
 		{time.Second, time.Second, mostRest},
 		{0, time.Second, 0},
 	} {
