@@ -39,7 +39,7 @@ func (p *publisher) run(ctx context.Context) error {
 	batch := make([][]byte, max(1, p.pattern.Batch))
 	var pace *pattern.Pacer
 	if p.pattern.Kind == pattern.Rate {
-		pace = pattern.NewPacer(time.Now(), p.pattern.Rate/float64(len(batch)))
+		pace = pattern.NewPacer(time.Now(), p.pattern.Rate/float64(len(batch)), nil)
 	}
 	for !p.stop.Load() && ctx.Err() == nil {
 		at := int64(0)

@@ -183,10 +183,10 @@ func (r *report) notes() []string {
 }
 
 // bench is the report in the form of those of rueda bench, for the same plots: all runs of the ceiling and
-// of Rueda, and the medians of all others.
+// of Rueda as it is, and the medians of all others, Rueda that lets nothing pile up among them.
 func (r *report) bench() *bench.Report {
 	out := &bench.Report{What: "rivals", Began: r.began, Took: time.Since(r.began).Seconds(), Settings: r.settings(), Notes: r.notes()}
-	out.Machine = bench.Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
+	out.Machine = bench.ThisMachine()
 	for _, c := range r.cells {
 		name := fmt.Sprintf("batch%d %d", c.batch, c.size)
 		if c.batch == 1 {
@@ -202,7 +202,7 @@ func (r *report) bench() *bench.Report {
 			switch c.server {
 			case ceiling:
 				x.Ceiling = append(x.Ceiling, &f.Run)
-			case atOnce:
+			case ordinary:
 				x.Rueda = append(x.Rueda, &f.Run)
 			default:
 				x.Others[c.server] = &c.median.Run

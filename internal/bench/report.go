@@ -68,11 +68,12 @@ type Check struct {
 }
 
 func newReport(what string, o *Options) *Report {
-	return &Report{What: what, Began: time.Now(), Machine: thisMachine(),
+	return &Report{What: what, Began: time.Now(), Machine: ThisMachine(),
 		Settings: fmt.Sprintf("%s of %v after %v", plural(o.Runs, "run"), o.Window, o.Warmup)}
 }
 
-func thisMachine() Machine {
+// ThisMachine is the machine that this program runs on.
+func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = strings.TrimSpace(string(b))

@@ -33,9 +33,10 @@ type server struct {
 	address string
 	running bool
 	start   time.Time
-	limit   atomic.Uint64 // messages, with which a thread stops to ask for more
-	reached chan struct{} // a thread has come to it
-	more    chan bool     // on, or end
+	times   *pattern.Times // of the events, which all threads write
+	limit   atomic.Uint64  // messages, with which a thread stops to ask for more
+	reached chan struct{}  // a thread has come to it
+	more    chan bool      // on, or end
 }
 
 // thread is one thread with its sockets.
@@ -276,7 +277,7 @@ func (s *server) publish(p pattern.Pattern) (struct{}, error) {
 	if p.Kind == pattern.Once {
 		s.limit.Store(s.threads[0].n.Load() + uint64(max(1, p.Batch)))
 	}
-	s.running, s.start = true, time.Now()
+	s.running, s.start, s.times = true, time.Now(), &pattern.Times{}
 	for _, t := range s.threads {
 		t.quit.Store(false)
 		s.all.Go(func() { t.write(p) })
@@ -324,7 +325,7 @@ func (t *thread) write(p pattern.Pattern) {
 	batch := max(1, p.Batch)
 	var pace *pattern.Pacer
 	if p.Kind == pattern.Rate {
-		pace = pattern.NewPacer(t.server.start, p.Rate/float64(batch))
+		pace = pattern.NewPacer(t.server.start, p.Rate/float64(batch), t.server.times)
 	}
 	var frames, scratch []byte
 	n := t.n.Load()

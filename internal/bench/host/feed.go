@@ -149,7 +149,7 @@ func (f *benchFeed) repeat(ctx context.Context, sink feed.Sink, p *pattern.Patte
 	batch, spread := max(1, p.Batch), min(max(1, p.Spread), len(f.handles))
 	var pace *pattern.Pacer
 	if p.Kind == pattern.Rate {
-		pace = pattern.NewPacer(time.Now(), p.Rate/float64(batch))
+		pace = pattern.NewPacer(time.Now(), p.Rate/float64(batch), nil)
 	}
 	turn := 0
 	for (p.Kind == pattern.Once || !f.stop.Load()) && ctx.Err() == nil {

@@ -4,12 +4,9 @@ package pattern
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
-
-	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
 // Kinds of patterns.
@@ -65,36 +62,6 @@ func AppendMessage(b []byte, ident wire.Ident, n uint64, at, now int64) []byte {
 func ID(i int) market.InstrumentID {
 	name := strconv.AppendInt([]byte("B"), 10_000+int64(i), 10)
 	return market.InstrumentID{Symbol: string(name), Market: "BENCH", Term: "24hs"}
-}
-
-// Pacer keeps a rate.
-type Pacer struct {
-	start time.Time
-	every float64 // ns
-	k     int64
-}
-
-// NewPacer makes one of so many ticks a second, the first of them at start.
-func NewPacer(start time.Time, ticks float64) *Pacer {
-	return &Pacer{start: start, every: 1e9 / ticks}
-}
-
-// Next sleeps until the next tick and returns the time of its event, in Unix ns. Whoever comes late is told
-// the time when the tick was due: what an event waited behind others is part of its latency.
-// Whoever slept is told when it woke, for how precisely a kernel sleeps is no
-// matter of a server's.
-func (p *Pacer) Next() int64 {
-	due := p.start.Add(time.Duration(float64(p.k) * p.every))
-	p.k++
-	wait := time.Until(due)
-	if wait <= 0 {
-		return due.UnixNano()
-	}
-	for wait > 0 {
-		proc.Nap(min(int64(wait), int64(100*time.Millisecond)))
-		wait = time.Until(due)
-	}
-	return time.Now().UnixNano()
 }
 
 // Published is what was published.
