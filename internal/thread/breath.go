@@ -1,9 +1,6 @@
 package thread
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 const (
 	// wanted is how long a Yield takes at least where another thread had the processor meanwhile.
@@ -13,10 +10,6 @@ const (
 	// mostRest is the longest rest; one who was kept from running for long has not worked all the time.
 	mostRest = 800 * time.Microsecond
 )
-
-// resting is held by the one who rests. However many work, one rests after the other, so that all of them together
-// take no more of a busy machine than one alone would.
-var resting sync.Mutex
 
 // Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
 type Breath struct {
@@ -28,11 +21,7 @@ func (b *Breath) Take() {
 	now := time.Now()
 	Yield()
 	if !b.worksFrom.IsZero() {
-		if d := rest(now.Sub(b.worksFrom), time.Since(now)); d > 0 {
-			resting.Lock()
-			time.Sleep(d)
-			resting.Unlock()
-		}
+		time.Sleep(rest(now.Sub(b.worksFrom), time.Since(now)))
 	}
 	b.worksFrom = time.Now()
 }

@@ -3,6 +3,6 @@
 // A thread that works on, without a pause, keeps its processor for a slice of some milliseconds, whoever else wakes
 // meanwhile; with few processors a message of the stream then waits as long. So what is not urgent gives way between
 // two pieces of its work of some ten microseconds each, and where somebody did want the processor rests for four times
-// as long as it worked, one who works after the other: all of them together take about a fifth of one processor of a
-// busy machine, and what is left keeps the queues for it short. Outside Linux nothing of this is done.
+// as long as it worked: it takes a fifth of one processor of a busy machine, and what is left keeps the queues for it
+// short. Outside Linux nothing of this is done.
 package thread
