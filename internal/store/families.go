@@ -54,5 +54,5 @@ func (s *SQLite) Sessions(ctx context.Context, userID string, now time.Time) ([]
 	return s.families(ctx, `
 		SELECT `+familyColumns+` FROM families WHERE user_id = ? AND revoked_at IS NULL
 		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND dead_at IS NULL AND expires_at > ?)
-		ORDER BY used_at DESC`, userID, now.UnixNano())
+		ORDER BY used_at DESC, id`, userID, now.UnixNano())
 }

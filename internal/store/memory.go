@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -163,7 +164,7 @@ func (m *Memory) Sessions(ctx context.Context, userID string, now time.Time) (li
 			list = append(list, *f)
 		}
 	}
-	slices.SortFunc(list, func(a, b auth.Family) int { return b.Used.Compare(a.Used) })
+	slices.SortFunc(list, func(a, b auth.Family) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID)) })
 	return list, nil
 }
 

@@ -138,7 +138,7 @@ func (s *Postgres) Sessions(ctx context.Context, userID string, now time.Time) (
 	return list(ctx, s, "read families", scanFamily, `
 		SELECT `+familyColumns+` FROM families WHERE user_id = $1 AND revoked_at IS NULL
 		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND dead_at IS NULL AND expires_at > $2)
-		ORDER BY used_at DESC`, userID, now.UnixNano())
+		ORDER BY used_at DESC, id`, userID, now.UnixNano())
 }
 
 // Revoked implements auth.Store.
