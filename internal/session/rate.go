@@ -32,6 +32,18 @@ func (s *Session) charge(t moment) bool {
 // debit charges a message that was answered already.
 func (s *Session) debit(t moment) { s.rate = max(s.rate, t) + s.perMessage() }
 
+// What counts as a message more: so many identifiers that leave the set, and so many states of instruments told anew.
+const (
+	goneAMessage   = 200
+	statesAMessage = 1000
+)
+
+// debitWork charges what a message that was answered already had the server do, up to a burst.
+func (s *Session) debitWork(t moment, gone, states int) {
+	n := min(s.burst(), moment(gone/goneAMessage+states/statesAMessage))
+	s.rate = max(s.rate, t) + n*s.perMessage()
+}
+
 // overdrawn says that messages which asked for no charge ran up another burst.
 func (s *Session) overdrawn(t moment) bool {
 	return s.ahead(t) > 2*s.burst()*s.perMessage()

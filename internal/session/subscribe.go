@@ -76,6 +76,7 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 		s.complain(t, out.Fault, id)
 		return
 	}
+	s.debitWork(t, out.Gone, out.States)
 	reject(list, out.Rejected)
 	if len(out.Rejected) == len(items) && len(list) > 0 {
 		s.refuseAll(t, id, list)
@@ -169,6 +170,7 @@ func (s *Session) unsubscribe(now time.Time, m *wire.Message) {
 		var buf [8]Use
 		before := s.uses(buf[:0])
 		s.sub.Unsubscribe(items)
+		s.debitWork(s.at(now), len(items), 0)
 		s.countUses(before)
 	}
 	s.answer(now, "Unsubscribed", m.ID, &req, kept)
@@ -186,7 +188,9 @@ func (s *Session) resync(now time.Time, m *wire.Message) {
 			items = append(items, list[i].item)
 		}
 	}
-	reject(list, s.sub.Resync(items))
+	states, rejected := s.sub.Resync(items)
+	reject(list, rejected)
+	s.debitWork(s.at(now), 0, states)
 	s.answer(now, "Resynced", m.ID, &req, list)
 }
 

@@ -1,8 +1,6 @@
 package stream
 
 import (
-	"github.com/ruedahq/rueda/internal/tape"
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -166,20 +164,25 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if !it.reads() {
 		return dst, false
 	}
-	if conflate && l.at != it.view.tail {
+	if conflate && l.at != it.view.tail && l.telling == nil {
 		switch it.channel() {
 		case wire.Quotes, wire.Summary:
-			if dst = it.gatherNewest(dst); len(l.passed) > 0 {
-				dst = it.gatherPassed(dst)
+			if !l.state {
+				if dst = it.gatherNewest(dst); len(l.passed) > 0 {
+					dst = it.gatherPassed(dst)
+				}
+				return dst, false
 			}
-			return dst, false
+			dst = it.gatherNotices(dst, it.view.tail)
 		case wire.OrderBook:
 			dst = it.gatherNotices(dst, it.view.tail)
 			l.state = true
 		}
 	}
-	if l.state {
-		dst = it.gatherState(dst)
+	if l.state || l.telling != nil {
+		if dst = it.gatherStates(dst, limit, conflate); l.telling != nil {
+			return dst, true
+		}
 	}
 	l.fresh = false
 	dst = it.gatherRing(dst, it.view.tail, limit)
@@ -285,9 +288,6 @@ func (s *Subscriber) unnoticed(in *instrument, n uint64) bool {
 // gatherNewest appends the newest waiting quote or summary of each instrument.
 func (it *item) gatherNewest(dst []byte) []byte {
 	l := it.late
-	if l.state {
-		return it.gatherState(it.gatherNotices(dst, it.view.tail))
-	}
 	newest := make(map[*instrument]uint64)
 	for at := l.at; ; at.rec++ {
 		rec, _, ok := at.peek(it.view.tail)
@@ -320,80 +320,4 @@ func (it *item) gatherNotices(dst []byte, tail cursor) []byte {
 			dst = append(dst, frame...)
 		}
 	}
-}
-
-// gatherState appends the R:true of all instruments the item owns. What was
-// published up to now is told by it.
-func (it *item) gatherState(dst []byte) []byte {
-	l, h := it.late, it.sub.shard.hub
-	l.state = false
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit()
-	if it.channel() == wire.Status && !l.fresh {
-		dst = it.gatherRing(dst, it.view.topic.ring.tail(), maxInt) // no status is left out once one was told
-	}
-	it.told(h.position)
-	for _, in := range h.covered(it.item()) {
-		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
-			continue
-		}
-		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
-	}
-	return dst
-}
-
-const maxInt = int(^uint(0) >> 1)
-
-// appendState appends the framed R:true of an instrument's tier, or nothing
-// where there is none yet. A book that is not known, and quotes that come from it,
-// are told as such, once.
-func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
-	h := s.shard.hub
-	if c == wire.Status {
-		if in.phase == market.NoPhase {
-			return dst // a line has not listed it yet
-		}
-		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
-	}
-	for _, t := range in.channels[c].tiers {
-		if t.tier != tier {
-			continue
-		}
-		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
-			if !h.marketDown(in) && s.unnoticed(in, in.statuses.Last) {
-				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
-			}
-			return dst
-		}
-		ok := false
-		switch c {
-		case wire.Quotes:
-			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
-		case wire.Summary:
-			h.scratch.payload, ok = in.summaryState(h.scratch.payload[:0])
-		default:
-			h.scratch.payload, ok = h.bookState(h.scratch.payload[:0], in, t)
-		}
-		if ok {
-			dst = wire.AppendText(dst, h.scratch.payload)
-		}
-	}
-	return dst
-}
-
-// appendStatus appends a framed status that tells how things stand.
-func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
-	h.scratch.payload = in.appendStatus(h.scratch.payload[:0], phase, reason, until)
-	return wire.AppendText(dst, h.scratch.payload)
-}
-
-// appendStatus appends the payload of a status that tells how things stand.
-func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
-	s := stamp{in.statuses.LastAt, -1}
-	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == phase }); r != nil {
-		s = stamp{r.Time, r.Latency}
-	}
-	hd := in.header(in.statuses.Last, s)
-	return wire.AppendStatus(b, &hd, phase, reason, until, true)
 }

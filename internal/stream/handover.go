@@ -1,11 +1,6 @@
 package stream
 
-import (
-	"slices"
-
-	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
-)
+import "slices"
 
 // Where identifiers of a set overlap, each instrument is one item's, its owner's.
 // When an item goes, or moves to another tier, its instruments pass to the next
@@ -13,17 +8,31 @@ import (
 // ahead, or behind the replay they wait for; of quotes and books the next owner
 // sends an R:true.
 
-// settle brings the items of a channel that share instruments with id to the present tail of
-// their rings. The hub's lock is held.
-func (s *Subscriber) settle(c wire.Channel, id market.InstrumentID) {
-	for _, it := range s.items {
-		if it.channel() == c && it.reads() && intersect(it.id(), id) {
-			s.settleItem(it)
+// settle brings the items that share instruments with one, and itself, to the present tail of their rings, each once:
+// done are those that need not be again. Two exact items share nothing, so only a pattern has all of the set gone
+// through. The hub's lock is held.
+func (s *Subscriber) settle(it *item, done map[*item]bool) {
+	list := s.patterns()
+	if it.id().IsPattern() {
+		list = s.items
+	}
+	shared := false
+	for _, other := range list {
+		if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
+			shared = true
+			s.settleItem(other, done)
 		}
+	}
+	if shared {
+		s.settleItem(it, done)
 	}
 }
 
-func (s *Subscriber) settleItem(it *item) {
+func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
+	if done[it] || !it.reads() {
+		return
+	}
+	done[it] = true
 	w := s.waiting()
 	l, present := it.behind(), it.view.topic.ring.tail()
 	if !it.channel().Replays() {
@@ -67,10 +76,9 @@ func (s *Subscriber) removeAll(gone []*item) {
 		return
 	}
 	before := s.markets()
+	settled := make(map[*item]bool)
 	for _, it := range gone {
-		if s.shares(it) {
-			s.settle(it.channel(), it.id())
-		}
+		s.settle(it, settled)
 	}
 	left := func(it *item) bool { return out[it] }
 	s.items = slices.DeleteFunc(s.items, left)
@@ -101,17 +109,6 @@ func (s *Subscriber) removeAll(gone []*item) {
 		s.fetchNext()
 	}
 	s.rest()
-}
-
-// shares says whether another item of the set covers instruments of it as well.
-func (s *Subscriber) shares(it *item) bool {
-	list := s.patterns()
-	if it.id().IsPattern() {
-		list = s.items
-	}
-	return slices.ContainsFunc(list, func(other *item) bool {
-		return other != it && other.channel() == it.channel() && intersect(other.id(), it.id())
-	})
 }
 
 // bequeath gives what is left of an item's replay to the owners of its instruments.

@@ -64,7 +64,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 			leaving = append(leaving, it)
 		}
 	}
-	s.settleOthers(leaving, leaves)
+	s.settleOthers(leaving)
 	for _, it := range leaving {
 		places = s.appendSent(places, it, leaves)
 	}
@@ -155,16 +155,13 @@ func (r *replay) seeks(in *instrument) bool {
 }
 
 // settleOthers settles the items that share instruments with some that leave, and do not leave themselves.
-func (s *Subscriber) settleOthers(leaving []*item, leaves func(*item) bool) {
-	if len(s.patterns()) == 0 {
-		return // nobody shares
+func (s *Subscriber) settleOthers(leaving []*item) {
+	done := make(map[*item]bool, len(leaving))
+	for _, it := range leaving {
+		done[it] = true
 	}
-	for _, it := range s.items {
-		if it.reads() && !leaves(it) && slices.ContainsFunc(leaving, func(m *item) bool {
-			return m.channel() == it.channel() && intersect(m.id(), it.id())
-		}) {
-			s.settleItem(it)
-		}
+	for _, it := range leaving {
+		s.settle(it, done)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestTierMoves(t *testing.T) {
 	if got := book(5); len(got) != 1 || len(got[0].B) != 3 || got[0].DL != 5 {
 		t.Fatalf("%+v", got)
 	}
-	if rejected := c.sub.Resync([]Item{{Channel: wire.OrderBook, ID: id("A|M|CI")}, {Channel: wire.OrderBook, ID: id("B|M|CI")}}); len(rejected) != 1 {
+	if states, rejected := c.sub.Resync([]Item{{Channel: wire.OrderBook, ID: id("A|M|CI")}, {Channel: wire.OrderBook, ID: id("B|M|CI")}}); len(rejected) != 1 || states != 1 {
 		t.Fatalf("%+v", rejected)
 	}
 	if got := c.read(1<<20, false); len(got) != 1 || !got[0].R {

@@ -21,6 +21,8 @@ type Outcome struct {
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
 	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
+	Gone     int                                 // identifiers that are no longer in the set
+	States   int                                 // of instruments that are to be told anew, since their tier is another
 	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
 }
 
@@ -66,6 +68,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
 	before := s.markets()
+	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool)}
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
 		s.makeRoom(len(items))
@@ -75,7 +78,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
-				s.take(&out, x, &o, since, points)
+				s.take(x, &t)
 			}
 		}
 	}
@@ -83,7 +86,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
 	if o.Replace && (len(items) > 0 || asked == 0) {
-		s.keepOnly(items)
+		out.Gone = s.keepOnly(items)
 	}
 	s.rearrange(before)
 	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
@@ -122,30 +125,39 @@ func readResume(r *wire.Resume) (p position, f *wire.Fault) {
 	return p, nil
 }
 
+// taking is a Subscribe under way.
+type taking struct {
+	out     *Outcome
+	o       *Options
+	since   position
+	points  map[pointKey]uint64
+	settled map[*item]bool
+}
+
 // take adds one item and makes due what it begins with: a replay, or else a state.
-func (s *Subscriber) take(out *Outcome, x Item, o *Options, since position, points map[pointKey]uint64) {
-	it, fresh := s.put(x)
+func (s *Subscriber) take(x Item, t *taking) {
+	it, fresh := s.put(x, t)
 	s.inherit(it)
 	if !fresh {
-		s.resumed(out, it, o.Resume)
+		s.resumed(t.out, it, t.o.Resume)
 		return
 	}
 	switch {
 	case !x.Channel.Replays():
-	case o.Resume != nil:
-		s.resume(out, it, o.Resume, since)
-	case points != nil:
-		s.replayFrom(out, it, points)
+	case t.o.Resume != nil:
+		s.resume(t.out, it, t.o.Resume, t.since)
+	case t.points != nil:
+		s.replayFrom(t.out, it, t.points)
 	}
 	switch {
 	case it.late != nil && it.late.replay != nil:
 		s.enqueue(it)
-	case hasState(x.Channel) && !o.NoSnapshot:
+	case hasState(x.Channel) && !t.o.NoSnapshot:
 		l := it.behind()
 		l.state, l.fresh = true, true
 		s.enqueue(it)
 	}
-	if x.Channel == wire.Status && !o.NoSnapshot {
+	if x.Channel == wire.Status && !t.o.NoSnapshot {
 		s.dueVenue(x.ID.Market, false)
 	}
 }
@@ -202,7 +214,7 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 }
 
 // put adds an item, or moves it to another tier; fresh is false where it was there as it is.
-func (s *Subscriber) put(x Item) (it *item, fresh bool) {
+func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	old := s.find(x.Channel, x.ID)
 	if old == nil {
 		covered := s.covering(x) != nil
@@ -211,9 +223,7 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 	if old.tier() == x.Tier {
 		return old, false
 	}
-	if s.shares(old) {
-		s.settle(x.Channel, x.ID)
-	}
+	s.settle(old, t.settled)
 	var silent map[*instrument]pause // which they are in whatever tier of the same line
 	if old.late != nil && old.tier().Delay == x.Tier.Delay {
 		silent = old.late.pauses
@@ -228,6 +238,9 @@ func (s *Subscriber) put(x Item) (it *item, fresh bool) {
 		return old, false
 	}
 	s.start(old)
+	if hasState(x.Channel) {
+		t.out.States += len(old.view.topic.covers)
+	}
 	if len(silent) > 0 {
 		old.behind().pauses = silent
 	}
@@ -245,8 +258,8 @@ func (s *Subscriber) covering(x Item) *item {
 	return nil
 }
 
-// keepOnly removes what is not among the items.
-func (s *Subscriber) keepOnly(items []Item) {
+// keepOnly removes what is not among the items, and says how many.
+func (s *Subscriber) keepOnly(items []Item) int {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
 		keep[itemKey{x.Channel, x.ID}] = true
@@ -258,6 +271,7 @@ func (s *Subscriber) keepOnly(items []Item) {
 		}
 	}
 	s.removeAll(gone)
+	return len(gone)
 }
 
 // Unsubscribe removes identifiers from the set, as they were written. Nothing of
@@ -278,9 +292,11 @@ func (s *Subscriber) Unsubscribe(items []Item) {
 // hasState says whether an R:true tells how a channel stands.
 func hasState(c wire.Channel) bool { return c == wire.Status || !c.Replays() }
 
-// Resync makes a fresh R:true due for items of the set. What is not in the set is rejected.
-func (s *Subscriber) Resync(items []Item) (rejected []Rejected) {
+// Resync makes a fresh R:true due for items of the set, of so many instruments in all. What is not in the set is rejected.
+func (s *Subscriber) Resync(items []Item) (states int, rejected []Rejected) {
 	s.hold()
+	s.shard.hub.mu.Lock()
+	defer s.shard.hub.mu.Unlock()
 	for _, x := range items {
 		it := s.find(x.Channel, x.ID)
 		if it == nil || !hasState(x.Channel) {
@@ -294,8 +310,11 @@ func (s *Subscriber) Resync(items []Item) (rejected []Rejected) {
 		if !it.reads() {
 			it = s.pattern(x.Channel, x.ID)
 		}
+		if it.view.topic != nil && !it.behind().state {
+			states += len(it.view.topic.covers)
+		}
 		it.behind().state = true
 		s.enqueue(it)
 	}
-	return rejected
+	return states, rejected
 }

@@ -77,14 +77,15 @@ const (
 
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
-	at     cursor // next record, not past view.tail
-	after  uint64 // what has a position up to this is not for it: a state or a replay told it
-	listed bool   // in the queue
-	state  bool   // an R:true is due
-	fresh  bool   // nothing of its ring was gathered yet
-	replay *replay
-	pauses map[*instrument]pause // of an item that moved to another delay
-	passed []*instrument         // of those, whose R:true is due
+	at      cursor // next record, not past view.tail
+	after   uint64 // what has a position up to this is not for it: a state or a replay told it
+	listed  bool   // in the queue
+	state   bool   // an R:true is due
+	fresh   bool   // nothing of its ring was gathered yet
+	telling *telling
+	replay  *replay
+	pauses  map[*instrument]pause // of an item that moved to another delay
+	passed  []*instrument         // of those, whose R:true is due
 }
 
 // behind gives an item a place of its own.

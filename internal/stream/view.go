@@ -54,8 +54,12 @@ func (v *view) more(n int) bool {
 	return messages > n && bytes <= maxPlain
 }
 
-// maxPlain is the most that is handed on in one piece.
-const maxPlain = 64 << 10
+const (
+	// maxPlain is the most that is handed on in one piece.
+	maxPlain = 64 << 10
+	// maxRoomed is the largest piece that room for the next ones is kept for in other formats.
+	maxRoomed = 4 << 10
+)
 
 // join makes plain: a piece of the ring's own memory, or where a segment ends in
 // between a copy.
@@ -95,7 +99,11 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 		x = &variant{}
 		v.other[f] = x
 	}
-	if x.of != &v.plain[0] {
+	switch {
+	case x.of == &v.plain[0]:
+	case len(v.plain) > maxRoomed: // rare, such as a whole book: it leaves no room behind
+		x.of, x.bytes, x.room = &v.plain[0], t.Append(nil, v.plain, f), nil
+	default:
 		if cap(x.room)-len(x.room) < 2*len(v.plain) {
 			x.room = make([]byte, 0, max(4<<10, 8*len(v.plain)))
 		}

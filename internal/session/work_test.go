@@ -1,0 +1,57 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestWorkIsCharged has what a message makes the server do count towards the rate: states of thousands of instruments, or a
+// set of thousands of identifiers that goes. What adds to the set is free, and no message costs more than a burst.
+func TestWorkIsCharged(t *testing.T) {
+	d := newDrive(t, "demo")
+	var list []string
+	for i := range 10_000 {
+		id := market.InstrumentID{Symbol: fmt.Sprintf("W%d", i), Market: "BYMA", Term: "CI"}
+		if _, err := d.world.Hub.Define(market.Instrument{ID: id, PriceDecimals: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if i < 1000 {
+			list = append(list, `"`+id.String()+`"`)
+		}
+	}
+	// refused counts those of so many pings that are over the rate; 20 a second, and three seconds' worth of them at once.
+	refused := func(pings int) (n int) {
+		for range pings {
+			d.text(`{"action":"ping"}`)
+		}
+		for _, m := range d.take() {
+			if strings.Contains(m, "rate_limited") {
+				n++
+			}
+		}
+		return n
+	}
+	d.text(`{"action":"subscribe","quotes":["*|BYMA|*"],"status":["*|BYMA|*"],"trades":[` + strings.Join(list, ",") + `]}`)
+	d.take()
+	if n := refused(60); n != 0 {
+		t.Errorf("%d of a whole burst refused after a subscribe that only adds", n)
+	}
+	d.pass(4e9)
+	d.take()
+	d.text(`{"action":"resync","quotes":["*|BYMA|*"],"status":["*|BYMA|*"]}`) // 1 and 20
+	d.text(`{"action":"resync","quotes":["*|BYMA|*"]}`)                       // its state is due already
+	d.take()
+	if n := refused(60); n != 60-38 {
+		t.Errorf("%d of a burst refused after a resync of 20,000 states, want 22", n)
+	}
+	d.pass(10e9)
+	d.take()
+	d.text(`{"action":"subscribe","replace":true,"trades":[` + list[0] + `]}`) // 1, and 5 for those that go
+	d.take()
+	if n := refused(60); n != 60-54 {
+		t.Errorf("%d of a burst refused after a set of a thousand was replaced, want 6", n)
+	}
+}

@@ -1,0 +1,191 @@
+package stream
+
+import (
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// An R:true tells how an instrument stands, and all that was published of it until then. A pattern may have thousands of
+// instruments, and what is told of them is made under the hub's lock; so that nobody waits long for it, and no more
+// memory is taken than the socket takes, it is made in pieces. What is published between two pieces goes out as it comes
+// of instruments that have been told, and is in the R:true of the others.
+
+// stateBatch is how many instruments are told at once.
+const stateBatch = 64
+
+// telling is how far an item is with telling how its instruments stand.
+type telling struct {
+	left   []*instrument        // yet to be told, in order
+	unsaid map[*instrument]bool // those of whom nothing need be said until then: their state is to tell it
+}
+
+// put lists an instrument, the last.
+func (x *telling) put(in *instrument) {
+	if !x.unsaid[in] {
+		x.unsaid[in] = true
+		x.left = append(x.left, in)
+	}
+}
+
+// gatherStates appends the R:true of all instruments the item owns, or as many of them as there is room for; then
+// late.telling are left.
+func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
+	l := it.late
+	for {
+		if l.telling != nil && !l.state {
+			if dst = it.gatherBetween(dst, it.view.tail, limit, conflate); len(dst) >= limit {
+				return dst
+			}
+		}
+		if dst = it.gatherPiece(dst, conflate); l.telling == nil || len(dst) >= limit {
+			return dst
+		}
+	}
+}
+
+// gatherPiece appends the R:true of the next instruments. What was published up to now is told by it.
+func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
+	l, h := it.late, it.sub.shard.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	now := it.view.topic.ring.tail()
+	var batch []*instrument
+	switch {
+	case l.state:
+		l.state = false
+		switch { // no status is left out once one was told
+		case it.channel() != wire.Status:
+		case !l.fresh:
+			dst = it.gatherRing(dst, now, maxInt)
+		case l.telling != nil:
+			dst = it.gatherBetween(dst, now, maxInt, false)
+		}
+		batch = it.beginStates(h.covered(it.item()))
+	default:
+		dst = it.gatherBetween(dst, now, maxInt, conflate)
+		batch = l.telling.left
+	}
+	it.told(h.position)
+	for _, in := range batch[:min(stateBatch, len(batch))] {
+		if l.telling != nil {
+			delete(l.telling.unsaid, in)
+		}
+		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
+			continue
+		}
+		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
+	}
+	if l.telling != nil {
+		if l.telling.left = batch[min(stateBatch, len(batch)):]; len(l.telling.left) == 0 {
+			l.telling = nil
+		}
+	}
+	return dst
+}
+
+// beginStates has all instruments told, and gives them in their order: those first that were not when they were all to be
+// told anew, or else the last ones might never be.
+func (it *item) beginStates(all []*instrument) []*instrument {
+	l := it.late
+	if len(all) <= stateBatch {
+		l.telling = nil
+		return all
+	}
+	unsaid := make(map[*instrument]bool, len(all))
+	for _, in := range all {
+		unsaid[in] = true
+	}
+	if l.telling != nil {
+		if i := slices.Index(all, l.telling.left[0]); i > 0 {
+			all = slices.Concat(all[i:], all[:i])
+		}
+		if it.channel() == wire.Status {
+			unsaid = l.telling.unsaid
+		}
+	}
+	l.telling = &telling{all, unsaid}
+	return all
+}
+
+// gatherBetween appends, between two pieces, what the ring has of instruments that were told. With conflate their
+// state is to be told again instead.
+func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool) []byte {
+	l := it.late
+	for len(dst) < limit {
+		rec, frame, ok := it.take(tail)
+		switch {
+		case !ok:
+			return dst
+		case rec.flag&echo != 0:
+		case it.channel() == wire.Status && !l.fresh: // none is left out
+		case l.telling.unsaid[rec.in]:
+			continue
+		case conflate && !it.channel().Replays():
+			l.telling.put(rec.in)
+			continue
+		}
+		if it.wants(rec) {
+			dst = append(dst, frame...)
+		}
+	}
+	return dst
+}
+
+const maxInt = int(^uint(0) >> 1)
+
+// appendState appends the framed R:true of an instrument's tier, or nothing
+// where there is none yet. A book that is not known, and quotes that come from it,
+// are told as such, once.
+func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
+	h := s.shard.hub
+	if c == wire.Status {
+		if in.phase == market.NoPhase {
+			return dst // a line has not listed it yet
+		}
+		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
+	}
+	for _, t := range in.channels[c].tiers {
+		if t.tier != tier {
+			continue
+		}
+		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
+			if !h.marketDown(in) && s.unnoticed(in, in.statuses.Last) {
+				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
+			}
+			return dst
+		}
+		ok := false
+		switch c {
+		case wire.Quotes:
+			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
+		case wire.Summary:
+			h.scratch.payload, ok = in.summaryState(h.scratch.payload[:0])
+		default:
+			h.scratch.payload, ok = h.bookState(h.scratch.payload[:0], in, t)
+		}
+		if ok {
+			dst = wire.AppendText(dst, h.scratch.payload)
+		}
+	}
+	return dst
+}
+
+// appendStatus appends a framed status that tells how things stand.
+func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
+	h.scratch.payload = in.appendStatus(h.scratch.payload[:0], phase, reason, until)
+	return wire.AppendText(dst, h.scratch.payload)
+}
+
+// appendStatus appends the payload of a status that tells how things stand.
+func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
+	s := stamp{in.statuses.LastAt, -1}
+	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == phase }); r != nil {
+		s = stamp{r.Time, r.Latency}
+	}
+	hd := in.header(in.statuses.Last, s)
+	return wire.AppendStatus(b, &hd, phase, reason, until, true)
+}
