@@ -12,8 +12,9 @@ import (
 // A replay from a time begins, in each sequence, at its first row of that time or later.
 
 const (
-	maxStarted  = 1_000_000 // rows of one replay from a time
-	maxSearched = 200       // sequences whose point one message has looked up in the journal
+	maxStarted  = 1_000_000       // rows of one replay from a time
+	maxSearched = 200             // sequences whose point one message has looked up in the journal
+	searchTime  = 2 * time.Second // how long that may take: the other connections of the shard wait
 )
 
 // Start is a time to replay from. The zero Start is none.
@@ -49,11 +50,16 @@ func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *wir
 	if fault != nil || len(ask) == 0 {
 		return points, fault
 	}
+	ctx, done := context.WithTimeout(context.Background(), searchTime)
+	defer done()
 	for _, a := range ask {
-		err := h.cfg.Journal.Read(context.Background(), a.series, journal.Range{Epoch: h.epoch, ToN: a.first, Start: a.from}, func(_ string, r *journal.Row) bool {
+		err := h.cfg.Journal.Read(ctx, a.series, journal.Range{Epoch: h.epoch, ToN: a.first, Start: a.from}, func(_ string, r *journal.Row) bool {
 			points[a.key] = min(points[a.key], r.N-1)
 			return false
 		})
+		if ctx.Err() != nil {
+			return nil, wire.NewFault(wire.RangeTooLarge, "The start takes too long to find; begin later, or with fewer instruments")
+		}
 		if err != nil {
 			h.log.Error("the journal could not be searched", "instrument", a.series.Instrument, "error", err)
 			return nil, wire.NewFault(wire.Internal, "")
