@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -100,8 +101,10 @@ type section struct {
 	sum       uint32
 }
 
-// dayFile is the file of a closed day, open for reading.
+// dayFile is the file of a closed day, open for reading. The archive holds it, and each reader for as
+// long as it reads: a day that is removed meanwhile is read to its end.
 type dayFile struct {
+	holders  atomic.Int32
 	file     *os.File
 	name     string
 	size     int64
@@ -122,13 +125,24 @@ func openDayFile(path string, unpack *zstd.Decoder) (*dayFile, error) {
 		return nil, fmt.Errorf("open index of a day: %w", err)
 	}
 	d := &dayFile{file: f, name: path, unpack: unpack}
+	d.holders.Store(1)
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return d, nil
 }
 
-func (d *dayFile) close() error { return d.file.Close() }
+// hold keeps the file open until close. It is called under the lock of the archive, which holds the file
+// itself for as long as its days have it.
+func (d *dayFile) hold() { d.holders.Add(1) }
+
+// close ends a hold; with the last one the file is closed.
+func (d *dayFile) close() error {
+	if d.holders.Add(-1) > 0 {
+		return nil
+	}
+	return d.file.Close()
+}
 
 func (d *dayFile) bad(offset int64) error {
 	return &Damage{File: d.name, Offset: offset, Reason: reasonIndex}

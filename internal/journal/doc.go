@@ -44,7 +44,8 @@
 // order, from a position or a time. BookAt begins with a checkpoint. A Reader does the same for a folder that another
 // process writes, or for one segment. Rows that Read takes by their place from a segment were verified when they were
 // written or the journal was opened; all else is verified as it is read. What is wrong with a file is an error of type
-// *Damage with its place.
+// *Damage with its place. What Read or Find found in a closed day is read to its end, though the day be removed meanwhile; where
+// else a file is gone that was to be read, the error is ErrNotKept.
 //
 // # A full disk
 //
@@ -59,6 +60,7 @@
 // Instrument and Lookup may be called under the hub's lock.
 //
 // Archive.mu guards the list of days and what readers see of the segment that is written: Commit holds it to add what it
-// wrote, readers to copy slice headers. All that those slices held then is immutable. Journal.duty guards the files that
+// wrote, readers to copy slice headers. All that those slices held then is immutable. The file of a
+// closed day counts who holds it, the archive and readers, and the last one closes it. Journal.duty guards the files that
 // the writer hands to Run. The table of instruments has a lock of its own. None of them is held during I/O, and no two at a time.
 package journal

@@ -65,15 +65,14 @@ func (a *Archive) Oldest(s Series) uint64 {
 
 // findFloors sets the floors.
 func (a *Archive) findFloors(ctx context.Context) error {
-	f, err := a.lookFloors(ctx)
+	f, err := a.lookFloors(ctx, a.views(""))
 	a.floors.Store(&f)
 	return err
 }
 
 // lookFloors reads from the head of the oldest segment behind the last loss where the sequences
-// of the newest epoch begin.
-func (a *Archive) lookFloors(ctx context.Context) (floors, error) {
-	views := a.views("")
+// of the newest epoch begin, whose segments these are.
+func (a *Archive) lookFloors(ctx context.Context, views []segmentView) (floors, error) {
 	from := 0
 	for i := range views {
 		if len(views[i].gaps) > 0 {

@@ -81,18 +81,29 @@ func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch 
 	if err != nil {
 		return err
 	}
+	defer f.Close()
 	return f.Read(ctx, r, yield)
 }
 
-// Found is where the rows of a series are, as of when it was looked for.
+// Found is where the rows of a series are, as of when it was looked for. Closed days stay open for it: what
+// was found of them is read although they are removed meanwhile.
 type Found struct {
 	archive *Archive
 	series  Series
 	parts   []part
+	held    []*dayFile
+}
+
+// Close gives back what is held. It is called once, when nothing more is read.
+func (f *Found) Close() {
+	for _, d := range f.held {
+		_ = d.close() // was only read from
+	}
 }
 
 // Find finds the rows of a series, of one epoch or of all (""). What is read by it takes no
-// lock that a writer waits for, so that it may be done by a thread that gives way to others.
+// lock that a writer waits for, so that it may be done by a thread that gives way to others. Unless there is an
+// error, Close must be called.
 func (a *Archive) Find(s Series, epoch string) (*Found, error) { return a.find(s, epoch, "") }
 
 func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
@@ -104,12 +115,15 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	if slot == noSlot {
 		return nil, fmt.Errorf("read series: channel %d, interval %d: %w", s.Channel, s.Interval, errors.ErrUnsupported)
 	}
-	var err error
-	f.parts, err = a.parts(s.Instrument, slot, epoch, date)
-	return f, err
+	if err := f.find(slot, epoch, date); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
-// Read is Archive.Read of what was found. The range's epoch is one that was looked for.
+// Read is Archive.Read of what was found. The range's epoch is one that was looked for. Of a day that was
+// not closed when it was looked for, and is removed before it is read, the error is ErrNotKept.
 func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row *Row) bool) error {
 	if f.series.Channel == Books {
 		return f.archive.readBooks(ctx, f.series, r, yield)
@@ -140,11 +154,11 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 	return err
 }
 
-// parts are the places where a series has rows, oldest first.
-func (a *Archive) parts(id market.InstrumentID, slot int, epoch, date string) ([]part, error) {
-	number, _ := a.table.lookup(id)
+// find finds the parts where the series has rows, oldest first.
+func (f *Found) find(slot int, epoch, date string) error {
+	a := f.archive
+	number, _ := a.table.lookup(f.series.Instrument)
 	key := seriesKey{number, uint8(slot)}
-	var closed []*dayFile
 	var list []part
 	a.mu.RLock()
 	for _, d := range a.days {
@@ -152,7 +166,8 @@ func (a *Archive) parts(id market.InstrumentID, slot int, epoch, date string) ([
 			continue
 		}
 		if d.index != nil {
-			closed = append(closed, d.index)
+			d.index.hold()
+			f.held = append(f.held, d.index)
 			continue
 		}
 		for _, s := range d.segments {
@@ -167,20 +182,20 @@ func (a *Archive) parts(id market.InstrumentID, slot int, epoch, date string) ([
 		}
 	}
 	a.mu.RUnlock()
-	var all []part
-	for _, d := range closed {
-		found, err := d.find(id, slot)
+	for _, d := range f.held {
+		found, err := d.find(f.series.Instrument, slot)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		slices.SortStableFunc(found, func(x, y daySeries) int { return int(x.epoch) - int(y.epoch) })
 		for _, s := range found {
 			if e := d.meta.Epochs[s.epoch]; epoch == "" || e == epoch {
-				all = append(all, part{epoch: e, day: d, series: s})
+				f.parts = append(f.parts, part{epoch: e, day: d, series: s})
 			}
 		}
 	}
-	return append(all, list...), nil
+	f.parts = append(f.parts, list...)
+	return nil
 }
 
 // seriesReader reads the parts of a series.
@@ -221,7 +236,7 @@ func (s *seriesReader) day(ctx context.Context, p *part) error {
 		}
 		var err error
 		if s.raw, s.rows, err = p.day.block(number, s.raw, s.rows); err != nil {
-			return gone(err)
+			return err
 		}
 		if err := s.block(p, k.at); err != nil {
 			return err

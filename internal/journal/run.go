@@ -249,28 +249,35 @@ func (j *Journal) tooOld() *day {
 	return nil
 }
 
-// drop removes the oldest day: first readers forget it, then its folder gets another name, in one
-// step, and then it goes.
+// drop removes the oldest day: first no series is said to reach back to it, so that nobody who finds it gone
+// takes what is left for all; then its folder gets another name, in one step; then readers forget it, and it goes.
 func (j *Journal) drop(ctx context.Context, d *day) error {
+	err := j.raiseAbove(ctx, d)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	gone := filepath.Join(j.cfg.Folder, gonePrefix+filepath.Base(d.folder))
-	if err := os.Rename(d.folder, gone); err != nil {
-		return err
+	if e := os.Rename(d.folder, gone); e != nil {
+		return errors.Join(err, e)
 	}
 	j.mu.Lock()
 	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
 	j.mu.Unlock()
-	err := d.index.close()
+	return errors.Join(err, d.index.close(), os.RemoveAll(gone), syncFolder(j.cfg.Folder))
+}
+
+// raiseAbove sets the floors to those without a day.
+func (j *Journal) raiseAbove(ctx context.Context, d *day) error {
 	for {
 		before := j.floors.Load()
-		f, findErr := j.lookFloors(ctx)
-		if findErr != nil {
-			err = errors.Join(err, findErr)
-			break
+		views := slices.DeleteFunc(j.views(""), func(v segmentView) bool { return v.day == d.date })
+		f, err := j.lookFloors(ctx, views)
+		if err != nil {
+			return err
 		}
 		// A hole that came meanwhile has set them higher.
 		if j.floors.CompareAndSwap(before, &f) {
-			break
+			return nil
 		}
 	}
-	return errors.Join(err, os.RemoveAll(gone), syncFolder(j.cfg.Folder))
 }

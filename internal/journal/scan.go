@@ -43,7 +43,7 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *s
 func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *span) bool, f func(c *cursor) (more bool, err error)) error {
 	spans, err := v.pieces()
 	if err != nil {
-		return err
+		return gone(err)
 	}
 	var file *segmentFile
 	ahead := ahead{spans: spans}

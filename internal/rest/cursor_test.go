@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/base64"
+	"slices"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -77,4 +78,24 @@ func FuzzInstant(f *testing.F) {
 			t.Errorf("%q is %d", text, ns)
 		}
 	})
+}
+
+// A cursor backwards into an epoch that has gone since it was looked at leaves nothing to read; one forwards leaves
+// what is newer.
+func TestEpochsBehindCursor(t *testing.T) {
+	all := []string{"e2", "e3"}
+	for _, tt := range []struct {
+		at   string
+		desc bool
+		want []string
+	}{
+		{"e2", false, all}, {"e3", false, []string{"e3"}}, {"e3", true, []string{"e3", "e2"}}, {"e2", true, []string{"e2"}},
+		{"e1", false, all}, {"e1", true, nil},
+	} {
+		x := askTrades()
+		x.at, x.onwards, x.desc = place{epoch: tt.at, n: 7}, true, tt.desc
+		if got := x.epochs(all); !slices.Equal(got, tt.want) {
+			t.Errorf("%s, backwards %v: %v", tt.at, tt.desc, got)
+		}
+	}
 }

@@ -27,6 +27,13 @@ const (
 	exportPatience = 20 * time.Second
 )
 
+// What a client must take of a file: leastRate bytes a second, as the mean of leastSpan. Who takes less is cut off, for
+// others wait for the place.
+const (
+	leastRate = 64 << 10
+	leastSpan = time.Minute
+)
+
 // files are the media types of exports.
 func files() []string {
 	return []string{export.Parquet.MediaType(), mediaCSV, mediaLines}
@@ -77,11 +84,14 @@ func (h *Handler) export(q *request) (result, error) {
 	if packed != codingNone {
 		q.out.Set("Content-Encoding", packed)
 	}
-	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 {
-		defer leave()
-		defer free()
-		return h.writeExport(w, q, &r, packed)
-	}}, nil
+	return result{
+		status: http.StatusOK,
+		stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, q, &r, packed) },
+		done: func() {
+			free()
+			leave()
+		},
+	}, nil
 }
 
 // exportOf reads what is asked for. Without a format Accept decides.
@@ -204,10 +214,13 @@ func (h *Handler) writeExport(w http.ResponseWriter, q *request, r *export.Reque
 	if q.Method == http.MethodHead {
 		return 0
 	}
-	out := &courier{ctx: q.Context(), w: w, control: http.NewResponseController(w), readers: h.readers}
+	out := newCourier(q.Context(), w, h.readers)
 	err := out.control.SetReadDeadline(time.Time{}) // a file may take longer than a request
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		err = h.pour(out, r, coding)
+	}
+	if err == nil {
+		_, err = h.closedDay(r.Date) // rows of a day that was removed meanwhile may be missing
 	}
 	switch {
 	case err == nil:
@@ -219,14 +232,10 @@ func (h *Handler) writeExport(w http.ResponseWriter, q *request, r *export.Reque
 }
 
 func (h *Handler) pour(out *courier, r *export.Request, coding string) error {
-	if err := h.readers.enter(out.ctx); err != nil {
+	if err := out.enter(); err != nil {
 		return err
 	}
-	defer func() { // in which out may have lost it
-		if out.failed == nil {
-			h.readers.exit()
-		}
-	}()
+	defer out.exit()
 	pieces := bufio.NewWriterSize(out, pieceBytes)
 	packed, err := h.packers.writer(pieces, coding)
 	if err != nil {
@@ -244,12 +253,33 @@ func (h *Handler) pour(out *courier, r *export.Request, coding string) error {
 // courier brings pieces of a file to a client. Meanwhile somebody else may read, and each piece
 // has its own time.
 type courier struct {
-	ctx     context.Context
-	w       io.Writer
-	control *http.ResponseController
-	readers *lanes
-	written int64
-	failed  error // of the client, or of the wait; the reader's place is given up then
+	ctx      context.Context
+	w        io.Writer
+	control  *http.ResponseController
+	readers  *lanes
+	reads    bool // a reader's lane is held
+	written  int64
+	patience time.Duration // how long the client may still take for nothing
+	failed   error         // of the client, or of the wait
+}
+
+func newCourier(ctx context.Context, w http.ResponseWriter, readers *lanes) *courier {
+	return &courier{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, patience: leastSpan}
+}
+
+// enter waits for a reader's lane.
+func (c *courier) enter() error {
+	err := c.readers.enter(c.ctx)
+	c.reads = err == nil
+	return err
+}
+
+// exit gives the lane back, if there is one.
+func (c *courier) exit() {
+	if c.reads {
+		c.reads = false
+		c.readers.exit()
+	}
 }
 
 // Write implements io.Writer.
@@ -257,19 +287,23 @@ func (c *courier) Write(b []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
 	}
-	c.readers.exit()
-	n, err := c.bring(b)
-	c.written += int64(n)
-	if err == nil {
-		err = c.readers.enter(c.ctx)
+	c.exit()
+	before := c.written
+	if c.failed = inPieces(b, c.bring); c.failed == nil {
+		c.failed = c.enter()
 	}
-	c.failed = err
-	return n, err
+	return int(c.written - before), c.failed
 }
 
+// bring brings a piece in the time that the client has for it.
 func (c *courier) bring(b []byte) (int, error) {
-	if err := c.control.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	start := time.Now()
+	most := c.patience + time.Duration(len(b))*time.Second/leastRate
+	if err := c.control.SetWriteDeadline(start.Add(min(writeWait, most))); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	return c.w.Write(b)
+	n, err := c.w.Write(b)
+	c.written += int64(n)
+	c.patience = min(leastSpan, most-time.Since(start))
+	return n, err
 }

@@ -22,6 +22,9 @@ const (
 	maxRows     = 10_000
 )
 
+// pageTries is how often a page is begun, before it is told that its days are being removed.
+const pageTries = 3
+
 // Bounds of the requests that wait for a reader.
 const (
 	queuedReaders  = 64
@@ -99,8 +102,7 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 	if err := h.read(q, x); err != nil {
 		return result{}, err
 	}
-	x.whole = h.cfg.Journal.Oldest(x.series)
-	if x.tag = h.settledTag(q, x); x.tag != "" {
+	if h.settle(q, x); x.tag != "" {
 		if r := q.tagged(x.tag, result{}); r.status != 0 {
 			q.immutable()
 			return r, nil
@@ -110,11 +112,14 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	pg := newSheet(q, x, h.rooms.take(4<<10+bytesARow*x.limit))
-	err = h.fill(q.Context(), x, pg)
-	free()
+	answered := false
+	defer func() {
+		if !answered {
+			leave()
+		}
+	}()
+	pg, err := h.page(q, x, free)
 	if err != nil {
-		leave()
 		return result{}, err
 	}
 	// The user's place is his until he has the page: pages that nobody takes are memory.
@@ -123,7 +128,22 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 		h.rooms.giveBack(pg.body)
 		leave()
 	}
+	answered = true
 	return r, nil
+}
+
+// page reads a page and gives back the lane. Where rows went while they were read, it reads anew what is kept then.
+func (h *Handler) page(q *request, x *history, free func()) (*sheet, error) {
+	defer free()
+	room := h.rooms.take(4<<10 + bytesARow*x.limit)
+	for range pageTries {
+		pg := newSheet(q, x, room[:0])
+		if err := h.fill(q, x, pg); !errors.Is(err, journal.ErrNotKept) {
+			return pg, err
+		}
+		room = pg.body
+	}
+	return nil, &wire.Fault{Reason: wire.Unavailable, Msg: "Rows are removed faster than they are read", RetryAfter: 1}
 }
 
 func noJournal() *wire.Fault {
@@ -294,7 +314,7 @@ func epochChanged(present string) *wire.Fault {
 
 // fill reads the rows of a page. A page has rows of one epoch: where its rows end and those of the
 // next begin, so does a page.
-func (h *Handler) fill(ctx context.Context, x *history, pg *sheet) error {
+func (h *Handler) fill(q *request, x *history, pg *sheet) error {
 	h.cfg.Hub.Commit()
 	limit := h.horizon(x)
 	epochs := x.epochs(h.cfg.Journal.Epochs())
@@ -302,7 +322,14 @@ func (h *Handler) fill(ctx context.Context, x *history, pg *sheet) error {
 	if err != nil {
 		return fmt.Errorf("find the %s of %s: %w", x.list, x.series.Instrument, err)
 	}
-	if err := h.fillFrom(ctx, x, pg, epochs, found, &limit); err != nil {
+	defer found.Close()
+	// A tag that was good before the wait for a reader is good for a page of what there is now if
+	// nothing came or went in between.
+	tag := x.tag
+	if h.settle(q, x); x.tag != tag {
+		x.tag = ""
+	}
+	if err := h.fillFrom(q.Context(), x, pg, epochs, found, &limit); err != nil {
 		return err
 	}
 	pg.sum = hashOf(pg.body)
@@ -344,7 +371,6 @@ func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []
 		switch {
 		case ctx.Err() != nil:
 			return errGone
-		case errors.Is(err, journal.ErrNotKept):
 		case err != nil:
 			return fmt.Errorf("read the %s of %s: %w", x.list, x.series.Instrument, err)
 		}
@@ -364,8 +390,11 @@ func (x *history) epochs(all []string) []string {
 	if x.desc {
 		slices.Reverse(list)
 	}
-	if x.onwards {
-		list = list[max(0, slices.Index(list, x.at.epoch)):]
+	switch i := slices.Index(list, x.at.epoch); {
+	case x.onwards && i >= 0:
+		list = list[i:]
+	case x.onwards && x.desc: // that epoch has gone, and so has what is older
+		list = nil
 	}
 	return list
 }

@@ -150,6 +150,12 @@ func closedDays(days []journal.Day) (from, until int64) {
 	return from, until
 }
 
+// settle notes what is known of a page before it is read.
+func (h *Handler) settle(q *request, x *history) {
+	x.whole = h.cfg.Journal.Oldest(x.series)
+	x.tag = h.settledTag(q, x)
+}
+
 // settledTag is the entity tag of a page whose rows can be told to be of closed days before any of
 // them is read.
 func (h *Handler) settledTag(q *request, x *history) string {

@@ -1,0 +1,280 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/market"
+)
+
+// moments is a context that calls a function whenever it is looked at: before each part of a journal
+// that is read, among others.
+type moments struct {
+	context.Context
+	look func()
+}
+
+func (m moments) Err() error {
+	m.look()
+	return m.Context.Err()
+}
+
+// askAt is ask with a function that is called at the moments of the request's context.
+func (a *archive) askAt(path string, look func()) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Authorization", "Bearer "+a.access)
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r.WithContext(moments{context.Background(), look}))
+	return w
+}
+
+// oneReader leaves history one lane.
+func oneReader(c *rest.Config, _ *auth.Config) { c.HistoryReaders = 1 }
+
+// shortArchive keeps one closed day. It has a trade for each millisecond of the first day, which is closed,
+// and as many on the next.
+func shortArchive(t *testing.T, trades int) *archive {
+	a := newArchive(t, journal.Config{Sync: time.Millisecond, Days: 1}, oneReader)
+	a.dayOfTrades(0, trades)
+	a.dayOfTrades(1, trades)
+	a.run(func() bool { return a.journal.Days()[0].Closed })
+	return a
+}
+
+// dayOfTrades keeps trades of a day, counted from the first.
+func (a *archive) dayOfTrades(day, n int) {
+	for _, id := range []string{ggal, "XYZ|OTHER|CI"} {
+		for i := range n {
+			at := opening() + int64(day)*24*3600e9 + int64(i)*1e6
+			a.keep(id, journal.Row{Kind: journal.Trade, Time: at, Price: market.Scale, Size: market.Scale})
+		}
+	}
+}
+
+// goOn lets days begin until only the last two of so many are there.
+func (a *archive) goOn(from, days int) {
+	for day := from; day < days; day++ {
+		a.dayOfTrades(day, 4)
+	}
+	oldest := time.Unix(0, opening()).UTC().AddDate(0, 0, days-2).Format(time.DateOnly)
+	a.run(func() bool { return a.journal.Days()[0].Date == oldest })
+}
+
+// pageOf is an answer as far as these tests look at it.
+type pageOf struct {
+	Data struct {
+		Trades []struct{ N int }
+		From   int    `json:"complete_from"`
+		Next   string `json:"next_cursor"`
+	}
+}
+
+// A page whose days are removed at any moment while it is asked for has all that was there, or all that is
+// kept, and tells which. It is not taken for settled where it lacks something.
+func TestPageOfRemovedDays(t *testing.T) {
+	const n = 4 // trades a day
+	for _, tt := range []struct {
+		query       []string
+		first, last int // N of the rows, when nothing is removed
+	}{
+		{nil, 1, 2 * n},
+		{[]string{"order", "desc"}, 2 * n, 1},
+		{[]string{"after_sequence", "1", "limit", "6"}, 2, 7},
+		{[]string{"start", "2026-11-20", "limit", "3"}, 1, 3},
+		{[]string{"start", "2026-11-20", "end", "2026-11-21"}, 1, n},
+	} {
+		for days := 3; days <= 4; days++ { // the first day goes, or the second too, which was not closed
+			for moment, met := 1, true; met; moment++ {
+				synctest.Test(t, func(t *testing.T) {
+					a := shortArchive(t, n)
+					seen := 0
+					w := a.askAt(historyPath("trades", tt.query...), func() {
+						if seen++; seen == moment {
+							a.goOn(2, days)
+						}
+					})
+					met = seen >= moment
+					if wrong := wrongPage(w, tt.first, tt.last); wrong != "" {
+						t.Errorf("%v, %d days, moment %d: %s: %v %s", tt.query, days, moment, wrong, w.Header(), w.Body)
+					}
+				})
+			}
+		}
+	}
+}
+
+// wrongPage says what is wrong with a page that was asked for the rows from first to last, where there are none left
+// below the one that it is said to be complete from.
+func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
+	var page pageOf
+	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
+		return fmt.Sprint("status ", w.Code)
+	}
+	p, step := page.Data, 1
+	if first > last {
+		step = -1
+	}
+	for i := 1; i < len(p.Trades); i++ {
+		if p.Trades[i].N != p.Trades[i-1].N+step {
+			return "it has a hole"
+		}
+	}
+	if len(p.Trades) == 0 {
+		if step > 0 && p.From > last {
+			return ""
+		}
+		return "it is empty"
+	}
+	begin, end := p.Trades[0].N, p.Trades[len(p.Trades)-1].N
+	switch {
+	case step > 0 && begin > max(first, p.From), step < 0 && begin < first:
+		return "it begins too late"
+	case step > 0 && end < last && p.Next == "", step < 0 && end > max(last, p.From) && p.Next == "":
+		return "it ends too soon, and is the last one"
+	case strings.Contains(w.Header().Get("Cache-Control"), "immutable") && (begin > first && first == 1 || len(p.Trades) <= last-first):
+		return "it is settled"
+	}
+	return ""
+}
+
+// A page that waits for a reader while its days are removed is not settled, though it was when it was asked for.
+func TestPageWaitsWhileDaysGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := shortArchive(t, 4)
+		path := historyPath("trades", "start", "2026-11-20", "end", "2026-11-21")
+		if w := a.ask(path); !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
+			t.Fatalf("a closed day: %v %s", w.Header(), w.Body)
+		}
+		second, begun := make(chan *httptest.ResponseRecorder, 1), false
+		a.askAt(historyPath("trades"), func() {
+			if !begun {
+				begun = true
+				go func() { second <- a.ask(path) }()
+				synctest.Wait()
+				a.goOn(2, 3)
+			}
+		})
+		w := <-second
+		if cache := w.Header().Get("Cache-Control"); w.Code != http.StatusOK || cache != "private, no-cache" || !strings.Contains(w.Body.String(), `"trades":[],`) ||
+			!strings.Contains(w.Body.String(), `"complete_from":5`) {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+	})
+}
+
+// client is one that takes each piece of an answer in its own way, within its deadline.
+type client struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	take     func(piece int) time.Duration
+	pieces   int
+}
+
+func (c *client) SetWriteDeadline(t time.Time) error {
+	c.deadline = t
+	return nil
+}
+
+func (c *client) Write(b []byte) (int, error) {
+	c.pieces++
+	time.Sleep(min(c.take(c.pieces), time.Until(c.deadline)))
+	if !time.Now().Before(c.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.ResponseRecorder.Write(b)
+}
+
+// fetch asks for the export of the first day; whole is false where it is cut off.
+func (a *archive) fetch(take func(piece int) time.Duration) (w *client, whole bool) {
+	r := httptest.NewRequest(http.MethodGet, "/market/export?type=trades&format=csv&date=2026-11-20", nil)
+	r.Header.Set("Authorization", "Bearer "+a.access)
+	w = &client{ResponseRecorder: httptest.NewRecorder(), take: take}
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			panic(p)
+		} else if p == nil {
+			whole = w.Code == http.StatusOK
+		}
+	}()
+	a.handler.ServeHTTP(w, r)
+	return w, false
+}
+
+// Who takes less of a file than leastRate is cut off after a minute; who takes enough, or pauses now and then, is not.
+func TestExportLeastRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := shortArchive(t, 5000)
+		for _, tt := range []struct {
+			name  string
+			take  func(piece int) time.Duration // of 32 KiB
+			whole bool
+		}{
+			{"fast", func(int) time.Duration { return 0 }, true},
+			{"80 KiB/s", func(int) time.Duration { return 400 * time.Millisecond }, true},
+			{"two pauses", func(n int) time.Duration { return map[int]time.Duration{5: 29 * time.Second, 10: 29 * time.Second}[n] }, true},
+			{"a piece in 29 s", func(int) time.Duration { return 29 * time.Second }, false},
+			{"6 KiB/s", func(int) time.Duration { return 5 * time.Second }, false},
+			{"nothing", func(int) time.Duration { return time.Hour }, false},
+		} {
+			start := time.Now()
+			w, whole := a.fetch(tt.take)
+			took := time.Since(start)
+			if whole != tt.whole || w.Body.Len() < 900_000 && whole || took > 70*time.Second {
+				t.Errorf("%s: %d bytes in %v, whole: %v", tt.name, w.Body.Len(), took, whole)
+			}
+		}
+	})
+}
+
+// A file whose day is removed before all of it was read is cut off.
+func TestExportOfRemovedDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := shortArchive(t, 1000)
+		w, whole := a.fetch(func(piece int) time.Duration {
+			if piece == 1 {
+				a.goOn(2, 3)
+			}
+			return 0
+		})
+		if whole {
+			t.Errorf("taken for whole: %d lines", strings.Count(w.Body.String(), "\n"))
+		}
+	})
+}
+
+// What panics while it reads, or while it is written, gives back its lane and its user's place.
+func TestLanesAfterPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := shortArchive(t, 1000)
+		for range 5 {
+			if w := a.askAt(historyPath("trades"), func() { panic("a fault") }); w.Code != http.StatusInternalServerError {
+				t.Fatalf("a page: %d %s", w.Code, w.Body)
+			}
+			if _, whole := a.fetch(func(piece int) time.Duration {
+				if piece == 2 {
+					panic("a fault")
+				}
+				return 0
+			}); whole {
+				t.Fatal("a file")
+			}
+		}
+		if p := a.rows(historyPath("trades")); len(p.Trades) == 0 {
+			t.Error("no rows afterwards")
+		}
+		if _, whole := a.fetch(func(int) time.Duration { return 0 }); !whole {
+			t.Error("no file afterwards")
+		}
+	})
+}
