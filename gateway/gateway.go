@@ -163,6 +163,8 @@ func (g *Gateway) openJournal() (err error) {
 		return fmt.Errorf("%w %s", ErrJournalInUse, c.Folder)
 	case err != nil:
 		return fmt.Errorf("open the journal: %w", err)
+	case g.cfg.OnJournal != nil:
+		return g.cfg.OnJournal(newestIn(g.journal))
 	}
 	return nil
 }

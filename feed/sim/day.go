@@ -86,6 +86,12 @@ func (d *day) bounds(date time.Time) (first, last int64) {
 	return first, last
 }
 
+// begins is the Unix time at which the exchange comes to its date.
+func (d *day) begins() int64 {
+	first, _ := d.bounds(d.date)
+	return first - margin
+}
+
 // nextOpening is when a term, or with "" any, begins to trade after a date; 0: never.
 func (d *day) nextOpening(date time.Time, term string) int64 {
 	list := []string{term}
@@ -123,7 +129,7 @@ func (x *exchange) beginDay() {
 	d := x.day
 	d.number++
 	first, last := d.bounds(d.date)
-	x.start = first - margin - x.now
+	x.start = d.begins() - x.now
 	d.ends = last - x.start + margin
 	for i := range x.instruments {
 		if in := &x.instruments[i]; x.keepsHours(in) {
@@ -139,15 +145,23 @@ func (x *exchange) beginDay() {
 	x.agenda.add(d.ends, x.endDay)
 }
 
-// endDay goes on to the next trading day, unless that was the last.
+// endDay goes on to the next trading day, by way of midnight. Behind the last one nothing is told but that
+// the next has come.
 func (x *exchange) endDay() {
 	d := x.day
+	opening := d.nextOpening(d.date, "")
+	x.pass(d.hour(d.date, 24*time.Hour), opening)
 	next, ok := d.calendar.tradingDay(d.date.AddDate(0, 0, 1), terms()...)
-	if !ok || d.number == d.days {
+	if !ok {
 		x.over = true
 		return
 	}
 	d.date = midnight(next, d.loc)
+	if d.number == d.days {
+		x.pass(d.begins(), opening)
+		x.over = true
+		return
+	}
 	x.world.night()
 	for i := range x.instruments {
 		in := &x.instruments[i]
@@ -157,6 +171,16 @@ func (x *exchange) endDay() {
 		}
 	}
 	x.beginDay()
+}
+
+// pass lets the night go by up to a Unix time, and tells how the markets are then. Whoever keeps time
+// by events learns from it which bars and days are over.
+func (x *exchange) pass(to, opening int64) {
+	x.start = max(x.start, to-x.now)
+	if x.instruments[0].phase != market.Closed { // by a fault
+		x.marketStatus(lively, market.Open, "", 0)
+	}
+	x.marketStatus(venue, market.Closed, market.ReasonOutsideHours, opening)
 }
 
 // morning is an instrument before its market opens: yesterday's close is today's reference.

@@ -108,12 +108,26 @@ func TestPhases(t *testing.T) {
 		{"20 17:00", "post_close", "trade_at_close", "20 17:15:00"},
 		{"20 17:15", "closed", "outside_hours", "24 10:30:00"},
 	}
+	nights := []line{
+		{"21 00:00", "closed", "outside_hours", "24 10:30:00"},
+		{"25 00:00", "closed", "outside_hours", "25 10:30:00"},
+		{"25 10:25", "closed", "outside_hours", "25 10:30:00"}, // where another day would begin
+	}
 	all := of(market.InstrumentID{Symbol: market.Any, Market: venue, Term: market.Any})
 	if len(all) < len(want) || !slices.Equal(all[:len(want)], want) {
 		t.Errorf("market: %v\nwant    %v", all, want)
 	}
-	if len(all) != 2*len(want) || all[len(want)].at != "24 10:25" {
-		t.Errorf("market, second day: %v", all[min(len(all), len(want)):])
+	if len(all) != 2*len(want)+len(nights) || all[len(want)] != nights[0] || all[len(want)+1].at != "24 10:25" ||
+		!slices.Equal(all[len(all)-2:], nights[1:]) {
+		t.Errorf("market, from the first night: %v", all[min(len(all), len(want)):])
+	}
+	// The market that is always open keeps the same time.
+	var open []string
+	for _, l := range of(market.InstrumentID{Symbol: market.Any, Market: lively, Term: market.Any}) {
+		open = append(open, l.at+" "+l.phase)
+	}
+	if !slices.Equal(open, []string{"20 10:25 open", "21 00:00 open", "25 00:00 open", "25 10:25 open"}) {
+		t.Errorf("the market that is always open: %v", open)
 	}
 	// Of the instrument halts and volatility auctions come between.
 	var plain []line

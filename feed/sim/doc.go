@@ -25,6 +25,8 @@
 // bands and volatility auctions, halts, cancels and corrections of trades. Each phase is told as a status
 // of every instrument and of *|BYMA|*, previous close and settlement price as reference
 // figures, the indicative price of an auction as a quote whose two sides have it.
+// Behind each day both markets tell midnight, and behind the last one the morning of the next too, so
+// that bars and days by event times come to their end. Source.GoOn begins behind days that were told before.
 //
 // # Who trades
 //
@@ -58,7 +60,7 @@
 // # Faults
 //
 // Source.Trigger makes something go wrong in an exchange that runs, for tests of clients; Faults
-// lists what. Everything heals by itself. When a fault takes place depends on the clock, so
+// lists what, and refuses what would change nothing now. Everything heals by itself. When a fault takes place depends on the clock, so
 // repeatability ends there.
 //
 // # Concurrency

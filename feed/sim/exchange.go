@@ -23,7 +23,6 @@ type exchange struct {
 	now         int64
 	silent      bool // nothing is told
 	over        bool // the last day has ended
-	listed      int  // instruments that were listed while the market was open
 
 	markets map[string]market.Handle // of the markets as a whole
 
@@ -262,11 +261,13 @@ func (x *exchange) status(in *instrument, phase market.Phase, reason string, unt
 	}
 }
 
-// marketStatus tells the phase of a market as a whole; until is Unix time.
+// marketStatus tells the phase of a market as a whole, if it has an instrument; until is Unix time.
 func (x *exchange) marketStatus(id string, phase market.Phase, reason string, until int64) {
-	x.events = append(x.events, market.Event{
-		Kind: market.KindStatus, Handle: x.markets[id], Time: x.start + x.now, Phase: phase, Reason: reason, Until: until,
-	})
+	if handle, ok := x.markets[id]; ok {
+		x.events = append(x.events, market.Event{
+			Kind: market.KindStatus, Handle: handle, Time: x.start + x.now, Phase: phase, Reason: reason, Until: until,
+		})
+	}
 }
 
 // reference tells the previous close, and the settlement price once there is one.

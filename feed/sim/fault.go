@@ -39,6 +39,7 @@ var (
 	ErrUnknownFault = errors.New("unknown fault")
 	ErrNotRunning   = errors.New("the exchange is not running")
 	ErrTooMany      = errors.New("too many faults at once")
+	ErrNotNow       = errors.New("not possible now")
 )
 
 // How long faults last.
@@ -70,85 +71,117 @@ type faults struct {
 
 // request is a fault that somebody asked for.
 type request struct {
-	fault string
-	id    market.InstrumentID
+	fault  string
+	on     int    // index of the instrument
+	symbol string // of the one that list lists
 }
 
 // Trigger makes something go wrong, now, in every Run that is going on; see Faults. The zero
-// identifier is FAKE|SIM|CI. Faults with a length heal after it, and of two on the same instrument
-// the later replaces the earlier. It returns without waiting for the fault to take place; where it
-// can't, for there is no trade yet to correct or the instrument does not trade, nothing happens.
-// The error is ErrUnknownFault, market.ErrUnknownInstrument, ErrNotRunning or ErrTooMany, wrapped.
-func (s *Source) Trigger(fault string, id market.InstrumentID) error {
+// identifier is FAKE|SIM|CI. It returns the identifier of the instrument that is struck, which list alone
+// has another one for. Faults with a length heal after it, and of two on the same instrument
+// the later replaces the earlier. It returns without waiting for the fault to take place.
+// The error is ErrUnknownFault, market.ErrUnknownInstrument, ErrNotRunning, ErrTooMany, or ErrNotNow where it
+// would change nothing: there is no trade yet to correct, or the instrument does not trade. All are wrapped.
+func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.InstrumentID, err error) {
 	if !slices.ContainsFunc(Faults(), func(f Fault) bool { return f.Name == fault }) {
-		return fmt.Errorf("trigger %q: %w", fault, ErrUnknownFault)
+		return id, fmt.Errorf("trigger %q: %w", fault, ErrUnknownFault)
 	}
 	if id == (market.InstrumentID{}) {
 		id = s.listings[0].definition.ID
 	}
-	if !slices.ContainsFunc(s.listings, func(l listing) bool { return l.definition.ID == id }) {
-		return fmt.Errorf("trigger %s on %q: %w", fault, id.String(), market.ErrUnknownInstrument)
+	on := slices.IndexFunc(s.listings, func(l listing) bool { return l.definition.ID == id })
+	if on < 0 {
+		return id, fmt.Errorf("trigger %s on %q: %w", fault, id.String(), market.ErrUnknownInstrument)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.runs) == 0 {
-		return fmt.Errorf("trigger %s: %w", fault, ErrNotRunning)
-	}
+	err = ErrNotRunning
 	for r := range s.runs {
-		if !r.want(request{fault, id}) {
-			return fmt.Errorf("trigger %s: %w", fault, ErrTooMany)
+		q := request{fault: fault, on: on}
+		if err = r.want(&q); err != nil {
+			break
+		}
+		if q.symbol != "" {
+			id = market.InstrumentID{Symbol: q.symbol, Market: lively, Term: spot}
 		}
 	}
-	return nil
+	if err != nil {
+		return id, fmt.Errorf("trigger %s on %s: %w", fault, id, err)
+	}
+	return id, nil
 }
 
 // want notes a request and wakes the run.
-func (r *run) want(q request) bool {
+func (r *run) want(q *request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.wanted) == maxWanted {
-		return false
+		return ErrTooMany
 	}
-	r.wanted = append(r.wanted, q)
+	if q.fault == "list" {
+		if r.listed == maxListed {
+			return fmt.Errorf("%w: %d were listed", ErrNotNow, r.listed)
+		}
+		r.listed++
+		q.symbol = fmt.Sprintf("NEW%d", r.listed)
+	}
+	if why := r.x.cannot(&r.x.instruments[q.on], q.fault); why != "" {
+		return fmt.Errorf("%w: %s", ErrNotNow, why)
+	}
+	r.wanted = append(r.wanted, *q)
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	return true
+	return nil
+}
+
+// cannot says why a fault would change nothing of an instrument as it is; "": it would.
+func (x *exchange) cannot(in *instrument, fault string) string {
+	switch _, sellers := in.book.best(market.Sell); {
+	case (fault == "correction" || fault == "cancel") && in.told.id == "":
+		return "there is no trade to correct or cancel"
+	case (fault == "halt" || fault == "burst") && in.phase != market.Open:
+		return "it is not open"
+	case fault == "crossed" && (!sellers || in.book.calling):
+		return "its book has nobody to cross, or is one of an auction"
+	case fault == "one_sided" && !sellers && !in.oneSided:
+		return "nobody sells it"
+	case fault == "close" && len(x.openOf(in.listing.definition.ID.Market)) == 0:
+		return "its market is not open"
+	}
+	return ""
 }
 
 // cause causes what is wanted, at a virtual time between the newest action and the next.
 func (r *run) cause(now, next int64) error {
+	x := r.x
 	r.mu.Lock()
 	wanted := r.wanted
 	r.wanted = nil
-	r.mu.Unlock()
-	x := r.x
 	if now != never {
 		x.now = min(max(x.now, now), next)
 		x.world.advance(x.now)
 	}
+	r.mu.Unlock()
 	for _, q := range wanted {
-		i := slices.IndexFunc(x.instruments, func(in instrument) bool { return in.listing.definition.ID == q.id })
 		if q.fault == "list" {
-			if err := r.list(); err != nil {
+			if err := r.list(q.symbol); err != nil {
 				return err
 			}
 			continue
 		}
-		x.cause(&x.instruments[i], q.fault)
+		r.mu.Lock()
+		x.cause(&x.instruments[q.on], q.fault)
+		r.mu.Unlock()
 	}
 	return nil
 }
 
 // list lists an instrument, like FAKE but of another name.
-func (r *run) list() error {
+func (r *run) list(symbol string) error {
 	x := r.x
-	if x.listed == maxListed {
-		return nil
-	}
-	x.listed++
-	l := fake(newClasses(), fmt.Sprintf("NEW%d", x.listed))
+	l := fake(newClasses(), symbol)
 	l.definition.VirtualClock = x.instruments[0].listing.definition.VirtualClock
 	if err := l.complete(); err != nil {
 		return err
@@ -157,8 +190,10 @@ func (r *run) list() error {
 	if err != nil {
 		return fmt.Errorf("define %s: %w", l.definition.ID, err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	in := x.add(&l)
-	in.handle = handle
+	in.handle, in.trades = handle, r.past
 	x.rise(len(x.queue) - 1)
 	x.reference(in, 0)
 	in.wake(x)
@@ -295,17 +330,22 @@ func (x *exchange) leave(in *instrument, side market.Side) {
 	}
 }
 
+// openOf is what is open of a market.
+func (x *exchange) openOf(id string) (open []*instrument) {
+	for i := range x.instruments {
+		if in := &x.instruments[i]; in.listing.definition.ID.Market == id && in.phase == market.Open {
+			open = append(open, in)
+		}
+	}
+	return open
+}
+
 // closeMarket closes what is open of a market, for a while.
 func (x *exchange) closeMarket(id string) {
 	until := x.now + closedLength
-	var shut []*instrument
-	for i := range x.instruments {
-		in := &x.instruments[i]
-		if in.listing.definition.ID.Market != id || in.phase != market.Open {
-			continue
-		}
+	shut := x.openOf(id)
+	for _, in := range shut {
 		in.turn++
-		shut = append(shut, in)
 		x.status(in, market.Closed, reasonTriggered, until)
 		x.later(closedLength, x.unless(in, func() {
 			x.resume(in, in.session.end)

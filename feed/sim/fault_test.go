@@ -40,7 +40,7 @@ func try(t *testing.T, config Config, test func(*trial)) {
 func (x *trial) after(fault string, id market.InstrumentID, wait time.Duration) []market.Event {
 	x.t.Helper()
 	before := len(x.sink.Of(id))
-	if err := x.source.Trigger(fault, id); err != nil {
+	if _, err := x.source.Trigger(fault, id); err != nil {
 		x.t.Fatal(err)
 	}
 	time.Sleep(wait)
@@ -271,25 +271,67 @@ func TestFaultsWithHours(t *testing.T) {
 
 func TestTriggerErrors(t *testing.T) {
 	s := newSource(t, Config{Seed: 1, Instruments: 1})
-	if err := s.Trigger("gap", fakeID); !errors.Is(err, ErrNotRunning) {
+	if _, err := s.Trigger("gap", fakeID); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("not running: %v", err)
 	}
 	try(t, Config{Seed: 1, Instruments: 1}, func(x *trial) {
-		if err := x.source.Trigger("flood", fakeID); !errors.Is(err, ErrUnknownFault) {
+		if _, err := x.source.Trigger("flood", fakeID); !errors.Is(err, ErrUnknownFault) {
 			t.Errorf("unknown fault: %v", err)
 		}
-		if err := x.source.Trigger("gap", market.InstrumentID{Symbol: "X", Market: "Y", Term: "Z"}); !errors.Is(err, market.ErrUnknownInstrument) {
+		if _, err := x.source.Trigger("gap", market.InstrumentID{Symbol: "X", Market: "Y", Term: "Z"}); !errors.Is(err, market.ErrUnknownInstrument) {
 			t.Errorf("unknown instrument: %v", err)
 		}
 	})
 	busy := newSource(t, Config{Seed: 1, Instruments: 1})
-	busy.runs[&run{wake: make(chan struct{}, 1)}] = struct{}{} // one that has no time
+	exchange := newExchange(1, busy.listings, 0, nil)
+	busy.runs[&run{x: exchange, wake: make(chan struct{}, 1)}] = struct{}{} // one that has no time
 	for range maxWanted {
-		if err := busy.Trigger("gap", fakeID); err != nil {
+		if _, err := busy.Trigger("gap", fakeID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := busy.Trigger("gap", fakeID); !errors.Is(err, ErrTooMany) {
+	if _, err := busy.Trigger("gap", fakeID); !errors.Is(err, ErrTooMany) {
 		t.Errorf("too many: %v", err)
 	}
+}
+
+// TestFaultsNotNow wants to be told of faults that would change nothing.
+func TestFaultsNotNow(t *testing.T) {
+	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
+	refused := func(x *trial, id market.InstrumentID, faults ...string) {
+		x.t.Helper()
+		for _, f := range faults {
+			if _, err := x.source.Trigger(f, id); !errors.Is(err, ErrNotNow) {
+				x.t.Errorf("%s on %s: %v", f, id, err)
+			}
+		}
+	}
+	// A minute before its day begins.
+	try(t, Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 60, Start: friday()}, func(x *trial) {
+		refused(x, ggal, "correction", "cancel", "halt", "burst", "crossed", "one_sided", "close")
+		if _, err := x.source.Trigger("jump", ggal); err != nil {
+			x.t.Error(err)
+		}
+	})
+	try(t, Config{Seed: 5, Instruments: 3}, func(x *trial) {
+		x.after("cancel", fakeID, 0)
+		refused(x, fakeID, "correction", "cancel")
+		x.after("halt", fakeID, 0)
+		refused(x, fakeID, "halt", "burst")
+		x.after("close", ggal, 0)
+		refused(x, ggal, "close", "halt")
+	})
+	try(t, Config{Seed: 5, Instruments: 1}, func(x *trial) {
+		for i := range maxListed {
+			if id, err := x.source.Trigger("list", fakeID); err != nil || id.Symbol != fmt.Sprintf("NEW%d", i+1) {
+				x.t.Fatalf("listing %d: %s, %v", i+1, id, err)
+			}
+		}
+		refused(x, fakeID, "list")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(x.sink.Definitions()); n != 2+maxListed {
+			x.t.Errorf("%d definitions", n)
+		}
+	})
 }

@@ -46,8 +46,8 @@ type Config struct {
 
 	// Clock is Real, where all markets are always open, or Virtual, where the market BYMA
 	// keeps the hours of Calendar: a day from before its first session to after its last, and
-	// then the next. Nights, weekends and holidays take no time: event times jump. Market SIM is
-	// open all along.
+	// then the next. Nights, weekends and holidays take no time: event times jump, to midnight and on to the
+	// next day, where the last one ends too. Market SIM is open all along.
 	Clock Clock
 
 	// Calendar is the hours with a virtual clock; nil means DefaultCalendar.
@@ -66,7 +66,8 @@ type Config struct {
 	// or a Speed other than real time, instruments are defined with VirtualClock.
 	Start time.Time
 
-	// FirstTrade is the number that the trade ids of each instrument begin with; 0 means 1.
+	// FirstTrade is the number that the trade ids of each instrument begin with; 0 means 1, and behind GoOn
+	// one above all that came before.
 	FirstTrade uint64
 
 	// Duration is how long the exchange runs, in its own time without nights; 0 means for ever.
@@ -148,6 +149,62 @@ func (s *Source) Instruments() []market.Instrument {
 	return out
 }
 
+// ErrBehind says that an exchange would begin before the end of what it is to follow.
+var ErrBehind = errors.New("market time would go back")
+
+// setBack is how far the machine's clock may have been set back meanwhile.
+const setBack = time.Minute
+
+// GoOn has the exchange follow what was told up to a time, so that neither market time nor trade ids come
+// twice. Without Config.Start a virtual clock begins with the first trading day that begins then or after it,
+// and a real one at a speed of its own no earlier than that. The error is ErrBehind, wrapped, where the
+// exchange would begin before: at Config.Start, or now in real time. The zero time is that of nothing: all
+// stays as it is. GoOn is called before Run.
+func (s *Source) GoOn(after time.Time) error {
+	if after.IsZero() {
+		return nil
+	}
+	begin := s.config.Start
+	switch {
+	case s.config.Clock == Virtual:
+		d, err := s.dayBehind(after)
+		if err != nil {
+			return fmt.Errorf("go on with a simulated day: %w", err)
+		}
+		begin, s.config.Start = time.Unix(0, d.begins()), d.date
+	case begin.IsZero():
+		begin = time.Now()
+		switch ahead := after.Sub(begin); {
+		case ahead > 0 && s.virtual():
+			begin, s.config.Start = after, after
+		case ahead > 0 && ahead < setBack:
+			begin = after
+		}
+	}
+	if begin.Before(after) {
+		return fmt.Errorf("%w: it was %s, and would be %s", ErrBehind, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
+	}
+	// Nothing trades a thousand times a second for long.
+	s.config.FirstTrade = max(s.config.FirstTrade, uint64(max(1, begin.UnixMilli())))
+	return nil
+}
+
+// dayBehind is the day of Config.Start, or else the first trading day that begins at a time or after it.
+func (s *Source) dayBehind(after time.Time) (*day, error) {
+	if from := s.config.Start; !from.IsZero() {
+		return newDay(s.config.Seed, s.calendar, from, s.config.Days)
+	}
+	d, err := newDay(s.config.Seed, s.calendar, after, s.config.Days)
+	for err == nil && d.begins() < after.UnixNano() {
+		next, ok := s.calendar.tradingDay(d.date.AddDate(0, 0, 1), terms()...)
+		if !ok {
+			return nil, errNoDay
+		}
+		d.date = midnight(next, d.loc)
+	}
+	return d, err
+}
+
 // virtual says whether event times are not those of this machine's clock.
 func (s *Source) virtual() bool {
 	return s.config.Clock == Virtual || (s.config.Speed != 0 && s.config.Speed != 1) || !s.config.Start.IsZero()
@@ -158,10 +215,12 @@ type run struct {
 	x     *exchange
 	sink  feed.Sink
 	pacer pacer
+	wake  chan struct{} // holds one when there are faults to be caused
+	past  uint64        // number that the trade ids of each instrument are above
 
-	mu     sync.Mutex
-	wanted []request     // faults to be caused
-	wake   chan struct{} // holds one when there are some
+	mu     sync.Mutex // held while x acts too, so that Trigger can see how things are
+	wanted []request  // faults to be caused
+	listed int        // instruments listed while the market is open, or about to be
 }
 
 // Run implements feed.Source. Every call begins the same exchange anew.
@@ -179,10 +238,9 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		wake: make(chan struct{}, 1),
 	}
 	r.x.warmUp()
-	if first := s.config.FirstTrade; first > 0 {
-		for i := range r.x.instruments {
-			r.x.instruments[i].trades += first - 1
-		}
+	r.past = max(1, s.config.FirstTrade) - 1
+	for i := range r.x.instruments {
+		r.x.instruments[i].trades += r.past
 	}
 	began := time.Now()
 	r.x.start = s.config.Start.UnixNano()
@@ -190,8 +248,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		r.x.start = began.UnixNano()
 	}
 	if hours != nil {
-		first, _ := hours.bounds(hours.date)
-		r.x.start = first - margin - r.x.now // as beginDay has it
+		r.x.start = hours.begins() - r.x.now // as beginDay has it
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -236,9 +293,7 @@ func (r *run) open() error {
 	for i := range x.instruments {
 		in := &x.instruments[i]
 		definition := in.listing.definition
-		if definition.VirtualClock {
-			definition.Listed = x.start + x.now
-		}
+		definition.Listed = x.start + x.now
 		var err error
 		if in.handle, err = r.sink.Define(definition); err != nil {
 			return fmt.Errorf("define %s: %w", definition.ID, err)
@@ -297,8 +352,15 @@ func (r *run) trade(ctx context.Context, end int64) error {
 		if next == end || x.over {
 			return nil
 		}
-		x.step()
+		r.step()
 	}
+}
+
+// step does the next action.
+func (r *run) step() {
+	r.mu.Lock()
+	r.x.step()
+	r.mu.Unlock()
 }
 
 // publish hands over what happened since the last time.

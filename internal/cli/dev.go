@@ -45,11 +45,11 @@ func newDev(std streams) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a gateway with a simulated market, always open, in memory",
+		Short: "Run a gateway with a simulated market, always open",
 		Long: `Dev is a whole gateway in one command, for this machine only: a simulated exchange
 that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI (401 with
 --clock virtual), and two users. Unless --data is given, nothing stays on disk when it ends: the journal of the session
-is in a temporary folder.
+is in a temporary folder, with at most 1 GiB of whole days. One that was killed leaves it to the next to remove.
 
 With --clock virtual the market keeps hours: pre-open, opening auction, continuous trading,
 closing auction, closed, and the next trading day follows at once. With --speed 600 a day passes
@@ -61,7 +61,8 @@ in under a minute. The statuses tell each phase; halts, cancels and corrections 
 A --data folder that has other users keeps to those: demo and basic are not added to it.
 
 The same seed gives the same market, event by event. So a restart on the same --data folder begins the
-same market again, under numbers and trade ids that go on.`,
+same market again, under numbers and trade ids that go on, and with --clock virtual on the trading day
+after those that are there.`,
 		Example: `  rueda dev
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
   rueda dev --clock virtual --speed 600 --days 1     a whole trading day
@@ -77,13 +78,13 @@ same market again, under numbers and trade ids that go on.`,
 	f.Uint64Var(&o.seed, "seed", 42, "seed of the simulated market")
 	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second, above 0; of --replay too")
 	f.StringVar(&o.clock, "clock", "real", "real: always open, at the time of this machine; virtual: trading days with hours, at its own time")
-	f.StringVar(&o.start, "start", "", "first trading day of a virtual clock, such as 2026-11-20 (default: today or the next one)")
+	f.StringVar(&o.start, "start", "", "first trading day of a virtual clock, such as 2026-11-20 (default: today or the next one; with --data the one after those that are there)")
 	f.IntVar(&o.days, "days", 0, "trading days of a virtual clock; 0 goes on for ever")
 	f.StringVar(&o.calendar, "calendar", "", "file with the hours of a virtual clock, as docs/simulator.md tells")
 	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0 is the default set")
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to play as well, over and over; give the flag once for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines over TCP (see docs/feeds.md)")
-	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens; demo and basic are added to a new one only (default: in memory)")
+	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal: 1 GB for a virtual day, half of it when the day is over, at most 30 days and 64 GiB; demo and basic are added to a new one only (default: in memory)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
@@ -102,7 +103,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if m.lines != nil {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
-	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Logger: log}
+	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.goOn, Logger: log}
 	return runAtHome(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
@@ -120,16 +121,20 @@ func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config
 	if err != nil {
 		return err
 	}
-	kept, remove, err := devJournal(folder)
-	if err != nil {
-		return err
+	if c.Journal.Folder = filepath.Join(folder, "journal"); folder == "" {
+		var remove func() error
+		if c.Journal, remove, err = (gateway.Journal{Days: 2, Bytes: 1 << 30}).Temporary("rueda-dev-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	c.Data, c.Journal, c.Version, c.Drain = data, kept, readBuild().Version, time.Second
+	c.Data, c.Version, c.Drain = data, readBuild().Version, time.Second
 	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	gateway.SpareProcessors()
+	read := newProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
 	g, err := gateway.New(c)
+	read()
 	if err != nil {
 		return explainListen(err, c.Listen, "--listen")
 	}
@@ -145,21 +150,16 @@ type devMarket struct {
 	markets  []market.Market
 	hours    string // what the market's hours are, for the greeting
 	faults   func(string, market.InstrumentID) (string, error)
+	goOn     func(newest time.Time) error // it follows what a journal has
 }
 
-// devBytes bounds the journal of a session that keeps nothing.
-const devBytes = 1 << 30
-
-// devJournal is the journal in the data folder, or one in a temporary folder, which remove removes.
-func devJournal(data string) (j gateway.Journal, remove func() error, err error) {
-	if data != "" {
-		return gateway.Journal{Folder: filepath.Join(data, "journal")}, func() error { return nil }, nil
+// goOn has the exchange begin behind what a journal has.
+func (o *devOptions) goOn(exchange *sim.Source, newest time.Time) error {
+	err := exchange.GoOn(newest)
+	if errors.Is(err, sim.ErrBehind) {
+		return fail(exitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
 	}
-	folder, err := os.MkdirTemp("", "rueda-dev-")
-	if err != nil {
-		return j, nil, fmt.Errorf("make a folder for the journal: %w", err)
-	}
-	return gateway.Journal{Folder: folder, Days: 2, Bytes: devBytes}, func() error { return os.RemoveAll(folder) }, nil
+	return err
 }
 
 // exchange is the configuration of the simulated exchange.
@@ -167,9 +167,6 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	c = sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments, Days: o.days}
 	if c.Clock, err = sim.ParseClock(o.clock); err != nil {
 		return c, fmt.Errorf("--clock: %w", err)
-	}
-	if o.data != "" && c.Clock == sim.Real {
-		c.FirstTrade = firstTrade(time.Now())
 	}
 	if c.Clock == sim.Real && (o.start != "" || o.days != 0 || o.calendar != "") {
 		return c, errors.New("--start, --days and --calendar go with --clock virtual")
@@ -199,10 +196,6 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	return c, nil
 }
 
-// firstTrade is where trade ids begin in a data folder that may have others of before: they rise with
-// time by more than any instrument trades.
-func firstTrade(now time.Time) uint64 { return uint64(now.Unix()-1_700_000_000) * 1000 }
-
 // bymaHours is the market of a virtual clock, for the calendar that clients ask for.
 func bymaHours(c *sim.Calendar) market.Market {
 	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, FeedTold: true}
@@ -226,6 +219,7 @@ func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) 
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
 		hours:  "always open",
 		faults: exchangeFaults(exchange),
+		goOn:   func(newest time.Time) error { return o.goOn(exchange, newest) },
 	}
 	if c.Clock == sim.Virtual {
 		m.markets = []market.Market{bymaHours(c.Calendar)}

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func startDev(t *testing.T, args ...string) (p *program, url string) {
@@ -204,5 +207,72 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 	}
 	if got := list.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ana\t") {
 		t.Errorf("users:\n%s", got)
+	}
+}
+
+// await waits until there is a file.
+func await(t *testing.T, name string) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for late := time.After(patience); ; {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("there is no %s", name)
+		}
+	}
+}
+
+// TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at all
+// where market time would go back.
+func TestDevGoesOn(t *testing.T) {
+	data, hours := t.TempDir(), filepath.Join(t.TempDir(), "hours.json")
+	if err := os.WriteFile(hours, []byte(`{"timezone": "America/Argentina/Buenos_Aires", "sessions": [
+		{"phase": "pre_open", "start": "10:30", "end": "10:35"}, {"phase": "open", "start": "10:35", "end": "10:50"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	virtual := []string{"--data", data, "--clock", "virtual", "--speed", "10000", "--days", "1", "--instruments", "3", "--calendar", hours}
+	day := func(date string, args ...string) {
+		t.Helper()
+		p, _ := startDev(t, append(args, virtual...)...)
+		p.line(`^The last trading day has ended`)
+		await(t, filepath.Join(data, "journal", date, "day.idx"))
+		p.stop()
+		if status := p.exit(); status != exitOK {
+			t.Fatalf("ended with %d", status)
+		}
+	}
+	day("2030-11-20", "--start", "2030-11-20")
+	day("2030-11-21")
+	var out strings.Builder
+	talk := &transcript{}
+	for _, date := range []string{"2030-11-20", "2030-11-21"} {
+		tables := t.TempDir()
+		args := []string{"export", "--data", data, "--out", tables, "--date", date, "--format", "csv"}
+		if status := run(t.Context(), args, streams{out: &out, talk: talk}); status != exitOK {
+			t.Fatalf("export of %s: %d: %s", date, status, talk)
+		}
+		bars, err := os.ReadFile(filepath.Join(tables, "type=bars", "date="+date, "market=BYMA", "part-0.csv"))
+		if days := strings.Count(string(bars), ",1d,"); err != nil || days != 2 {
+			t.Errorf("%s: %d bars of a day, %v", date, days, err)
+		}
+	}
+	if got := out.String(); strings.Count(got, "type=bars") != 4 || strings.Count(got, "type=trades") != 4 {
+		t.Errorf("exported:\n%s", got)
+	}
+	for name, args := range map[string][]string{
+		"a day that was": append([]string{"--start", "2030-11-21"}, virtual...),
+		"real time":      {"--data", data},
+	} {
+		p := start(t, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...)
+		if status := p.exit(); status != exitUsage {
+			t.Errorf("%s: ended with %d", name, status)
+		}
+		p.said(`market time would go back: it was 2030-11-2`)
+		p.said(`Take another --data folder`)
 	}
 }

@@ -35,13 +35,15 @@ func exchangeFaults(exchange *sim.Source) func(name string, id market.Instrument
 		if i < 0 {
 			return "", fmt.Errorf("%s: %w", name, sim.ErrUnknownFault)
 		}
-		err := exchange.Trigger(all[i].Name, id)
-		if errors.Is(err, sim.ErrTooMany) {
+		struck, err := exchange.Trigger(all[i].Name, id)
+		switch {
+		case errors.Is(err, sim.ErrTooMany):
 			return "", &wire.Fault{Reason: wire.RateLimited, Msg: "Too many faults at once", RetryAfter: 1}
-		}
-		if err != nil {
+		case errors.Is(err, sim.ErrNotNow):
+			return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "Ask again later, or for another instrument"}
+		case err != nil:
 			return "", err
 		}
-		return id.String() + ": " + all[i].Text, nil
+		return struck.String() + ": " + all[i].Text, nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -85,8 +86,11 @@ func TestExchangeFaultErrors(t *testing.T) {
 	if _, err := cause("earthquake", fake); !errors.Is(err, sim.ErrUnknownFault) {
 		t.Errorf("a fault that is not there: %v", err)
 	}
+	if msg, err := cause(wire.SimListing, fake); err != nil || !strings.HasPrefix(msg, "NEW1|SIM|CI: a new instrument is listed") {
+		t.Errorf("a listing: %q, %v", msg, err)
+	}
 	for range 1000 {
-		if _, err = cause(wire.SimListing, fake); err != nil {
+		if _, err = cause(wire.SimFeedGap, fake); err != nil {
 			break
 		}
 	}
@@ -98,6 +102,41 @@ func TestExchangeFaultErrors(t *testing.T) {
 	close(sink.next)
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestFaultNotNow wants the client to be told that there is nothing to correct.
+func TestFaultNotNow(t *testing.T) {
+	exchange, err := sim.New(sim.Config{Clock: sim.Virtual, Instruments: 2, Start: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sink := held{came: make(chan struct{}), next: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- exchange.Run(ctx, sink) }()
+	<-sink.came
+	close(sink.next)
+	cause := exchangeFaults(exchange)
+	id := exchange.Instruments()[1].ID // closed for minutes to come
+	for err = sim.ErrNotRunning; errors.Is(err, sim.ErrNotRunning); {
+		_, err = cause(wire.SimCorrection, id)
+	}
+	var f *wire.Fault
+	if !errors.As(err, &f) || f.Reason != wire.UnsupportedOption || !strings.Contains(f.Msg, "no trade to correct") || f.Hint == "" {
+		t.Errorf("got %v", err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"correction"`),
+			say(ctx, conn, `{"type":"Error","code":422,"reason":"unsupported_option","msg":"no trade","id":1,"hint":"later"}`))
+	})
+	if status, out, talk := command(t, "trigger", "correction", "--url", url); status != exitError || out != "" || !strings.Contains(talk, "no trade") {
+		t.Errorf("%d: %s%s", status, out, talk)
 	}
 }
 

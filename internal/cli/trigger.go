@@ -31,7 +31,8 @@ its own socket too, with {"action":"sim","fault":NAME}. See docs/faults.md.
 
 Gateways for real clients refuse all of them.
 
-Exit status: 0 it happens; 2 no such fault; otherwise as of rueda watch.`,
+Exit status: 0 it happens; 1 it cannot now, such as a correction where no trade is; 2 no such
+fault; otherwise as of rueda watch.`,
 		Example: `  rueda trigger --list
   rueda trigger halt
   rueda trigger cancel 'GGAL|BYMA|24hs'
@@ -121,7 +122,7 @@ func refusedFault(answer *wire.Value) error {
 	advice := text(answer, "hint")
 	status := exitError
 	switch reason := wire.Reason(text(answer, "reason")); reason {
-	case wire.UnknownAction, wire.Forbidden, wire.UnsupportedOption:
+	case wire.UnknownAction, wire.Forbidden:
 		if advice == "" {
 			advice = "Faults are made by rueda dev alone, for users with the scope admin."
 		}
