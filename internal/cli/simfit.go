@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/feed/sim/facts"
 )
 
@@ -24,9 +25,7 @@ func newSim(std streams) *cobra.Command {
 		Use:   "sim",
 		Short: "The simulated exchange beside real markets",
 		Args:  subcommand,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFit(std))
 	return cmd
@@ -40,9 +39,9 @@ func newFit(std streams) *cobra.Command {
 		Long: `Fit reads recordings and computes what the simulated exchange is calibrated by: how
 trades cluster (Fano factor of trades a second) and repeat their side
 (autocorrelation of signs), how many orders come and go for each trade and where they
-are placed, how wide spreads are, and how prices move from minute to minute. Below the
-classes of instruments stands a real share for comparison. docs/simulator.md says how
-each figure is made.
+are placed, how wide spreads are, and how prices move from minute to minute. Beside the
+classes of instruments stands a real share, and below them are the ranges that those of
+the simulated exchange keep to. docs/simulator.md says how each figure is made.
 
 A FILE is anything that rueda replay plays. Books are needed for spreads and orders:
 a recording made with rueda record has them unless --channels left them out.`,
@@ -64,6 +63,7 @@ a recording made with rueda record has them unless --channels left them out.`,
 func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
 	shown := newProgress(&std)
 	c := facts.New()
+	c.Class = sim.Classes()
 	for _, name := range files {
 		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == ""})
 		if err != nil {

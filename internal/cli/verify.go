@@ -46,7 +46,7 @@ func newVerify(std streams) *cobra.Command {
   sequence   N of trades, status and bars has no hole, that of the others rises
   reference  cancels and corrections name the trade they are of
   bars       bars are what their trades add up to
-  time       no time goes back within a channel
+  time       no time goes back within a channel, but that of late trades
 
 For each it prints how often it was judged, how often it was wrong, and how often
 there was nothing to judge it by, and the first findings with their places.
@@ -71,7 +71,7 @@ Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
 	o.login.flags(cmd)
 	f.DurationVar(&o.duration, "for", 0, "of a live stream: end after that time")
 	f.BoolVar(&o.json, "json", false, "print a JSON object a source")
-	f.IntVar(&o.findings, "findings", 20, "to print of each check, at most")
+	f.IntVar(&o.findings, "findings", 5, "to print of each check, at most")
 	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
 	return cmd
 }
@@ -104,7 +104,7 @@ func runVerify(ctx context.Context, std streams, o verifyOptions, args []string)
 		}
 	}
 	if wrong > 0 {
-		return fail(exitWrong, fmt.Errorf("%s findings", progress.Thousands(int64(wrong))), "")
+		return fail(exitWrong, errors.New(verify.Figure{Name: "findings", Value: wrong}.String()), "")
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type sum struct {
 	start                  int64
 	stale                  bool // a trade in it was cancelled or corrected: add up again
 	first, high, low, last market.Price
+	opened, closed         int64 // times of first and last
 	volume, value          market.Sum
 	trades                 uint64
 }
@@ -57,11 +58,18 @@ const (
 	maxWaiting = 1024
 )
 
+// add counts a trade; those of one bar in order of N. First and last go by T.
 func (s *sum) add(r *tradeRow) {
 	if s.trades == 0 {
-		s.first, s.high, s.low = r.price, r.price, r.price
+		s.high, s.low = r.price, r.price
 	}
-	s.high, s.low, s.last = max(s.high, r.price), min(s.low, r.price), r.price
+	if s.trades == 0 || r.time < s.opened {
+		s.first, s.opened = r.price, r.time
+	}
+	if s.trades == 0 || r.time >= s.closed {
+		s.last, s.closed = r.price, r.time
+	}
+	s.high, s.low = max(s.high, r.price), min(s.low, r.price)
 	s.volume, s.value = s.volume.Add(r.size.Sum()), s.value.Add(r.price.Times(r.size))
 	s.trades++
 }
@@ -114,6 +122,16 @@ func (b *barBook) changed(t int64) {
 	}
 }
 
+// again makes the bars of a time that wait begin to do so: a trade in them came late or was
+// changed, and their revisions are to come.
+func (b *barBook) again(t, now int64) {
+	for i := range b.waiting {
+		if w := &b.waiting[i]; t >= w.place.Time && t-w.place.Time < intervals[w.interval].length {
+			w.received = now
+		}
+	}
+}
+
 // anew makes the bars that wait begin to do so: their trades were still to be caught up with.
 func (b *barBook) anew(now int64) {
 	for i := range b.waiting {
@@ -138,13 +156,13 @@ func (in *instrument) bar(p Place, m *recording.Message) {
 			return
 		}
 	}
-	n, resuming := 0, in.v.resuming()
+	n := 0
 	for ; n < len(b.waiting); n++ {
 		full := len(b.waiting)-n >= maxWaiting
-		if !full && (resuming || b.waiting[n].received+2*grace >= in.v.received) {
+		if !full && !in.v.waited(b.waiting[n].received) {
 			break
 		}
-		if resuming {
+		if in.v.resuming() {
 			in.v.unjudged(Bars)
 		} else {
 			g.judgeBar(in, &b.waiting[n])

@@ -5,14 +5,22 @@ import "github.com/ruedahq/rueda/market"
 // crossing is a book whose best bid is at or above its best ask.
 type crossing struct {
 	place    Place
+	received int64
 	bid, ask market.Price
 }
 
 // No order is promised between channels: that an auction has begun may be told after the books
-// that it crosses. So a crossing waits this long, in the time of the stream, for a status that excuses it.
-const grace = int64(1e9)
+// that it crosses, and the trades of a bar after it. So what one channel says of another is
+// judged when it was received so long ago. That is no time of the stream, which may run
+// many times as fast.
+const patience = int64(2e9)
 
-const maxCrossings = 256
+const maxCrossings = 1024
+
+// waited says that what was received at a time can be judged now.
+func (v *Verifier) waited(received int64) bool {
+	return v.config.Ordered || !v.resuming() && received+patience < v.received
+}
 
 // topChanged looks at the best levels after a book message.
 func (in *instrument) topChanged(p Place) {
@@ -43,18 +51,16 @@ func (in *instrument) uncrossed(p Place) {
 	case !open:
 		return
 	}
-	in.v.judged(Crossed)
-	if !crossed {
-		return
-	}
-	if len(in.crossings) >= maxCrossings {
-		in.confirm(1)
-	}
-	bid, _ := in.book.Best(market.Buy)
-	ask, _ := in.book.Best(market.Sell)
-	in.crossings = append(in.crossings, crossing{p, bid.Price, ask.Price})
-	if in.v.config.Ordered {
-		in.confirm(1)
+	switch {
+	case !crossed:
+		in.v.judged(Crossed)
+	case len(in.crossings) >= maxCrossings:
+		in.v.unjudged(Crossed)
+	default:
+		bid, _ := in.book.Best(market.Buy)
+		ask, _ := in.book.Best(market.Sell)
+		in.crossings = append(in.crossings, crossing{p, in.v.received, bid.Price, ask.Price})
+		in.confirm()
 	}
 }
 
@@ -99,52 +105,33 @@ func (in *instrument) open(t int64) (open, known bool) {
 	return in.phases.open(t)
 }
 
-// confirm makes the first n crossings findings.
-func (in *instrument) confirm(n int) {
-	for _, c := range in.crossings[:n] {
-		if open, known := in.open(c.place.Time); known && !open {
-			continue // as its market told since
+// confirm makes findings of the crossings that have waited, but those that a status excuses.
+func (in *instrument) confirm() {
+	n := 0
+	for ; n < len(in.crossings) && in.v.waited(in.crossings[n].received); n++ {
+		c := &in.crossings[n]
+		switch open, known := in.open(c.place.Time); {
+		case !known:
+			in.v.unjudged(Crossed)
+			continue
+		case !open:
+			continue
 		}
 		word := "crossed"
 		if c.bid == c.ask {
 			word = "locked"
 		}
+		in.v.judged(Crossed)
 		in.v.wrong(Crossed, in, c.place, "the book is %s while the market is open: bid %s, ask %s", word, c.bid, c.ask)
 	}
 	in.crossings = append(in.crossings[:0], in.crossings[n:]...)
 }
 
-// excuse drops the crossings since the market left continuous trading.
-func (in *instrument) excuse(since int64) {
-	kept := in.crossings[:0]
-	for _, c := range in.crossings {
-		if c.place.Time < since {
-			kept = append(kept, c)
-		}
-	}
-	in.crossings = kept
-	in.tops.drop(since)
-}
-
-// passed says that the time of the stream has come to t.
-func (in *instrument) passed(t int64) {
-	if in.v.resuming() {
-		return // the status that excuses them may be still to come
-	}
-	n := 0
-	for n < len(in.crossings) && in.crossings[n].place.Time+grace < t {
-		n++
-	}
-	in.confirm(n)
-}
-
-// finish judges what still waits.
+// finish judges what still waits, but what came last: what excuses that may have been to come.
 func (in *instrument) finish() {
-	if in.v.resuming() {
-		in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))
-		in.crossings = nil
-	}
-	in.confirm(len(in.crossings))
+	in.confirm()
+	in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))
+	in.crossings = nil
 	in.tops.finish(in)
 	in.log.finish(in)
 }

@@ -25,6 +25,7 @@ type instrument struct {
 	trades, quotes, books, statuses, summaries sequence
 	bars                                       map[string]*sequence
 	tradeID                                    uint64 // of events: the source's sequence of the newest trade
+	newest                                     int64  // T of anything
 
 	crossings []crossing // that are judged when nothing can be said for them any more
 	tops      timeline
@@ -35,7 +36,7 @@ type instrument struct {
 type sequence struct {
 	n    uint64 // 0: nothing seen
 	told bool   // the server told of a hole
-	time int64  // T of the newest
+	time int64  // T of the newest; of trades, which may come late, the newest T
 }
 
 func newInstrument(v *Verifier, id string) *instrument {
@@ -51,6 +52,7 @@ func newInstrument(v *Verifier, id string) *instrument {
 func (in *instrument) anew() {
 	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
 	in.interrupted()
+	in.newest = 0
 	clear(in.bars)
 	in.log = tradeLog{}
 }
@@ -145,8 +147,12 @@ func (in *instrument) contiguous(s *sequence, p Place, channel string, m *record
 		}
 	}
 	s.n = p.N
-	if !(m.Type == "K") {
+	switch m.Type {
+	case "K":
+	case "H":
 		in.time(s, p, channel)
+	default:
+		in.late(p, m.Type)
 	}
 	return true
 }
@@ -166,8 +172,19 @@ func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.
 		return false
 	}
 	s.n = p.N
-	in.time(s, p, channel)
+	if m.Type != "D" { // a summary has the time of what changed it, perhaps of a late trade
+		in.time(s, p, channel)
+	}
 	return true
+}
+
+// late takes the time of a trade, a cancel or a correction, and counts the trades that come behind later ones.
+func (in *instrument) late(p Place, kind string) {
+	if kind == "T" && p.Time < in.trades.time {
+		in.v.counts["late"]++
+	}
+	in.trades.time = max(in.trades.time, p.Time)
+	in.newest = max(in.newest, p.Time)
 }
 
 // time judges whether the time of a channel went back.
@@ -180,14 +197,14 @@ func (in *instrument) time(s *sequence, p Place, channel string) {
 		in.v.wrong(Time, in, p, "%s went back from %s", channel, clock(s.time))
 	}
 	s.time = p.Time
-	in.passed(p.Time)
+	in.newest = max(in.newest, p.Time)
 }
 
 // status takes a trading status.
 func (in *instrument) status(p Place, phase market.Phase, reason string) {
 	if phase == market.FeedDown || phase == market.FeedUp {
 		if reason == "replay_restarted" { // a recording that is played over and over
-			in.trades.time, in.quotes.time, in.books.time, in.statuses.time = 0, 0, 0, 0
+			in.trades.time, in.quotes.time, in.books.time, in.statuses.time, in.newest = 0, 0, 0, 0, 0
 			in.tops.hole()
 			in.log = tradeLog{}
 		}
@@ -200,9 +217,6 @@ func (in *instrument) status(p Place, phase market.Phase, reason string) {
 		return
 	}
 	in.phases.set(p.Time, phase)
-	if !continuous(phase) {
-		in.excuse(p.Time)
-	}
 }
 
 // continuous says whether a book may not be crossed in a phase.

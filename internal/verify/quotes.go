@@ -30,12 +30,12 @@ type timeline struct {
 	quoted int64   // newest time of a quote
 
 	derived, own judgement
-	orphans      uint64 // quotes of times that the book does not have
 }
 
 // entry is a best bid and offer and when it was.
 type entry struct {
 	place    Place
+	received int64
 	bid, ask market.Level
 	gap      bool // of a top: what was before it is not known
 }
@@ -43,16 +43,21 @@ type entry struct {
 // judgement is what comes of one of the two ways to judge.
 type judgement struct {
 	judged, wrong, unjudged uint64
+	orphans                 uint64    // wrong quotes of times that the book does not have
+	doubts                  []finding // that a status may still excuse
 	findings                []finding
 }
 
 type finding struct {
-	place Place
-	text  string
+	place    Place
+	received int64
+	text     string
+	orphan   bool
 }
 
 const (
 	keptEntries = 2048
+	maxDoubts   = 1024
 	window      = int64(1e9)
 )
 
@@ -75,7 +80,7 @@ func (t *timeline) hole() { t.gap = true }
 
 // top takes the best levels of the book as they are now.
 func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
-	e := entry{place: p, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	e := entry{place: p, received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
 		t.tops = push(t.tops, e)
@@ -89,7 +94,7 @@ func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
 
 // quote takes a quote.
 func (in *instrument) quote(p Place, bids, asks []market.Level) {
-	e := entry{place: p}
+	e := entry{place: p, received: in.v.received}
 	if len(bids) > 0 {
 		e.bid = bids[0]
 	}
@@ -177,33 +182,42 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	case before == nil || hole:
 		t.derived.unjudged++
 	case of != nil:
-		t.derived.judged++
-		t.derived.add(in, q.place, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of))
+		t.derived.doubt(in, finding{q.place, q.received, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of), false})
 	default:
-		t.derived.judged++
-		t.orphans++
-		t.derived.add(in, q.place, fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.place.Time)))
+		text := fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.place.Time))
+		t.derived.doubt(in, finding{q.place, q.received, text, true})
 	}
 }
 
-func (j *judgement) add(in *instrument, p Place, text string) {
-	j.wrong++
-	if len(j.findings) < in.v.config.Findings {
-		j.findings = append(j.findings, finding{p, text})
+// doubt takes what is wrong unless a status that is still to come tells of an auction.
+func (j *judgement) doubt(in *instrument, f finding) {
+	if len(j.doubts) >= maxDoubts {
+		j.unjudged++
+		return
 	}
+	j.doubts = append(j.doubts, f)
+	j.confirm(in)
 }
 
-// drop forgets the quotes since the market left continuous trading, which wait to be judged.
-func (t *timeline) drop(since int64) {
-	kept := t.quotes[:0]
-	for _, q := range t.quotes {
-		if q.place.Time < since {
-			kept = append(kept, q)
-		} else {
-			t.derived.unjudged++
+// confirm makes findings of the doubts that have waited, but those that a status excuses.
+func (j *judgement) confirm(in *instrument) {
+	n := 0
+	for ; n < len(j.doubts) && in.v.waited(j.doubts[n].received); n++ {
+		f := &j.doubts[n]
+		if open, known := in.open(f.place.Time); known && !open {
+			j.unjudged++
+			continue
+		}
+		j.judged++
+		j.wrong++
+		if f.orphan {
+			j.orphans++
+		}
+		if len(j.findings) < in.v.config.Findings {
+			j.findings = append(j.findings, *f)
 		}
 	}
-	t.quotes = kept
+	j.doubts = append(j.doubts[:0], j.doubts[n:]...)
 }
 
 // forget judges the tops that quotes have passed by a window against these, and drops what nothing
@@ -252,8 +266,7 @@ func (t *timeline) judgeTop(in *instrument, e *entry) {
 		t.own.unjudged++ // at an end of the stream
 		return
 	}
-	t.own.judged++
-	t.own.add(in, e.place, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e))
+	t.own.doubt(in, finding{e.place, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})
 }
 
 // finish judges what is left and chooses the way that counts.
@@ -263,8 +276,13 @@ func (t *timeline) finish(in *instrument) {
 		return
 	}
 	t.settle(in, true)
+	for _, j := range [...]*judgement{&t.derived, &t.own} {
+		j.confirm(in)
+		j.unjudged += uint64(len(j.doubts)) // what excuses them may have been to come
+		j.doubts = nil
+	}
 	j := &t.derived
-	if t.orphans*100 > t.derived.judged {
+	if j.orphans*100 > j.judged {
 		j = &t.own
 	}
 	c := &in.v.checks[Quote]

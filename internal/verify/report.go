@@ -86,6 +86,26 @@ type Figure struct {
 	Value uint64 `json:"value"`
 }
 
+// String is the number with its name, of 1 in the singular.
+func (f Figure) String() string {
+	name := f.Name
+	if f.Value == 1 {
+		switch name {
+		case "statuses":
+			name = "status"
+		case "summaries":
+			name = "summary"
+		case applied:
+			name = "book change applied"
+		case sameID:
+			name = "book equal to the quote of the same update id"
+		default:
+			name = strings.TrimSuffix(name, "s")
+		}
+	}
+	return group(f.Value) + " " + name
+}
+
 // Report is what was found.
 type Report struct {
 	Source      string   `json:"source"`      // what was verified
@@ -144,9 +164,9 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Source, r.Format)
-	fmt.Fprintf(&b, "  %s instruments", group(uint64(r.Instruments)))
+	b.WriteString("  " + Figure{"instruments", uint64(r.Instruments)}.String())
 	for _, f := range r.Figures {
-		fmt.Fprintf(&b, ", %s %s", group(f.Value), f.Name)
+		b.WriteString(", " + f.String())
 	}
 	b.WriteString("\n")
 	if len(r.Checks) > 0 {
@@ -172,7 +192,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "  SHA-256 %s\n", r.Hash)
 	}
 	if n := r.Wrong(); n > 0 {
-		fmt.Fprintf(&b, "  Wrong: %s findings\n", group(n))
+		fmt.Fprintf(&b, "  Wrong: %s\n", Figure{"findings", n})
 	} else {
 		b.WriteString("  Good: nothing is wrong\n")
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/recording"
@@ -92,7 +93,7 @@ func TestCrossedOfResume(t *testing.T) {
 		{"nothing more", nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := resumption(t, append(head[:len(head):len(head)], tc.tail...))
+			r := resumption(t, slices.Concat(head, tc.tail, silence(3)))
 			if got := r.Tally(Crossed).Wrong; got != tc.want {
 				t.Errorf("%d found, want %d:\n%s", got, tc.want, text(r))
 			}

@@ -85,7 +85,7 @@ func (s *Sink) Report() *Report {
 	defer s.mu.Unlock()
 	r := s.v.Report()
 	r.Unit = "event"
-	r.Figures = append(r.Figures, Figure{"book changes applied", s.applied}, Figure{"gaps", s.gaps})
+	r.Figures = append(r.Figures, Figure{applied, s.applied}, Figure{"gaps", s.gaps})
 	return r
 }
 
@@ -187,7 +187,7 @@ func (in *instrument) tradeEvent(p Place, e *market.Event) {
 		}
 		in.tradeID = e.Sequence
 	}
-	in.time(&in.trades, p, "trades")
+	in.late(p, kind)
 	in.trades.n++
 	m := recording.Message{Type: kind, N: in.trades.n, TradeID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize}
 	if kind != "T" {

@@ -77,7 +77,8 @@ func (g *tradeLog) row(n uint64) *tradeRow {
 	return &g.rows[n-g.first]
 }
 
-func (g *tradeLog) append(n uint64, r tradeRow) {
+// append takes a row; newest is the newest T of anything of the instrument.
+func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 	if len(g.rows) >= keptTrades {
 		half := len(g.rows) / 2
 		for i := range g.rows[:half] {
@@ -86,13 +87,13 @@ func (g *tradeLog) append(n uint64, r tradeRow) {
 		g.drop(half)
 	}
 	if !g.covered {
-		g.covered, g.since = true, r.time
+		g.covered, g.since = true, newest // the first may be late
 		if n == 1 {
 			g.since = math.MinInt64
 		}
 	}
 	if g.holed {
-		g.holed, g.since = false, max(g.since, r.time)
+		g.holed, g.since = false, max(g.since, newest)
 	}
 	if len(g.rows) == 0 {
 		g.first = n
@@ -111,13 +112,14 @@ func (in *instrument) trade(p Place, m *recording.Message) {
 	g := &in.log
 	r := tradeRow{id: m.TradeID, time: p.Time, price: m.Price, size: m.Size}
 	if m.Type == "T" {
-		g.append(m.N, r)
+		g.append(m.N, r, in.newest)
 		g.bars.add(&r)
+		g.bars.again(r.time, in.v.received)
 		return
 	}
 	in.reference(p, m)
 	r.state = remark
-	g.append(m.N, r)
+	g.append(m.N, r, in.newest)
 }
 
 // reference holds a cancel or correction against the trade it is of.
@@ -169,12 +171,13 @@ func (in *instrument) reference(p Place, m *recording.Message) {
 		r.price, r.size = m.Price, m.Size
 	}
 	g.bars.changed(r.time)
+	g.bars.again(r.time, v.received)
 }
 
 // finish judges the bars that wait, but those that came last: their trades may have been to come.
 func (g *tradeLog) finish(in *instrument) {
 	for i := range g.bars.waiting {
-		if w := &g.bars.waiting[i]; w.received+2*grace > in.v.received || in.v.resuming() {
+		if w := &g.bars.waiting[i]; !in.v.waited(w.received) {
 			in.v.unjudged(Bars)
 		} else {
 			g.judgeBar(in, w)

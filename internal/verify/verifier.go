@@ -130,6 +130,9 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 		return
 	}
 	in.message(Place{Line: line, N: m.N, Time: m.Time}, m)
+	in.confirm()
+	in.tops.derived.confirm(in)
+	in.tops.own.confirm(in)
 }
 
 // Unreadable notes a message that could not be taken apart.
@@ -193,7 +196,7 @@ func (v *Verifier) Report() *Report {
 		}
 	}
 	for _, c := range [...]struct{ kind, name string }{
-		{"T", "trades"}, {"X", "cancels"}, {"C", "corrections"}, {"Q", "quotes"}, {"O", "book messages"},
+		{"T", "trades"}, {"late", "late trades"}, {"X", "cancels"}, {"C", "corrections"}, {"Q", "quotes"}, {"O", "book messages"},
 		{"H", "statuses"}, {"K", "bars"}, {"D", "summaries"},
 	} {
 		if n := v.counts[c.kind]; n > 0 {
@@ -208,5 +211,8 @@ func (v *Verifier) Report() *Report {
 	return r
 }
 
-// sameID is the figure of quotes that have the very update id of a book change.
-const sameID = "books equal to the quote of the same update id"
+// Figures whose names do not end in what is counted.
+const (
+	sameID  = "books equal to the quote of the same update id" // books that have the very update id of a quote
+	applied = "book changes applied"
+)

@@ -117,7 +117,9 @@ func TestEachWrong(t *testing.T) {
 		{"quote of another price", edit("Q", 20, `"BP":[\d.]+`, `"BP":6000`), Quote, nil, "the quote is 6000 x"},
 		{"quote of no size", edit("Q", 20, `,"AP":[\d.]+,"AZ":\d+`, ``), Quote, nil, "| -"},
 		{"quote back", edit("Q", 20, `"N":\d+`, `"N":3`), Sequence, nil, "quotes came with this N"},
-		{"time back", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Bars}, "went back"},
+		{"trade of another day", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Bars, nil, "TC is 45, and there are 44 trades"},
+		{"time of a quote back", edit("Q", 20, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "quotes went back"},
+		{"time of a book back", edit("O", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "order_book went back"},
 		{"state out of order", edit("O", 0, `\[7000,10\],\[6999,11\]`, `[6999,11],[7000,10]`), Levels, nil, "which is better"},
 		{"state with an empty level", edit("O", 0, `\[7000,10\]`, `[7000,0]`), Levels, nil, "empty level"},
 		{"price twice", edit("O", 0, `\[6999,11\]`, `[7000,11]`), Levels, nil, "stands twice"},
@@ -171,11 +173,111 @@ func TestCrossed(t *testing.T) {
 		{"status not told", []string{message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := judge(t, tc.list, Config{})
-			if got := r.Tally(Crossed).Wrong; got != tc.want {
-				t.Errorf("%d found, want %d:\n%s", got, tc.want, text(r))
+			if r := judge(t, append(slices.Clone(tc.list), silence(5)...), Config{}); r.Tally(Crossed).Wrong != tc.want {
+				t.Errorf("want %d:\n%s", tc.want, text(r))
+			}
+			if got := judge(t, tc.list, Config{}).Tally(Crossed); got.Wrong > 0 || got.Unjudged < tc.want {
+				t.Errorf("at the end of the stream: %d found, %d unjudged", got.Wrong, got.Unjudged)
 			}
 		})
+	}
+}
+
+// silence is messages that say nothing.
+func silence(n int) []string { return slices.Repeat([]string{`{"type":"Alive","code":200}`}, n) }
+
+// TestFastMarket has half a minute of an auction come in some milliseconds before the status that tells of it.
+func TestFastMarket(t *testing.T) {
+	list := []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, `"R":true,"DL":0,"B":[[10,1]],"A":[[11,1]]`)}
+	for i := range 40 {
+		list = append(list, message("O", i+2, i+10, fmt.Sprintf(`"L":%d,"B":[[12,%d]]`, i+1, i+1)), message("Q", i+1, i+10, `"R":false`))
+	}
+	told := append(slices.Clone(list), message("H", 2, 5, `"E":"auction"`), message("O", 42, 55, `"L":41,"B":[[12,99]]`))
+	for name, tc := range map[string]struct {
+		list  []string
+		wrong uint64
+	}{"auction": {told, 0}, "open": {list, 40}} {
+		v := New(Config{Findings: 1})
+		var d recording.Decoder
+		var m recording.Message
+		for i, s := range append(tc.list, silence(3)...) {
+			if err := d.Decode([]byte(s), &m); err != nil {
+				t.Fatal(err)
+			}
+			at := int64(i) * 1e6
+			if i >= len(tc.list) {
+				at += int64(i) * 1e9
+			}
+			v.Message(int64(i+1), start+at, &m)
+		}
+		r := v.Report()
+		if r.Tally(Crossed).Wrong != tc.wrong || r.Tally(Quote).Wrong > tc.wrong || tc.wrong > 0 && r.Tally(Quote).Wrong == 0 {
+			t.Errorf("%s: want %d crossed:\n%s", name, tc.wrong, text(r))
+		}
+	}
+}
+
+// TestLate has a trade come late, first before and then after the bar of its time, and be the first and the last of it.
+func TestLate(t *testing.T) {
+	at := func(n, second, price int) string {
+		return fmt.Sprintf(`{"type":"T","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:%02d.000000000Z","P":%d,"Z":1}`, n, second, price)
+	}
+	bar := func(n int, open, end, volume, value int, rest string) string {
+		return fmt.Sprintf(`{"type":"K","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:00.000000000Z","IV":"1m","OP":%d,"HI":9,"LO":5,"CL":%d,"TV":%d,"EV":%d,"TC":%d%s}`,
+			n, open, end, volume, value, volume, rest)
+	}
+	summary := func(n, second int) string {
+		return fmt.Sprintf(`{"type":"D","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:%02d.000000000Z"}`, n, second)
+	}
+	list := []string{message("T", 1, 0, `"P":1,"Z":1`), at(2, 10, 5), summary(1, 10), at(3, 20, 9), summary(2, 20), at(4, 5, 6), summary(3, 5)}
+	list = append(list, bar(1, 6, 9, 3, 20, ""), at(5, 20, 7), bar(2, 6, 7, 4, 27, `,"R":true`))
+	r := judge(t, append(list, silence(6)...), Config{})
+	if r.Wrong() > 0 || r.Figure("late trades") != 1 || r.Tally(Bars).Judged != 1 {
+		t.Errorf("a late trade:\n%s", text(r))
+	}
+	list[7] = bar(1, 5, 9, 3, 20, "") // which counted the first by its N
+	const want = "1m bar: OP is 5, and 6 of the trades"
+	if r := judge(t, append(list[:8], silence(6)...), Config{}); r.Tally(Bars).Wrong != 1 || r.Tally(Bars).Findings[0].Text != want {
+		t.Errorf("the first in order of N:\n%s", text(r))
+	}
+}
+
+// TestLateFirst begins with a trade that is late: those that lie between were before the recording.
+func TestLateFirst(t *testing.T) {
+	list := []string{message("Q", 1, 50, `"BP":1,"BZ":1`), minuteTrade(7, 20), minuteBar(1, 25, 3), minuteBar(2, 30, 4)}
+	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Tally(Bars).Unjudged != 2 {
+		t.Errorf("a recording that begins with a late trade:\n%s", text(r))
+	}
+}
+
+// TestRevisionToCome has a bar be judged when the late trade of it has come, and its revision not yet.
+func TestRevisionToCome(t *testing.T) {
+	list := []string{minuteTrade(1, 29), minuteTrade(2, 31), minuteBar(1, 31, 1)}
+	list = append(list, silence(3)...)
+	list = append(list, minuteTrade(3, 31))
+	list = append(list, silence(2)...)
+	list = append(list, minuteBar(2, 29, 1), strings.Replace(minuteBar(3, 31, 2), `"TC"`, `"R":true,"TC"`, 1))
+	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Tally(Bars).Judged != 2 {
+		t.Errorf("a revision:\n%s", text(r))
+	}
+}
+
+// TestUntimed has a state that the market told no time of stand before one of its own.
+func TestUntimed(t *testing.T) {
+	list := []string{`{"type":"O","S":"A","I":"A|B|C","N":1,"R":true,"DL":0,"B":[],"A":[]}`, message("O", 2, 2, `"L":1,"B":[[10,1]]`)}
+	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Tally(Chain).Judged != 1 {
+		t.Errorf("a state without a time:\n%s", text(r))
+	}
+}
+
+// TestSingular wants one of a thing told as one.
+func TestSingular(t *testing.T) {
+	r := judge(t, []string{message("T", 1, 1, `"P":1,"Z":1`), message("T", 3, 2, `"P":1,"Z":1`), message("H", 1, 1, `"E":"open"`)}, Config{})
+	r.Figures = append(r.Figures, Figure{"epochs", 1}, Figure{"days", 2}, Figure{applied, 1})
+	for _, want := range []string{"  1 instrument, 2 trades, 1 status, 1 epoch, 2 days, 1 book change applied\n", "Wrong: 1 finding\n"} {
+		if !strings.Contains(text(r), want) {
+			t.Errorf("no %q:\n%s", want, text(r))
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package facts
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -261,13 +263,94 @@ func TestTable(t *testing.T) {
 	if err := table.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"class of A", "real share", "0.69 0.53 0.32 0.16 0.11", "B1|M|CI"} {
+	for _, want := range []string{
+		"fact                       class of A  class of B  real share\n", "kurtosis of minutes         too short   too short           -\n", "sign ACF, lag 1               too few     too few       0.690\n",
+		"too short: of minutes it takes 31 of continuous trading", "B1|M|CI    class of B",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table has no %q:\n%s", want, text.String())
 		}
 	}
+	if strings.Contains(text.String(), "order life") {
+		t.Errorf("orders have no lives there:\n%s", text.String())
+	}
 	if b, err := json.Marshal(table); err != nil || !strings.Contains(string(b), `"minute_kurtosis":null`) {
 		t.Errorf("%s %v", b, err)
+	}
+}
+
+// TestText wants the classes of the simulated exchange in their order, no line too wide, and marks behind
+// what leaves its range, but not of less than an hour.
+func TestText(t *testing.T) {
+	var table Table
+	for _, name := range append([]string{"another class"}, simulated()...) {
+		r := Measured()
+		r.Name, r.SpreadTicks, r.SpreadBasis[0] = name, [3]Figure{1, 4, 91}, .00123
+		if name == "general" {
+			r.Hours, r.Volatility = .9, Figure(math.NaN())
+		}
+		table.Classes = append(table.Classes, r)
+		r.Class, r.Name = name, "SYMBOL|BYMA|24hs"
+		table.Instruments = append(table.Instruments, r)
+	}
+	var b strings.Builder
+	if err := table.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"fact                       leading  sovereign    general  cedear  illiquid  lively  another class\n",
+		"spread p10, ticks                1          1          1       1         1       1              1\n",
+		"spread p50, ticks                4          4          4       4         4<      4              4\n",
+		"spread p90, ticks               91>        91>        91      91>       91>     91             91\n",
+		"spread p10, bp              0.0012<    0.0012<    0.0012  0.0012<   0.0012< 0.0012         0.0012\n",
+		"volatility of a day              -          -  too short       -         -       -              -\n",
+		"order life p90, s            11.20      11.20      11.20   11.20     11.20   11.20          11.20\n",
+		"range of the class               leading      sovereign          cedear        illiquid\n",
+		"trades a day               5000 to 40000  5000 to 40000     500 to 4000       50 to 800\n",
+		"A class has ranges to keep to from an hour on.\n",
+		"SYMBOL|BYMA|24hs leading",
+		"< and >: below and above the range of the class",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if len(line) > width+1 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	if t.Failed() {
+		t.Logf("\n%s", b.String())
+	}
+}
+
+// TestRanges wants the ranges of the manual, which the simulated exchange is held to.
+func TestRanges(t *testing.T) {
+	manual, err := os.ReadFile("../../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(manual), "<!-- ranges -->")
+	block, _, _ := strings.Cut(rest, "<!-- /ranges -->")
+	place := 0
+	for _, f := range factList() {
+		if !f.ranged {
+			continue
+		}
+		row := "| " + f.name + " |"
+		for _, class := range simulated() {
+			if ranges := Ranges(class); ranges != nil {
+				row += fmt.Sprintf(" %v to %v |", ranges[place][0], ranges[place][1])
+			}
+		}
+		if !strings.Contains(block, row) {
+			t.Errorf("the manual has no %q", row)
+		}
+		place++
+	}
+	if lines := strings.Count(block, "\n| "); place != lines-1 || place != len(Ranges("leading")) {
+		t.Errorf("%d facts, %d lines", place, lines)
 	}
 }
 

@@ -2,13 +2,9 @@ package facts
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // Figure is a number; NaN where there is not enough to tell it, in JSON null.
@@ -165,77 +161,4 @@ func sum(list []*instrument) Row {
 		r.Placement[i] = Figure(float64(placed[i]) / float64(total))
 	}
 	return r
-}
-
-// WriteText writes the table for people: the classes, a measured share, and the instruments.
-func (t *Table) WriteText(w io.Writer) error {
-	var b strings.Builder
-	writeRows(&b, "class", append(slices.Clone(t.Classes), Measured()))
-	if len(t.Instruments) > 0 {
-		b.WriteByte('\n')
-		writeRows(&b, "instrument", t.Instruments)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func writeRows(b *strings.Builder, head string, rows []Row) {
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "%s\t%s\n", head, strings.Join(Heads(), "\t"))
-	for i := range rows {
-		fmt.Fprintf(tw, "%s\t%s\n", rows[i].Name, strings.Join(rows[i].Cells(), "\t"))
-	}
-	_ = tw.Flush() // into memory
-}
-
-// Heads are the names of what Cells gives.
-func Heads() []string {
-	return []string{
-		"instruments", "events/s", "trades/day", "adds:cancels:trade", "spread ticks", "basis points", "levels",
-		"day volatility", "minute kurtosis", "minute ACF", "sign ACF 1 2 5 10 20", "Fano", "placed inside/best/5/20/more", "order life s",
-	}
-}
-
-// Cells is the row as texts; a dash is what is not known.
-func (r *Row) Cells() []string {
-	percent := func(f Figure) string {
-		if !f.Known() {
-			return "-"
-		}
-		return number(f*100) + " %"
-	}
-	placed := make([]string, len(r.Placement))
-	for i, f := range r.Placement {
-		placed[i] = strings.TrimSuffix(percent(f), " %")
-	}
-	return []string{
-		strconv.Itoa(r.Instruments), number(r.EventsPerSecond), number(r.TradesPerDay),
-		join(":", r.AddsPerTrade, r.CancelsPerTrade) + ":1",
-		join("/", r.SpreadTicks[:]...), join("/", r.SpreadBasis[:]...), number(r.Levels),
-		percent(r.Volatility), number(r.Kurtosis), number(r.Bounce), join(" ", r.SignACF[:]...), number(r.Fano),
-		strings.Join(placed, "/"), join("/", r.Life[:]...),
-	}
-}
-
-func join(by string, list ...Figure) string {
-	out := make([]string, len(list))
-	for i, f := range list {
-		out[i] = number(f)
-	}
-	return strings.Join(out, by)
-}
-
-// number writes two or three significant digits.
-func number(f Figure) string {
-	switch v := math.Abs(float64(f)); {
-	case !f.Known() || math.IsInf(v, 0):
-		return "-"
-	case v >= 100:
-		return strconv.FormatFloat(float64(f), 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(float64(f), 'f', 1, 64)
-	case v >= 0.1 || v == 0:
-		return strconv.FormatFloat(float64(f), 'f', 2, 64)
-	}
-	return strconv.FormatFloat(float64(f), 'g', 2, 64)
 }

@@ -1,0 +1,291 @@
+package facts
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fact is a figure of a row as it is told to people.
+type fact struct {
+	name     string // as in docs/simulator.md, where it is there
+	decimals int
+	of       func(*Row) Figure
+	needs    need
+	ranged   bool // a class of the simulated exchange keeps to a range of it
+	place    int  // of that among Ranges
+}
+
+// need is what a fact lacks where it is not known.
+type need uint8
+
+const (
+	nothing need = iota
+	someMinutes
+	someTrades
+)
+
+// factList are the facts of a class, those of docs/simulator.md in its order.
+func factList() []fact {
+	list := []fact{
+		{name: "instruments", decimals: 0, of: func(r *Row) Figure { return Figure(r.Instruments) }},
+		{name: "hours of each", decimals: 2, of: func(r *Row) Figure { return r.Hours / Figure(r.Instruments) }},
+		{name: "events a second", decimals: 2, of: func(r *Row) Figure { return r.EventsPerSecond }},
+		{name: "adds to a trade", decimals: 1, of: func(r *Row) Figure { return r.AddsPerTrade }, needs: someTrades, ranged: true},
+		{name: "cancels to a trade", decimals: 1, of: func(r *Row) Figure { return r.CancelsPerTrade }, needs: someTrades},
+	}
+	for i, p := range [...]string{"p10", "p50", "p90"} {
+		list = append(list, fact{name: "spread " + p + ", ticks", decimals: 0, of: func(r *Row) Figure { return r.SpreadTicks[i] }, ranged: true})
+	}
+	for i, p := range [...]string{"p10", "p50", "p90"} {
+		list = append(list, fact{name: "spread " + p + ", bp", decimals: 2, of: func(r *Row) Figure { return r.SpreadBasis[i] }, ranged: true})
+	}
+	list = append(list,
+		fact{name: "volatility of a day", decimals: 4, of: func(r *Row) Figure { return r.Volatility }, needs: someMinutes, ranged: true},
+		fact{name: "kurtosis of minutes", decimals: 1, of: func(r *Row) Figure { return r.Kurtosis }, needs: someMinutes, ranged: true},
+		fact{name: "autocorrelation of minutes", decimals: 3, of: func(r *Row) Figure { return r.Bounce }, needs: someMinutes, ranged: true},
+	)
+	for i, lag := range lags {
+		list = append(list, fact{name: "sign ACF, lag " + strconv.Itoa(lag), decimals: 3, of: func(r *Row) Figure { return r.SignACF[i] }, needs: someTrades, ranged: true})
+	}
+	list = append(list,
+		fact{name: "Fano factor", decimals: 2, of: func(r *Row) Figure { return r.Fano }, needs: someTrades, ranged: true},
+		fact{name: "trades a day", decimals: 0, of: func(r *Row) Figure { return r.TradesPerDay }, ranged: true},
+		fact{name: "levels a side", decimals: 1, of: func(r *Row) Figure { return r.Levels }, needs: someMinutes},
+	)
+	for i, where := range [...]string{"inside", "at the best", "1 to 5 behind", "6 to 20 behind", "farther"} {
+		list = append(list, fact{name: "placed " + where + ", %", decimals: 1, of: func(r *Row) Figure { return r.Placement[i] * 100 }})
+	}
+	for i, p := range [...]string{"p10", "p50", "p90"} {
+		list = append(list, fact{name: "order life " + p + ", s", decimals: 2, of: func(r *Row) Figure { return r.Life[i] }})
+	}
+	place := 0
+	for i := range list {
+		if list[i].ranged {
+			list[i].place = place
+			place++
+		}
+	}
+	return list
+}
+
+// known says whether a row tells the fact.
+func (f *fact) known(r *Row) bool {
+	v := float64(f.of(r))
+	return !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// text is the fact of a row, or what the row lacks for it.
+func (f *fact) text(r *Row) string {
+	switch {
+	case f.known(r):
+		return number(float64(f.of(r)), f.decimals)
+	case f.needs == someMinutes && r.Hours < Figure(r.Instruments):
+		return tooShort
+	case f.needs == someTrades && r.Trades < 100:
+		return tooFew
+	}
+	return unknown
+}
+
+const (
+	tooShort = "too short"
+	tooFew   = "too few"
+	unknown  = "-"
+)
+
+// number writes so many decimals, or two digits of what would be none of them.
+func number(v float64, decimals int) string {
+	if v != 0 && math.Abs(v) < math.Pow10(-decimals) {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+// Cells are the facts of the row with their names, as texts.
+func (r *Row) Cells() []string {
+	var list []string
+	for _, f := range factList() {
+		list = append(list, f.name+" "+f.text(r))
+	}
+	return list
+}
+
+// width is how wide a table may be.
+const width = 104
+
+// WriteText writes the table for people: facts below one another, the classes beside a measured share; the ranges
+// that classes of the simulated exchange keep to; and some facts of each instrument.
+func (t *Table) WriteText(w io.Writer) error {
+	var b strings.Builder
+	list := slices.DeleteFunc(factList(), func(f fact) bool {
+		return !slices.ContainsFunc(t.Classes, func(r Row) bool { return f.text(&r) != unknown })
+	})
+	classes := t.ordered()
+	columns := [][]string{{"fact"}}
+	for _, f := range list {
+		columns[0] = append(columns[0], f.name)
+	}
+	for _, r := range append(classes, Measured()) {
+		columns = append(columns, r.column(list))
+	}
+	writeColumns(&b, columns, 1)
+	legend(&b, columns, classes)
+	writeRanges(&b, classes)
+	if len(t.Instruments) > 0 {
+		b.WriteByte('\n')
+		writeColumns(&b, t.perInstrument(), 2)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ordered are the classes, those of the simulated exchange first.
+func (t *Table) ordered() []Row {
+	rank := func(r Row) int {
+		if i := slices.Index(simulated(), r.Name); i >= 0 {
+			return i
+		}
+		return len(simulated())
+	}
+	classes := slices.Clone(t.Classes)
+	slices.SortStableFunc(classes, func(a, b Row) int { return rank(a) - rank(b) })
+	return classes
+}
+
+// ranges are those that the row is held against; nil: none, or it is of less than an hour.
+func (r *Row) ranges() [][2]float64 {
+	if r.Hours < Figure(r.Instruments) {
+		return nil
+	}
+	return Ranges(r.Name)
+}
+
+// column is the facts of a class below its name. Behind what leaves the range of the class stands a mark.
+func (r *Row) column(list []fact) []string {
+	column := []string{r.Name + " "}
+	ranges := r.ranges()
+	for i := range list {
+		f, mark := &list[i], " "
+		if ranges != nil && f.ranged && f.known(r) {
+			switch v, span := float64(f.of(r)), ranges[f.place]; {
+			case v < span[0]:
+				mark = "<"
+			case v > span[1]:
+				mark = ">"
+			}
+		}
+		column = append(column, f.text(r)+mark)
+	}
+	return column
+}
+
+// legend explains the words and marks that are there.
+func legend(b *strings.Builder, columns [][]string, classes []Row) {
+	has := func(part string) bool {
+		return slices.ContainsFunc(columns[1:], func(column []string) bool {
+			return slices.ContainsFunc(column[1:], func(s string) bool { return strings.Contains(s, part) })
+		})
+	}
+	if has(tooShort) {
+		fmt.Fprintf(b, "%s: of minutes it takes %d of continuous trading to tell it\n", tooShort, enough+1)
+	}
+	if has(tooFew) {
+		fmt.Fprintf(b, "%s: there are hardly any trades\n", tooFew)
+	}
+	if has("<") || has(">") {
+		b.WriteString("< and >: below and above the range of the class\n")
+	}
+	if slices.ContainsFunc(classes, func(r Row) bool { return Ranges(r.Name) != nil && r.ranges() == nil }) {
+		b.WriteString("A class has ranges to keep to from an hour on.\n")
+	}
+}
+
+// writeRanges writes what the simulated exchange keeps to, of the classes that are there.
+func writeRanges(b *strings.Builder, classes []Row) {
+	columns := [][]string{{"range of the class"}}
+	for _, f := range factList() {
+		if f.ranged {
+			columns[0] = append(columns[0], f.name)
+		}
+	}
+	for i := range classes {
+		ranges := classes[i].ranges()
+		if ranges == nil {
+			continue
+		}
+		column := []string{classes[i].Name + " "}
+		for _, r := range ranges {
+			column = append(column, fmt.Sprintf("%v to %v ", r[0], r[1]))
+		}
+		columns = append(columns, column)
+	}
+	if len(columns) > 1 {
+		b.WriteByte('\n')
+		writeColumns(b, columns, 1)
+	}
+}
+
+// perInstrument is a line of the main facts for each instrument.
+func (t *Table) perInstrument() [][]string {
+	columns := [][]string{{"instrument"}, {"class"}}
+	for i := range t.Instruments {
+		columns[0] = append(columns[0], t.Instruments[i].Name)
+		columns[1] = append(columns[1], t.Instruments[i].Class)
+	}
+	heads := map[string]string{
+		"trades a day": "trades/day", "adds to a trade": "adds", "spread p50, ticks": "ticks", "spread p50, bp": "bp",
+		"volatility of a day": "volatility", "sign ACF, lag 1": "sign ACF", "Fano factor": "Fano",
+	}
+	for _, f := range factList() {
+		head, ok := heads[f.name]
+		if !ok {
+			continue
+		}
+		column := []string{head + " "}
+		for i := range t.Instruments {
+			column = append(column, f.text(&t.Instruments[i])+" ")
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+// writeColumns writes columns beside one another, the first ones to the left and the others to the right. What
+// is too wide goes on below, behind the first ones again.
+func writeColumns(b *strings.Builder, columns [][]string, left int) {
+	wide := make([]int, len(columns))
+	begin := 0
+	for i, column := range columns {
+		for _, s := range column {
+			wide[i] = max(wide[i], len(s))
+		}
+		if i < left {
+			begin += wide[i] + 1
+		}
+	}
+	for from := left; from < len(columns); {
+		to, sum := from, begin
+		for to < len(columns) && (to == from || sum+wide[to]+1 <= width) {
+			sum += wide[to] + 1
+			to++
+		}
+		if from > left {
+			b.WriteByte('\n')
+		}
+		for row := range columns[0] {
+			line := ""
+			for i := range left {
+				line += fmt.Sprintf("%-*s ", wide[i], columns[i][row])
+			}
+			for i := from; i < to; i++ {
+				line += fmt.Sprintf("%*s ", wide[i], columns[i][row])
+			}
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+		from = to
+	}
+}
