@@ -96,8 +96,8 @@ func TestMeter(t *testing.T) {
 			m.request("u3", "M", "quotes", 0)
 		}
 		time.Sleep(time.Hour)
-		if m.mu.Lock(); len(m.changed) != 3 {
-			t.Errorf("%d rows wait", len(m.changed))
+		if m.mu.Lock(); m.changed.size != 3 {
+			t.Errorf("%d rows wait", m.changed.size)
 		}
 		m.mu.Unlock()
 		l.set(false)
@@ -147,8 +147,8 @@ func TestMeterIsBounded(t *testing.T) {
 	for i := range usageRows + 1000 {
 		request("r" + strconv.Itoa(i))
 	}
-	if m.size != usageRows || m.lost != 1000 {
-		t.Errorf("%d are kept and %d left out", m.size, m.lost)
+	if m.idle != usageRows || m.lost != 1000 {
+		t.Errorf("%d are kept and %d left out", m.idle, m.lost)
 	}
 	visits := 0
 	for range 45 {
@@ -157,15 +157,15 @@ func TestMeterIsBounded(t *testing.T) {
 			visit("v" + strconv.Itoa(visits))
 			visits++
 		}
-		if m.size > 2*usageRows+usageRows/20 || len(m.changed) > 2*usageRows+usageRows/20 {
-			t.Fatalf("%d are kept, %d to be written, after %d visits", m.size, len(m.changed), visits)
+		if m.idle != usageRows+usageRows/20 || m.changed.size != m.idle {
+			t.Fatalf("%d are kept, %d to be written, after %d visits", m.idle, m.changed.size, visits)
 		}
 	}
 	l.set(false)
-	kept := m.size
+	kept := m.idle
 	m.flush(t.Context())
-	if len(l.usage) != kept || len(m.changed) != 0 {
-		t.Errorf("%d of %d written, %d wait", len(l.usage), kept, len(m.changed))
+	if len(l.usage) != kept || m.changed.size != 0 {
+		t.Errorf("%d of %d written, %d wait", len(l.usage), kept, m.changed.size)
 	}
 	last := usageRow{kind{"M", "quotes", 0}, "v" + strconv.Itoa(visits-1), time.Now().UTC().Format("2006-01")}
 	if got := l.usage[last]; got.Connections != 1 {
@@ -174,8 +174,185 @@ func TestMeterIsBounded(t *testing.T) {
 	for i := range usageRows { // written: these make room
 		request("s" + strconv.Itoa(i))
 	}
-	if m.size != usageRows || m.lost != 0 {
-		t.Errorf("%d are kept and %d left out once there is room", m.size, m.lost)
+	if m.idle != usageRows || m.lost != 0 {
+		t.Errorf("%d are kept and %d left out once there is room", m.idle, m.lost)
+	}
+}
+
+// TestMeterBesideConnections has more connections open than rows may wait: requests and short connections count all the same.
+func TestMeterBesideConnections(t *testing.T) {
+	l := &ledger{usage: map[usageRow]store.Usage{}}
+	m := newMeter(l, slog.New(slog.DiscardHandler))
+	live := session.Use{Market: "M", Level: session.TradesLevel}
+	for i := range 2 * usageRows {
+		m.session("u"+strconv.Itoa(i), live, 1)
+	}
+	m.flush(t.Context())
+	m.request("asks", "M", "trades", 0)
+	m.session("short", live, 1)
+	m.session("short", live, -1)
+	m.session("last", live, 1)
+	if m.idle != 2 {
+		t.Errorf("%d uses without a connection", m.idle)
+	}
+	m.flush(t.Context())
+	for user, connections := range map[string]int{"asks": 0, "short": 1, "last": 1} {
+		key := usageRow{kind{"M", "trades", 0}, user, time.Now().UTC().Format("2006-01")}
+		if got, ok := l.usage[key]; !ok || got.Connections != connections {
+			t.Errorf("of %s is written: %+v", user, got)
+		}
+	}
+}
+
+// TestMeterLetsGo has what looks at all users done in pieces, with the lock free between them, and none of it by who tells a use.
+func TestMeterLetsGo(t *testing.T) {
+	l := &ledger{usage: map[usageRow]store.Usage{}}
+	m := newMeter(l, slog.New(slog.DiscardHandler))
+	var seen []int // what a piece has left, of each
+	left := func() int { return 0 }
+	m.pause = func() {
+		if !m.mu.TryLock() {
+			t.Fatal("the lock is held between two pieces")
+		}
+		defer m.mu.Unlock()
+		seen = append(seen, left())
+	}
+	pieces := func(what string, n int, step int) {
+		t.Helper()
+		if len(seen) != n {
+			t.Errorf("%s: %d pieces, want %d", what, len(seen), n)
+		}
+		for i := 1; i < len(seen); i++ {
+			if seen[i]-seen[i-1] != step {
+				t.Fatalf("%s: piece %d goes from %d to %d", what, i, seen[i-1], seen[i])
+			}
+		}
+		seen = nil
+	}
+	write := func() {
+		m.write(t.Context())
+		seen = nil
+	}
+	live := session.Use{Market: "M", Level: session.TradesLevel}
+
+	const open = 4 * usagePiece
+	for i := range open {
+		m.session("u"+strconv.Itoa(i), live, 1)
+	}
+	write()
+	for _, list := range m.users {
+		list[0].last -= usageLast.Microseconds()
+	}
+	left = func() int { return m.changed.size }
+	m.goOn()
+	pieces("what goes on", 4, usagePiece)
+	write()
+
+	for i := range usageRows {
+		m.request("r"+strconv.Itoa(i), "M", "trades", 0)
+	}
+	write()
+	m.session("new", live, 1)
+	m.session("new", live, -1)
+	m.request("newer", "M", "trades", 0)
+	if len(m.users) != open+usageRows+1 || m.lost != 1 {
+		t.Errorf("%d users and %d left out: a use that is told makes room", len(m.users), m.lost)
+	}
+	left = func() int { return 0 }
+	m.forget()
+	pieces("what is written", (open+usageRows+1)/usagePiece, 0)
+	if len(m.users) != open+1 || m.idle != 1 {
+		t.Errorf("%d users, %d uses without a connection, once what is written is forgotten", len(m.users), m.idle)
+	}
+
+	for i := range usageRows + 2*usagePiece - 1 {
+		m.session("v"+strconv.Itoa(i), live, 1)
+		m.session("v"+strconv.Itoa(i), live, -1)
+	}
+	left = func() int { return m.idle }
+	m.drop()
+	pieces("what waits", 2, -usagePiece)
+	if m.idle != usageRows {
+		t.Errorf("%d uses wait", m.idle)
+	}
+}
+
+// TestMeterTurnOfTheMonth lets a month begin between two pieces of a look at all users, who are told to go on meanwhile.
+func TestMeterTurnOfTheMonth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{usage: map[usageRow]store.Usage{}}
+		m := newMeter(l, slog.New(slog.DiscardHandler))
+		live := session.Use{Market: "M", Level: session.TradesLevel}
+		for i := range 2 * usagePiece {
+			m.session("u"+strconv.Itoa(i), live, 1)
+		}
+		m.write(t.Context())
+		time.Sleep(31*24*time.Hour - time.Second) // from 2000-01-01 on
+		m.pause = func() {
+			m.pause = func() {}
+			time.Sleep(2 * time.Second)
+			for user := range m.users {
+				m.session(user, live, 1)
+			}
+		}
+		m.goOn()
+		for user, list := range m.users {
+			if x := &list[0]; x.month != monthOf(time.Now()) || x.days != 1 || x.most != 2 {
+				t.Fatalf("%s has %+v", user, x)
+			}
+		}
+		if m.ended.size != usagePiece || m.changed.size != 2*usagePiece {
+			t.Errorf("%d rows of the month before and %d users wait", m.ended.size, m.changed.size)
+		}
+	})
+}
+
+// TestMeterKeepJoins has a row come back unwritten after its user was forgotten, and came again with less.
+func TestMeterKeepJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{usage: map[usageRow]store.Usage{}}
+		m := newMeter(l, slog.New(slog.DiscardHandler))
+		live := session.Use{Market: "M", Level: session.TradesLevel}
+		begin := time.Now() // 2000-01-01
+		for _, by := range []int{1, 1, 1, -1, -1, -1} {
+			m.session("u", live, by)
+		}
+		rows := m.take()
+		m.remove("u", m.users["u"], func(x used) bool { return !x.changed })
+		time.Sleep(24 * time.Hour)
+		m.session("u", live, 1)
+		m.keep(rows)
+		m.flush(t.Context())
+		got := l.usage[usageRow{kind{"M", "trades", 0}, "u", "2000-01"}]
+		if got.Connections != 3 || got.Days != 1<<2-1 || !got.First.Equal(begin) || !got.Last.Equal(time.Now()) || l.writes != 1 {
+			t.Errorf("%d writes, the last of %+v", l.writes, got)
+		}
+	})
+}
+
+// TestUsageQueue is first in, first out over several blocks, and none of its steps makes or moves more than a block.
+func TestUsageQueue(t *testing.T) {
+	var q queue[int]
+	in, out := 0, 0
+	for _, n := range []int{3 * queueBlock, -queueBlock - 1, 1, -2*queueBlock + 1, -1, 5, -5} {
+		for ; n > 0; n-- {
+			q.push(in)
+			in++
+		}
+		for ; n < 0; n++ {
+			if got := q.pop(); got != out {
+				t.Fatalf("%d comes, want %d", got, out)
+			}
+			out++
+		}
+		if q.size != in-out || len(q.blocks) > q.size/queueBlock+2 {
+			t.Fatalf("%d elements in %d blocks, want %d", q.size, len(q.blocks), in-out)
+		}
+		for _, b := range q.blocks {
+			if len(b) == 0 || cap(b) > queueBlock {
+				t.Fatalf("a block of %d with room for %d", len(b), cap(b))
+			}
+		}
 	}
 }
 
