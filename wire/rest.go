@@ -273,9 +273,9 @@ func AppendInstrument(b []byte, in *market.Instrument, status market.Phase) []by
 	b = appendMember(b, "status", status.String())
 	b = append(b, `,"channels":`...)
 	if in.NoBook {
-		b = append(b, `["trades","quotes","status"]`...)
+		b = append(b, `["trades","quotes","status","bars","summary"]`...)
 	} else {
-		b = append(b, `["trades","quotes","order_book","status"]`...)
+		b = append(b, `["trades","quotes","order_book","status","bars","summary"]`...)
 	}
 	return append(b, '}')
 }

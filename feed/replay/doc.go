@@ -20,7 +20,8 @@
 // clock of their own (VirtualClock). Another format is a row in open.go.
 //
 // Events are published when they are due by their receive time, or where there is none by their
-// event time; one that is older than those before it at once.
+// event time; one that is older than those before it at once. Those of a recording of rueda record, which has them
+// as they arrived, are put in the order of their event times first, as far as they arrived together.
 //
 // # Damage
 //

@@ -171,6 +171,7 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Checkpoint && (r.Kind != journal.BookState || it.epoch == p.epoch && !it.unknown) {
 		return nil
 	}
+	p.tally(r)
 	e, ok := p.event(it, r)
 	if !ok {
 		return nil
@@ -194,6 +195,32 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 		return p.flush(ctx)
 	}
 	return nil
+}
+
+// tally counts a row that is played, or that a hub makes of those that are.
+func (p *journalPlayer) tally(r *journal.Row) {
+	s := &p.stats
+	switch r.Kind {
+	case journal.Trade, journal.Cancel, journal.Correct:
+		s.Trades++
+	case journal.Quote:
+		s.Quotes++
+	case journal.Status:
+		s.Statuses++
+	case journal.BookState, journal.BookUpdate:
+		s.Depth++
+		s.Levels += len(r.Bids) + len(r.Asks)
+		if r.Kind == journal.BookState {
+			s.Snapshots++
+		}
+	case journal.BookLost:
+		s.Gaps++
+	case journal.Reference:
+		s.Other++
+	}
+	if !r.Checkpoint {
+		s.Lines++
+	}
 }
 
 // event is what a row was made of; ok is false where a hub makes it by itself.
@@ -257,7 +284,6 @@ func (p *journalPlayer) flush(ctx context.Context) error {
 		return ctx.Err()
 	}
 	err := p.refused(p.sink.Publish(p.events), &p.stats)
-	p.stats.Lines = int(p.rows)
 	p.count(p.stats)
 	p.events, p.levels = p.events[:0], p.levels[:0]
 	if err == nil {

@@ -81,6 +81,7 @@ func TestJournal(t *testing.T) {
 	}
 	defer b.Close()
 	compared := 0
+	var trades, quotes int
 	for _, in := range source.Instruments() {
 		for _, s := range []journal.Series{
 			{Instrument: in.ID, Channel: journal.Trades}, {Instrument: in.ID, Channel: journal.Quotes},
@@ -96,7 +97,16 @@ func TestJournal(t *testing.T) {
 				t.Fatalf("%v: %d rows, played %d", s, len(x), len(y))
 			}
 			compared += len(x)
+			switch s.Channel {
+			case journal.Trades:
+				trades += len(x)
+			case journal.Quotes:
+				quotes += len(x)
+			}
 		}
+	}
+	if s := tape.Stats(); s.Trades != trades || s.Quotes != quotes || s.Depth < 1000 || s.Statuses < 12 || s.Lines < s.Trades+s.Quotes || s.Passes != 1 {
+		t.Errorf("counted %+v of %d trades and %d quotes", s, trades, quotes)
 	}
 	if compared < 1000 {
 		t.Fatalf("only %d rows were compared", compared)

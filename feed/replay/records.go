@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -20,6 +21,7 @@ type records struct {
 	*shared
 	decoder func() (decoder, error) // for one time through the file
 	listed  []market.Instrument
+	markets []market.Market
 }
 
 // scouted is how much of a file is looked at for its instruments.
@@ -45,6 +47,9 @@ func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playa
 	r.listed = whole(b.Listed)
 	if n, ok := d.(interface{ Named() []market.Instrument }); ok {
 		r.listed = merge(n.Named(), r.listed)
+	}
+	if m, ok := d.(interface{ Markets() []market.Market }); ok {
+		r.markets = m.Markets()
 	}
 	return r, nil
 }
@@ -136,6 +141,9 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDecoder(d)) }()
+	if behind, ok := d.(interface{ Behind() bool }); ok {
+		p.arrived, p.behind = new(arrived), behind.Behind
+	}
 	for {
 		n, bad := d.Decode(in.data(), &p.batch)
 		bad = place(in, d, n, bad)
@@ -169,7 +177,9 @@ type recordPlayer struct {
 	batch   decode.Batch
 	handles []market.Handle // by those of the batch
 	noted   int
-	newest  int64 // when the newest event was due
+	newest  int64    // when the newest event was due
+	arrived *arrived // nil: the recording is in order
+	behind  func() bool
 }
 
 // restart makes the books that are left from the time before stale, and empty where
@@ -213,28 +223,55 @@ func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 		}
 		p.handles = append(p.handles, h)
 	}
-	if len(b.Cuts) == 0 {
+	var events []market.Event
+	if len(b.Cuts) > 0 {
+		events = b.Events[:b.Cuts[len(b.Cuts)-1]]
+	}
+	defer b.Reset()
+	if p.arrived == nil {
+		return p.pass(ctx, events, b.Cuts)
+	}
+	for i := range events {
+		p.arrived.take(&events[i])
+	}
+	return p.release(ctx, last)
+}
+
+// release publishes what is in order by now, or all of it.
+func (p *recordPlayer) release(ctx context.Context, all bool) error {
+	var cuts [256]int // and so many events at a time
+	for i := range cuts {
+		cuts[i] = i + 1
+	}
+	for events := range slices.Chunk(p.arrived.due(p.behind(), all), len(cuts)) {
+		if err := p.pass(ctx, events, cuts[:len(events)]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// pass publishes events with the sink's handles. They may be parted at the cuts, which end with the last.
+func (p *recordPlayer) pass(ctx context.Context, events []market.Event, cuts []int) error {
+	if len(events) == 0 {
 		return ctx.Err()
 	}
-	events := b.Events[:b.Cuts[len(b.Cuts)-1]]
 	for i := range events {
 		events[i].Handle = p.handles[events[i].Handle]
 	}
 	if p.pace.speed > 0 {
 		var err error
-		if events, err = p.wait(ctx, events); err != nil {
+		if events, err = p.wait(ctx, events, cuts); err != nil {
 			return err
 		}
 	}
-	err := p.send(ctx, events)
-	b.Reset()
-	return err
+	return p.send(ctx, events)
 }
 
 // wait publishes events as they become due, and returns those that are due with the last.
-func (p *recordPlayer) wait(ctx context.Context, events []market.Event) ([]market.Event, error) {
+func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []int) ([]market.Event, error) {
 	sent, begin := 0, 0
-	for _, cut := range p.batch.Cuts {
+	for _, cut := range cuts {
 		t := events[begin].Receive
 		if t == 0 {
 			t = events[begin].Time

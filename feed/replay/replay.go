@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -60,6 +62,36 @@ func (s *Source) Instrument() market.Instrument {
 // Instruments are what the recording is of, as far as is told by its beginning: a
 // format that does not list them may come to others later.
 func (s *Source) Instruments() []market.Instrument { return s.tape.instruments() }
+
+// Few names the first instruments of a recording, and says how many more there are.
+func (s *Source) Few() string {
+	const most = 4
+	list := s.Instruments()
+	var names []string
+	for i := range list[:min(most, len(list))] {
+		names = append(names, list[i].ID.String())
+	}
+	text := strings.Join(names, ", ")
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return text
+}
+
+// AppendMarkets appends the definitions of markets that the recording has, but for markets that dst has: their zones and
+// hours, which a feed cannot tell.
+func (s *Source) AppendMarkets(dst []market.Market) []market.Market {
+	r, ok := s.tape.(*records)
+	if !ok {
+		return dst
+	}
+	for _, m := range r.markets {
+		if !slices.ContainsFunc(dst, func(x market.Market) bool { return x.ID == m.ID }) {
+			dst = append(dst, m)
+		}
+	}
+	return dst
+}
 
 // Stats is what was played so far, in all runs together.
 func (s *Source) Stats() Stats {

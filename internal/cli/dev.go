@@ -230,6 +230,7 @@ func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) 
 		if err != nil {
 			return nil, fail(exitUsage, err, "")
 		}
+		m.markets = tape.AppendMarkets(m.markets)
 		list := tape.Instruments()
 		for _, in := range list {
 			id := in.ID.String()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -31,6 +32,11 @@ func (f *failure) Unwrap() error { return f.err }
 
 func fail(status int, err error, advice string) error {
 	return &failure{status: status, err: err, advice: advice}
+}
+
+// exitOf is the exit status for an error that a server answered with.
+func exitOf(code int) int {
+	return cmp.Or(map[int]int{401: exitRefused, 403: exitRefused, 404: exitNotFound}[code], exitError)
 }
 
 // outcome is the exit status of an error and what to tell of it; no text: say nothing.

@@ -90,6 +90,7 @@ type follower struct {
 	asked    map[recording.Series]uint64 // the N before a hole that was asked for
 	mending  bool                        // a hole ended the connection before
 	unknown  map[string]bool             // instruments that were told to be refused
+	feeds    recording.Feeds
 }
 
 // errEnough ends a follower that heard all it was to hear.
@@ -112,7 +113,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	if w.seen == nil {
 		w.seen = map[recording.Series]uint64{}
 	}
-	w.asked, w.unknown = map[recording.Series]uint64{}, map[string]bool{}
+	w.asked, w.unknown, w.feeds = map[recording.Series]uint64{}, map[string]bool{}, recording.Feeds{}
 	if limit > 0 {
 		limited, cancel := context.WithTimeoutCause(ctx, limit, errEnough)
 		defer cancel()
@@ -129,7 +130,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 		case isFinal(err):
 			return err
 		case first && !live:
-			return fail(exitUnreachable, fmt.Errorf("%s: %w", w.account.API.Base, err), unreachable(err))
+			return unreached(w.account, err)
 		}
 		if live {
 			pause = client.Backoff{}
@@ -153,10 +154,22 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// unreachable is what to do about a gateway that could not be talked to.
+// unreached is the failure of a gateway that could not be talked to, or that answered with an error.
+func unreached(a *client.Account, err error) error {
+	status := exitUnreachable
+	if r := (*client.Refusal)(nil); errors.As(err, &r) && r.Reason != "" {
+		status = exitOf(r.Status)
+	}
+	return fail(status, fmt.Errorf("%s: %w", a.API.Base, err), unreachable(err))
+}
+
+// unreachable is what to do about it.
 func unreachable(err error) string {
 	var unknown x509.UnknownAuthorityError
+	var r *client.Refusal
 	switch {
+	case errors.As(err, &r):
+		return r.Advice()
 	case errors.As(err, &unknown):
 		return "It is there, and its certificate is not trusted. Trust a file of your own with SSL_CERT_FILE=tls.crt rueda watch ..."
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):

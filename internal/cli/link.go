@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +113,7 @@ func (l *link) receive(ctx context.Context) error {
 	if kind == "Error" && !l.live {
 		return l.refused(&v) // nothing came before it that it could be a part of
 	}
-	channel := channelOf(kind, &v)
+	channel := recording.ChannelOf(kind, text(&v, "IV"))
 	if l.behind > 0 && l.repeats(channel, &v) {
 		return nil
 	}
@@ -144,25 +143,6 @@ func (l *link) receive(ctx context.Context) error {
 		return l.refused(&v)
 	}
 	return nil // what this version does not know
-}
-
-// channelOf is the channel of a message of market data, with the interval of a bar; "" for other messages.
-func channelOf(kind string, v *wire.Value) string {
-	switch kind {
-	case "T", "X", "C":
-		return chTrades
-	case "Q":
-		return chQuotes
-	case "O":
-		return chBook
-	case "H":
-		return chStatus
-	case "K":
-		return chBars + " " + text(v, "IV")
-	case "D":
-		return chSummary
-	}
-	return ""
 }
 
 // repeats says that a message came on a connection before. What is subscribed by pattern resumes from a
@@ -317,19 +297,12 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 
 // lost tells which messages cannot be had any more.
 func (l *link) lost(v *wire.Value) error {
-	list := v.Get("lost")
-	for i := range list.Fields {
-		channel := &list.Fields[i]
-		for j := range channel.Value.Fields {
-			id := &channel.Value.Fields[j]
-			x := lost{channel: channel.Name, id: id.Name, reason: text(&id.Value, "reason")}
-			x.from, _ = strconv.ParseUint(text(&id.Value, "from"), 10, 64) // absent: not known
-			x.to, _ = strconv.ParseUint(text(&id.Value, "to"), 10, 64)
-			if err := l.gone(x); err != nil {
-				return err
-			}
-			l.pass(v, x)
+	for _, n := range recording.LostIn(v) {
+		x := lost{n.Channel, n.Instrument, n.From, n.To, n.Reason}
+		if err := l.gone(x); err != nil {
+			return err
 		}
+		l.pass(v, x)
 	}
 	return nil
 }
@@ -346,9 +319,7 @@ func (l *link) gone(x lost) error {
 // refused reads an Error. One that answers the subscription ends the watch; the
 // others explain the close that follows them.
 func (l *link) refused(v *wire.Value) error {
-	code, _ := strconv.Atoi(text(v, "code"))
-	wait, _ := strconv.Atoi(text(v, "retry_after"))
-	r := &client.Refusal{Status: code, Reason: wire.Reason(text(v, "reason")), Msg: text(v, "msg"), Wait: time.Duration(wait) * time.Second}
+	r := client.RefusalOf(v)
 	if r.Reason.Socket().Closes {
 		l.last = r
 	}
@@ -365,14 +336,7 @@ func (l *link) refused(v *wire.Value) error {
 		l.talk("%v", r) // of a further interval of bars: the rest goes on
 		return nil
 	}
-	status := exitError
-	switch code {
-	case 401, 403:
-		status = exitRefused
-	case 404:
-		status = exitNotFound
-	}
-	return fail(status, r, text(v, "hint"))
+	return fail(exitOf(r.Status), r, r.Hint)
 }
 
 // explain puts the server's own words before those of the socket.
@@ -386,14 +350,7 @@ func (l *link) explain(err error) error {
 	if l.last != nil && !errors.As(err, &f) && !errors.Is(err, errEnough) {
 		return l.last
 	}
-	var closed websocket.CloseError
-	switch {
-	case errors.As(err, &closed):
-		return fmt.Errorf("closed by the server: %d %s", closed.Code, closed.Reason)
-	case errors.Is(err, io.EOF):
-		return errors.New("connection broken")
-	}
-	return client.Plain(err)
+	return client.Ended(err)
 }
 
 // data gives on a market-data message, unless that was done before.
@@ -405,14 +362,15 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 	}
 	key := recording.Series{Channel: channel, ID: id}
 	before := l.seen[key]
+	turned := l.feeds.Turned(id, text(v, "E"))
 	if channel == chBook {
 		if good, err := l.chains(ctx, id, v, before); !good {
 			return err
 		}
-	} else if n <= before {
+	} else if n <= before && !turned {
 		return nil
 	}
-	l.seen[key] = n
+	l.seen[key] = max(n, before)
 	if l.hooks.data == nil {
 		return nil
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -88,9 +90,8 @@ type recorder struct {
 	fresh bool            // the connection has said nothing yet
 	told  map[string]bool // definitions that stand in the file, as they are
 
-	mu    sync.Mutex
-	gaps  int
-	began time.Time
+	trouble recording.Trouble
+	began   time.Time
 }
 
 func newRecorder(std streams, o recordOptions, ids []string, chosen bool) (*recorder, error) {
@@ -132,6 +133,8 @@ func (r *recorder) create() (err error) {
 	switch {
 	case errors.Is(err, recording.ErrExists):
 		return fail(exitUsage, err, "Overwrite it with --force, go on with it with --append, or choose another name.")
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(exitUsage, err, "Make the folder first: mkdir -p "+quoteShell(filepath.Dir(o.file)))
 	case err != nil:
 		return fail(exitUsage, err, "")
 	}
@@ -189,7 +192,7 @@ func (r *recorder) check(ids []string) error {
 	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	for _, c := range r.want.channels {
 		if !slices.Contains(known, c) {
-			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), nearest.Suggest(c, known, "the keys here are "))
+			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), nearest.Suggest(c, known, "There are "))
 		}
 	}
 	return nil
@@ -197,13 +200,16 @@ func (r *recorder) check(ids []string) error {
 
 // ready asks for the definitions before each connection.
 func (r *recorder) ready(ctx context.Context, token string) (err error) {
-	r.meta.Instruments, err = r.define(ctx, token)
+	if r.meta.Instruments, err = r.define(ctx, token); err == nil && !r.file.Begun() {
+		r.meta.AskMarkets(ctx, r.account.API.Get(token))
+	}
 	return err
 }
 
 // message writes a message, and before the first of a connection what it is of.
 func (r *recorder) message(v *wire.Value, msg []byte) error {
 	now := time.Now()
+	r.trouble.Take(text(v, "type"), text(v, "reason"))
 	if r.fresh {
 		r.fresh = false
 		if err := r.head(now, text(v, "epoch")); err != nil {
@@ -238,9 +244,7 @@ func (r *recorder) broken(err error) error {
 }
 
 func (r *recorder) lost(l lost) error {
-	r.mu.Lock()
-	r.gaps++
-	r.mu.Unlock()
+	r.trouble.Lost++
 	err := r.file.Note(time.Now().UnixNano(), &recording.Note{
 		Kind: recording.Lost, Channel: l.channel, Instrument: l.id, From: l.from, To: l.to, Reason: l.reason})
 	if err != nil {
@@ -251,6 +255,7 @@ func (r *recorder) lost(l lost) error {
 
 func (r *recorder) down(cause error) error {
 	r.fresh = true
+	r.trouble.Cut++
 	if err := r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.Disconnected, Reason: cause.Error()}); err != nil {
 		return r.broken(err)
 	}
@@ -285,12 +290,8 @@ func (r *recorder) record(ctx context.Context) (err error) {
 		return err
 	}
 	_, _, packed := r.file.Written()
-	gaps := ""
-	if r.gaps > 0 {
-		gaps = fmt.Sprintf("; %d ranges were lost, see its lines %q", r.gaps, recording.Lost)
-	}
 	fmt.Fprintf(r.std.talk, "%s: %s messages in %s, %s of text in a file of %s%s.\n", r.opts.file,
-		progress.Thousands(rows), time.Since(r.began).Round(time.Second), progress.Bytes(size), progress.Bytes(packed), gaps)
+		progress.Thousands(rows), time.Since(r.began).Round(time.Second), progress.Bytes(size), progress.Bytes(packed), &r.trouble)
 	return err
 }
 

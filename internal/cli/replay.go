@@ -131,7 +131,12 @@ func openTapes(files []string, c replay.Config) ([]*tape, error) {
 		}
 		list := source.Instruments()
 		if len(list) == 0 {
-			return nil, fail(exitUsage, fmt.Errorf("%s has no instrument that is to be played", name), "See --symbols.")
+			advice := "See --symbols."
+			c.Symbols = nil
+			if all, err := replay.Open(name, c); err == nil {
+				advice = "It has " + all.Few() + ". " + advice
+			}
+			return nil, fail(exitUsage, fmt.Errorf("%s has no instrument that is to be played", name), advice)
 		}
 		for _, in := range list {
 			id := in.ID.String()
@@ -162,9 +167,10 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 	if err != nil {
 		return err
 	}
-	var feeds []gateway.Feed
+	g := gateway.Config{Listen: o.listen, Logger: log}
 	for _, t := range tapes {
-		feeds = append(feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
+		g.Feeds = append(g.Feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
+		g.Markets = t.source.AppendMarkets(g.Markets)
 	}
 	defer shown.During(ctx, func() string {
 		var all []string
@@ -173,7 +179,7 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 		}
 		return strings.Join(all, "; ")
 	})()
-	return runAtHome(ctx, std, o.data, gateway.Config{Listen: o.listen, Feeds: feeds, Logger: log}, func(b gateway.Bound, demo bool) {
+	return runAtHome(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
 		greetReplay(std, o, b, tapes, demo, time.Since(began))
 	})
 }
@@ -204,28 +210,15 @@ func greetReplay(std streams, o replayOptions, b gateway.Bound, tapes []*tape, d
 	} else {
 		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
 	}
-	first := ""
-	for _, t := range tapes {
-		list := t.source.Instruments()
-		var ids []string
-		for i, in := range list {
-			if i == 4 {
-				ids = append(ids, fmt.Sprintf("and %d more", len(list)-i))
-				break
-			}
-			ids = append(ids, in.ID.String())
-		}
-		if first == "" {
-			first = list[0].ID.String()
-		}
-		fmt.Fprintf(std.out, "  %-12s %s\n", filepath.Base(t.name), strings.Join(ids, " "))
+	for i, t := range tapes {
+		fmt.Fprintf(std.out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Few())
 	}
 	if demo {
 		url := ""
 		if b.REST != defaultURL {
 			url = " --url " + b.REST
 		}
-		fmt.Fprintf(std.out, "  Try\n    %s watch %s%s\n", programName(), quoteShell(first), url)
+		fmt.Fprintf(std.out, "  Try\n    %s watch %s%s\n", programName(), quoteShell(tapes[0].source.Instrument().ID.String()), url)
 	}
 	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
 }

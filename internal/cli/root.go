@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,7 +50,10 @@ func Main(args []string) int {
 func run(ctx context.Context, args []string, std streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := helpless(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	status, text, advice := outcome(ctx, err)
 	if text != "" {
 		for line := range strings.Lines(text) {
@@ -57,7 +61,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		}
 	}
 	if advice != "" {
-		fmt.Fprintf(std.talk, "  %s\n", strings.ReplaceAll(advice, "\n", "\n  "))
+		fmt.Fprintf(std.talk, "  %s\n", strings.NewReplacer("\n", "\n  ", "did you mean", "Did you mean").Replace(advice))
 	}
 	return status
 }
@@ -101,7 +105,29 @@ func badFlag(cmd *cobra.Command, err error) error {
 			advice = "Did you mean --" + near + "?"
 		}
 	}
+	// The library tells in the words of strconv what a value is not.
+	if m := regexp.MustCompile(`^invalid argument (".*") for ".*--([a-z-]+)" flag: `).FindStringSubmatch(err.Error()); m != nil {
+		kinds := map[byte]string{'u': "a whole number from 0 on", 'i': "a whole number", 'f': "a number", 'd': "a time such as 30s or 8h", 'b': "true or false"}
+		if want := kinds[cmd.Flag(m[2]).Value.Type()[0]]; want != "" {
+			err = fmt.Errorf("--%s %s is not %s", m[2], m[1], want)
+		}
+	}
 	return fail(exitUsage, err, advice)
+}
+
+// helpless refuses to help with a command that there is not; the library would help with the one above.
+func helpless(root *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1 && args[0] == "help":
+		args = args[1:]
+	case !slices.Contains(args, "--help") && !slices.Contains(args, "-h"):
+		return nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return err
+	}
+	return subcommand(cmd, rest)
 }
 
 // subcommand refuses what is not the name of a subcommand, and says which one is near.
@@ -111,10 +137,22 @@ func subcommand(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	advice := "See " + cmd.CommandPath() + " --help"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	if further := below(cmd, args); len(further) > 0 {
+		advice = "Did you mean " + strings.Join(further, " or ") + "?"
+	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		advice = "Did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
 	return fail(exitUsage, fmt.Errorf("unknown command %q", args[0]), advice)
+}
+
+// below finds the commands of a name one step further down.
+func below(cmd *cobra.Command, args []string) (list []string) {
+	for _, sub := range cmd.Commands() {
+		if c, _, err := sub.Find(args[:1]); err == nil && c != sub {
+			list = append(list, c.CommandPath())
+		}
+	}
+	return list
 }
 
 // asUsage makes what cobra says of a command's arguments a mistake of usage.

@@ -108,7 +108,7 @@ func trigger(ctx context.Context, std streams, o login, args []string) error {
 	case err != nil && isFinal(err):
 		return err
 	case err != nil:
-		return fail(exitUnreachable, fmt.Errorf("%s: %w", account.API.Base, err), unreachable(err))
+		return unreached(account, err)
 	}
 	if text(answer, "type") == "Error" {
 		return refusedFault(answer)

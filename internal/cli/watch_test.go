@@ -217,3 +217,50 @@ func TestWatchTellsOfRights(t *testing.T) {
 		w.said(`rueda: nothing is left of what was subscribed`)
 	}
 }
+
+// TestWatchTellsRefusal tells an error of the server as what it is, and what a stranger answers as that of no gateway.
+func TestWatchTellsRefusal(t *testing.T) {
+	for _, tc := range []struct {
+		code         int
+		wait, body   string
+		status       int
+		want, advice string
+	}{
+		{429, "7", `{"success":false,"error":{"code":429,"reason":"too_many_failures","msg":"Too many failures"}}`, exitError, "too_many_failures: Too many failures", "  Try again in 7 s.\n"},
+		{503, "", `{"success":false,"error":{"code":503,"reason":"unavailable","msg":"Starting","hint":"Wait for it."}}`, exitError, "unavailable: Starting", "  Wait for it.\n"},
+		{502, "", "<html>Bad Gateway</html>", exitUnreachable, "the server answered 502", "What answers there is no gateway"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if tc.wait != "" {
+				w.Header().Set("Retry-After", tc.wait)
+			}
+			w.WriteHeader(tc.code)
+			fmt.Fprint(w, tc.body)
+		}))
+		status, _, talk := command(t, "watch", "GGAL|BYMA|CI", "--url", server.URL)
+		server.Close()
+		if status != tc.status || !strings.Contains(talk, tc.want) || !strings.Contains(talk, tc.advice) || strings.Contains(talk, "Is it running") {
+			t.Errorf("%d: status %d\n%s", tc.code, status, talk)
+		}
+	}
+}
+
+// TestWatchTellsFeedDown has the state of a feed told behind a status of the same N, once.
+func TestWatchTellsFeedDown(t *testing.T) {
+	h := func(n int, phase string) string {
+		return fmt.Sprintf(`{"type":"H","S":"*","I":"*|BYMA|*","N":%d,"T":"2026-11-20T20:00:00.000000000Z","R":true,"E":%q}`, n, phase)
+	}
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"subscribe"`),
+			say(ctx, conn, subscribed, h(8, "closed"), h(8, "feed_down"), h(8, "closed"), h(8, "feed_down"), h(9, "feed_up")), waitForEnd(ctx, conn))
+	})
+	w := start(t, "watch", "GGAL|BYMA|CI", "--status", "--url", url, "--count", "3")
+	for _, want := range []string{"closed  #8", "feed_down  #8", "feed_up  #9"} {
+		if got := w.line(`  H  \*\|BYMA\|\*  (.*)$`)[1]; got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	}
+	if status := w.exit(); status != exitOK {
+		t.Errorf("ended with %d", status)
+	}
+}

@@ -62,3 +62,27 @@ func TestAccess(t *testing.T) {
 		t.Errorf("without the server: %v", err)
 	}
 }
+
+// TestRefusal has what a server says of an error, over REST and at the stream's door.
+func TestRefusal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "12")
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"success":false,"error":{"code":429,"reason":"rate_limited","msg":"Too many requests","hint":"Ask less often."}}`)
+	}))
+	defer server.Close()
+	api, err := New(server.URL, "test/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Client.CloseIdleConnections()
+	_, login := api.Login(t.Context(), "ana", "canary", "")
+	_, get := api.Get("token")(t.Context(), "/market/markets")
+	_, dial := api.Dial(t.Context())
+	for _, err := range []error{login, get, dial} {
+		var r *Refusal
+		if !errors.As(err, &r) || r.Status != 429 || r.Error() != "rate_limited: Too many requests" || r.Hint != "Ask less often." || r.Advice() != "Try again in 12 s." {
+			t.Errorf("%v: %+v", err, r)
+		}
+	}
+}

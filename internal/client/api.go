@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,43 @@ type Refusal struct {
 	Status int
 	Reason wire.Reason
 	Msg    string
+	Hint   string        // what to do, in the server's words; "": not told
 	Wait   time.Duration // asked for by the server; 0: not told
+}
+
+// refusal reads an answer that is an error. Without words of a gateway the status says it.
+func refusal(resp *http.Response, text []byte) *Refusal {
+	var answer struct {
+		Error struct {
+			Reason wire.Reason `json:"reason"`
+			Msg    string      `json:"msg"`
+			Hint   string      `json:"hint"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(text, &answer)
+	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // a date is of no use to a program
+	return &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint, Wait: wait}
+}
+
+// RefusalOf reads a message Error of the stream.
+func RefusalOf(v *wire.Value) *Refusal {
+	member := func(name string) string { return v.Get(name).Text }
+	code, _ := strconv.Atoi(member("code"))
+	wait, _ := strconv.Atoi(member("retry_after"))
+	return &Refusal{
+		Status: code, Reason: wire.Reason(member("reason")), Msg: member("msg"), Hint: member("hint"), Wait: time.Duration(wait) * time.Second,
+	}
+}
+
+// Advice is what to do about it; "" where nothing is known to help.
+func (r *Refusal) Advice() string {
+	switch {
+	case r.Wait > 0:
+		return fmt.Sprintf("Try again in %d s.", int(r.Wait.Seconds()))
+	case r.Reason == "":
+		return "What answers there is no gateway. Look at the address, and at what stands before the gateway."
+	}
+	return r.Hint
 }
 
 func (r *Refusal) Error() string {
@@ -168,16 +205,11 @@ func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error)
 			Refresh   string `json:"refresh_token"`
 			ExpiresIn int64  `json:"expires_in"`
 		} `json:"data"`
-		Error struct {
-			Reason wire.Reason `json:"reason"`
-			Msg    string      `json:"msg"`
-		} `json:"error"`
+	}
+	if resp.StatusCode != http.StatusOK {
+		return Tokens{}, refusal(resp, text)
 	}
 	err = json.Unmarshal(text, &answer)
-	if resp.StatusCode != http.StatusOK {
-		wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s")
-		return Tokens{}, &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Wait: wait}
-	}
 	if err != nil || answer.Data.Access == "" {
 		return Tokens{}, errors.New("the answer of " + a.Base.String() + " is not that of a gateway")
 	}

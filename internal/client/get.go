@@ -2,11 +2,8 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
-
-	"github.com/ruedahq/rueda/wire"
 )
 
 // maxPage bounds an answer with a page of a list.
@@ -33,13 +30,6 @@ func (a *API) Get(token string) func(ctx context.Context, path string) ([]byte, 
 		if resp.StatusCode == http.StatusOK {
 			return text, nil
 		}
-		var answer struct {
-			Error struct {
-				Reason wire.Reason `json:"reason"`
-				Msg    string      `json:"msg"`
-			} `json:"error"`
-		}
-		_ = json.Unmarshal(text, &answer) // without words the status says it
-		return nil, &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg}
+		return nil, refusal(resp, text)
 	}
 }

@@ -202,6 +202,21 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
+// TestSameAddress has what only one of two listeners can have.
+func TestSameAddress(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:8080", true}, {"127.0.0.1:8080", ":8080", true}, {"0.0.0.0:8080", "10.0.0.1:8080", true}, {"[::]:8080", "[::1]:8080", true},
+		{"127.0.0.1:0", "127.0.0.1:0", false}, {"127.0.0.1:8081", "127.0.0.1:8080", false}, {"127.0.0.1:8080", "10.0.0.1:8080", false}, {"127.0.0.1:8080", "8080", false},
+	} {
+		if got := sameAddress(tc.a, tc.b); got != tc.want || sameAddress(tc.b, tc.a) != tc.want {
+			t.Errorf("%s and %s: %v", tc.a, tc.b, got)
+		}
+	}
+}
+
 // FuzzConfig reads anything as a configuration: no panic, and every mistake has a place
 // within the text.
 func FuzzConfig(f *testing.F) {

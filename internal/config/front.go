@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -44,6 +45,24 @@ func (c *mainFile) checkAdmin(doc *document) {
 	if ip, err := netip.ParseAddr(host); a.ClientCA == "" && (host == "" || err == nil && !ip.Unmap().IsLoopback()) {
 		doc.wrong("admin.listen", "%q can be reached by others: give certificate, key and client_ca, so that clients have to show a certificate, or listen on 127.0.0.1", a.Listen)
 	}
+	if sameAddress(a.Listen, cmp.Or(c.Listen, defaultListen)) {
+		doc.wrong("admin.listen", "%q is what listen has already, which is for clients: take another port", a.Listen)
+	}
+}
+
+// defaultListen is where clients are listened for unless listen says otherwise.
+const defaultListen = "127.0.0.1:8080"
+
+// sameAddress says whether only one of two addresses could be listened on. The system gives each a port of its own
+// where they have 0.
+func sameAddress(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(a)
+	hostB, portB, err := net.SplitHostPort(b) // what is wrong with it is told where it stands
+	every := func(host string) bool {
+		ip, err := netip.ParseAddr(host)
+		return host == "" || err == nil && ip.IsUnspecified()
+	}
+	return err == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) || every(hostB))
 }
 
 // checkFront looks at what is said of proxies and of the address that clients use.

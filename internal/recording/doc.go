@@ -9,7 +9,8 @@
 //	1795184461000000000 {"recording":"disconnected","reason":"connection broken"}
 //
 // The first line is the [Meta]: of which server, of what, and the definitions of the instruments as
-// GET /market/instruments gave them, so that the file explains itself. Every other line is the receive
+// GET /market/instruments gave them, with the markets and their calendar where the server has these, so that the
+// file explains itself. Every other line is the receive
 // time in Unix nanoseconds, a space, and either a message as it was received, byte
 // for byte but for line ends between its members, or a [Note] of the recorder. A note
 // has the member "recording", a message the member "type".

@@ -2,16 +2,19 @@ package recording
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
 )
 
 // Events turns the text of a recording into market events: trades, cancels, corrections, quotes,
-// books and statuses. It is a decoder of package feed/replay/decode, whose rules it keeps. Bars and
-// summaries are left out: whoever plays trades makes them anew.
+// books, statuses, and what summaries say of the day before. It is a decoder of package
+// feed/replay/decode, whose rules it keeps. Bars and the other figures of summaries are left out:
+// whoever plays trades makes them anew.
 //
 // A book that was interrupted, or whose updates do not chain, is lost up to its next whole state, as it
 // was to whoever recorded it.
@@ -19,12 +22,15 @@ type Events struct {
 	Filter decode.Filter // of instruments; empty: all
 
 	meta    *Meta
+	zones   map[string]*time.Location // of markets that are not by UTC
 	line    int
 	decoder Decoder
 	message Message
 	books   map[string]*played // nil: not asked for
 	order   []*played
 	epoch   string
+	behind  bool
+	resumed int // subscriptions that are not caught up
 }
 
 // played is where an instrument stands.
@@ -36,6 +42,11 @@ type played struct {
 	book   uint64
 	whole  bool
 	phase  market.Phase
+	time   int64 // the newest T
+
+	zone     *time.Location
+	told     market.Event // the newest reference figures, without their time
+	toldUpTo int64        // end of the day that they were told for
 }
 
 // Decode takes whole lines from the head of data; see package decode.
@@ -111,10 +122,39 @@ func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 		return err
 	}
 	e.epoch = e.meta.Epoch
-	e.books = map[string]*played{}
+	e.books, e.zones = map[string]*played{}, map[string]*time.Location{}
+	markets, err := e.meta.markets()
+	if err != nil {
+		b.Tell("bad_market", "%v", err)
+	}
+	for _, m := range markets {
+		if zone, err := time.LoadLocation(m.Timezone); err == nil { // as it did before
+			e.zones[m.ID] = zone
+		}
+	}
 	e.define(e.meta.Instruments, b)
 	return nil
 }
+
+// Markets are the definitions of the markets, where the recording has them: a recording tells
+// the phases itself. Those without statuses have no hours.
+func (e *Events) Markets() []market.Market {
+	if e.meta == nil {
+		return nil
+	}
+	list, _ := e.meta.markets() // begin told what is wrong with others
+	for i := range list {
+		list[i].FeedTold = true
+		if !e.has("status") {
+			list[i].Schedule = market.Schedule{}
+		}
+	}
+	return list
+}
+
+// Behind says of messages, which stand in the order of their arrival, that old ones are still to come: the recorder
+// had lost its connection, and what it missed comes behind the states of now, up to CaughtUp.
+func (e *Events) Behind() bool { return e.behind }
 
 func (e *Events) define(rows []Row, b *decode.Batch) {
 	list, err := Definitions(rows)
@@ -141,7 +181,7 @@ func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 	if !e.has("status") {
 		in.Phase = market.NoPhase
 	}
-	p := &played{handle: b.List(in), id: in.ID, phase: in.Phase}
+	p := &played{handle: b.List(in), id: in.ID, phase: in.Phase, zone: cmp.Or(e.zones[in.ID.Market], time.UTC)}
 	e.books[in.ID.String()] = p
 	e.order = append(e.order, p)
 	return p
@@ -163,12 +203,17 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 		e.interrupted(at, b)
 	case m.Text("recording") == Connected:
 		e.interrupted(at, b)
+		e.behind, e.resumed = true, 0
 		var n Note
 		if err := n.Parse(m.JSON.Raw); err != nil {
 			return err
 		}
 		e.define(n.Instruments, b)
+	case m.Type == "CaughtUp":
+		e.resumed--
+		e.behind = e.resumed > 0
 	case m.Type == "Subscription":
+		e.resumed++
 		if epoch := m.Text("epoch"); epoch != "" && epoch != e.epoch {
 			e.epoch = epoch
 			for _, p := range e.order {
@@ -189,12 +234,13 @@ func (e *Events) interrupted(at int64, b *decode.Batch) {
 func (e *Events) lose(at int64, p *played, b *decode.Batch, reason string) {
 	if p.whole {
 		p.whole = false
-		b.Gap(p.handle, 0, at, reason)
+		b.Gap(p.handle, p.time, at, reason) // the clock of the recorder may be another than the market's
 	}
 }
 
 // data plays market data.
 func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
+	p.time = max(p.time, m.Time)
 	switch m.Type {
 	case "T", "X", "C":
 		if m.N <= p.trade {
@@ -221,9 +267,26 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 		e.book(at, p, m, b)
 	case "H":
 		e.status(at, p, m, b)
+	case "D":
+		e.reference(at, p, m, b)
 	default:
 		b.Stats.Other++
 	}
+}
+
+// reference plays what a summary says beside the figures of the day's trades, where it is new, and
+// once for each day: the close of the day before is that of one day.
+func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
+	b.Stats.Other++
+	now := market.Event{Price: m.Close, OldPrice: m.Settlement, Size: m.Interest}
+	same := now.Price == p.told.Price && now.OldPrice == p.told.OldPrice && now.Size == p.told.Size
+	if same && m.Time < p.toldUpTo || now.Price == 0 && now.OldPrice == 0 && now.Size == 0 {
+		return
+	}
+	_, end := market.TradingDay(time.Unix(0, m.Time), p.zone)
+	p.told, p.toldUpTo = now, max(p.toldUpTo, end.UnixNano())
+	x := e.event(market.KindReference, at, p, m, b)
+	x.Price, x.OldPrice, x.Size = m.Close, m.Settlement, m.Interest
 }
 
 func (e *Events) event(kind market.Kind, at int64, p *played, m *Message, b *decode.Batch) *market.Event {

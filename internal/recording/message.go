@@ -39,6 +39,9 @@ type Message struct {
 	Until  int64
 
 	Bar Bar // K
+
+	Close, Settlement market.Price // D: CL, of the day before, and SE; 0: not told
+	Interest          market.Size  // D: OI
 }
 
 // Bar is the figures of a bar.
@@ -147,7 +150,7 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 		case "U":
 			m.Until = d.time(f)
 		default:
-			d.bar(f, m)
+			d.figures(f, m)
 		}
 	}
 	if bid.Size > 0 {
@@ -160,12 +163,23 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 	d.complete(m)
 }
 
-// bar reads the members of a bar.
-func (d *Decoder) bar(f *wire.Member, m *Message) {
-	if m.Type != "K" {
-		return
+// figures reads the members that a bar or a summary alone has.
+func (d *Decoder) figures(f *wire.Member, m *Message) {
+	switch {
+	case m.Type == "K":
+		d.bar(f, &m.Bar)
+	case m.Type != "D":
+	case f.Name == "CL":
+		m.Close = d.price(f)
+	case f.Name == "SE":
+		m.Settlement = d.price(f)
+	case f.Name == "OI":
+		m.Interest = d.size(f)
 	}
-	b := &m.Bar
+}
+
+// bar reads the members of a bar.
+func (d *Decoder) bar(f *wire.Member, b *Bar) {
 	switch f.Name {
 	case "IV":
 		b.Interval = d.str(f)

@@ -34,11 +34,14 @@ type Meta struct {
 	Channels    []string  `json:"channels"`        // asked for, by their names on the wire
 	Depth       int       `json:"depth"`           // of the books; 0: all levels
 	Intervals   []string  `json:"intervals,omitempty"`
-	IDs         []string  `json:"ids"` // identifiers and patterns asked for
+	IDs         []string  `json:"ids"`                // identifiers and patterns asked for
+	Markets     []Row     `json:"markets,omitempty"`  // of GET /market/markets
+	Calendar    []Row     `json:"calendar,omitempty"` // of GET /market/calendar
 	Instruments []Row     `json:"instruments,omitempty"`
 }
 
-// Row is a row of GET /market/instruments: a definition, as the server gave it.
+// Row is a row of a list that a server answers with, as it gave it: a definition, or without another word
+// that of an instrument.
 type Row = json.RawMessage
 
 // Note is what the recorder itself has to say.

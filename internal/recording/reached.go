@@ -7,6 +7,25 @@ type Series struct {
 	ID      string
 }
 
+// ChannelOf is the channel of a type of messages, as a Series has it; "" where it is of no market data.
+func ChannelOf(kind, interval string) string {
+	switch kind {
+	case "T", "X", "C":
+		return "trades"
+	case "Q":
+		return "quotes"
+	case "O":
+		return "order_book"
+	case "H":
+		return "status"
+	case "K":
+		return "bars " + interval
+	case "D":
+		return "summary"
+	}
+	return ""
+}
+
 // Reached is how far a stream was when it was recorded, for whoever resumes it.
 type Reached struct {
 	Epoch    string
@@ -19,14 +38,9 @@ func (r *Reached) Take(m *Message) {
 	if r.Seen == nil {
 		r.Seen = map[Series]uint64{}
 	}
-	channel := ""
 	switch m.Type {
-	case "T", "X", "C":
-		channel = "trades"
-	case "H":
-		channel = "status"
-	case "K":
-		channel = "bars " + m.Bar.Interval
+	case "T", "X", "C", "H", "K":
+		r.Seen[Series{ChannelOf(m.Type, m.Bar.Interval), m.ID}] = m.N
 	case "Subscription", "CaughtUp", "Alive":
 		if epoch := m.Text("epoch"); epoch != "" && epoch != r.Epoch {
 			r.Epoch = epoch
@@ -35,8 +49,5 @@ func (r *Reached) Take(m *Message) {
 		if position := m.Text("position"); position != "" {
 			r.Position = position
 		}
-	}
-	if channel != "" {
-		r.Seen[Series{channel, m.ID}] = m.N
 	}
 }
