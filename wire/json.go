@@ -401,10 +401,24 @@ func (p *parser) hex4(at int) (rune, bool) {
 	return r, true
 }
 
+// isPlain says whether a string stands in JSON as it is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
+	if isPlain(s) { // as nearly all are
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':

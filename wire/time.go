@@ -33,10 +33,14 @@ func AppendTime(b []byte, ns int64) []byte {
 
 // put writes v in decimal over all of b.
 func put(b []byte, v int) {
-	u := uint32(v)
-	for i := len(b) - 1; i >= 0; i-- {
-		b[i] = byte('0' + u%10)
-		u /= 10
+	u, i := uint32(v), len(b)
+	for ; i >= 2; i -= 2 {
+		pair := u % 100
+		u /= 100
+		b[i-2], b[i-1] = byte('0'+pair/10), byte('0'+pair%10)
+	}
+	if i == 1 {
+		b[0] = byte('0' + u%10)
 	}
 }
 

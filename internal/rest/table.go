@@ -28,8 +28,8 @@ type sheet struct {
 	rows  int
 	epoch string // of the rows
 	last  rowMark
-	next  *place            // nil: there are no more
-	sum   [sha256.Size]byte // of the rows
+	next  *place  // nil: there are no more
+	sum   [8]byte // of the rows
 }
 
 // bytesARow is what a row takes in an answer, or a little more.
