@@ -110,7 +110,7 @@ func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) e
 func list[T any](ctx context.Context, s *Postgres, what string, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, query, args...)
+	rows, err := s.pool.Query(ctx, query, args...) //nolint:sqlclosecheck // eachRow closes them
 	var all []T
 	if err == nil {
 		err = eachRow(rows, func() error {

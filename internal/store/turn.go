@@ -85,12 +85,12 @@ func (t *turn) stmt(st statement) *sql.Stmt {
 }
 
 func (t *turn) exec(st statement, args ...any) error {
-	_, err := t.stmt(st).ExecContext(t.ctx, args...)
+	_, err := t.stmt(st).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 	return err
 }
 
 func (t *turn) query(st statement, args ...any) *sql.Row {
-	return t.stmt(st).QueryRowContext(t.ctx, args...)
+	return t.stmt(st).QueryRowContext(t.ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 }
 
 // log adds an event to the audit log.

@@ -31,7 +31,7 @@ func (s *SQLite) AddUsage(ctx context.Context, list []Usage) error {
 		if err != nil {
 			return err
 		}
-		defer add.Close()
+		defer func() { _ = add.Close() }() // it goes with the transaction anyway
 		for _, u := range list {
 			_, err := add.ExecContext(t.ctx, u.Month, u.UserID, u.Market, u.Level, u.Delay, u.Days, u.Connections,
 				u.First.UnixMicro(), u.Last.UnixMicro())
