@@ -99,7 +99,7 @@ func (t *turn) log(e audit.Event) { t.events = append(t.events, e) }
 // prepare prepares the statements, after the migrations.
 func (s *SQLite) prepare(ctx context.Context) (err error) {
 	for st := range statements {
-		if s.prepared[st], err = s.writer.PrepareContext(ctx, st.text()); err != nil {
+		if s.prepared[st], err = s.writer.PrepareContext(ctx, st.text()); err != nil { //nolint:sqlclosecheck // closed with the store
 			return fmt.Errorf("prepare a statement: %w", err)
 		}
 	}
