@@ -113,16 +113,16 @@ func (p *plot) tails(rows map[string]*facts.Row, measured *facts.Row) {
 		p.line(at(v), panelTop, at(v), panelFoot-20, "#e3ded2", 1)
 		p.text(at(v), panelFoot, "middle", "#6d6658", fmt.Sprintf("%g", v))
 	}
-	for i, f := range []fact{
-		{"kurtosis of minute returns", func(r *facts.Row) facts.Figure { return r.Kurtosis }},
-		{"Fano factor of trades a second", func(r *facts.Row) facts.Figure { return r.Fano }},
-		{"orders added to a trade", func(r *facts.Row) facts.Figure { return r.AddsPerTrade }},
+	for i, f := range []facts.Fact{
+		{Name: "kurtosis of minute returns", Of: func(r *facts.Row) facts.Figure { return r.Kurtosis }},
+		{Name: "Fano factor of trades a second", Of: func(r *facts.Row) facts.Figure { return r.Fano }},
+		{Name: "orders added to a trade", Of: func(r *facts.Row) facts.Figure { return r.AddsPerTrade }},
 	} {
 		y := panelTop + 40 + 86*float64(i)
-		p.text(left, y-16, "start", "#2b2a27", f.name)
+		p.text(left, y-16, "start", "#2b2a27", f.Name)
 		p.line(left, y, right, y, "#cfc8b8", 1)
 		draw := func(name string, r *facts.Row) {
-			if v := f.of(r); v.Known() && v > 0 {
+			if v := f.Of(r); v.Known() && v > 0 {
 				fmt.Fprintf(p, `  <circle cx="%.1f" cy="%.1f" r="6" fill="%s" fill-opacity="0.85"/>`+"\n", at(min(max(float64(v), 1), 100)), y, plotColors()[name])
 			}
 		}

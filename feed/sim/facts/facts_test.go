@@ -2,10 +2,8 @@ package facts
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -322,35 +320,6 @@ func TestText(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("\n%s", b.String())
-	}
-}
-
-// TestRanges wants the ranges of the manual, which the simulated exchange is held to.
-func TestRanges(t *testing.T) {
-	manual, err := os.ReadFile("../../../docs/simulator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(manual), "<!-- ranges -->")
-	block, _, _ := strings.Cut(rest, "<!-- /ranges -->")
-	place := 0
-	for _, f := range factList() {
-		if !f.ranged {
-			continue
-		}
-		row := "| " + f.name + " |"
-		for _, class := range simulated() {
-			if ranges := Ranges(class); ranges != nil {
-				row += fmt.Sprintf(" %v to %v |", ranges[place][0], ranges[place][1])
-			}
-		}
-		if !strings.Contains(block, row) {
-			t.Errorf("the manual has no %q", row)
-		}
-		place++
-	}
-	if lines := strings.Count(block, "\n| "); place != lines-1 || place != len(Ranges("leading")) {
-		t.Errorf("%d facts, %d lines", place, lines)
 	}
 }
 

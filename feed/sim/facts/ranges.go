@@ -1,5 +1,22 @@
 package facts
 
+// Fact is a figure that classes of the simulated exchange keep to a range of.
+type Fact struct {
+	Name string
+	Of   func(*Row) Figure
+}
+
+// Ranged are the facts that have ranges, in the order of Ranges.
+func Ranged() []Fact {
+	var list []Fact
+	for _, f := range factList() {
+		if f.ranged {
+			list = append(list, Fact{f.name, f.of})
+		}
+	}
+	return list
+}
+
 // Ranges are what a class of the simulated exchange keeps to in any part of a day from an hour on, of the
 // facts that have a range, in the order of docs/simulator.md; nil of any other class.
 func Ranges(class string) [][2]float64 {

@@ -105,15 +105,6 @@ func number(v float64, decimals int) string {
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
-// Cells are the facts of the row with their names, as texts.
-func (r *Row) Cells() []string {
-	var list []string
-	for _, f := range factList() {
-		list = append(list, f.name+" "+f.text(r))
-	}
-	return list
-}
-
 // width is how wide a table may be.
 const width = 104
 
