@@ -84,7 +84,7 @@ after those that are there.`,
 	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0 is the default set")
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to play as well, over and over; give the flag once for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines over TCP (see docs/feeds.md)")
-	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal: 1 GB for a virtual day, half of it when the day is over, at most 30 days and 64 GiB; demo and basic are added to a new one only (default: in memory)")
+	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal: 1 GB for a virtual day, half of it when the day is over, at most 30 days and 64 GiB; demo and basic are added to a new one only (default: gone with the end)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }

@@ -62,7 +62,7 @@ Event times are those of the recording.`,
 	f.BoolVar(&o.loop, "loop", false, "begin again at the end")
 	f.StringSliceVar(&o.symbols, "symbols", nil, "of a file of many instruments: those to play, symbols or identifiers (default all)")
 	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
-	f.StringVar(&o.data, "data", "", "folder that keeps users and tokens (default: in memory)")
+	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal (default: gone with the end)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
