@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+	"io"
 	"runtime"
 	"strconv"
 	"testing"
@@ -72,23 +74,53 @@ func benchJournal(b *testing.B, n int) (*Journal, *tape) {
 	return j, tape
 }
 
-// BenchmarkScan is a scan of everything from an uncompressed segment, a row an operation.
+// BenchmarkScan is a scan of everything from an uncompressed segment, and the mere copy of the same bytes out of
+// the page cache, which is the floor of any reader that calls read(2).
 func BenchmarkScan(b *testing.B) {
-	j, _ := benchJournal(b, 1<<20)
+	const rows = 1 << 20
+	j, _ := benchJournal(b, rows)
 	defer j.Close()
-	b.ReportAllocs()
-	sum, n := market.Price(0), 0
-	for b.Loop() {
-		err := j.Scan(b.Context(), Place{}, nil, allKinds, func(r *Row) bool {
-			sum += r.Price
-			n++
-			return true
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+	perRow := func(b *testing.B, n int) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
+	b.Run("rows", func(b *testing.B) {
+		b.ReportAllocs()
+		sum, n := market.Price(0), 0
+		for b.Loop() {
+			err := j.Scan(b.Context(), Place{}, nil, allKinds, func(r *Row) bool {
+				sum += r.Price
+				n++
+				return true
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b, n)
+	})
+	b.Run("copy", func(b *testing.B) {
+		buf := make([]byte, maxAhead)
+		n := 0
+		for b.Loop() {
+			for _, v := range j.views("") {
+				file, err := j.openSegment(v.segment)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for at := int64(0); at < v.end; {
+					read, err := file.ReadAt(buf, at)
+					if at += int64(read); err != nil && !errors.Is(err, io.EOF) || read == 0 {
+						b.Fatal(err)
+					}
+				}
+				if err := file.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			n += rows
+		}
+		perRow(b, n)
+	})
 }
 
 // BenchmarkReadLive is a page of the trades of one instrument from a day that is not closed.

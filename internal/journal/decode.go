@@ -91,6 +91,8 @@ type decoder struct {
 	words map[string]string // reasons and conditions seen: few, and often
 	one   [1]market.Level
 	sides [2]Row // a change of one level: of bids, of asks
+	touch [2]market.Level
+	quote Row // of a bid and an offer
 	bids  []market.Level
 	asks  []market.Level
 	slab  strings.Builder // texts are pieces of it
@@ -103,49 +105,64 @@ const maxWords = 1024
 // (the side, whether a latency is told) is worked out without branches, which would be guessed wrong half the time.
 func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	w := word(rec, 0)
-	kind, flags := Kind(w), byte(w>>8)
-	if kind == 0 || kind >= numKinds {
-		return nil, false
-	}
-	if w&levelBits == levelWord && len(rec) == levelSize {
+	switch {
+	case w&shortBits == levelWord && len(rec) == levelSize:
 		if r := d.level((*[levelSize]byte)(rec), base); r != nil {
 			return r, true
 		}
+	case w&shortBits == pairWord && len(rec) == pairSize:
+		if r := d.pair((*[pairSize]byte)(rec), base); r != nil {
+			return r, true
+		}
+	}
+	kind := Kind(w)
+	if kind == 0 || kind >= numKinds {
+		return nil, false
 	}
 	r := &d.rows[kind]
 	r.Kind = kind
-	r.Side = market.Side(flags >> sideShift)
-	r.Checkpoint = flags&flagCheckpoint != 0
-	r.Instrument = uint32(w >> 32)
-	w = word(rec, 1)
-	r.Position = base.position + w&math.MaxUint32
+	r.Checkpoint = w>>8&flagCheckpoint != 0
 	body := headSize
-	if flags&(flagLong|flagN|flagTime|flagAt) == 0 {
-		r.At = base.at + int64(w>>32)
-		w = word(rec, 2)
-		r.N = w & math.MaxUint32
-		r.Time = r.At + int64(w)>>32
+	if w>>8&(flagLong|flagN|flagTime|flagAt) == 0 {
+		r.name(w)
+		r.place(w, word(rec, 1), word(rec, 2), base)
 	} else {
 		h := &d.head
 		if !h.parse(rec, base) {
 			return nil, false
 		}
+		r.Side, r.Instrument, r.Position = market.Side(h.flags>>sideShift), h.instrument, h.position
 		r.At, r.N, r.Time, body = h.at, h.n, h.time, h.body
+		told := int64(h.flags / flagLatency & 1)
+		r.Latency = max(0, r.At-r.Time)&-told | (told - 1)
 	}
-	told := int64(flags / flagLatency & 1)
-	r.Latency = max(0, r.At-r.Time)&-told | (told - 1)
 	return r, d.body(r, rec[body:])
 }
 
-// Most records are changes of one level, in the short form: 48 bytes. Their first word has
-// levelWord in the bits of levelBits.
+// name sets what the first word of a head tells, but for the kind.
+func (r *Row) name(w uint64) {
+	r.Side, r.Instrument = market.Side(byte(w>>8)>>sideShift), uint32(w>>32)
+}
+
+// place sets what the words of a head in the short form tell besides.
+func (r *Row) place(w, late, ahead uint64, base base) {
+	r.Position = base.position + late&math.MaxUint32
+	at, d, told := base.at+int64(late>>32), int64(ahead)>>32, int64(w>>8/flagLatency&1)
+	r.N, r.At, r.Time = ahead&math.MaxUint32, at, at+d
+	r.Latency = max(0, -d)&-told | (told - 1)
+}
+
+// Most records are changes of one level, or quotes of two sides, in the short form. Their first word has
+// levelWord or pairWord in the bits of shortBits.
 const (
 	levelSize = headSize + 24
-	levelBits = math.MaxUint16<<16 | (flagCheckpoint|flagLong|flagN|flagTime|flagAt)<<8 | math.MaxUint8
+	pairSize  = headSize + 48
+	shortBits = math.MaxUint16<<16 | (flagCheckpoint|flagLong|flagN|flagTime|flagAt)<<8 | math.MaxUint8
 	levelWord = levelSize/8<<16 | uint64(BookUpdate)
+	pairWord  = pairSize/8<<16 | uint64(Quote)
 )
 
-// level is row for one of these, nil where it has not one level. Which side it is of is as good as random: there
+// level is row for a change of one level, nil where it is of more. Which side it is of is as good as random: there
 // is a row for each, whose slices never change, so that no pointer is stored.
 func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
@@ -163,17 +180,30 @@ func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
 	l.Price = market.Price(binary.LittleEndian.Uint64(rec[32:]))
 	l.Size = market.Size(binary.LittleEndian.Uint64(rec[40:]))
 	w = binary.LittleEndian.Uint64(rec[0:])
-	r.Side = market.Side(byte(w>>8) >> sideShift)
-	r.Instrument = uint32(w >> 32)
-	told := int64(w >> 8 / flagLatency & 1)
-	w = binary.LittleEndian.Uint64(rec[8:])
-	r.Position = base.position + w&math.MaxUint32
-	at := base.at + int64(w>>32)
-	w = binary.LittleEndian.Uint64(rec[16:])
-	r.N = w & math.MaxUint32
-	ahead := int64(w) >> 32
-	r.At, r.Time = at, at+ahead
-	r.Latency = max(0, -ahead)&-told | (told - 1)
+	r.name(w)
+	r.place(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
+	return r
+}
+
+// pair is row for a quote of a bid and an offer, nil where it has others.
+func (d *decoder) pair(rec *[pairSize]byte, base base) *Row {
+	w := binary.LittleEndian.Uint64(rec[24:])
+	if w&math.MaxUint32 != 1<<16|1 {
+		return nil
+	}
+	r := &d.quote
+	if r.Kind == 0 {
+		*r = Row{Kind: Quote, Bids: d.touch[:1], Asks: d.touch[1:]}
+	}
+	bid, ask := &d.touch[0], &d.touch[1]
+	bid.Orders, ask.Orders = uint32(w>>32), binary.LittleEndian.Uint32(rec[64:])
+	bid.Price = market.Price(binary.LittleEndian.Uint64(rec[32:]))
+	bid.Size = market.Size(binary.LittleEndian.Uint64(rec[40:]))
+	ask.Price = market.Price(binary.LittleEndian.Uint64(rec[48:]))
+	ask.Size = market.Size(binary.LittleEndian.Uint64(rec[56:]))
+	w = binary.LittleEndian.Uint64(rec[0:])
+	r.name(w)
+	r.place(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
 	return r
 }
 

@@ -177,7 +177,7 @@ func (s *scan) frame(c *cursor) (bool, error) {
 	b := c.buf[c.pos:c.end]
 	levels := s.kinds.Has(BookUpdate)
 	for len(b) >= headSize {
-		if levels && word(b, 0)&levelBits == levelWord && len(b) >= levelSize {
+		if levels && word(b, 0)&shortBits == levelWord && len(b) >= levelSize {
 			rec := (*[levelSize]byte)(b)
 			if s.match != nil && !s.match(instrumentOf(rec[:])) {
 				b = b[levelSize:]
