@@ -3,12 +3,14 @@ package thread
 import "time"
 
 const (
+	// piece is how long is worked between two breaths, each of which costs some microseconds.
+	piece = 30 * time.Microsecond
 	// wanted is how long a Yield takes at least where another thread had the processor meanwhile.
 	wanted = 20 * time.Microsecond
 	// restTimes is how much longer a rest is than the work before it.
-	restTimes = 4
+	restTimes = 19
 	// mostRest is the longest rest; one who was kept from running for long has not worked all the time.
-	mostRest = 800 * time.Microsecond
+	mostRest = 4 * time.Millisecond
 )
 
 // Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
@@ -16,9 +18,13 @@ type Breath struct {
 	worksFrom time.Time
 }
 
-// Take is called between two pieces of work. It gives way, and rests where that was to somebody's use.
+// Take is called between two steps of the work. Where they are a piece by now, it gives way, and rests where that was to
+// somebody's use.
 func (b *Breath) Take() {
 	now := time.Now()
+	if now.Sub(b.worksFrom) < piece {
+		return
+	}
 	Yield()
 	if !b.worksFrom.IsZero() {
 		time.Sleep(rest(now.Sub(b.worksFrom), time.Since(now)))

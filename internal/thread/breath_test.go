@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestRest rests for four times as long as was worked, in bounds, and only where somebody had the processor.
+// TestRest rests for nineteen times as long as was worked, in bounds, and only where somebody had the processor.
 func TestRest(t *testing.T) {
 	for _, c := range []struct{ worked, away, want time.Duration }{
 		{40 * time.Microsecond, time.Microsecond, 0},
 		{time.Hour, wanted - 1, 0},
-		{40 * time.Microsecond, wanted, 160 * time.Microsecond},
-		{40 * time.Microsecond, time.Second, 160 * time.Microsecond},
+		{40 * time.Microsecond, wanted, 760 * time.Microsecond},
+		{40 * time.Microsecond, time.Second, 760 * time.Microsecond},
 		{time.Second, time.Second, mostRest},
 		{0, time.Second, 0},
 	} {
@@ -21,12 +21,18 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestTake goes on after a breath, also the first.
+// TestTake goes on after a breath, also the first, and takes none before a piece is done.
 func TestTake(t *testing.T) {
 	var b Breath
 	for range 3 {
 		if b.Take(); b.worksFrom.IsZero() {
 			t.Fatal("the work has not begun")
 		}
+		b.worksFrom = b.worksFrom.Add(-piece)
+	}
+	ahead := time.Now().Add(time.Hour)
+	b.worksFrom = ahead
+	if b.Take(); !b.worksFrom.Equal(ahead) {
+		t.Error("rested amid a piece")
 	}
 }

@@ -2,7 +2,8 @@
 //
 // A thread that works on, without a pause, keeps its processor for a slice of some milliseconds, whoever else wakes
 // meanwhile; with few processors a message of the stream then waits as long. So what is not urgent gives way between
-// two pieces of its work of some ten microseconds each, and where somebody did want the processor rests for four times
-// as long as it worked: it takes a fifth of one processor of a busy machine, and what is left keeps the queues for it
-// short. Outside Linux nothing of this is done.
+// two pieces of its work of 30 microseconds each, and where somebody did want the processor rests for nineteen times
+// as long as it worked: it takes a twentieth of one processor of a busy machine, and what is left keeps the queues for it
+// short. With 160,000 deliveries a second on two processors, rests four times as long, and pieces of a fifth, made the 99th
+// percentile of their latency half as much again; these a tenth to a fifth. Outside Linux nothing of this is done.
 package thread
