@@ -33,10 +33,11 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 		if v.sum.rows == 0 || v.sum.from > t {
 			continue
 		}
-		b := bookAt{number: number, until: t, begins: math.MinInt64}
+		b := bookAt{number: number, until: t, begins: math.MinInt64, damage: v.losses()}
 		if err := a.walk(ctx, v, func(*span, *span) bool { return !b.over }, b.record); err != nil {
 			return BookSnapshot{}, err
 		}
+		b.pass(math.MaxInt64)
 		switch {
 		case b.known:
 			return b.snapshot(v.epoch), nil
@@ -80,17 +81,30 @@ type bookAt struct {
 	dec        decoder
 	book       market.Book
 	last       BookSnapshot
-	known      bool // book is the book
-	lost       bool // the market said that it is not known
-	hole       bool // rows were lost before the time
-	checkpoint bool // a whole checkpoint from before the time was seen
-	over       bool // what follows is later than the time
+	known      bool     // book is the book
+	lost       bool     // the market said that it is not known
+	hole       bool     // rows were lost before the time
+	checkpoint bool     // a whole checkpoint from before the time was seen
+	over       bool     // what follows is later than the time
+	damage     []Damage // of the segment, what is not passed yet
+}
+
+// pass goes on to a place in the segment. Behind what cannot be read, which may be older than the time, the book is
+// not known until it is told anew.
+func (b *bookAt) pass(offset int64) {
+	for len(b.damage) > 0 && b.damage[0].Offset < offset {
+		b.damage = b.damage[1:]
+		if b.begins <= b.until {
+			b.known, b.lost, b.hole = false, false, true
+		}
+	}
 }
 
 func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
 	kind := Kind(rec[0])
 	mine := kind < numKinds && bookKinds.Has(kind) && instrumentOf(rec) == b.number
 	var h head
+	b.pass(c.at(rec))
 	switch {
 	case kind == recCheckpointEnd:
 		b.checkpoint = b.checkpoint || b.begins <= b.until

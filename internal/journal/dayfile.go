@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"sync"
@@ -213,7 +214,7 @@ func (d *dayFile) section(i int) ([]byte, error) {
 func (d *dayFile) segments() []*segment {
 	var list []*segment
 	for _, m := range d.meta.Segments {
-		s := &segment{name: m.Name, end: m.End, holes: m.Holes, damage: m.Damage, torn: m.Torn, resumed: m.Resumed}
+		s := &segment{name: filepath.Base(m.Name), end: m.End, holes: m.Holes, damage: m.Damage, torn: m.Torn, resumed: m.Resumed}
 		s.header = header{number: m.Number, epoch: m.Epoch, day: m.Day, salt: m.Salt}
 		// A wrong one makes the segments foreign, which is told.
 		_, _ = hex.Decode(s.journal[:], []byte(d.meta.Journal)[:min(32, len(d.meta.Journal))])
@@ -225,20 +226,18 @@ func (d *dayFile) segments() []*segment {
 
 // spans are the spans of one segment.
 func (d *dayFile) spans(number uint32) ([]span, error) {
-	skip := 0
+	b, err := d.section(sectionSpans)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range d.meta.Segments {
-		if m.Number != number {
-			skip += m.Spans
-			continue
-		}
-		b, err := d.section(sectionSpans)
-		if err != nil {
-			return nil, err
-		}
-		if skip < 0 || m.Spans < 0 || len(b) < (skip+m.Spans)*daySpanSize {
+		if m.Spans < 0 || m.Spans > len(b)/daySpanSize {
 			return nil, d.bad(d.sections[sectionSpans].at)
 		}
-		b = b[skip*daySpanSize:]
+		if m.Number != number {
+			b = b[m.Spans*daySpanSize:]
+			continue
+		}
 		list := make([]span, m.Spans)
 		for i := range list {
 			w := b[i*daySpanSize:]

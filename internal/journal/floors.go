@@ -99,7 +99,16 @@ func (a *Archive) lookFloors(ctx context.Context, views []segmentView) (floors, 
 }
 
 // lossy says whether rows of the segment are lost that were written.
-func (s *segment) lossy() bool { return len(s.damage) > 0 && !s.torn }
+func (s *segment) lossy() bool { return len(s.losses()) > 0 }
+
+// losses are the places of the segment where rows are lost that were written. An end that was torn off is none, unless
+// what is in front of it cannot be read either.
+func (s *segment) losses() []Damage {
+	if k := len(s.damage) - 1; s.torn && k >= 0 && s.damage[k].Reason == reasonTorn {
+		return s.damage[:k]
+	}
+	return s.damage
+}
 
 // headFloors takes in a segment up to the end of its checkpoint; done says that it has one.
 func (a *Archive) headFloors(ctx context.Context, v *segmentView, f floors) (done bool, err error) {

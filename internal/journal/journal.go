@@ -206,7 +206,7 @@ func (j *Journal) cutTorn(last *segment) error {
 	if err := os.Truncate(last.path(false), last.end); err != nil {
 		return fmt.Errorf("cut torn end of the journal: %w", err)
 	}
-	last.damage, last.torn = last.damage[:len(last.damage)-1], false
+	last.damage, last.torn = last.losses(), false
 	j.cfg.Logger.Info("the torn end of the journal was cut", "file", torn.File, "bytes", torn.Bytes)
 	return nil
 }

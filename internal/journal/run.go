@@ -119,12 +119,13 @@ func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
 		}
 	}
 	j.mu.RUnlock()
+	var failed error
 	for _, d := range todo {
 		if err := j.closeDay(ctx, d, enc); err != nil {
-			return fmt.Errorf("close %s: %w", dateOf(d.date), err)
+			failed = errors.Join(failed, fmt.Errorf("close %s: %w", dateOf(d.date), err)) // the others need not wait for it
 		}
 	}
-	return nil
+	return failed
 }
 
 // firstNeeded is the first of the days that are not to be closed yet: the newest, or the one with

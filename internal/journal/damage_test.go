@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// change changes a byte of the newest segment, at so many hundredths of it, and cuts off its last bytes.
+func change(t *testing.T, folder string, hundredths, cut int) {
+	t.Helper()
+	files := segmentFiles(t, folder)
+	name := files[len(files)-1]
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)*hundredths/100] ^= 0x40
+	if err := os.WriteFile(name, b[:len(b)-cut], 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamageAndTornEnd ends the epoch where rows in the middle of a segment are lost, also when its end was torn off
+// besides: an end that is cut is no loss, and must not hide one.
+func TestDamageAndTornEnd(t *testing.T) {
+	for _, cut := range []int{0, 5} {
+		cfg := testConfig(t)
+		tape := newTape(5, 8)
+		j := begin(t, cfg, tape)
+		tape.write(j, 5_000, true)
+		epoch := j.Epoch()
+		cfg.Folder = copyFolder(t, cfg.Folder) // as after a kill
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		change(t, cfg.Folder, 50, cut)
+		j = mustOpen(t, cfg)
+		if j.Epoch() == epoch {
+			t.Errorf("%d bytes cut off: the epoch goes on", cut)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBookBehindDamage tells no book that lacks changes: behind rows that cannot be read it is not kept, in front of
+// them it is as it was.
+func TestBookBehindDamage(t *testing.T) {
+	cfg := testConfig(t)
+	tape := newTape(5, 3)
+	j := begin(t, cfg, tape)
+	tape.write(j, 5_000, true)
+	before := tape.at
+	want := tape.books[0].Append(nil, market.Buy, 0)
+	tape.write(j, 15_000, false)
+	id := tape.defs[0].ID
+	if _, err := j.BookAt(t.Context(), id, tape.at); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, cfg.Folder, 92, 0)
+	j = mustOpen(t, cfg)
+	defer j.Close()
+	if s, err := j.BookAt(t.Context(), id, tape.at); !errors.Is(err, ErrNotKept) {
+		t.Errorf("behind the damage: N %d, %v", s.N, err)
+	}
+	s, err := j.BookAt(t.Context(), id, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Bids, want) {
+		t.Errorf("in front of the damage\n got %v\nwant %v", s.Bids, want)
+	}
+}
+
+// TestHostileDay refuses an index of a day that counts spans which it does not have, though its checksums are good.
+func TestHostileDay(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Logger = nil
+	tape := newTape(14, 4)
+	j := begin(t, cfg, tape)
+	writeDays(t, j, tape, 2, 1_000)
+	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, spans := range []int{1 << 59, 1 << 20, -1} {
+		forge(t, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayFileName), func(m *dayMeta) { m.Segments[0].Spans = spans })
+		r, err := OpenReader(cfg.Folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d *Damage
+		if err := r.Scan(t.Context(), Place{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
+			t.Errorf("%d spans: %v", spans, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// forge changes the description in a day's file, and its checksums with it.
+func forge(t *testing.T, file string, change func(*dayMeta)) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, foot := b[:len(b)-dayFootSize], slices.Clone(b[len(b)-dayFootSize:])
+	at := word(foot, 0)
+	var m dayMeta
+	if err := json.Unmarshal(body[at:at+word(foot, 1)], &m); err != nil {
+		t.Fatal(err)
+	}
+	change(&m)
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := numSections * 24
+	binary.LittleEndian.PutUint64(foot, uint64(len(body)))
+	binary.LittleEndian.PutUint64(foot[8:], uint64(len(text)))
+	binary.LittleEndian.PutUint64(foot[16:], uint64(crc32.Checksum(text, castagnoli())))
+	binary.LittleEndian.PutUint64(foot[sums:], uint64(crc32.Checksum(foot[:sums], castagnoli())))
+	if err := os.WriteFile(file, slices.Concat(body, text, foot), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
