@@ -9,13 +9,16 @@ const (
 	wanted = 20 * time.Microsecond
 	// restTimes is how much longer a rest is than the work before it.
 	restTimes = 19
-	// mostRest is the longest rest; one who was kept from running for long has not worked all the time.
-	mostRest = 4 * time.Millisecond
+	// mostWork is what counts as work of the time between two breaths: who was kept from running has not worked all of it.
+	mostWork = 2 * piece
+	// mostRests bounds all rests of a Breath: others wait for what is being done.
+	mostRests = 200 * time.Millisecond
 )
 
 // Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
 type Breath struct {
 	worksFrom time.Time
+	rested    time.Duration
 }
 
 // Take is called between two steps of the work. Where they are a piece by now, it gives way, and rests where that was to
@@ -27,7 +30,9 @@ func (b *Breath) Take() {
 	}
 	Yield()
 	if !b.worksFrom.IsZero() {
-		time.Sleep(rest(now.Sub(b.worksFrom), time.Since(now)))
+		d := min(rest(now.Sub(b.worksFrom), time.Since(now)), mostRests-b.rested)
+		b.rested += d
+		time.Sleep(d)
 	}
 	b.worksFrom = time.Now()
 }
@@ -37,5 +42,5 @@ func rest(worked, away time.Duration) time.Duration {
 	if away < wanted {
 		return 0
 	}
-	return min(restTimes*worked, mostRest)
+	return restTimes * min(worked, mostWork)
 }

@@ -12,7 +12,7 @@ func TestRest(t *testing.T) {
 		{time.Hour, wanted - 1, 0},
 		{40 * time.Microsecond, wanted, 760 * time.Microsecond},
 		{40 * time.Microsecond, time.Second, 760 * time.Microsecond},
-		{time.Second, time.Second, mostRest},
+		{time.Second, time.Second, restTimes * mostWork},
 		{0, time.Second, 0},
 	} {
 		if got := rest(c.worked, c.away); got != c.want {
@@ -34,5 +34,10 @@ func TestTake(t *testing.T) {
 	b.worksFrom = ahead
 	if b.Take(); !b.worksFrom.Equal(ahead) {
 		t.Error("rested amid a piece")
+	}
+
+	b = Breath{worksFrom: time.Now().Add(-time.Hour), rested: mostRests}
+	if b.Take(); b.rested != mostRests {
+		t.Error("rested for longer than it may on the whole")
 	}
 }
