@@ -69,7 +69,8 @@ func TestClosedPages(t *testing.T) {
 			{[]string{"start", "2026-11-20", "end", "2026-11-21", "order", "desc"}, forever, 20},
 			{[]string{"start", "2026-11-20T14:00:03Z", "end", "2026-11-20T14:00:05Z"}, forever, 2},
 			{[]string{"start", "2026-11-20", "limit", "5"}, forever, 5}, // full
-			{[]string{"after_sequence", "3", "limit", "5"}, forever, 5},
+			{[]string{"after_sequence", "3", "limit", "5", "epoch", a.journal.Epoch()}, forever, 5},
+			{[]string{"after_sequence", "3", "limit", "5"}, "private, no-cache", 5}, // the next epoch has other rows there
 			{[]string{"after_sequence", "3"}, "private, no-cache", 20},
 			{[]string{"start", "2026-11-20"}, "private, no-cache", 23},
 			{[]string{"start", "2026-11-20", "end", "2026-11-22"}, "private, no-cache", 23},

@@ -32,7 +32,7 @@
 // shards, and is whole before its first byte is written: a slow client holds up nobody. Few requests
 // read at a time (lanes.go), an export likewise while it does not wait for its client. A page has rows of one
 // epoch; a cursor names the row that it begins behind and a fingerprint of the question. What lies in
-// closed days is told to caches as immutable.
+// closed days is told to caches as immutable, once nothing can be late any more.
 //
 // # The stream over HTTP
 //

@@ -45,6 +45,7 @@ type history struct {
 	after   uint64 // of the present epoch; with since
 	since   bool
 	epoch   string // alone; "": all
+	named   bool   // the request named epoch
 	desc    bool
 	limit   int
 	at      place
@@ -105,7 +106,7 @@ func (h *Handler) history(q *request, x *history) (result, error) {
 	}
 	if h.settle(q, x); x.tag != "" {
 		if r := q.tagged(x.tag, result{}); r.status != 0 {
-			q.immutable()
+			q.caching(x, true)
 			return r, nil
 		}
 	}
@@ -280,7 +281,7 @@ func (h *Handler) locate(q *request, x *history) error {
 	if text != "" && text != present {
 		return epochChanged(present)
 	}
-	x.epoch = text
+	x.epoch, x.named = text, text != ""
 	if text, f = q.params.get("after_sequence"); f != nil {
 		return f
 	}

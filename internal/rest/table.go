@@ -105,11 +105,7 @@ func (h *Handler) finish(q *request, x *history, pg *sheet) result {
 		sum := sha256.Sum256(append(pg.sum[:], pg.body[rows:]...))
 		tag = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	}
-	if settled || h.fullAndClosed(x, pg) {
-		q.immutable()
-	} else {
-		q.out.Set("Cache-Control", "private, no-cache")
-	}
+	q.caching(x, settled || h.fullAndClosed(x, pg))
 	return q.tagged(tag, result{status: http.StatusOK, raw: pg.body})
 }
 
@@ -134,8 +130,37 @@ func (q *request) immutable() {
 	q.out.Add("Vary", "Authorization")
 }
 
-// closedDays is from when until when the journal is closed: nothing is added there any more, unless a
-// market reports with a time of long ago. 0, 0: nowhere.
+// caching tells caches what they may do with a page. settled says that its rows stay what they are.
+func (q *request) caching(x *history, settled bool) {
+	if settled && x.lasting() {
+		q.immutable()
+		return
+	}
+	q.out.Set("Cache-Control", "private, no-cache")
+}
+
+// lasting says that a question means the same rows in the next epoch, or is refused there. Numbers without an epoch
+// are of the present one, whichever that is; a cursor has its epoch in it.
+func (x *history) lasting() bool { return !x.since || x.named || x.onwards }
+
+// How long after the end of a span its rows may be published: days are closed by publication, and a question is by
+// event time. lateRows is what package export waits for (late in export.go). Bars take longer than it waits for, since
+// a bar may be revised after it is in a file: a trading day that begins just before the end is over a day later, or 25
+// hours where the clocks go back, and its bars are revised for an hour more.
+const (
+	lateRows = int64(time.Minute)
+	lateBars = int64(26*time.Hour) + lateRows
+)
+
+// over is when all that a question with an end asks for was published, unless a market reports with a time of long ago.
+func (x *history) over() int64 {
+	if x.series.Channel == journal.Bars {
+		return x.end + lateBars
+	}
+	return x.end + lateRows
+}
+
+// closedDays is from when until when the journal is closed: nothing is published there any more. 0, 0: nowhere.
 func closedDays(days []journal.Day) (from, until int64) {
 	for _, d := range days {
 		t, err := time.Parse(dateFormat, d.Date)
@@ -156,12 +181,12 @@ func (h *Handler) settle(q *request, x *history) {
 	x.tag = h.settledTag(q, x)
 }
 
-// settledTag is the entity tag of a page whose rows can be told to be of closed days before any of
-// them is read.
+// settledTag is the entity tag of a page that can be told to have all its rows before any of them is read: it is of
+// closed days, and what was published last came after all that could be late.
 func (h *Handler) settledTag(q *request, x *history) string {
 	days := h.cfg.Journal.Days()
 	from, until := closedDays(days)
-	if x.start == 0 || x.end == 0 || x.start < from || x.end > until || x.delayed(x.end) {
+	if x.start == 0 || x.end == 0 || x.start < from || x.end > until || days[len(days)-1].To < x.over() || x.delayed(x.over()) {
 		return ""
 	}
 	sum := x.question()
