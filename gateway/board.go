@@ -19,6 +19,7 @@ type board struct {
 	mu     sync.Mutex // held while a status of a whole market is published: they keep their order
 	owners map[market.InstrumentID]owned
 	venues map[string]*fed
+	down   func(market string) bool
 }
 
 // owned is an instrument of a feed.
@@ -32,11 +33,12 @@ type owned struct {
 type fed struct {
 	handle market.Handle        // of *|MARKET|*
 	feeds  map[*supervisor]bool // false: the source itself said that it is down there
-	told   bool                 // feed_down was published
+	told   bool                 // feed_down was published, in an earlier run of the program too
 }
 
-func newBoard() *board {
-	return &board{owners: map[market.InstrumentID]owned{}, venues: map[string]*fed{}}
+// newBoard makes a board. down says whether a market's feed was down when it was last told of, before a restart too.
+func newBoard(down func(market string) bool) *board {
+	return &board{down: down, owners: map[market.InstrumentID]owned{}, venues: map[string]*fed{}}
 }
 
 // up says whether any feed of the market is.
@@ -73,7 +75,7 @@ func (b *board) define(s *supervisor, in market.Instrument) (market.Handle, erro
 		if err != nil {
 			return h, fmt.Errorf("define market %s: %w", in.ID.Market, err)
 		}
-		v = &fed{handle: whole, feeds: map[*supervisor]bool{}}
+		v = &fed{handle: whole, feeds: map[*supervisor]bool{}, told: b.down(in.ID.Market)}
 		b.venues[in.ID.Market] = v
 	}
 	if _, ok := v.feeds[s]; !ok {

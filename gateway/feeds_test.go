@@ -76,7 +76,7 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 				panic("source is broken")
 			}
 			return nil // it has no more
-		})}, &rec, newBoard(), slog.New(slog.DiscardHandler))
+		})}, &rec, newBoard(neverDown), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSupervisorBacksOff(t *testing.T) {
 		s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(context.Context, feed.Sink) error {
 			starts = append(starts, time.Now())
 			return errors.New("refused")
-		})}, &recorder{}, newBoard(), slog.New(slog.DiscardHandler))
+		})}, &recorder{}, newBoard(neverDown), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := s.Run(ctx); err != nil {
@@ -137,7 +137,7 @@ func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
 	s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(_ context.Context, sink feed.Sink) error {
 		runs++
 		return errors.Join(oneTrade(sink), final{errors.New("damaged")})
-	})}, &rec, newBoard(), slog.New(slog.DiscardHandler))
+	})}, &rec, newBoard(neverDown), slog.New(slog.DiscardHandler))
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
 // instrument to have one feed.
 func TestTwoFeedsOfAMarket(t *testing.T) {
 	var rec recorder
-	b := newBoard()
+	b := newBoard(neverDown)
 	var feeds [2]*supervisor
 	var handles [2]market.Handle
 	for i, symbol := range []string{"GGAL", "AL30"} {
@@ -200,6 +200,24 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 	}
 }
 
+// TestFeedUpAfterRestart tells that a market is fed again where the journal ends with feed_down: whoever follows it
+// over the restart would wait for that for ever.
+func TestFeedUpAfterRestart(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		var rec recorder
+		b := newBoard(func(string) bool { return down })
+		s := newSupervisor(Feed{Name: "feed"}, &rec, b, slog.New(slog.DiscardHandler))
+		for _, symbol := range []string{"GGAL", "AL30"} {
+			if _, err := s.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told := slices.Contains(rec.events, "*|BYMA|* feed_up"); told != down {
+			t.Errorf("down before: %v: %q", down, rec.events)
+		}
+	}
+}
+
 // refuser refuses every event.
 type refuser struct{ recorder }
 
@@ -226,3 +244,6 @@ func TestRefusedKeepTheirPlaces(t *testing.T) {
 		t.Errorf("refused at %v", places)
 	}
 }
+
+// neverDown is a market of which nothing was told before.
+func neverDown(string) bool { return false }

@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
 )
 
 // Gateway is a gateway that was put together and runs once.
@@ -136,7 +137,10 @@ func (g *Gateway) buildMarket() error {
 			return fmt.Errorf("list an instrument: %w", err)
 		}
 	}
-	shared := newBoard()
+	shared := newBoard(func(name string) bool {
+		state, told := g.hub.MarketStatus(name)
+		return told && state.Phase == market.FeedDown
+	})
 	for _, f := range g.cfg.Feeds {
 		if f.Source == nil {
 			return fmt.Errorf("feed %q has no source", f.Name)

@@ -3,6 +3,7 @@ package rest_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,32 @@ func TestMarketStatus(t *testing.T) {
 		publish(venue, market.FeedDown, "", 0)
 		check("the feed is down", `[{"market":"BYMA","status":"feed_down","instruments":[]}]`)
 	})
+}
+
+// TestBookOfNoFeed says why a book is not known: who is told to ask again in a second does so for as long as the feed
+// is down.
+func TestBookOfNoFeed(t *testing.T) {
+	g := newGateway(t, nil)
+	access, _ := g.login(t, "demo")
+	venue, err := g.hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: "BYMA", Term: market.Any}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(phase market.Phase, path string, code int, wait, hint string) {
+		t.Helper()
+		if err := g.hub.Publish([]market.Event{{Kind: market.KindStatus, Handle: venue, Phase: phase}}); err != nil {
+			t.Fatal(err)
+		}
+		w := g.get(path, access)
+		if w.Code != code || w.Header().Get("Retry-After") != wait || !strings.Contains(w.Body.String(), hint) {
+			t.Errorf("%v %s: %d, Retry-After %q, %s", phase, path, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+	const stale, known = "/market/book?instrument=STALE%7CBYMA%7CCI", "/market/book?instrument=GGAL%7CBYMA%7C24hs"
+	check(market.Open, stale, 503, "1", "not known at present")
+	check(market.Open, known, 200, "", "")
+	check(market.FeedDown, known, 503, "10", "the past are had with at=")
+	check(market.FeedUp, stale, 503, "1", "not known at present")
 }
 
 // rows is a list of the answer's data, as sent.

@@ -103,11 +103,21 @@ func (h *Handler) book(q *request) (result, error) {
 	case errors.Is(err, stream.ErrNoBook):
 		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
 	case errors.Is(err, stream.ErrStale):
-		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
+		return result{}, h.unknownBook(id.Market)
 	case err != nil:
 		return result{}, fmt.Errorf("read the book of %s: %w", id, err)
 	}
 	return result{object: object}, nil
+}
+
+// unknownBook is the answer where a book is not known: for a moment, or for as long as the market's feed is down.
+func (h *Handler) unknownBook(name string) *wire.Fault {
+	f := &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
+	if state, told := h.cfg.Hub.MarketStatus(name); told && state.Phase == market.FeedDown {
+		f.Msg, f.RetryAfter = "The order book is not known: the feed of "+name+" is down, or has ended", 10
+		f.Hint = "feed_up of *|" + name + "|* tells when it is back; books of the past are had with at="
+	}
+	return f
 }
 
 // parseInstruments reads identifiers with commas between; repeats are left out.
