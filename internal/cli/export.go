@@ -97,7 +97,7 @@ func (f *exportFlags) run(ctx context.Context, std streams) (err error) {
 		return f.nothing(j.Archive, job)
 	}
 	if err == nil && len(files) == 0 {
-		fmt.Fprintf(std.talk, "There is no such row on %s.\n", job.Date)
+		fmt.Fprintf(std.talk, "There is no such row on %s. %s --date chooses another.\n", job.Date, which(days))
 	}
 	return exportFailure(days, err)
 }
@@ -172,15 +172,20 @@ func oneOf[T fmt.Stringer](word string, list []T) string {
 
 // openJournal opens the journal of a data folder, or one that is named itself.
 func openJournal(folder string) (*journal.Reader, error) {
-	inside := filepath.Join(folder, "journal")
-	if info, err := os.Stat(inside); err == nil && info.IsDir() {
-		folder = inside
-	}
-	j, err := journal.OpenReader(folder)
+	j, err := journal.OpenReader(journalIn(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(exitNotFound, err, "Name the data folder of a gateway with --data.")
 	}
 	return j, err
+}
+
+// journalIn is the journal's folder in a data folder, or what was named.
+func journalIn(name string) string {
+	inside := filepath.Join(name, "journal")
+	if info, err := os.Stat(inside); err == nil && info.IsDir() {
+		return inside
+	}
+	return name
 }
 
 // newestDay is the newest day that may be exported.
@@ -196,13 +201,21 @@ func newestDay(days []journal.Day, open bool) (string, error) {
 	return "", exportFailure(days, errors.New("there is no day in this journal"))
 }
 
+// which says what days there are.
+func which(days []journal.Day) string {
+	if len(days) == 1 {
+		return "The journal has " + days[0].Date + " alone."
+	}
+	return "The journal has " + days[0].Date + " to " + days[len(days)-1].Date + "."
+}
+
 // exportFailure says what can be done about an error.
 func exportFailure(days []journal.Day, err error) error {
 	switch {
 	case err != nil && len(days) == 0:
 		return fail(exitNotFound, err, "Is it the folder of a journal? Name the data folder of a gateway with --data.")
 	case errors.Is(err, export.ErrNoDay):
-		return fail(exitNotFound, err, "It has "+days[0].Date+" to "+days[len(days)-1].Date+".")
+		return fail(exitNotFound, err, which(days))
 	case errors.Is(err, export.ErrOpenDay):
 		return fail(exitError, err, "A gateway closes a day when the next one has begun. With --open you get what there is of it.")
 	}

@@ -66,7 +66,7 @@ func TestExport(t *testing.T) {
 		{"--market NYSE", 4, "there is nothing of market NYSE on 2026-11-19\n  That day has the markets BYMA."},
 		{"--instrument YPFD|BYMA|24hs", 4, "there is nothing of YPFD|BYMA|24hs on 2026-11-19"},
 		{"--date 2026-11-20", 1, "the day is not closed yet\n  A gateway closes a day when"},
-		{"--date 2026-11-17", 4, "the journal does not have this day\n  It has 2026-11-18 to 2026-11-20."},
+		{"--date 2026-11-17", 4, "the journal does not have this day\n  The journal has 2026-11-18 to 2026-11-20."},
 		{"--date 18.11.2026", 2, "a day is written 2026-11-20"},
 		{"--type trade", 2, "did you mean trades?"},
 		{"--type candles", 2, "there are trades, quotes, bars, depth"},

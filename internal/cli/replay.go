@@ -110,11 +110,11 @@ func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
 
 // openSource opens a recording of any format.
 func openSource(name string, c replay.Config) (*replay.Source, error) {
-	source, err := replay.Open(name, c)
+	source, err := replay.Open(journalIn(name), c)
 	switch {
 	case errors.Is(err, replay.ErrUnknown):
 		return nil, fail(exitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
-			".\nWhat rueda watch -o jsonl prints is none: messages without the time when they came. Take rueda record.")
+			".\nWhat rueda watch -o jsonl prints is none, nor an export as ndjson: messages without the time when they came. Take rueda record, or the journal itself.")
 	case err != nil:
 		return nil, fail(exitUsage, err, "")
 	}
