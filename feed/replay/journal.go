@@ -112,9 +112,23 @@ type journalItem struct {
 	quoted  bool // its quotes are not those of its book
 	ready   bool // its book is empty when it is listed
 	phase   market.Phase
-	listing bool // its first row is the status that its listing tells
-	epoch   int  // in which its book was told
-	unknown bool // and is not known at present
+	listing bool   // its first row is the status that its listing tells
+	epoch   int    // in which its book was told
+	last    uint64 // N of its book's newest row
+	unknown bool   // its book is not known at present
+}
+
+// old says whether a row of a checkpoint tells nothing that has to be played. It does where rows were lost
+// in front of it: its state of a book is of another N than the newest row, or the book is
+// not known any more.
+func (it *journalItem) old(r *journal.Row, epoch int) bool {
+	switch r.Kind {
+	case journal.BookState:
+		return it.epoch == epoch && !it.unknown && r.N == it.last
+	case journal.BookLost:
+		return it.unknown || it.epoch == 0 && !it.ready
+	}
+	return true
 }
 
 // restart has the books told anew when the journal begins again.
@@ -162,13 +176,13 @@ const journalBatch = 256
 // row takes one row of the journal.
 func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Kind == journal.Hole {
-		return nil // the checkpoint behind it tells the books
+		return nil // the checkpoint in front of it has told the books
 	}
 	it, err := p.item(r)
 	if err != nil || !it.taken {
 		return err
 	}
-	if r.Checkpoint && (r.Kind != journal.BookState || it.epoch == p.epoch && !it.unknown) {
+	if r.Checkpoint && it.old(r, p.epoch) {
 		return nil
 	}
 	p.tally(r)
@@ -180,7 +194,8 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 		p.rows++
 		p.read.Store(p.rows)
 	}
-	if p.newest = max(p.newest, r.At); !r.Checkpoint {
+	if !r.Checkpoint { // whose rows may have a time of another clock
+		p.newest = max(p.newest, r.At)
 		if due := p.pace.until(p.newest); due > 0 {
 			if err := p.flush(ctx); err != nil {
 				return err
@@ -257,13 +272,17 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		}
 		e.Kind = market.KindSnapshot
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
-		it.epoch, it.unknown = p.epoch, false
+		it.epoch, it.last, it.unknown = p.epoch, r.N, false
 	case journal.BookUpdate:
 		e.Kind = market.KindUpdate
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+		it.last = r.N
 	case journal.BookLost:
 		e.Kind = market.KindGap
-		it.unknown = true
+		it.last, it.unknown = r.N, true
+		if r.Checkpoint {
+			e.Time = 0 // it is that of the book's newest change; when the book was lost is not told
+		}
 	}
 	return e, true
 }

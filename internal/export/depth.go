@@ -19,14 +19,22 @@ type book struct {
 	prior uint64 // and of the one before
 }
 
-// set applies a row.
-func (b *book) set(r *journal.Row) {
+// note takes what a row says of the book as a whole.
+func (b *book) note(r *journal.Row) {
 	switch r.Kind {
 	case journal.BookLost:
 		b.known = false
 	case journal.BookState:
-		b.Reset()
 		b.known = true
+	}
+	b.prior, b.last = b.last, r.N
+}
+
+// set applies a row.
+func (b *book) set(r *journal.Row) {
+	b.note(r)
+	if r.Kind == journal.BookState {
+		b.Reset()
 	}
 	for _, l := range r.Bids {
 		b.Set(market.Buy, l)
@@ -34,12 +42,24 @@ func (b *book) set(r *journal.Row) {
 	for _, l := range r.Asks {
 		b.Set(market.Sell, l)
 	}
-	b.prior, b.last = b.last, r.N
+}
+
+// old says whether a row of a checkpoint tells nothing new. A state of a book that is known tells
+// something where rows were lost before it: then it is of another N than the newest row.
+func (b *book) old(r *journal.Row) bool {
+	switch r.Kind {
+	case journal.BookState:
+		return b.known && r.N == b.last
+	case journal.BookLost:
+		return !b.known
+	}
+	return true
 }
 
 // depths writes books in the order of the stream. Whoever rebuilds them needs to know how they
 // stood when the day began: the journal's checkpoint tells that, and it is written as a
-// state of each book. It may come behind the first few updates, which it has in it. The
+// state of each book. It may come behind the first few updates, which it has in it. Where rows
+// were lost, the checkpoint that ends the hole tells the books anew, and which of them are not known. The
 // rows of a day are those published on it.
 type depths struct {
 	*writing
@@ -81,16 +101,15 @@ func (d *depths) row(r *journal.Row) bool {
 	in := d.number[r.Instrument]
 	b := &in.book
 	if r.Checkpoint {
-		if b.known || r.Kind != journal.BookState {
-			return true // it says nothing new
+		if b.old(r) {
+			return true
 		}
 		r.Latency = -1
 	}
-	switch {
-	case d.follow:
+	if d.follow {
 		b.set(r)
-	case r.Kind == journal.BookState:
-		b.known = true
+	} else {
+		b.note(r)
 	}
 	if d.follow && !b.known {
 		return true // its message cannot be made; the state that comes has it in it

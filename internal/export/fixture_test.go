@@ -28,6 +28,7 @@ func instrument(symbol, venue, term string) market.Instrument {
 type fixture struct {
 	t        *testing.T
 	folder   string
+	segment  int64 // bytes of a segment; 0: many
 	journal  *journal.Journal
 	archive  *journal.Archive // what is read
 	numbers  map[string]uint32
@@ -39,7 +40,13 @@ type fixture struct {
 
 func newFixture(t *testing.T, instruments ...market.Instrument) *fixture {
 	t.Helper()
-	f := &fixture{t: t, folder: t.TempDir(), numbers: map[string]uint32{}, n: map[string]uint64{},
+	return newFixtureOf(t, 0, instruments...)
+}
+
+// newFixtureOf is a fixture with segments of so many bytes.
+func newFixtureOf(t *testing.T, segment int64, instruments ...market.Instrument) *fixture {
+	t.Helper()
+	f := &fixture{t: t, folder: t.TempDir(), segment: segment, numbers: map[string]uint32{}, n: map[string]uint64{},
 		states: map[string]journal.Row{}, rows: map[string][]journal.Row{}}
 	f.open()
 	for _, in := range instruments {
@@ -50,7 +57,7 @@ func newFixture(t *testing.T, instruments ...market.Instrument) *fixture {
 
 // open opens the journal, also once more.
 func (f *fixture) open() {
-	j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "boot"})
+	j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "boot", Segment: f.segment})
 	if err != nil {
 		f.t.Fatal(err)
 	}

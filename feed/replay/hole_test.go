@@ -1,0 +1,126 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+)
+
+// holed leaves a journal in a folder that lost what the second of the parts published, as on a full disk
+// that has room again. A folder takes the place of the next segment: the journal cannot begin it, and suspends.
+func holed(t *testing.T, folder, date string, parts [3][]market.Event, instruments ...market.Instrument) {
+	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12, BootID: "boot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stream.New(stream.Config{Journal: j})
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range instruments {
+		if _, err := h.Define(instruments[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish := func(events ...market.Event) {
+		if err := h.Publish(events); err != nil {
+			t.Fatal(err)
+		}
+		h.Commit()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- j.Run(ctx) }()
+	publish(parts[0]...)
+	obstacle := filepath.Join(folder, date, "00000002.seg")
+	if err := os.Mkdir(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := parts[0][len(parts[0])-1].Time
+	for _, _, ok := j.Suspended(); !ok; _, _, ok = j.Suspended() {
+		publish(market.Event{Kind: market.KindTrade, Time: at, Price: market.Scale, Size: market.Scale})
+	}
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // Run looks for room
+	publish(parts[1]...)
+	if _, err, ok := j.Suspended(); ok {
+		t.Fatalf("there is room, and the journal does not go on: %v", err)
+	}
+	publish(parts[2]...)
+	cancel()
+	if err := errors.Join(<-ended, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJournalWithHole plays a journal that lost rows in the middle: the checkpoint that ends the hole tells
+// the books that changed meanwhile, and those that are not known any more; a book that did not change is not told again.
+func TestJournalWithHole(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
+	var list []market.Instrument
+	for _, symbol := range []string{"CHANGED", "LOST", "QUIET", "FOUND"} {
+		list = append(list, market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "SIM", Term: "CI"}, VirtualClock: true, Listed: begin})
+	}
+	event := func(kind market.Kind, handle market.Handle, price int, size int) market.Event {
+		begin++
+		e := market.Event{Kind: kind, Handle: handle, Time: begin}
+		if kind != market.KindGap {
+			e.Bids = []market.Level{{Price: market.Price(price) * market.Scale, Size: market.Size(size) * market.Scale}}
+		}
+		return e
+	}
+	const changed, lost, quiet, found = 0, 1, 2, 3
+	var parts [3][]market.Event
+	for h := range list {
+		parts[0] = append(parts[0], event(market.KindSnapshot, market.Handle(h), 10, 1))
+	}
+	parts[0] = append(parts[0], event(market.KindGap, found, 0, 0))
+	parts[1] = []market.Event{
+		event(market.KindUpdate, changed, 10, 0), event(market.KindUpdate, changed, 11, 2),
+		event(market.KindGap, lost, 0, 0), event(market.KindSnapshot, found, 20, 3),
+	}
+	parts[2] = []market.Event{
+		event(market.KindUpdate, changed, 9, 4), event(market.KindUpdate, quiet, 9, 5), event(market.KindUpdate, found, 19, 6),
+	}
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	synctest.Test(t, func(t *testing.T) { holed(t, first, "2026-11-20", parts, list...) })
+	source, err := replay.Open(first, replay.Config{Speed: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept(t, second, source)
+	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Refused != 0 {
+		t.Errorf("played %+v", s)
+	}
+	r, err := journal.OpenReader(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for h, want := range map[int][][2]int{changed: {{11, 2}, {9, 4}}, quiet: {{10, 1}, {9, 5}}, found: {{20, 3}, {19, 6}}} {
+		var bids []market.Level
+		for _, l := range want {
+			bids = append(bids, market.Level{Price: market.Price(l[0]) * market.Scale, Size: market.Size(l[1]) * market.Scale})
+		}
+		b, err := r.BookAt(t.Context(), list[h].ID, math.MaxInt64)
+		if err != nil || !slices.Equal(b.Bids, bids) {
+			t.Errorf("%v is %+v, want %+v: %v", list[h].ID, b.Bids, bids, err)
+		}
+	}
+	if b, err := r.BookAt(t.Context(), list[lost].ID, math.MaxInt64); !errors.Is(err, journal.ErrNoBook) {
+		t.Errorf("the book that was lost is %+v, %v", b, err)
+	}
+}
