@@ -26,6 +26,7 @@ func isJournal(h *head) bool {
 type journalTape struct {
 	*shared
 	listed []market.Instrument
+	weight float64 // bytes of a row on disk, on average
 }
 
 func openJournal(s *shared, _ *input) (_ playable, err error) {
@@ -45,11 +46,12 @@ func openJournal(s *shared, _ *input) (_ playable, err error) {
 			t.listed = append(t.listed, recorded(def, 0))
 		}
 	}
-	total := int64(0)
+	rows, bytes := uint64(0), int64(0)
 	for _, d := range r.Days() {
-		total += int64(d.Rows)
+		rows, bytes = rows+d.Rows, bytes+d.Bytes
 	}
-	s.total.Store(total) // rows, whatever they are compressed to
+	t.weight = float64(bytes) / float64(max(1, rows))
+	s.total.Store(bytes)
 	return t, nil
 }
 
@@ -68,7 +70,7 @@ func (t *journalTape) play(ctx context.Context, run *run) (err error) {
 		return fmt.Errorf("replay %s: %w", t.path, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	p := journalPlayer{run: run, reader: r, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
+	p := journalPlayer{run: run, reader: r, weight: t.weight, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
 	defer p.pace.stop()
 	if run.stats.Passes > 1 {
 		if err := p.restart(); err != nil {
@@ -94,6 +96,7 @@ func (t *journalTape) play(ctx context.Context, run *run) (err error) {
 type journalPlayer struct {
 	*run
 	reader  *journal.Reader
+	weight  float64
 	pace    pace
 	handles map[uint32]*journalItem
 	stats   Stats
@@ -190,11 +193,9 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if !ok {
 		return nil
 	}
-	if !r.Checkpoint {
-		p.rows++
-		p.read.Store(p.rows)
-	}
 	if !r.Checkpoint { // whose rows may have a time of another clock
+		p.rows++
+		p.read.Store(int64(float64(p.rows) * p.weight))
 		p.newest = max(p.newest, r.At)
 		if due := p.pace.until(p.newest); due > 0 {
 			if err := p.flush(ctx); err != nil {
