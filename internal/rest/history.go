@@ -199,7 +199,7 @@ func (h *Handler) historical(text string, whole bool) (id market.InstrumentID, f
 	}
 	id, err := market.ParseInstrumentID(text)
 	if err != nil {
-		return id, wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
+		return id, h.noIdentifier(text)
 	}
 	return id, h.checkListed("instrument", []market.InstrumentID{id})
 }

@@ -57,6 +57,23 @@ func TestMarketStatus(t *testing.T) {
 	})
 }
 
+// TestNoIdentifier says what an instrument lacks, and which one may have been meant.
+func TestNoIdentifier(t *testing.T) {
+	g := newGateway(t, nil)
+	access, _ := g.login(t, "demo")
+	for text, want := range map[string]string{
+		"":            `"msg":"is missing"`,
+		"GGAL":        `"hint":"Did you mean GGAL|BYMA|24hs?"`,
+		"GGAL%7CBYMA": `"hint":"Did you mean GGAL|BYMA|24hs?"`,
+		"%00":         `"msg":"must be of the form SYMBOL|MARKET|TERM"`,
+	} {
+		w := g.get("/market/book?instrument="+text, access)
+		if w.Code != http.StatusBadRequest || member(t, w, "reason") != "bad_instrument" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q: %d %s", text, w.Code, w.Body)
+		}
+	}
+}
+
 // TestBookOfNoFeed says why a book is not known: who is told to ask again in a second does so for as long as the feed
 // is down.
 func TestBookOfNoFeed(t *testing.T) {

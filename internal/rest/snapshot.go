@@ -66,7 +66,7 @@ func (h *Handler) book(q *request) (result, error) {
 	}
 	id, err := market.ParseInstrumentID(text)
 	if err != nil {
-		return result{}, wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
+		return result{}, h.noIdentifier(text)
 	}
 	text, f = q.params.get("depth")
 	if f != nil {
@@ -145,6 +145,19 @@ func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 		return nil, bad
 	}
 	return ids, nil
+}
+
+// noIdentifier refuses what is not an identifier, with the one that may have been meant.
+func (h *Handler) noIdentifier(text string) *wire.Failure {
+	if text == "" {
+		return wire.NewFailure(wire.BadInstrument, "instrument", "is missing")
+	}
+	f := wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
+	symbol, _, _ := strings.Cut(text, "|")
+	if near, ok := h.cfg.Hub.Suggest(market.InstrumentID{Symbol: symbol}); ok {
+		f.Hint = "Did you mean " + near.String() + "?"
+	}
+	return f
 }
 
 // checkListed refuses instruments that are not in the catalogue. None ever leaves
