@@ -183,6 +183,8 @@ func (r *run) list(symbol string) error {
 	x := r.x
 	l := fake(newClasses(), symbol)
 	l.definition.VirtualClock = x.instruments[0].listing.definition.VirtualClock
+	// The clock goes on while this is done: who listed it at the time of its own would be ahead of what follows.
+	l.definition.Listed = x.start + x.now
 	if err := l.complete(); err != nil {
 		return err
 	}

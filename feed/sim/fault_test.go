@@ -198,8 +198,14 @@ func TestFaults(t *testing.T) {
 			if len(events) != 0 {
 				x.t.Error("events of nobody") // the zero identifier is not an instrument's
 			}
-			if own := x.sink.Of(id); index(own, market.KindTrade) < 0 || index(own, market.KindUpdate) < 0 {
-				x.t.Errorf("%d events of the new instrument", len(own))
+			own := x.sink.Of(id)
+			if index(own, market.KindTrade) < 0 || index(own, market.KindUpdate) < 0 {
+				x.t.Fatalf("%d events of the new instrument", len(own))
+			}
+			definitions := x.sink.Definitions()
+			listed := definitions[len(definitions)-1].Listed
+			if at := time.Now().Add(-3 * time.Second).UnixNano(); listed != at || own[0].Time != listed {
+				x.t.Errorf("listed %d ns after it was asked for, and the first event is %d ns after that", listed-at, own[0].Time-listed)
 			}
 		},
 		"close": func(x *trial) {
@@ -265,6 +271,21 @@ func TestFaultsWithHours(t *testing.T) {
 	try(t, config, func(x *trial) {
 		if got := phases(x.after("halt", ggal, 100*time.Millisecond)); got != "halt triggered, auction reopening_auction, open , " {
 			t.Errorf("halt: %s", got)
+		}
+	})
+}
+
+// TestListedVirtual lists an instrument on a clock of its own: that is the clock which tells when.
+func TestListedVirtual(t *testing.T) {
+	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 60, Start: friday()}
+	try(t, config, func(x *trial) {
+		all := x.sink.Events()
+		x.after("list", market.InstrumentID{}, time.Second)
+		definitions := x.sink.Definitions()
+		listed := definitions[len(definitions)-1].Listed
+		own := x.sink.Of(market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot})
+		if before := all[len(all)-1].Time; listed < before || len(own) == 0 || own[0].Time != listed {
+			x.t.Errorf("listed %d ns after the newest event, and %d events of it", listed-before, len(own))
 		}
 	})
 }
