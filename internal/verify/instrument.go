@@ -50,11 +50,16 @@ func newInstrument(v *Verifier, id string) *instrument {
 
 // anew forgets everything that was numbered.
 func (in *instrument) anew() {
-	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
+	in.unnumbered()
 	in.interrupted()
 	in.newest = 0
-	clear(in.bars)
 	in.log = tradeLog{}
+}
+
+// unnumbered forgets where the sequences stood.
+func (in *instrument) unnumbered() {
+	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
+	clear(in.bars)
 }
 
 // lost notes that the server told of a hole.

@@ -43,6 +43,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 			x.row(row)
 			return true
 		})
+		x.settle()
 		var damage *journal.Damage
 		switch {
 		case errors.As(err, &damage): // it was told above where it was known
@@ -96,8 +97,17 @@ type journalWalk struct {
 	progress func(int64)
 	rows     int64
 	holes    uint64
+	stood    []stood
 	message  recording.Message
 	scratch  []byte
+}
+
+// stood is a row of a checkpoint that waits for what comes behind it. Where rows were lost, the checkpoint
+// that tells how things stood when that ended is in front of the hole: it cannot be held against the rows
+// before it, which a journal tells only afterwards.
+type stood struct {
+	in  *instrument
+	row journal.Row
 }
 
 // begin takes up an epoch.
@@ -133,6 +143,9 @@ func (x *journalWalk) row(r *journal.Row) {
 		x.hole(r)
 		return
 	}
+	if !r.Checkpoint {
+		x.settle()
+	}
 	id := x.id(r.Instrument)
 	if id == "" {
 		v.judged(Message)
@@ -145,7 +158,7 @@ func (x *journalWalk) row(r *journal.Row) {
 		return
 	}
 	if r.Checkpoint {
-		in.checkpoint(x, r)
+		x.wait(in, r)
 		return
 	}
 	x.rows++
@@ -166,13 +179,42 @@ func (x *journalWalk) row(r *journal.Row) {
 	}
 }
 
-// hole takes a place where rows were lost.
+// wait keeps a row of a checkpoint until it is known what comes behind it.
+func (x *journalWalk) wait(in *instrument, r *journal.Row) {
+	switch r.Kind {
+	case journal.Status, journal.Numbers, journal.BookState, journal.BookLost:
+		row := *r
+		row.Conditions, row.Bids, row.Asks = nil, slices.Clone(r.Bids), slices.Clone(r.Asks)
+		x.stood = append(x.stood, stood{in, row})
+	}
+}
+
+// settle judges a checkpoint that no hole is behind.
+func (x *journalWalk) settle() {
+	x.each((*instrument).checkpoint)
+}
+
+// each gives the rows that wait to their instruments.
+func (x *journalWalk) each(do func(*instrument, Place, *journal.Row)) {
+	for i := range x.stood {
+		s := &x.stood[i]
+		do(s.in, Place{Line: x.rows, N: s.row.N, Time: s.row.Time}, &s.row)
+	}
+	clear(x.stood) // books are large
+	x.stood = x.stood[:0]
+}
+
+// hole takes a place where rows were lost. What follows is judged from the checkpoint on that is in front
+// of it.
 func (x *journalWalk) hole(r *journal.Row) {
 	x.holes++
 	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
 	for _, in := range x.v.instruments {
 		in.anew()
+		in.newest = r.At              // trades up to then may be missing, and no bar of theirs can be judged
+		in.tops.log = in.tops.log[:0] // nor a book by the quotes before
 	}
+	x.each((*instrument).takeUp)
 }
 
 // convert makes a row the message that it was kept of; nil where it was of none.
@@ -214,8 +256,7 @@ func barOf(r *journal.Row) recording.Bar {
 
 // checkpoint takes how things stood at the head of a segment: it begins an instrument of which nothing
 // was read yet, and is held against what was read otherwise.
-func (in *instrument) checkpoint(x *journalWalk, r *journal.Row) {
-	p := Place{Line: x.rows, N: r.N, Time: r.Time}
+func (in *instrument) checkpoint(p Place, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
 		if len(in.phases) == 0 {
@@ -235,6 +276,24 @@ func (in *instrument) checkpoint(x *journalWalk, r *journal.Row) {
 			in.setWhole(p, r.Bids, r.Asks)
 			in.tops.hole()
 		}
+	}
+}
+
+// takeUp takes how things stood when a hole ended. More than one checkpoint may wait, if the
+// disk was full again within the first: the last one counts.
+func (in *instrument) takeUp(p Place, r *journal.Row) {
+	switch r.Kind {
+	case journal.Status:
+		p.Time = min(p.Time, in.newest) // on a virtual clock it is of another
+		in.status(p, r.Phase, r.Reason)
+	case journal.Numbers:
+		in.unnumbered()
+		in.numbers(p, &r.Counts)
+	case journal.BookState:
+		in.setWhole(p, r.Bids, r.Asks)
+		in.tops.hole()
+	case journal.BookLost:
+		in.lose()
 	}
 }
 

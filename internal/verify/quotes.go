@@ -18,6 +18,9 @@ import (
 // that the book does not have. There the book is held against the quotes: its top has to be one
 // that was quoted within a second.
 //
+// Where time goes back, which is a finding of its own, there are two books for each time that comes
+// again. What was before is judged then, and nothing behind it is held against that.
+//
 // Where quotes and book changes share one count of update ids (Binance), each top of the book has
 // to equal the newest quote whose id is not above its own.
 type timeline struct {
@@ -28,6 +31,8 @@ type timeline struct {
 	gap    bool    // what the next top follows is not known
 	late   int64   // newest time of a top
 	quoted int64   // newest time of a quote
+	span   int64   // newest time there was when time went back; 0: it never did
+	backAt int64   // when that was received
 
 	derived, own judgement
 }
@@ -78,8 +83,26 @@ func (e *entry) String() string {
 // hole says that tops of the book are missing from here on to the next.
 func (t *timeline) hole() { t.gap = true }
 
+// back looks whether the time of tops or quotes went back behind the newest of theirs, and begins anew where
+// it did. again is true for a time that came before, as long as the other channel may not have
+// gone back yet: whether it is told of the first time or of the second cannot be known.
+func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
+	if at != 0 && at < newest {
+		t.settle(in, true)
+		t.span, t.backAt = max(t.span, t.late, t.quoted), in.v.received
+		t.late, t.quoted = 0, 0
+		t.tops, t.quotes, t.log = t.tops[:0], t.quotes[:0], t.log[:0]
+	}
+	return t.span > 0 && at <= t.span && !in.v.waited(t.backAt)
+}
+
 // top takes the best levels of the book as they are now.
 func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
+	if !in.v.config.UpdateIDs && t.back(in, p.Time, t.late) {
+		t.hole()
+		t.own.unjudged++
+		return
+	}
 	e := entry{place: p, received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
@@ -110,6 +133,10 @@ func (in *instrument) quote(p Place, bids, asks []market.Level) {
 		return
 	}
 	if !in.v.config.UpdateIDs {
+		if t.back(in, p.Time, t.quoted) {
+			t.derived.unjudged++
+			return
+		}
 		t.quoted = max(t.quoted, p.Time)
 		t.log = push(t.log, e)
 	}

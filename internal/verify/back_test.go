@@ -1,0 +1,120 @@
+package verify
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+)
+
+var timeOf = regexp.MustCompile(`"T":"([^"]+)"`)
+
+// skewed puts the times of the books and quotes of ten seconds five seconds ahead, as a clock does that is
+// set right afterwards. back is the first message that is right again.
+func skewed(t *testing.T, list []string, from int64) (out []string, back int) {
+	t.Helper()
+	out = slices.Clone(list)
+	for i, s := range out {
+		if !strings.HasPrefix(s, `{"type":"O"`) && !strings.HasPrefix(s, `{"type":"Q"`) {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, timeOf.FindStringSubmatch(s)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch passed := at.UnixNano() - from; {
+		case passed >= 10e9 && back == 0:
+			back = i
+		case passed >= 0 && passed < 10e9:
+			later := at.Add(5 * time.Second).Format("2006-01-02T15:04:05.000000000Z")
+			out[i] = timeOf.ReplaceAllString(s, `"T":"`+later+`"`)
+		}
+	}
+	return out, back
+}
+
+// TestTimeBack has times be ahead for a while and go back: that is found, and no quote is held against
+// a book of the time before, but wrong quotes are found, among the times that come again as well.
+func TestTimeBack(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(seed)
+		w.run(2)
+		list, back := skewed(t, w.list, start+60e9)
+		for name, c := range map[string]Config{"stream": {}, "journal": {Ordered: true}} {
+			c.Instruments = []market.Instrument{w.def}
+			told := append(slices.Clone(list), silence(6)...)
+			if !c.Ordered {
+				told = shuffled(w, told)
+			}
+			r := judge(t, told, c)
+			if found := r.Tally(Time).Wrong; found == 0 || r.Wrong() != found {
+				t.Errorf("seed %d, %s: want the time alone to be wrong:\n%s", seed, name, text(r))
+			}
+			if judged, all := r.Tally(Quote).Judged, judge(t, w.list, c).Tally(Quote).Judged; judged+2 < all {
+				t.Errorf("seed %d, %s: %d quotes were judged, and %d where time doesn't go back", seed, name, judged, all)
+			}
+			for _, behind := range []int{10, 60} { // in the times that come again, and past them
+				at := back + behind
+				at += find(list[at:], `{"type":"Q"`, 0)
+				spoilt := slices.Clone(list)
+				spoilt[at] = regexp.MustCompile(`"BP":[\d.]+`).ReplaceAllString(spoilt[at], `"BP":6000`)
+				r := judge(t, append(spoilt, silence(6)...), c)
+				if got := r.Tally(Quote); got.Wrong != 1 || got.Findings[0].Place.Line != int64(at+1) {
+					t.Errorf("seed %d, %s: the quote of line %d is wrong:\n%s", seed, name, at+1, text(r))
+				}
+			}
+		}
+	}
+}
+
+// TestBackBetween has one of the two channels go back before the other has told what it was at before.
+func TestBackBetween(t *testing.T) {
+	book := func(n, at int) string {
+		return message("O", n, at, fmt.Sprintf(`"L":%d,"B":[[%d,1],[%d,0]]`, n-1, n, n-1))
+	}
+	quote := func(n, at, bid int) string {
+		return message("Q", n, at, fmt.Sprintf(`"BP":%d,"BZ":1,"AP":50,"AZ":1`, bid))
+	}
+	before := []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, `"R":true,"DL":0,"B":[[1,1]],"A":[[50,1]]`), book(2, 14), book(3, 15)}
+	behind := []string{book(5, 13), book(6, 14), book(7, 15), book(8, 16), book(9, 17), quote(3, 17, 9), book(10, 18)}
+	for name, between := range map[string][]string{
+		"books first":  {quote(1, 14, 2), book(4, 10), quote(2, 15, 3)},
+		"quotes first": {quote(1, 15, 3), quote(2, 10, 4), book(4, 10)},
+	} {
+		list := slices.Concat(before, between, behind, silence(6))
+		if r := judge(t, list, Config{}); r.Tally(Time).Wrong == 0 || r.Wrong() != r.Tally(Time).Wrong || r.Tally(Quote).Judged == 0 {
+			t.Errorf("%s: want the time alone to be wrong:\n%s", name, text(r))
+		}
+		at := find(list, `"BP":9`, 0)
+		list[at] = strings.Replace(list[at], `"BP":9`, `"BP":6`, 1)
+		if r := judge(t, list, Config{}); r.Tally(Quote).Wrong != 1 {
+			t.Errorf("%s: want a quote to be wrong:\n%s", name, text(r))
+		}
+	}
+}
+
+// TestTimeFarAhead has one book or quote be told of another year: what comes behind it is judged as before.
+func TestTimeFarAhead(t *testing.T) {
+	for name, kind := range map[string]string{"book": "O", "quote": "Q"} {
+		w := newWorld(3)
+		w.run(2)
+		list := edit(kind, 12, `"T":"2026`, `"T":"2036`)(slices.Clone(w.list))
+		v := New(Config{Ordered: true})
+		var d recording.Decoder
+		var m recording.Message
+		for i, s := range list {
+			if err := d.Decode([]byte(s), &m); err != nil {
+				t.Fatal(err)
+			}
+			v.Message(int64(i+1), 0, &m)
+		}
+		if r := v.Report(); r.Tally(Time).Wrong != 1 || r.Wrong() != 1 || r.Tally(Quote).Unjudged > 5 {
+			t.Errorf("%s:\n%s", name, text(r))
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+)
+
+// fullDisk is a hub whose journal has no room for some time. A folder takes the place of the next segment:
+// the journal cannot begin it, and suspends.
+type fullDisk struct {
+	*stream.Hub
+	t        *testing.T
+	journal  *journal.Journal
+	folder   string
+	obstacle string
+	events   int
+	lost     int
+	done     bool
+}
+
+// nextSegment is the name that the next segment of the newest day will have.
+func nextSegment(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*.seg"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	name := files[len(files)-1]
+	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(filepath.Dir(name), fmt.Sprintf("%08d.seg", n+1))
+}
+
+// Events that come before the disk is full, and that are lost at least.
+const (
+	kept = 3000
+	lost = 1000
+)
+
+func (d *fullDisk) Publish(events []market.Event) error {
+	err := d.Hub.Publish(events)
+	if d.done {
+		return err
+	}
+	d.Commit()
+	before := d.events
+	d.events += len(events)
+	if before < kept && d.events >= kept {
+		d.obstacle = nextSegment(d.t, d.folder)
+		return errors.Join(err, os.Mkdir(d.obstacle, 0o700))
+	}
+	_, _, suspended := d.journal.Suspended()
+	switch {
+	case !suspended && d.lost > 0:
+		d.done = true
+	case suspended && d.lost < lost:
+		if d.lost += len(events); d.lost >= lost {
+			err = errors.Join(err, os.Remove(d.obstacle))
+			time.Sleep(2 * time.Second) // Run looks for room
+		}
+	}
+	return err
+}
+
+// TestJournalWithHole has the disk full for a part of a simulated day: that is a hole, and there is nothing
+// wrong with what is around it. What follows is judged from the checkpoint on.
+func TestJournalWithHole(t *testing.T) {
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 18, BootID: "boot"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &fullDisk{Hub: stream.New(stream.Config{Journal: j}), t: t, journal: j, folder: folder}
+		if err := d.Restore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- j.Run(ctx) }()
+		if err := exchange(t, 5).Run(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		d.Commit()
+		if !d.done {
+			t.Errorf("the disk was not full and empty again: %d events, %d lost", d.events, d.lost)
+		}
+		cancel()
+		if err := errors.Join(<-ended, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r, err := Journal(t.Context(), folder, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Wrong() > 0 || r.Figure("holes") != 1 {
+		t.Errorf("%d holes:\n%s", r.Figure("holes"), text(r))
+	}
+	if c := r.Tally(Chain); c.Judged < 1000 || c.Unjudged > 0 {
+		t.Errorf("books: %d changes were judged, %d were not", c.Judged, c.Unjudged)
+	}
+}
+
+// TestWrongCheckpoint has checkpoints that are not what the rows before them make, without a hole: one
+// that rows come behind, and one that is the last of the journal.
+func TestWrongCheckpoint(t *testing.T) {
+	for _, behind := range []int{0, 1} {
+		folder := t.TempDir()
+		j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := uint32(0)
+		n := uint64(0)
+		level := func(n uint64) []market.Level {
+			return []market.Level{{Price: market.Price(n) * market.Scale, Size: market.Scale}}
+		}
+		wrong := false
+		err = j.Start(func(emit func(*journal.Row)) {
+			if n == 0 || !wrong {
+				return // the head of the first segment
+			}
+			r := journal.Row{Kind: journal.Numbers, Instrument: number}
+			r.Counts.N[journal.Books] = n + 3
+			emit(&r)
+			emit(&journal.Row{Kind: journal.BookState, Instrument: number, N: n + 3, Time: start, Bids: level(1)})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		number = j.Define(instrumentOf("GGAL|BYMA|24hs"))
+		add := func(n uint64) {
+			j.Append(&journal.Row{Kind: journal.BookState, Instrument: number, Position: n, N: n, Time: start, At: start, Bids: level(n + 1)})
+			j.Commit()
+		}
+		segments := func() int {
+			files, err := filepath.Glob(filepath.Join(folder, "*", "*.seg"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(files)
+		}
+		for segments() < 2 {
+			n++
+			add(n)
+			wrong = true
+		}
+		for i := range behind {
+			add(n + 4 + uint64(i))
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Journal(t.Context(), folder, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, c := r.Tally(Sequence), r.Tally(Chain); s.Wrong != 1 || c.Wrong != 1 || r.Figure("holes") != 0 {
+			t.Errorf("%d rows behind the checkpoint:\n%s", behind, text(r))
+		}
+	}
+}
