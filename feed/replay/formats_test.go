@@ -199,10 +199,23 @@ func TestFormats(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.compare(t, &r, source.Stats())
+				listedThen(t, &r)
 				if read, total := source.Progress(); read != total {
 					t.Errorf("progress %d of %d after the run", read, total)
 				}
 			})
+		}
+	}
+}
+
+// listedThen wants all to be listed at the time of the recording, not at that of its being played: what is kept of it
+// would begin on a day of its own, and be ahead of what follows.
+func listedThen(t *testing.T, r *feedtest.Recorder) {
+	t.Helper()
+	first := r.Events()[0]
+	for _, in := range r.Definitions() {
+		if in.VirtualClock && (in.Listed == 0 || in.Listed > max(first.Time, first.Receive)) {
+			t.Errorf("%s is listed at %d, and the first event is of %d", in.ID, in.Listed, first.Time)
 		}
 	}
 }

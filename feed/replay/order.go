@@ -14,19 +14,25 @@ import (
 // channel tells of an instrument keeps its order, whatever its times are.
 type arrived struct {
 	held   []arrival
+	bytes  int   // that are held
+	most   int   // that may be; 0: maxArrived
 	order  []int // of held, by their places
-	ready  []market.Event
+	block  []byte
 	placed [][numRows]int64 // by handle: the places of the newest events
+	newest int64            // receive time
+	behind int64            // the newest receive time at which old events were still to come
+	passed int64            // the last place that was given
+	late   int              // trades that came when later places had been given
+	full   int              // how often events were given since there were too many
+	events []market.Event   // that are given, with their levels
 	levels []market.Level
-	newest int64 // receive time
-	passed int64 // the last place that was given
-	window int64 // how long is waited; 0: arrivalWindow
 }
 
 // arrival is an event that is held back until those have come that may belong before it.
 type arrival struct {
-	place int64 // in time
-	event market.Event
+	place   int64 // in time
+	receive int64
+	packed  []byte // the event: as it is it takes five times as much, and of books many are held
 }
 
 // row is what keeps its order among the events of an instrument.
@@ -56,13 +62,14 @@ func rowOf(k market.Kind) row {
 }
 
 const (
-	// arrivalWindow is how long after others an event may come and still find its place. A gateway at 600 times the market's
-	// speed sent what belongs together within 0.28 s, to a client that was slow. It is doubled with each event that comes
-	// later, for clients that are slower.
-	arrivalWindow = int64(500 * time.Millisecond)
-	longestWindow = int64(8 * time.Second)
-	longestBehind = int64(30 * time.Second) // that a recorder is waited for to have caught up
-	maxArrived    = 1 << 18                 // events that are held
+	// arrivalWindow is how long after others an event may come and still find its place. A gateway that sends more than its
+	// client reads has a queue for each channel: at 600 times the market's speed trades came 3 s after the books of their
+	// time, and on the newest connection those that were queued come behind CaughtUp.
+	arrivalWindow = int64(8 * time.Second)
+	maxArrived    = 512 << 20 // bytes that are held
+	arrivalBytes  = 64        // that an event takes beside what is packed
+	arrivalBlock  = 64 << 10  // bytes of events that share memory
+	givenAtOnce   = 256       // events
 )
 
 // take takes a copy of an event; its handle is that of a batch.
@@ -70,63 +77,90 @@ func (a *arrived) take(e *market.Event) {
 	for int(e.Handle) >= len(a.placed) {
 		a.placed = append(a.placed, [numRows]int64{})
 	}
-	newest := &a.placed[e.Handle][rowOf(e.Kind)]
+	kind := rowOf(e.Kind)
+	newest := &a.placed[e.Handle][kind]
 	*newest = max(e.Time, *newest)
 	a.newest = max(a.newest, e.Receive)
-	a.window = max(a.window, arrivalWindow)
-	if *newest < a.passed {
-		a.window = min(2*a.window, longestWindow) // it came too late
+	if kind == ofTrades && *newest < a.passed {
+		a.late++
 	}
-	w := arrival{*newest, *e}
-	w.event.Bids, w.event.Asks = a.keep(e.Bids), a.keep(e.Asks)
-	a.held = append(a.held, w)
-}
-
-// keep copies levels into blocks that live as long as any event in them.
-func (a *arrived) keep(list []market.Level) []market.Level {
-	if len(list) == 0 {
-		return nil
+	if cap(a.block)-len(a.block) < packedMost(e) {
+		a.block = make([]byte, 0, max(arrivalBlock, packedMost(e)))
 	}
-	if cap(a.levels)-len(a.levels) < len(list) {
-		a.levels = make([]market.Level, 0, max(4096, len(list)))
-	}
-	n := len(a.levels)
-	a.levels = append(a.levels, list...)
-	return a.levels[n:len(a.levels):len(a.levels)]
+	n := len(a.block)
+	a.block = packEvent(a.block, e)
+	a.held = append(a.held, arrival{*newest, e.Receive, a.block[n:len(a.block):len(a.block)]})
+	a.bytes += len(a.block) - n + arrivalBytes
 }
 
 // due gives the events that nothing can come before any more, or all, in order. behind says that old ones are still to
-// come. They are valid until the next call.
-func (a *arrived) due(behind, all bool) []market.Event {
-	clear(a.ready)
-	a.ready = a.ready[:0]
+// come: however long that takes, and however often the connection is lost meanwhile, what belongs behind them waits. Only where
+// they are too many those of the earlier times go, so that what comes before them is late. The events that are given
+// are valid until give returns.
+func (a *arrived) due(behind, all bool, give func([]market.Event) error) error {
+	if behind {
+		a.behind = a.newest
+	}
 	if len(a.held) == 0 {
 		return nil
 	}
-	full := len(a.held) >= maxArrived
-	waited := a.newest - a.held[0].event.Receive
-	if !all && !full && (waited < 2*a.window || behind && waited < longestBehind) {
+	most := cmp.Or(a.most, maxArrived)
+	full := a.bytes >= most
+	if !all && !full && (a.newest-a.behind < arrivalWindow || a.newest-a.held[0].receive < 2*arrivalWindow) {
 		return nil
-	}
-	last := int64(-1 << 63) // of the places that are due
-	for i := range a.held {
-		w := &a.held[i]
-		if !all && a.newest-w.event.Receive < a.window && !(full && i < len(a.held)/2) {
-			break
-		}
-		last = max(last, w.place)
 	}
 	a.order = a.order[:0]
 	for i := range a.held {
-		if a.held[i].place <= last {
-			a.order = append(a.order, i)
-		}
+		a.order = append(a.order, i)
 	}
 	slices.SortFunc(a.order, func(x, y int) int { return cmp.Or(cmp.Compare(a.held[x].place, a.held[y].place), x-y) })
-	for _, i := range a.order {
-		a.ready = append(a.ready, a.held[i].event)
+	switch {
+	case all:
+		a.passed = max(a.passed, a.held[a.order[len(a.order)-1]].place)
+	case full:
+		a.full++
+		a.order = a.order[:len(a.order)/2+1]
+		a.passed = max(a.passed, a.held[a.order[len(a.order)-1]].place)
+	default:
+		a.order = a.order[:a.settled()]
 	}
-	a.held = slices.DeleteFunc(a.held, func(w arrival) bool { return w.place <= last })
-	a.passed = max(a.passed, last)
-	return a.ready
+	return a.give(give)
+}
+
+// settled is how many of the events in order can be given: those up to the last one that has waited for long enough.
+func (a *arrived) settled() int {
+	for n := len(a.order); n > 0; n-- {
+		w := &a.held[a.order[n-1]]
+		if a.newest-w.receive >= arrivalWindow {
+			a.passed = max(a.passed, w.place)
+			return n
+		}
+	}
+	return 0
+}
+
+// give gives the events that are in order, and holds them no more. An event is due no later than those behind it: of what was
+// sent again after a lost connection nothing waits for the time when it came.
+func (a *arrived) give(give func([]market.Event) error) error {
+	for i := len(a.order) - 2; i >= 0; i-- {
+		w := &a.held[a.order[i]]
+		w.receive = min(w.receive, a.held[a.order[i+1]].receive)
+	}
+	for list := range slices.Chunk(a.order, givenAtOnce) {
+		clear(a.events)
+		a.events, a.levels = a.events[:0], a.levels[:0]
+		for _, i := range list {
+			w := &a.held[i]
+			e := market.Event{Receive: w.receive}
+			a.levels = unpackEvent(w.packed, &e, a.levels)
+			a.events = append(a.events, e)
+			a.bytes -= len(w.packed) + arrivalBytes
+			w.packed = nil
+		}
+		if err := give(a.events); err != nil {
+			return err
+		}
+	}
+	a.held = slices.DeleteFunc(a.held, func(w arrival) bool { return w.packed == nil })
+	return nil
 }

@@ -2,9 +2,11 @@ package replay
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +72,86 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 }
 
-// TestOrderWaits holds events back for a while, and longer where old ones are to come.
+// TestOrderLostWhileCatchingUp has connections that are lost before what was missed has come, at ten minutes of the market in a second.
+// Each brings what is now of one instrument and goes on with what was missed of another, of which the newest connection alone comes
+// to the end. What was queued for the slow client then comes behind CaughtUp.
+func TestOrderLostWhileCatchingUp(t *testing.T) {
+	const connections, rows = 7, 400 // more rows than are decoded at once
+	const lost = 600 * 10            // when the first connection was
+	var lines []string
+	now, missed := 0, 0
+	tell := func(received float64, symbol string, n *int, at int) {
+		*n++
+		lines = append(lines, fmt.Sprintf("%.3f %s %d %d", received, symbol, *n, at))
+	}
+	for c := range connections {
+		received := 1 + 10*float64(c)
+		if c > 0 {
+			lines = append(lines, fmt.Sprintf(`%g {"recording":"disconnected"}`, received), fmt.Sprintf(`%g {"recording":"connected"}`, received),
+				fmt.Sprintf(`%g {"type":"Subscription","id":1,"epoch":"e"}`, received))
+		}
+		for i := range rows {
+			at := received + 9*float64(i)/rows
+			tell(at, "A", &now, int(600*at))
+			switch {
+			case c == 0:
+				tell(at, "B", &missed, int(600*at))
+			case i%10 == 0:
+				tell(at, "B", &missed, lost+missed)
+			}
+		}
+	}
+	last := 600 * (1 + 10*connections)
+	for i := range rows {
+		tell(70.5, "B", &missed, lost+missed+i*(last-lost-missed-rows)/rows)
+	}
+	lines = append(lines, `70.6 {"type":"CaughtUp","id":1}`)
+	for i := range rows {
+		tell(73.5, "A", &now, last+2000+i) // of a channel that is not late
+	}
+	for i := range rows {
+		tell(74, "B", &missed, last+i)
+	}
+	var log strings.Builder
+	var r feedtest.Recorder
+	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := writeRecording(t, "", c, lines...).Run(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	var newest int64
+	numbers := map[market.Handle]uint64{}
+	for i, e := range r.Events() {
+		if e.Time < newest || e.Sequence != numbers[e.Handle]+1 {
+			t.Fatalf("event %d, %s: %v before the one in front of it, N %d after %d", i, e.TradeID, time.Duration(newest-e.Time), e.Sequence, numbers[e.Handle])
+		}
+		newest, numbers[e.Handle] = e.Time, e.Sequence
+	}
+	if n := len(r.Events()); n != now+missed || log.Len() > 0 {
+		t.Errorf("%d events of %d, told: %s", n, now+missed, log.String())
+	}
+}
+
+// gather gives what is due, as seconds of T and of receiving.
+func gather(t *testing.T, a *arrived, behind, all bool) string {
+	t.Helper()
+	var got []string
+	if err := a.due(behind, all, func(events []market.Event) error {
+		for _, e := range events {
+			got = append(got, fmt.Sprintf("%d@%g", e.Time/1e9, float64(e.Receive-begin)/1e9))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(got, " ")
+}
+
+func trade1(handle int, received, at float64) *market.Event {
+	return &market.Event{Kind: market.KindTrade, Handle: market.Handle(handle), Time: int64(at * 1e9), Receive: begin + int64(received*1e9)}
+}
+
+// TestOrderWaits holds events back for a while, and as long as old ones are to come. None is due later than those behind it: else
+// what came last would keep all of a lost connection waiting, and then all would come at once.
 func TestOrderWaits(t *testing.T) {
 	var a arrived
 	for i, step := range []struct {
@@ -79,56 +160,99 @@ func TestOrderWaits(t *testing.T) {
 		want         string
 	}{
 		{0, 10, false, ""},
-		{0.9, 70, false, ""},
-		{1, 11, false, "10"},
-		{1.3, 71, false, ""},
-		{1.9, 72, false, "11 70 71"},
-		{2, 5, false, ""}, // too late
-		{3, 73, true, ""},
-		{31, 74, true, ""},
-		{32, 75, true, "5 72 73 74"},
-		{33.5, 76, false, ""}, // since one was too late it is waited for twice as long
-		{34.1, 77, false, "75"},
+		{7, 70, false, ""},
+		{15.9, 11, false, ""},
+		{16, 71, false, "10@0 11@7 70@7"},
+		{17, 5, false, ""}, // too late
+		{18, 73, true, ""},
+		{99, 74, true, ""}, // the connection is lost again and again
+		{100, 72, true, ""},
+		{107, 76, false, ""}, // what was queued is still to come
+		{107.9, 73.5, false, ""},
+		{108, 77, false, "5@16 71@16 72@18 73@18 73@99 74@99"},
 	} {
-		a.take(&market.Event{Kind: market.KindTrade, Handle: market.Handle(i), Time: int64(step.at * 1e9), Receive: begin + int64(step.received*1e9)})
-		var got []string
-		for _, e := range a.due(step.behind, false) {
-			got = append(got, fmt.Sprint(e.Time/1e9))
-		}
-		if strings.Join(got, " ") != step.want {
+		a.take(trade1(i, step.received, step.at))
+		if got := gather(t, &a, step.behind, false); got != step.want {
 			t.Errorf("step %d: %v, want %s", i, got, step.want)
 		}
 	}
+	if got := gather(t, &a, false, true); got != "76@107 77@108" || a.late != 1 || a.bytes != 0 || len(a.held) != 0 {
+		t.Errorf("at the end %s; %d were late, %d bytes of %d events are held", got, a.late, a.bytes, len(a.held))
+	}
 }
 
-// TestOrderKeepsBooks has many events held at once, whose levels stay theirs.
-func TestOrderKeepsBooks(t *testing.T) {
+// TestOrderIsBounded holds no more than it may while old events are to come. Those of early times go first, since what is still
+// to come belongs in front of the others rather than of them; and what comes too late is counted.
+func TestOrderIsBounded(t *testing.T) {
+	a := arrived{most: 40 * (arrivalBytes + 30)}
+	given, most := 0, 0
+	for i := range 1000 {
+		a.take(trade1(0, float64(i)/10, 1e6+float64(i))) // of now
+		a.take(trade1(1, float64(i)/10, float64(i)))     // sent again
+		if got := gather(t, &a, true, false); got != "" {
+			given += len(strings.Fields(got))
+		}
+		most = max(most, a.bytes)
+	}
+	if given == 0 || a.late == 0 || a.late > 1000 || most > a.most+2*(arrivalBytes+30) {
+		t.Errorf("%d were given, %d late, %d bytes of %d held", given, a.late, most, a.most)
+	}
+	if n := len(strings.Fields(gather(t, &a, true, true))); given+n != 2000 {
+		t.Errorf("%d and at the end %d of 2,000", given, n)
+	}
+}
+
+// TestOrderKeepsEvents has events of all fields and many books held at once: each is given as it came.
+func TestOrderKeepsEvents(t *testing.T) {
 	var a arrived
+	whole := market.Event{
+		Kind: market.KindCorrect, Side: market.Sell, Phase: market.Auction, Handle: 300, Time: 1, Receive: begin, Sequence: math.MaxUint64, Price: -5, Size: 6,
+		OldPrice: math.MinInt64, OldSize: math.MaxInt64, OrderID: math.MaxUint64, Until: begin, TradeID: "A-1", Reason: "halted", Conditions: []string{"", "odd_lot"},
+		Bids: []market.Level{{Price: math.MaxInt64, Size: 1, Orders: math.MaxUint32}, {Price: math.MinInt64, Size: 2}}, Asks: []market.Level{{Price: 7, Size: 0}},
+	}
+	a.take(&whole)
+	const n = 100_000
 	levels := make([]market.Level, 3)
-	const n = maxArrived + 10
-	got, last := 0, int64(-1)
-	check := func(all bool) {
-		for _, e := range a.due(false, all) {
-			if e.Time <= last || len(e.Bids) != 3 || int64(e.Bids[0].Price) != e.Time || cap(e.Bids) != 3 {
+	for i := range int64(n) {
+		at := 2 + i ^ 1 // in pairs that changed places
+		levels[0].Price = market.Price(at)
+		a.take(&market.Event{Kind: market.KindUpdate, Handle: market.Handle(at & 1), Time: at, Receive: begin + at, Bids: levels})
+	}
+	got, last := 0, int64(1)
+	if err := a.due(false, true, func(events []market.Event) error {
+		for i := range events {
+			e := &events[i]
+			if got++; got == 1 {
+				if !reflect.DeepEqual(*e, whole) {
+					t.Errorf("%+v, want %+v", *e, whole)
+				}
+				continue
+			}
+			if e.Time <= last || len(e.Bids) != 3 || int64(e.Bids[0].Price) != e.Time || cap(e.Bids) != 3 || e.Asks != nil {
 				t.Fatalf("event %d after %d: %v", e.Time, last, e.Bids)
 			}
-			got, last = got+1, e.Time
+			last = e.Time
 		}
+		return nil
+	}); err != nil || got != n+1 {
+		t.Errorf("%d events of %d: %v", got, n+1, err)
 	}
-	for i := range int64(n) {
-		at := i ^ 1 // in pairs that changed places
-		levels[0].Price = market.Price(at)
-		a.take(&market.Event{Kind: market.KindUpdate, Handle: market.Handle(at & 1), Time: at, Receive: begin + i, Bids: levels})
-		if i&1 == 1 {
-			check(false)
-		}
+}
+
+// TestOrderTellsLateTrades has a trade come when the market had gone on for longer than is waited for: it is played, and told.
+func TestOrderTellsLateTrades(t *testing.T) {
+	var log strings.Builder
+	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	var r feedtest.Recorder
+	lines := []string{"1 A 1 10"}
+	for i := range 300 { // more than is decoded at once
+		lines = append(lines, fmt.Sprintf("%d A %d %d", 20+i, i+2, 20+i))
 	}
-	if got == 0 {
-		t.Error("more is held than may be")
+	if err := writeRecording(t, "", c, append(lines, "330 B 1 7")...).Run(t.Context(), &r); err != nil {
+		t.Fatal(err)
 	}
-	check(true)
-	if got != n {
-		t.Errorf("%d events of %d", got, n)
+	if n := len(r.Events()); n != 302 || !strings.Contains(log.String(), "late_trades") || !strings.Contains(log.String(), "1 trades came more than 8s after") {
+		t.Errorf("%d events, told: %s", n, log.String())
 	}
 }
 

@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -216,37 +218,64 @@ func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 		b.Cut()
 	}
 	p.note()
-	for len(p.handles) < len(b.Listed) {
-		h, err := p.define(b.Listed[len(p.handles)])
-		if err != nil {
-			return err
-		}
-		p.handles = append(p.handles, h)
-	}
 	var events []market.Event
 	if len(b.Cuts) > 0 {
 		events = b.Events[:b.Cuts[len(b.Cuts)-1]]
 	}
 	defer b.Reset()
 	if p.arrived == nil {
-		return p.pass(ctx, events, b.Cuts)
+		if err := p.pass(ctx, events, b.Cuts); err != nil {
+			return err
+		}
+	} else {
+		for i := range events {
+			p.arrived.take(&events[i])
+		}
+		if err := p.release(ctx, last); err != nil {
+			return err
+		}
 	}
-	for i := range events {
-		p.arrived.take(&events[i])
+	if last { // of some there may be no event
+		return p.list(&market.Event{Receive: p.newest})
 	}
-	return p.release(ctx, last)
+	return nil
 }
 
-// release publishes what is in order by now, or all of it.
+// list lists what the recording has come to, at the time of the event that is next: a file says of few instruments when
+// they began.
+func (p *recordPlayer) list(next *market.Event) error {
+	for len(p.handles) < len(p.batch.Listed) {
+		in := p.batch.Listed[len(p.handles)]
+		if in.Listed == 0 {
+			in.Listed = cmp.Or(next.Time, next.Receive)
+		}
+		h, err := p.define(in)
+		if err != nil {
+			return err
+		}
+		p.handles = append(p.handles, h)
+	}
+	return nil
+}
+
+// release publishes what is in order by now, or all of it. Of trades that came too late for that it is told how many
+// there were: bars and figures of the market may be other than they were.
 func (p *recordPlayer) release(ctx context.Context, all bool) error {
-	var cuts [256]int // and so many events at a time
+	var cuts [givenAtOnce]int // and so many events at a time
 	for i := range cuts {
 		cuts[i] = i + 1
 	}
-	for events := range slices.Chunk(p.arrived.due(p.behind(), all), len(cuts)) {
-		if err := p.pass(ctx, events, cuts[:len(events)]); err != nil {
-			return err
+	a := p.arrived
+	if err := a.due(p.behind(), all, func(events []market.Event) error { return p.pass(ctx, events, cuts[:len(events)]) }); err != nil {
+		return err
+	}
+	if all && a.late > 0 {
+		why := fmt.Sprintf("more than %v after what was later", time.Duration(arrivalWindow))
+		if a.full > 0 {
+			why = "when more was held back for them than there is memory for"
 		}
+		p.batch.Tell("late_trades", "%d trades came %s: they were played late", a.late, why)
+		p.note()
 	}
 	return ctx.Err()
 }
@@ -255,6 +284,9 @@ func (p *recordPlayer) release(ctx context.Context, all bool) error {
 func (p *recordPlayer) pass(ctx context.Context, events []market.Event, cuts []int) error {
 	if len(events) == 0 {
 		return ctx.Err()
+	}
+	if err := p.list(&events[0]); err != nil {
+		return err
 	}
 	for i := range events {
 		events[i].Handle = p.handles[events[i].Handle]

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +84,7 @@ func (s *binance) define(f *fields) error {
 		SizeDecimals:  f.sizeDecimals,
 		OwnQuotes:     true,
 		VirtualClock:  true,
+		Listed:        cmp.Or(f.eventTime(), f.receive),
 	}
 	if s.futures {
 		in.ID.Term, in.Kind = "PERP", "perpetual"

@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/feed/sim/facts"
+	"github.com/ruedahq/rueda/internal/config"
 )
 
 // fitOptions are the flags of sim fit.
@@ -62,10 +63,11 @@ a recording made with rueda record has them unless --channels left them out.`,
 
 func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
 	shown := newProgress(&std)
+	log := newLogger(std)(config.Log{Level: "warn"})
 	c := facts.New()
 	c.Class = sim.Classes()
 	for _, name := range files {
-		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == ""})
+		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Logger: log})
 		if err != nil {
 			return err
 		}

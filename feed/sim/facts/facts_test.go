@@ -76,6 +76,34 @@ func near(t *testing.T, what string, got Figure, want float64) {
 	}
 }
 
+// TestLateTrades leaves trades out whose second is over, and tells how many they were: counted in the second in which they came, a
+// lump of them would pass for trades that cluster.
+func TestLateTrades(t *testing.T) {
+	x := newTape(t, nil)
+	x.update([]market.Level{level(10, 5)}, []market.Level{level(11, 5)})
+	begin := x.at
+	for i := range int64(100) {
+		x.at = begin + i*second
+		x.trade(market.Buy, 11, 1)
+	}
+	for range 50 {
+		x.at = begin + 98*second
+		x.trade(market.Buy, 11, 1)
+	}
+	x.at = begin + 99*second - 1e6 // by as much as channels part
+	x.trade(market.Buy, 11, 1)
+	x.at = begin + 200*second
+	x.update([]market.Level{level(10, 6)}, nil)
+	got := x.c.Table()
+	if r := got.Instruments[0]; got.Late != 50 || r.Trades != 101 || r.Fano > 1 {
+		t.Errorf("%d late, %d trades, Fano factor %v", got.Late, r.Trades, r.Fano)
+	}
+	var b strings.Builder
+	if err := got.WriteText(&b); err != nil || !strings.Contains(b.String(), "since their second was over: 50\n") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
 // TestByHand follows a few minutes whose figures can be counted on fingers.
 func TestByHand(t *testing.T) {
 	x := newTape(t, nil)

@@ -35,6 +35,7 @@ type instrument struct {
 
 	events                     int
 	trades, amends, orderCount int
+	late                       int // trades that are left out
 	adds, cancels              int
 	placed                     [5]int // adds inside the spread, at the best, 1 to 5 ticks behind, 6 to 20, more
 	pending                    [2]market.Size
@@ -60,6 +61,10 @@ func (x *instrument) take(e *market.Event) {
 	at := e.Time
 	if at == 0 {
 		at = e.Receive
+	}
+	if x.isLate(e, at) {
+		x.late++
+		return
 	}
 	if at > x.now {
 		x.advance(at)
@@ -90,6 +95,12 @@ func (x *instrument) take(e *market.Event) {
 		x.pause()
 	}
 	x.look()
+}
+
+// isLate says of a trade that its second is over: it would count as one of another second, and be held against a book that it
+// did not meet.
+func (x *instrument) isLate(e *market.Event, at int64) bool {
+	return e.Kind == market.KindTrade && x.now-at >= second
 }
 
 func first(levels []market.Level) market.Level {

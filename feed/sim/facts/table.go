@@ -54,6 +54,7 @@ type Row struct {
 type Table struct {
 	Classes     []Row `json:"classes"`     // by name
 	Instruments []Row `json:"instruments"` // by name
+	Late        int   `json:"late_trades"` // that came when their second was over, and are in no figure
 }
 
 // Measured is what an hour of one share of a large market shows, order by order: AAPL at NASDAQ.
@@ -78,6 +79,7 @@ func (c *Collector) Table() Table {
 	var t Table
 	classes := map[string][]*instrument{}
 	for _, x := range c.all {
+		t.Late += x.late
 		if x.whole || x.open == 0 {
 			continue
 		}

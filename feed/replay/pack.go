@@ -1,0 +1,102 @@
+package replay
+
+import (
+	"encoding/binary"
+
+	"github.com/ruedahq/rueda/market"
+)
+
+// packedMost is more than an event takes when it is packed.
+func packedMost(e *market.Event) int {
+	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*16
+	for _, c := range e.Conditions {
+		n += binary.MaxVarintLen64 + len(c)
+	}
+	return n + 3*binary.MaxVarintLen64*(len(e.Bids)+len(e.Asks))
+}
+
+// packEvent appends an event without its receive time: most of its fields are zero, and the prices of a book lie close together.
+func packEvent(b []byte, e *market.Event) []byte {
+	b = append(b, byte(e.Kind), byte(e.Side), byte(e.Phase))
+	b = binary.AppendUvarint(b, uint64(e.Handle))
+	for _, v := range [...]int64{
+		e.Time, int64(e.Sequence), int64(e.Price), int64(e.Size), int64(e.OldPrice), int64(e.OldSize), int64(e.OrderID), e.Until,
+	} {
+		b = binary.AppendVarint(b, v)
+	}
+	b = packText(packText(b, e.TradeID), e.Reason)
+	b = binary.AppendUvarint(b, uint64(len(e.Conditions)))
+	for _, c := range e.Conditions {
+		b = packText(b, c)
+	}
+	return packLevels(packLevels(b, e.Bids), e.Asks)
+}
+
+func packText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func packLevels(b []byte, list []market.Level) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	before := market.Price(0)
+	for _, l := range list {
+		b = binary.AppendVarint(b, int64(l.Price-before))
+		b = binary.AppendVarint(b, int64(l.Size))
+		b = binary.AppendUvarint(b, uint64(l.Orders))
+		before = l.Price
+	}
+	return b
+}
+
+// unpackEvent reads what packEvent wrote. The levels of the event are appended to those that are given.
+func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Level {
+	p := packed(b[3:])
+	e.Kind, e.Side, e.Phase = market.Kind(b[0]), market.Side(b[1]), market.Phase(b[2])
+	e.Handle = market.Handle(p.count())
+	e.Time, e.Sequence = p.whole(), uint64(p.whole())
+	e.Price, e.Size = market.Price(p.whole()), market.Size(p.whole())
+	e.OldPrice, e.OldSize = market.Price(p.whole()), market.Size(p.whole())
+	e.OrderID, e.Until = uint64(p.whole()), p.whole()
+	e.TradeID, e.Reason = p.text(), p.text()
+	for range p.count() {
+		e.Conditions = append(e.Conditions, p.text())
+	}
+	e.Bids, levels = p.levels(levels)
+	e.Asks, levels = p.levels(levels)
+	return levels
+}
+
+// packed is what is left of a packed event.
+type packed []byte
+
+func (p *packed) count() uint64 {
+	v, n := binary.Uvarint(*p)
+	*p = (*p)[n:]
+	return v
+}
+
+func (p *packed) whole() int64 {
+	v, n := binary.Varint(*p)
+	*p = (*p)[n:]
+	return v
+}
+
+func (p *packed) text() string {
+	n := p.count()
+	s := string((*p)[:n])
+	*p = (*p)[n:]
+	return s
+}
+
+func (p *packed) levels(all []market.Level) (list, _ []market.Level) {
+	n := p.count()
+	if n == 0 {
+		return nil, all
+	}
+	from, price := len(all), market.Price(0)
+	for range n {
+		price += market.Price(p.whole())
+		all = append(all, market.Level{Price: price, Size: market.Size(p.whole()), Orders: uint32(p.count())})
+	}
+	return all[from:len(all):len(all)], all
+}
