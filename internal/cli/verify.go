@@ -145,6 +145,7 @@ func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 	case !recording.IsForeign(err) && !isFolder(name):
 		return nil, fail(exitUsage, err, "")
 	}
+	name = journalIn(name)
 	if journal, err := verify.IsJournal(name); err != nil {
 		return nil, fail(exitUsage, err, "")
 	} else if journal {

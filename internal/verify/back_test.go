@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -116,5 +118,45 @@ func TestTimeFarAhead(t *testing.T) {
 		if r := v.Report(); r.Tally(Time).Wrong != 1 || r.Wrong() != 1 || r.Tally(Quote).Unjudged > 5 {
 			t.Errorf("%s:\n%s", name, text(r))
 		}
+	}
+}
+
+// TestTwoClocks has quotes whose source tells no time, so that theirs is that of the receiver, a second and more behind
+// the clock of the books: in a journal both are judged by when they were published.
+func TestTwoClocks(t *testing.T) {
+	const ahead = 1300 * time.Millisecond
+	folder := t.TempDir()
+	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stream.New(stream.Config{Journal: j})
+	begin := time.Date(2024, 8, 8, 23, 54, 0, 0, time.UTC).UnixNano()
+	in, err := h.Define(market.Instrument{ID: market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "SPOT"},
+		PriceDecimals: 8, SizeDecimals: 8, OwnQuotes: true, VirtualClock: true, Listed: begin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		at := begin + int64(i)*int64(100*time.Millisecond)
+		bids := []market.Level{{Price: market.Price(100+i) * market.Scale, Size: market.Scale}}
+		asks := []market.Level{{Price: market.Price(101+i) * market.Scale, Size: market.Scale}}
+		if err := h.Publish([]market.Event{
+			{Kind: market.KindSnapshot, Handle: in, Time: at + int64(ahead), Receive: at, Bids: bids, Asks: asks},
+			{Kind: market.KindQuote, Handle: in, Receive: at, Bids: bids, Asks: asks},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Commit()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Journal(t.Context(), folder, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Tally(Quote); r.Wrong() > 0 || c.Judged < 150 {
+		t.Errorf("%d quotes were judged, %d were not:\n%s", c.Judged, c.Unjudged, text(r))
 	}
 }

@@ -168,6 +168,7 @@ func (x *journalWalk) row(r *journal.Row) {
 	x.scratch = appendRow(x.scratch[:0], id, r)
 	x.sum.Write(x.scratch)
 	v.judged(Message)
+	v.published = r.At
 	p := Place{Line: x.rows, N: r.N, Time: r.Time}
 	if r.Kind == journal.BookLost {
 		in.lose()

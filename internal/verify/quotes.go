@@ -40,6 +40,7 @@ type timeline struct {
 // entry is a best bid and offer and when it was.
 type entry struct {
 	place    Place
+	at       int64 // when it was so: T, or what a journal tells of its publication
 	received int64
 	bid, ask market.Level
 	gap      bool // of a top: what was before it is not known
@@ -80,6 +81,15 @@ func (e *entry) String() string {
 	return side(e.bid) + " | " + side(e.ask)
 }
 
+// moment is when what a place tells was so. A journal tells when it published a row: the clocks of a source of quotes
+// and of one of books may differ, but that clock is one.
+func (v *Verifier) moment(p Place) int64 {
+	if v.published != 0 {
+		return v.published
+	}
+	return p.Time
+}
+
 // hole says that tops of the book are missing from here on to the next.
 func (t *timeline) hole() { t.gap = true }
 
@@ -98,26 +108,26 @@ func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 
 // top takes the best levels of the book as they are now.
 func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
-	if !in.v.config.UpdateIDs && t.back(in, p.Time, t.late) {
+	if !in.v.config.UpdateIDs && t.back(in, in.v.moment(p), t.late) {
 		t.hole()
 		t.own.unjudged++
 		return
 	}
-	e := entry{place: p, received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	e := entry{place: p, at: in.v.moment(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
 		t.tops = push(t.tops, e)
 		t.settleIDs(in, false)
 		return
 	}
-	t.late = max(t.late, p.Time)
+	t.late = max(t.late, e.at)
 	t.tops = push(t.tops, e)
 	t.settle(in, false)
 }
 
 // quote takes a quote.
 func (in *instrument) quote(p Place, bids, asks []market.Level) {
-	e := entry{place: p, received: in.v.received}
+	e := entry{place: p, at: in.v.moment(p), received: in.v.received}
 	if len(bids) > 0 {
 		e.bid = bids[0]
 	}
@@ -133,11 +143,11 @@ func (in *instrument) quote(p Place, bids, asks []market.Level) {
 		return
 	}
 	if !in.v.config.UpdateIDs {
-		if t.back(in, p.Time, t.quoted) {
+		if t.back(in, e.at, t.quoted) {
 			t.derived.unjudged++
 			return
 		}
-		t.quoted = max(t.quoted, p.Time)
+		t.quoted = max(t.quoted, e.at)
 		t.log = push(t.log, e)
 	}
 	t.quotes = push(t.quotes, e)
@@ -170,7 +180,7 @@ func (t *timeline) settle(in *instrument, end bool) {
 		t.gap = true // more of the newest time may have been to come
 	}
 	n := 0
-	for n < len(t.quotes) && (t.quotes[n].place.Time < t.late || end && t.quotes[n].place.Time == t.late) {
+	for n < len(t.quotes) && (t.quotes[n].at < t.late || end && t.quotes[n].at == t.late) {
 		t.judgeQuote(in, &t.quotes[n])
 		n++
 	}
@@ -187,11 +197,11 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	hole := t.gap         // tops are missing behind those, perhaps of that very time
 	for i := range t.tops {
 		e := &t.tops[i]
-		if e.place.Time > q.place.Time {
+		if e.at > q.at {
 			hole = e.gap
 			break
 		}
-		if e.place.Time < q.place.Time {
+		if e.at < q.at {
 			before = e
 			continue
 		}
@@ -253,10 +263,10 @@ func (t *timeline) forget(in *instrument, end bool) {
 	n := 0
 	for n < len(t.tops) {
 		e := &t.tops[n]
-		if !end && (e.place.Time+window >= min(t.late, t.quoted) || n+1 == len(t.tops)) {
+		if !end && (e.at+window >= min(t.late, t.quoted) || n+1 == len(t.tops)) {
 			break
 		}
-		last := n+1 == len(t.tops) || t.tops[n+1].place.Time > e.place.Time // of its time
+		last := n+1 == len(t.tops) || t.tops[n+1].at > e.at // of its time
 		if last {
 			t.judgeTop(in, e)
 		}
@@ -267,7 +277,7 @@ func (t *timeline) forget(in *instrument, end bool) {
 		return
 	}
 	old := 0
-	for old+1 < len(t.log) && t.log[old+1].place.Time+window < t.tops[0].place.Time {
+	for old+1 < len(t.log) && t.log[old+1].at+window < t.tops[0].at {
 		old++ // the newest of the old ones stands
 	}
 	t.log = cutHead(t.log, old)
@@ -281,7 +291,7 @@ func (t *timeline) judgeTop(in *instrument, e *entry) {
 	}
 	for i := range t.log {
 		q := &t.log[i]
-		if q.place.Time > e.place.Time+window {
+		if q.at > e.at+window {
 			break
 		}
 		if q.same(e) {
@@ -289,7 +299,7 @@ func (t *timeline) judgeTop(in *instrument, e *entry) {
 			return
 		}
 	}
-	if e.place.Time+window > t.quoted || t.log[0].place.Time > e.place.Time-window {
+	if e.at+window > t.quoted || t.log[0].at > e.at-window {
 		t.own.unjudged++ // at an end of the stream
 		return
 	}

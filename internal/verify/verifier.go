@@ -34,6 +34,7 @@ type Verifier struct {
 	counts      map[string]uint64 // messages by type
 	epoch       string
 	received    int64 // receive time of the newest message
+	published   int64 // of the newest row of a journal
 	resume      resume
 	notes       []string
 	scratch     []byte
