@@ -144,7 +144,7 @@ func TestKeyFileRefused(t *testing.T) {
 		{"a newer version", strings.Replace(good, `"version": 2`, `"version": 3`, 1), 0o600, "version 3 is not known"},
 		{"no keys", `{"version":1,"keys":[],"refresh":[]}`, 0o600, "at least one key"},
 		{"HS256", strings.Replace(good, "ES256", "HS256", 1), 0o600, `algorithm: "HS256" is not known`},
-		{"another kid", strings.Replace(good, id, "x"+id[1:], 1), 0o600, "thumbprint"},
+		{"another kid", strings.Replace(good, id, strings.Repeat("x", len(id)), 1), 0o600, "thumbprint"},
 		{"a private key of zero", strings.Replace(good, private, zeros, 1), 0o600, "not one of P-256"},
 		{"a short private key", strings.Replace(good, private, "AAAA", 1), 0o600, "not one of P-256"},
 		{"a short secret", strings.Replace(good, secret, "AAAA", 1), 0o600, "refresh secret 1"},
