@@ -11,8 +11,8 @@ const (
 	restTimes = 19
 	// mostWork is what counts as work of the time between two breaths: who was kept from running has not worked all of it.
 	mostWork = 2 * piece
-	// mostRests bounds all rests of a Breath: others wait for what is being done.
-	mostRests = 200 * time.Millisecond
+	// mostRests bounds all rests of a Breath, about those of a page of ten thousand rows: others wait for what is being done.
+	mostRests = 50 * time.Millisecond
 )
 
 // Breath is the rhythm of one who works on, and whose work is not urgent. The zero Breath has not begun.
