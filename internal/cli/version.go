@@ -9,9 +9,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// release is the version of this tree. A tag of the same name marks the commit of a release.
+const release = "0.1.0"
+
 // build is what a binary says of itself.
 type build struct {
-	Version  string `json:"version"`            // "devel" outside of a release
+	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`   // revision it was built from
 	Modified bool   `json:"modified,omitempty"` // the tree had changes
 	Time     string `json:"time,omitempty"`     // of the commit
@@ -20,13 +23,10 @@ type build struct {
 }
 
 func readBuild() build {
-	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.Version = v
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
