@@ -34,6 +34,37 @@ func (s *Session) sendAside(a *aside, payload []byte) {
 	a.control = s.sub.Transcode(a.control, wire.AppendText(nil, payload), s.format)
 }
 
+// AnswerFrame puts a frame of the host's own, the pong to a ping of RFC 6455, behind the answers
+// that wait.
+func (s *Session) AnswerFrame(frame []byte) {
+	if s.over() != nil {
+		return
+	}
+	a := s.put()
+	if a.control == nil {
+		a.control = make([]byte, 0, max(controlRoom, len(frame)))
+	}
+	a.control, a.framed = append(a.control, frame...), true
+	if len(a.control) > s.env.maxWaiting() {
+		s.tooSlow()
+	}
+}
+
+// HoldsFrame says whether a frame of the host's own waits.
+func (s *Session) HoldsFrame() bool { return s.aside != nil && s.aside.framed }
+
+// TakeAnswers gives the answers that wait, in whole frames, and drops them here. The host calls it
+// before it ends a session whose answers it has yet to send.
+func (s *Session) TakeAnswers() []byte {
+	a := s.aside
+	if a == nil {
+		return nil
+	}
+	b := a.control
+	a.control, a.framed = nil, false
+	return b
+}
+
 // waiting is the length of the control messages that wait.
 func (s *Session) waiting() int {
 	if s.aside == nil {
@@ -73,7 +104,7 @@ func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
 		if len(a.control) > 0 {
 			return dst
 		}
-		a.control = nil
+		a.control, a.framed = nil, false
 	}
 	if s.over() != nil {
 		return dst

@@ -49,6 +49,7 @@ type aside struct {
 	rightsDue moment            // when to look at the user's rights
 	rightsAt  time.Time         // when the next of them begins or ends, by the wall clock
 	pingEnd   uint64            // where the ping ends that the kernel has not taken yet; 0: there is none
+	framed    bool              // a frame of the host's own is in control
 	marked    bool              // an Alive mark is owed
 	quiet     stream.QuietPlace // how far the last one came
 	places    bool              // the host wants positions

@@ -15,8 +15,17 @@ import (
 func (sh *shard) violated(now time.Time, c *conn, v *ProtocolError) {
 	c.deaf = true
 	if c.phase == phaseOpen {
-		sh.part(now, c, appendClose(nil, v.Code, v.Text))
+		sh.part(now, c, c.closeFrame(v.Code, v.Text))
 	}
+}
+
+// closeFrame is the close frame with code and reason, or with those of the session where that
+// was over before.
+func (c *conn) closeFrame(code uint16, reason string) []byte {
+	if own, word, over := c.sess.Close(); over {
+		code, reason = own, word
+	}
+	return appendClose(nil, code, reason)
 }
 
 // dismiss ends a connection on the server's own account, without its session.
@@ -50,12 +59,18 @@ func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
 }
 
 // part ends the session and leaves the connection to its closing handshake:
-// farewell, a close frame at its end, goes out after what is on its way.
+// farewell, a close frame at its end, goes out after what is on its way and the answers that
+// wait in the session.
 func (sh *shard) part(now time.Time, c *conn, farewell []byte) {
+	if c.phase == phaseOpen {
+		if answers := c.sess.TakeAnswers(); len(answers) > 0 {
+			farewell = append(answers, farewell...)
+		}
+	}
 	sh.gone(c)
 	c.phase = phaseClosing
 	a := c.own()
-	a.farewell, a.pong = farewell, nil
+	a.farewell = farewell
 	if a.closeBy.IsZero() {
 		a.closeBy = now.Add(sh.server.cfg.CloseTimeout)
 	}

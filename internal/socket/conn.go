@@ -120,7 +120,6 @@ type outlet struct {
 // aside are frames that are not the session's, and the end they lead to.
 type aside struct {
 	greeting []byte    // the answer to the handshake
-	pong     []byte    // the answer to the newest ping
 	farewell []byte    // the last bytes of the connection, once the session is over
 	closeBy  time.Time // the connection ends then at the latest; zero: no closing yet
 }
@@ -167,7 +166,7 @@ func (c *conn) holds() bool { return c.busy() || c.in != nil && len(c.in.rest) >
 // choked says that an answer waits behind a full socket, ours to a ping or that of TLS to a new
 // key. Who asks without listening is not asked for more.
 func (c *conn) choked() bool {
-	return c.out != nil && (c.out.uttered || c.aside != nil && len(c.aside.pong) > 0)
+	return c.out != nil && (c.out.uttered || c.sess.HoldsFrame())
 }
 
 // address is the peer's, for the log.

@@ -36,8 +36,9 @@
 // A session is asked for output only when everything it gave before is with the
 // kernel. So what waits for a slow peer waits in the stream's rings, where it can
 // be conflated, and a connection holds one buffer of about 64 KiB at most.
-// The connection's own frames, and what TLS says by itself, wait there too: the session is told
-// how much, and nothing is read of a peer that asks for more of them meanwhile.
+// The answer to the handshake, and what TLS says by itself, wait there too: the session is told
+// how much. The pong to a ping waits among the session's answers, in the order of what was asked.
+// Nothing is read of a peer while a pong, or what TLS has to say, waits for its full socket.
 //
 // What was published goes out in sweeps, one write a connection: at once where the shard is idle,
 // and else one every Config.FlushInterval. What a session says of itself never waits for one.
@@ -47,7 +48,7 @@
 // When the session is over, its last output and the close frame are written and
 // the peer has two seconds in all to take them and answer; then the connection is
 // reset. A peer that closes gets its close code back. A violation of RFC 6455
-// closes with 1002 or 1007 at once. A peer that vanishes is noticed by the session's heartbeat.
+// closes with 1002 or 1007. The answers to what came before either go out first. A peer that vanishes is noticed by the session's heartbeat.
 //
 // # Concurrency
 //

@@ -163,15 +163,15 @@ func (sh *shard) event(now time.Time, c *conn, ev Event) {
 	case EventClose:
 		c.eof = true
 		if c.phase == phaseOpen {
-			sh.part(now, c, appendClose(nil, ev.Code, ""))
+			sh.part(now, c, c.closeFrame(ev.Code, ""))
 		}
 		return
 	case EventPing:
-		// Only the newest ping needs its pong (RFC 6455, section 5.5.3), so a flood
-		// of them leaves one frame waiting.
-		if c.phase == phaseOpen {
-			a := c.own()
-			a.pong = appendPong(a.pong[:0], ev.Payload)
+		// Every ping has its pong, in order with the answers to messages. While one waits for a
+		// full socket nothing more is read, so that a flood of pings is bounded by one read.
+		if c.phase == phaseOpen && !c.closing() {
+			c.sess.AnswerFrame(appendPong(sh.pong[:0], ev.Payload))
+			sh.settle(now, c)
 		}
 		return
 	}

@@ -96,17 +96,17 @@ func (sh *shard) besides(c *conn, b []byte, o *outlet) []byte {
 		sh.before = append(append(sh.before[:0], a.greeting...), b...)
 		b = sh.before
 	}
-	if len(a.pong)+len(a.farewell) > 0 {
+	if len(a.farewell) > 0 {
 		if o.before == 0 {
 			sh.before = append(sh.before[:0], b...)
 		}
-		b = append(append(sh.before, a.pong...), a.farewell...)
+		b = append(sh.before, a.farewell...)
 		sh.before = b
 	}
 	if cap(sh.before) > 4*gatherSize {
 		sh.before = nil // after a huge message
 	}
-	a.greeting, a.pong, a.farewell = nil, nil, nil
+	a.greeting, a.farewell = nil, nil
 	if !c.closing() {
 		c.extra().aside = nil
 	}

@@ -74,14 +74,15 @@ type shard struct {
 	nothing extras      // of all connections that have none
 	leave   *wire.Fault // why every connection is sent away; nil: none is
 
-	parser  Parser        // for connections between messages
-	bundle  *bundle       // nil: each write is a call of its own
-	scratch []byte        // for output on its way, of the session alone
-	before  []byte        // and with frames of our own
-	sealed  []byte        // and encrypted
-	swept   time.Time     // the last sweep began
-	took    time.Duration // and lasted
-	writes  uint64        // of this turn
+	pong    [2 + maxControl]byte // to a ping, on its way to the session
+	parser  Parser               // for connections between messages
+	bundle  *bundle              // nil: each write is a call of its own
+	scratch []byte               // for output on its way, of the session alone
+	before  []byte               // and with frames of our own
+	sealed  []byte               // and encrypted
+	swept   time.Time            // the last sweep began
+	took    time.Duration        // and lasted
+	writes  uint64               // of this turn
 	counts  counts
 
 	inflater deflate.Decompressor // of all its compressed input
