@@ -65,7 +65,7 @@ func validID(v *Value) bool {
 
 // AuthToken are the fields of action auth_token.
 type AuthToken struct {
-	Token   string
+	Token   string // "" was sent as such, and is no valid token
 	Session string // takeover name; "" none
 	Slow    string // slow-client policy: SlowConflate, SlowStrict; "" not given
 }
@@ -83,7 +83,7 @@ func (m *Message) AuthToken() (AuthToken, *Fault) {
 		return a, f
 	}
 	token := m.body.Get("token")
-	if token.Kind != String || token.Text == "" {
+	if token.Kind != String {
 		return a, NewFault(BadField, "token must be the access token, a string")
 	}
 	a.Token = token.Text
@@ -257,7 +257,7 @@ func (m *Message) resume(s *Subscribe) *Fault {
 	switch p := v.Get("position"); p.Kind {
 	case Absent, Null:
 	case String:
-		if len(p.Text) > 128 {
+		if p.Text == "" || len(p.Text) > 128 {
 			return NewFault(BadField, "resume.position is not one this server gave")
 		}
 		r.Position = p.Text
@@ -379,12 +379,16 @@ func (m *Message) options(s *Subscribe) *Fault {
 	return nil
 }
 
-// text is a member that is a string or not there.
+// text is a member that is a string or not there: "" says that it is not. One that is there and
+// empty is a fault, since to take it for absent would answer another request.
 func (m *Message) text(name string) (string, *Fault) {
 	switch v := m.body.Get(name); v.Kind {
 	case Absent, Null:
 		return "", nil
 	case String:
+		if v.Text == "" {
+			return "", NewFault(BadField, name+" must not be empty")
+		}
 		return v.Text, nil
 	default:
 		return "", NewFault(BadField, name+" must be a string")

@@ -369,6 +369,7 @@ func FuzzVerify(f *testing.F) {
 	w := newWorld(f)
 	good := w.login("maria").Access.Reveal()
 	f.Add(good)
+	f.Add("")
 	f.Add("..")
 	f.Add(good[:len(good)-1])
 	f.Fuzz(func(t *testing.T, text string) {

@@ -172,7 +172,7 @@ func (q *request) appendSince(b []byte) ([]byte, *wire.Failure) {
 		return nil, f
 	}
 	ids := q.Header.Values("Last-Event-Id")
-	if len(ids) == 0 || ids[0] == "" {
+	if len(ids) == 0 {
 		if start != "" {
 			b = wire.AppendString(append(b, `,"start":`...), start)
 		}

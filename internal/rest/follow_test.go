@@ -440,6 +440,10 @@ func TestFollowRefused(t *testing.T) {
 		s.follow(access, ggalTrades+"&depth=3").refused(400, `"bad_field"`)
 		s.follow(access, ggalTrades+"&snapshot=1").refused(400, `"bad_field"`)
 		s.follow(access, ggalTrades+"&conflate=1ms").refused(422, `"unsupported_option"`)
+		for _, name := range []string{"trades", "bars", "depth", "conflate", "interval", "snapshot", "alive", "start", "slow"} {
+			s.follow(access, "quotes=GGAL%7CBYMA%7C24hs&"+name+"=").refused(400, name)
+		}
+		s.follow(access, ggalTrades, "Last-Event-ID: ").refused(400, `"bad_field"`)
 		s.follow(access, ggalTrades, "Last-Event-ID: 77").refused(400, `"bad_field"`)
 		s.follow(access, ggalTrades, "Last-Event-ID: e1:x").refused(400, `"bad_field"`)
 		s.follow(access, ggalTrades, "Last-Event-ID: e1:1", "Last-Event-ID: e1:2").refused(400, `"bad_field"`)

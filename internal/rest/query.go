@@ -46,6 +46,17 @@ func (q *request) checkQuery() *wire.Fault {
 	return nil
 }
 
+// checkEmpty refuses parameters that are given and empty: a place or an option that got lost would
+// otherwise give an answer to another question.
+func (q *request) checkEmpty() *wire.Failure {
+	for _, name := range q.route.query {
+		if slices.Contains(q.params[name], "") && !slices.Contains(q.route.empty, name) {
+			return wire.NewFailure(wire.BadField, name, "is empty: give it a value or leave it out")
+		}
+	}
+	return nil
+}
+
 // longestName bounds the names that are compared.
 const longestName = 32
 

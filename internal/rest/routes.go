@@ -28,6 +28,7 @@ type route struct {
 	probe  bool     // asked all the time by machines
 	oauth  bool     // its errors are those of RFC 6749
 	query  []string // names of all parameters; nil: they are not looked at
+	empty  []string // those of query that may be empty: filters, the first page's cursor, and what has a refusal of its own
 	limit  int      // requests a minute of an address, where no token is asked for; 0: none, or its own
 
 	offers []string // media types that it answers in, the first by default; nil: JSON alone
@@ -63,19 +64,19 @@ func (h *Handler) publicRoutes() []*route {
 		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},
 		{method: http.MethodPost, path: "/oauth/token", needs: anyone, serve: h.oauthToken, oauth: true},
 		{method: http.MethodPost, path: "/oauth/revoke", needs: anyone, serve: h.oauthRevoke, oauth: true, limit: revokesPerMinute},
-		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts, query: []string{"status", "limit", "cursor"}},
+		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts, query: []string{"status", "limit", "cursor"}, empty: []string{"status", "cursor"}},
 		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account, query: noQuery()},
 		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets, query: noQuery()},
-		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, packed: true},
+		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, empty: []string{"market", "term", "kind", "q", "cursor"}, packed: true},
 		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus, query: noQuery()},
 		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time, query: noQuery()},
-		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}},
-		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}},
-		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, packed: true},
-		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}, empty: []string{"instruments"}},
+		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}, empty: []string{"instrument"}},
+		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, empty: []string{"market"}, packed: true},
+		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
+		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
 		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, query: []string{"type", "date", "market", "format"}, offers: files(), packed: true},
 		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, query: followQuery(), offers: []string{mediaEvents, mediaLines}},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
@@ -113,6 +114,9 @@ func (h *Handler) serve(q *request) (result, error) {
 		return result{}, err
 	}
 	if f := q.checkQuery(); f != nil {
+		return result{}, f
+	}
+	if f := q.checkEmpty(); f != nil {
 		return result{}, f
 	}
 	return q.route.serve(q)
