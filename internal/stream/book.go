@@ -59,7 +59,7 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 		switch {
 		case t.tier.Conflate > 0:
 			t.view.Note(changes)
-			h.soil(in, wire.OrderBook, t, s, now)
+			h.soil(in, wire.OrderBook, t, s)
 		case t.tier.Depth == 0:
 			h.scratch.levels.Split(changes)
 			h.sendUpdate(in, t, s, rec)

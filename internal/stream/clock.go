@@ -12,9 +12,10 @@ import (
 var conflations = [...]int{100, 250, 1000}
 
 // clock is the common clock of the tiers of one interval. It strikes at whole
-// multiples of the interval, and only while some tier has something to say.
+// multiples of the interval, and only while some tier has something to say. It goes by the hub's
+// clock: a step of the wall clock does not delay it.
 type clock struct {
-	due   int64 // next strike, Unix ns; 0: nothing waits
+	due   int64 // next strike, by the hub's clock; 0: nothing waits
 	tiers []dirtyTier
 }
 
@@ -55,13 +56,14 @@ func (h *Hub) Run(ctx context.Context) error {
 // strike sends what the tiers whose clocks are due have to say and the bars that are over, lets
 // go of delayed events that are due, and returns how long to wait before the next time; 0: until it is kicked.
 func (h *Hub) strike(now int64) (wait time.Duration) {
+	clock := h.clock()
 	for i := range h.clocks {
 		c := &h.clocks[i]
-		if c.due > 0 && c.due <= now {
+		if c.due > 0 && c.due <= clock {
 			h.flush(c, now)
 		}
 		if c.due > 0 {
-			wait = sooner(wait, max(1, time.Duration(c.due-now)))
+			wait = sooner(wait, max(1, time.Duration(c.due-clock)))
 		}
 	}
 	if h.barsDue > 0 && h.barsDue <= now {
@@ -114,7 +116,7 @@ func (h *Hub) flush(c *clock, now int64) {
 }
 
 // soil marks a conflated tier as having something to say.
-func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp, now int64) {
+func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp) {
 	t.due = s
 	if t.dirty {
 		return
@@ -128,7 +130,8 @@ func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp, now i
 		c.tiers = append(c.tiers, dirtyTier{in, ch, t})
 		if c.due == 0 {
 			interval := int64(ms) * 1e6
-			c.due = now - now%interval + interval
+			clock := h.clock()
+			c.due = clock - clock%interval + interval
 			h.kickClock()
 		}
 	}

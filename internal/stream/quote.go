@@ -34,7 +34,7 @@ func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64
 	encoded := false
 	for _, t := range c.tiers {
 		if t.tier.Conflate > 0 {
-			h.soil(in, wire.Quotes, t, s, now)
+			h.soil(in, wire.Quotes, t, s)
 			continue
 		}
 		if !encoded {

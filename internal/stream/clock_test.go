@@ -1,0 +1,52 @@
+package stream
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestConflationWhenTheClockIsSet sets the wall clock back by an hour, and then ahead by two: each
+// interval still sends the newest quote.
+func TestConflationWhenTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.NoBook, in.OwnQuotes, in.BookReady = true, true, false })
+		sh := h.NewShard(func(bool) {})
+		c := newClient(t, sh)
+		c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), Tier{Conflate: 100}}}, Options{})
+		c.read(1<<20, false)
+		received := 0
+		wall := func() int64 { return time.Now().UnixNano() }
+		for k := range int64(30) {
+			h.mu.Lock()
+			h.apply(&market.Event{Kind: market.KindQuote, Handle: hd, Bids: []market.Level{level(1+k, 1)}}, wall())
+			h.mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			switch k { // the clock is set while the quote waits
+			case 10:
+				wall = func() int64 { return time.Now().Add(-time.Hour).UnixNano() }
+			case 20:
+				wall = func() int64 { return time.Now().Add(time.Hour).UnixNano() }
+			}
+			h.mu.Lock()
+			wait := h.strike(wall())
+			h.mu.Unlock()
+			if wait > 100*time.Millisecond {
+				t.Fatalf("quote %d: next strike in %v", k, wait)
+			}
+			turn(sh)
+			if n := len(c.read(1<<20, false)); n > 1 {
+				t.Fatalf("quote %d: %d messages in one interval", k, n)
+			} else {
+				received += n
+			}
+		}
+		if received != 30 {
+			t.Errorf("received %d of 30 quotes", received)
+		}
+	})
+}
