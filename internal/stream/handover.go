@@ -1,6 +1,9 @@
 package stream
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Where identifiers of a set overlap, each instrument is one item's, its owner's.
 // When an item goes, or moves to another tier, its instruments pass to the next
@@ -113,6 +116,7 @@ func (s *Subscriber) removeAll(gone []*item) {
 
 // bequeath gives what is left of an item's replay to the owners of its instruments.
 func (s *Subscriber) bequeath(it *item, r *replay) {
+	heirs := make(map[*item]*replay)
 	heir := func(in *instrument) (*item, *replay) {
 		o := s.owner(it.channel(), in.id)
 		if o == nil || !o.reads() {
@@ -137,8 +141,8 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 		}
 	}
 	for _, o := range r.old {
-		if _, h := heir(o.in); h != nil {
-			h.old = append(h.old, o)
+		if to, h := heir(o.in); h != nil {
+			h.old = append(h.old, o.leftTo(to))
 		}
 	}
 	for _, p := range r.parts {
@@ -147,9 +151,13 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 		}
 	}
 	for _, k := range r.after {
-		if _, h := heir(k.rec.in); h != nil {
+		if o, h := heir(k.rec.in); h != nil {
 			h.push(k)
+			heirs[o] = h
 		}
+	}
+	for _, h := range heirs { // both parts were in order; position looks at the first
+		slices.SortStableFunc(h.after, func(a, b kept) int { return cmp.Compare(a.rec.pos, b.rec.pos) })
 	}
 	r.done(s)
 }

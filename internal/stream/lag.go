@@ -85,6 +85,9 @@ func (it *item) gathered() uint64 {
 	return it.ringPosition()
 }
 
+// position is a position to resume from, as far as the item is concerned.
+func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.position) }
+
 // ringPosition is a position that nothing in the item's ring which waits lies at or before.
 func (it *item) ringPosition() uint64 {
 	switch {

@@ -23,7 +23,8 @@ type lastSent struct {
 	channel wire.Channel
 	in      *instrument // as its item told it
 	n       uint64
-	unknown bool // a replay was to find that out
+	pos     uint64 // nothing that was not sent lies at or before it
+	unknown bool   // a replay was to find that out
 }
 
 // Change takes items out of the set that are no longer allowed, and has others go on at another delay: each of those is
@@ -119,13 +120,17 @@ func (s *Subscriber) appendSent(list []lastSent, it *item, leaves func(*item) bo
 		if p == nil || leaves(p) || in == nil {
 			return list // it is among those of the pattern
 		}
-		return append(list, p.lastSent(in))
+		place := p.lastSent(in)
+		place.pos = p.position()
+		return append(list, place)
 	}
+	pos := it.position()
 	for _, in := range h.covered(it.item()) {
 		if it.flag&overlap != 0 && s.owner(c, in.id) != it {
 			continue
 		}
 		p := it.lastSent(in)
+		p.pos = pos
 		if it.late != nil && it.late.replay != nil && c.Replays() {
 			p.n = max(it.late.replay.delivered(in, p.n), it.late.pauses[in].n)
 			p.unknown = it.late.replay.seeks(in)
@@ -200,7 +205,7 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	case p.n == t.Last && !p.unknown:
 		return
 	case p.unknown, p.n+1 < t.First():
-		if older = s.older(it, in, p.n); p.unknown || older == nil {
+		if older = s.older(it, in, p.n, p.pos); p.unknown || older == nil {
 			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: t.Last, Reason: "buffer_exceeded"})
 			return
 		}

@@ -28,6 +28,18 @@ type old struct {
 	n, to  uint64
 	pos    uint64 // nothing that is still to be read lies at or before it
 	seek   bool   // n is no more than a bound; the rows begin behind pos
+	byN    bool   // pos holds for a client that has seen n of this instrument; set until rows were read
+}
+
+// leftTo is the rest of the rows for the item that inherits them. A pattern resumes by position
+// alone: as long as the place of the rows is not known, no position is safe for it.
+func (o *old) leftTo(it *item) *old {
+	if !o.byN || !it.id().IsPattern() {
+		return o
+	}
+	rest := *o
+	rest.pos = 0
+	return &rest
 }
 
 // fetch is what a reader is to read, and then what it has read.
@@ -210,7 +222,7 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 		if early = o.in.early(r.At); early || r.N != o.n+1 {
 			return false
 		}
-		o.n, o.pos = r.N, r.Position
+		o.n, o.pos, o.byN = r.N, r.Position, false
 		rows = append(rows, tape.RowOf(r))
 		f.rows++
 		return f.rows < oldRows

@@ -21,7 +21,7 @@ type replay struct {
 	holds   bool     // it is one of those of its subscriber that rows are read for, or that read is of
 	stop    func()   // ends that reading; guarded by the hub's lock
 	parts   []part
-	after   []kept // live messages that go out behind the rows
+	after   []kept // live messages that go out behind the rows, by position
 	bytes   int    // of those
 }
 
@@ -125,7 +125,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 		out.lose(it.channel(), name, Lost{From: n + 1, Reason: "epoch_changed"})
 		return
 	case byN:
-		s.resumeByN(out, it, h.lookupItem(it.item()), n)
+		s.resumeByN(out, it, h.lookupItem(it.item()), n, since)
 		return
 	case since.epoch == "":
 		return
@@ -139,7 +139,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 	s.resumeByPosition(out, it, since)
 }
 
-func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64) {
+func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64, since position) {
 	name, t := it.id().String(), in.tape(it.channel())
 	switch {
 	case n > t.Last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
@@ -149,7 +149,13 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64)
 	case n > t.Last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.First():
-		o := s.older(it, in, n)
+		// A client that says both what it has seen of this one and where it was has nothing between them
+		// to come. The place of row n itself is in the journal, and is found with the rows.
+		pos := since.safe
+		if since.epoch == s.shard.hub.epoch {
+			pos = min(pos, since.pos)
+		}
+		o := s.older(it, in, n, pos)
 		if o == nil {
 			out.lose(it.channel(), name, Lost{From: n + 1, To: t.Last, Reason: "buffer_exceeded"})
 			return
@@ -165,8 +171,8 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64)
 }
 
 // older is the rows of an instrument above n that are not in memory; nil where the journal
-// has not all of them.
-func (s *Subscriber) older(it *item, in *instrument, n uint64) *old {
+// has not all of them. pos is a position to resume from as long as the place of row n is not known.
+func (s *Subscriber) older(it *item, in *instrument, n, pos uint64) *old {
 	h := s.shard.hub
 	if h.cfg.Journal == nil {
 		return nil
@@ -175,7 +181,7 @@ func (s *Subscriber) older(it *item, in *instrument, n uint64) *old {
 	if n+1 < h.cfg.Journal.Oldest(series) {
 		return nil
 	}
-	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).First() - 1}
+	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).First() - 1, pos: pos, byN: true}
 }
 
 // series is the journal's name for a sequence that an item replays.

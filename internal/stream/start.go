@@ -170,7 +170,7 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 			out.resume(it.channel(), in.id.String(), t.Last)
 		}
 		if n+1 < t.First() {
-			if o := s.older(it, in, n); o != nil {
+			if o := s.older(it, in, n, 0); o != nil {
 				older = append(older, o)
 			} else if !it.id().IsPattern() {
 				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.First() - 1, Reason: "buffer_exceeded"})

@@ -64,7 +64,8 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	if len(s.shard.touched) == 0 {
 		s.shard.position = h.position // nothing of what came since was for this shard
 	}
-	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(s.safe())}
+	since.safe = s.safe()
+	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(since.safe)}
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
 	before := s.markets()
@@ -102,6 +103,7 @@ type position struct {
 	epoch    string // "" it did not say
 	pos      uint64
 	complete uint64 // the journal has everything behind this one
+	safe     uint64 // where the subscriber was before
 }
 
 // readResume reads the position of a resume, and refuses an N where none can be.

@@ -1,0 +1,106 @@
+package stream
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestPositionOfAnInheritedReplay: messages behind a replay that another identifier leaves to it have
+// lower positions than its own. At any moment, the position to resume from leaves none of them out.
+func TestPositionOfAnInheritedReplay(t *testing.T) {
+	h := New(Config{})
+	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+	define(t, h, "C|M|CI", nil)
+	publish(t, h, trade(a, 1), trade(b, 1))
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	_, pos := h.Position()
+	for k := range 3 {
+		publish(t, h, trade(a, 2+k), trade(b, 2+k))
+	}
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("B|M|CI")}, {Channel: wire.Trades, ID: id("C|M|CI")}, {Channel: wire.Trades, ID: id("*|M|*")}},
+		Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: pos}})
+	publish(t, h, trade(b, 5), trade(b, 6), trade(a, 5))
+	turn(sh)
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("C|M|CI")}}) // settles the pattern, and not B
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("B|M|CI")}})
+	for {
+		_, told := c.sub.Position()
+		d := newClient(t, sh)
+		d.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: told}})
+		d.read(1<<20, false)
+		d.sub.Close()
+		for name, last := range map[string]uint64{"A|M|CI": 5, "B|M|CI": 6} {
+			has := max(1, c.last[name])
+			if got := d.trades[name]; has < last && (len(got) == 0 || got[0] > has+1) {
+				t.Errorf("has %s up to %d, and resumes from %s with %v", name, has, told, got)
+			}
+		}
+		if !c.sub.Pending() {
+			break
+		}
+		for _, m := range frames(t, c.sub.Gather(nil, 1, wire.JSON, false)) {
+			c.take(&m)
+		}
+	}
+	if !slices.Equal(c.trades["B|M|CI"], []uint64{2, 3, 4, 5, 6}) || !slices.Equal(c.trades["A|M|CI"], []uint64{2, 3, 4, 5}) {
+		t.Errorf("got %v", c.trades)
+	}
+}
+
+// TestPositionOfALongResume: until rows of the journal have come, the position of a client that resumes
+// by N is the one that it gave, or that before the first row in memory. It never is the beginning of the stream.
+func TestPositionOfALongResume(t *testing.T) {
+	w := longHouse(t, 2, 3000)
+	defer func() { w.leave(true) }()
+	_, now := w.hub.Position()
+	for _, given := range []string{now, w.hub.place(2000), ""} {
+		c := newClient(t, w.shard)
+		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("S0|M|CI")}, {Channel: wire.Trades, ID: id("*|M|*")}},
+			Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: given, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
+		tape := &w.hub.lookup(id("S0|M|CI")).trades
+		want := tape.After(tape.First() - 1)[0][0].Pos - 1
+		if _, pos, err := parsePlace(given); err == nil {
+			want = min(want, pos)
+		}
+		if out.Position != w.hub.place(want) {
+			t.Errorf("a client that resumes at %q gets position %s, want %d", given, out.Position, want)
+		}
+		w.replayed(c)
+		if got := c.trades["S0|M|CI"]; len(got) == 0 || got[0] != 11 {
+			t.Errorf("resumed %v", got)
+		}
+		c.sub.Close()
+	}
+}
+
+// TestPositionOfAnInheritedResume: a pattern that inherits a resume by N before its rows were read
+// has no N to resume by, so that no position after those rows is safe.
+func TestPositionOfAnInheritedResume(t *testing.T) {
+	w := longHouse(t, 2, 3000)
+	defer func() { w.leave(true) }()
+	w.end() // nobody reads
+	_, now := w.hub.Position()
+	c := newClient(t, w.shard)
+	one := Item{Channel: wire.Trades, ID: id("S0|M|CI")}
+	c.sub.Subscribe([]Item{one, {Channel: wire.Trades, ID: id("*|M|*")}},
+		Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: now, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
+	c.sub.Unsubscribe([]Item{one})
+	_, told := c.sub.Position()
+	_, pos, err := parsePlace(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.journal.Read(t.Context(), journal.Series{Instrument: one.ID, Channel: journal.Trades}, journal.Range{AfterN: 10}, func(_ string, r *journal.Row) bool {
+		if pos >= r.Position {
+			t.Errorf("position %s, and the trade of position %d has yet to come", told, r.Position)
+		}
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
