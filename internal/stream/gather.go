@@ -184,7 +184,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 			return dst, true
 		}
 	}
-	l.fresh = false
+	l.fresh, l.taken = false, nil
 	dst = it.gatherRing(dst, it.view.tail, limit)
 	if len(l.passed) > 0 {
 		dst = it.gatherPassed(dst)
@@ -214,7 +214,7 @@ func (it *item) gatherRing(dst []byte, tail cursor, limit int) []byte {
 		if !ok {
 			return dst
 		}
-		if it.wants(rec) {
+		if !it.stateTells(rec) && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}

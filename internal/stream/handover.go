@@ -3,6 +3,9 @@ package stream
 import (
 	"cmp"
 	"slices"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Where identifiers of a set overlap, each instrument is one item's, its owner's.
@@ -23,6 +26,7 @@ func (s *Subscriber) settle(it *item, done map[*item]bool) {
 	for _, other := range list {
 		if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
 			shared = true
+			other.takesOver(it)
 			s.settleItem(other, done)
 		}
 	}
@@ -48,6 +52,26 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 	it.told(s.shard.hub.position)
 }
 
+// takesOver notes, of statuses that are to begin with their state, which instruments another item
+// has followed until now: their statuses go on at N.
+func (it *item) takesOver(from *item) {
+	if l := it.late; l != nil && l.fresh && it.channel() == wire.Status {
+		l.taken = append(l.taken, from.id())
+	}
+}
+
+// stateTells says that the state which is due tells a status, so that it is not sent by itself.
+func (it *item) stateTells(rec *record) bool {
+	l := it.late
+	switch {
+	case !l.fresh, it.channel() != wire.Status:
+		return false
+	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid[rec.in]:
+		return false
+	}
+	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(rec.in.id) })
+}
+
 // carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
 // else or behind the item's replay.
 func (it *item) carryOver(w *wait, tail cursor) {
@@ -56,11 +80,35 @@ func (it *item) carryOver(w *wait, tail cursor) {
 		switch {
 		case !ok:
 			return
-		case !it.wants(rec):
+		case it.stateTells(rec), !it.wants(rec):
 		case it.late.replay != nil:
 			it.late.replay.push(kept{rec, frame})
 		default:
 			w.carry = append(w.carry, frame...)
+		}
+	}
+}
+
+// statesDue are identifiers of statuses whose state has yet to be sent.
+func statesDue(items []*item) (due []market.InstrumentID) {
+	for _, it := range items {
+		if l := it.late; l != nil && it.channel() == wire.Status && (l.state || l.telling != nil) {
+			due = append(due, it.id())
+		}
+	}
+	return due
+}
+
+// passStates has the state of such identifiers sent by the items that have their instruments now.
+func (s *Subscriber) passStates(due []market.InstrumentID) {
+	if len(due) == 0 {
+		return
+	}
+	for _, it := range s.items {
+		if it.channel() == wire.Status && it.reads() &&
+			slices.ContainsFunc(due, func(id market.InstrumentID) bool { return intersect(id, it.id()) }) {
+			it.behind().state = true
+			s.enqueue(it)
 		}
 	}
 }
@@ -79,7 +127,7 @@ func (s *Subscriber) removeAll(gone []*item) {
 		return
 	}
 	before := s.markets()
-	settled := make(map[*item]bool)
+	due, settled := statesDue(gone), make(map[*item]bool)
 	for _, it := range gone {
 		s.settle(it, settled)
 	}
@@ -104,6 +152,7 @@ func (s *Subscriber) removeAll(gone []*item) {
 		s.shard.leave(it)
 	}
 	s.rearrange(before)
+	s.passStates(due)
 	for i, it := range replays {
 		s.release(heirless[i], true)
 		s.bequeath(it, heirless[i])

@@ -65,6 +65,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 			leaving = append(leaving, it)
 		}
 	}
+	due := statesDue(leaving)
 	s.settleOthers(leaving)
 	for _, it := range leaving {
 		places = s.appendSent(places, it, leaves)
@@ -98,6 +99,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	for i := range places {
 		s.goOn(&out, &places[i], orphans)
 	}
+	s.passStates(due)
 	orphans.done(s) // those of replays of which nothing is left
 	s.rest()
 	return out.Lost

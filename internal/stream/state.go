@@ -56,14 +56,14 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	var batch []*instrument
 	switch {
 	case l.state:
-		l.state = false
 		switch { // no status is left out once one was told
 		case it.channel() != wire.Status:
-		case !l.fresh:
-			dst = it.gatherRing(dst, now, maxInt)
-		case l.telling != nil:
+		case l.fresh && l.telling != nil:
 			dst = it.gatherBetween(dst, now, maxInt, false)
+		default:
+			dst = it.gatherRing(dst, now, maxInt)
 		}
+		l.state = false
 		batch = it.beginStates(h.covered(it.item()))
 	default:
 		dst = it.gatherBetween(dst, now, maxInt, conflate)
@@ -121,7 +121,7 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 		case !ok:
 			return dst
 		case rec.flag&echo != 0:
-		case it.channel() == wire.Status && !l.fresh: // none is left out
+		case it.channel() == wire.Status && !it.stateTells(rec): // none is left out
 		case l.telling.unsaid[rec.in]:
 			continue
 		case conflate && !it.channel().Replays():

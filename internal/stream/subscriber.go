@@ -77,11 +77,12 @@ const (
 
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
-	at      cursor // next record, not past view.tail
-	after   uint64 // what has a position up to this is not for it: a state or a replay told it
-	listed  bool   // in the queue
-	state   bool   // an R:true is due
-	fresh   bool   // nothing of its ring was gathered yet
+	at      cursor                // next record, not past view.tail
+	after   uint64                // what has a position up to this is not for it: a state or a replay told it
+	listed  bool                  // in the queue
+	state   bool                  // an R:true is due
+	fresh   bool                  // nothing of its ring was gathered yet
+	taken   []market.InstrumentID // identifiers that left the set since: what they covered was sent before
 	telling *telling
 	replay  *replay
 	pauses  map[*instrument]pause // of an item that moved to another delay
