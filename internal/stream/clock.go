@@ -43,14 +43,20 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-h.kick:
 		case <-timer.C:
 		}
-		h.mu.Lock()
-		wait := h.strike(time.Now().UnixNano())
-		h.wakeShards()
-		h.mu.Unlock()
-		if wait > 0 {
+		if wait := h.runClocks(); wait > 0 {
 			timer.Reset(wait)
 		}
 	}
+}
+
+// runClocks does what is due now, and returns how long to wait before the next time; 0: until it is kicked.
+func (h *Hub) runClocks() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	wait := h.strike(time.Now().UnixNano())
+	h.wakeShards()
+	return wait
 }
 
 // strike sends what the tiers whose clocks are due have to say and the bars that are over, lets

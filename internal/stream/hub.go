@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/book"
@@ -40,7 +39,7 @@ type Hub struct {
 	made time.Time     // with the monotonic clock
 	kick chan struct{} // the clocks have something to do
 
-	mu       sync.Mutex
+	mu       lock
 	position uint64 // of the newest message of the whole stream
 	catalog  market.Catalog
 	listed   []*instrument          // by index in the catalogue
@@ -147,6 +146,7 @@ func parsePlace(s string) (epoch string, pos uint64, err error) {
 func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.endOnPanic()
 	if def.ID.Symbol == market.Any && def.ID.Term == market.Any {
 		return h.defineVenue(def)
 	}

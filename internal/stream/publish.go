@@ -17,6 +17,8 @@ func (h *Hub) Publish(events []market.Event) error {
 	now := time.Now().UnixNano()
 	var refused []error
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
 	if h.barsDue > 0 && h.barsDue <= now {
 		h.strikeBars(now)
 	}
@@ -25,9 +27,9 @@ func (h *Hub) Publish(events []market.Event) error {
 			r.Index = i
 			refused = append(refused, r)
 		}
+		h.step()
 	}
 	h.wakeShards()
-	h.mu.Unlock()
 	return errors.Join(refused...)
 }
 

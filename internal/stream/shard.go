@@ -110,12 +110,30 @@ func (s *Shard) Turn() {
 	for s.Next() != nil { // of a turn that was left early
 	}
 	s.entries = s.entries[:0]
+	fetched := s.takeTails()
+	for _, tp := range s.turn {
+		if tp != nil {
+			s.collect(s.views[tp])
+		}
+	}
+	clear(s.turn)
+	s.takeFetched(fetched)
+	for i, sub := range s.news {
+		s.mark(sub)
+		s.news[i] = nil
+	}
+	s.news = s.news[:0]
+}
+
+// takeTails notes how far each touched ring goes now, and takes the rows that were read.
+func (s *Shard) takeTails() (fetched []fetch) {
 	h := s.hub
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
 	s.turn, s.touched = s.touched, s.turn[:0]
 	h.commit()
-	fetched := s.fetched
-	s.fetched = nil
+	fetched, s.fetched = s.fetched, nil
 	s.told, s.pressed = false, false
 	s.position = h.position
 	if h.taken != nil {
@@ -140,19 +158,7 @@ func (s *Shard) Turn() {
 		}
 	}
 	s.wakeIfTouched() // for what this turn leaves
-	h.mu.Unlock()
-	for _, tp := range s.turn {
-		if tp != nil {
-			s.collect(s.views[tp])
-		}
-	}
-	clear(s.turn)
-	s.takeFetched(fetched)
-	for i, sub := range s.news {
-		s.mark(sub)
-		s.news[i] = nil
-	}
-	s.news = s.news[:0]
+	return fetched
 }
 
 // collect lists the readers of a view that the turn has brought forward.

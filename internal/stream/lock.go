@@ -1,0 +1,94 @@
+package stream
+
+import (
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+)
+
+// lockPiece is how much one hold of the hub's lock does at most: events applied, and instruments,
+// subscriptions or topics visited. Longer work lets others have the lock in between; see step.
+const lockPiece = 256
+
+// lock is the mutex of a Hub. It counts what a hold visits, and tests may watch it.
+type lock struct {
+	mutex   sync.Mutex
+	visited int     // by the present hold
+	watch   watcher // nil: nobody watches
+}
+
+// watcher observes the holds of a lock. Its methods are called while the lock is held.
+type watcher interface {
+	locked(function string) // that took it
+	unlocking(visited int)
+}
+
+// Lock takes the lock and begins a hold.
+func (l *lock) Lock() {
+	l.mutex.Lock()
+	l.visited = 0
+	if l.watch != nil {
+		l.watch.locked(lockedBy())
+	}
+}
+
+// Unlock ends a hold.
+func (l *lock) Unlock() {
+	if l.watch != nil {
+		l.watch.unlocking(l.visited)
+	}
+	l.mutex.Unlock()
+}
+
+// lockedBy names the function that takes the lock, for a watcher.
+func lockedBy() string {
+	var pcs [8]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		switch f.Function {
+		case "github.com/ruedahq/rueda/internal/stream.(*lock).pause", "github.com/ruedahq/rueda/internal/stream.(*Hub).step":
+		default:
+			return f.Function
+		}
+		if !more {
+			return f.Function
+		}
+	}
+}
+
+// visit counts n visited instruments, subscriptions or topics.
+func (l *lock) visit(n int) { l.visited += n }
+
+// full says that the present hold has done enough.
+func (l *lock) full() bool { return l.visited >= lockPiece }
+
+// pause ends the present hold, lets others have the lock, and begins another hold.
+func (l *lock) pause() {
+	l.Unlock()
+	runtime.Gosched()
+	l.Lock()
+}
+
+// step counts one visit and pauses when the present hold has done enough. The hub's lock is held;
+// the caller must not rely on anything that others may change meanwhile.
+func (h *Hub) step() {
+	if h.mu.visited++; h.mu.full() {
+		h.mu.pause()
+	}
+}
+
+// exitPanic is the exit status of a process that ends because the hub panicked: that of any panic.
+const exitPanic = 2
+
+// endOnPanic ends the process when the deferring function panicked while it held the hub's lock.
+// What the hub knows is then in doubt; a restart goes on from the journal. The lock stays held, so
+// that nobody sees that state, and no caller can recover.
+func (h *Hub) endOnPanic() {
+	if p := recover(); p != nil {
+		h.log.Error("the hub panicked: the process ends", slog.Any("error", p), slog.String("stack", string(debug.Stack())))
+		os.Exit(exitPanic)
+	}
+}
