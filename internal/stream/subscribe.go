@@ -69,7 +69,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
 	before := s.markets()
-	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool)}
+	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets()}
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
 		s.makeRoom(len(items))
@@ -90,6 +90,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		out.Gone = s.keepOnly(items)
 	}
 	s.rearrange(before)
+	if o.NoSnapshot {
+		s.bareVenues(before, since.epoch == h.epoch)
+	}
 	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &since.pos
 	}
@@ -134,6 +137,7 @@ type taking struct {
 	since   position
 	points  map[pointKey]uint64
 	settled map[*item]bool
+	told    []string // markets of status items that need not begin with how those stand
 }
 
 // take adds one item and makes due what it begins with: a replay, or else a state.
@@ -159,8 +163,11 @@ func (s *Subscriber) take(x Item, t *taking) {
 		l.state, l.fresh = true, true
 		s.enqueue(it)
 	}
-	if x.Channel == wire.Status && !t.o.NoSnapshot {
-		s.dueVenue(x.ID.Market, false)
+	switch {
+	case t.o.NoSnapshot:
+		it.flag |= bare
+	case x.Channel == wire.Status:
+		s.takeStatus(x.ID.Market, t)
 	}
 }
 

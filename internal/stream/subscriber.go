@@ -55,8 +55,9 @@ type wait struct {
 }
 
 type venueDue struct {
-	market string // market.Any: every one
-	fresh  bool   // nothing of it was told yet
+	market string
+	fresh  bool // nothing of it was told yet
+	bare   bool // its phase was not asked for
 }
 
 // item is one identifier of the set at work: 32 bytes, since there may be millions.
@@ -73,6 +74,7 @@ type itemFlag uint8
 const (
 	reading itemFlag = 1 << iota // not shadowed
 	overlap                      // some of its instruments are another item's
+	bare                         // it began without snapshots
 )
 
 // late is the place of an item that does not simply take what each turn brings.

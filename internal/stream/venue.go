@@ -27,8 +27,16 @@ func (s *Subscriber) followVenues(before []string) {
 		return
 	}
 	for _, m := range s.markets() {
-		if !slices.Contains(before, m) {
-			s.dueVenue(m, true)
+		s.dueVenues(m, true, func(name string) bool { return slices.Contains(before, name) })
+	}
+}
+
+// dueVenues makes due how a market as a whole stands, or how all of them do, but for those to skip.
+// The hub's lock is held.
+func (s *Subscriber) dueVenues(m string, fresh bool, skip func(name string) bool) {
+	for _, v := range s.shard.hub.venuesOf(m) {
+		if name := v.id.Market; !skip(name) {
+			s.dueVenue(name, fresh)
 		}
 	}
 }
@@ -37,12 +45,44 @@ func (s *Subscriber) followVenues(before []string) {
 func (s *Subscriber) dueVenue(m string, fresh bool) {
 	w := s.waiting()
 	for i := range w.venues {
-		if w.venues[i].market == m || w.venues[i].market == market.Any {
+		if w.venues[i].market == m {
 			w.venues[i].fresh = w.venues[i].fresh || fresh
 			return
 		}
 	}
-	w.venues = append(w.venues, venueDue{m, fresh})
+	w.venues = append(w.venues, venueDue{market: m, fresh: fresh})
+}
+
+// bareVenues takes the phase out of what is due of markets that are new to the set, for a
+// subscription without snapshots: that a feed is down is still sent. What is published meanwhile
+// is sent as it is, unless a resume sends it again.
+func (s *Subscriber) bareVenues(before []string, resumes bool) {
+	for i := range s.waiting().venues {
+		if v := &s.wait.venues[i]; !slices.Contains(before, v.market) {
+			v.fresh, v.bare = resumes, true
+		}
+	}
+}
+
+// toldMarkets are the markets of status items that began with how those stand as a whole.
+func (s *Subscriber) toldMarkets() []string {
+	var list []string
+	for _, it := range s.items {
+		if m := it.id().Market; it.channel() == wire.Status && it.flag&bare == 0 && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// takeStatus makes due how the markets of a new status item stand, where the client was not told yet.
+func (s *Subscriber) takeStatus(m string, t *taking) {
+	s.dueVenues(m, false, func(name string) bool {
+		return slices.Contains(t.told, name) || slices.Contains(t.told, market.Any)
+	})
+	if !slices.Contains(t.told, m) {
+		t.told = append(t.told, m)
+	}
 }
 
 // concerns says whether a market-wide status is for this subscriber.
@@ -50,7 +90,7 @@ func (s *Subscriber) concerns(rec *record) bool {
 	m := rec.in.id.Market
 	if s.wait != nil {
 		for _, v := range s.wait.venues {
-			if v.fresh && (v.market == m || v.market == market.Any) {
+			if v.fresh && v.market == m {
 				return false // the state that is due tells it
 			}
 		}
@@ -87,7 +127,7 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	dst = w.takeCarry(dst)
 	for _, due := range w.venues {
 		for _, v := range h.venuesOf(due.market) {
-			dst = s.appendVenue(dst, v)
+			dst = s.appendVenue(dst, v, due.bare)
 		}
 	}
 	w.venues = nil
@@ -111,10 +151,10 @@ func (h *Hub) venuesOf(name string) []*instrument {
 }
 
 // appendVenue appends how a market as a whole stands: that its feed is down, to
-// everybody, and its phase, where its status is subscribed.
-func (s *Subscriber) appendVenue(dst []byte, in *instrument) []byte {
+// everybody, and its phase, where its status is subscribed and not bare.
+func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	h := s.shard.hub
-	if in.phase != market.NoPhase && s.followsStatus(in.id.Market) {
+	if !bare && in.phase != market.NoPhase && s.followsStatus(in.id.Market) {
 		dst = h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}
 	if in.down {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ruedahq/rueda/market"
@@ -46,5 +47,87 @@ func TestMarketStatusIsResumed(t *testing.T) {
 	}
 	if want := []string{"auction", "open", "halt", "CaughtUp", "closed"}; !slices.Equal(told, want) {
 		t.Errorf("told %v, not %v", told, want)
+	}
+}
+
+// TestMarketStatusIsToldOnce subscribes to status in a market more than once, with and without
+// snapshots: how the market as a whole stands comes once, and only to who asked for snapshots.
+func TestMarketStatusIsToldOnce(t *testing.T) {
+	h := New(Config{})
+	for _, s := range []string{"A|M|CI", "B|M|CI", "C|L|CI"} {
+		define(t, h, s, nil)
+	}
+	for _, s := range []string{"*|M|*", "*|L|*"} {
+		whole, err := h.Define(market.Instrument{ID: id(s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, h, market.Event{Kind: market.KindStatus, Handle: whole, Phase: market.Open})
+		if s == "*|L|*" {
+			publish(t, h, market.Event{Kind: market.KindStatus, Handle: whole, Phase: market.FeedDown})
+		}
+	}
+	type step struct {
+		channel wire.Channel
+		id      string
+		o       Options
+		want    string // statuses of markets as a whole that come
+	}
+	bare := Options{NoSnapshot: true}
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"two instruments", []step{{wire.Status, "A|M|CI", Options{}, "M open"}, {wire.Status, "B|M|CI", Options{}, ""}}},
+		{"an instrument, then a pattern", []step{{wire.Status, "A|M|CI", Options{}, "M open"}, {wire.Status, "*|M|*", Options{}, ""}}},
+		{"an instrument, then all markets", []step{{wire.Status, "A|M|CI", Options{}, "M open"}, {wire.Status, "*|*|*", Options{}, "L open, L feed_down"}}},
+		{"trades first", []step{{wire.Trades, "A|M|CI", Options{}, ""}, {wire.Status, "A|M|CI", Options{}, "M open"}, {wire.Status, "B|M|CI", Options{}, ""}}},
+		{"no snapshot", []step{{wire.Status, "A|M|CI", bare, ""}}},
+		{"no snapshot, trades first", []step{{wire.Trades, "A|M|CI", Options{}, ""}, {wire.Status, "A|M|CI", bare, ""}}},
+		{"no snapshot, then one", []step{{wire.Status, "A|M|CI", bare, ""}, {wire.Status, "B|M|CI", Options{}, "M open"}, {wire.Status, "*|M|CI", Options{}, ""}}},
+		{"a set replaced", []step{{wire.Status, "A|M|CI", Options{}, "M open"}, {wire.Status, "B|M|CI", Options{Replace: true}, ""}}},
+		{"a feed that is down", []step{{wire.Status, "C|L|CI", bare, "L feed_down"}}},
+		{"a feed that is down, trades", []step{{wire.Trades, "C|L|CI", bare, "L feed_down"}, {wire.Status, "C|L|CI", bare, ""}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newClient(t, h.NewShard(func(bool) {}))
+			for _, s := range c.steps {
+				if out := cl.sub.Subscribe([]Item{{Channel: s.channel, ID: id(s.id)}}, s.o); out.Fault != nil {
+					t.Fatal(out.Fault)
+				}
+				var told []string
+				for _, m := range cl.read(1<<20, false) {
+					if strings.HasPrefix(m.I, "*") {
+						told = append(told, m.I[2:3]+" "+m.E)
+					}
+				}
+				if got := strings.Join(told, ", "); got != s.want {
+					t.Errorf("%v %s %+v: %q, not %q", s.channel, s.id, s.o, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// TestMarketStatusWithoutSnapshot publishes between a subscription without snapshot and the next
+// output: that status comes.
+func TestMarketStatusWithoutSnapshot(t *testing.T) {
+	h := New(Config{})
+	define(t, h, "A|M|CI", nil)
+	whole, err := h.Define(market.Instrument{ID: id("*|M|*")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, h, market.Event{Kind: market.KindStatus, Handle: whole, Phase: market.Open})
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	turn(sh)
+	if out := c.sub.Subscribe([]Item{{Channel: wire.Status, ID: id("A|M|CI")}}, Options{NoSnapshot: true}); out.Fault != nil {
+		t.Fatal(out.Fault)
+	}
+	publish(t, h, market.Event{Kind: market.KindStatus, Handle: whole, Phase: market.Closed})
+	turn(sh)
+	if list := c.read(1<<20, false); len(list) != 1 || list[0].E != "closed" || list[0].R {
+		t.Errorf("got %+v, not the status that came after", list)
 	}
 }
