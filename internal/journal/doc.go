@@ -55,12 +55,17 @@
 //
 // # Concurrency
 //
-// Append, Commit, Define and Start belong to one goroutine at a time: they are called under the hub's lock, and neither wait
-// for the disk nor compress. Run is one goroutine, the caller's. All methods of Archive are safe from any goroutine; Oldest,
-// Instrument and Lookup may be called under the hub's lock.
+// Append, Define, Start, Take and Done belong to one goroutine at a time: they are called under the
+// hub's lock and only touch memory. Write does the work with files and
+// may wait for the disk; it is called without that lock, once for each Batch that Take gave, while
+// rows are appended. Commit is the three in one. What waits to be written is bounded: beyond
+// Config.Pending rows are lost, as on a full disk. Run is one goroutine, the caller's. All methods
+// of Archive are safe from any goroutine; Oldest, Instrument and Lookup may be called under the
+// hub's lock.
 //
-// Archive.mu guards the list of days and what readers see of the segment that is written: Commit holds it to add what it
-// wrote, readers to copy slice headers. All that those slices held then is immutable. The file of a
-// closed day counts who holds it, the archive and readers, and the last one closes it. Journal.duty guards the files that
-// the writer hands to Run. The table of instruments has a lock of its own. None of them is held during I/O, and no two at a time.
+// Archive.mu guards the list of days and what readers see of the segment that is written: Write
+// holds it to add what it wrote, readers to copy slice headers. All that those slices held then is
+// immutable. The file of a closed day counts who holds it, the archive and readers, and the last
+// one closes it. Journal.duty guards the files that the writer hands to Run. The table of
+// instruments has a lock of its own. None of them is held during I/O, and no two at a time.
 package journal

@@ -23,6 +23,7 @@ type Config struct {
 	Sync    time.Duration // the disk is waited for at most so often; 0: 1 s
 	Days    int           // closed days kept; 0: 30
 	Bytes   int64         // of closed days kept, oldest go first; 0: 64 GiB
+	Pending int64         // bytes of rows that wait to be written; what comes beyond is lost; 0: 64 MiB
 	Logger  *slog.Logger  // nil: none
 	BootID  string        // what changes when the machine starts; "": the kernel's, where there is one
 
@@ -45,6 +46,9 @@ func (c *Config) fill() error {
 	if c.Bytes == 0 {
 		c.Bytes = 64 << 30
 	}
+	if c.Pending == 0 {
+		c.Pending = 64 << 20
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -54,7 +58,7 @@ func (c *Config) fill() error {
 	if c.write == nil {
 		c.write = (*os.File).Write
 	}
-	if c.Folder == "" || c.Segment < 0 || c.Segment > maxSegment || c.Sync < 0 || c.Days < 0 || c.Bytes < 0 || len(c.BootID) > bootSize {
+	if c.Folder == "" || c.Segment < 0 || c.Segment > maxSegment || c.Sync < 0 || c.Days < 0 || c.Bytes < 0 || c.Pending < 0 || len(c.BootID) > bootSize {
 		return errors.New("open journal: a folder is needed, and no setting may be negative or out of range")
 	}
 	return nil
@@ -67,6 +71,7 @@ type Journal struct {
 	lock  *os.File
 	state *stateFile
 	writer
+	files
 
 	// What Run and the writer have to do with each other.
 	duty  sync.Mutex // guards live, sealed and fresh
@@ -233,9 +238,10 @@ func removeGone(folder string) error {
 	return nil
 }
 
-// Start tells how a checkpoint is made: it emits the state of the hub as rows, for each instrument one
-// of Numbers, and what else a restart needs. It is called from Append's and Commit's caller
-// within Commit, where the state has to agree with the rows appended. Start is called after Restore and before the first Append.
+// Start tells how a checkpoint is made: it emits the state of the hub as rows, for each instrument
+// one of Numbers, and what else a restart needs. It is called from Append's and Commit's caller
+// within Take, where the state has to agree with the rows appended. Start is called after Restore
+// and before the first Append.
 func (j *Journal) Start(checkpoint func(emit func(*Row))) error {
 	if j.checkpoint != nil {
 		return errors.New("start journal: it was started before")

@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"os"
+	"errors"
 	"time"
 )
 
@@ -20,19 +20,47 @@ func (j *Journal) lose(r *Row) {
 	}
 }
 
-// suspend begins to lose rows, those in the buffer first. The segment ends with what was committed.
-func (j *Journal) suspend(cause error) {
-	j.space.Store(false)
-	j.fault.Store(nil)
-	j.sus = &suspension{rows: j.news.rows, position: j.position, at: j.newest}
-	if j.seg != nil && j.listed {
-		// What of a frame is there already would be a torn end, which reading copes with too.
-		_ = os.Truncate(j.seg.path(false), j.at)
+// errBehind says why rows are lost that the disk had room for.
+var errBehind = errors.New("the disk takes rows more slowly than they come")
+
+// overflow begins to lose rows since too many wait for the disk. Those that wait are still written.
+func (j *Journal) overflow() {
+	j.cut()
+	j.sus = &suspension{position: j.position, at: j.newest}
+	j.seg, j.over = nil, true
+}
+
+// suspend begins to lose rows: those that a Batch could not write, and those that were appended
+// since.
+func (j *Journal) suspend(b *Batch) {
+	if j.sus == nil {
+		j.sus = &suspension{}
 	}
-	j.retire()
+	s := j.sus
+	s.position, s.at = max(s.position, j.position), max(s.at, j.newest)
+	s.rows += b.lost + j.news.rows
+	for _, c := range j.pending {
+		s.rows += c.news.rows
+	}
+	if was := b.resumed; was != nil {
+		s.rows += was.rows
+		s.position, s.at = max(s.position, was.position), max(s.at, was.at)
+	}
+	j.recycle(j.pending)
+	j.pending = j.pending[:0]
+	j.seg, j.rows, j.over, j.owed = nil, 0, false, false
 	j.reset()
-	j.state.suspended = true
-	j.saveState()
+}
+
+// saveState writes the state where only the end of this process has to be outlived.
+func (j *Journal) saveState() {
+	if err := j.state.save(); err != nil {
+		j.cfg.Logger.Warn("the state of the journal could not be written", "error", err)
+	}
+}
+
+// tellSuspended has Suspended tell that rows are lost, and why.
+func (j *Journal) tellSuspended(cause error) {
 	j.suspendMu.Lock()
 	again := j.cause != nil
 	j.cause = cause
@@ -46,36 +74,24 @@ func (j *Journal) suspend(cause error) {
 	}
 }
 
-// saveState writes the state where only the end of this process has to be outlived.
-func (j *Journal) saveState() {
-	if err := j.state.save(); err != nil {
-		j.cfg.Logger.Warn("the state of the journal could not be written", "error", err)
+// resume appends the head of a segment, a checkpoint and the hole of what was lost.
+func (j *Journal) resume(b *Batch) {
+	b.resumed, b.floors = j.sus, floors{}
+	j.sus = nil
+	j.rotate(j.day)
+	j.writeCheckpoint(b.floors)
+	if lost := b.resumed; lost.rows > 0 {
+		j.put(&Row{Kind: Hole, Position: lost.position, N: lost.rows, Time: lost.at, At: lost.at, Latency: -1, Reason: "disk_full"})
 	}
 }
 
-// resume begins a segment with a checkpoint and tells the hole, if there is room.
-func (j *Journal) resume() {
-	lost, f := j.sus, floors{}
-	j.sus = nil
-	ok := j.rotate(j.day)
-	if ok {
-		j.writeCheckpoint(f)
-	}
-	if ok && j.sus == nil {
-		if lost.rows > 0 {
-			j.put(&Row{Kind: Hole, Position: lost.position, N: lost.rows, Time: lost.at, At: lost.at, Latency: -1, Reason: "disk_full"})
-		}
-		ok = j.flush()
-	}
-	if !ok || j.sus != nil {
-		j.sus = lost
-		return
-	}
-	j.raise(f)
+// tellResumed has Suspended tell that rows are kept again: the head of the new segment was written.
+func (j *Journal) tellResumed(b *Batch) {
+	j.raise(b.floors)
 	j.state.suspended = false
 	j.saveState()
 	j.suspendMu.Lock()
 	j.cause, j.since = nil, time.Time{}
 	j.suspendMu.Unlock()
-	j.cfg.Logger.Info("the journal goes on", "count", lost.rows)
+	j.cfg.Logger.Info("the journal goes on", "count", b.resumed.rows)
 }
