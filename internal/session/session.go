@@ -210,6 +210,10 @@ func (s *Session) message(now time.Time, m *wire.Message, fault *wire.Fault) {
 	case !s.known && m.Action != "auth_token":
 		s.stranger(m.ID)
 	default:
+		// A right that has begun or ended changes the set before the message does.
+		if a := s.aside; s.known && a != nil && a.rightsDue != 0 && !now.Before(a.rightsAt) {
+			s.reconsider(now)
+		}
 		act(now, m)
 	}
 }

@@ -91,6 +91,9 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 	for c := range out.Lost {
 		ack.Lost[c] = ranges(out.Lost[c])
 	}
+	for _, x := range out.Moved {
+		ack.Moved = append(ack.Moved, wire.Moved{Channel: x.Channel.String(), Instrument: written(x), Delay: x.Tier.Delay})
+	}
 	s.tell(&ack, req, list)
 	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.over() == nil {
 		failed := wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again")

@@ -131,14 +131,15 @@ func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n 
 		if it.channel() != c || !it.reads() {
 			continue
 		}
+		replayed := it.replayed()
 		for _, in := range h.covered(it.item()) {
 			if it.flag&overlap != 0 && s.owner(c, in.id) != it {
 				continue
 			}
 			t := in.tape(c)
 			n := t.Seek(it.ringPosition())
-			if it.late != nil && it.late.replay != nil {
-				n = it.late.replay.delivered(in, n)
+			if r, ok := replayed[in]; ok {
+				n = r.n
 			}
 			if n > 0 {
 				f(in.id, n)
@@ -147,33 +148,39 @@ func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n 
 	}
 }
 
-// delivered is the last N of an instrument that a replay gave out; n where the
-// replay is past it.
-func (r *replay) delivered(in *instrument, n uint64) uint64 {
-	for _, p := range r.read {
-		if p.in == in {
-			return p.n - 1
+// replayed is how far a replay is with an instrument.
+type replayed struct {
+	n       uint64 // the last N that it gave out
+	seeking bool   // it is yet to be found where it begins
+}
+
+// replayed is how far an item's replay is with the instruments that it is not past.
+func (it *item) replayed() map[*instrument]replayed {
+	if it.late == nil || it.late.replay == nil {
+		return nil
+	}
+	r, m := it.late.replay, make(map[*instrument]replayed)
+	put := func(in *instrument, n uint64) {
+		if _, ok := m[in]; !ok {
+			m[in] = replayed{n: n}
 		}
+	}
+	for _, p := range r.read {
+		put(p.in, p.n-1)
 	}
 	for _, o := range r.old {
-		if o.in == in && o.seek {
-			return 0 // not known yet
+		if o.seek {
+			m[o.in] = replayed{seeking: true}
 		}
-		if o.in == in {
-			return o.n
-		}
+		put(o.in, o.n)
 	}
 	for _, p := range r.parts {
-		if p.in == in {
-			return p.n - 1
-		}
+		put(p.in, p.n-1)
 	}
 	for _, k := range r.after {
-		if k.rec.in == in {
-			return k.rec.n - 1
-		}
+		put(k.rec.in, k.rec.n-1)
 	}
-	return n
+	return m
 }
 
 // QuietPlace is how far Quiet has come in the set. The zero QuietPlace is its beginning.

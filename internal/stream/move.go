@@ -52,6 +52,122 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 	return s.change(out, tiers)
 }
 
+// moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.
+func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
+	tiers := make(map[*item]Tier)
+	var moved []*item
+	for _, x := range items {
+		it := s.find(x.Channel, x.ID)
+		if it == nil || it.tier().Delay == x.Tier.Delay {
+			continue
+		}
+		if _, twice := tiers[it]; !twice {
+			moved = append(moved, it)
+		}
+		tiers[it] = x.Tier
+	}
+	if len(moved) == 0 {
+		return
+	}
+	out.Lost = s.change(nil, tiers)
+	for _, it := range moved {
+		out.Moved = append(out.Moved, it.item())
+		owner := it
+		if !it.reads() {
+			owner = s.pattern(it.channel(), it.id())
+		}
+		if !hasState(it.channel()) || owner == nil {
+			continue
+		}
+		out.States += len(owner.view.topic.covers)
+		if it.channel() == wire.Status && !o.NoSnapshot {
+			owner.behind().state = true
+			s.enqueue(owner)
+		}
+	}
+}
+
+// otherDelay is the pattern that has fed the instrument of a new exact item at another delay.
+func (s *Subscriber) otherDelay(x Item) *item {
+	if x.ID.IsPattern() {
+		return nil
+	}
+	if p := s.pattern(x.Channel, x.ID); p != nil && p.tier().Delay != x.Tier.Delay {
+		return p
+	}
+	return nil
+}
+
+// passTo adds an exact item that takes its instrument over from a pattern at another delay. Where it goes on
+// is found once all items of the message are there. The hub's lock is held.
+func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
+	state := x.Channel == wire.Status && (!t.o.NoSnapshot || len(statesDue([]*item{p})) > 0)
+	if x.Channel.Replays() {
+		s.settleItem(p, t.settled)
+	}
+	if in := s.shard.hub.lookup(x.ID).under(p.tier().Delay); in != nil {
+		t.passed[p] = append(t.passed[p], in)
+	}
+	it := s.add(x)
+	if hasState(x.Channel) {
+		t.out.States++
+	}
+	if state {
+		it.behind().state = true
+		s.enqueue(it)
+	}
+	return it
+}
+
+// passOn has the instruments that new items have taken over from patterns go on. The hub's lock is held.
+func (s *Subscriber) passOn(out *Outcome, passed map[*item][]*instrument) {
+	for _, p := range s.patterns() {
+		for _, place := range s.takeFrom(p, passed[p]) {
+			s.goOn(out, &place, &replay{})
+		}
+	}
+}
+
+// takeFrom takes instruments from a pattern which stays, for items at another delay: how far the client is
+// with each. What the pattern was to replay of them is for those items to replay now. The hub's lock is held.
+func (s *Subscriber) takeFrom(p *item, list []*instrument) (places []lastSent) {
+	if len(list) == 0 {
+		return nil
+	}
+	pos, replayed := p.position(), p.replayed()
+	taken := make(map[*instrument]bool, len(list))
+	for _, in := range list {
+		taken[in] = true
+		place := p.lastSent(in)
+		place.replayed(p, replayed)
+		place.pos = pos
+		places = append(places, place)
+	}
+	if replayed != nil {
+		// Rows that are being read just now would come to the old one, and so to nobody: those of the others
+		// are read again.
+		s.release(p.late.replay, true)
+		p.late.replay = p.late.replay.without(taken)
+		s.fetchNext()
+	}
+	return places
+}
+
+// without is a replay without some instruments.
+func (r *replay) without(taken map[*instrument]bool) *replay {
+	rest := &replay{batches: r.batches, waits: r.waits}
+	of := func(p part) bool { return taken[p.in] }
+	rest.read = slices.DeleteFunc(slices.Clone(r.read), of)
+	rest.parts = slices.DeleteFunc(slices.Clone(r.parts), of)
+	rest.old = slices.DeleteFunc(slices.Clone(r.old), func(o *old) bool { return taken[o.in] })
+	for _, k := range r.after {
+		if !taken[k.rec.in] {
+			rest.push(k)
+		}
+	}
+	return rest
+}
+
 // change takes items out and moves others to another tier. The hub's lock is held.
 func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
 	var leaving []*item
@@ -67,8 +183,19 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	}
 	due := statesDue(leaving)
 	s.settleOthers(leaving)
+	passed := make(map[*item][]*instrument)
 	for _, it := range leaving {
-		places = s.appendSent(places, it, leaves)
+		if it.reads() {
+			places = s.appendSent(places, it)
+			continue
+		}
+		// A pattern feeds its instrument: one that leaves too, and has it among its own, or one that stays.
+		if p, in := s.pattern(it.channel(), it.id()), s.shard.hub.lookupItem(it.item()); p != nil && in != nil && !leaves(p) && !gone[it] {
+			passed[p] = append(passed[p], in)
+		}
+	}
+	for _, p := range s.patterns() {
+		places = append(places, s.takeFrom(p, passed[p])...)
 	}
 	before := s.markets()
 	orphans := &replay{}
@@ -112,31 +239,17 @@ func (s *Subscriber) mixed(gone []*item) bool {
 	}) || slices.ContainsFunc(gone, func(it *item) bool { return it.late != nil && len(it.late.pauses) > 0 }))
 }
 
-// appendSent appends how far the instruments are that an item owns which leaves; of one that a pattern feeds which
-// stays, how far that is with its instrument. The hub's lock is held.
-func (s *Subscriber) appendSent(list []lastSent, it *item, leaves func(*item) bool) []lastSent {
+// appendSent appends how far the instruments are that an item owns which leaves. The hub's lock is held.
+func (s *Subscriber) appendSent(list []lastSent, it *item) []lastSent {
 	h, c := s.shard.hub, it.channel()
-	if !it.reads() {
-		p := s.pattern(c, it.id())
-		in := h.lookupItem(it.item())
-		if p == nil || leaves(p) || in == nil {
-			return list // it is among those of the pattern
-		}
-		place := p.lastSent(in)
-		place.pos = p.position()
-		return append(list, place)
-	}
-	pos := it.position()
+	pos, replayed := it.position(), it.replayed()
 	for _, in := range h.covered(it.item()) {
 		if it.flag&overlap != 0 && s.owner(c, in.id) != it {
 			continue
 		}
 		p := it.lastSent(in)
 		p.pos = pos
-		if it.late != nil && it.late.replay != nil && c.Replays() {
-			p.n = max(it.late.replay.delivered(in, p.n), it.late.pauses[in].n)
-			p.unknown = it.late.replay.seeks(in)
-		}
+		p.replayed(it, replayed)
 		list = append(list, p)
 	}
 	return list
@@ -156,9 +269,11 @@ func (it *item) lastSent(in *instrument) lastSent {
 	return p
 }
 
-// seeks says that it is yet to be found where the replay of an instrument begins.
-func (r *replay) seeks(in *instrument) bool {
-	return slices.ContainsFunc(r.old, func(o *old) bool { return o.in == in && o.seek })
+// replayed takes in how far the replay of an item is with the instrument.
+func (p *lastSent) replayed(it *item, list map[*instrument]replayed) {
+	if r, ok := list[p.in]; ok && p.channel.Replays() {
+		p.n, p.unknown = max(r.n, it.late.pauses[p.in].n), r.seeking
+	}
 }
 
 // settleOthers settles the items that share instruments with some that leave, and do not leave themselves.

@@ -21,6 +21,7 @@ type Outcome struct {
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
 	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
+	Moved    []Item                              // that were in the set, and go on at another delay
 	Gone     int                                 // identifiers that are no longer in the set
 	States   int                                 // of instruments that are to be told anew, since their tier is another
 	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
@@ -40,7 +41,8 @@ type Lost struct {
 }
 
 // Subscribe adds items to the set, or makes them the set. What is there
-// already with the same tier stays as it is; with another tier it moves. Rights and limits
+// already with the same tier stays as it is; with another tier it moves, and an instrument whose delay
+// becomes another goes on behind the last N sent, as with Change. Rights and limits
 // are the caller's to check. What is due (states, replay) comes with the next Gather.
 func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	since, fault := readResume(o.Resume)
@@ -68,8 +70,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(since.safe)}
 	asked := len(items)
 	items, out.Rejected = s.accept(items, o.Replace)
+	s.moveDelays(items, &out, &o)
 	before := s.markets()
-	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets()}
+	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]*instrument)}
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
 		s.makeRoom(len(items))
@@ -84,6 +87,10 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		}
 	}
 	s.shard.spare = nil
+	if len(t.passed) > 0 {
+		s.rearrange(before)
+		s.passOn(&out, t.passed)
+	}
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
 	if o.Replace && (len(items) > 0 || asked == 0) {
@@ -138,6 +145,7 @@ type taking struct {
 	points  map[pointKey]uint64
 	settled map[*item]bool
 	told    []string // markets of status items that need not begin with how those stand
+	passed  map[*item][]*instrument // of patterns, that new items take over at another delay
 }
 
 // take adds one item and makes due what it begins with: a replay, or else a state.
@@ -227,14 +235,17 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	old := s.find(x.Channel, x.ID)
 	if old == nil {
 		covered := s.covering(x) != nil
+		if p := s.otherDelay(x); p != nil {
+			return s.passTo(x, p, t), false
+		}
 		return s.add(x), !covered
 	}
-	if old.tier() == x.Tier {
+	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it; it was named twice
 		return old, false
 	}
 	s.settle(old, t.settled)
 	var silent map[*instrument]pause // which they are in whatever tier of the same line
-	if old.late != nil && old.tier().Delay == x.Tier.Delay {
+	if old.late != nil {
 		silent = old.late.pauses
 	}
 	s.drop(old)

@@ -3,6 +3,8 @@ package stream
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -118,4 +120,174 @@ func many(t *testing.T, h *Hub, n int) (list []market.Handle) {
 		list = append(list, define(t, h, "S"+string(rune('A'+i/26))+string(rune('A'+i%26))+"|M|CI", nil))
 	}
 	return list
+}
+
+// TestSubscribeAtAnotherDelay subscribes again what is in the set, at another delay: each trade comes once
+// and in order, what lies between at once upwards, and after a pause downwards.
+func TestSubscribeAtAnotherDelay(t *testing.T) {
+	for _, name := range []string{"A|M|CI", "*|M|*"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := New(Config{Delays: []time.Duration{time.Minute}})
+			go h.Run(t.Context())
+			hd := define(t, h, "A|M|CI", nil)
+			sh := h.NewShard(func(bool) {})
+			c := newClient(t, sh)
+			item := func(delay int) []Item { return []Item{{wire.Trades, id(name), Tier{Delay: delay}}} }
+			time.Sleep(2 * time.Minute)
+			c.sub.Subscribe(item(60), Options{})
+			n := 0
+			trades := func(k int) {
+				for range k {
+					n++
+					publish(t, h, trade(hd, n))
+				}
+			}
+			want := func(what string, last uint64) {
+				t.Helper()
+				turn(sh)
+				c.read(1<<20, false) // demands that each follows the one before
+				if c.last["A|M|CI"] != last {
+					t.Errorf("%s: has trades up to %d, want %d", what, c.last["A|M|CI"], last)
+				}
+			}
+			moved := func(delay int) {
+				t.Helper()
+				out := c.sub.Subscribe(item(delay), Options{})
+				if !slices.Equal(out.Moved, item(delay)) || len(out.Lost[wire.Trades]) > 0 {
+					t.Errorf("%+v", out)
+				}
+			}
+			trades(5)
+			want("on their way", 0)
+			c.last["A|M|CI"] = 0 // from the first on
+			moved(0)
+			want("risen", 5)
+			trades(3)
+			turn(sh) // they wait
+			moved(60)
+			want("what waited comes late", 5)
+			trades(2)
+			want("silent", 5)
+			time.Sleep(61 * time.Second)
+			want("late", 10)
+			moved(0)
+			trades(1)
+			want("live", 11)
+			if out := c.sub.Subscribe(item(0), Options{}); len(out.Moved) > 0 {
+				t.Errorf("nothing moved: %+v", out)
+			}
+		})
+	}
+}
+
+// TestExactOverADelayedPattern has an exact identifier take its instrument over from a pattern at another
+// delay, also while the pattern replays and while that waits for rows of the journal: each trade comes once.
+func TestExactOverADelayedPattern(t *testing.T) {
+	for _, d := range []struct{ pattern, exact int }{{60, 0}, {0, 60}} {
+		for _, replays := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := New(Config{Delays: []time.Duration{time.Minute}})
+				go h.Run(t.Context())
+				a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+				sh := h.NewShard(func(bool) {})
+				c := newClient(t, sh)
+				time.Sleep(2 * time.Minute)
+				_, start := h.Position()
+				both := func(k int) {
+					for i := range k {
+						publish(t, h, trade(a, i), trade(b, i))
+					}
+				}
+				both(50)
+				time.Sleep(2 * time.Minute)
+				turn(sh)
+				o := Options{}
+				if replays {
+					o.Resume = &wire.Resume{Epoch: h.Epoch(), Position: start}
+				}
+				c.sub.Subscribe([]Item{{wire.Trades, id("*|M|*"), Tier{Delay: d.pattern}}}, o)
+				if replays {
+					c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+					for _, m := range frames(t, c.sub.Gather(nil, 2000, wire.JSON, false)) {
+						c.take(&m)
+					}
+				} else {
+					c.last["A|M|CI"], c.last["B|M|CI"] = 50, 50
+				}
+				both(5)
+				turn(sh)
+				out := c.sub.Subscribe([]Item{{wire.Trades, id("A|M|CI"), Tier{Delay: d.exact}}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(),
+					Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"A|M|CI": 7}}}})
+				if len(out.Lost[wire.Trades]) > 0 || len(out.Moved) > 0 {
+					t.Errorf("%+v", out)
+				}
+				both(5)
+				turn(sh)
+				c.read(1000, false)
+				wantA, wantB := uint64(60), uint64(50)
+				if d.exact > 0 {
+					wantA, wantB = 55, 60
+					if replays {
+						wantA = 50 // the rest was not sent yet, and is late
+					}
+				}
+				if c.last["A|M|CI"] != wantA || c.last["B|M|CI"] != wantB {
+					t.Errorf("pattern %d s, exact %d s, replays %v: %v, want %d and %d", d.pattern, d.exact, replays, c.last, wantA, wantB)
+				}
+				c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}})
+				time.Sleep(2 * time.Minute)
+				both(1)
+				time.Sleep(2 * time.Minute)
+				turn(sh)
+				c.read(1000, false)
+				if c.last["A|M|CI"] != 61 || c.last["B|M|CI"] != 61 {
+					t.Errorf("pattern %d s, exact %d s, replays %v: at the end %v", d.pattern, d.exact, replays, c.last)
+				}
+			})
+		}
+	}
+}
+
+// TestQuotesAtAnotherDelay moves quotes and a book, with another depth besides: nothing goes back in time.
+func TestQuotesAtAnotherDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Delays: []time.Duration{time.Minute}})
+		go h.Run(t.Context())
+		hd := define(t, h, "A|M|CI", nil)
+		sh := h.NewShard(func(bool) {})
+		c := newClient(t, sh)
+		time.Sleep(2 * time.Minute)
+		change := func(size int64) {
+			publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(100, size)}})
+		}
+		last := map[string]uint64{}
+		read := func() {
+			t.Helper()
+			turn(sh)
+			for _, m := range c.read(1<<20, false) {
+				if m.N < last[m.Type] {
+					t.Errorf("%s %d after %d", m.Type, m.N, last[m.Type])
+				}
+				last[m.Type] = m.N
+			}
+		}
+		for round, delay := range []int{0, 60, 0, 60} {
+			change(100 + int64(round)) // which a line has yet to tell
+			read()
+			c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), Tier{Delay: delay}}, {wire.OrderBook, id("A|M|CI"), Tier{Delay: delay, Depth: 5 * (1 + round%2)}}}, Options{})
+			read()
+			for k := range int64(3) {
+				change(10 + k + int64(round)*10)
+				read()
+			}
+			if want := h.lookup(id("A|M|CI")).channels[wire.Quotes].n; delay == 0 && last["Q"] != want {
+				t.Errorf("has quote %d of %d", last["Q"], want)
+			}
+			time.Sleep(2 * time.Minute)
+			read()
+			if want := h.lookup(id("A|M|CI")).channels[wire.Quotes].n; last["Q"] != want {
+				t.Errorf("round %d: has quote %d of %d", round, last["Q"], want)
+			}
+		}
+	})
 }

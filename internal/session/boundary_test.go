@@ -1,0 +1,139 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/market"
+)
+
+// boundary is a client whose right to real time begins, or ends, beside one to delayed data.
+type boundary struct {
+	*drive
+	handle market.Handle
+	last   uint64 // N of the last trade that came
+}
+
+func newBoundary(t *testing.T, rights session.Rights) *boundary {
+	script, err := talk.Parse("drive", strings.NewReader("# nothing\nset delay 15m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := script.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go world.Hub.Run(t.Context())
+	d := &boundary{drive: &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}}
+	id := &session.Identity{User: "u", Family: "f", Expires: d.now.Add(24 * time.Hour), Grants: session.Grants{Scopes: []string{"marketdata:read"}, Rights: rights}}
+	d.sess = new(session.Session)
+	d.sess.Start(world.Env, session.Peer{Identity: id}, d.shard, d, d.now)
+	t.Cleanup(d.sess.PeerGone)
+	if d.handle, err = world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, PriceDecimals: 2, BookReady: true}); err != nil {
+		t.Fatal(err)
+	}
+	d.take()
+	return d
+}
+
+func (d *boundary) trade() {
+	d.t.Helper()
+	if err := d.world.Hub.Publish([]market.Event{{Kind: market.KindTrade, Handle: d.handle, Price: 100 * market.Scale, Size: market.Scale, TradeID: "x"}}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// read takes what waits: control messages are given back, trades have to follow the last one.
+func (d *boundary) read() (control string) {
+	d.t.Helper()
+	for _, text := range d.take() {
+		var n uint64
+		if !strings.HasPrefix(text, `{"type":"T"`) {
+			control += text + "\n"
+		} else if _, err := fmt.Sscanf(text[strings.Index(text, `"N":`):], `"N":%d,`, &n); err != nil || n != d.last+1 {
+			d.t.Errorf("trade %d after %d: %s", n, d.last, text)
+		} else {
+			d.last = n
+		}
+	}
+	return control
+}
+
+// TestRequestsAtTheBeginningOfARight sends each request when a right has begun, or ended, and the session has yet to
+// look at it: the move is told, and no trade is lost or sent twice.
+func TestRequestsAtTheBeginningOfARight(t *testing.T) {
+	const identifiers = `"trades":["GGAL|BYMA|24hs"]`
+	for _, request := range []string{"subscribe", "resync", "unsubscribe", "subscriptions"} {
+		for _, begins := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				at := time.Now().Add(time.Hour)
+				real := session.Right{Market: "BYMA", Trades: true, From: at}
+				if !begins {
+					real = session.Right{Market: "BYMA", Trades: true, Until: at}
+				}
+				d := newBoundary(t, session.Rights{{Market: "BYMA", Trades: true, Delay: 900}, real})
+				time.Sleep(30 * time.Minute)
+				d.now = time.Now()
+				d.text(`{"action":"subscribe",` + identifiers + `}`)
+				d.read()
+				time.Sleep(at.Sub(time.Now()) - time.Second)
+				for range 5 {
+					d.trade() // up to 5, on their way at a delay
+				}
+				d.now = time.Now()
+				d.read()
+				time.Sleep(time.Second + 3*time.Millisecond)
+				d.now = time.Now()
+				text := `{"action":"` + request + `"}`
+				if request != "subscriptions" {
+					text = `{"action":"` + request + `",` + identifiers + `}`
+				}
+				d.text(text)
+				delay := `"delay":0`
+				if !begins {
+					delay = `"delay":900`
+				}
+				if got := d.read(); !strings.Contains(got, `"moved"`) || !strings.Contains(got, delay) {
+					t.Errorf("%s, begins %v: %s", request, begins, got)
+				}
+				d.sess.Tick(d.now)
+				d.trade()
+				time.Sleep(20 * time.Minute)
+				d.now = time.Now()
+				d.read()
+				if want := uint64(6); d.last != want && request != "unsubscribe" {
+					t.Errorf("%s, begins %v: has trades up to %d, want %d", request, begins, d.last, want)
+				}
+			})
+		}
+	}
+}
+
+// TestSubscribeWithASeat subscribes again what came at a delay, once there is a seat for it in real time: the answer says
+// that it moved, and the trades of the delay come at once.
+func TestSubscribeWithASeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newBoundary(t, session.Rights{{Market: "BYMA", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, Instruments: 1}})
+		if _, err := d.world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "24hs"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		d.now = time.Now()
+		d.text(`{"action":"subscribe","trades":["AL30|BYMA|24hs"]}`) // takes the seat
+		d.text(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
+		d.read()
+		for range 5 {
+			d.trade()
+		}
+		d.text(`{"action":"unsubscribe","trades":["AL30|BYMA|24hs"]}`)
+		d.text(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
+		if got := d.read(); !strings.Contains(got, `"moved":[{"channel":"trades","instrument":"GGAL|BYMA|24hs","delay":0}]`) || d.last != 5 {
+			t.Errorf("has trades up to %d: %s", d.last, got)
+		}
+	})
+}
