@@ -32,7 +32,8 @@ func (s *Session) charge(t moment) bool {
 // debit charges a message that was answered already.
 func (s *Session) debit(t moment) { s.rate = max(s.rate, t) + s.perMessage() }
 
-// What counts as a message more: so many identifiers that leave the set, and so many states of instruments told anew.
+// What counts as a message more: so many identifiers that leave the set or are refused, and so many instruments that a
+// pattern which leaves the set covered, or whose states are told anew.
 const (
 	goneAMessage   = 200
 	statesAMessage = 1000

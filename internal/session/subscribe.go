@@ -67,6 +67,7 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 	var buf [8]Use
 	before := s.uses(buf[:0])
 	if len(items) == 0 && len(list) > 0 {
+		s.debitWork(t, len(list), 0)
 		s.refuseAll(t, id, list)
 		return
 	}
@@ -76,8 +77,8 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 		s.complain(t, out.Fault, id)
 		return
 	}
-	s.debitWork(t, out.Gone, out.States)
 	reject(list, out.Rejected)
+	s.debitWork(t, out.Gone+refused(list), out.States+out.Left)
 	if len(out.Rejected) == len(items) && len(list) > 0 {
 		s.refuseAll(t, id, list)
 		return
@@ -172,8 +173,7 @@ func (s *Session) unsubscribe(now time.Time, m *wire.Message) {
 	if len(items) > 0 {
 		var buf [8]Use
 		before := s.uses(buf[:0])
-		s.sub.Unsubscribe(items)
-		s.debitWork(s.at(now), len(items), 0)
+		s.debitWork(s.at(now), len(items), s.sub.Unsubscribe(items))
 		s.countUses(before)
 	}
 	s.answer(now, "Unsubscribed", m.ID, &req, kept)
@@ -325,6 +325,16 @@ func (s *Session) count(list []wanted, all bool) int {
 	n := 0
 	for i := range list {
 		if w := &list[i]; w.reason != "" || !s.sub.Has(w.item.Channel, w.item.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// refused is how many identifiers of a list are refused.
+func refused(list []wanted) (n int) {
+	for i := range list {
+		if list[i].reason != "" {
 			n++
 		}
 	}

@@ -49,9 +49,24 @@ func TestWorkIsCharged(t *testing.T) {
 	}
 	d.pass(10e9)
 	d.take()
-	d.text(`{"action":"subscribe","replace":true,"trades":[` + list[0] + `]}`) // 1, and 5 for those that go
+	d.text(`{"action":"subscribe","replace":true,"trades":[` + list[0] + `]}`) // 1, 5 for those that go, and 20 for the patterns
+	d.take()
+	if n := refused(60); n != 60-34 {
+		t.Errorf("%d of a burst refused after a set of a thousand and two patterns was replaced, want 26", n)
+	}
+	d.pass(10e9)
+	d.take()
+	d.text(`{"action":"subscribe","trades":["*|BYMA|*"]}`)
+	d.text(`{"action":"unsubscribe","trades":["*|BYMA|*"]}`) // 1 and 10
+	d.take()
+	if n := refused(60); n != 60-49 {
+		t.Errorf("%d of a burst refused after a pattern of 10,000 left the set, want 11", n)
+	}
+	d.pass(10e9)
+	d.take()
+	d.text(`{"action":"subscribe","trades":[` + strings.ReplaceAll(strings.Join(list, ","), `"W`, `"V`) + `]}`) // 1, since nothing was added, and 5
 	d.take()
 	if n := refused(60); n != 60-54 {
-		t.Errorf("%d of a burst refused after a set of a thousand was replaced, want 6", n)
+		t.Errorf("%d of a burst refused after a thousand unknown identifiers, want 6", n)
 	}
 }

@@ -24,6 +24,7 @@ type Outcome struct {
 	Moved    []Item                              // that were in the set, and go on at another delay
 	Gone     int                                 // identifiers that are no longer in the set
 	States   int                                 // of instruments that are to be told anew, since their tier is another
+	Left     int                                 // instruments of the patterns that are no longer in the set
 	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
 }
 
@@ -94,7 +95,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
 	if o.Replace && (len(items) > 0 || asked == 0) {
-		out.Gone = s.keepOnly(items)
+		out.Gone, out.Left = s.keepOnly(items)
 	}
 	s.rearrange(before)
 	if o.NoSnapshot {
@@ -278,8 +279,9 @@ func (s *Subscriber) covering(x Item) *item {
 	return nil
 }
 
-// keepOnly removes what is not among the items, and says how many.
-func (s *Subscriber) keepOnly(items []Item) int {
+// keepOnly removes what is not among the items, and says how many, and how many instruments the
+// patterns among them cover.
+func (s *Subscriber) keepOnly(items []Item) (count, instruments int) {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
 		keep[itemKey{x.Channel, x.ID}] = true
@@ -290,13 +292,25 @@ func (s *Subscriber) keepOnly(items []Item) int {
 			gone = append(gone, it)
 		}
 	}
+	instruments = instrumentsOf(gone)
 	s.removeAll(gone)
-	return len(gone)
+	return len(gone), instruments
+}
+
+// instrumentsOf is how many instruments the patterns among items cover.
+func instrumentsOf(list []*item) (n int) {
+	for _, it := range list {
+		if it.id().IsPattern() && it.reads() {
+			n += len(it.view.topic.group.members)
+		}
+	}
+	return n
 }
 
 // Unsubscribe removes identifiers from the set, as they were written. Nothing of
-// them is gathered afterwards, but for what another item of the set covers.
-func (s *Subscriber) Unsubscribe(items []Item) {
+// them is gathered afterwards, but for what another item of the set covers. It
+// returns how many instruments the patterns among them cover.
+func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	s.hold()
 	s.shard.hub.mu.Lock()
 	defer s.shard.hub.mu.Unlock()
@@ -306,7 +320,9 @@ func (s *Subscriber) Unsubscribe(items []Item) {
 			gone = append(gone, it)
 		}
 	}
+	instruments = instrumentsOf(gone)
 	s.removeAll(gone)
+	return instruments
 }
 
 // hasState says whether an R:true tells how a channel stands.
