@@ -93,7 +93,7 @@ func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
 	*r.Bar = *b
 	h.rows += barCost * int64(all.tapes[b.Interval].Add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
 	h.keepBarRow(in, rec, st, r.Bar)
-	for _, t := range in.channels[c].tiers {
+	for _, t := range h.tiers(in, c) {
 		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 		h.emit(t, h.framed(), rec)
 	}

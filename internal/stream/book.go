@@ -13,6 +13,7 @@ func (h *Hub) updateBook(in *instrument, e *market.Event, now int64) *market.Ref
 	if in.stale {
 		return nil
 	}
+	h.tiers(in, wire.OrderBook) // as they are before the change
 	var changes []book.Change
 	var err error
 	if e.Kind == market.KindUpdate {
@@ -55,7 +56,7 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 	in.changed = s
 	rec := h.next(in, wire.OrderBook, now)
 	h.keepChangesRow(in, rec, s, changes)
-	for _, t := range in.channels[wire.OrderBook].tiers {
+	for _, t := range h.tiers(in, wire.OrderBook) {
 		switch {
 		case t.tier.Conflate > 0:
 			t.view.Note(changes)
@@ -105,6 +106,7 @@ func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
 
 // takeSnapshot replaces a book, which ends its being stale.
 func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
+	h.tiers(in, wire.OrderBook) // as they are before the change
 	in.book.Replace(e.Bids, e.Asks)
 	first := in.channels[wire.OrderBook].n == 0
 	if in.stale {
@@ -130,7 +132,7 @@ func (h *Hub) sendBook(in *instrument, s stamp, now int64) {
 	in.changed = s
 	rec := h.next(in, wire.OrderBook, now)
 	h.keepBookRow(in, rec, s)
-	for _, t := range in.channels[wire.OrderBook].tiers {
+	for _, t := range h.tiers(in, wire.OrderBook) {
 		t.dirty = false
 		t.view.Renew(&in.book)
 		t.stamp, t.n = s, rec.n

@@ -17,6 +17,7 @@ var conflations = [...]int{100, 250, 1000}
 type clock struct {
 	due   int64 // next strike, by the hub's clock; 0: nothing waits
 	tiers []dirtyTier
+	spare []dirtyTier // empty: room for those of the next interval
 }
 
 type dirtyTier struct {
@@ -106,7 +107,11 @@ func (h *Hub) kickClock() {
 }
 
 func (h *Hub) flush(c *clock, now int64) {
-	for _, d := range c.tiers {
+	list := c.tiers
+	c.tiers, c.spare, c.due = c.spare, nil, 0
+	for i, d := range list {
+		list[i] = dirtyTier{}
+		h.tiers(d.in, d.channel) // those of now: this one may be gone
 		if !d.tier.dirty {
 			continue // gone, or told by a snapshot
 		}
@@ -116,9 +121,9 @@ func (h *Hub) flush(c *clock, now int64) {
 		} else {
 			h.flushBook(d.in, d.tier, now)
 		}
+		h.step()
 	}
-	clear(c.tiers)
-	c.tiers, c.due = c.tiers[:0], 0
+	c.spare = list[:0]
 }
 
 // soil marks a conflated tier as having something to say.

@@ -127,7 +127,7 @@ func (ln *line) snap(h *Hub) {
 		x.stale = true
 		h.keepStatus(x, now, &market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: "delay_overflow"}, notice)
 		rec := record{in: x, pos: h.position, n: x.statuses.Last, at: now, flag: notice | echo}
-		for _, t := range x.channels[wire.Trades].tiers {
+		for _, t := range h.tiers(x, wire.Trades) {
 			for _, tp := range t.topics {
 				h.append(tp, h.scratch.frame, rec)
 			}

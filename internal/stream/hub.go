@@ -39,13 +39,17 @@ type Hub struct {
 	made time.Time     // with the monotonic clock
 	kick chan struct{} // the clocks have something to do
 
-	mu       lock
-	position uint64 // of the newest message of the whole stream
-	catalog  market.Catalog
-	listed   []*instrument          // by index in the catalogue
-	handles  []*instrument          // by handle: listed instruments and venues
-	venues   map[string]*instrument // a market as a whole, *|MARKET|*
-	topics   map[topicKey]*topic
+	mu         lock
+	position   uint64 // of the newest message of the whole stream
+	catalog    catalogue
+	listed     []*instrument          // by index in the catalogue
+	handles    []*instrument          // by handle: listed instruments and venues
+	venues     map[string]*instrument // a market as a whole, *|MARKET|*
+	topics     map[topicKey]*topic
+	readBy     map[readKey][]*topic             // the same, of all tiers
+	patterns   [marketStatus + 1][numShapes]int // topics of patterns, by shape
+	generation [marketStatus + 1]uint32         // rises when a topic of a pattern comes or goes
+	groups
 	shards   []*Shard
 	rows     int64 // kept in all tapes
 	maxRows  int64
@@ -90,6 +94,7 @@ func New(cfg Config) *Hub {
 		cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch,
 		venues:   make(map[string]*instrument),
 		topics:   make(map[topicKey]*topic),
+		readBy:   make(map[readKey][]*topic),
 		maxRows:  cfg.TapeBytes / tape.RowBytes,
 		kick:     make(chan struct{}, 1),
 		fetching: make(chan struct{}, 1),
@@ -158,6 +163,7 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	if i < len(h.listed) {
 		in := h.listed[i]
 		in.def = def
+		h.noteBook(in)
 		h.enlist(in)
 		for _, x := range in.later {
 			x.def = def
@@ -165,15 +171,12 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 		return in.handle, nil
 	}
 	in := h.newInstrument(def)
-	h.listed = append(h.listed, in)
-	for _, tp := range h.topics {
-		if tp.key.channel == marketStatus || !tp.key.id.Matches(in.id) {
-			continue
-		}
-		if x := in.under(tp.key.tier.Delay); x != nil {
-			h.attach(x, tp)
-		}
+	in.index = uint32(i)
+	for _, x := range in.later {
+		x.index = in.index
 	}
+	h.listed = append(h.listed, in)
+	h.enterGroups(in)
 	h.list(in)
 	h.wakeShards()
 	return in.handle, nil
@@ -196,11 +199,6 @@ func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
 		x.venue = true
 	}
 	h.venues[def.ID.Market] = in
-	for _, tp := range h.topics {
-		if tp.key.channel == marketStatus && (tp.key.id.Market == market.Any || tp.key.id.Matches(in.id)) {
-			h.attach(in, tp)
-		}
-	}
 	return in.handle, nil
 }
 

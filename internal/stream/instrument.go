@@ -13,6 +13,7 @@ type instrument struct {
 	id     market.InstrumentID
 	ident  wire.Ident
 	handle market.Handle
+	index  uint32 // in the catalogue; venues have none
 	number uint32 // in the journal
 	venue  bool
 	later  []*instrument // as told under each delay; of a live instrument
@@ -42,9 +43,11 @@ type instrument struct {
 
 // channel is the numbering of one channel of an instrument and its tiers in use.
 type channel struct {
-	n     uint64 // of the newest message; 0: none yet
-	at    int64  // its publication, Unix ns
-	tiers []*tierState
+	n     uint64       // of the newest message; 0: none yet
+	at    int64        // its publication, Unix ns
+	tiers []*tierState // as of the generation; see Hub.tiers
+
+	generation uint32
 }
 
 // startTier gives a new tier the state that it is in, so that its first message

@@ -206,7 +206,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 		if !it.reads() {
 			continue
 		}
-		list, from := it.view.topic.covers, 0
+		list, from := it.view.topic.group.members, 0
 		switch k {
 		case 0:
 			from = min(begin.instrument, len(list))

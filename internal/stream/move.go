@@ -34,6 +34,7 @@ type lastSent struct {
 func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[string]Lost) {
 	s.hold()
 	h := s.shard.hub
+	h.prepare(moved)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
@@ -79,7 +80,7 @@ func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
 		if !hasState(it.channel()) || owner == nil {
 			continue
 		}
-		out.States += len(owner.view.topic.covers)
+		out.States += len(owner.view.topic.group.members)
 		if it.channel() == wire.Status && !o.NoSnapshot {
 			owner.behind().state = true
 			s.enqueue(owner)

@@ -230,7 +230,7 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 	}
 	h.rows += int64(in.trades.Add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
 	h.keepTradeRow(in, rec, st, &r)
-	for _, t := range in.channels[wire.Trades].tiers {
+	for _, t := range h.tiers(in, wire.Trades) {
 		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 		h.emit(t, h.framed(), rec)
 	}
@@ -289,7 +289,7 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	h.keepStatusRow(in, rec, st, e)
 	h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 	frame := h.framed()
-	for _, t := range in.channels[c].tiers {
+	for _, t := range h.tiers(in, c) {
 		h.emit(t, frame, rec)
 	}
 	if f&notice == 0 || in.venue {
@@ -300,7 +300,7 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 		if ch == wire.Quotes && !in.derivesQuotes() {
 			continue
 		}
-		for _, t := range in.channels[ch].tiers {
+		for _, t := range h.tiers(in, ch) {
 			for _, tp := range t.topics {
 				h.append(tp, frame, rec)
 			}

@@ -44,22 +44,16 @@ func (h *Hub) Instrument(id market.InstrumentID) (market.Instrument, bool) {
 
 // Suggest is the listed identifier that somebody may have meant who wrote id.
 func (h *Hub) Suggest(id market.InstrumentID) (market.InstrumentID, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.catalog.Suggest(id)
 }
 
 // Markets lists the markets.
 func (h *Hub) Markets() []market.Market {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.catalog.Markets()
 }
 
 // HasMarket says whether a market is listed.
 func (h *Hub) HasMarket(name string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	_, ok := h.catalog.Market(name)
 	return ok
 }

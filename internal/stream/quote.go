@@ -28,11 +28,12 @@ func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64
 	if c.n > 0 && bid == in.bid && ask == in.ask {
 		return
 	}
+	tiers := h.tiers(in, wire.Quotes) // as they are before the change
 	in.bid, in.ask, in.quoted = bid, ask, s
 	rec := h.next(in, wire.Quotes, now)
 	h.keepQuoteRow(in, rec, s, bid, ask)
 	encoded := false
-	for _, t := range c.tiers {
+	for _, t := range tiers {
 		if t.tier.Conflate > 0 {
 			h.soil(in, wire.Quotes, t, s)
 			continue

@@ -246,13 +246,7 @@ func (h *Hub) lookup(id market.InstrumentID) *instrument {
 
 // covered is the instruments, or the markets as a whole, of an item.
 func (h *Hub) covered(x Item) []*instrument {
-	var list []*instrument
-	for i := range h.catalog.Match(x.ID) {
-		if in := h.listed[i].under(x.Tier.Delay); in != nil {
-			list = append(list, in)
-		}
-	}
-	return list
+	return slices.Clip(h.group(groupKey{x.ID, x.Tier.Delay}).members)
 }
 
 func (in *instrument) tape(c wire.Channel) *tape.Tape {

@@ -73,10 +73,11 @@ func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *wir
 // pointsKept finds the points among the rows in memory, and tells where one may lie before them.
 func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
 	h := s.shard.hub
+	items, _ = s.accept(items, o.Replace) // what is refused costs nothing
+	h.prepare(items)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	items, _ = s.accept(items, o.Replace) // what is refused costs nothing
 	points = make(map[pointKey]uint64)
 	starts, now := make(openings), time.Now().UnixNano()
 	seen := make(map[Item]bool)

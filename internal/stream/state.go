@@ -148,7 +148,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 		}
 		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}
-	for _, t := range in.channels[c].tiers {
+	for _, t := range h.tiers(in, c) {
 		if t.tier != tier {
 			continue
 		}

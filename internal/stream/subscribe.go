@@ -61,6 +61,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 			return Outcome{Fault: fault}
 		}
 	}
+	asked := len(items)
+	items, rejected := s.accept(items, o.Replace)
+	h.prepare(items)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
@@ -68,9 +71,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		s.shard.position = h.position // nothing of what came since was for this shard
 	}
 	since.safe = s.safe()
-	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(since.safe)}
-	asked := len(items)
-	items, out.Rejected = s.accept(items, o.Replace)
+	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(since.safe), Rejected: rejected}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
 	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]*instrument)}
@@ -145,7 +146,7 @@ type taking struct {
 	since   position
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	told    []string // markets of status items that need not begin with how those stand
+	told    []string                // markets of status items that need not begin with how those stand
 	passed  map[*item][]*instrument // of patterns, that new items take over at another delay
 }
 
@@ -184,14 +185,19 @@ func (s *Subscriber) take(x Item, t *taking) {
 // instrument is a walk through them.
 const maxPatterns = 64
 
+// maxHints bounds the unknown identifiers of a message for which a similar one is looked for.
+const maxHints = 10
+
 // accept parts the items that name something listed from those that do not.
 // A pattern is taken when its market is known: it covers what is listed later too.
+// It needs no lock.
 func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected []Rejected) {
 	h := s.shard.hub
 	patterns := len(s.patterns())
 	if replace {
 		patterns = 0
 	}
+	hints := 0
 	taken = make([]Item, 0, len(items))
 	for _, x := range items {
 		if !h.servesDelay(x.Tier.Delay) {
@@ -213,16 +219,18 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 			taken = append(taken, x)
 			continue
 		}
-		i, ok := h.catalog.Index(x.ID)
-		if !ok {
+		listed, book := h.catalog.HasBook(x.ID)
+		if !listed {
 			hint := "See GET /market/instruments"
-			if near, ok := h.catalog.Suggest(x.ID); ok {
-				hint = "Did you mean " + near.String() + "?"
+			if hints++; hints <= maxHints {
+				if near, ok := h.catalog.Suggest(x.ID); ok {
+					hint = "Did you mean " + near.String() + "?"
+				}
 			}
 			rejected = append(rejected, Rejected{x, wire.UnknownInstrument, hint})
 			continue
 		}
-		if !h.listed[i].serves(x.Channel) {
+		if x.Channel == wire.OrderBook && !book {
 			rejected = append(rejected, Rejected{x, wire.UnknownChannel, "This instrument has no order book"})
 			continue
 		}
@@ -260,7 +268,7 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	}
 	s.start(old)
 	if hasState(x.Channel) {
-		t.out.States += len(old.view.topic.covers)
+		t.out.States += len(old.view.topic.group.members)
 	}
 	if len(silent) > 0 {
 		old.behind().pauses = silent
@@ -347,7 +355,7 @@ func (s *Subscriber) Resync(items []Item) (states int, rejected []Rejected) {
 			it = s.pattern(x.Channel, x.ID)
 		}
 		if it.view.topic != nil && !it.behind().state {
-			states += len(it.view.topic.covers)
+			states += len(it.view.topic.group.members)
 		}
 		it.behind().state = true
 		s.enqueue(it)

@@ -227,24 +227,41 @@ func (s *Subscriber) All(yield func(Item) bool) {
 
 // Count is the number of instruments a channel's part of the set covers.
 func (s *Subscriber) Count(c wire.Channel) int {
-	n := 0
-	for _, it := range s.items {
-		if it.channel() == c && !it.id().IsPattern() {
-			n++
+	var covered indexSet
+	if covered = s.covered(c); covered == nil {
+		n := 0
+		for _, it := range s.items {
+			if it.channel() == c {
+				n++
+			}
 		}
-	}
-	if len(s.patterns()) == 0 {
 		return n
 	}
+	for _, it := range s.items {
+		if it.channel() == c && !it.id().IsPattern() {
+			if i, ok := s.shard.hub.catalog.Index(it.id()); ok {
+				covered.add(uint32(i))
+			}
+		}
+	}
+	return covered.count()
+}
+
+// covered is the instruments that the patterns of a channel cover; nil where there are no patterns.
+func (s *Subscriber) covered(c wire.Channel) (all indexSet) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, in := range h.listed {
-		if s.find(c, in.id) == nil && in.serves(c) && s.pattern(c, in.id) != nil {
-			n++
+	for _, it := range s.patterns() {
+		if it.channel() == c {
+			all = slices.Grow(all, 1) // not nil
+			all.unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
 		}
 	}
-	return n
+	if c == wire.OrderBook {
+		all.intersect(h.withBook)
+	}
+	return all
 }
 
 // serves says whether an instrument has a channel at all.

@@ -96,11 +96,11 @@ func (h *Hub) dated(in *instrument, t, now int64) {
 
 // tellSummary numbers and sends the summary. It has the position of what changed it.
 func (h *Hub) tellSummary(in *instrument, pos uint64, st stamp, now int64) {
-	c := &in.channels[wire.Summary]
+	c, tiers := &in.channels[wire.Summary], h.tiers(in, wire.Summary)
 	c.n++
 	c.at = now
 	in.sum.stamp = st
-	for _, t := range c.tiers {
+	for _, t := range tiers {
 		hd := in.header(c.n, st)
 		m := in.summary()
 		h.scratch.payload = wire.AppendSummary(h.scratch.payload[:0], &hd, &m, false)

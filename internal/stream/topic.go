@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"slices"
+
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -28,11 +30,11 @@ type topicKey struct {
 // a pattern is a group: it takes the messages of all instruments it covers, so
 // that a subscriber of hundreds follows one ring.
 type topic struct {
-	key    topicKey
-	ring   ring
-	covers []*instrument // whose messages it takes, by their listing
-	seen   []shardSeen   // by shard; guarded by the hub's lock as everything here
-	refs   int
+	key   topicKey
+	ring  ring
+	group *group      // whose messages it takes; nil: those of markets as a whole
+	seen  []shardSeen // by shard; guarded by the hub's lock as everything here
+	refs  int
 }
 
 type shardSeen struct {
@@ -82,14 +84,20 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 	}
 }
 
-// topic finds or makes the topic of a key.
+// topic finds or makes the topic of a key. Instruments take note of it before their next message; see tiers.
 func (h *Hub) topic(key topicKey) *topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
 	}
 	tp := &topic{key: key, ring: newRing(), seen: make([]shardSeen, len(h.shards))}
+	if key.channel != marketStatus {
+		tp.group = h.group(groupKey{key.id, key.tier.Delay})
+		tp.group.topics++
+	}
 	h.topics[key] = tp
-	h.eachCovered(key, func(in *instrument) { h.attach(in, tp) })
+	place := readKey{key.channel, key.id}
+	h.readBy[place] = append(h.readBy[place], tp)
+	h.changed(tp, +1)
 	return tp
 }
 
@@ -99,56 +107,135 @@ func (h *Hub) release(tp *topic) {
 		return
 	}
 	delete(h.topics, tp.key)
-	h.eachCovered(tp.key, func(in *instrument) { h.detach(in, tp) })
+	place := readKey{tp.key.channel, tp.key.id}
+	if list := slices.DeleteFunc(h.readBy[place], func(x *topic) bool { return x == tp }); len(list) > 0 {
+		h.readBy[place] = list
+	} else {
+		delete(h.readBy, place)
+	}
+	h.changed(tp, -1)
+	tp.ring = newRing() // instruments may point to the topic until their next message
+	if tp.group != nil {
+		tp.group.topics--
+	}
 }
 
-// eachCovered goes through the instruments whose messages a topic takes.
-func (h *Hub) eachCovered(key topicKey, f func(*instrument)) {
-	if key.channel == marketStatus {
-		for _, in := range h.venues {
-			if key.id.Matches(in.id) || key.id.Market == market.Any {
-				f(in)
-			}
-		}
+// changed has the instruments of a topic that comes or goes find their topics anew: that of an exact
+// topic at once, those of a pattern before their next message.
+func (h *Hub) changed(tp *topic, by int) {
+	c, id := tp.key.channel, tp.key.id
+	if id.IsPattern() {
+		h.patterns[c][shapeOf(id)] += by
+		h.generation[c]++
 		return
 	}
-	for i := range h.catalog.Match(key.id) {
-		if in := h.listed[i].under(key.tier.Delay); in != nil {
-			f(in)
-		}
+	for _, in := range tp.group.members {
+		h.attach(in, c)
 	}
 }
 
-func (h *Hub) attach(in *instrument, tp *topic) {
-	tp.covers = append(tp.covers, in)
-	c := &in.channels[tp.key.channel]
-	for _, t := range c.tiers {
-		if t.tier == tp.key.tier {
-			t.topics = append(t.topics, tp)
-			return
-		}
-	}
-	t := &tierState{tier: tp.key.tier, topics: []*topic{tp}, n: c.n, at: c.at}
-	in.startTier(tp.key.channel, t)
-	c.tiers = append(c.tiers, t)
+// readKey is what topics of all tiers have in common.
+type readKey struct {
+	channel wire.Channel
+	id      market.InstrumentID
 }
 
-func (h *Hub) detach(in *instrument, tp *topic) {
-	c := &in.channels[tp.key.channel]
-	for i, t := range c.tiers {
-		if t.tier != tp.key.tier {
+// A shape says which parts of an identifier are market.Any: a bit each.
+type shape uint8
+
+const (
+	anySymbol shape = 1 << iota
+	anyMarket
+	anyTerm
+	numShapes
+)
+
+func shapeOf(id market.InstrumentID) (s shape) {
+	if id.Symbol == market.Any {
+		s |= anySymbol
+	}
+	if id.Market == market.Any {
+		s |= anyMarket
+	}
+	if id.Term == market.Any {
+		s |= anyTerm
+	}
+	return s
+}
+
+// of is the pattern of that shape that covers an identifier.
+func (s shape) of(id market.InstrumentID) market.InstrumentID {
+	if s&anySymbol != 0 {
+		id.Symbol = market.Any
+	}
+	if s&anyMarket != 0 {
+		id.Market = market.Any
+	}
+	if s&anyTerm != 0 {
+		id.Term = market.Any
+	}
+	return id
+}
+
+// tiers are the tiers of a channel of an instrument that somebody reads. It is called before
+// anything is changed that a tier tells, so that a tier which is new begins as things were when
+// its reader came: nothing was changed since.
+func (h *Hub) tiers(in *instrument, c wire.Channel) []*tierState {
+	ch := &in.channels[c]
+	if ch.generation != h.generation[c] {
+		h.attach(in, c)
+	}
+	return ch.tiers
+}
+
+// attach finds the topics that take the messages of a channel of an instrument.
+func (h *Hub) attach(in *instrument, c wire.Channel) {
+	ch := &in.channels[c]
+	ch.generation = h.generation[c]
+	was := ch.tiers
+	ch.tiers = nil
+	for _, t := range was {
+		t.topics = nil
+	}
+	own := shapeOf(in.id)
+	for s := range numShapes {
+		if s != 0 && h.patterns[c][s] == 0 || s&own != own {
 			continue
 		}
-		for j := range t.topics {
-			if t.topics[j] == tp {
-				t.topics = append(t.topics[:j], t.topics[j+1:]...)
-				break
+		for _, tp := range h.readBy[readKey{c, s.of(in.id)}] {
+			if tp.key.tier.Delay == in.delay() {
+				h.attachTopic(in, ch, was, tp)
 			}
 		}
+	}
+	for _, t := range was {
 		if len(t.topics) == 0 {
-			c.tiers = append(c.tiers[:i], c.tiers[i+1:]...)
 			t.dirty = false
 		}
+	}
+}
+
+func (h *Hub) attachTopic(in *instrument, ch *channel, was []*tierState, tp *topic) {
+	same := func(t *tierState) bool { return t.tier == tp.key.tier }
+	if i := slices.IndexFunc(ch.tiers, same); i >= 0 {
+		ch.tiers[i].topics = append(ch.tiers[i].topics, tp)
 		return
 	}
+	var t *tierState
+	if i := slices.IndexFunc(was, same); i >= 0 {
+		t = was[i]
+	} else {
+		t = &tierState{tier: tp.key.tier, n: ch.n, at: ch.at}
+		in.startTier(tp.key.channel, t)
+	}
+	t.topics = append(t.topics, tp)
+	ch.tiers = append(ch.tiers, t)
+}
+
+// delay is the delay that an instrument is told under, in seconds.
+func (in *instrument) delay() int {
+	if in.line == nil {
+		return 0
+	}
+	return int(in.line.delay / 1e9)
 }
