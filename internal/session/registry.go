@@ -124,9 +124,13 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 	if name == "" {
 		name = p.called()
 	}
-	connections := r.takeOver(id.User, p, name)
+	old, connections := r.bearer(id.User, p, name)
 	if !p.in && connections >= limit {
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
+	}
+	if old != nil {
+		r.remove(old)
+		old.post(Notice{Kind: Replaced})
 	}
 	r.remove(p)
 	p.who = id
@@ -138,22 +142,19 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 	return r.since(mark, p), nil
 }
 
-// takeOver replaces the bearer of a name, unless that is p itself, and counts the
-// user's connections that are left.
-func (r *Registry) takeOver(user string, p *place, name string) (connections int) {
-	var old *place
+// bearer is the session that has a name, unless that is p itself (nil: there is none), and counts the
+// user's connections besides.
+func (r *Registry) bearer(user string, p *place, name string) (old *place, connections int) {
 	for q := r.users[user]; q != nil; q = q.nextOfUser {
 		connections++
 		if q != p && name != "" && q.called() == name {
 			old = q
 		}
 	}
-	if old == nil {
-		return connections
+	if old != nil {
+		connections--
 	}
-	r.remove(old)
-	old.post(Notice{Kind: Replaced})
-	return connections - 1
+	return old, connections
 }
 
 // release takes p out. It may be called for a place that is not in.

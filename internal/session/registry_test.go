@@ -223,3 +223,22 @@ func TestRegistryRace(t *testing.T) {
 		t.Errorf("left over: %d, %v, %v", r.Len(), r.users, r.families)
 	}
 }
+
+// TestRefusedTakeOver: a session that is refused for the limit leaves the bearer of its name alone.
+func TestRefusedTakeOver(t *testing.T) {
+	var r Registry
+	a, b, c := newNote(), newNote(), newNote()
+	admit(t, &r, a, "u", "f", "desk", 3)
+	admit(t, &r, b, "u", "f", "", 3)
+	admit(t, &r, newNote(), "u", "f", "", 3)
+	// The limit is lowered to 2. Without its bearer the name would leave 2 connections.
+	if f := admit(t, &r, c, "u", "f", "desk", 2); f != wire.ConnectionLimit {
+		t.Errorf("got %q", f)
+	}
+	if got := a.kinds(); len(got) > 0 || !a.in || r.Connections("u") != 3 {
+		t.Errorf("the bearer of the name got %v, %d connections", got, r.Connections("u"))
+	}
+	if f := admit(t, &r, c, "u", "f", "desk", 3); f != "" || len(a.kinds()) != 1 || a.in || r.Connections("u") != 3 {
+		t.Errorf("with room: %q, the bearer got %v, %d connections", f, a.kinds(), r.Connections("u"))
+	}
+}

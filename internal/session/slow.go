@@ -219,6 +219,10 @@ func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
 	w.warnEnd = s.gathered() + uint64(s.waiting())
 }
 
+// mostDelivered bounds the instruments that the Error names, and so its size, for a socket that
+// takes nothing: they are those of which something waits. It is under 100 KiB.
+const mostDelivered = 1000
+
 // tooSlow ends the session of a client that does not read. What it has of each
 // instrument when this Error reaches it, is what was gathered so far: nothing
 // but the Error follows.
@@ -227,11 +231,12 @@ func (s *Session) tooSlow() {
 		return
 	}
 	var last wire.Last
+	left := mostDelivered
 	for c := range wire.NumChannels {
 		if !c.Replays() {
 			continue
 		}
-		s.sub.Delivered(c, func(id market.InstrumentID, n uint64) {
+		left -= s.sub.Delivered(c, left, func(id market.InstrumentID, n uint64) {
 			last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 		})
 	}

@@ -120,32 +120,37 @@ func (s *Subscriber) Position() (epoch, position string) {
 	return h.epoch, h.place(s.safe())
 }
 
-// Delivered calls f with the last N gathered of each instrument of a channel
-// that replays (trades, status, bars); an instrument of which nothing came yet is left out.
-func (s *Subscriber) Delivered(c wire.Channel, f func(id market.InstrumentID, n uint64)) {
+// Delivered calls f with the last N gathered of each instrument of a channel that replays (trades, status,
+// bars) of which something waits, for no more than most of them; an instrument of which nothing came yet is
+// left out. It returns how many there were.
+func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.InstrumentID, n uint64)) (named int) {
 	s.hold()
-	h := s.shard.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, it := range s.items {
+	seen := make(map[*instrument]bool)
+	tell := func(in *instrument, n uint64) {
+		if !seen[in] && n > 0 && named < most {
+			named++
+			f(in.id, n)
+		}
+		seen[in] = true
+	}
+	for _, it := range s.queue() {
 		if it.channel() != c || !it.reads() {
 			continue
 		}
-		replayed := it.replayed()
-		for _, in := range h.covered(it.item()) {
-			if it.flag&overlap != 0 && s.owner(c, in.id) != it {
-				continue
+		for in, r := range it.replayed() {
+			tell(in, r.n)
+		}
+		for at := it.late.at; named < most; at.rec++ {
+			rec, _, ok := at.peek(it.view.tail)
+			if !ok {
+				break
 			}
-			t := in.tape(c)
-			n := t.Seek(it.ringPosition())
-			if r, ok := replayed[in]; ok {
-				n = r.n
-			}
-			if n > 0 {
-				f(in.id, n)
+			if rec.pos > it.late.after && rec.n > it.late.pauses[rec.in].n && it.wants(rec) {
+				tell(rec.in, rec.n-1)
 			}
 		}
 	}
+	return named
 }
 
 // replayed is how far a replay is with an instrument.

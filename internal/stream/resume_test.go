@@ -196,7 +196,7 @@ func TestQuietAndDelivered(t *testing.T) {
 		t.Fatal("nothing gathered")
 	}
 	delivered := map[string]uint64{}
-	c.sub.Delivered(wire.Trades, func(id market.InstrumentID, n uint64) { delivered[id.String()] = n })
+	c.sub.Delivered(wire.Trades, 10, func(id market.InstrumentID, n uint64) { delivered[id.String()] = n })
 	if len(delivered) != 1 || delivered["A|M|CI"] != 1 {
 		t.Errorf("delivered %v", delivered)
 	}
