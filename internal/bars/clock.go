@@ -18,6 +18,14 @@ type Clock struct {
 	due     [market.NumIntervals]int64
 	open    [market.NumIntervals][]*Series // that have an open bar
 
+	// The strike under way.
+	strike  uint32                    // its number
+	left    []*Series                 // whose bars were open; empty: none is under way
+	told    int                       // of left
+	closing [market.NumIntervals]bool // the intervals of which some were over
+	at      int64                     // bars that ended up to here are over
+	before  int64                     // Struck until then
+
 	dayStart, dayEnd int64 // of the day that was last asked for
 	old, oldUntil    int64 // what is before old is not revised any more; until when that holds
 }
@@ -75,6 +83,9 @@ func (c *Clock) age(t int64) {
 
 // note takes note that a series has a bar that is open until end.
 func (c *Clock) note(s *Series, i market.Interval, end int64) {
+	if len(c.left) > 0 && s.strike != c.strike && end <= c.at {
+		return // the strike under way tells it
+	}
 	if !s.open[i] {
 		s.open[i] = true
 		c.open[i] = append(c.open[i], s)
@@ -84,26 +95,92 @@ func (c *Clock) note(s *Series, i market.Interval, end int64) {
 
 // Advance brings a virtual clock forward to the time of an event.
 func (c *Clock) Advance(t int64, tell Tell) {
-	if t <= c.now {
-		return
-	}
-	c.now = t
-	if c.next != 0 && c.next <= t {
+	if c.Move(t) {
 		c.Strike(t, tell)
 	}
 }
 
-// Strike tells the bars that are over at t: by interval, and of each in the order of listing.
-func (c *Clock) Strike(t int64, tell Tell) {
-	next := int64(0)
-	for i := range market.NumIntervals {
-		if c.due[i] != 0 && c.due[i] <= t {
-			c.due[i] = c.strike(i, t, tell)
-		}
-		next = sooner(next, c.due[i])
+// Move brings a virtual clock forward to the time of an event, and says whether bars are over by then:
+// it is to be struck.
+func (c *Clock) Move(t int64) (strike bool) {
+	if t <= c.now {
+		return false
 	}
-	c.next = next
+	c.now = t
+	return c.next != 0 && c.next <= t
+}
+
+// Strike tells the bars that are over at t.
+func (c *Clock) Strike(t int64, tell Tell) {
+	for c.Begin(t); c.Continue(tell); {
+	}
+}
+
+// Begin begins to strike at t. Continue tells the bars that are over, of one series at a time; what is
+// traded meanwhile in one whose turn is yet to come has its bars told first.
+func (c *Clock) Begin(t int64) {
+	if len(c.left) == 0 {
+		c.before, c.at, c.closing = c.Struck, t, [market.NumIntervals]bool{}
+	}
+	c.at = max(c.at, t)
+	c.strike++
+	for i := range market.NumIntervals {
+		if c.due[i] == 0 || c.due[i] > t {
+			continue
+		}
+		c.closing[i], c.due[i] = true, 0
+		c.left = append(c.left, c.open[i]...)
+		clear(c.open[i])
+		c.open[i] = c.open[i][:0]
+	}
+	c.next = 0
+	for _, due := range c.due {
+		c.next = sooner(c.next, due)
+	}
 	c.Struck = max(c.Struck, t)
+}
+
+// Continue tells the bars of the next series that are over, and says whether there are more.
+func (c *Clock) Continue(tell Tell) (more bool) {
+	if c.told < len(c.left) {
+		s := c.left[c.told]
+		c.left[c.told] = nil
+		c.told++
+		if s.clock == c { // otherwise it went to another clock
+			s.catchUp(tell)
+		}
+	}
+	if c.told < len(c.left) {
+		return true
+	}
+	c.left, c.told = c.left[:0], 0
+	return false
+}
+
+// catchUp tells the bars of a series that are over by the strike under way.
+func (s *Series) catchUp(tell Tell) {
+	c := s.clock
+	if len(c.left) == 0 || s.strike == c.strike {
+		return
+	}
+	for i := range market.NumIntervals {
+		end := s.close(i, c.at, tell)
+		if c.closing[i] {
+			s.open[i] = false
+		}
+		if end != 0 {
+			c.note(s, i, end)
+		}
+	}
+	s.strike = c.strike
+}
+
+// struck is the time up to which the bars of a series were told.
+func (s *Series) struck() int64 {
+	if c := s.clock; len(c.left) > 0 && s.strike != c.strike {
+		return c.before
+	}
+	return s.clock.Struck
 }
 
 // sooner is the earlier of two times, of which 0 is none.
@@ -112,23 +189,4 @@ func sooner(a, b int64) int64 {
 		return b
 	}
 	return a
-}
-
-// strike is Strike for an interval, and says when its next bar ends.
-func (c *Clock) strike(i market.Interval, t int64, tell Tell) (due int64) {
-	kept := c.open[i][:0]
-	for _, s := range c.open[i] {
-		if s.clock != c {
-			continue // it went to another clock
-		}
-		end := s.close(i, t, tell)
-		if s.open[i] = end != 0; end == 0 {
-			continue
-		}
-		kept = append(kept, s)
-		due = sooner(due, end)
-	}
-	clear(c.open[i][len(kept):])
-	c.open[i] = kept
-	return due
 }

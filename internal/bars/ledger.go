@@ -12,8 +12,8 @@ type Deal struct {
 	Size  market.Size // now; cancelled or void where it does not count
 }
 
-// DealBytes is the memory of a Deal, for budgets.
-const DealBytes = 40
+// DealBytes is the memory of a Deal and of its place in an index, for budgets.
+const DealBytes = 40 + 8
 
 // A deal that was cancelled counts no more. One that was before the bar of its second was
 // told never did, as far as that bar goes.
@@ -26,6 +26,8 @@ const (
 // that are dropped whole.
 type ledger struct {
 	chunks   []dealChunk
+	first    uint32      // number of the oldest deal here; they are numbered from 0
+	places   []dealIndex // where the deals of an id are, oldest first
 	complete int64 // every deal from this T on is here
 }
 
@@ -53,6 +55,9 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 	}
 	c := &l.chunks[len(l.chunks)-1]
 	c.deals = append(c.deals, d)
+	if d.ID != 0 {
+		l.index(d.ID, l.first+uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1))
+	}
 	c.from, c.to = min(c.from, d.At), max(c.to, d.At)
 	return grown + 1
 }
@@ -63,6 +68,11 @@ func (l *ledger) drop() int {
 	l.complete = max(l.complete, c.to+1)
 	l.chunks[0] = dealChunk{}
 	l.chunks = l.chunks[1:]
+	l.first += uint32(len(c.deals))
+	for len(l.places) > 0 && l.places[0].last < l.first {
+		l.places[0] = dealIndex{}
+		l.places = l.places[1:]
+	}
 	return len(c.deals)
 }
 
@@ -81,14 +91,65 @@ func (l *ledger) len() (n int) {
 	return n
 }
 
+// A dealIndex finds deals by their id: a table with open addressing, at most half full. Each is for
+// deals that follow each other, as many as its slots are worth, so that none is ever made anew.
+type dealIndex struct {
+	slots []uint32 // number of a deal from the index's first on, plus 1; 0: empty
+	first uint32   // number of the first deal
+	last  uint32   // and of the last
+	used  int
+}
+
+// Slots of an index: few for the first, since most instruments trade little.
+const (
+	firstSlots = 16
+	mostSlots  = 64 << 10
+)
+
+// index notes the place of a deal. Of deals with the same id it keeps the newest.
+func (l *ledger) index(id uint64, number uint32) {
+	n := len(l.places)
+	if n == 0 || 2*l.places[n-1].used >= len(l.places[n-1].slots) {
+		size := firstSlots
+		if n > 0 {
+			size = min(2*len(l.places[n-1].slots), mostSlots)
+		}
+		l.places = append(l.places, dealIndex{slots: make([]uint32, size), first: number})
+		n++
+	}
+	x := &l.places[n-1]
+	slot := x.find(l, id)
+	if x.slots[slot] == 0 {
+		x.used++
+	}
+	x.slots[slot], x.last = number-x.first+1, number
+}
+
+// find is the slot of an id, or the empty one where it belongs. Deals that were dropped count as others.
+func (x *dealIndex) find(l *ledger, id uint64) int {
+	mask := len(x.slots) - 1
+	for slot := int(id) & mask; ; slot = (slot + 1) & mask {
+		if n := x.slots[slot]; n == 0 || l.at(x.first+n-1) != nil && l.at(x.first+n-1).ID == id {
+			return slot
+		}
+	}
+}
+
+// at is the deal of a number; nil where it was dropped.
+func (l *ledger) at(number uint32) *Deal {
+	if number < l.first {
+		return nil
+	}
+	i := number - l.first
+	return &l.chunks[i/chunkDeals].deals[i%chunkDeals]
+}
+
 // find is the newest deal of an id; nil where it is not here.
 func (l *ledger) find(id uint64) *Deal {
-	for i := len(l.chunks) - 1; i >= 0 && id != 0; i-- {
-		list := l.chunks[i].deals
-		for j := len(list) - 1; j >= 0; j-- {
-			if list[j].ID == id {
-				return &list[j]
-			}
+	for i := len(l.places) - 1; i >= 0 && id != 0; i-- {
+		x := &l.places[i]
+		if n := x.slots[x.find(l, id)]; n != 0 {
+			return l.at(x.first + n - 1)
 		}
 	}
 	return nil

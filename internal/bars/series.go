@@ -15,6 +15,7 @@ type Series struct {
 	second Bar // under way; what it holds is in none of the lists yet
 	lists  [market.NumIntervals][]Bar
 	open   [market.NumIntervals]bool // in the list of the clock
+	strike uint32                    // the last one that told its bars
 	deals  ledger
 	hours  bool // there is a new bar of an hour: time to look what is too old
 }
@@ -28,7 +29,7 @@ func (s *Series) Clock() *Clock { return s.clock }
 
 // Enter makes the series go by a clock.
 func (s *Series) Enter(c *Clock) {
-	s.clock = c
+	s.clock, s.strike = c, c.strike-1
 	clear(s.open[:])
 	if s.second.Trades > 0 {
 		c.note(s, market.Second, s.second.End)
@@ -44,22 +45,24 @@ func (s *Series) Enter(c *Clock) {
 
 // Restart tells what is open and forgets everything. It returns the number of deals forgotten.
 func (s *Series) Restart(c *Clock, tell Tell) (deals int) {
+	s.catchUp(tell)
 	s.Fold()
 	for i := range s.lists {
 		for k := range s.lists[i] {
-			if b := &s.lists[i][k]; b.End > s.clock.Struck {
+			if b := &s.lists[i][k]; b.End > s.struck() {
 				s.tell(b, tell)
 			}
 		}
 	}
 	deals = s.deals.len()
-	*s = Series{Owner: s.Owner, clock: c}
+	*s = Series{Owner: s.Owner, clock: c, strike: c.strike - 1}
 	return deals
 }
 
 // Trade counts a trade. full says that there is no more room for deals; kept is how many the series
 // keeps more than before.
 func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
+	s.catchUp(tell)
 	kept = s.deals.add(d, full)
 	if s.hours {
 		s.hours = false
@@ -73,7 +76,7 @@ func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
 	start := d.At - d.At%length
 	one := Bar{Start: start, End: start + length}
 	one.Add(d.At, d.Price, d.Size)
-	if start > s.second.Start && one.End > s.clock.Struck {
+	if start > s.second.Start && one.End > s.struck() {
 		s.Fold()
 		s.second = one
 		s.clock.note(s, market.Second, one.End)
@@ -91,6 +94,7 @@ func (s *Series) Find(id uint64) *Deal { return s.deals.find(id) }
 // that changed anything: a trade that was cancelled before, or whose neighbours are not all kept
 // any more, stays as it is.
 func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell) bool {
+	s.catchUp(tell)
 	minute, _ := s.clock.Bounds(market.Minute, d.At)
 	if d.Size <= 0 || minute < s.deals.complete {
 		return false
@@ -98,7 +102,7 @@ func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell)
 	switch {
 	case size > 0:
 		d.Price, d.Size = price, size
-	case d.At-d.At%1e9+1e9 > s.clock.Struck:
+	case d.At-d.At%1e9+1e9 > s.struck():
 		d.Size = void
 	default:
 		d.Size = cancelled
@@ -121,7 +125,7 @@ func (s *Series) Fold() {
 func (s *Series) put(part *Bar) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, part.Start)
-		b, over := s.At(i, start), end <= s.clock.Struck
+		b, over := s.At(i, start), end <= s.struck()
 		if b == nil {
 			if over && i == market.Second {
 				continue // it was told, and is not kept
@@ -199,7 +203,7 @@ func (s *Series) recount(at int64) {
 		default:
 			b.Tally = s.total(i-1, start, end)
 		}
-		if b.Changed = true; end > s.clock.Struck {
+		if b.Changed = true; end > s.struck() {
 			s.clock.note(s, i, end)
 		}
 	}
@@ -220,7 +224,7 @@ func (s *Series) retell(at int64, fresh bool, tell Tell) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, at)
 		switch b := s.At(i, start); {
-		case end > s.clock.Struck:
+		case end > s.struck():
 		case b != nil:
 			s.tell(b, tell)
 		case i == market.Second && start >= s.deals.complete:
@@ -255,7 +259,7 @@ func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 	}
 	list := s.lists[i]
 	k := len(list)
-	for k > 0 && (list[k-1].End > s.clock.Struck || !list[k-1].Told) {
+	for k > 0 && (list[k-1].End > s.struck() || !list[k-1].Told) {
 		k--
 	}
 	for ; k < len(list); k++ {

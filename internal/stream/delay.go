@@ -145,24 +145,32 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 	}
 	for range delayedChunk {
 		if len(ln.again) > 0 && (len(ln.chunks) == 0 || ln.again[0].due <= ln.chunks[0][0].due) {
-			d := &ln.again[0]
+			d := ln.again[0]
 			if d.due > clock {
 				return time.Duration(d.due - clock)
 			}
+			ln.again[0] = delayed{}
+			ln.again = ln.again[1:]
 			ln.bytes -= d.size()
 			ln.now = d.at
 			ln.strike(h, h.exchangeOf(d.in), d.at, now) // as the live bars that were over by then were told before it
 			_ = h.applyTo(d.in, &d.e, now)
-			ln.again[0] = delayed{}
-			ln.again = ln.again[1:]
+			if ln.broken {
+				return 0
+			}
 			continue
 		}
 		if len(ln.chunks) == 0 {
 			return 0
 		}
-		d := &ln.chunks[0][0]
+		d := ln.chunks[0][0]
 		if d.due > clock {
 			return time.Duration(d.due - clock)
+		}
+		ln.chunks[0][0] = delayed{}
+		if ln.chunks[0] = ln.chunks[0][1:]; len(ln.chunks[0]) == 0 {
+			ln.chunks[0] = nil
+			ln.chunks = ln.chunks[1:]
 		}
 		ln.bytes -= d.size()
 		ln.now = d.at
@@ -178,14 +186,10 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 		default:
 			_ = h.applyTo(d.in, &d.e, now) // what the live instrument refused is refused again
 		}
-		*d = delayed{}
-		if ln.chunks[0] = ln.chunks[0][1:]; len(ln.chunks[0]) == 0 {
-			ln.chunks[0] = nil
-			ln.chunks = ln.chunks[1:]
-		}
 		if ln.broken {
 			return 0
 		}
+		h.step()
 	}
 	return 1 // and more
 }

@@ -108,7 +108,9 @@ func (h *Hub) awaitBars(x *exchange) {
 // dateVirtual brings the virtual clock of an event's market forward to its time.
 func (h *Hub) dateVirtual(in *instrument, e *market.Event, now int64) {
 	if in.def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
-		h.exchangeOf(in).Advance(in.stamp(e, now).time, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) })
+		if x, t := h.exchangeOf(in), in.stamp(e, now).time; x.Move(t) {
+			h.strikeAt(x, t, now)
+		}
 	}
 }
 
@@ -118,10 +120,10 @@ func (h *Hub) strikeBars(now int64) {
 	h.barsDue = 0
 	for _, x := range h.live {
 		if x.Next() != 0 && x.Next() <= now {
-			h.strikeAt(x, now, now)
 			for _, late := range x.later {
 				late.line.push(h, delayed{due: h.clock() + late.line.delay, exchange: late, at: now})
 			}
+			h.strikeAt(x, now, now)
 		}
 		if x.Next() != 0 && (h.barsDue == 0 || x.Next() < h.barsDue) {
 			h.barsDue = x.Next()
@@ -129,9 +131,11 @@ func (h *Hub) strikeBars(now int64) {
 	}
 }
 
-// strikeAt tells the bars of an exchange that are over at t.
+// strikeAt tells the bars of an exchange that are over at t, in pieces: see step.
 func (h *Hub) strikeAt(x *exchange, t, now int64) {
-	x.Strike(t, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) })
+	for x.Begin(t); x.Continue(func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }); {
+		h.step()
+	}
 }
 
 // restart begins the bars of an instrument with a virtual clock anew: its recording begins
