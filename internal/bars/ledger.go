@@ -28,7 +28,7 @@ type ledger struct {
 	chunks   []dealChunk
 	first    uint32      // number of the oldest deal here; they are numbered from 0
 	places   []dealIndex // where the deals of an id are, oldest first
-	complete int64 // every deal from this T on is here
+	complete int64       // every deal from this T on is here
 }
 
 type dealChunk struct {

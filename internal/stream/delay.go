@@ -132,6 +132,7 @@ func (ln *line) snap(h *Hub) {
 				h.append(tp, h.scratch.frame, rec)
 			}
 		}
+		h.step()
 	}
 }
 
@@ -211,6 +212,7 @@ func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
 			if x.id.Market == in.id.Market {
 				h.loseBook(x.under(int(ln.delay/1e9)), now, e)
 			}
+			h.step()
 		}
 	case e.Phase == market.FeedDown:
 		ln.down[in.id.Market] = true
@@ -218,6 +220,7 @@ func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
 			if x.id.Market == in.id.Market {
 				x.under(int(ln.delay / 1e9)).stale = true
 			}
+			h.step()
 		}
 	case e.Phase == market.FeedUp:
 		delete(ln.down, in.id.Market)

@@ -30,6 +30,7 @@ func (h *Hub) Clock(name string) time.Time {
 		if in.id.Market == name && in.def.VirtualClock {
 			return time.Unix(0, h.publication(in, time.Now().UnixNano()))
 		}
+		h.step()
 	}
 	return time.Now()
 }

@@ -27,7 +27,9 @@ func (h *Hub) Publish(events []market.Event) error {
 			r.Index = i
 			refused = append(refused, r)
 		}
-		h.step()
+		if h.mu.visit(1); (i+1)%lockPiece == 0 {
+			h.mu.pause()
+		}
 	}
 	h.wakeShards()
 	return errors.Join(refused...)
@@ -316,6 +318,7 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 			if x.id.Market == in.id.Market {
 				h.loseBook(x, now, e)
 			}
+			h.step()
 		}
 		return
 	}
@@ -339,5 +342,6 @@ func (h *Hub) loseMarket(name string, now int64) {
 			in.stale = true
 			h.keepLossRow(in, now, "feed_down")
 		}
+		h.step()
 	}
 }

@@ -21,12 +21,14 @@ type State struct {
 func (h *Hub) Instruments() (list []market.Instrument, version uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list = make([]market.Instrument, len(h.listed))
-	for i, in := range h.listed {
-		list[i] = in.def
-		list[i].Phase = in.phase
+	version = h.version
+	list = make([]market.Instrument, 0, len(h.listed))
+	for _, in := range h.listed {
+		list = append(list, in.def)
+		list[len(list)-1].Phase = in.phase
+		h.step()
 	}
-	return list, h.version
+	return list, version
 }
 
 // Instrument is the definition of a listed instrument, with its present phase.

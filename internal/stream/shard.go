@@ -68,6 +68,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 		s.hub.mu.Lock()
 		defer s.hub.mu.Unlock()
 		s.venue = s.view(topicKey{channel: marketStatus, id: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
+		s.venue.prev = s.venue.tail
 		s.venue.read(s)
 	}
 }
@@ -117,6 +118,7 @@ func (s *Shard) Turn() {
 		}
 	}
 	clear(s.turn)
+	s.passVenues()
 	s.takeFetched(fetched)
 	for i, sub := range s.news {
 		s.mark(sub)
@@ -147,7 +149,7 @@ func (s *Shard) takeTails() (fetched []fetch) {
 		case v == nil:
 			s.turn[i] = nil
 		case v == s.venue:
-			s.passVenues()
+			s.takeVenues()
 			s.turn[i] = nil
 		default:
 			if !v.advance(h.position, h.cfg.PerTurn) {
@@ -155,6 +157,10 @@ func (s *Shard) takeTails() (fetched []fetch) {
 				seen.touched = true
 				s.touch(tp)
 			}
+		}
+		if h.mu.visit(1); h.mu.full() { // each view has a place of its own; the shard's is that of the beginning
+			h.mu.pause()
+			h.commit()
 		}
 	}
 	s.wakeIfTouched() // for what this turn leaves
@@ -267,17 +273,22 @@ func (v *view) unread(s *Shard) {
 	s.hub.release(v.topic)
 }
 
-// passVenues gives the market-wide statuses that came to all whom they concern. They
-// are few, and so have no cursor a subscriber. The hub's lock is held.
+// takeVenues notes how far the market-wide statuses go. The hub's lock is held.
+func (s *Shard) takeVenues() {
+	if v := s.venue; v != nil {
+		v.tail, v.pos = v.topic.ring.tail(), s.hub.position
+	}
+}
+
+// passVenues gives the market-wide statuses before the tail that was noted to all whom they concern. They
+// are few, and so have no cursor a subscriber. It needs no lock.
 func (s *Shard) passVenues() {
 	v := s.venue
 	if v == nil {
 		return
 	}
-	at := v.tail
-	v.tail, v.pos = v.topic.ring.tail(), s.hub.position
-	for ; ; at.rec++ {
-		rec, frame, ok := at.peek(v.tail)
+	for ; ; v.prev.rec++ {
+		rec, frame, ok := v.prev.peek(v.tail)
 		if !ok {
 			return
 		}

@@ -88,6 +88,7 @@ func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]u
 		seen[x] = true
 		for _, in := range h.covered(x) {
 			key := pointKey{in, x.Channel}
+			h.step()
 			if _, ok := points[key]; ok {
 				continue // identifiers may overlap
 			}

@@ -85,6 +85,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
 				s.take(x, &t)
+				s.pauseTaking(&t)
 			}
 		}
 	}
@@ -148,6 +149,17 @@ type taking struct {
 	settled map[*item]bool
 	told    []string                // markets of status items that need not begin with how those stand
 	passed  map[*item][]*instrument // of patterns, that new items take over at another delay
+}
+
+// pauseTaking lets others have the hub's lock when the present hold has done enough. What is
+// published meanwhile has to be settled anew.
+func (s *Subscriber) pauseTaking(t *taking) {
+	h := s.shard.hub
+	if h.mu.visit(1); h.mu.full() {
+		h.mu.pause()
+		h.commit()
+		clear(t.settled)
+	}
 }
 
 // take adds one item and makes due what it begins with: a replay, or else a state.

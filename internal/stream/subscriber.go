@@ -306,6 +306,7 @@ func (s *Subscriber) add(x Item) *item {
 		}
 		s.more().index = index
 	}
+	s.overlaps(it)
 	if x.ID.IsPattern() {
 		s.more().patterns = append(s.more().patterns, it)
 	}
@@ -315,6 +316,25 @@ func (s *Subscriber) add(x Item) *item {
 // start makes an item read from now on. The hub's lock is held.
 func (s *Subscriber) start(it *item) {
 	s.shard.join(it, it.view.key)
+	s.overlaps(it)
+}
+
+// overlaps marks the patterns that may share instruments with an item that begins to read, and the
+// item itself. rearrange takes back the marks that are not needed.
+func (s *Subscriber) overlaps(it *item) {
+	if !it.reads() {
+		return
+	}
+	for _, p := range s.patterns() {
+		switch {
+		case p == it || p.channel() != it.channel() || !intersect(p.id(), it.id()):
+		case it.id().IsPattern():
+			p.flag |= overlap
+			it.flag |= overlap
+		default:
+			p.flag |= overlap
+		}
+	}
 }
 
 // drop ends an item's reading and forgets what was due to it. The hub's lock is held.
@@ -419,6 +439,7 @@ func (s *Subscriber) Close() {
 			s.release(it.late.replay, true)
 		}
 		sh.leave(it)
+		sh.hub.step()
 	}
 	sh.forget(s)
 	// The key stays untouched: others may be reading it.

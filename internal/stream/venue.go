@@ -119,19 +119,26 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	if len(w.venues) == 0 {
 		return dst
 	}
+	states := s.venueStates()
+	s.shard.passVenues() // what was told before
+	dst = append(w.takeCarry(dst), states...)
+	w.venues = nil
+	return dst
+}
+
+// venueStates is how the markets stand that are due, and notes how far that goes.
+func (s *Subscriber) venueStates() (states []byte) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	s.shard.passVenues()
-	dst = w.takeCarry(dst)
-	for _, due := range w.venues {
+	s.shard.takeVenues()
+	for _, due := range s.wait.venues {
 		for _, v := range h.venuesOf(due.market) {
-			dst = s.appendVenue(dst, v, due.bare)
+			states = s.appendVenue(states, v, due.bare)
 		}
 	}
-	w.venues = nil
-	return dst
+	return states
 }
 
 // venuesOf is a market as a whole, or all of them in the order of definition.
@@ -172,12 +179,20 @@ func (s *Subscriber) replayVenues(dst []byte) []byte {
 	}
 	since := *w.since
 	w.since = nil
+	left, dst := s.venueRows(dst, since)
+	s.shard.passVenues() // while what is due says what the rows have told
+	w.venues = left
+	return dst
+}
+
+// venueRows appends the rows of replayVenues, and returns the markets whose state is still due.
+func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	s.shard.passVenues()
-	w.venues = slices.DeleteFunc(w.venues, func(due venueDue) bool {
+	s.shard.takeVenues()
+	left := slices.DeleteFunc(slices.Clone(s.wait.venues), func(due venueDue) bool {
 		list := h.venuesOf(due.market)
 		kept := func(v *instrument) bool { return v.statuses.Dropped <= since && s.followsStatus(v.id.Market) }
 		if !due.fresh || len(list) == 0 || slices.ContainsFunc(list, func(v *instrument) bool { return !kept(v) }) {
@@ -195,5 +210,5 @@ func (s *Subscriber) replayVenues(dst []byte) []byte {
 		}
 		return true
 	})
-	return dst
+	return left, dst
 }
