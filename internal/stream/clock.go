@@ -82,6 +82,7 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 	for _, ln := range h.lines {
 		wait = sooner(wait, ln.release(h, now))
 	}
+	wait = sooner(wait, h.measure(h.clock()))
 	if h.commitDue != 0 {
 		if left := h.commitDue - h.clock(); left > 0 {
 			wait = sooner(wait, time.Duration(left))

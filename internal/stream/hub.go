@@ -25,6 +25,7 @@ type Config struct {
 	DelayBytes int64            // of the events held back for a delay; 0: 1 GiB
 	PerTurn    int              // messages of a topic that a shard takes in one turn at most, while few wait; 0: all
 	TapeBytes  int64            // bytes of rows kept for all instruments, and once more of trades that bars are counted from; 0: 256 MiB
+	Memory     int64            // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
 	Journal    *journal.Journal // of what is numbered, and where history comes from; nil: none is kept
 	Logger     *slog.Logger     // nil discards
 }
@@ -65,6 +66,7 @@ type Hub struct {
 	commitDue int64                               // by the hub's clock: rows of the journal wait; 0: none do
 	taken     chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
 	scratch   scratch
+	memory    memory
 }
 
 // scratch is the hub's reused memory; guarded by its lock.
@@ -84,6 +86,9 @@ func New(cfg Config) *Hub {
 	if cfg.TapeBytes <= 0 {
 		cfg.TapeBytes = 256 << 20
 	}
+	if cfg.Memory <= 0 {
+		cfg.Memory = defaultMemory
+	}
 	if cfg.DelayBytes <= 0 {
 		cfg.DelayBytes = 1 << 30
 	}
@@ -99,6 +104,7 @@ func New(cfg Config) *Hub {
 		kick:     make(chan struct{}, 1),
 		fetching: make(chan struct{}, 1),
 		made:     time.Now(),
+		memory:   memory{limit: cfg.Memory},
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])

@@ -1,5 +1,10 @@
 package stream
 
+import (
+	"time"
+	"unsafe"
+)
+
 // A ring is a chain of append-only segments. The hub appends under its lock; a
 // shard reads, without it, up to a tail that it took under the lock. Nothing
 // below such a tail is ever written again, so that a segment needs no further
@@ -11,7 +16,7 @@ type ring struct {
 	echoes int // records flagged so, ever
 }
 
-// Segments double from small to large, since most topics are quiet.
+// The size of a segment follows the rate of its topic (see nextSize), since most topics are quiet.
 const (
 	firstSegment = 512
 	fullSegment  = 64 << 10
@@ -19,10 +24,11 @@ const (
 )
 
 type segment struct {
-	buf  []byte
-	recs []record
-	n    int      // records, set when the segment is full
-	next *segment // set when the segment is full
+	buf   []byte
+	recs  []record
+	n     int      // records, set when the segment is full
+	next  *segment // set when the segment is full
+	begin uint64   // bytes of memory of all segments before this one, ever
 }
 
 // record describes a message in a segment's buffer: one frame, ready to be sent.
@@ -62,13 +68,47 @@ func newSegment(size int) *segment {
 
 func (r *ring) tail() cursor { return cursor{r.last, r.n} }
 
-// append puts a frame at the end. rec.end is filled in.
-func (r *ring) append(frame []byte, rec record) {
+// begin ends the last segment and goes on with another. What a reader has of the old one stays as it is.
+func (r *ring) begin(s *segment) {
+	full := r.last
+	s.begin = full.begin + uint64(full.bytes())
+	full.n, full.next = r.n, s
+	r.last, r.used, r.n = s, 0, 0
+}
+
+// recordBytes is the memory of a record.
+const recordBytes = int64(unsafe.Sizeof(record{}))
+
+// bytes is the memory of a segment.
+func (s *segment) bytes() int64 { return int64(len(s.buf)) + recordBytes*int64(len(s.recs)) }
+
+// A segment that was full sooner than quickFill makes the next one twice as large, one that took longer
+// than slowFill half as large: a ring that is read in time holds about what was published in a second.
+const (
+	quickFill = int64(100 * time.Millisecond)
+	slowFill  = int64(time.Second)
+)
+
+// nextSize is the size of the segment after s, which is full at a time (Unix ns).
+func (s *segment) nextSize(at int64) int {
+	if len(s.buf) == 0 {
+		return firstSegment
+	}
+	size := len(s.buf)
+	switch took := at - s.recs[0].at; {
+	case took < quickFill:
+		size *= 2
+	case took > slowFill:
+		size /= 2
+	}
+	return max(firstSegment, min(size, fullSegment))
+}
+
+// append puts a frame at the end. rec.end is filled in. grew says that it began a segment.
+func (r *ring) append(frame []byte, rec record) (grew bool) {
 	if r.used+len(frame) > len(r.last.buf) || r.n == len(r.last.recs) {
-		full := r.last
-		next := newSegment(max(min(2*len(full.buf), fullSegment), firstSegment, len(frame)))
-		full.n, full.next = r.n, next
-		r.last, r.used, r.n = next, 0, 0
+		r.begin(newSegment(max(r.last.nextSize(rec.at), len(frame))))
+		grew = true
 	}
 	copy(r.last.buf[r.used:], frame)
 	r.used += len(frame)
@@ -78,6 +118,7 @@ func (r *ring) append(frame []byte, rec record) {
 	if rec.flag&echo != 0 {
 		r.echoes++
 	}
+	return grew
 }
 
 // span is the frames of the records from one to another of a segment.

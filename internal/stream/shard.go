@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"sync/atomic"
+
 	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -31,6 +33,10 @@ type Shard struct {
 	entries []entry
 
 	spare []item // room for the items that are being subscribed
+
+	measure atomic.Bool // the next Turn is to report what the shard holds of the rings
+	report  report
+	waiters []*Subscriber // those with a wait
 
 	transcoder wire.Transcoder
 	scratch    []byte
@@ -111,6 +117,7 @@ func (s *Shard) Turn() {
 	for s.Next() != nil { // of a turn that was left early
 	}
 	s.entries = s.entries[:0]
+	s.reportHeld()
 	fetched := s.takeTails()
 	for _, tp := range s.turn {
 		if tp != nil {
@@ -224,6 +231,7 @@ func (s *Shard) join(it *item, key topicKey) {
 	it.view, it.late, it.place = v, nil, int32(len(v.readers))
 	it.flag |= reading
 	v.readers = append(v.readers, it)
+	v.step()
 	if v.tail != v.topic.ring.tail() {
 		// What the shard has yet to take note of was published before.
 		it.late = &late{at: v.tail, after: s.hub.position}
@@ -237,6 +245,7 @@ func (s *Shard) view(key topicKey) *view {
 	if v == nil {
 		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.echoes, pos: s.hub.position}
 		s.views[tp] = v
+		tp.seen[s.index].oldest = v.tail.seg.begin
 	}
 	return v
 }

@@ -52,6 +52,7 @@ type wait struct {
 	since   *uint64    // position from which on the statuses of those new to the set are sent again; nil: their state is
 	reading []*item    // that wait for rows of the journal, or for their turn to
 	holders int        // replays that hold
+	slot    int        // in shard.waiters
 }
 
 type venueDue struct {
@@ -122,7 +123,8 @@ func (it *item) item() Item { return Item{it.view.key.channel, it.view.key.id, i
 // waiting makes room for what waits.
 func (s *Subscriber) waiting() *wait {
 	if s.wait == nil {
-		s.wait = &wait{}
+		s.wait = &wait{slot: len(s.shard.waiters)}
+		s.shard.waiters = append(s.shard.waiters, s)
 	}
 	return s.wait
 }
@@ -130,7 +132,7 @@ func (s *Subscriber) waiting() *wait {
 // rest lets go of the room once nothing is in it.
 func (s *Subscriber) rest() {
 	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && (w.batch == nil || w.batch.left == 0) {
-		s.wait = nil
+		s.unwait()
 	}
 }
 
@@ -442,6 +444,7 @@ func (s *Subscriber) Close() {
 		sh.hub.step()
 	}
 	sh.forget(s)
+	s.unwait()
 	// The key stays untouched: others may be reading it.
 	s.items, s.set, s.wait, s.head, s.tail, s.called = nil, nil, nil, 0, 0, false
 }

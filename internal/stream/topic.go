@@ -35,12 +35,14 @@ type topic struct {
 	group *group      // whose messages it takes; nil: those of markets as a whole
 	seen  []shardSeen // by shard; guarded by the hub's lock as everything here
 	refs  int
+	room  room
 }
 
 type shardSeen struct {
 	readers int32
-	bytes   int32 // since the shard's last Turn
-	touched bool  // listed for the shard's next Turn
+	bytes   int32  // since the shard's last Turn
+	oldest  uint64 // segment.begin of the oldest segment that the shard may hold, as of its last report
+	touched bool   // listed for the shard's next Turn
 }
 
 // tierState is a channel's tier of one instrument: the topics that take its
@@ -67,7 +69,9 @@ func (h *Hub) emit(t *tierState, frame []byte, rec record) {
 }
 
 func (h *Hub) append(tp *topic, frame []byte, rec record) {
-	tp.ring.append(frame, rec)
+	if tp.ring.append(frame, rec) {
+		h.grew(tp)
+	}
 	for i := range tp.seen {
 		s := &tp.seen[i]
 		if s.readers == 0 {
@@ -107,6 +111,7 @@ func (h *Hub) release(tp *topic) {
 		return
 	}
 	delete(h.topics, tp.key)
+	h.memory.release(tp)
 	place := readKey{tp.key.channel, tp.key.id}
 	if list := slices.DeleteFunc(h.readBy[place], func(x *topic) bool { return x == tp }); len(list) > 0 {
 		h.readBy[place] = list

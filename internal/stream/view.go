@@ -14,6 +14,9 @@ type view struct {
 	mixed      bool   // some of the present turn's are of that kind
 	readers    []*item
 
+	round uint64 // of the shard's report in which low was set
+	low   uint64 // segment.begin of the oldest segment that an item of the view holds
+
 	plain []byte // what lies between prev and tail; nil: each record has to be looked at
 	other map[wire.Format]*variant
 }

@@ -1,0 +1,260 @@
+package stream
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/tape"
+)
+
+// Config.Memory bounds what rings, tapes, replays and the output of slow clients hold together. A segment is
+// counted from when a ring begins it until no shard can hold it any more. For that, once a
+// second and sooner under pressure, each shard reports the oldest segment that it holds of each ring, and the hub
+// then lets go of segments of rings to which nothing came since the last time.
+
+// memory counts what the bound is for. Hub.mu guards what is not atomic.
+type memory struct {
+	limit  int64
+	rings  int64        // of segments
+	own    atomic.Int64 // of sessions: what no other session shares
+	listed []*topic     // topics whose rings hold anything
+	due    int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
+	asked  int64        // when the shards were asked to report; 0: no measuring is under way
+	next   int          // place in listed where measuring goes on
+}
+
+// room is what the memory knows of a topic.
+type room struct {
+	bytes  int64 // counted for it
+	listed bool
+	tail   ringPlace // of its ring at the last measuring
+}
+
+// ringPlace names a place in a ring without keeping any of it from being freed.
+type ringPlace struct {
+	begin uint64
+	n     int
+}
+
+const (
+	defaultMemory = 1 << 30
+
+	// topicBytes is about what a topic and its shards' views take besides the ring.
+	topicBytes = 2 << 10
+
+	measureEvery  = int64(time.Second)
+	measureNext   = int64(100 * time.Millisecond) // under pressure
+	reportTime    = int64(20 * time.Millisecond)  // between two looks whether all shards have reported
+	reportTimeout = int64(2 * time.Second)        // after which the last report of a shard stands
+	measuredPiece = 256                           // topics in one hold of the hub's lock
+)
+
+// used is what the bound is for. The hub's lock is held.
+func (h *Hub) used() int64 {
+	m := &h.memory
+	return m.rings + m.own.Load() + h.rows*tape.RowBytes + h.deals*bars.DealBytes + topicBytes*int64(len(h.topics))
+}
+
+// grew counts the segment that a topic's ring has begun. The hub's lock is held.
+func (h *Hub) grew(tp *topic) {
+	m, bytes := &h.memory, tp.ring.last.bytes()
+	m.rings += bytes
+	tp.room.bytes += bytes
+	if !tp.room.listed {
+		tp.room.listed = true
+		m.listed = append(m.listed, tp)
+	}
+	switch {
+	case m.due == 0:
+		m.due = h.clock() + measureEvery
+		h.kickClock()
+	case m.asked == 0 && h.used() > m.limit:
+		if now := h.clock(); m.due > now+measureNext {
+			m.due = now
+			h.kickClock()
+		}
+	}
+}
+
+// release counts out the ring of a topic that nobody reads any more.
+func (m *memory) release(tp *topic) {
+	m.rings -= tp.room.bytes
+	tp.room.bytes = 0
+}
+
+// measure takes the next step of measuring if it is due, and returns how long to wait before the one after
+// it; 0: until a ring begins to hold something. The hub's lock is held.
+func (h *Hub) measure(now int64) (wait time.Duration) {
+	m := &h.memory
+	switch {
+	case m.due == 0:
+		return 0
+	case now < m.due:
+		return time.Duration(m.due - now)
+	case m.asked == 0:
+		m.asked, m.next = now, 0
+		for _, s := range h.shards {
+			s.askReport()
+		}
+		m.due = now + reportTime
+		return time.Duration(reportTime)
+	case m.next == 0 && now < m.asked+reportTimeout && !h.reported():
+		m.due = now + reportTime
+		return time.Duration(reportTime)
+	}
+	for range measuredPiece {
+		if m.next >= len(m.listed) {
+			return h.measured(now)
+		}
+		tp := m.listed[m.next]
+		if h.measureTopic(tp) {
+			m.next++
+			continue
+		}
+		tp.room.listed = false
+		last := len(m.listed) - 1
+		m.listed[m.next], m.listed[last] = m.listed[last], nil
+		m.listed = m.listed[:last]
+	}
+	return 1
+}
+
+// measured ends a measuring.
+func (h *Hub) measured(now int64) (wait time.Duration) {
+	m := &h.memory
+	m.asked = 0
+	switch {
+	case len(m.listed) > 0:
+		m.due = now + measureEvery
+	default:
+		m.due = 0
+		m.listed = nil
+		return 0
+	}
+	return time.Duration(m.due - now)
+}
+
+// reported says whether all shards have reported what they hold.
+func (h *Hub) reported() bool {
+	for _, s := range h.shards {
+		if len(s.views) > 0 && s.measure.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// measureTopic counts what a topic's ring holds, and lets go of its last segment where nothing came since
+// the last measuring. more says that it holds something.
+func (h *Hub) measureTopic(tp *topic) (more bool) {
+	r, m := &tp.ring, &h.memory
+	if tp.refs == 0 {
+		return false
+	}
+	at := ringPlace{r.last.begin, r.n}
+	if quiet := tp.room.tail == at; quiet && len(r.last.buf) > 0 && r.tail() == (cursor{r.last, r.n}) {
+		r.begin(&segment{})
+		at = ringPlace{r.last.begin, 0}
+	}
+	tp.room.tail = at
+	oldest := r.last.begin
+	for i := range tp.seen {
+		if s := &tp.seen[i]; s.readers > 0 {
+			oldest = min(oldest, s.oldest)
+		}
+	}
+	bytes := int64(r.last.begin-oldest) + r.last.bytes()
+	m.rings += bytes - tp.room.bytes
+	tp.room.bytes = bytes
+	return bytes > 0
+}
+
+// report is a shard's account of what it holds of the rings.
+type report struct {
+	round uint64
+}
+
+// askReport has the shard report at its next Turn. The hub's lock is held.
+func (s *Shard) askReport() {
+	s.measure.Store(true)
+	if !s.told {
+		s.told = true
+		s.wake(false)
+	}
+}
+
+// reportHeld reports the oldest segment that the shard holds of each ring, if it was asked to. It is called
+// when the last turn is over: what an item did not gather it holds by a cursor of its own.
+func (s *Shard) reportHeld() {
+	if !s.measure.Load() {
+		return
+	}
+	s.report.round++
+	for _, sub := range s.waiters {
+		for _, it := range sub.queue() {
+			it.noteHeld(s.report.round)
+		}
+	}
+	h := s.hub
+	for from, more := 0, true; more; from += measuredPiece {
+		h.mu.Lock()
+		list := h.memory.listed
+		list = list[min(from, len(list)):]
+		more = len(list) > measuredPiece
+		for _, tp := range list[:min(measuredPiece, len(list))] {
+			if v := s.views[tp]; v != nil {
+				tp.seen[s.index].oldest = v.holds(s.report.round)
+			}
+		}
+		h.mu.Unlock()
+	}
+	s.measure.Store(false)
+}
+
+// noteHeld notes the oldest segment that the item holds, and lets go of one that it has gathered whole.
+func (it *item) noteHeld(round uint64) {
+	if !it.reads() || it.late == nil {
+		return
+	}
+	v, at := it.view, &it.late.at
+	for at.seg != v.tail.seg && at.rec >= at.seg.n {
+		at.seg, at.rec = at.seg.next, 0
+	}
+	if v.round != round {
+		v.round, v.low = round, at.seg.begin
+	}
+	v.low = min(v.low, at.seg.begin)
+}
+
+// holds is segment.begin of the oldest segment that a view holds between two turns. The view lets go of
+// what it has given to all its readers. The hub's lock is held.
+func (v *view) holds(round uint64) uint64 {
+	v.step()
+	v.prev, v.plain, v.other = v.tail, nil, nil
+	if v.round == round {
+		return min(v.low, v.tail.seg.begin)
+	}
+	return v.tail.seg.begin
+}
+
+// step moves the tail from the end of a segment to the beginning of the next one. The hub's lock is held.
+func (v *view) step() {
+	for v.tail.seg.next != nil && v.tail.rec >= v.tail.seg.n {
+		v.tail = cursor{v.tail.seg.next, 0}
+	}
+}
+
+// unwait ends the subscriber's waiting.
+func (s *Subscriber) unwait() {
+	if s.wait == nil {
+		return
+	}
+	list := s.shard.waiters
+	last := list[len(list)-1]
+	list[s.wait.slot] = last
+	last.wait.slot = s.wait.slot
+	list[len(list)-1] = nil
+	s.shard.waiters = list[:len(list)-1]
+	s.wait = nil
+}

@@ -1,0 +1,187 @@
+package stream
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// defineMany lists n instruments.
+func defineMany(t testing.TB, h *Hub, n int, edit func(*market.Instrument)) (list []market.Handle) {
+	t.Helper()
+	for i := range n {
+		list = append(list, define(t, h, fmt.Sprintf("S%d|M|CI", i), edit))
+	}
+	return list
+}
+
+// withoutBook is of an instrument without a book.
+func withoutBook(in *market.Instrument) { in.NoBook, in.OwnQuotes, in.BookReady = true, true, false }
+
+// heap is what is in use once all garbage is collected.
+func heap() int64 {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// used is what the hub's memory counts.
+func used(h *Hub) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.used()
+}
+
+// measured has the hub measure once, with the reports of its shards.
+func measured(h *Hub, shards ...*Shard) {
+	step := func() (done bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.memory.due == 0 {
+			return true
+		}
+		h.measure(h.memory.due)
+		return h.memory.asked == 0
+	}
+	for done := step(); !done; done = step() {
+		for _, sh := range shards {
+			turn(sh)
+		}
+	}
+}
+
+// TestQuietRingsHoldNothing: readers that keep up and rings to which nothing comes any more cost next to
+// nothing, in the count and in fact.
+func TestQuietRingsHoldNothing(t *testing.T) {
+	const instruments, depths = 100, 5
+	h := New(Config{TradesKept: 1})
+	handles := defineMany(t, h, instruments, nil)
+	sh := h.NewShard(func(bool) {})
+	var clients []*client
+	for _, depth := range []int{1, 5, 10, 25, 0} {
+		c := newClient(t, sh)
+		var items []Item
+		for i := range instruments {
+			name := id(fmt.Sprintf("S%d|M|CI", i))
+			items = append(items, Item{wire.OrderBook, name, Tier{Depth: depth}})
+			if depth == 1 {
+				items = append(items, Item{Channel: wire.Quotes, ID: name}, Item{Channel: wire.Trades, ID: name})
+			}
+		}
+		c.sub.Subscribe(items, Options{NoSnapshot: true})
+		clients = append(clients, c)
+	}
+	round := func(k int) {
+		for _, hd := range handles {
+			size := int64(1 + k%7)
+			publish(t, h, market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(99, size)}, Asks: []market.Level{level(101, size+1)}}, trade(hd, k))
+		}
+		turn(sh)
+		for _, c := range clients {
+			for c.sub.Pending() {
+				c.sub.Gather(nil, 1<<20, wire.JSON, false)
+			}
+		}
+	}
+	for k := range 10 {
+		round(k)
+	}
+	before := heap() - used(h)
+	for k := range 1000 {
+		round(k)
+	}
+	full := heap() - used(h) + h.memory.rings
+	topics := int64(len(h.topics))
+	if h.memory.rings < topics<<10 {
+		t.Fatalf("%d bytes are counted for %d topics at work", h.memory.rings, topics)
+	}
+	for range 3 {
+		measured(h, sh)
+	}
+	quiet := heap() - used(h)
+	t.Logf("%d topics: %d KiB each at work, %d bytes once they are quiet", topics, (full-before)/1024/topics, (quiet-before)/topics)
+	if h.memory.rings != 0 || len(h.memory.listed) != 0 {
+		t.Errorf("%d bytes of %d rings are counted", h.memory.rings, len(h.memory.listed))
+	}
+	if quiet-before > topics*4<<10 {
+		t.Errorf("%d bytes of heap for %d topics", quiet-before, topics)
+	}
+	publish(t, h, trade(handles[0], 1))
+	turn(sh)
+	if got := clients[0].read(1<<20, false); len(got) != 1 {
+		t.Errorf("%d messages after the ring was let go of", len(got))
+	}
+	runtime.KeepAlive(clients)
+}
+
+// TestRingsFollowTheRate: a ring that is read in time holds about what is published in a second.
+func TestRingsFollowTheRate(t *testing.T) {
+	for _, every := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, time.Second} {
+		h := New(Config{TradesKept: 1})
+		hd := define(t, h, "A|M|CI", withoutBook)
+		sh := h.NewShard(func(bool) {})
+		c := newClient(t, sh)
+		subscribe(t, c.sub, wire.Trades, "A|M|CI")
+		now, sent, count := time.Now().UnixNano(), 0, int(20*time.Second/every)
+		for k := range count {
+			e := trade(hd, k)
+			now += int64(every)
+			h.mu.Lock()
+			h.apply(&e, now)
+			h.mu.Unlock()
+			turn(sh)
+			sent += len(c.sub.Gather(nil, 1<<20, wire.JSON, false))
+		}
+		second := int64(sent) * int64(time.Second/every) / int64(count)
+		if got := h.topics[topicKey{channel: wire.Trades, id: id("A|M|CI")}].ring.last.bytes(); got > 2*second+2*firstSegment {
+			t.Errorf("a message each %v: the last segment has %d bytes, a second's messages %d", every, got, second)
+		}
+	}
+}
+
+// TestHeldSegmentsAreCounted: what a reader that is behind keeps from being freed is counted once, however
+// many are there, and until the last of them has gathered it.
+func TestHeldSegmentsAreCounted(t *testing.T) {
+	h := New(Config{TradesKept: 1})
+	hd := define(t, h, "A|M|CI", withoutBook)
+	shards := []*Shard{h.NewShard(func(bool) {}), h.NewShard(func(bool) {})}
+	var clients []*client
+	for i := range 6 {
+		c := newClient(t, shards[i%2])
+		subscribe(t, c.sub, wire.Trades, "A|M|CI")
+		clients = append(clients, c)
+	}
+	for k := range 10_000 {
+		publish(t, h, trade(hd, k))
+	}
+	measured(h, shards...)
+	all := h.memory.rings
+	if all < 1_000_000 {
+		t.Fatalf("%d bytes are counted", all)
+	}
+	for _, c := range clients[1:] {
+		c.read(1<<16, false)
+	}
+	measured(h, shards...)
+	if h.memory.rings < all-2*fullSegment {
+		t.Errorf("%d bytes of %d are counted while one has read nothing", h.memory.rings, all)
+	}
+	clients[0].sub.Close()
+	for range 2 {
+		measured(h, shards...)
+	}
+	if h.memory.rings != 0 {
+		t.Errorf("%d bytes are counted although all was read", h.memory.rings)
+	}
+	for _, c := range clients[1:] {
+		if len(c.trades["S|M|CI"])+len(c.trades["A|M|CI"]) != 10_000 {
+			t.Errorf("%d trades came", len(c.trades["A|M|CI"]))
+		}
+	}
+}
