@@ -199,6 +199,11 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 			h.parts = append(h.parts, p)
 		}
 	}
+	for _, x := range r.spans {
+		if _, h := heir(x.in); h != nil {
+			h.spans = append(h.spans, x)
+		}
+	}
 	for _, k := range r.after {
 		if o, h := heir(k.rec.in); h != nil {
 			h.push(k)

@@ -3,12 +3,13 @@ package stream
 import (
 	"math"
 
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// maxBehindReplay is how many bytes of live messages may gather behind a replay
-// before they count as waiting.
+// maxBehindReplay is how much a connection may keep from being freed behind its replays before that is let go of,
+// or counts as waiting where no journal has it.
 const maxBehindReplay = 8 << 20
 
 // Lag is what waits for a subscriber. Replay does not count, but as memory that is held.
@@ -17,51 +18,105 @@ type Lag struct {
 	Oldest          int64 // publication of the oldest waiting message, Unix ns; 0: none
 	KeptBytes       int   // of trades and status, which are never conflated
 	OldestKept      int64
-	Held            int // bytes of rows that were read from the journal, which no other subscriber shares
+	Held            int // bytes that no other subscriber shares: frames made ahead of time, and rows read from the journal
+	Pinned          int // bytes of rings and tapes that are kept from being freed, whoever else keeps them
 }
 
 // Lag measures what waits behind the socket. It walks the segments between
-// each cursor and its tail.
+// each cursor and its tail. Where a journal has what waits behind replays, the subscriber lets
+// go of it when it is more than maxBehindReplay.
 func (s *Subscriber) Lag() Lag {
 	s.hold()
-	var l Lag
+	l, behind := s.lag()
+	if behind < maxBehindReplay {
+		return l
+	}
+	for _, it := range s.queue() {
+		if it.reads() && it.late.replay != nil {
+			it.letGo()
+		}
+	}
+	l, _ = s.lag()
+	return l
+}
+
+// lag measures what waits, and how much of that is behind replays.
+func (s *Subscriber) lag() (l Lag, behind int) {
+	var late Lag // of the items that replay
 	if s.wait != nil {
-		l.Bytes = len(s.wait.carry)
+		l.Held = len(s.wait.carry)
+		l.Bytes = l.Held
 	}
 	for _, it := range s.queue() {
 		if !it.reads() {
 			continue
 		}
-		messages, bytes := it.late.at.waiting(it.view.tail)
 		at := it.late.at
+		l.Pinned += int(it.view.tail.seg.begin - at.seg.begin)
+		messages, bytes := at.waiting(it.view.tail)
 		rec, _, ok := at.peek(it.view.tail)
+		to := &l
 		if r := it.late.replay; r != nil {
-			l.Held += r.held()
+			to = &late
+			dropped := s.shard.hub.droppedBytes(r, it.channel())
+			l.Pinned += dropped
+			l.Held += r.held() + r.bytes
 			messages, bytes = messages+len(r.after), bytes+r.bytes
-			if bytes < maxBehindReplay {
-				continue
-			}
+			behind += bytes + dropped
 			if len(r.after) > 0 {
 				rec, ok = r.after[0].rec, true
 			}
 		}
-		if !ok {
-			continue
-		}
-		l.Messages += messages
-		l.Bytes += bytes
-		if l.Oldest == 0 || rec.at < l.Oldest {
-			l.Oldest = rec.at
-		}
-		if !it.channel().Replays() {
-			continue
-		}
-		l.KeptBytes += bytes
-		if it.late.replay == nil && (l.OldestKept == 0 || rec.at < l.OldestKept) {
-			l.OldestKept = rec.at
+		if ok {
+			to.add(it.channel(), messages, bytes, rec.at)
 		}
 	}
-	return l
+	if behind >= maxBehindReplay {
+		l.Bytes += max(late.Bytes, behind)
+		l.KeptBytes += max(late.KeptBytes, behind)
+		l.Messages += late.Messages
+		if late.Oldest != 0 && (l.Oldest == 0 || late.Oldest < l.Oldest) {
+			l.Oldest = late.Oldest
+		}
+	}
+	return l, behind
+}
+
+// add counts what waits for an item.
+func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
+	l.Messages += messages
+	l.Bytes += bytes
+	if l.Oldest == 0 || oldest < l.Oldest {
+		l.Oldest = oldest
+	}
+	if !c.Replays() {
+		return
+	}
+	l.KeptBytes += bytes
+	if l.OldestKept == 0 || oldest < l.OldestKept {
+		l.OldestKept = oldest
+	}
+}
+
+// droppedBytes is the memory of rows that a replay keeps as views although their tapes have dropped them.
+func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
+	if len(r.parts) == 0 {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range r.parts {
+		first := p.in.tape(c).First()
+		if p.n >= first {
+			continue
+		}
+		rows := 0
+		for _, list := range p.rows {
+			rows += len(list)
+		}
+		bytes += tape.RowBytes * min(rows, int(first-p.n))
+	}
+	return bytes
 }
 
 // Collapse lets go of the waiting quotes and books of a socket that takes nothing:
@@ -72,9 +127,15 @@ func (s *Subscriber) Collapse() {
 		if !it.reads() || it.late.at == it.view.tail || it.channel().Replays() {
 			continue
 		}
-		s.wait.carry = it.gatherNotices(s.wait.carry, it.view.tail)
-		it.late.state = true
+		it.collapse()
 	}
+}
+
+// collapse lets go of the quotes or books that wait for an item: in their place an R:true is due.
+func (it *item) collapse() {
+	w := it.sub.wait
+	w.carry = it.gatherNotices(w.carry, it.view.tail)
+	it.late.state = true
 }
 
 // gathered is a position that nothing unsent of the item lies at or before.
@@ -181,6 +242,9 @@ func (it *item) replayed() map[*instrument]replayed {
 	}
 	for _, p := range r.parts {
 		put(p.in, p.n-1)
+	}
+	for _, x := range r.spans {
+		put(x.in, x.n-1)
 	}
 	for _, k := range r.after {
 		put(k.rec.in, k.rec.n-1)

@@ -218,6 +218,9 @@ func (it *item) noteHeld(round uint64) {
 		return
 	}
 	v, at := it.view, &it.late.at
+	if it.late.replay != nil {
+		it.late.replay.toSpans(it.sub.shard.hub)
+	}
 	for at.seg != v.tail.seg && at.rec >= at.seg.n {
 		at.seg, at.rec = at.seg.next, 0
 	}

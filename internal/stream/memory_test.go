@@ -1,12 +1,16 @@
 package stream
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -29,6 +33,30 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// journaled is a hub with a journal, which runs until the test ends.
+func journaled(t *testing.T, cfg Config) *Hub {
+	t.Helper()
+	var err error
+	if cfg.Journal, err = journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"}); err != nil {
+		t.Fatal(err)
+	}
+	h := New(cfg)
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = h.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := cfg.Journal.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 // used is what the hub's memory counts.
@@ -162,8 +190,8 @@ func TestHeldSegmentsAreCounted(t *testing.T) {
 	}
 	measured(h, shards...)
 	all := h.memory.rings
-	if all < 1_000_000 {
-		t.Fatalf("%d bytes are counted", all)
+	if all < 1_000_000 || clients[0].sub.Lag().Pinned < int(all)-2*fullSegment {
+		t.Fatalf("%d bytes are counted; %+v", all, clients[0].sub.Lag())
 	}
 	for _, c := range clients[1:] {
 		c.read(1<<16, false)
@@ -183,5 +211,98 @@ func TestHeldSegmentsAreCounted(t *testing.T) {
 		if len(c.trades["S|M|CI"])+len(c.trades["A|M|CI"]) != 10_000 {
 			t.Errorf("%d trades came", len(c.trades["A|M|CI"]))
 		}
+	}
+}
+
+// TestSlowReplayHoldsLittle: a client that resumes many instruments and takes hardly anything keeps neither
+// rows nor rings from being freed, and gets all of it once it reads.
+func TestSlowReplayHoldsLittle(t *testing.T) {
+	const instruments, live = 60, 5000
+	h := journaled(t, Config{TradesKept: 1000})
+	handles := defineMany(t, h, instruments, withoutBook)
+	sh := h.NewShard(func(bool) {})
+	batch := func(k int) (list []market.Event) {
+		for _, hd := range handles {
+			list = append(list, trade(hd, k))
+		}
+		return list
+	}
+	for k := range 1000 {
+		publish(t, h, batch(k)...)
+	}
+	c := newClient(t, sh)
+	r := &wire.Resume{Epoch: h.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{}
+	var items []Item
+	for i := range instruments {
+		name := fmt.Sprintf("S%d|M|CI", i)
+		items = append(items, Item{Channel: wire.Trades, ID: id(name)})
+		r.Seen[wire.Trades][name] = 1
+		c.last[name] = 1
+	}
+	if out := c.sub.Subscribe(items, Options{Resume: r}); len(out.Resumed[wire.Trades]) != instruments {
+		t.Fatalf("%+v", out)
+	}
+	before, most := heap()-used(h), Lag{}
+	for k := range live {
+		publish(t, h, batch(k)...)
+		if k%100 == 0 {
+			turn(sh)
+			for _, m := range frames(t, c.sub.Gather(nil, 1, wire.JSON, false)) {
+				c.take(&m)
+			}
+			lag := c.sub.Lag()
+			most.Bytes, most.Pinned = max(most.Bytes, lag.Bytes), max(most.Pinned, lag.Pinned)
+		}
+	}
+	turn(sh)
+	measured(h, sh)
+	grew := heap() - used(h) - before
+	t.Logf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
+	if grew > 24<<20 || most.Bytes > 1<<20 || most.Pinned > 2*maxBehindReplay {
+		t.Errorf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
+	}
+	(&house{t: t, shard: sh}).replayed(c)
+	c.read(1<<16, false)
+	for name, last := range c.last {
+		if last != 1000+live {
+			t.Fatalf("%s came up to %d", name, last)
+		}
+	}
+}
+
+// TestSlowReplayWithoutJournalCounts: what a replay keeps that nothing else has counts as waiting, for all items
+// together.
+func TestSlowReplayWithoutJournalCounts(t *testing.T) {
+	const instruments = 60
+	h := New(Config{TradesKept: 1000})
+	handles := defineMany(t, h, instruments, withoutBook)
+	for k := range 1000 {
+		for _, hd := range handles {
+			publish(t, h, trade(hd, k))
+		}
+	}
+	sh := h.NewShard(func(bool) {})
+	sub := open(sh)
+	r := &wire.Resume{Epoch: h.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{}
+	var items []Item
+	for i := range instruments {
+		items = append(items, Item{Channel: wire.Trades, ID: id(fmt.Sprintf("S%d|M|CI", i))})
+		r.Seen[wire.Trades][items[i].ID.String()] = 1
+	}
+	sub.Subscribe(items, Options{Resume: r})
+	if lag := sub.Lag(); lag.Bytes != 0 || lag.Pinned != 0 {
+		t.Errorf("%+v before anything came", lag)
+	}
+	for k := range 2 * tape.ChunkRows {
+		for _, hd := range handles {
+			publish(t, h, trade(hd, k))
+		}
+	}
+	turn(sh)
+	const dropped = instruments * tape.ChunkRows * tape.RowBytes
+	if lag := sub.Lag(); lag.KeptBytes < 2*dropped || lag.Pinned < dropped {
+		t.Errorf("%+v; %d bytes of rows alone are kept", lag, dropped)
 	}
 }

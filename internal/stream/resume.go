@@ -21,12 +21,15 @@ type replay struct {
 	holds   bool     // it is one of those of its subscriber that rows are read for, or that read is of
 	stop    func()   // ends that reading; guarded by the hub's lock
 	parts   []part
+	spans   []span // go out behind the parts
 	after   []kept // live messages that go out behind the rows, by position
 	bytes   int    // of those
 }
 
-// push puts a live message behind the rows.
+// push puts a copy of a live message behind the rows.
 func (r *replay) push(k kept) {
+	rec := *k.rec
+	k = kept{&rec, slices.Clone(k.frame)} // the segment that it lies in can be freed
 	r.after = append(r.after, k)
 	r.bytes += len(k.frame)
 }
@@ -260,10 +263,14 @@ func (in *instrument) tape(c wire.Channel) *tape.Tape {
 }
 
 // next takes the next row of a replay; ok is false at its end.
-func (r *replay) next() (in *instrument, n uint64, rw *tape.Row, ok bool) {
+func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *tape.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
 		return in, n, rw, ok
 	}
+	if in, n, rw, ok = takeRow(&r.parts); ok || len(r.spans) == 0 {
+		return in, n, rw, ok
+	}
+	r.view(h, c)
 	return takeRow(&r.parts)
 }
 
@@ -305,5 +312,5 @@ func (r *replay) position() uint64 {
 	for _, o := range r.old {
 		low = min(low, o.pos)
 	}
-	return low
+	return min(low, r.spansPosition())
 }

@@ -1,0 +1,144 @@
+package stream
+
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Where there is a journal, a replay keeps no rows in memory: it knows which it has yet to send, and reads them
+// when it sends them, from the tape or, where that has dropped them by then, from the journal. Without a journal
+// the tape alone has them, and the replay keeps them as views, since they were promised.
+
+// span is the rows of an instrument from n to to, which a replay has yet to send.
+type span struct {
+	in    *instrument
+	n, to uint64
+	pos   uint64 // nothing of the span lies at or before it
+}
+
+// toSpans turns views of tapes into spans, where there is a journal. They go out ahead of the others.
+func (r *replay) toSpans(h *Hub) {
+	if h.cfg.Journal == nil || len(r.parts) == 0 {
+		return
+	}
+	list := make([]span, 0, len(r.parts)+len(r.spans))
+	for _, p := range r.parts {
+		x := span{in: p.in, n: p.n, to: p.n - 1}
+		for _, rows := range p.rows {
+			if x.to < x.n && len(rows) > 0 {
+				x.pos = rows[0].Pos - 1
+			}
+			x.to += uint64(len(rows))
+		}
+		if x.to >= x.n {
+			list = append(list, x)
+		}
+	}
+	if n := len(list); n > 0 && len(r.spans) > 0 && list[n-1].in == r.spans[0].in && list[n-1].to+1 == r.spans[0].n {
+		list[n-1].to = r.spans[0].to
+		r.spans = r.spans[1:]
+	}
+	r.parts, r.spans = nil, append(list, r.spans...)
+}
+
+// maxViewed is how many rows of a span are looked at with one hold of the hub's lock.
+const maxViewed = 1024
+
+// view gives the next rows of the first span to parts, where they are in memory; where they are not, they are
+// to be read from the journal.
+func (r *replay) view(h *Hub, c wire.Channel) {
+	if len(r.spans) == 0 || len(r.parts) > 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := &r.spans[0]
+	t := x.in.tape(c)
+	if first := t.First(); x.n < first {
+		to := min(first-1, x.to)
+		r.old = append(r.old, &old{in: x.in, series: x.in.series(Item{Channel: c}), n: x.n - 1, to: to, pos: x.pos})
+		x.n = to + 1
+	} else {
+		rows := firstRows(t.After(x.n-1), int(min(x.to-x.n+1, maxViewed)))
+		p := part{x.in, x.n, rows}
+		for _, list := range rows {
+			x.n += uint64(len(list))
+			x.pos = list[len(list)-1].Pos
+		}
+		r.parts = append(r.parts, p)
+	}
+	if x.n > x.to {
+		r.spans = r.spans[1:]
+	}
+}
+
+// firstRows is the first n rows of a list.
+func firstRows(list [][]tape.Row, n int) [][]tape.Row {
+	for i, rows := range list {
+		if len(rows) >= n {
+			list[i] = rows[:n]
+			return list[:i+1]
+		}
+		n -= len(rows)
+	}
+	return list
+}
+
+// letGo has what waits behind the item's replay read again when it is sent, rather than keep segments of the
+// ring from being freed for it. Where the journal does not have it, all stays as it is.
+func (it *item) letGo() {
+	h, l := it.sub.shard.hub, it.late
+	r := l.replay
+	if h.cfg.Journal == nil || l.at == it.view.tail && len(r.after) == 0 {
+		return
+	}
+	if _, _, suspended := h.cfg.Journal.Suspended(); suspended {
+		return
+	}
+	r.toSpans(h)
+	last := make(map[*instrument]int) // places of the last spans
+	for i := range r.spans {
+		last[r.spans[i].in] = i
+	}
+	extend := func(rec *record) {
+		i, ok := last[rec.in]
+		if !ok || r.spans[i].to+1 != rec.n {
+			i = len(r.spans)
+			last[rec.in] = i
+			r.spans = append(r.spans, span{rec.in, rec.n, rec.n, rec.pos - 1})
+		}
+		r.spans[i].to = rec.n
+	}
+	behind := r.after
+	r.after, r.bytes = nil, 0
+	for _, k := range behind {
+		if k.rec.flag&echo != 0 {
+			r.push(k)
+		} else {
+			extend(k.rec)
+		}
+	}
+	for {
+		rec, frame, ok := it.take(it.view.tail)
+		switch {
+		case !ok:
+			return
+		case !it.wants(rec):
+		case rec.flag&echo != 0:
+			r.push(kept{rec, frame})
+		default:
+			extend(rec)
+		}
+	}
+}
+
+// position is a place that nothing unsent of the spans lies at or before.
+func (r *replay) spansPosition() uint64 {
+	low := uint64(math.MaxUint64)
+	for i := range r.spans {
+		low = min(low, r.spans[i].pos)
+	}
+	return low
+}
