@@ -114,6 +114,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	s.known = true
 	if c.slow != "" {
 		s.strict = c.slow == wire.SlowStrict
+		s.sub.KeepAll(s.strict)
 	}
 	s.expires, s.warned = id.Expires.UnixNano(), false
 	s.sendSuccess(now, c.id, limits, maxDepth(id, now), again)

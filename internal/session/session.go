@@ -335,6 +335,6 @@ func (s *Session) leave() {
 		s.aside.check = nil
 	}
 	if s.out != nil {
-		s.tally(0)
+		s.tally(0, 0)
 	}
 }

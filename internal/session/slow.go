@@ -25,35 +25,43 @@ type output struct {
 	given    moment // of what is left
 	progress moment // when the kernel last took something, or had nothing to take
 	lookDue  moment // when to look at what waits
-	counted  int    // bytes of it in the backlog of all
+	counted  int    // bytes of the session's own in the backlog of all
+	weighed  int    // those, and the bytes that it keeps from being freed
 }
 
-// backlog is what waits behind all slow connections together. Memory that several
-// wait for is counted for each of them, so it is an upper bound.
+// backlog is what all slow sessions hold. What several share is in the weight of each
+// of them, and in no bytes: the stream counts it once.
 type backlog struct {
-	bytes    atomic.Int64
+	bytes    atomic.Int64 // that one session alone holds
+	weight   atomic.Int64 // those, and what sessions keep from being freed
 	sessions atomic.Int64
 }
 
-// tally tells the backlog how much waits for this session, and says whether the
-// session has to go: the backlog is over its bound, and this is one of the larger parts.
-func (s *Session) tally(bytes int) (cut bool) {
+// tally tells the backlog how many bytes this session alone holds, and how many more it keeps from being freed. It says
+// whether the session has to go: the backlog is over its bound, or the stream's memory is, and this is one
+// of the larger parts.
+func (s *Session) tally(own, pinned int) (cut bool) {
 	b, o := &s.env.Registry.backlog, s.out
+	weight := own + pinned
 	switch {
-	case o.counted == 0 && bytes > 0:
+	case o.weighed == 0 && weight > 0:
 		b.sessions.Add(1)
-	case o.counted > 0 && bytes == 0:
+	case o.weighed > 0 && weight == 0:
 		b.sessions.Add(-1)
 	}
-	all := b.bytes.Add(int64(bytes - o.counted))
-	o.counted = bytes
-	return all > int64(s.env.maxBacklog()) && int64(bytes) >= all/max(1, b.sessions.Load())
+	s.sub.Hold(own - o.counted)
+	bytes := b.bytes.Add(int64(own - o.counted))
+	all := b.weight.Add(int64(weight - o.weighed))
+	o.counted, o.weighed = own, weight
+	n := max(1, b.sessions.Load())
+	return bytes > int64(s.env.maxBacklog()) && int64(own) >= bytes/n ||
+		weight > 0 && s.sub.Excess() && int64(weight) >= all/n
 }
 
 // atRest gives back what is kept while output does not come to rest.
 func (s *Session) atRest() {
 	if s.out != nil {
-		s.tally(0)
+		s.tally(0, 0)
 		s.out = nil
 	}
 }
@@ -174,7 +182,7 @@ func (s *Session) watchOutput(now time.Time) {
 	if s.strict {
 		bytes, oldest = lag.Bytes, lag.Oldest
 	}
-	cut := s.tally(lag.Bytes + lag.Held + s.out.left + s.out.besides)
+	cut := s.tally(lag.Held+s.waiting()+s.out.left+s.out.besides, lag.Pinned)
 	if cut || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
 		s.tooSlow()
 		return

@@ -11,13 +11,15 @@ import (
 // Config.Memory bounds what rings, tapes, replays and the output of slow clients hold together. A segment is
 // counted from when a ring begins it until no shard can hold it any more. For that, once a
 // second and sooner under pressure, each shard reports the oldest segment that it holds of each ring, and the hub
-// then lets go of segments of rings to which nothing came since the last time.
+// then lets go of segments of rings to which nothing came since the last time. relief.go says what is cut
+// once all of it together is more than the bound.
 
 // memory counts what the bound is for. Hub.mu guards what is not atomic.
 type memory struct {
 	limit  int64
 	rings  int64        // of segments
 	own    atomic.Int64 // of sessions: what no other session shares
+	level  atomic.Int32 // of relief
 	listed []*topic     // topics whose rings hold anything
 	due    int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
 	asked  int64        // when the shards were asked to report; 0: no measuring is under way
@@ -69,7 +71,7 @@ func (h *Hub) grew(tp *topic) {
 	case m.due == 0:
 		m.due = h.clock() + measureEvery
 		h.kickClock()
-	case m.asked == 0 && h.used() > m.limit:
+	case m.asked == 0 && m.level.Load() == 0 && h.used() > m.limit:
 		if now := h.clock(); m.due > now+measureNext {
 			m.due = now
 			h.kickClock()
@@ -124,7 +126,10 @@ func (h *Hub) measure(now int64) (wait time.Duration) {
 func (h *Hub) measured(now int64) (wait time.Duration) {
 	m := &h.memory
 	m.asked = 0
+	h.relieve()
 	switch {
+	case m.level.Load() > 0:
+		m.due = now + measureNext
 	case len(m.listed) > 0:
 		m.due = now + measureEvery
 	default:
@@ -191,7 +196,9 @@ func (s *Shard) reportHeld() {
 		return
 	}
 	s.report.round++
-	for _, sub := range s.waiters {
+	for i := len(s.waiters) - 1; i >= 0; i-- { // relief may end the waiting of one, whose place the last one takes
+		sub := s.waiters[i]
+		sub.relieve()
 		for _, it := range sub.queue() {
 			it.noteHeld(s.report.round)
 		}

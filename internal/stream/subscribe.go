@@ -228,6 +228,10 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 				rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, "A connection holds at most 64 patterns"})
 				continue
 			}
+			if !h.mayAdd(x) {
+				rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, noMemory})
+				continue
+			}
 			taken = append(taken, x)
 			continue
 		}
@@ -244,6 +248,10 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 		}
 		if x.Channel == wire.OrderBook && !book {
 			rejected = append(rejected, Rejected{x, wire.UnknownChannel, "This instrument has no order book"})
+			continue
+		}
+		if !h.mayAdd(x) {
+			rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, noMemory})
 			continue
 		}
 		taken = append(taken, x)

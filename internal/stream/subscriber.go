@@ -34,6 +34,7 @@ type Subscriber struct {
 	slot       int32 // in shard.subs
 	called     bool  // in the present turn
 	closed     bool
+	strict     bool // nothing of it is collapsed
 }
 
 // set is what a larger or less plain set of subscriptions needs.

@@ -1,0 +1,85 @@
+package stream
+
+import (
+	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// While what Config.Memory bounds is more than the bound, each measuring goes a level further, and ten are made a
+// second. What is cut first costs nobody a message:
+//
+//   - relieveReaders: a replay keeps nothing in memory, and its rows are read from the journal when they are
+//     sent; waiting quotes, books and summaries of a client that is more than a segment behind
+//     become one R:true, as they do when they are too many. No item may make a new tier of quotes or books.
+//   - relieveTapes: fewer rows are kept in memory for clients that resume; the journal has those before them.
+//   - relieveSessions: the connections that hold the most are closed as slow clients.
+//
+// Trades, statuses and bars that wait for a client within its own bounds are never cut but by that last level.
+const (
+	relieveReaders int32 = 1 + iota
+	relieveTapes
+	relieveSessions
+)
+
+// relieve finds the level of relief for what is used. The hub's lock is held.
+func (h *Hub) relieve() {
+	m, used := &h.memory, h.used()
+	level := m.level.Load()
+	switch {
+	case used > m.limit:
+		level = min(level+1, relieveSessions)
+	default:
+		level = 0
+	}
+	if was := m.level.Swap(level); was == 0 && level > 0 {
+		h.log.Warn("the stream's memory is full: slow clients and replays keep less of it", "bytes", used, "limit", m.limit)
+	}
+	switch full := h.cfg.TapeBytes / tape.RowBytes; {
+	case level >= relieveTapes:
+		h.maxRows = min(h.maxRows, h.rows) * 7 / 8
+	case level == 0 && h.maxRows < full && used < m.limit*3/4:
+		h.maxRows = min(h.maxRows+full/64, full)
+	}
+}
+
+// noMemory is the hint of an item that mayAdd refuses.
+const noMemory = "The server's memory for the stream is full; use a depth and conflation that others use, or try later"
+
+// plainDepth is the depth of a book whose subscriber asks for none.
+const plainDepth = 5
+
+// mayAdd says whether an item may make a topic, if it needs one, under the present level of relief. That of
+// every change at the default depth it always may. The hub's lock is held.
+func (h *Hub) mayAdd(x Item) bool {
+	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
+		return true
+	}
+	return h.topics[topicKey{x.Channel, x.ID, x.Tier}] != nil
+}
+
+// KeepAll says whether the subscriber's quotes, books and summaries are never collapsed to their newest state.
+func (s *Subscriber) KeepAll(on bool) { s.strict = on }
+
+// Hold tells the hub's memory that the subscriber's host holds so many bytes more for it; fewer where it is
+// under 0.
+func (s *Subscriber) Hold(bytes int) { s.shard.hub.memory.own.Add(int64(bytes)) }
+
+// Excess says whether the stream's memory is so full that the connections which hold the most have to go.
+func (s *Subscriber) Excess() bool { return s.shard.hub.memory.level.Load() >= relieveSessions }
+
+// relieve lets go of what the subscriber keeps from being freed, as far as the level of relief demands.
+func (s *Subscriber) relieve() {
+	if s.shard.hub.memory.level.Load() < relieveReaders {
+		return
+	}
+	for _, it := range s.queue() {
+		l := it.late
+		switch {
+		case l == nil || !it.reads():
+		case l.replay != nil:
+			it.letGo()
+		case !s.strict && !it.channel().Replays() && l.at.seg != it.view.tail.seg:
+			it.collapse()
+		}
+	}
+}
