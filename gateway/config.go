@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -128,9 +129,18 @@ type Stream struct {
 	SendBuffer    int             // SO_SNDBUF of a socket; 0: 64 KiB
 	IOUring       bool            // hand writes to the kernel by io_uring, where it has one
 	PumpTLS       bool            // serve TLS by goroutines rather than on the event loop
-	MaxBacklog    int             // bytes behind all slow clients together; 0: 256 MiB
+	MaxBacklog    int             // bytes of output that waits for all slow clients together; 0: 256 MiB
+	Memory        int64           // bytes of rings, rows kept, replays and waiting output together; 0: twice TradesBytes and MaxBacklog, at least 1 GiB
 	Delays        []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone
 	DelayBytes    int64           // of the events held back for a delay, in memory; 0: 1 GiB
+}
+
+// memory is Memory, or its default.
+func (s *Stream) memory() int64 {
+	if s.Memory > 0 {
+		return s.Memory
+	}
+	return max(1<<30, 2*cmp.Or(s.TradesBytes, 256<<20)+cmp.Or(int64(s.MaxBacklog), 256<<20))
 }
 
 // Limits bound what one user, address or client may take. Those of a user's own,

@@ -117,6 +117,7 @@ func (g *Gateway) buildMarket() error {
 		TradesKept: g.cfg.Stream.TradesKept,
 		PerTurn:    g.cfg.Stream.PerTurn,
 		TapeBytes:  g.cfg.Stream.TradesBytes,
+		Memory:     g.cfg.Stream.memory(),
 		Delays:     g.cfg.Stream.Delays,
 		DelayBytes: g.cfg.Stream.DelayBytes,
 		Logger:     g.log,

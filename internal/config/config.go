@@ -78,6 +78,7 @@ type streamConfig struct {
 	MaxWaiting    size       `toml:"max_waiting"`
 	MaxAge        duration   `toml:"max_age"`
 	MaxBacklog    size       `toml:"max_backlog"`
+	Memory        size       `toml:"memory"`
 	FlushInterval *duration  `toml:"flush_interval"`
 	SendBuffer    size       `toml:"send_buffer"`
 	IOUring       bool       `toml:"io_uring"`
@@ -256,6 +257,11 @@ func (c *mainFile) checkStream(doc *document) {
 	if b, w := c.Stream.MaxBacklog, cmp.Or(c.Stream.MaxWaiting, 1<<20); b != 0 && b < w {
 		doc.wrong("stream.max_backlog", "must be at least max_waiting (%d bytes), which is for one client", w)
 	}
+	// Trades are kept twice: for those who resume, and for bars that a cancel changes.
+	least := 2*cmp.Or(c.Stream.TradesBytes, 256<<20) + cmp.Or(c.Stream.MaxBacklog, 256<<20)
+	if m := c.Stream.Memory; m != 0 && m < least {
+		doc.wrong("stream.memory", "must be at least twice trades_bytes and max_backlog (together %d bytes)", least)
+	}
 	if c.Stream.SendBuffer > maxSendBuffer {
 		doc.wrong("stream.send_buffer", "must be at most %d; the kernel caps it at net.core.wmem_max", maxSendBuffer)
 	}
@@ -387,7 +393,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				PongTimeout: time.Duration(s.PongTimeout),
 				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
-				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog),
+				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog), Memory: int64(s.Memory),
 				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS, IOUring: s.IOUring,
 				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
 			},
