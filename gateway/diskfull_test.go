@@ -94,6 +94,27 @@ func TestFullJournal(t *testing.T) {
 	f.kill()
 }
 
+// TestKilledBehindFullJournal is TestFullJournal, but the gateway is killed in the first time that nothing can be written:
+// then the copy of the journal's state that is written next lies behind the limit of the process as well.
+func TestKilledBehindFullJournal(t *testing.T) {
+	f := &filled{t: t, folder: t.TempDir()}
+	f.start()
+	epoch := f.subscribe()
+	f.trades(30)
+	f.disk("full")
+	f.log.await(t, "the journal is suspended")
+	f.trades(50)
+	seen := f.newest
+	f.kill()
+	f.start()
+	again := f.subscribe()
+	f.trades(1)
+	if again == epoch {
+		t.Errorf("trades up to N %d were streamed before the kill, N %d comes behind it in the same epoch", seen, f.newest)
+	}
+	f.kill()
+}
+
 // onSmallDisk runs a gateway with a trade every 5 ms, and lets files grow or not, as standard input says.
 func onSmallDisk(ctx context.Context, folder string) error {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})

@@ -193,6 +193,7 @@ func (j *Journal) publish(c *piece) {
 	}
 	s.end = end
 	j.mu.Unlock()
+	j.given.raise(c.news.last)
 	j.written = end
 }
 

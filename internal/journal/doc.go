@@ -15,8 +15,12 @@
 // (Where a segment begins with a new day, in the middle of a batch, the rows of that batch come
 // first.) After a restart Restore gives the last whole checkpoint and the rows behind it, and the
 // hub goes on numbering. The epoch stays when nothing that was committed can have been lost: after a clean end, or
-// after a kill on a machine that still runs, since what was written is in its page cache. After a crash of the
-// machine, damage, a lost file, or an end while the disk was full a new epoch begins.
+// after a kill on a machine that still runs, since what was written is in its page cache. How far rows were given out
+// stands in a page of the machine's memory (Config.Memory, highwater.go), which a kill leaves and a restart of the machine
+// does not: rows that were streamed while nothing could be written lie above the end of the journal there, whatever the
+// disk took of the state. After a crash of the machine, damage, a lost file, an end while rows were being lost, or without
+// that page a new epoch begins. It also tells an older copy of the folder, until the machine restarts or the journal
+// ends cleanly; behind that nothing does.
 //
 // # On disk
 //

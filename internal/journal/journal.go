@@ -26,6 +26,7 @@ type Config struct {
 	Pending int64         // bytes of rows that wait to be written; what comes beyond is lost; 0: 64 MiB
 	Logger  *slog.Logger  // nil: none
 	BootID  string        // what changes when the machine starts; "": the kernel's, where there is one
+	Memory  string        // folder of files that a restart of the machine empties; "": /dev/shm, or Folder where BootID is given
 
 	write func(*os.File, []byte) (int, error) // tests fill disks with it
 }
@@ -52,6 +53,13 @@ func (c *Config) fill() error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	switch {
+	case c.Memory != "":
+	case c.BootID == "":
+		c.Memory = sharedMemory
+	default:
+		c.Memory = c.Folder // the machine is the caller's invention, and so is its memory
+	}
 	if c.BootID == "" {
 		c.BootID = bootID()
 	}
@@ -70,6 +78,7 @@ type Journal struct {
 	cfg   Config
 	lock  *os.File
 	state *stateFile
+	given *highWater // nil: there is no memory for it
 	writer
 	files
 
@@ -112,7 +121,7 @@ func Open(cfg Config) (*Journal, error) {
 	j.writer.reset()
 	if err := j.open(); err != nil {
 		if j.state != nil {
-			err = errors.Join(err, j.state.file.Close())
+			err = errors.Join(err, j.state.file.Close(), j.given.close(false))
 		}
 		return nil, errors.Join(err, archive.close(), lock.Close())
 	}
@@ -137,8 +146,12 @@ func (j *Journal) open() error {
 	if j.journal == [16]byte{} {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
+	if j.given, err = openHighWater(j.cfg.Memory, j.journal); err != nil {
+		j.cfg.Logger.Warn("there is no memory that outlives the process: after a kill the journal will begin a new epoch",
+			"path", j.cfg.Memory, "error", err)
+	}
 	last := j.lastSegment()
-	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID)
+	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID, j.given)
 	if err := j.cutTorn(last); err != nil {
 		return err
 	}
@@ -163,6 +176,7 @@ func (j *Journal) open() error {
 	if last != nil {
 		j.state.segment = last.number
 	}
+	j.given.begin(j.journal, j.epoch, lastPosition(j.views("")))
 	// On the disk, before the first row: after it a clean end is not the truth any more.
 	return j.state.saveSync()
 }
@@ -178,7 +192,7 @@ func (j *Journal) lastSegment() *segment {
 
 // endOfEpoch is the reason why the epoch of the state cannot go on: a row of it may have been
 // shown and be lost. "" says that all is there.
-func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, boot string) string {
+func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, boot string, given *highWater) string {
 	number, end := uint32(0), int64(0)
 	if last != nil {
 		number, end = last.number, last.end
@@ -193,12 +207,26 @@ func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, b
 	case !s.clean && (boot == "" || boot != s.boot):
 		return "machine_restarted"
 	}
+	switch position, ok := given.found(s.epoch); {
+	case ok && position > lastPosition(views):
+		return reasonMissing
+	case !ok && !s.clean:
+		return "unproven" // nothing says how far rows were given out
+	}
 	for _, v := range views {
 		if v.lossy() {
 			return "damaged"
 		}
 	}
 	return ""
+}
+
+// lastPosition is the greatest position of some segments.
+func lastPosition(views []segmentView) (position uint64) {
+	for i := range views {
+		position = max(position, views[i].sum.last)
+	}
+	return position
 }
 
 // cutTorn cuts the last segment where its last good frame ends, if the file ends inside of
@@ -283,6 +311,7 @@ func (j *Journal) Close() error {
 			j.state.segment, j.state.end = last.number, last.end
 		}
 	}
-	err = errors.Join(err, j.state.saveSync())
+	saved := j.state.saveSync()
+	err = errors.Join(err, saved, j.given.close(saved == nil))
 	return errors.Join(err, j.state.file.Close(), j.Archive.close(), j.lock.Close())
 }

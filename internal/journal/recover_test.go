@@ -149,7 +149,7 @@ func writeSmall(t *testing.T, cfg Config, tape *tape, commits, rows int) (file s
 	return files[0], at
 }
 
-// unclean makes the state say that the process was killed.
+// unclean makes a journal that was closed look as if the process had been killed.
 func unclean(t testing.TB, folder string) {
 	t.Helper()
 	s, _, err := openState(folder)
@@ -157,8 +157,47 @@ func unclean(t testing.TB, folder string) {
 		t.Fatal(err)
 	}
 	s.clean = false
+	w, err := openHighWater(folder, s.journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(s.journal, s.epoch, 0)
+	if err := w.close(false); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(s.save(), s.file.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// asLeft notes the state of a folder and its high-water mark; what it returns puts them there again.
+func asLeft(t testing.TB, folder string) func() {
+	t.Helper()
+	marks, err := filepath.Glob(filepath.Join(folder, highWaterPrefix+"*"))
+	if err != nil || len(marks) != 1 {
+		t.Fatalf("high-water marks: %v, %v", marks, err)
+	}
+	return filesAsLeft(t, append(marks, filepath.Join(folder, stateName)))
+}
+
+// filesAsLeft is asLeft of some files.
+func filesAsLeft(t testing.TB, names []string) func() {
+	t.Helper()
+	left := map[string][]byte{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[name] = b
+	}
+	return func() {
+		t.Helper()
+		for name, b := range left {
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -175,10 +214,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := os.ReadFile(filepath.Join(cfg.Folder, stateName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	killed := asLeft(t, cfg.Folder)
 	first := lastBlock(t, file)
 	for at[first] == 0 {
 		first-- // where a commit ends
@@ -188,9 +224,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		if err := os.WriteFile(file, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(cfg.Folder, stateName), state, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		killed()
 		good := n
 		for at[good] == 0 {
 			good--
@@ -260,10 +294,7 @@ func TestEveryByteChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := os.ReadFile(filepath.Join(cfg.Folder, stateName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	killed := asLeft(t, cfg.Folder)
 	last := int(lastBlock(t, file))
 	for n := range whole {
 		if n > headerSize && n < last && soak(20) == 1 && n%9 != 0 {
@@ -279,18 +310,16 @@ func TestEveryByteChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n%41 == 0 {
-			opened(t, cfg, state, n < headerSize || reader.epoch == "", reader.epoch)
+			opened(t, cfg, killed, n < headerSize || reader.epoch == "", reader.epoch)
 		}
 		patch(t, file, int64(n), whole[n])
 	}
 }
 
 // opened wants a journal with lost rows to begin an epoch.
-func opened(t *testing.T, cfg Config, state []byte, empty bool, old string) {
+func opened(t *testing.T, cfg Config, killed func(), empty bool, old string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(cfg.Folder, stateName), state, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	killed()
 	j := mustOpen(t, cfg)
 	if !empty && j.Epoch() == old {
 		t.Fatal("a byte is changed and the epoch goes on")

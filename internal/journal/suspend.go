@@ -17,6 +17,7 @@ func (j *Journal) lose(r *Row) {
 	if s := j.sus; s != nil {
 		s.rows++
 		s.position, s.at = max(s.position, r.Position), max(s.at, r.At)
+		j.given.raise(s.position)
 	}
 }
 
@@ -46,6 +47,7 @@ func (j *Journal) suspend(b *Batch) {
 		s.rows += was.rows
 		s.position, s.at = max(s.position, was.position), max(s.at, was.at)
 	}
+	j.given.raise(s.position)
 	j.recycle(j.pending)
 	j.pending = j.pending[:0]
 	j.seg, j.rows, j.over, j.owed = nil, 0, false, false

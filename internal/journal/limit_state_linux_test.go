@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// refused writes rows, has the kernel refuse to write behind a place of any file, streams rows on, and ends without a
+// word. odd has the state written once more, so that its other copy is next.
+func refused(folder string, limit uint64, odd bool) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	j, err := Open(Config{Folder: folder})
+	if err != nil {
+		return err
+	}
+	tape := newTape(27, 3)
+	if err := j.Start(tape.checkpoint); err != nil {
+		return err
+	}
+	tape.define(j)
+	if odd {
+		j.saveState()
+	}
+	tape.write(j, 500, true)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	tape.write(j, 100, true)
+	if _, _, ok := j.Suspended(); !ok {
+		return fmt.Errorf("files of more than %d bytes can be written", limit)
+	}
+	fmt.Println(j.Epoch())
+	return nil
+}
+
+// TestStateRefused has the kernel refuse rows, and one copy of the state or both, and kills the process: the epoch ends,
+// since rows were streamed that nobody has kept.
+func TestStateRefused(t *testing.T) {
+	if folder := os.Getenv("JOURNAL_TEST_REFUSED"); folder != "" {
+		var limit uint64
+		var odd bool
+		if _, err := fmt.Sscan(os.Getenv("JOURNAL_TEST_REFUSED_AT"), &limit, &odd); err != nil {
+			t.Fatal(err)
+		}
+		if err := refused(folder, limit, odd); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0) // as it is, without the testing package's last words
+	}
+	for _, limit := range []int{0, 64, stateSlot, 2 * stateSlot} {
+		for _, odd := range []bool{false, true} {
+			folder := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStateRefused$")
+			cmd.Env = append(os.Environ(), "JOURNAL_TEST_REFUSED="+folder, fmt.Sprintf("JOURNAL_TEST_REFUSED_AT=%d %v", limit, odd))
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			j := mustOpen(t, Config{Folder: folder})
+			if old := strings.TrimSpace(string(out)); j.Epoch() == old || len(j.Epochs()) != 1 || j.Epochs()[0] != old {
+				t.Errorf("at most %d bytes, the other copy of the state %v: epoch %q goes on", limit, odd, old)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

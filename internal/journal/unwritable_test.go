@@ -1,0 +1,146 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// badDisk is a disk that refuses everything from some moment on, also to write again what was written.
+type badDisk struct{ fails error }
+
+func (d *badDisk) write(f *os.File, b []byte) (int, error) {
+	if d.fails != nil {
+		return 0, &os.PathError{Op: "write", Path: f.Name(), Err: d.fails}
+	}
+	return f.Write(b)
+}
+
+// fail makes a journal's disk refuse rows, and its state too.
+func (d *badDisk) fail(t *testing.T, j *Journal, err error) {
+	t.Helper()
+	d.fails = err
+	readOnly, e := os.Open(filepath.Join(j.cfg.Folder, stateName))
+	if e := errors.Join(e, j.state.file.Close()); e != nil {
+		t.Fatal(e)
+	}
+	j.state.file = readOnly // what is written to it fails
+}
+
+// heal makes the disk take everything again.
+func (d *badDisk) heal(t *testing.T, j *Journal) {
+	t.Helper()
+	d.fails = nil
+	file, e := os.OpenFile(filepath.Join(j.cfg.Folder, stateName), os.O_RDWR, 0)
+	if e := errors.Join(e, j.state.file.Close()); e != nil {
+		t.Fatal(e)
+	}
+	j.state.file = file
+}
+
+// TestNothingCanBeWritten has rows streamed while neither rows nor the state can be written: after a kill the N of these
+// rows are not given out again in the same epoch.
+func TestNothingCanBeWritten(t *testing.T) {
+	for _, fails := range []error{syscall.EROFS, syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT} {
+		t.Run(fails.Error(), func(t *testing.T) {
+			cfg := testConfig(t)
+			cfg.Segment = 30_000
+			disk := &badDisk{}
+			cfg.write = disk.write
+			tape := newTape(77, 3)
+			j := begin(t, cfg, tape)
+			tape.write(j, 500, true)
+			epoch := j.Epoch()
+			healthy := copyFolder(t, cfg.Folder)
+
+			disk.fail(t, j, fails)
+			tape.write(j, 1, true)
+			if _, err, ok := j.Suspended(); !ok || !errors.Is(err, fails) {
+				t.Fatalf("suspended: %v, %v", ok, err)
+			}
+			wantNewEpoch(t, cfg, afterKill(t, cfg, disk), epoch)
+			tape.write(j, 500, true)
+			wantNewEpoch(t, cfg, afterKill(t, cfg, disk), epoch)
+
+			// With room again the hole is on the disk, and the epoch goes on whatever comes then.
+			disk.heal(t, j)
+			j.space.Store(true)
+			j.Commit()
+			tape.write(j, 10, true)
+			wantSameEpoch(t, cfg, copyFolder(t, cfg.Folder), epoch)
+			wantSameEpoch(t, cfg, healthy, epoch)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// afterKill is what a kill leaves, on a disk that takes everything again.
+func afterKill(t *testing.T, cfg Config, disk *badDisk) string {
+	t.Helper()
+	disk.fails = nil
+	return copyFolder(t, cfg.Folder)
+}
+
+func wantSameEpoch(t *testing.T, cfg Config, folder, old string) {
+	t.Helper()
+	cfg.Folder = folder
+	j := mustOpen(t, cfg)
+	if j.Epoch() != old {
+		t.Error("nothing was lost, and the epoch is a new one")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMemoryOfTheMachine goes on in an epoch after a kill while the machine's memory tells how far it was, and in a new
+// one where it was emptied, or tells that the journal was further than this copy of it.
+func TestMemoryOfTheMachine(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Memory = t.TempDir()
+	tape := newTape(78, 3)
+	j := begin(t, cfg, tape)
+	tape.write(j, 300, true)
+	epoch := j.Epoch()
+	backup := copyFolder(t, cfg.Folder)
+	tape.write(j, 1, true)
+	killed := copyFolder(t, cfg.Folder)
+	mark := filesAsLeft(t, []string{highWaterPath(cfg.Memory, j.journal)})
+	if _, err := openHighWater(cfg.Memory, j.journal); err == nil {
+		t.Error("another process has the same mark")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(cfg.Memory); err != nil || len(left) > 0 {
+		t.Errorf("after a clean end: %v, %v", left, err)
+	}
+	for _, c := range []struct {
+		name   string
+		folder string
+		memory bool
+		keeps  bool
+	}{
+		{"killed", killed, true, true},
+		{"killed, memory emptied", killed, false, false},
+		{"a backup from before", backup, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg.Folder = copyFolder(t, c.folder)
+			if c.memory {
+				mark()
+			}
+			j := mustOpen(t, cfg)
+			if kept := j.Epoch() == epoch; kept != c.keeps {
+				t.Errorf("epoch kept: %v, want %v", kept, c.keeps)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
