@@ -23,6 +23,7 @@ type Archive struct {
 	table  *table
 	unpack *zstd.Decoder
 	floors atomic.Pointer[floors]
+	lost   losses // while the journal is suspended
 
 	mu    sync.RWMutex // guards what follows, and the last segment's index
 	days  []*day       // oldest first

@@ -93,6 +93,7 @@ func (j *Journal) Write(b *Batch) {
 		}
 		if err != nil {
 			b.lost += c.news.rows
+			j.lost.pieces(c)
 		}
 	}
 	switch {

@@ -55,7 +55,7 @@
 //
 // When a write fails the journal is suspended: rows are lost, streaming goes on, Suspended and one line in the log tell it.
 // When a probe finds room again, the next Commit begins a segment with a checkpoint and a Hole, up to
-// whose position rows are missing; Oldest says from which N on a series is complete.
+// whose position rows are missing; Oldest says from which N on a series is complete, from the first row that is lost on.
 //
 // # Concurrency
 //

@@ -57,10 +57,14 @@ func (a *Archive) Oldest(s Series) uint64 {
 	slot := floorSlot(s.Channel, s.Interval)
 	number, ok := a.table.lookup(s.Instrument)
 	f := a.floors.Load()
-	if slot == noSlot || !ok || f == nil || (*f)[number] == nil {
+	if slot == noSlot || !ok {
 		return 1
 	}
-	return max(1, (*f)[number][slot])
+	least := max(1, a.lost.floor(number, slot))
+	if f == nil || (*f)[number] == nil {
+		return least
+	}
+	return max(least, (*f)[number][slot])
 }
 
 // findFloors sets the floors.

@@ -18,6 +18,7 @@ func (j *Journal) lose(r *Row) {
 		s.rows++
 		s.position, s.at = max(s.position, r.Position), max(s.at, r.At)
 		j.given.raise(s.position)
+		j.lost.row(r)
 	}
 }
 
@@ -48,6 +49,8 @@ func (j *Journal) suspend(b *Batch) {
 		s.position, s.at = max(s.position, was.position), max(s.at, was.at)
 	}
 	j.given.raise(s.position)
+	j.lost.pieces(j.pending...)
+	j.lost.pieces(&j.piece)
 	j.recycle(j.pending)
 	j.pending = j.pending[:0]
 	j.seg, j.rows, j.over, j.owed = nil, 0, false, false
@@ -90,6 +93,7 @@ func (j *Journal) resume(b *Batch) {
 // tellResumed has Suspended tell that rows are kept again: the head of the new segment was written.
 func (j *Journal) tellResumed(b *Batch) {
 	j.raise(b.floors)
+	j.lost.clear(b.resumed.position)
 	j.state.suspended = false
 	j.saveState()
 	j.suspendMu.Lock()
