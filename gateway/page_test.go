@@ -161,6 +161,9 @@ func (d *day) keep(t *testing.T, folder string, rows int) {
 	d.next(&r, step)
 	j.Append(&r)
 	j.Commit()
+	for j.Unfinished() {
+		j.Commit()
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- j.Run(ctx) }()
@@ -180,11 +183,9 @@ func (d *day) keep(t *testing.T, folder string, rows int) {
 	}
 }
 
-func (d *day) checkpoint(emit func(*journal.Row)) {
-	for i, number := range d.numbers {
-		if number != 0 {
-			emit(&journal.Row{Kind: journal.Numbers, Instrument: number, Position: d.position, Time: d.at, At: d.at, Latency: -1, Counts: d.counts[i]})
-		}
+func (d *day) checkpoint(number uint32, emit func(*journal.Row)) {
+	if i := slices.Index(d.numbers, number); i >= 0 {
+		emit(&journal.Row{Kind: journal.Numbers, Instrument: number, Position: d.position, Time: d.at, At: d.at, Latency: -1, Counts: d.counts[i]})
 	}
 }
 

@@ -179,7 +179,7 @@ const journalBatch = 256
 // row takes one row of the journal.
 func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Kind == journal.Hole {
-		return nil // the checkpoint in front of it has told the books
+		return nil // of each book, its N tells whether something was lost
 	}
 	it, err := p.item(r)
 	if err != nil || !it.taken {
@@ -268,13 +268,20 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		// In an auction a market tells an indicative price, which is not that of the book.
 		return e, it.quoted || it.phase == market.PreOpen || it.phase == market.Auction
 	case journal.BookState:
-		if it.ready && r.N == 1 && len(r.Bids)+len(r.Asks) == 0 {
-			return e, false // the listing tells it
-		}
+		told := it.ready && it.epoch == 0 && r.N == 1 && len(r.Bids)+len(r.Asks) == 0 // by the listing
+		it.epoch, it.last, it.unknown = p.epoch, r.N, false
 		e.Kind = market.KindSnapshot
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
-		it.epoch, it.last, it.unknown = p.epoch, r.N, false
+		return e, !told
 	case journal.BookUpdate:
+		if it.epoch != p.epoch || it.unknown {
+			return e, false // the state that the checkpoint tells has it in it
+		}
+		if r.N != it.last+1 {
+			e.Kind, e.Reason = market.KindGap, "not_kept"
+			it.unknown = true
+			return e, true
+		}
 		e.Kind = market.KindUpdate
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
 		it.last = r.N

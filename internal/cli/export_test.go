@@ -25,7 +25,9 @@ func journalOf(t *testing.T, folder string, dates ...string) {
 			t.Fatal(err)
 		}
 		number := j.Define(market.Instrument{ID: id})
-		err = j.Start(func(emit func(*journal.Row)) { emit(&journal.Row{Kind: journal.Numbers, Instrument: number}) })
+		err = j.Start(func(number uint32, emit func(*journal.Row)) {
+			emit(&journal.Row{Kind: journal.Numbers, Instrument: number})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,12 @@ type book struct {
 	prior uint64 // and of the one before
 }
 
-// note takes what a row says of the book as a whole.
+// note takes what a row says of the book as a whole. Where its N does not follow on the one before, rows were lost:
+// the book is not known until the checkpoint behind the hole tells it.
 func (b *book) note(r *journal.Row) {
 	switch r.Kind {
+	case journal.BookUpdate:
+		b.known = b.known && r.N == b.last+1
 	case journal.BookLost:
 		b.known = false
 	case journal.BookState:
@@ -35,6 +38,9 @@ func (b *book) set(r *journal.Row) {
 	b.note(r)
 	if r.Kind == journal.BookState {
 		b.Reset()
+	}
+	if !b.known {
+		return
 	}
 	for _, l := range r.Bids {
 		b.Set(market.Buy, l)

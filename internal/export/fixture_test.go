@@ -67,13 +67,12 @@ func (f *fixture) open() {
 		}
 	})
 	f.journal, f.archive = j, j.Archive
-	err = j.Start(func(emit func(*journal.Row)) {
-		for _, number := range f.numbers {
-			emit(&journal.Row{Kind: journal.Numbers, Instrument: number})
-		}
+	err = j.Start(func(number uint32, emit func(*journal.Row)) {
+		emit(&journal.Row{Kind: journal.Numbers, Instrument: number})
 		for id, r := range f.states {
-			r.Instrument = f.numbers[id]
-			emit(&r)
+			if r.Instrument = f.numbers[id]; r.Instrument == number {
+				emit(&r)
+			}
 		}
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -17,7 +18,7 @@ type BookSnapshot struct {
 	Bids, Asks []market.Level
 }
 
-// BookAt is the book of an instrument as it had been published at a time: it begins with the checkpoint
+// BookAt is the book of an instrument as it had been published at a time: it begins with the newest state
 // before that time and applies the changes behind it. The error is ErrNoBook where there
 // was no book or it was not known, and ErrNotKept where the journal has nothing of that
 // time, or lost it.
@@ -26,37 +27,60 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 	if !ok {
 		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, market.ErrUnknownInstrument)
 	}
-	views := a.allViews()
-	kept := false
-	for i := len(views) - 1; i >= 0; i-- {
-		v := &views[i]
-		if v.sum.rows == 0 || v.sum.from > t {
-			continue
-		}
-		b := bookAt{number: number, until: t, begins: math.MinInt64, damage: v.losses()}
-		if err := a.walk(ctx, v, func(*span, *span) bool { return !b.over }, b.record); err != nil {
+	views := slices.DeleteFunc(a.allViews(), func(v segmentView) bool { return v.beginsAfter(t) })
+	if len(views) == 0 {
+		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
+	}
+	// A segment that ends, at that time, before its checkpoint tells the book, has but changes of it: the state is in
+	// a segment before.
+	b := bookAt{number: number, until: t}
+	first := len(views) - 1
+	for ; ; first-- {
+		b.reset()
+		if err := b.segment(ctx, a, &views[first]); err != nil {
 			return BookSnapshot{}, err
 		}
-		b.pass(math.MaxInt64)
-		switch {
-		case b.known:
-			return b.snapshot(v.epoch), nil
-		case b.lost:
-			return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNoBook)
-		case b.hole:
-			return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
-		}
-		kept = true
-		// The checkpoint had no book of it, so there was none before either; or the
-		// checkpoint comes later than the time, and the segment before has one.
-		if b.checkpoint {
+		// Where a whole checkpoint had no book of it, there was none before either. An epoch begins with none.
+		if b.known || b.lost || b.hole || b.checkpoint || first == 0 || views[first-1].epoch != views[first].epoch {
 			break
 		}
 	}
-	if !kept {
+	for i := first + 1; i < len(views); i++ {
+		b.checkpoint = false
+		if err := b.segment(ctx, a, &views[i]); err != nil {
+			return BookSnapshot{}, err
+		}
+	}
+	switch {
+	case b.known:
+		return b.snapshot(views[first].epoch), nil
+	case b.hole && !b.lost, !b.lost && !b.checkpoint && first == 0 && views[0].number > 1:
 		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
 	}
 	return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNoBook)
+}
+
+// beginsAfter says whether all of the segment is later than a time.
+func (v *segmentView) beginsAfter(t int64) bool {
+	if v.sum.rows == 0 {
+		return len(v.gaps) == 0 || v.gaps[0].At > t
+	}
+	return v.sum.from > t
+}
+
+// segment follows the book through a segment.
+func (b *bookAt) segment(ctx context.Context, a *Archive, v *segmentView) error {
+	b.begins, b.over, b.damage = math.MinInt64, false, v.losses()
+	if err := a.walk(ctx, v, func(*span, *span) bool { return !b.over }, b.record); err != nil {
+		return err
+	}
+	b.pass(math.MaxInt64)
+	return nil
+}
+
+// reset forgets what is known of the book.
+func (b *bookAt) reset() {
+	b.known, b.lost, b.hole, b.checkpoint = false, false, false, false
 }
 
 // allViews are the segments of all epochs, oldest first.
@@ -143,7 +167,9 @@ func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
 func (b *bookAt) apply(r *Row) {
 	switch r.Kind {
 	case Hole:
-		// The checkpoint in front of it says how things stood when it ended.
+		if r.CheckpointBehind {
+			b.known, b.lost = false, false
+		}
 		b.hole = !b.known
 		return
 	case BookState:

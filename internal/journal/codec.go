@@ -28,6 +28,7 @@ const (
 	flagTime       = 1 << 4
 	flagAt         = 1 << 5
 	sideShift      = 6
+	flagBehind     = 1 << sideShift // of a Hole, which has no side
 )
 
 // Records that are no rows.
@@ -66,6 +67,9 @@ func appendRow(b []byte, base base, r *Row) []byte {
 	flags := uint64(r.Side&3) << sideShift
 	if r.Checkpoint {
 		flags |= flagCheckpoint
+	}
+	if r.CheckpointBehind {
+		flags |= flagBehind
 	}
 	if r.Latency >= 0 {
 		flags |= flagLatency

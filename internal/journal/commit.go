@@ -15,7 +15,8 @@ type Batch struct {
 	fault   error       // of a sync: nothing of it can be written
 	behind  error       // rows are being lost behind it
 	resumed *suspension // that ends with it
-	floors  floors      // from then on
+	floors  floors      // of the checkpoint behind a hole, which ends with it; nil: none does
+	hole    uint64      // position of that hole
 	taken   bool
 
 	err  error  // what went wrong when it was written
@@ -67,15 +68,14 @@ func (j *Journal) Take() *Batch {
 		j.resume(b)
 	case fault != nil:
 		b.fault = *fault
-	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !j.owed:
+	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !j.point.owed:
 		return nil
 	default:
-		if j.owed {
-			j.writeCheckpoint(nil)
-		}
-		if j.offset() >= j.cfg.Segment {
+		if j.offset() >= j.limit(1) {
 			j.rotate(j.day)
-			j.writeCheckpoint(nil)
+		}
+		if j.point.owed {
+			j.continueCheckpoint(b)
 		}
 	}
 	j.cut()
@@ -101,6 +101,9 @@ func (j *Journal) Write(b *Batch) {
 		j.tellResumed(b)
 	case err == nil:
 		err = b.behind
+	}
+	if err == nil && b.floors != nil {
+		j.recovered(b)
 	}
 	if b.err = err; err != nil {
 		j.stop()

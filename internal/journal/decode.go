@@ -236,7 +236,10 @@ func (d *decoder) body(r *Row, b []byte) bool {
 		}
 		r.Until, r.Phase = int64(word(b, 0)), market.Phase(b[8])
 		return d.reason(r, b[9:])
-	case BookLost, Hole:
+	case Hole:
+		r.CheckpointBehind, r.Side = r.Side != 0, 0
+		return d.reason(r, b)
+	case BookLost:
 		return d.reason(r, b)
 	case Reference:
 		if len(b) < 24 {

@@ -11,10 +11,12 @@
 //
 // # Epochs and restarts
 //
-// At the head of each segment stands a checkpoint: where all sequences stand, and the state of every book.
-// (Where a segment begins with a new day, in the middle of a batch, the rows of that batch come
-// first.) After a restart Restore gives the last whole checkpoint and the rows behind it, and the
-// hub goes on numbering. The epoch stays when nothing that was committed can have been lost: after a clean end, or
+// Each segment has a checkpoint: where all sequences stand, and the state of every book. It is written in pieces
+// of 64 KiB, one with each Commit, between the rows of the stream; its rows tell how an instrument stands at that
+// place. It counts when its end is committed. The next segment begins Config.Segment bytes behind that end.
+// After a restart Restore gives the last whole checkpoint and the rows from its beginning on, or all rows of an
+// epoch that has no whole one, and the hub goes on numbering.
+// The epoch stays when nothing that was committed can have been lost: after a clean end, or
 // after a kill on a machine that still runs, since what was written is in its page cache. How far rows were given out
 // stands in a page of the machine's memory (Config.Memory, highwater.go), which a kill leaves and a restart of the machine
 // does not: rows that were streamed while nothing could be written lie above the end of the journal there, whatever the
@@ -54,8 +56,10 @@
 // # A full disk
 //
 // When a write fails the journal is suspended: rows are lost, streaming goes on, Suspended and one line in the log tell it.
-// When a probe finds room again, the next Commit begins a segment with a checkpoint and a Hole, up to
-// whose position rows are missing; Oldest says from which N on a series is complete, from the first row that is lost on.
+// When a probe finds room again, the next Commit begins a segment with a Hole, up to whose position rows are
+// missing, and its checkpoint; Oldest says from which N on a series is complete, from the first row that is lost on.
+// Until that checkpoint is whole, the
+// end of the process ends the epoch.
 //
 // # Concurrency
 //

@@ -38,6 +38,15 @@ func (f floors) pass(instrument uint32, slot int, n uint64) {
 	f[instrument][slot] = max(f[instrument][slot], n+1)
 }
 
+// begin notes that the series of a row begins with it, unless something is known already.
+func (f floors) begin(r *Row) {
+	if bookKinds.Has(r.Kind) {
+		f.set(r.Instrument, floorBooks, r.N)
+	} else if s := r.slot(); s != noSlot {
+		f.set(r.Instrument, s, r.N)
+	}
+}
+
 // count takes in where the sequences of an instrument stood at a checkpoint.
 func (f floors) count(instrument uint32, c *Counts) {
 	for i, n := range c.N {

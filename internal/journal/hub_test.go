@@ -182,16 +182,18 @@ func (t *tape) level() market.Level {
 	}
 }
 
-// checkpoint is what a hub tells of itself.
-func (t *tape) checkpoint(emit func(*Row)) {
-	for i := range t.defs {
-		emit(&Row{Kind: Numbers, Instrument: t.numbers[i], Position: t.position, Time: t.at, At: t.at, Latency: -1, Counts: t.counts[i]})
-		if t.known[i] {
-			emit(&Row{
-				Kind: BookState, Instrument: t.numbers[i], Position: t.position, N: t.counts[i].N[Books], Time: t.at, At: t.at,
-				Bids: t.books[i].Append(nil, market.Buy, 0), Asks: t.books[i].Append(nil, market.Sell, 0),
-			})
-		}
+// checkpoint is what a hub tells of an instrument.
+func (t *tape) checkpoint(number uint32, emit func(*Row)) {
+	i := slices.Index(t.numbers, number)
+	if i < 0 {
+		return
+	}
+	emit(&Row{Kind: Numbers, Instrument: number, Position: t.position, Time: t.at, At: t.at, Latency: -1, Counts: t.counts[i]})
+	if t.known[i] {
+		emit(&Row{
+			Kind: BookState, Instrument: number, Position: t.position, N: t.counts[i].N[Books], Time: t.at, At: t.at,
+			Bids: t.books[i].Append(nil, market.Buy, 0), Asks: t.books[i].Append(nil, market.Sell, 0),
+		})
 	}
 }
 

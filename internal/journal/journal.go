@@ -28,7 +28,8 @@ type Config struct {
 	BootID  string        // what changes when the machine starts; "": the kernel's, where there is one
 	Memory  string        // folder of files that a restart of the machine empties; "": /dev/shm, or Folder where BootID is given
 
-	write func(*os.File, []byte) (int, error) // tests fill disks with it
+	write      func(*os.File, []byte) (int, error) // tests fill disks with it
+	checkpoint int64                               // bytes of a piece of a checkpoint; 0: checkpointBytes
 }
 
 const maxSegment = 8 << 30
@@ -62,6 +63,9 @@ func (c *Config) fill() error {
 	}
 	if c.BootID == "" {
 		c.BootID = bootID()
+	}
+	if c.checkpoint == 0 {
+		c.checkpoint = checkpointBytes
 	}
 	if c.write == nil {
 		c.write = (*os.File).Write
@@ -218,6 +222,12 @@ func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, b
 			return "damaged"
 		}
 	}
+	from := restoreFrom(views)
+	for i, v := range views {
+		if len(v.gaps) > 0 && (i > from || i == from && v.checkpoint == 0) {
+			return "suspended" // the N of rows that were lost are not known
+		}
+	}
 	return ""
 }
 
@@ -266,15 +276,16 @@ func removeGone(folder string) error {
 	return nil
 }
 
-// Start tells how a checkpoint is made: it emits the state of the hub as rows, for each instrument
-// one of Numbers, and what else a restart needs. It is called from Append's and Commit's caller
-// within Take, where the state has to agree with the rows appended. Start is called after Restore
-// and before the first Append.
-func (j *Journal) Start(checkpoint func(emit func(*Row))) error {
+// Start tells how a checkpoint is made: it emits the state of one instrument as rows, first one of
+// Numbers, and then what else a restart needs; nothing where the hub does not have the instrument.
+// It is called from Append's and Commit's caller within Take, where the state has to agree with the
+// rows appended, for a few instruments each time. Start is called after Restore and before the first
+// Append.
+func (j *Journal) Start(checkpoint func(instrument uint32, emit func(*Row))) error {
 	if j.checkpoint != nil {
 		return errors.New("start journal: it was started before")
 	}
-	j.checkpoint = checkpoint
+	j.checkpoint, j.emit = checkpoint, j.emitRow
 	return nil
 }
 
@@ -285,6 +296,7 @@ func (j *Journal) Define(def market.Instrument) uint32 {
 	if changed && j.seg != nil {
 		j.frameFor(base{j.position, j.newest})
 		j.buf = appendDefinition(j.buf, number, text)
+		j.defined.add(number)
 	}
 	return number
 }
@@ -303,6 +315,9 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.Commit()
+	for j.Unfinished() { // so that the next start has less to read
+		j.Commit()
+	}
 	j.closed = true
 	err := j.syncAll()
 	if j.sus == nil && err == nil {

@@ -43,6 +43,9 @@ func TestPage(t *testing.T) {
 	})
 	tape.at += dayNanos
 	tape.write(j, 1, false)
+	for j.Unfinished() {
+		j.Commit()
+	}
 	took(t, "day closed", func() {
 		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 			t.Fatal(err)

@@ -62,7 +62,7 @@ type Row struct {
 	Kind       Kind
 	Side       market.Side
 	Phase      market.Phase
-	Checkpoint bool   // it tells how things stood at the head of a segment, and is no message
+	Checkpoint bool   // it tells how things stood at its place in the stream, and is no message
 	Instrument uint32 // by Define
 	Position   uint64 // in the whole stream
 	N          uint64 // in the sequence
@@ -81,6 +81,8 @@ type Row struct {
 	Bids, Asks []market.Level
 	Bar        BarRow
 	Counts     Counts
+
+	CheckpointBehind bool // of a Hole: the checkpoint that ends it comes behind it, and not in front as in older files
 }
 
 // BarRow is the figures of a bar. Time of the row is its start.

@@ -128,17 +128,22 @@ func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
 	return failed
 }
 
-// firstNeeded is the first of the days that are not to be closed yet: the newest, or the one with
-// the last whole checkpoint of this epoch, which Restore begins with.
+// firstNeeded is the first of the days that are not to be closed yet: the one that Restore begins with, which has
+// the last whole checkpoint of this epoch, or where none is whole the first row; otherwise the newest.
 func (j *Journal) firstNeeded() int {
+	first := max(0, len(j.days)-1)
 	for i := len(j.days) - 1; i >= 0; i-- {
 		for _, s := range j.days[i].segments {
-			if s.epoch == j.epoch && s.checkpoint != 0 {
+			if s.epoch != j.epoch {
+				continue
+			}
+			if s.checkpoint != 0 {
 				return i
 			}
+			first = i
 		}
 	}
-	return max(0, len(j.days)-1)
+	return first
 }
 
 func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {

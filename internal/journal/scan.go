@@ -15,8 +15,8 @@ type Place struct {
 	Time     int64  // rows published (At) from this time on; 0: open
 }
 
-// Checkpoints in the kinds of a Scan asks for the rows of checkpoints too: how things stood at
-// the head of each segment that is read.
+// Checkpoints in the kinds of a Scan asks for the rows of checkpoints too: how an instrument stood at
+// that place, once or not at all in each segment that is read.
 const Checkpoints KindSet = 1 << 31
 
 // walkAll takes every span.
@@ -230,23 +230,29 @@ func (s *scan) frame(c *cursor) (bool, error) {
 	return true, nil
 }
 
-// Restore yields the rows of the last checkpoint of this epoch, which have Checkpoint set, and the
-// messages behind it, in order; nothing where the epoch is new. It is called before the first
-// Append.
+// restoreFrom is the segment of an epoch that Restore begins with: the one with the last whole checkpoint, or where
+// none is whole the first.
+func restoreFrom(views []segmentView) int {
+	from := len(views) - 1
+	for from > 0 && views[from].checkpoint == 0 {
+		from--
+	}
+	return from
+}
+
+// Restore yields the rows of the last whole checkpoint of this epoch, which have Checkpoint set, and the
+// messages from where it begins, in order: a checkpoint's rows are the state of their instrument at their place, which
+// takes the place of what messages in front of them said. Where no checkpoint is whole, the messages are those from the
+// beginning of the epoch, when nothing was numbered. It yields nothing where the epoch is new. It is called before the
+// first Append.
 func (j *Journal) Restore(yield func(*Row) error) error {
 	views := j.views("")
-	from := len(views) - 1
-	for ; from >= 0 && views[from].checkpoint == 0; from-- {
-		if views[from].index != nil {
-			// A day is closed only when there is a checkpoint in a later one.
-			return nil
-		}
-	}
-	if from < 0 {
+	if len(views) == 0 {
 		return nil
 	}
+	from := restoreFrom(views)
 	begin := views[from].checkpoint
-	begun := false
+	begun, whole := begin == 0, begin == 0
 	var dec decoder
 	for i := from; i < len(views); i++ {
 		take := func(p, next *span) bool { return i > from || next == nil || next.offset > begin }
@@ -256,8 +262,9 @@ func (j *Journal) Restore(yield func(*Row) error) error {
 				begun = kind == recCheckpoint && c.at(rec) > begin
 				return true, nil
 			}
+			whole = whole || kind == recCheckpointEnd
 			// A later checkpoint was not finished, or this one would not be the last.
-			if kind >= numKinds || i > from && rec[1]&flagCheckpoint != 0 {
+			if kind >= numKinds || whole && rec[1]&flagCheckpoint != 0 {
 				return true, nil
 			}
 			r, ok := dec.row(rec, c.base)

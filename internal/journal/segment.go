@@ -226,6 +226,7 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
 	c := &x.cursor
 	bad := at + int64(c.frame)
+	x.mark = 0 // a part of the checkpoint may be lost
 	x.closeBlock(bad)
 	c.begun = false
 	// Where the frame could not be entered, the search begins in it; otherwise behind it.

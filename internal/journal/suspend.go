@@ -53,7 +53,7 @@ func (j *Journal) suspend(b *Batch) {
 	j.lost.pieces(&j.piece)
 	j.recycle(j.pending)
 	j.pending = j.pending[:0]
-	j.seg, j.rows, j.over, j.owed = nil, 0, false, false
+	j.seg, j.rows, j.over = nil, 0, false
 	j.reset()
 }
 
@@ -79,25 +79,31 @@ func (j *Journal) tellSuspended(cause error) {
 	}
 }
 
-// resume appends the head of a segment, a checkpoint and the hole of what was lost.
+// resume appends the header of a segment, the hole of what was lost, and the beginning of a checkpoint.
 func (j *Journal) resume(b *Batch) {
-	b.resumed, b.floors = j.sus, floors{}
+	b.resumed = j.sus
 	j.sus = nil
 	j.rotate(j.day)
-	j.writeCheckpoint(b.floors)
 	if lost := b.resumed; lost.rows > 0 {
-		j.put(&Row{Kind: Hole, Position: lost.position, N: lost.rows, Time: lost.at, At: lost.at, Latency: -1, Reason: "disk_full"})
+		j.put(&Row{Kind: Hole, CheckpointBehind: true, Position: lost.position, N: lost.rows, Time: lost.at, At: lost.at, Latency: -1, Reason: "disk_full"})
 	}
+	j.point.floors, j.point.hole = floors{}, b.resumed.position
+	j.continueCheckpoint(b)
 }
 
 // tellResumed has Suspended tell that rows are kept again: the head of the new segment was written.
 func (j *Journal) tellResumed(b *Batch) {
-	j.raise(b.floors)
-	j.lost.clear(b.resumed.position)
-	j.state.suspended = false
-	j.saveState()
 	j.suspendMu.Lock()
 	j.cause, j.since = nil, time.Time{}
 	j.suspendMu.Unlock()
 	j.cfg.Logger.Info("the journal goes on", "count", b.resumed.rows)
+}
+
+// recovered ends what a suspension has left: the checkpoint behind the hole is whole. Before, a restart would not
+// know the N of rows that were lost, and the epoch would end.
+func (j *Journal) recovered(b *Batch) {
+	j.raise(b.floors)
+	j.lost.clear(b.hole)
+	j.state.suspended = false
+	j.saveState()
 }

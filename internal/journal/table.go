@@ -92,6 +92,23 @@ func (t *table) lookup(id market.InstrumentID) (uint32, bool) {
 	return n, ok
 }
 
+// text is the definition of a number as it is on disk; nil for none.
+func (t *table) text(number uint32) []byte {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if int(number) >= len(t.list) {
+		return nil
+	}
+	return t.list[number].text
+}
+
+// last is the greatest number given out.
+func (t *table) last() uint32 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return uint32(len(t.list) - 1)
+}
+
 // each calls f for all definitions, by rising number.
 func (t *table) each(f func(number uint32, text []byte)) {
 	t.mu.RLock()

@@ -8,7 +8,8 @@ import (
 // writer is the appending end. It does no I/O. It belongs to whoever calls Append, Define, Take and
 // Done, one at a time.
 type writer struct {
-	checkpoint func(emit func(*Row))
+	checkpoint func(instrument uint32, emit func(*Row))
+	emit       func(*Row) // emitRow
 	closed     bool
 	sus        *suspension // rows are being lost
 	over       bool        // of those: what came before them still waits to be written
@@ -17,11 +18,12 @@ type writer struct {
 	position   uint64 // greatest so far
 	newest     int64  // At of the last row
 
-	owed  bool  // the checkpoint of the segment is still to be made
-	frame int   // where the open frame begins in buf; -1 for none
-	base  base  // of the block
-	start int64 // where the block begins in the segment; 0: none is begun
-	piece       // that rows are appended to; its seg is nil where none is begun
+	point   checkpointing
+	defined bitset // instruments whose definition the segment has
+	frame   int    // where the open frame begins in buf; -1 for none
+	base    base   // of the block
+	start   int64  // where the block begins in the segment; 0: none is begun
+	piece          // that rows are appended to; its seg is nil where none is begun
 
 	pending []*piece // whole ones, in order, that no Batch has taken
 	rows    int64    // bytes of appended rows that no Batch has taken
@@ -102,17 +104,20 @@ func (j *Journal) ready(at int64) bool {
 	if j.hasDay && day < j.day {
 		day = j.day // the clock went back
 	}
-	if j.seg != nil && day == j.seg.day && j.at < 2*j.cfg.Segment {
+	if j.seg != nil && day == j.seg.day && j.at < j.limit(2) {
 		return true
 	}
 	// The state of the hub has this row in it already, perhaps by halves. So the new segment begins
-	// with rows, and its checkpoint comes with the next Commit.
+	// with rows, and its checkpoint begins with the next Commit.
 	j.rotate(day)
 	return true
 }
 
 // put encodes a row.
 func (j *Journal) put(r *Row) {
+	if !j.defined.has(r.Instrument) {
+		j.putDefinition(r.Instrument, base{r.Position, r.At})
+	}
 	if j.start == 0 || !j.base.fits(r) || j.offset()-j.start >= spanBytes {
 		j.beginBlock(base{r.Position, r.At})
 	} else if j.frame < 0 {
@@ -122,6 +127,9 @@ func (j *Journal) put(r *Row) {
 	j.buf = appendRow(j.buf, j.base, r)
 	if r.Checkpoint {
 		return
+	}
+	if j.point.floors != nil {
+		j.point.floors.begin(r)
 	}
 	if r.Kind == Hole {
 		j.gaps = append(j.gaps, hole{r.Position, r.At})
@@ -193,7 +201,7 @@ func (w *writer) beginBlock(b base) {
 	w.buf = appendBlock(w.buf, b, w.start)
 }
 
-// rotate ends the segment and begins the next one, with its head in the buffer. Its checkpoint
+// rotate ends the segment and begins the next one, with its header in the buffer. Its checkpoint
 // is owed.
 func (j *Journal) rotate(day int32) {
 	j.cut()
@@ -201,45 +209,12 @@ func (j *Journal) rotate(day int32) {
 	s := &segment{folder: filepath.Join(j.cfg.Folder, dateOf(day)), name: segmentName(j.highest), proved: true}
 	s.header = header{number: j.highest, journal: j.journal, epoch: j.epoch, day: day}
 	s.summary = newSummary()
-	j.seg, j.begins, j.owed, j.at = s, true, true, 0
+	j.seg, j.begins, j.at = s, true, 0
+	j.point = checkpointing{owed: true, floors: j.point.floors, hole: j.point.hole}
+	clear(j.defined)
 	j.day, j.hasDay = day, true
 	j.start, j.high = 0, math.MinInt64
 	j.reset()
 	j.buf = s.header.append(j.buf, segmentMagic)
 	_, _ = s.header.parse(j.buf) // for the salt
-	j.table.each(func(number uint32, text []byte) {
-		j.frameFor(base{j.position, j.newest})
-		j.buf = appendDefinition(j.buf, number, text)
-	})
-}
-
-// writeCheckpoint appends the state of the hub, and tells floors where the sequences stand.
-func (j *Journal) writeCheckpoint(f floors) {
-	j.owed = false
-	if j.checkpoint == nil {
-		return
-	}
-	j.beginBlock(base{j.position, j.newest})
-	begin, from := j.start, j.offset()
-	j.buf = appendMark(j.buf, recCheckpoint)
-	j.checkpoint(func(r *Row) {
-		r.Checkpoint = true
-		if r.Position == 0 {
-			r.Position = j.position
-		}
-		if r.At == 0 {
-			r.At = j.newest
-		}
-		if f != nil && r.Kind == Numbers {
-			f.count(r.Instrument, &r.Counts)
-		}
-		j.put(r)
-		if len(j.buf) >= bufferBytes {
-			j.cut()
-		}
-	})
-	j.frameFor(base{j.position, j.newest})
-	j.buf = appendMark(j.buf, recCheckpointEnd)
-	j.marked = begin
-	j.need.Store(j.offset() - from)
 }

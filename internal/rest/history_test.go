@@ -59,7 +59,7 @@ func newArchive(t testing.TB, cfg journal.Config, change func(*rest.Config, *aut
 	if err := a.journal.Restore(func(*journal.Row) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.journal.Start(func(func(*journal.Row)) {}); err != nil {
+	if err := a.journal.Start(func(uint32, func(*journal.Row)) {}); err != nil {
 		t.Fatal(err)
 	}
 	a.gateway = newGateway(t, func(c *rest.Config, x *auth.Config) {

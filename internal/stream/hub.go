@@ -46,6 +46,7 @@ type Hub struct {
 	listed     []*instrument          // by index in the catalogue
 	handles    []*instrument          // by handle: listed instruments and venues
 	venues     map[string]*instrument // a market as a whole, *|MARKET|*
+	numbered   []*instrument          // by number in the journal, those not defined again yet too
 	topics     map[topicKey]*topic
 	readBy     map[readKey][]*topic             // the same, of all tiers
 	patterns   [marketStatus + 1][numShapes]int // topics of patterns, by shape

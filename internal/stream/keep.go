@@ -17,6 +17,9 @@ import (
 // commitAfter is how long rows that nobody waits for stay in memory at most.
 const commitAfter = 50e6 // ns
 
+// pieceAfter is how long the next piece of a checkpoint waits at most.
+const pieceAfter = 2e6 // ns
+
 // row is the head of a row, in the hub's scratch memory; nil where none is kept.
 func (h *Hub) row(in *instrument, k journal.Kind, rec record, s stamp) *journal.Row {
 	if h.cfg.Journal == nil || in.line != nil {
@@ -42,6 +45,10 @@ func (h *Hub) commit() {
 	if h.commitDue != 0 {
 		h.commitDue = 0
 		h.cfg.Journal.Commit()
+		if h.cfg.Journal.Unfinished() {
+			h.commitDue = h.clock() + pieceAfter
+			h.kickClock()
+		}
 	}
 }
 
@@ -49,7 +56,16 @@ func (h *Hub) commit() {
 func (h *Hub) enlist(in *instrument) {
 	if h.cfg.Journal != nil && in.line == nil {
 		in.number = h.cfg.Journal.Define(in.def)
+		h.number(in)
 	}
+}
+
+// number makes an instrument known by its number in the journal.
+func (h *Hub) number(in *instrument) {
+	for int(in.number) >= len(h.numbered) {
+		h.numbered = append(h.numbered, nil)
+	}
+	h.numbered[in.number] = in
 }
 
 func (h *Hub) keepTradeRow(in *instrument, rec record, s stamp, r *tape.Row) {

@@ -65,6 +65,7 @@ func (r *restorer) instrument(number uint32) *instrument {
 	in := &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), number: number, stale: true,
 		venue: def.ID.Symbol == market.Any}
 	r.numbers[number] = in
+	r.hub.number(in)
 	r.order = append(r.order, in)
 	if r.hub.asleep == nil {
 		r.hub.asleep = make(map[market.InstrumentID]*instrument)
@@ -218,21 +219,13 @@ func (h *Hub) wakeUp(def market.Instrument) *instrument {
 	return in
 }
 
-// checkpoint tells how everything stands, for the head of a file of the journal. The hub's
+// checkpoint tells how the instrument of a number stands, if it has one, for a checkpoint of the journal. The hub's
 // lock is held, or nobody else is there yet.
-func (h *Hub) checkpoint(emit func(*journal.Row)) {
-	for _, in := range h.listed {
-		h.checkpointOf(in, emit)
+func (h *Hub) checkpoint(number uint32, emit func(*journal.Row)) {
+	if int(number) >= len(h.numbered) || h.numbered[number] == nil {
+		return
 	}
-	for _, in := range h.venues {
-		h.checkpointOf(in, emit)
-	}
-	for _, in := range h.asleep {
-		h.checkpointOf(in, emit)
-	}
-}
-
-func (h *Hub) checkpointOf(in *instrument, emit func(*journal.Row)) {
+	in := h.numbered[number]
 	head := journal.Row{Checkpoint: true, Instrument: in.number, Position: h.position, Latency: -1}
 	r := head
 	r.Kind, r.Counts = journal.Numbers, in.counts()

@@ -131,7 +131,7 @@ func TestWrongCheckpoint(t *testing.T) {
 			return []market.Level{{Price: market.Price(n) * market.Scale, Size: market.Scale}}
 		}
 		wrong := false
-		err = j.Start(func(emit func(*journal.Row)) {
+		err = j.Start(func(number uint32, emit func(*journal.Row)) {
 			if n == 0 || !wrong {
 				return // the head of the first segment
 			}

@@ -103,7 +103,7 @@ type journalWalk struct {
 }
 
 // stood is a row of a checkpoint that waits for what comes behind it. Where rows were lost, the checkpoint
-// that tells how things stood when that ended is in front of the hole: it cannot be held against the rows
+// that tells how things stood when that ended is in front of the hole in older files: it cannot be held against the rows
 // before it, which a journal tells only afterwards.
 type stood struct {
 	in  *instrument
@@ -208,6 +208,9 @@ func (x *journalWalk) each(do func(*instrument, Place, *journal.Row)) {
 // hole takes a place where rows were lost. What follows is judged from the checkpoint on that is in front
 // of it.
 func (x *journalWalk) hole(r *journal.Row) {
+	if r.CheckpointBehind {
+		x.settle()
+	}
 	x.holes++
 	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
 	for _, in := range x.v.instruments {

@@ -1,0 +1,211 @@
+package stream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// checkpointed is a hub of so many instruments that a checkpoint takes several pieces.
+type checkpointed struct {
+	t       *testing.T
+	rng     *rand.Rand
+	folder  string
+	journal *journal.Journal
+	hub     *Hub
+	handles []market.Handle
+	at      int64
+	ids     int
+}
+
+const checkpointedInstruments = 600
+
+func (w *checkpointed) begin() {
+	w.t.Helper()
+	var err error
+	if w.journal, err = journal.Open(journal.Config{Folder: w.folder, Segment: 40_000, BootID: "same"}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.hub = New(Config{Journal: w.journal})
+	if err := w.hub.Restore(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// define lists the instruments; a restart has to know how they stood.
+func (w *checkpointed) define() {
+	w.handles = w.handles[:0]
+	for i := range checkpointedInstruments {
+		w.handles = append(w.handles, define(w.t, w.hub, fmt.Sprintf("S%d|M|CI", i), func(in *market.Instrument) {
+			in.VirtualClock, in.Listed, in.BookReady = true, 1, false
+		}))
+	}
+}
+
+// event is a random event of an instrument, most of them of the first few.
+func (w *checkpointed) event() market.Event {
+	i := w.rng.IntN(1 + w.rng.IntN(checkpointedInstruments))
+	w.at += 1 + w.rng.Int64N(30e6)
+	e := market.Event{Handle: w.handles[i], Time: w.at}
+	levels := func(price int64, step int64, n int) (list []market.Level) {
+		for k := range n {
+			list = append(list, level(price+step*int64(k), 1+w.rng.Int64N(9)))
+		}
+		return list
+	}
+	switch w.rng.IntN(12) {
+	case 0:
+		e.Kind, e.Bids, e.Asks = market.KindSnapshot, levels(100, -1, 1+w.rng.IntN(20)), levels(101, 1, 1+w.rng.IntN(20))
+	case 1, 2, 3:
+		e.Kind, e.Bids = market.KindUpdate, []market.Level{level(100-w.rng.Int64N(30), w.rng.Int64N(3))}
+	case 4:
+		e.Kind, e.Phase, e.Reason = market.KindStatus, market.Halt, fmt.Sprint("r", w.rng.IntN(9))
+		if w.rng.IntN(2) == 0 {
+			e.Phase = market.Open
+		}
+	case 5:
+		e.Kind, e.Price, e.OldPrice, e.Size = market.KindReference, market.Price(w.rng.Int64N(90))*market.Scale, 7*market.Scale, 3*market.Scale
+	case 6:
+		e.Kind, e.TradeID = market.KindCancel, fmt.Sprint(w.rng.IntN(w.ids+1))
+		e.Price, e.Size = 100*market.Scale, market.Scale
+	case 7:
+		if w.rng.IntN(10) == 0 {
+			e.Kind, e.Reason = market.KindGap, "source"
+			break
+		}
+		fallthrough
+	default:
+		w.ids++
+		e = trade(e.Handle, w.ids)
+		e.Time, e.Price = w.at, market.Price(90+w.rng.Int64N(20))*market.Scale
+	}
+	return e
+}
+
+// stand is what a restart has to know of an instrument.
+type stand struct {
+	Counts   journal.Counts
+	Phase    market.Phase
+	Reason   string
+	Bid, Ask market.Level
+	Quoted   stamp
+	Figures  wire.Figures
+	Bars     string
+}
+
+func (w *checkpointed) stands() map[string]stand {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	all := map[string]stand{}
+	for _, in := range w.hub.numbered[1:] {
+		if in == nil {
+			continue
+		}
+		s := stand{Counts: in.counts(), Phase: in.phase, Reason: in.reason, Bid: in.bid, Ask: in.ask, Quoted: in.quoted, Figures: in.summary()}
+		for i := range market.NumIntervals {
+			t := in.barTape(i)
+			s.Bars += fmt.Sprint(" ", t.Last)
+		}
+		all[in.id.String()] = s
+	}
+	return all
+}
+
+// books are the books as the hub has them, by instrument; those that are not known are left out.
+func (w *checkpointed) books() map[string]string {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	all := map[string]string{}
+	for _, in := range w.hub.listed {
+		if !in.stale && in.channels[wire.OrderBook].n > 0 {
+			var l book.Levels
+			l.Read(&in.book, 0)
+			all[in.id.String()] = fmt.Sprint(in.channels[wire.OrderBook].n, l.Bids, l.Asks)
+		}
+	}
+	return all
+}
+
+// TestRestoreBetweenPieces kills a hub at random moments, mostly while a checkpoint is written in pieces: a restart
+// knows every counter, status, quote, bar and summary, and the journal every book.
+func TestRestoreBetweenPieces(t *testing.T) {
+	unfinished := 0
+	for seed := range uint64(soak(40)) {
+		w := &checkpointed{t: t, rng: rand.New(rand.NewPCG(seed, 5)), folder: t.TempDir(), at: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC).UnixNano()}
+		w.begin()
+		w.define()
+		for range 4 {
+			for range 1 + w.rng.IntN(400) {
+				publish(t, w.hub, w.event())
+				if w.rng.IntN(60) == 0 {
+					w.hub.Commit()
+				}
+			}
+			w.hub.Commit()
+			if w.journal.Unfinished() {
+				unfinished++
+			}
+			w.kill(fmt.Sprint("seed ", seed))
+		}
+		if err := w.journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if unfinished == 0 {
+		t.Error("no kill came while a checkpoint was written")
+	}
+	t.Logf("figure: %d kills while a checkpoint was written", unfinished)
+}
+
+// kill leaves the hub as a process does that is killed, and takes it up again in half of the cases: otherwise the hub goes on.
+func (w *checkpointed) kill(what string) {
+	w.t.Helper()
+	stands, books := w.stands(), w.books()
+	killed := *w
+	killed.folder = filepath.Join(w.t.TempDir(), "journal")
+	if err := os.CopyFS(killed.folder, os.DirFS(w.folder)); err != nil {
+		w.t.Fatal(err)
+	}
+	epoch := w.journal.Epoch()
+	killed.begin()
+	if killed.journal.Epoch() != epoch {
+		w.t.Fatalf("%s: a new epoch", what)
+	}
+	got := killed.stands()
+	for id, want := range stands {
+		if got := got[id]; !reflect.DeepEqual(got, want) {
+			w.t.Fatalf("%s: %s\n got %+v\nwant %+v", what, id, got, want)
+		}
+	}
+	if len(got) != len(stands) {
+		w.t.Fatalf("%s: %d instruments, want %d", what, len(got), len(stands))
+	}
+	compared := 0
+	for name, want := range books {
+		b, err := killed.journal.BookAt(w.t.Context(), id(name), 1<<62)
+		if text := fmt.Sprint(b.N, b.Bids, b.Asks); err != nil || text != want {
+			w.t.Fatalf("%s: the book of %s is %s, %v; want %s", what, name, text, err, want)
+		}
+		if compared++; compared == 50 {
+			break
+		}
+	}
+	gone := &killed
+	if w.rng.IntN(2) == 0 {
+		gone = &checkpointed{journal: w.journal}
+		*w = killed
+		w.define()
+	}
+	if err := gone.journal.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}
