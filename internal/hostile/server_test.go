@@ -72,6 +72,8 @@ type settings struct {
 	Folder string
 	TLS    bool
 	Pump   bool // TLS by goroutines
+	Plain  bool // the listener is given, so that each connection has goroutines
+	Uring  bool // the event loop writes by io_uring
 	Debug  bool // the log at its finest level
 	Brisk  bool // short deadlines, for the inputs that are about those
 
@@ -127,7 +129,7 @@ func serve(text string) error {
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Drain:   time.Second,
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
-		Stream:  gateway.Stream{PumpTLS: s.Pump},
+		Stream:  gateway.Stream{PumpTLS: s.Pump, IOUring: s.Uring},
 		Limits: gateway.Limits{
 			RequestsPerMinute: 100_000, Sockets: s.Sockets,
 			Logins: gateway.Logins{RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes},
@@ -146,6 +148,11 @@ func serve(text string) error {
 	}
 	if s.TLS {
 		cfg.TLS = gateway.TLS{Certificate: filepath.Join(s.Folder, "cert.pem"), Key: filepath.Join(s.Folder, "key.pem")}
+	}
+	if s.Plain {
+		if cfg.Listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+			return err
+		}
 	}
 	g, err := gateway.New(cfg)
 	if err != nil {
