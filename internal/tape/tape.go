@@ -21,6 +21,7 @@ type Tape struct {
 
 const (
 	ChunkRows = 512 // rows that are dropped at once
+	leastRows = 16  // rows that a tape keeps where all of them together are full
 	RowBytes  = 96  // of a row, for the budget
 )
 
@@ -47,7 +48,27 @@ func (t *Tape) Add(r Row, keep int, full bool) int {
 		t.chunks, t.least = t.chunks[1:], t.least[1:]
 		full = false
 	}
+	if full {
+		grown -= t.halve()
+	}
 	return grown
+}
+
+// halve drops the older half of the only chunk, unless few rows are left, and returns how many.
+func (t *Tape) halve() int {
+	c := t.chunks[0]
+	if len(c) < 2*leastRows {
+		return 0
+	}
+	n := len(c) / 2
+	t.Dropped = c[n-1].Pos
+	t.Kept -= n
+	t.chunks[0] = slices.Clone(c[n:]) // views of what is dropped stay as they are
+	t.least[0] = c[n].Time
+	for i := range c[n:] {
+		t.least[0] = min(t.least[0], c[n+i].Time)
+	}
+	return n
 }
 
 // First is the N of the oldest row kept.

@@ -151,3 +151,29 @@ func TestBeforeIsExact(t *testing.T) {
 		}
 	}
 }
+
+// TestFullTapesKeepFewRows: where all tapes together are full, each keeps some rows, not a chunk of them.
+func TestFullTapesKeepFewRows(t *testing.T) {
+	var tp Tape
+	kept := 0
+	for n := range 4 * ChunkRows {
+		kept += tp.Add(Row{Pos: tp.Last + 1, Time: int64(n)}, ChunkRows, n >= ChunkRows/2)
+		if tp.Kept != kept || n > ChunkRows && kept >= 2*leastRows || kept < min(n+1, leastRows) {
+			t.Fatalf("row %d: %d are kept, said to be %d", n, kept, tp.Kept)
+		}
+		if n, found := tp.Before(int64(tp.First() - 1)); n != tp.First()-1 || found {
+			t.Fatalf("before the first of %d kept is %d, %v", kept, n, found)
+		}
+		if tp.Last > uint64(kept) && tp.Dropped != tp.First()-1 {
+			t.Fatalf("dropped up to %d, the first is %d", tp.Dropped, tp.First())
+		}
+	}
+	before := tp.After(tp.First() - 1)
+	pos := before[0][0].Pos
+	for range ChunkRows {
+		tp.Add(Row{Pos: tp.Last + 1}, ChunkRows, true)
+	}
+	if before[0][0].Pos != pos {
+		t.Error("a view changed")
+	}
+}
