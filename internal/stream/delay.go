@@ -31,7 +31,7 @@ type line struct {
 type delayed struct {
 	due  int64 // by the hub's clock, which nobody sets
 	in   *instrument
-	list bool // it is listed, no event
+	list bool // it is listed, no event; at a restart, that all of before it is old enough
 	e    market.Event
 
 	exchange *exchange // no event, but a moment of the clock of its bars
@@ -43,13 +43,28 @@ const delayedChunk = 256
 // later makes the counterparts of a new instrument, one a line.
 func (h *Hub) later(in *instrument) {
 	for _, ln := range h.lines {
-		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue}
+		x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(ln.delay), handle: in.handle, stale: in.stale, line: ln, venue: in.venue, unfed: in.unfed}
 		in.later = append(in.later, x)
 		if in.statuses.Last > 0 {
 			h.restoreLater(in, x)
 		}
 		ln.push(h, delayed{due: h.clock() + ln.delay, in: x, list: true})
 	}
+}
+
+// list lists an instrument, as the live one was listed.
+func (ln *line) list(h *Hub, x *instrument) {
+	switch {
+	case x.unfed && !x.ripe: // at the restart, by no feed
+		x.ripen()
+		x.ripe = true
+		return
+	case x.unfed:
+		x.unfed = false
+		x.stale = !x.def.BookReady
+	}
+	x.ripen()
+	h.list(x)
 }
 
 // clock counts nanoseconds from when the hub was made. Delays go by it: a step of the wall
@@ -180,8 +195,7 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 			ln.strike(h, d.exchange, d.at, now)
 		case d.list && d.in.venue:
 		case d.list:
-			d.in.ripen()
-			h.list(d.in)
+			ln.list(h, d.in)
 		case d.in.venue:
 			ln.venue(h, d.in, &d.e, now)
 		default:

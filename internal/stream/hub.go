@@ -61,7 +61,7 @@ type Hub struct {
 	clocks   [len(conflations)]clock
 	lines    []*line
 	barClock
-	asleep    map[market.InstrumentID]*instrument // of the journal, not defined again yet
+	asleep    map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
 	fetches   []fetch                             // rows of the journal that items wait for
 	fetching  chan struct{}                       // there are some
 	commitDue int64                               // by the hub's clock: rows of the journal wait; 0: none do
@@ -174,6 +174,9 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 		h.enlist(in)
 		for _, x := range in.later {
 			x.def = def
+		}
+		if in.unfed {
+			h.fed(in)
 		}
 		return in.handle, nil
 	}

@@ -18,6 +18,8 @@ type instrument struct {
 	venue  bool
 	later  []*instrument // as told under each delay; of a live instrument
 	line   *line         // that its events come by; nil: it is live
+	unfed  bool          // of the journal: no feed has defined it since the start
+	ripe   bool          // of a line: all of before the restart is old enough
 	held   *instrument   // how the live one stood at a restart, until the line may tell that; nil: it has
 
 	channels [wire.NumChannels + 1]channel

@@ -18,7 +18,8 @@ const afterRestart = 1 << 32
 
 // Restore takes up the numbering where the journal left it: the epoch, the N of every sequence,
 // the trades and statuses that are kept in memory. It is called once, before anything is defined.
-// Instruments wait as they were until they are defined again; books are not known until then.
+// Instruments are listed as they were; their books are not known before their feed defines them again.
+// One of which no row is kept any more is not listed before that.
 func (h *Hub) Restore(ctx context.Context) error {
 	j := h.cfg.Journal
 	if j == nil {
@@ -40,6 +41,7 @@ func (h *Hub) Restore(ctx context.Context) error {
 	if h.position > 0 {
 		h.position += afterRestart
 	}
+	h.listRestored(r.order)
 	if err := j.Start(h.checkpoint); err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
@@ -169,7 +171,7 @@ func (r *restorer) finish(ctx context.Context, in *instrument) error {
 // after it have as much: what one leaves goes to them.
 func (h *Hub) allot() {
 	among := h.unfilled
-	if among == 0 {
+	if among <= 0 {
 		among = (len(h.asleep) + 1) * len(h.lines) // of the lines, which begin with the definition
 	}
 	h.fillTo = h.rows + max(0, h.maxRows-h.rows)/int64(max(1, among))
@@ -205,6 +207,74 @@ func (h *Hub) fill(ctx context.Context, t *tape.Tape, s journal.Series, n uint64
 		*t = tape.Tape{Last: n, Dropped: h.position}
 	}
 	return err
+}
+
+// listRestored lists the instruments of the journal, and the markets as a whole. The hub's lock is held.
+func (h *Hub) listRestored(order []*instrument) {
+	h.unfilled = len(order) * len(h.lines)
+	for _, in := range order {
+		if h.keepsRows(in) && h.relist(in) {
+			delete(h.asleep, in.id)
+			in.handle = market.Handle(len(h.handles))
+			h.handles = append(h.handles, in)
+			in.unfed = true
+			h.later(in)
+		}
+		h.unfilled -= len(h.lines)
+	}
+	h.version++
+}
+
+// relist puts an instrument of the journal into the catalogue as it was defined.
+func (h *Hub) relist(in *instrument) bool {
+	if in.venue {
+		if _, ok := h.catalog.Market(in.id.Market); !ok && h.catalog.PutMarket(market.Market{ID: in.id.Market}) != nil {
+			return false
+		}
+		h.venues[in.id.Market] = in
+		return true
+	}
+	if _, err := h.catalog.Add(in.def); err != nil {
+		h.log.Error("instrument of the journal not listed", "instrument", in.id, "error", err)
+		return false
+	}
+	h.listed = append(h.listed, in)
+	return true
+}
+
+// keepsRows says whether the journal has rows of an instrument yet. The definitions of those that expired
+// long ago, and where their numbers stand, are kept for ever.
+func (h *Hub) keepsRows(in *instrument) bool {
+	days := h.cfg.Journal.Days()
+	for c := range in.channels {
+		if at := in.channels[c].at; at != 0 && len(days) > 0 && at >= days[0].From {
+			return true
+		}
+	}
+	counts := in.counts()
+	for c, n := range counts.N {
+		if n > 0 && h.cfg.Journal.Oldest(journal.Series{Instrument: in.id, Channel: journal.Channel(c)}) <= n {
+			return true
+		}
+	}
+	for i, n := range counts.Bars {
+		if n > 0 && h.cfg.Journal.Oldest(journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: market.Interval(i)}) <= n {
+			return true
+		}
+	}
+	return false
+}
+
+// fed has an instrument of the journal that a feed has defined for the first time since the start go on.
+// The hub's lock is held.
+func (h *Hub) fed(in *instrument) {
+	in.unfed = false
+	in.stale = !in.def.BookReady
+	for _, x := range in.later {
+		x.line.push(h, delayed{due: h.clock() + x.line.delay, in: x, list: true})
+	}
+	h.list(in)
+	h.wakeShards()
 }
 
 // wakeUp is the instrument as it was when the journal was left, if it is of it.
