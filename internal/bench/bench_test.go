@@ -121,6 +121,12 @@ func TestSlow(t *testing.T) {
 	good(t, r, err)
 }
 
+// TestHostile has a user send what costs the gateway much.
+func TestHostile(t *testing.T) {
+	r, err := bench.Hostile(t.Context(), tiny(t, 5))
+	good(t, r, err)
+}
+
 func TestResume(t *testing.T) {
 	r, err := bench.Resume(t.Context(), tiny(t, 5))
 	good(t, r, err)
@@ -164,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 // TestOnly refuses what no workload is called before anything is started.
 func TestOnly(t *testing.T) {
 	for what, measure := range map[string]func(context.Context, bench.Options) (*bench.Report, error){
-		"ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow,
+		"ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow, "hostile": bench.Hostile,
 	} {
 		_, err := measure(t.Context(), bench.Options{Only: "nosuch"})
 		if u := (*bench.UnknownWorkload)(nil); !errors.As(err, &u) || len(u.Names) == 0 {

@@ -37,6 +37,8 @@ func sizesOf(what string) []int {
 		return []int{connectConns}
 	case "slow":
 		return []int{slowConns}
+	case "hostile":
+		return []int{hostileReaders}
 	case "auth":
 		return []int{authClients}
 	case "resume":
@@ -67,6 +69,8 @@ func Workloads(what string, o Options) []string {
 		names = []string{idleName("plain", size), idleName("tls", size)}
 	case "slow":
 		names = []string{slowStopped, slowTenth}
+	case "hostile":
+		names = []string{hostileUnknown, hostileWildcard}
 	case "history":
 		names = []string{historyQuestions, historyJournal}
 	case "auth":

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"slices"
+
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -321,8 +323,23 @@ func (s *Subscriber) keepOnly(items []Item) (count, instruments int) {
 		}
 	}
 	instruments = instrumentsOf(gone)
-	s.removeAll(gone)
+	s.removePieces(gone)
 	return len(gone), instruments
+}
+
+// removePieces removes items, some at a time: as if the client had named so many in each of its
+// messages. The hub's lock is held.
+func (s *Subscriber) removePieces(gone []*item) {
+	h := s.shard.hub
+	for piece := range slices.Chunk(gone, lockPiece) {
+		h.commit()
+		s.removeAll(piece)
+		h.mu.visit(len(piece))
+		if h.mu.full() {
+			h.mu.pause()
+		}
+	}
+	h.commit()
 }
 
 // instrumentsOf is how many instruments the patterns among items cover.
@@ -349,7 +366,7 @@ func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 		}
 	}
 	instruments = instrumentsOf(gone)
-	s.removeAll(gone)
+	s.removePieces(gone)
 	return instruments
 }
 

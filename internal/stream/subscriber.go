@@ -410,6 +410,9 @@ func (s *Subscriber) rearrange(before []string) {
 		}
 	}
 	patterns := s.patterns()
+	if len(patterns)*len(s.items) > maxCompared {
+		patterns = nil // they stay marked; see overlaps
+	}
 	for i, it := range patterns {
 		it.flag &^= overlap
 		if slices.ContainsFunc(patterns[:i], func(p *item) bool {
@@ -422,6 +425,9 @@ func (s *Subscriber) rearrange(before []string) {
 	}
 	s.followVenues(before)
 }
+
+// maxCompared bounds the comparisons of patterns with items by which marks are taken back.
+const maxCompared = 1 << 14
 
 func intersect(a, b market.InstrumentID) bool {
 	meet := func(x, y string) bool { return x == y || x == market.Any || y == market.Any }

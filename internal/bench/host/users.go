@@ -26,7 +26,14 @@ func (users) User(_ context.Context, id string) (broker.User, error) {
 	return userOf(id), nil
 }
 
+// quotesOnly begins the names of users who may see quotes, and nothing else.
+const quotesOnly = "uq"
+
 func userOf(name string) broker.User {
+	if strings.HasPrefix(name, quotesOnly) {
+		return broker.User{ID: name, Username: name, Scopes: []string{broker.ScopeRead},
+			Entitlements: []broker.Entitlement{{Market: "*", Quotes: true}}}
+	}
 	return broker.User{
 		ID: name, Username: name,
 		Scopes:       []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory},

@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pattern"
+)
+
+const (
+	hostileConns    = 8  // of the hostile user: as many as a user may have
+	hostilePerSec   = 19 // messages of each; a user may send 20
+	hostileReaders  = 20 // connections of the others
+	hostileRatio    = 1.5
+	hostileNames    = 600 // identifiers in a message
+	hostilePatterns = 64
+)
+
+// Workloads of Hostile.
+const (
+	hostileUnknown  = "unknown identifiers"
+	hostileWildcard = "patterns"
+)
+
+// An attack is what a hostile user sends, and as many bytes that cost little.
+type attack struct {
+	name        string
+	user        string
+	instruments int // of the gateway
+	harmless    []string
+	hostile     []string // in turn
+}
+
+func attacks() []attack {
+	names, patterns := make([]string, hostileNames), make([]string, hostilePatterns)
+	for i := range names {
+		names[i] = fmt.Sprintf(`"S%dXABCDEFGHIJKLMNOPQRS|BENCH|CI"`, i)
+	}
+	shapes := []string{`"*|*|*"`, `"*|%[1]s|*"`, `"*|*|%[2]s"`, `"*|%[1]s|%[2]s"`}
+	id := pattern.ID(0)
+	for i := range patterns {
+		if patterns[i] = fmt.Sprintf(`"S%dXABCDEFGHIJKLMNOPQRS|*|*"`, i); i < len(shapes) {
+			patterns[i] = strings.ReplaceAll(strings.ReplaceAll(shapes[i], "%[1]s", id.Market), "%[2]s", id.Term)
+		}
+	}
+	message := func(action string, list []string) string {
+		return fmt.Sprintf(`{"action":%q,"quotes":[%s]}`, action, strings.Join(list, ","))
+	}
+	return []attack{
+		{hostileUnknown, "uq0000", 67, []string{message("unsubscribe", names)}, []string{message("subscribe", names)}},
+		{hostileWildcard, "u900000", 10_000, []string{message("unsubscribe", patterns)},
+			[]string{message("subscribe", patterns), message("unsubscribe", patterns)}},
+	}
+}
+
+// Hostile measures what one user's messages do to the latency of the others: as many bytes that cost the
+// gateway little, and then bytes that cost it much.
+func Hostile(ctx context.Context, o Options) (*Report, error) {
+	r, err := o.begin("hostile")
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range attacks() {
+		if !o.wants(a.name) {
+			continue
+		}
+		if err := o.attacked(ctx, r, &a); err != nil {
+			return r, err
+		}
+	}
+	r.end()
+	return r, nil
+}
+
+func (o *Options) attacked(ctx context.Context, r *Report, a *attack) error {
+	conns := o.sizes(hostileReaders)[0]
+	c := &Case{Name: a.name, Conns: conns}
+	r.Cases = append(r.Cases, c)
+	var ratio []float64
+	for i := range o.Runs {
+		harmless, hostile, err := o.attackedOnce(ctx, r, a, conns)
+		if err != nil {
+			return err
+		}
+		c.Rueda = append(c.Rueda, harmless, hostile)
+		if harmless.Samples > 0 && hostile.Samples > 0 {
+			ratio = append(ratio, part(hostile.P99, harmless.P99))
+		}
+		o.talk("%s %d: p99 of the others %.3f ms beside harmless messages, %.3f beside hostile ones", a.name, i+1, harmless.P99, hostile.P99)
+	}
+	r.atMost(a.name+": p99 of the others, of that beside harmless messages", middle(ratio), hostileRatio, "%.3f")
+	return nil
+}
+
+// attackedOnce is one run: a window with harmless messages, and one with hostile ones.
+func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns int) (harmless, hostile *Run, err error) {
+	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: a.instruments})
+	defer func() { err = errors.Join(err, g.close()) }()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Limits = g.limits
+	if _, err := g.open(load.Config{Conns: conns, Sets: oneTopic(), Sample: 3}); err != nil {
+		return nil, nil, err
+	}
+	if err := g.publish(pattern.Pattern{Kind: pattern.Rate, Rate: 1000, Batch: 1}); err != nil {
+		return nil, nil, err
+	}
+	bearer, err := token(ctx, http.DefaultClient, g.rest, a.user)
+	if err != nil {
+		return nil, nil, err
+	}
+	beside := func(messages []string) (run *Run, err error) {
+		ctx, stop := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		var sent atomic.Int64
+		for range hostileConns {
+			all.Go(func() { sendAgain(ctx, g, bearer, messages, &sent) })
+		}
+		if err := wait(ctx, o.Warmup); err != nil {
+			return nil, err
+		}
+		before := sent.Load()
+		if run, err = g.window(ctx, o.Window); err == nil && sent.Load() == before {
+			err = errors.New("the hostile user sent nothing")
+		}
+		return run, err
+	}
+	if harmless, err = beside(a.harmless); err != nil {
+		return nil, nil, err
+	}
+	if hostile, err = beside(a.hostile); err != nil {
+		return nil, nil, err
+	}
+	if _, err := g.stop(0); err != nil {
+		if b := (*badRun)(nil); !errors.As(err, &b) {
+			return nil, nil, err
+		}
+		hostile.Error = err.Error()
+	}
+	return harmless, hostile, nil
+}
+
+// sendAgain sends messages in turn until ctx ends, and connects again where it is closed.
+func sendAgain(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) {
+	for ctx.Err() == nil {
+		_ = sendUntilClosed(ctx, g, bearer, messages, sent) // what closes it is the gateway's right
+		_ = wait(ctx, time.Second/hostilePerSec)
+	}
+}
+
+func sendUntilClosed(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) error {
+	ws, _, err := websocket.Dial(ctx, "ws://"+g.address+"/stream", &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}}})
+	if err != nil {
+		return err
+	}
+	ws.SetReadLimit(64 << 20)
+	ctx, stop := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer func() { _ = ws.CloseNow() }()
+	defer stop()
+	reader.Go(func() {
+		defer stop()
+		for {
+			_, b, err := ws.Read(ctx)
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(b[:min(len(b), 256)]), `"action":"ping"`) {
+				_ = ws.Write(ctx, websocket.MessageText, []byte(`{"action":"pong"}`))
+			}
+		}
+	})
+	tick := time.NewTicker(time.Second / hostilePerSec)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if err := ws.Write(ctx, websocket.MessageText, []byte(messages[i%len(messages)])); err != nil {
+			return err
+		}
+		sent.Add(1)
+	}
+}
