@@ -129,3 +129,28 @@ func TestLogKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestAddressesOfConnections wants the address of an accepted connection to be asked for where it is accepted and nowhere
+// else: a connection that was reset has none, and a method called on nothing ends the process.
+func TestAddressesOfConnections(t *testing.T) {
+	asks := map[string]bool{
+		"internal/rest/conn.go":   true, // the listener closes a connection without an address
+		"internal/rest/guests.go": true, // asks a connection of that listener
+		"feed/ndjson/ndjson.go":   true, // likewise
+		"internal/socket/pump.go": true, // compares types
+	}
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.dir, "internal/bench") || strings.HasPrefix(s.dir, "bench") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				sel, ok := call.Fun.(*ast.SelectorExpr)
+				if ok && (sel.Sel.Name == "RemoteAddr" || sel.Sel.Name == "LocalAddr") && !asks[s.name] {
+					t.Errorf("%s: the address of a connection is asked for", s.at(call.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}

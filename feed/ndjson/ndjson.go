@@ -211,7 +211,11 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 			continue
 		}
 		failures = 0
-		s.admit(ctx, conn, desk, owned)
+		if from := conn.RemoteAddr(); from != nil {
+			s.admit(ctx, conn, from, desk, owned)
+		} else {
+			_ = conn.Close() // it was reset before it came here
+		}
 	}
 }
 
@@ -228,7 +232,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // admit starts a producer. One too many is told so; of those too there are only
 // as many at a time as there may be producers.
-func (s *Source) admit(ctx context.Context, conn net.Conn, desk *desk, owned *sync.WaitGroup) {
+func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, desk *desk, owned *sync.WaitGroup) {
 	s.mu.Lock()
 	n := len(s.conns)
 	if n < 2*s.config.MaxProducers {
@@ -243,7 +247,7 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, desk *desk, owned *sy
 		_ = conn.Close() // it is refused
 		return
 	}
-	p := newProducer(s, desk, conn)
+	p := newProducer(s, desk, conn, from)
 	owned.Go(func() {
 		defer s.release(conn)
 		if full {

@@ -57,10 +57,10 @@ var (
 	errTooMany = errors.New("too many bad lines")
 )
 
-func newProducer(s *Source, d *desk, conn net.Conn) *producer {
+func newProducer(s *Source, d *desk, conn net.Conn, from net.Addr) *producer {
 	return &producer{
 		source: s, desk: d, conn: conn,
-		log:    s.config.Logger.With("producer", conn.RemoteAddr().String()),
+		log:    s.config.Logger.With("producer", from.String()),
 		in:     bufio.NewReaderSize(conn, 64<<10),
 		out:    bufio.NewWriter(conn),
 		known:  make(map[market.InstrumentID]*instrument),

@@ -20,12 +20,18 @@ type listener struct {
 	secure bool
 }
 
+// Accept gives the next connection that has an address. The address is taken here and nowhere else.
 func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if from := c.RemoteAddr(); from != nil {
+			return &conn{Conn: c, from: from, log: l.log, secure: l.secure}, nil
+		}
+		_ = c.Close() // it was reset before it came here, and nothing can be counted or logged of it
 	}
-	return &conn{Conn: c, log: l.log, secure: l.secure}, nil
 }
 
 // conn stands between net/http and a connection, for two things that no handler
@@ -38,6 +44,7 @@ func (l listener) Accept() (net.Conn, error) {
 // cannot read.
 type conn struct {
 	net.Conn
+	from    net.Addr // its peer
 	log     *slog.Logger
 	secure  bool         // by TLS
 	framing framing      // of the goroutine that reads
@@ -51,6 +58,9 @@ const (
 	framingLast        // where the request being read ends is not followed: it must be the last
 	framingBad         // a header section was ambiguous
 )
+
+// RemoteAddr implements net.Conn. It is never nil.
+func (c *conn) RemoteAddr() net.Addr { return c.from }
 
 // Read reads, and watches what it reads.
 func (c *conn) Read(p []byte) (int, error) {
@@ -100,7 +110,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	b = append(b, "\r\n\r\n"...)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
 		slog.String(keyRequest, id), slog.Int(keyStatus, code), slog.String(keyReason, string(f.Reason)),
-		slog.String(keyAddress, c.RemoteAddr().String()))
+		slog.String(keyAddress, c.from.String()))
 	if _, err := c.Conn.Write(append(b, body...)); err != nil {
 		return 0, err
 	}

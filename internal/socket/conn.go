@@ -79,9 +79,10 @@ func (c *conn) tidy() {
 // An opening is what is kept of a connection until its peer has authenticated.
 type opening struct {
 	conn    *conn
-	address netip.Addr
-	key     netip.Addr    // the address as limits count it
-	seat    *list.Element // guarded by seats.mu
+	peer    netip.AddrPort // of a line, as it was accepted
+	address netip.Addr     // of the client, which is not the peer behind a proxy
+	key     netip.Addr     // the address as limits count it
+	seat    *list.Element  // guarded by seats.mu
 
 	// Of a line whose request is being read.
 	head     *[]byte       // as far as it has come; nil: nothing

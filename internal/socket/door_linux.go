@@ -5,6 +5,7 @@ package socket
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -203,7 +204,8 @@ func (sh *shard) accept(now time.Time) {
 	}
 }
 
-func acceptLine(listener int) (fd int32, from netip.Addr, errno syscall.Errno) {
+// acceptLine takes the next connection, with its peer's address: asked for later, a socket that was reset has none.
+func acceptLine(listener int) (fd int32, from netip.AddrPort, errno syscall.Errno) {
 	var sa syscall.RawSockaddrInet6 // has room for both families
 	size := uint32(unsafe.Sizeof(sa))
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&sa)),
@@ -213,15 +215,25 @@ func acceptLine(listener int) (fd int32, from netip.Addr, errno syscall.Errno) {
 	}
 	switch sa.Family {
 	case syscall.AF_INET:
-		from = netip.AddrFrom4((*syscall.RawSockaddrInet4)(unsafe.Pointer(&sa)).Addr)
+		from = netip.AddrPortFrom(netip.AddrFrom4((*syscall.RawSockaddrInet4)(unsafe.Pointer(&sa)).Addr), networkOrder(&sa.Port))
 	case syscall.AF_INET6:
-		from = netip.AddrFrom16(sa.Addr).Unmap()
+		from = netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), networkOrder(&sa.Port))
 	}
 	return int32(n), from, 0
 }
 
-// place gives a new socket to a shard: this one, unless it is much fuller than another.
-func (sh *shard) place(now time.Time, fd int32, from netip.Addr) {
+// networkOrder reads a port, which lies at the same place in the addresses of both families.
+func networkOrder(port *uint16) uint16 {
+	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:])
+}
+
+// place gives a new socket to a shard: this one, unless it is much fuller than another. A socket
+// without an address is closed, since everything after this counts on having one.
+func (sh *shard) place(now time.Time, fd int32, from netip.AddrPort) {
+	if !from.IsValid() {
+		closeLine(fd, true)
+		return
+	}
 	lightest := sh.server.lighter()
 	least := lightest.load.Load()
 	if sh.load.Load() <= least+least/8+unevenBy {

@@ -175,9 +175,9 @@ func (c *conn) read(b []byte) int {
 }
 
 // arrive makes a connection of a new socket.
-func (sh *shard) arrive(now time.Time, fd int32, from netip.Addr) {
+func (sh *shard) arrive(now time.Time, fd int32, from netip.AddrPort) {
 	c := &conn{shard: sh, fd: fd, extras: new(extras)}
-	c.open = &opening{conn: c, address: from, key: limitKey(from)}
+	c.open = &opening{conn: c, peer: from, address: from.Addr(), key: limitKey(from.Addr())}
 	sh.load.Add(1)
 	sh.enter(c)
 	c.open.place = sh.heads.PushBack(c)
@@ -320,7 +320,7 @@ func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 
 // handOver gives a line to net/http, with the bytes read of it.
 func (sh *shard) handOver(c *conn, b []byte) {
-	h := handed{fd: c.fd, tls: c.tls, early: slices.Clone(b)}
+	h := handed{fd: c.fd, peer: c.open.peer, tls: c.tls, early: slices.Clone(b)}
 	sh.door.poller.forget(int(c.fd))
 	sh.headDone(c.open)
 	c.fd = noLine

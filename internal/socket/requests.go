@@ -2,6 +2,7 @@ package socket
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 )
@@ -20,6 +21,7 @@ type requests struct {
 // handed is a connection on its way to net/http.
 type handed struct {
 	fd    int32
+	peer  netip.AddrPort
 	tls   *secured // nil: in the clear
 	early []byte   // was read of it
 }
@@ -61,7 +63,7 @@ func (l *requests) Accept() (net.Conn, error) {
 			return nil, net.ErrClosed
 		case h := <-l.queue:
 			if nc, err := h.open(); err == nil { // else it is gone already
-				return &handedConn{Conn: nc, early: h.early}, nil
+				return &handedConn{Conn: nc, peer: h.peer, early: h.early}, nil
 			}
 		}
 	}
@@ -101,11 +103,16 @@ func (l *requests) hangUp() {
 // Addr implements net.Listener. It is nil before Listen.
 func (l *requests) Addr() net.Addr { return l.addr }
 
-// handedConn is a connection that begins with what was read of it already.
+// handedConn is a connection that begins with what was read of it already. It has the address that
+// it was accepted with: a socket that was reset in the meantime has none to ask for.
 type handedConn struct {
 	net.Conn
+	peer  netip.AddrPort
 	early []byte
 }
+
+// RemoteAddr implements net.Conn.
+func (c *handedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.peer) }
 
 // Read implements net.Conn.
 func (c *handedConn) Read(b []byte) (int, error) {

@@ -38,7 +38,7 @@ type shim struct {
 	net.Conn // with net/http; before that detached
 	line     *secured
 	fd       int32
-	peer     netip.Addr
+	peer     netip.AddrPort
 	handed   bool // it is with net/http
 
 	shakes chan struct{} // places of handshakes that are at work; set while this one is
@@ -48,13 +48,11 @@ type shim struct {
 // detached is the net.Conn of a socket that a shard watches, closes and reads by itself.
 type detached struct{ *shim }
 
-func (detached) Read([]byte) (int, error)  { return 0, io.EOF }
-func (detached) Write([]byte) (int, error) { return 0, io.EOF }
-func (detached) Close() error              { return nil }
-func (detached) LocalAddr() net.Addr       { return &net.TCPAddr{} }
-func (d detached) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.peer, 0))
-}
+func (detached) Read([]byte) (int, error)         { return 0, io.EOF }
+func (detached) Write([]byte) (int, error)        { return 0, io.EOF }
+func (detached) Close() error                     { return nil }
+func (detached) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (detached) RemoteAddr() net.Addr             { return &net.TCPAddr{} } // the shim's own counts
 func (detached) SetDeadline(time.Time) error      { return nil }
 func (detached) SetReadDeadline(time.Time) error  { return nil }
 func (detached) SetWriteDeadline(time.Time) error { return nil }
@@ -89,6 +87,9 @@ func (s *shim) Read(b []byte) (int, error) {
 		}
 	}
 }
+
+// RemoteAddr implements net.Conn. The socket itself has no address any more once it was reset.
+func (s *shim) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.peer) }
 
 // Write implements net.Conn. It takes everything.
 func (s *shim) Write(b []byte) (int, error) {
@@ -128,7 +129,7 @@ func (s *shim) await() error {
 // secure puts TLS on a new line.
 func (sh *shard) secure(c *conn) {
 	line := &secured{}
-	line.shim = shim{Conn: detached{&line.shim}, line: line, fd: c.fd, peer: c.open.address}
+	line.shim = shim{Conn: detached{&line.shim}, line: line, fd: c.fd, peer: c.open.peer}
 	line.conn = tls.Server(&line.shim, sh.door.secure)
 	c.tls, c.open.shaking = line, true
 }
@@ -166,7 +167,7 @@ func (s *Server) handshake(c *conn, line *secured) {
 func (s *Server) agree(line *secured) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.cfg.Logger.Error("handshake of TLS panicked", "address", line.shim.peer, "panic", panicText(v), "stack", string(debug.Stack()))
+			s.cfg.Logger.Error("handshake of TLS panicked", "address", line.shim.peer.Addr(), "panic", panicText(v), "stack", string(debug.Stack()))
 			err = net.ErrClosed
 		}
 	}()

@@ -35,7 +35,7 @@ type input struct {
 	last    bool // the writer has nothing left
 	failed  bool // and never will again, or it went wrong
 	n       int
-	from    netip.Addr // of a new line
+	from    netip.AddrPort // of a new line
 	conn    *conn
 	data    []byte
 	verdict *verdict
