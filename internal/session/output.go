@@ -122,8 +122,9 @@ func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
 		}
 		dst = joined(dst, b)
 		if a := s.aside; a != nil && a.places && len(b) > 0 {
-			_, position := s.sub.Position()
-			dst = wire.AppendText(dst, wire.AppendPosition(nil, position))
+			if _, position := s.sub.Position(); position != "" {
+				dst = wire.AppendText(dst, wire.AppendPosition(nil, position))
+			}
 		}
 	}
 	if a := s.aside; a != nil && a.marked && a.trouble.stalled() {

@@ -181,15 +181,20 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 		return in.handle, nil
 	}
 	in := h.newInstrument(def)
-	in.index = uint32(i)
+	h.enterCatalogue(in, i)
+	h.list(in)
+	h.wakeShards()
+	return in.handle, nil
+}
+
+// enterCatalogue puts an instrument where all are found that have an index in the catalogue.
+func (h *Hub) enterCatalogue(in *instrument, index int) {
+	in.index = uint32(index)
 	for _, x := range in.later {
 		x.index = in.index
 	}
 	h.listed = append(h.listed, in)
 	h.enterGroups(in)
-	h.list(in)
-	h.wakeShards()
-	return in.handle, nil
 }
 
 func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {

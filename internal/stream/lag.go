@@ -174,11 +174,19 @@ func (s *Subscriber) safe() uint64 {
 	return low
 }
 
-// Position is a place to resume from: nothing at or before it still waits.
+// Position is a place to resume from: nothing at or before it still waits. It is "" while that is
+// not known, because a replay has yet to find its first row in the journal.
 func (s *Subscriber) Position() (epoch, position string) {
 	s.hold()
-	h := s.shard.hub
-	return h.epoch, h.place(s.safe())
+	return s.shard.hub.epoch, s.placeOf(s.safe())
+}
+
+// placeOf is the text of a position that safe gave, "" where that is not known.
+func (s *Subscriber) placeOf(pos uint64) string {
+	if pos == 0 && s.shard.position > 0 {
+		return ""
+	}
+	return s.shard.hub.place(pos)
 }
 
 // Delivered calls f with the last N gathered of each instrument of a channel that replays (trades, status,

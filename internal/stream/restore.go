@@ -213,33 +213,39 @@ func (h *Hub) fill(ctx context.Context, t *tape.Tape, s journal.Series, n uint64
 func (h *Hub) listRestored(order []*instrument) {
 	h.unfilled = len(order) * len(h.lines)
 	for _, in := range order {
-		if h.keepsRows(in) && h.relist(in) {
-			delete(h.asleep, in.id)
-			in.handle = market.Handle(len(h.handles))
-			h.handles = append(h.handles, in)
-			in.unfed = true
-			h.later(in)
+		if h.keepsRows(in) {
+			h.relist(in)
 		}
 		h.unfilled -= len(h.lines)
 	}
 	h.version++
 }
 
-// relist puts an instrument of the journal into the catalogue as it was defined.
-func (h *Hub) relist(in *instrument) bool {
+// relist lists an instrument of the journal, or a market as a whole, as it was defined.
+func (h *Hub) relist(in *instrument) {
+	index := 0
 	if in.venue {
 		if _, ok := h.catalog.Market(in.id.Market); !ok && h.catalog.PutMarket(market.Market{ID: in.id.Market}) != nil {
-			return false
+			return
 		}
+	} else {
+		i, err := h.catalog.Add(in.def)
+		if err != nil {
+			h.log.Error("instrument of the journal not listed", "instrument", in.id, "error", err)
+			return
+		}
+		index = i
+	}
+	delete(h.asleep, in.id)
+	in.handle = market.Handle(len(h.handles))
+	h.handles = append(h.handles, in)
+	in.unfed = true
+	h.later(in)
+	if in.venue {
 		h.venues[in.id.Market] = in
-		return true
+	} else {
+		h.enterCatalogue(in, index)
 	}
-	if _, err := h.catalog.Add(in.def); err != nil {
-		h.log.Error("instrument of the journal not listed", "instrument", in.id, "error", err)
-		return false
-	}
-	h.listed = append(h.listed, in)
-	return true
 }
 
 // keepsRows says whether the journal has rows of an instrument yet. The definitions of those that expired

@@ -152,11 +152,11 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64,
 	case n > t.Last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.First():
-		// A client that says both what it has seen of this one and where it was has nothing between them
-		// to come. The place of row n itself is in the journal, and is found with the rows.
-		pos := since.safe
+		// A client that names both an N and a position has nothing of this instrument to come between
+		// them. Where it named no position, none is known until row n was found in the journal.
+		var pos uint64
 		if since.epoch == s.shard.hub.epoch {
-			pos = min(pos, since.pos)
+			pos = min(since.safe, since.pos)
 		}
 		o := s.older(it, in, n, pos)
 		if o == nil {

@@ -18,8 +18,8 @@ type Options struct {
 // Outcome is what became of a Subscribe.
 type Outcome struct {
 	Epoch    string
-	Position string // safe to resume from now on
-	CaughtUp string // safe to resume from once the replay has ended
+	Position string // safe to resume from now on; "": not known
+	CaughtUp string // safe to resume from once the replay has ended; "": not known
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
 	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
@@ -73,7 +73,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		s.shard.position = h.position // nothing of what came since was for this shard
 	}
 	since.safe = s.safe()
-	out := Outcome{Epoch: h.epoch, CaughtUp: h.place(since.safe), Rejected: rejected}
+	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
 	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]*instrument)}
@@ -108,7 +108,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &since.pos
 	}
-	out.Position = h.place(s.safe())
+	out.Position = s.placeOf(s.safe())
 	s.rest()
 	return out
 }
@@ -184,7 +184,8 @@ func (s *Subscriber) take(x Item, t *taking) {
 		s.enqueue(it)
 	case hasState(x.Channel) && !t.o.NoSnapshot:
 		l := it.behind()
-		l.state, l.fresh = true, true
+		// A status that was resumed goes on at its N: the state skips none.
+		l.state, l.fresh = true, x.Channel != wire.Status || t.o.Resume == nil
 		s.enqueue(it)
 	}
 	switch {
@@ -269,7 +270,13 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 		if p := s.otherDelay(x); p != nil {
 			return s.passTo(x, p, t), false
 		}
-		return s.add(x), !covered
+		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && s.pattern(x.Channel, x.ID) != nil
+		it = s.add(x)
+		if passes {
+			it.behind().state = true // asked for or not: what the client has is of another tier
+			s.enqueue(it)
+		}
+		return it, !covered
 	}
 	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it; it was named twice
 		return old, false
@@ -294,6 +301,10 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	}
 	if len(silent) > 0 {
 		old.behind().pauses = silent
+	}
+	if !x.Channel.Replays() {
+		old.behind().state = true // asked for or not: what the client has is of another tier
+		s.enqueue(old)
 	}
 	return old, true
 }
