@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
@@ -15,39 +16,30 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ruedahq/rueda/internal/thread"
 )
 
-// sorter writes the file of a day. It goes through the day as often as its memory needs: each
-// time it gathers the rows of the next few series.
+// sorter writes the file of a day: it gathers its rows by series and packs each series in blocks.
 type sorter struct {
 	out     *tempFile
 	enc     *zstd.Encoder
 	views   []segmentView
 	epochs  []string
-	list    []daySeries          // all series, in order, with the number of their rows
-	open    map[openKey]*sorting // those of this round
+	rows    *gatherer
+	list    []daySeries // in order
 	blocks  []dayBlock
-	sum     hash.Hash // of all rows, in the first round
+	sum     hash.Hash // of all rows
 	scratch []byte
-}
 
-type openKey struct {
-	key   seriesKey
-	epoch uint16
+	// The series that is packed.
+	dec  decoder
+	one  daySeries
+	buf  []byte
+	base base
+	now  dayBlock // what is in buf
+	pack []byte
 }
-
-// sorting is a series whose rows are being gathered.
-type sorting struct {
-	dec    decoder
-	buf    []byte
-	base   base
-	now    dayBlock   // what is in buf
-	blocks []dayBlock // with at from the start of packed
-	packed []byte
-}
-
-// roundRows bounds what a round holds in memory, at about 64 bytes a row.
-const roundRows = 1 << 19
 
 // writeDay makes the file of a day from its segments, none of which changes any more.
 func (a *Archive) writeDay(ctx context.Context, path string, date int32, views []segmentView, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) error {
@@ -55,71 +47,43 @@ func (a *Archive) writeDay(ctx context.Context, path string, date int32, views [
 	if err != nil {
 		return err
 	}
-	s := &sorter{out: out, enc: enc, views: views, sum: sha256.New()}
-	s.count()
+	bytes := int64(0)
+	for i := range views {
+		bytes += views[i].end
+	}
+	s := &sorter{out: out, enc: enc, views: views, sum: sha256.New(), rows: newGatherer(path+".rows", bytes, put)}
 	out.add([]byte(dayMagic))
-	err = s.rounds(ctx, a)
+	err = s.gather(ctx, a)
+	if err == nil {
+		err = s.rows.each(ctx, s.add, s.endSeries)
+	}
+	err = errors.Join(err, s.rows.close())
 	if err == nil {
 		err = s.finish(a, date)
 	}
 	return out.finish(err)
 }
 
-// count makes the list of series.
-func (s *sorter) count() {
-	at := map[openKey]int{}
-	for _, v := range s.views {
-		epoch := slices.Index(s.epochs, v.epoch)
+// gather goes through the day.
+func (s *sorter) gather(ctx context.Context, a *Archive) error {
+	for i := range s.views {
+		epoch := slices.Index(s.epochs, s.views[i].epoch)
 		if epoch < 0 {
 			epoch = len(s.epochs)
-			s.epochs = append(s.epochs, v.epoch)
+			s.epochs = append(s.epochs, s.views[i].epoch)
 		}
-		for key, q := range v.series {
-			k := openKey{key, uint16(epoch)}
-			i, ok := at[k]
-			if !ok {
-				i = len(s.list)
-				at[k] = i
-				s.list = append(s.list, daySeries{key: key, epoch: uint16(epoch)})
-			}
-			for _, c := range q.chunks {
-				s.list[i].rows += uint64(len(c.places))
-			}
-		}
-	}
-	slices.SortFunc(s.list, compareSeries)
-}
-
-func (s *sorter) rounds(ctx context.Context, a *Archive) error {
-	for from := 0; from == 0 || from < len(s.list); {
-		to, rows := from, uint64(0)
-		s.open = map[openKey]*sorting{}
-		for to < len(s.list) && (rows == 0 || rows+s.list[to].rows <= roundRows) {
-			rows += s.list[to].rows
-			s.open[openKey{s.list[to].key, s.list[to].epoch}] = &sorting{}
-			to++
-		}
-		for i := range s.views {
-			epoch := uint16(slices.Index(s.epochs, s.views[i].epoch))
-			err := a.walk(ctx, &s.views[i], walkAll, func(c *cursor, rec []byte) (bool, error) {
-				return true, s.take(c, rec, epoch, from == 0)
-			})
-			if err != nil {
-				return err
-			}
-		}
-		for i := from; i < to; i++ {
-			s.write(&s.list[i])
-		}
-		if from = to; to == 0 {
-			return nil
+		err := a.walk(ctx, &s.views[i], walkAll, func(c *cursor, rec []byte) (bool, error) {
+			return true, s.take(c, rec, uint16(epoch))
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// take takes a record that may belong to this round.
-func (s *sorter) take(c *cursor, rec []byte, epoch uint16, first bool) error {
+// take takes a record of the day.
+func (s *sorter) take(c *cursor, rec []byte, epoch uint16) error {
 	if rec[0] >= byte(numKinds) || rec[1]&flagCheckpoint != 0 || rec[0] == byte(Hole) {
 		return nil
 	}
@@ -127,24 +91,13 @@ func (s *sorter) take(c *cursor, rec []byte, epoch uint16, first bool) error {
 	if !h.parse(rec, c.base) {
 		return c.damage(c.pos-len(rec), reasonRecord)
 	}
-	if first {
-		s.scratch = appendCanonical(s.scratch[:0], &h, rec)
-		s.sum.Write(s.scratch)
-	}
+	s.scratch = appendCanonical(s.scratch[:0], &h, rec)
+	s.sum.Write(s.scratch)
 	slot := h.slotOf(rec)
 	if slot == noSlot {
 		return nil
 	}
-	q := s.open[openKey{seriesKey{h.instrument, uint8(slot)}, epoch}]
-	if q == nil {
-		return nil
-	}
-	r, ok := q.dec.row(rec, c.base)
-	if !ok {
-		return c.damage(c.pos-len(rec), reasonRecord)
-	}
-	q.add(r, s.enc)
-	return nil
+	return s.rows.add(gatherKey(seriesKey{h.instrument, uint8(slot)}, epoch), c.base, rec)
 }
 
 // appendCanonical appends what is the same for the same row in whatever file it stands.
@@ -156,53 +109,58 @@ func appendCanonical(b []byte, h *head, rec []byte) []byte {
 	return append(b, rec[h.body:]...)
 }
 
-func (q *sorting) add(r *Row, enc *zstd.Encoder) {
+// add takes a row of the series that is packed.
+func (s *sorter) add(from base, rec []byte) error {
+	r, ok := s.dec.row(rec, from)
+	if !ok {
+		return fmt.Errorf("sort the day: %w", errSum)
+	}
 	// Rows of one series may be minutes apart: their At takes a word of its own then.
-	if len(q.buf) > 0 && (len(q.buf) >= spanBytes || r.Position-q.base.position > math.MaxUint32) {
-		q.pack(enc)
+	if len(s.buf) > 0 && (len(s.buf) >= spanBytes || r.Position-s.base.position > math.MaxUint32) {
+		s.endBlock()
 	}
-	if len(q.buf) == 0 {
-		q.base = base{r.Position, r.At}
-		q.buf = append(q.buf, make([]byte, frameHead+blockSize)...)
-		q.now = dayBlock{first: r.N, least: r.Time, most: r.Time}
+	if len(s.buf) == 0 {
+		s.base = base{r.Position, r.At}
+		s.buf = append(s.buf, make([]byte, frameHead+blockSize)...)
+		s.now = dayBlock{first: r.N, least: r.Time, most: r.Time}
 	}
-	q.buf = appendRow(q.buf, q.base, r)
-	q.now.last = r.N
-	q.now.least, q.now.most = min(q.now.least, r.Time), max(q.now.most, r.Time)
+	s.buf = appendRow(s.buf, s.base, r)
+	s.now.last = r.N
+	s.now.least, s.now.most = min(s.now.least, r.Time), max(s.now.most, r.Time)
+	s.one.rows++
+	return nil
 }
 
-// pack puts the block that is full aside. What stands in its frame is known only when it is
-// written, so that its place is not part of it yet.
-func (q *sorting) pack(enc *zstd.Encoder) {
-	if len(q.buf) == 0 {
+// endBlock writes the block that is full. What stands in its frame does not tell its place.
+func (s *sorter) endBlock() {
+	if len(s.buf) == 0 {
 		return
 	}
-	appendBlock(q.buf[:frameHead], q.base, 0)
-	seal(q.buf, daySalt, 0)
-	at := len(q.packed)
-	q.packed = enc.EncodeAll(q.buf, q.packed)
-	p := q.packed[at:]
-	q.now.at, q.now.packed, q.now.raw = int64(at), uint32(len(p)), uint32(len(q.buf))
-	q.now.sum = crc32.Checksum(p, castagnoli())
-	q.blocks = append(q.blocks, q.now)
-	q.buf = q.buf[:0]
+	thread.Yield() // nobody waits for it
+	appendBlock(s.buf[:frameHead], s.base, 0)
+	seal(s.buf, daySalt, 0)
+	s.pack = s.enc.EncodeAll(s.buf, s.pack[:0])
+	k := &s.now
+	k.at, k.packed, k.raw = s.out.size, uint32(len(s.pack)), uint32(len(s.buf))
+	k.sum = crc32.Checksum(s.pack, castagnoli())
+	e := &s.one
+	if e.blocks == 0 {
+		e.block, e.first, e.least, e.most = uint32(len(s.blocks)), k.first, k.least, k.most
+	}
+	e.blocks++
+	e.last, e.least, e.most = k.last, min(e.least, k.least), max(e.most, k.most)
+	s.out.add(s.pack)
+	s.blocks = append(s.blocks, *k)
+	s.buf = s.buf[:0]
 }
 
-// write writes what was gathered of a series.
-func (s *sorter) write(e *daySeries) {
-	q := s.open[openKey{e.key, e.epoch}]
-	q.pack(s.enc)
-	e.block, e.blocks = uint32(len(s.blocks)), uint32(len(q.blocks))
-	at := s.out.size
-	s.out.add(q.packed)
-	for i, k := range q.blocks {
-		if i == 0 {
-			e.first, e.least, e.most = k.first, k.least, k.most
-		}
-		e.last, e.least, e.most = k.last, min(e.least, k.least), max(e.most, k.most)
-		k.at += at
-		s.blocks = append(s.blocks, k)
-	}
+// endSeries ends the series that is packed.
+func (s *sorter) endSeries(key uint64) error {
+	s.endBlock()
+	s.one.key, s.one.epoch = seriesKey{uint32(key >> 32), uint8(key >> 16)}, uint16(key)
+	s.list = append(s.list, s.one)
+	s.one = daySeries{}
+	return s.out.err
 }
 
 // finish writes the sections and the foot.

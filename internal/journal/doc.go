@@ -39,7 +39,8 @@
 // their places are put in order, doubles and those of another journal are left out, which Damage tells.
 //
 // Days are UTC dates of At and never go back: rows of a clock that does are filed under the newest day. When a later day has
-// its checkpoint, Run closes a day: it writes day.idx, then the compressed form of each segment. Each file gets its name
+// its checkpoint, Run closes a day: it goes through the day once, puts the rows of each series together in 32 MiB of memory
+// and a temporary file, and writes day.idx, then the compressed form of each segment. Each file gets its name
 // when it is whole and on the disk, and a kill at any moment leaves a day that is read as before and closed again.
 // Then the oldest days go, beyond the days and bytes of Config.
 //
@@ -67,7 +68,8 @@
 // hub's lock and only touch memory. Write does the work with files and
 // may wait for the disk; it is called without that lock, once for each Batch that Take gave, while
 // rows are appended. Commit is the three in one. What waits to be written is bounded: beyond
-// Config.Pending rows are lost, as on a full disk. Run is one goroutine, the caller's. All methods
+// Config.Pending rows are lost, as on a full disk. Run is the caller's goroutine, which syncs, and one that closes and
+// removes days, for which it waits. All methods
 // of Archive are safe from any goroutine; Oldest, Instrument and Lookup may be called under the
 // hub's lock.
 //

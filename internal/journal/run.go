@@ -8,23 +8,27 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// Run does what takes time, beside the writer: it waits for the disk, closes days, compresses their
-// segments, removes old ones, and looks whether a full disk has room again. It returns nil when ctx
-// ends.
+// Run does what takes time, beside the writer: it waits for the disk and looks whether a full one has
+// room again. Meanwhile a goroutine of its own closes days, compresses their segments and removes
+// old ones. Run returns nil when ctx ends and both are over.
 func (j *Journal) Run(ctx context.Context) error {
 	enc, err := newEncoder()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = enc.Close() }() // writes nowhere
+	ended := make(chan struct{}, 1)    // a segment did
+	var days sync.WaitGroup
+	days.Go(func() { j.keepDays(ctx, enc, ended) })
+	defer days.Wait()
 	tick := time.NewTicker(j.cfg.Sync)
 	defer tick.Stop()
-	var rest time.Time // no closing before: it failed
 	for {
 		if err := j.syncFiles(); err != nil {
 			j.fault.Store(&err)
@@ -32,6 +36,26 @@ func (j *Journal) Run(ctx context.Context) error {
 		if _, _, ok := j.Suspended(); ok && !j.space.Load() {
 			j.space.Store(j.probe() == nil)
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-j.wake:
+			select {
+			case ended <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// keepDays closes days and removes old ones until ctx ends. Where that fails it is tried again after
+// a minute.
+func (j *Journal) keepDays(ctx context.Context, enc *zstd.Encoder, ended <-chan struct{}) {
+	tick := time.NewTicker(j.cfg.Sync)
+	defer tick.Stop()
+	var rest time.Time // nothing before: it failed
+	for {
 		if now := time.Now(); !now.Before(rest) {
 			if err := errors.Join(j.closeDays(ctx, enc), j.retain(ctx)); err != nil && ctx.Err() == nil {
 				j.cfg.Logger.Warn("a day of the journal could not be closed or removed; it is tried again", "error", err)
@@ -40,9 +64,9 @@ func (j *Journal) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-		case <-j.wake:
+		case <-ended:
 		}
 	}
 }
