@@ -433,6 +433,8 @@ func (a *Archive) settle(all []*segment) error {
 		d.segments = append(d.segments, s)
 	}
 	a.days = slices.DeleteFunc(a.days, func(d *day) bool { return len(d.segments) == 0 })
+	// A day of a wrong clock stands where it was written, whatever its date.
+	slices.SortStableFunc(a.days, func(x, y *day) int { return cmp.Compare(x.segments[0].number, y.segments[0].number) })
 	if n := len(a.days); n > 0 {
 		segments := a.days[n-1].segments
 		a.epoch = segments[len(segments)-1].epoch

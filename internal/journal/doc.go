@@ -38,7 +38,8 @@
 // changed level of a book takes 48. codec.go has the layout. What a file says of itself counts, not its name: segments that changed
 // their places are put in order, doubles and those of another journal are left out, which Damage tells.
 //
-// Days are UTC dates of At and never go back: rows of a clock that does are filed under the newest day. When a later day has
+// Days are UTC dates of At, in the order in which they were written. Rows of a clock that goes back, or ahead by more than
+// a day for less than a minute, are filed under the newest one; calendar.go has the rule. When a later day has
 // its checkpoint, Run closes a day: it goes through the day once, puts the rows of each series together in 32 MiB of memory
 // and a temporary file, and writes day.idx, then the compressed form of each segment. Each file gets its name
 // when it is whole and on the disk, and a kill at any moment leaves a day that is read as before and closed again.

@@ -175,6 +175,10 @@ func (j *Journal) open() error {
 	if len(j.days) > 0 {
 		j.day, j.hasDay = j.days[len(j.days)-1].date, true
 	}
+	j.calendar.begun = map[int32]bool{}
+	for _, d := range j.days {
+		j.calendar.begun[d.date] = true
+	}
 	j.state.journal, j.state.boot = j.journal, j.cfg.BootID
 	j.state.clean, j.state.suspended = false, false
 	if last != nil {

@@ -85,6 +85,13 @@ func (t *table) get(number uint32) (market.Instrument, bool) {
 	return t.list[number].def, true
 }
 
+// virtual says whether an instrument's rows are published by a virtual clock.
+func (t *table) virtual(number uint32) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return int(number) < len(t.list) && t.list[number].def.VirtualClock
+}
+
 func (t *table) lookup(id market.InstrumentID) (uint32, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

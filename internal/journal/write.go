@@ -15,6 +15,7 @@ type writer struct {
 	over       bool        // of those: what came before them still waits to be written
 	day        int32       // that rows are filed under
 	hasDay     bool
+	calendar   calendar
 	position   uint64 // greatest so far
 	newest     int64  // At of the last row
 
@@ -79,7 +80,7 @@ func (w *writer) cut() {
 // call and never fails: while the disk is full, or too much waits for it, the row is lost, which
 // Suspended tells.
 func (j *Journal) Append(r *Row) {
-	if !j.ready(r.At) {
+	if !j.ready(r) {
 		j.lose(r)
 		return
 	}
@@ -91,8 +92,8 @@ func (j *Journal) Append(r *Row) {
 	}
 }
 
-// ready sees to it that there is a segment for a row of that time.
-func (j *Journal) ready(at int64) bool {
+// ready sees to it that there is a segment for a row.
+func (j *Journal) ready(r *Row) bool {
 	if j.closed || j.sus != nil {
 		return false
 	}
@@ -100,10 +101,7 @@ func (j *Journal) ready(at int64) bool {
 		j.overflow()
 		return false
 	}
-	day := dayOf(at)
-	if j.hasDay && day < j.day {
-		day = j.day // the clock went back
-	}
+	day := j.fileUnder(r)
 	if j.seg != nil && day == j.seg.day && j.at < j.limit(2) {
 		return true
 	}
@@ -212,7 +210,7 @@ func (j *Journal) rotate(day int32) {
 	j.seg, j.begins, j.at = s, true, 0
 	j.point = checkpointing{owed: true, floors: j.point.floors, hole: j.point.hole}
 	clear(j.defined)
-	j.day, j.hasDay = day, true
+	j.day, j.hasDay, j.calendar.begun[day] = day, true, true
 	j.start, j.high = 0, math.MinInt64
 	j.reset()
 	j.buf = s.header.append(j.buf, segmentMagic)

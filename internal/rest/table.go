@@ -160,12 +160,16 @@ func (x *history) over() int64 {
 	return x.end + lateRows
 }
 
-// closedDays is from when until when the journal is closed: nothing is published there any more. 0, 0: nowhere.
+// closedDays is from when until when the journal is closed: nothing is published there any more. 0, 0: nowhere. A day
+// later than the newest one is of a clock that was wrong.
 func closedDays(days []journal.Day) (from, until int64) {
 	for _, d := range days {
 		t, err := time.Parse(dateFormat, d.Date)
 		if err != nil || !d.Closed {
 			break
+		}
+		if d.Date > days[len(days)-1].Date {
+			continue
 		}
 		if from == 0 {
 			from = t.UnixNano()
