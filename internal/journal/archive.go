@@ -22,6 +22,7 @@ import (
 type Archive struct {
 	table  *table
 	unpack *zstd.Decoder
+	sys    system // of a Journal; an archive that is only read changes nothing
 	floors atomic.Pointer[floors]
 	lost   losses // while the journal is suspended
 
@@ -217,7 +218,7 @@ func (a *Archive) load(folder string, keep bool) error {
 		}
 		d := &day{date: date, folder: filepath.Join(folder, e.Name())}
 		if keep {
-			if err := d.tidy(); err != nil {
+			if err := d.tidy(&a.sys); err != nil {
 				return err
 			}
 		}
@@ -233,7 +234,7 @@ func (a *Archive) load(folder string, keep bool) error {
 
 // tidy removes files that were being made when the process ended, a segment that stands there
 // compressed as well, and one that was only just begun.
-func (d *day) tidy() error {
+func (d *day) tidy(sys *system) error {
 	entries, err := os.ReadDir(d.folder)
 	if err != nil {
 		return fmt.Errorf("read folder of a day: %w", err)
@@ -251,7 +252,7 @@ func (d *day) tidy() error {
 		if twin == "" {
 			continue
 		}
-		if err := os.Remove(filepath.Join(d.folder, twin)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := sys.remove(filepath.Join(d.folder, twin)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove what a crash left: %w", err)
 		}
 	}

@@ -131,7 +131,7 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 			t.Fatal(err)
 		}
 	}
-	s, found, err := openState(to)
+	s, found, err := openState(to, realSystem())
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}

@@ -43,7 +43,7 @@ type sorter struct {
 
 // writeDay makes the file of a day from its segments, none of which changes any more.
 func (a *Archive) writeDay(ctx context.Context, path string, date int32, views []segmentView, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) error {
-	out, err := makeTemp(path, put)
+	out, err := makeTemp(&a.sys, path, put)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *Archive) writeDay(ctx context.Context, path string, date int32, views [
 	for i := range views {
 		bytes += views[i].end
 	}
-	s := &sorter{out: out, enc: enc, views: views, sum: sha256.New(), rows: newGatherer(path+".rows", bytes, put)}
+	s := &sorter{out: out, enc: enc, views: views, sum: sha256.New(), rows: newGatherer(&a.sys, path+".rows", bytes, put)}
 	out.add([]byte(dayMagic))
 	err = s.gather(ctx, a)
 	if err == nil {

@@ -157,10 +157,10 @@ func (j *Journal) writePiece(c *piece) error {
 // begin ends the file of the last segment and makes that of the next.
 func (j *Journal) begin(s *segment) error {
 	j.retire()
-	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+	if err := j.sys.mkdir(s.folder); err != nil {
 		return fmt.Errorf("make folder of a day: %w", err)
 	}
-	f, err := os.OpenFile(s.path(false), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := j.sys.open(s.path(false), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return fmt.Errorf("begin segment: %w", err)
 	}
@@ -217,7 +217,7 @@ func (j *Journal) stop() {
 	j.fault.Store(nil)
 	if j.active != nil && j.listed {
 		// What of a frame is there already would be a torn end, which reading copes with too.
-		_ = os.Truncate(j.active.path(false), j.written)
+		_ = j.sys.truncate(j.active.path(false), j.written)
 	}
 	j.retire()
 	j.state.suspended = true
@@ -235,7 +235,7 @@ func (j *Journal) retire() {
 	j.live = nil
 	j.duty.Unlock()
 	if !j.listed {
-		if err := os.Remove(j.active.path(false)); err != nil {
+		if err := j.sys.remove(j.active.path(false)); err != nil {
 			j.cfg.Logger.Warn("an empty segment could not be removed", "error", err)
 		}
 	}

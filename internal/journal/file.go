@@ -213,18 +213,19 @@ func unpackInto(d *zstd.Decoder, dst, raw []byte, sum uint32, bytes int64) ([]by
 // tempFile is a file that gets its name when it is whole and on the disk.
 type tempFile struct {
 	*os.File
+	sys  *system
 	path string
 	size int64
 	err  error // the first one
 	put  func(*os.File, []byte) (int, error)
 }
 
-func makeTemp(path string, put func(*os.File, []byte) (int, error)) (*tempFile, error) {
-	f, err := os.OpenFile(path+tempEnding, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+func makeTemp(sys *system, path string, put func(*os.File, []byte) (int, error)) (*tempFile, error) {
+	f, err := sys.open(path+tempEnding, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, fmt.Errorf("make file: %w", err)
 	}
-	return &tempFile{File: f, path: path, put: put}, nil
+	return &tempFile{File: f, sys: sys, path: path, put: put}, nil
 }
 
 // add writes to the end.
@@ -243,14 +244,14 @@ func (t *tempFile) add(b []byte) {
 func (t *tempFile) finish(err error) error {
 	err = cmpError(err, t.err)
 	if err == nil {
-		err = t.Sync()
+		err = t.sys.sync(t.File)
 	}
 	err = errors.Join(err, t.Close())
 	if err == nil {
-		err = os.Rename(t.Name(), t.path)
+		err = t.sys.rename(t.Name(), t.path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(t.Name()))
+		return errors.Join(err, t.sys.remove(t.Name()))
 	}
 	return nil
 }
@@ -263,8 +264,8 @@ func cmpError(first, second error) error {
 }
 
 // packSegment writes the compressed form of a segment beside it.
-func packSegment(from *segmentFile, s *segment, spans []span, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) (int64, error) {
-	t, err := makeTemp(s.path(true), put)
+func packSegment(sys *system, from *segmentFile, s *segment, spans []span, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) (int64, error) {
+	t, err := makeTemp(sys, s.path(true), put)
 	if err != nil {
 		return 0, err
 	}

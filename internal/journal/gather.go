@@ -24,6 +24,7 @@ import (
 // that it counts from, and its record. A run is compressed in chunks; in it, the series of the row
 // stands in the place of the next one.
 type gatherer struct {
+	sys  *system
 	path string // of the runs
 	put  func(*os.File, []byte) (int, error)
 
@@ -53,9 +54,9 @@ func gatherKey(key seriesKey, epoch uint16) uint64 {
 }
 
 // newGatherer makes a gatherer of rows that take so many bytes where they are now.
-func newGatherer(path string, bytes int64, put func(*os.File, []byte) (int, error)) *gatherer {
+func newGatherer(sys *system, path string, bytes int64, put func(*os.File, []byte) (int, error)) *gatherer {
 	arena := make([]byte, gatherHead, gatherHead+min(2*bytes, gatherBytes)) // no row begins at 0
-	return &gatherer{path: path, put: put, arena: arena, series: map[uint64]*chain{}}
+	return &gatherer{sys: sys, path: path, put: put, arena: arena, series: map[uint64]*chain{}}
 }
 
 // add takes a row in.
@@ -96,7 +97,7 @@ func (g *gatherer) row(at uint64) gathered {
 func (g *gatherer) spill() error {
 	if g.file == nil {
 		var err error
-		if g.file, err = makeTemp(g.path, g.put); err != nil {
+		if g.file, err = makeTemp(g.sys, g.path, g.put); err != nil {
 			return err
 		}
 	}
@@ -176,7 +177,7 @@ func (g *gatherer) close() error {
 	if g.file == nil {
 		return nil
 	}
-	return errors.Join(g.file.Close(), os.Remove(g.file.Name()))
+	return errors.Join(g.file.Close(), g.sys.remove(g.file.Name()))
 }
 
 // run is a part of the temporary file that is read from its front to its end.

@@ -24,7 +24,7 @@ func TestGather(t *testing.T) {
 	tape.write(j, 20_000, true)
 	path := filepath.Join(t.TempDir(), "rows")
 	for _, arena := range []int{gatherHead, 1_000, 100_000, 50_000_000} {
-		g := newGatherer(path, 0, (*os.File).Write)
+		g := newGatherer(realSystem(), path, 0, (*os.File).Write)
 		g.arena = make([]byte, gatherHead, arena)
 		views := j.views("")
 		for i := range views {
@@ -95,7 +95,7 @@ func wantGathered(t *testing.T, g *gatherer, tape *tape) {
 // TestGatherDamaged has a chunk of the rows that were put aside changed: that is an error, and no other rows.
 func TestGatherDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
-	g := newGatherer(path, 0, (*os.File).Write)
+	g := newGatherer(realSystem(), path, 0, (*os.File).Write)
 	for k := range uint64(1_000) {
 		if err := g.add(k%5, base{k, 1}, make([]byte, 64)); err != nil {
 			t.Fatal(err)

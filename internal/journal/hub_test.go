@@ -311,3 +311,10 @@ func of(rows []Row, number uint32, slot int) []Row {
 	}
 	return list
 }
+
+// realSystem is the real disk.
+func realSystem() *system {
+	var s system
+	s.fill()
+	return &s
+}

@@ -29,6 +29,7 @@ type Config struct {
 	Memory  string        // folder of files that a restart of the machine empties; "": /dev/shm, or Folder where BootID is given
 
 	write      func(*os.File, []byte) (int, error) // tests fill disks with it
+	sys        system                              // tests lose with it what was not synced
 	checkpoint int64                               // bytes of a piece of a checkpoint; 0: checkpointBytes
 }
 
@@ -64,6 +65,7 @@ func (c *Config) fill() error {
 	if c.BootID == "" {
 		c.BootID = bootID()
 	}
+	c.sys.fill()
 	if c.checkpoint == 0 {
 		c.checkpoint = checkpointBytes
 	}
@@ -121,6 +123,7 @@ func Open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	archive.sys = cfg.sys
 	j := &Journal{Archive: archive, cfg: cfg, lock: lock, wake: make(chan struct{}, 1)}
 	j.writer.reset()
 	if err := j.open(); err != nil {
@@ -135,13 +138,13 @@ func Open(cfg Config) (*Journal, error) {
 func (j *Journal) open() error {
 	var found bool
 	var err error
-	if j.state, found, err = openState(j.cfg.Folder); err != nil {
+	if j.state, found, err = openState(j.cfg.Folder, &j.sys); err != nil {
 		return err
 	}
 	if found {
 		j.journal = j.state.journal
 	}
-	if err := removeGone(j.cfg.Folder); err != nil {
+	if err := j.removeGone(j.cfg.Folder); err != nil {
 		return err
 	}
 	if err := j.load(j.cfg.Folder, true); err != nil {
@@ -158,6 +161,11 @@ func (j *Journal) open() error {
 	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID, j.given)
 	if err := j.cutTorn(last); err != nil {
 		return err
+	}
+	if !j.state.clean {
+		if err := j.syncLeft(); err != nil {
+			return err
+		}
 	}
 	for _, d := range j.Damage() {
 		j.cfg.Logger.Warn("a place of the journal cannot be read", "file", d.File, "reason", d.Reason, "bytes", d.Bytes, "error", d.Error())
@@ -250,12 +258,35 @@ func (j *Journal) cutTorn(last *segment) error {
 		return nil
 	}
 	torn := last.damage[len(last.damage)-1]
-	if err := os.Truncate(last.path(false), last.end); err != nil {
+	if err := j.sys.truncate(last.path(false), last.end); err != nil {
 		return fmt.Errorf("cut torn end of the journal: %w", err)
 	}
 	last.damage, last.torn = last.losses(), false
 	j.cfg.Logger.Info("the torn end of the journal was cut", "file", torn.File, "bytes", torn.Bytes)
 	return nil
+}
+
+// syncLeft syncs what a process that was killed has written: this one will sync its own files alone, and then mark
+// a clean end, which speaks for all of them.
+func (j *Journal) syncLeft() error {
+	for _, d := range j.days {
+		if d.index != nil {
+			continue
+		}
+		for _, s := range d.segments {
+			f, err := os.Open(s.path(s.packed))
+			if err != nil {
+				return fmt.Errorf("sync journal: %w", err)
+			}
+			if err := errors.Join(j.sys.sync(f), f.Close()); err != nil {
+				return fmt.Errorf("sync journal: %w", err)
+			}
+		}
+		if err := j.sys.syncFolder(d.folder); err != nil {
+			return err
+		}
+	}
+	return j.sys.syncFolder(j.cfg.Folder)
 }
 
 // gonePrefix begins the name of a day's folder that is being removed.
@@ -265,14 +296,14 @@ const gonePrefix = ".gone-"
 const probeName = "probe" + tempEnding
 
 // removeGone ends removals that a crash broke off.
-func removeGone(folder string) error {
+func (a *Archive) removeGone(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("read journal folder: %w", err)
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), gonePrefix) || e.Name() == probeName {
-			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
+			if err := a.sys.removeAll(filepath.Join(folder, e.Name())); err != nil {
 				return fmt.Errorf("remove old day: %w", err)
 			}
 		}

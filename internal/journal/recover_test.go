@@ -152,7 +152,7 @@ func writeSmall(t *testing.T, cfg Config, tape *tape, commits, rows int) (file s
 // unclean makes a journal that was closed look as if the process had been killed.
 func unclean(t testing.TB, folder string) {
 	t.Helper()
-	s, _, err := openState(folder)
+	s, _, err := openState(folder, realSystem())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,15 +89,15 @@ func (j *Journal) syncFiles() error {
 	j.duty.Unlock()
 	var err error
 	if j.dirty.Swap(false) && live != nil {
-		err = dataSync(live)
+		err = j.sys.sync(live)
 	}
 	for _, f := range seals {
-		err = errors.Join(err, dataSync(f), f.Close())
+		err = errors.Join(err, j.sys.sync(f), f.Close())
 	}
 	slices.Sort(fresh)
 	for _, folder := range slices.Compact(fresh) {
 		// A day's folder may be gone by now.
-		if e := syncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
+		if e := j.sys.syncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
@@ -122,7 +122,7 @@ func (j *Journal) syncAll() error {
 // removes it again.
 func (j *Journal) probe() error {
 	name := filepath.Join(j.cfg.Folder, probeName)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := j.sys.open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("look for room: %w", err)
 	}
@@ -130,7 +130,7 @@ func (j *Journal) probe() error {
 	for n := max(1<<20, 2*j.need.Load()); n > 0 && err == nil; n -= int64(len(zeros)) {
 		_, err = j.cfg.write(f, zeros)
 	}
-	return errors.Join(err, dataSync(f), f.Close(), os.Remove(name))
+	return errors.Join(err, j.sys.sync(f), f.Close(), j.sys.remove(name))
 }
 
 // closeDays closes all days but the newest, and compresses their segments.
@@ -177,7 +177,7 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 		if err := j.writeDay(ctx, path, d.date, views, enc, j.cfg.write); err != nil {
 			return err
 		}
-		if err := syncFolder(d.folder); err != nil {
+		if err := j.sys.syncFolder(d.folder); err != nil {
 			return err
 		}
 		index, err := openDayFile(path, j.unpack)
@@ -231,18 +231,18 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 		return err
 	}
 	defer func() { _ = from.Close() }() // was only read from
-	size, err := packSegment(from, v.segment, spans, enc, j.cfg.write)
+	size, err := packSegment(&j.sys, from, v.segment, spans, enc, j.cfg.write)
 	if err != nil {
 		return err
 	}
-	if err := syncFolder(d.folder); err != nil {
+	if err := j.sys.syncFolder(d.folder); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	v.segment.packed = true
 	d.bytes += size - v.end
 	j.mu.Unlock()
-	if err := os.Remove(v.path(false)); err != nil {
+	if err := j.sys.remove(v.path(false)); err != nil {
 		return fmt.Errorf("remove what was compressed: %w", err)
 	}
 	return nil
@@ -287,13 +287,13 @@ func (j *Journal) drop(ctx context.Context, d *day) error {
 		return ctx.Err()
 	}
 	gone := filepath.Join(j.cfg.Folder, gonePrefix+filepath.Base(d.folder))
-	if e := os.Rename(d.folder, gone); e != nil {
+	if e := j.sys.rename(d.folder, gone); e != nil {
 		return errors.Join(err, e)
 	}
 	j.mu.Lock()
 	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
 	j.mu.Unlock()
-	return errors.Join(err, d.index.close(), os.RemoveAll(gone), syncFolder(j.cfg.Folder))
+	return errors.Join(err, d.index.close(), j.sys.removeAll(gone), j.sys.syncFolder(j.cfg.Folder))
 }
 
 // raiseAbove sets the floors to those without a day.

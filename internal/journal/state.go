@@ -78,16 +78,17 @@ func (s *state) parse(f []byte) bool {
 // stateFile is the state on disk.
 type stateFile struct {
 	file *os.File
+	sys  *system
 	state
 }
 
 // openState opens the state of a folder; found says whether there was a good one.
-func openState(folder string) (s *stateFile, found bool, err error) {
-	f, err := os.OpenFile(filepath.Join(folder, stateName), os.O_RDWR|os.O_CREATE, 0o600)
+func openState(folder string, sys *system) (s *stateFile, found bool, err error) {
+	f, err := sys.open(filepath.Join(folder, stateName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, false, fmt.Errorf("open state of the journal: %w", err)
 	}
-	s = &stateFile{file: f}
+	s = &stateFile{file: f, sys: sys}
 	b := make([]byte, 2*stateSlot)
 	n, _ := f.ReadAt(b, 0) // what cannot be read is not there
 	for at := 0; at+stateCopy <= n; at += stateSlot {
@@ -101,7 +102,7 @@ func openState(folder string) (s *stateFile, found bool, err error) {
 	}
 	// All of its room is taken now, so that it never has to grow.
 	clear(b[n:])
-	if _, err := f.WriteAt(b[n:], int64(n)); err != nil {
+	if _, err := sys.writeAt(f, b[n:], int64(n)); err != nil {
 		return nil, false, errors.Join(fmt.Errorf("make state of the journal: %w", err), f.Close())
 	}
 	return s, found, nil
@@ -110,7 +111,7 @@ func openState(folder string) (s *stateFile, found bool, err error) {
 // save writes the state over the older copy.
 func (s *stateFile) save() error {
 	s.write++
-	if _, err := s.file.WriteAt(s.append(nil), int64(s.write%2)*stateSlot); err != nil {
+	if _, err := s.sys.writeAt(s.file, s.append(nil), int64(s.write%2)*stateSlot); err != nil {
 		return fmt.Errorf("write state of the journal: %w", err)
 	}
 	return nil
@@ -121,7 +122,7 @@ func (s *stateFile) saveSync() error {
 	if err := s.save(); err != nil {
 		return err
 	}
-	if err := s.file.Sync(); err != nil {
+	if err := s.sys.sync(s.file); err != nil {
 		return fmt.Errorf("sync state of the journal: %w", err)
 	}
 	return nil

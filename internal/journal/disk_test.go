@@ -1,0 +1,252 @@
+package journal
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// lossyDisk is a disk below a folder that knows what was synced. After powerLoss a random part of the rest is gone: pages
+// of 4 KiB and entries of folders, each by itself. From the moment when fails is set nothing can be changed.
+type lossyDisk struct {
+	t   testing.TB
+	rng *rand.Rand
+
+	mu      sync.Mutex
+	root    string
+	fails   error
+	names   map[string]*inode // entries as they are
+	durable map[string]*inode // entries as they were synced
+}
+
+// inode is a file or a folder, whatever its name.
+type inode struct {
+	folder  bool
+	synced  []byte // of a file
+	removed []byte // what it had when its last name was removed
+}
+
+func newLossyDisk(t testing.TB, rng *rand.Rand) *lossyDisk {
+	return &lossyDisk{t: t, rng: rng, root: t.TempDir(), names: map[string]*inode{}, durable: map[string]*inode{}}
+}
+
+// use puts the disk under a journal.
+func (d *lossyDisk) use(cfg *Config) {
+	cfg.Folder, cfg.write = d.root, d.write
+	cfg.sys = system{open: d.open, writeAt: d.writeAt, truncate: d.truncate, sync: d.sync, syncFolder: d.syncFolder,
+		rename: d.rename, remove: d.remove, removeAll: d.removeAll, mkdir: d.mkdir}
+}
+
+// refuse is the error of a change; frees says whether it takes no room.
+func (d *lossyDisk) refuse(op, name string, frees bool) error {
+	if d.fails == nil || frees && errors.Is(d.fails, syscall.ENOSPC) {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: name, Err: d.fails}
+}
+
+func (d *lossyDisk) open(name string, flag int) (*os.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("open", name, d.names[name] != nil); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, flag, 0o600)
+	if err == nil && d.names[name] == nil {
+		d.names[name] = &inode{}
+	}
+	return f, err
+}
+
+func (d *lossyDisk) write(f *os.File, b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("write", f.Name(), false); err != nil {
+		n := 0
+		if errors.Is(err, syscall.ENOSPC) {
+			n, _ = f.Write(b[:d.rng.IntN(len(b)+1)])
+		}
+		return n, err
+	}
+	return f.Write(b)
+}
+
+func (d *lossyDisk) writeAt(f *os.File, b []byte, at int64) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("write", f.Name(), false); err != nil {
+		return 0, err
+	}
+	return f.WriteAt(b, at)
+}
+
+func (d *lossyDisk) truncate(name string, size int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("truncate", name, true); err != nil {
+		return err
+	}
+	return os.Truncate(name, size)
+}
+
+func (d *lossyDisk) sync(f *os.File) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("sync", f.Name(), true); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(f.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was removed: the file is not needed
+	}
+	if err != nil {
+		return err
+	}
+	d.names[f.Name()].synced = b
+	return nil
+}
+
+func (d *lossyDisk) syncFolder(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("sync", name, true); err != nil {
+		return err
+	}
+	if _, err := os.Stat(name); err != nil {
+		return err
+	}
+	maps.DeleteFunc(d.durable, func(path string, _ *inode) bool { return filepath.Dir(path) == name })
+	for path, i := range d.names {
+		if filepath.Dir(path) == name {
+			d.durable[path] = i
+		}
+	}
+	return nil
+}
+
+func (d *lossyDisk) rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("rename", from, false); err != nil {
+		return err
+	}
+	if d.names[from].folder {
+		d.t.Fatal("folders are not renamed here")
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	d.names[to] = d.names[from]
+	delete(d.names, from)
+	return nil
+}
+
+func (d *lossyDisk) remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refuse("remove", name, true); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = os.Remove(name)
+	}
+	if err != nil {
+		return err
+	}
+	d.names[name].removed = b
+	delete(d.names, name)
+	return nil
+}
+
+func (d *lossyDisk) removeAll(name string) error { return d.remove(name) }
+
+func (d *lossyDisk) mkdir(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names[name] != nil {
+		return nil
+	}
+	if err := d.refuse("mkdir", name, false); err != nil {
+		return err
+	}
+	d.names[name] = &inode{folder: true}
+	return os.Mkdir(name, 0o700)
+}
+
+// powerLoss ends the machine: what was not synced is there or not.
+func (d *lossyDisk) powerLoss() {
+	d.t.Helper()
+	root, rest := d.t.TempDir(), d.rng.Float64() // the share that is there
+	if d.rng.IntN(3) == 0 {
+		rest = float64(d.rng.IntN(2))
+	}
+	next := map[string]*inode{}
+	paths := slices.Sorted(maps.Keys(d.durable))
+	for path := range d.names {
+		if d.durable[path] == nil {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		i := d.durable[path]
+		if d.rng.Float64() < rest {
+			i = d.names[path]
+		}
+		to := filepath.Join(root, strings.TrimPrefix(path, d.root))
+		if parent := filepath.Dir(to); i == nil || parent != root && next[parent] == nil {
+			continue
+		}
+		next[to] = &inode{folder: i.folder}
+		var err error
+		if i.folder {
+			err = os.Mkdir(to, 0o700)
+		} else {
+			next[to].synced = d.surviving(i, rest)
+			err = os.WriteFile(to, next[to].synced, 0o600)
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.root, d.names, d.durable, d.fails = root, next, maps.Clone(next), nil
+}
+
+// surviving is what a power loss leaves of a file.
+func (d *lossyDisk) surviving(i *inode, rest float64) []byte {
+	is := i.removed
+	for path, other := range d.names {
+		if other == i {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			is = b
+		}
+	}
+	size := len(i.synced)
+	if d.rng.Float64() < rest {
+		if size = len(is); d.rng.IntN(2) == 0 {
+			size = min(len(is), len(i.synced)) + d.rng.IntN(1+max(len(is), len(i.synced))-min(len(is), len(i.synced)))
+		}
+	}
+	b := make([]byte, size)
+	for at := 0; at < size; at += 4096 {
+		from := i.synced
+		if d.rng.Float64() < rest {
+			from = is
+		}
+		if at < len(from) {
+			copy(b[at:min(size, at+4096)], from[at:])
+		}
+	}
+	return b
+}

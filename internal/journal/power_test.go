@@ -1,0 +1,243 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// machine is a machine with a journal on a disk that fails and a supply that ends.
+type machine struct {
+	t    *testing.T
+	what string
+	rng  *rand.Rand
+	disk *lossyDisk
+	cfg  Config
+	log  bytes.Buffer
+	boot int
+
+	journal *Journal
+	tape    *tape
+	epochs  map[string]bool
+	shown   []Row // of the epoch: what clients were sent
+	ends    map[string]int
+}
+
+// power begins with an empty machine memory.
+func (m *machine) power() {
+	m.boot++
+	m.cfg.BootID, m.cfg.Memory = fmt.Sprint("boot-", m.boot), m.t.TempDir()
+}
+
+// show sends clients what was appended: it was committed, or is lost.
+func (m *machine) show(from int) { m.shown = append(m.shown, m.tape.rows[from:]...) }
+
+// start opens the journal, and wants that no N is given out twice and that what is lost is told.
+func (m *machine) start(again bool) {
+	t := m.t
+	t.Helper()
+	m.disk.use(&m.cfg)
+	m.log.Reset()
+	j := mustOpen(t, m.cfg)
+	was := ""
+	if m.journal != nil {
+		was = m.journal.Epoch()
+	}
+	tape := newTape(m.rng.Uint64(), len(m.tape.defs))
+	tape.at = m.tape.at
+	if err := j.Restore(func(r *Row) error { tape.follow(r); return nil }); err != nil {
+		t.Fatalf("%s: %v", m.what, err)
+	}
+	switch e := j.Epoch(); {
+	case e == was:
+		m.ends["goes on"]++
+		m.wantKept(j, tape)
+	case m.epochs[e]:
+		t.Fatalf("%s: an epoch of before comes again", m.what)
+	default:
+		m.ends["new epoch"]++
+		// A folder of which nothing was on the disk yet cannot tell of it. Its epoch does, to each client.
+		if len(j.Epochs()) > 0 && !strings.Contains(m.log.String(), "new epoch") && again {
+			t.Fatalf("%s: the epoch ended, and nothing tells it:\n%s", m.what, m.log.String())
+		}
+		m.shown, m.epochs[e] = nil, true
+		if tape.position != 0 {
+			t.Fatalf("%s: a new epoch begins at position %d", m.what, tape.position)
+		}
+	}
+	if err := j.Start(tape.checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	m.journal, m.tape = j, tape
+	tape.define(j)
+}
+
+// wantKept wants all that was shown of an epoch that goes on, or a hole in its place, and numbers that go on behind it.
+func (m *machine) wantKept(j *Journal, tape *tape) {
+	m.t.Helper()
+	have, hole := map[uint64]Row{}, uint64(0)
+	for _, r := range scanAll(m.t, j.Archive, Place{}) {
+		if r.Kind == Hole {
+			hole = max(hole, r.Position)
+		}
+		have[r.Position] = r
+	}
+	for i := range m.shown {
+		r := &m.shown[i]
+		got, ok := have[r.Position]
+		if ok && got.Kind != Hole && !equalRows(&got, r) {
+			m.t.Fatalf("%s: position %d is given out twice:\n%+v\n%+v", m.what, r.Position, got, *r)
+		}
+		if !ok && r.Position > hole {
+			m.t.Fatalf("%s: position %d of %d is lost, and nothing tells it", m.what, r.Position, m.shown[len(m.shown)-1].Position)
+		}
+		c, n := &tape.counts[r.Instrument-1], r.N
+		var stands uint64
+		switch r.Kind {
+		case Trade, Cancel, Correct:
+			stands = c.N[Trades]
+		case Status:
+			stands = c.N[Statuses]
+		case Quote:
+			stands = c.N[Quotes]
+		case Bar:
+			stands = c.Bars[r.Bar.Interval]
+		case Reference:
+			stands = c.N[Summaries]
+		default:
+			stands = c.N[Books]
+		}
+		if stands < n {
+			m.t.Fatalf("%s: instrument %d, kind %d: N %d was shown, and the next is %d", m.what, r.Instrument, r.Kind, n, stands+1)
+		}
+	}
+}
+
+// live does what a gateway does for a while.
+func (m *machine) live(faults ...error) {
+	t, j := m.t, m.journal
+	enc := testEncoder(t)
+	for range 5 + m.rng.IntN(60) {
+		switch k := m.rng.IntN(40); {
+		case k < 5:
+			if err := j.syncFiles(); err != nil {
+				j.fault.Store(&err)
+			}
+		case k == 5:
+			m.tape.at += dayNanos
+		case k == 6:
+			if err := j.closeDays(t.Context(), enc); err != nil && m.disk.fails == nil {
+				t.Fatalf("%s: %v", m.what, err)
+			}
+		case k == 7 && len(faults) > 0:
+			m.disk.fails = faults[m.rng.IntN(len(faults))]
+		case k < 10:
+			m.disk.fails = nil
+		case k < 14:
+			if _, _, ok := j.Suspended(); ok {
+				j.space.Store(j.probe() == nil)
+			}
+			j.Commit()
+		default:
+			from := len(m.tape.rows)
+			for range 1 + m.rng.IntN(12) {
+				j.Append(m.tape.next(true))
+			}
+			j.Commit()
+			m.show(from)
+		}
+	}
+	for range m.rng.IntN(5) { // appended, and neither committed nor shown
+		j.Append(m.tape.next(true))
+	}
+}
+
+// die ends the process: what it had in memory is gone.
+func (m *machine) die() {
+	j := m.journal
+	for _, f := range j.seals {
+		_ = f.Close()
+	}
+	if j.live != nil {
+		_ = j.live.Close()
+	}
+	if err := errors.Join(j.state.file.Close(), j.given.close(false), j.Archive.close(), j.lock.Close()); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// run lets a machine live many times.
+func (m *machine) run(lives int, faults ...error) {
+	m.start(false)
+	for life := range lives {
+		m.what = fmt.Sprintf("%s, life %d", m.t.Name(), life)
+		m.live(faults...)
+		switch k := m.rng.IntN(10); {
+		case k < 4:
+			m.ends["kill"]++
+			m.die()
+		case k < 8:
+			m.ends["power loss"]++
+			m.die()
+			m.disk.powerLoss()
+			m.power()
+		default:
+			m.ends["clean end"]++
+			from := len(m.tape.rows) - int(m.journal.news.rows)
+			err := m.journal.Close()
+			if err != nil && m.disk.fails == nil {
+				m.t.Fatalf("%s: %v", m.what, err)
+			}
+			m.show(from)
+			if m.rng.IntN(2) == 0 {
+				m.ends["power loss behind a clean end"]++
+				m.disk.powerLoss()
+				m.power()
+			}
+		}
+		m.disk.fails = nil // somebody has seen to it
+		m.start(true)
+	}
+	m.die()
+}
+
+func newMachine(t *testing.T, seed uint64) *machine {
+	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 17)), epochs: map[string]bool{}, ends: map[string]int{}}
+	m.disk = newLossyDisk(t, m.rng)
+	m.tape = newTape(seed, 2+m.rng.IntN(6))
+	m.cfg = Config{Segment: int64(2_000 + m.rng.IntN(20_000)), checkpoint: int64(1 + m.rng.IntN(2_000)), Logger: slog.New(slog.NewTextHandler(&m.log, nil))}
+	m.power()
+	return m
+}
+
+// TestPowerLoss ends the process, and the supply of the machine, at random moments, under a disk that keeps of what was
+// not synced a random part of pages and names, that turns read-only, is full or fails, at random moments too. Either the epoch
+// goes on, and nothing that was shown is missing or given out again, or another begins.
+func TestPowerLoss(t *testing.T) {
+	ends := map[string]int{}
+	for _, x := range []struct {
+		name   string
+		faults []error
+	}{
+		{"power", nil},
+		{"read-only", []error{syscall.EROFS}},
+		{"full", []error{syscall.ENOSPC}},
+		{"all", []error{syscall.EROFS, syscall.ENOSPC, syscall.EIO}},
+	} {
+		for seed := range uint64(soak(400)) {
+			t.Run(fmt.Sprint(x.name, " ", seed), func(t *testing.T) {
+				m := newMachine(t, seed)
+				m.run(8, x.faults...)
+				for k, n := range m.ends {
+					ends[x.name+": "+k] += n
+				}
+			})
+		}
+	}
+	t.Logf("figure: %v", ends)
+}
