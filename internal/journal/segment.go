@@ -138,16 +138,17 @@ func (s *segment) path(packed bool) string {
 
 // inspector reads a whole segment that is not packed, once.
 type inspector struct {
-	seg    *segment
-	table  *table
-	file   io.ReaderAt
-	size   int64
-	cursor cursor
-	head   head
-	high   int64
-	mark   int64 // of a checkpoint that was begun
-	lost   bool  // the next good block is looked for
-	torn   bool  // the file ends inside of a frame
+	seg     *segment
+	table   *table
+	file    io.ReaderAt
+	size    int64
+	cursor  cursor
+	head    head
+	high    int64
+	mark    int64  // of a checkpoint that was begun
+	numbers uint32 // greatest number of an instrument
+	lost    bool   // the next good block is looked for
+	torn    bool   // the file ends inside of a frame
 }
 
 // windowBytes is read at once; more where a frame is longer.
@@ -175,6 +176,7 @@ func (x *inspector) run() error {
 		at = next
 	}
 	x.closeBlock(x.seg.end)
+	x.table.reserve(x.numbers)
 	return nil
 }
 
@@ -285,6 +287,7 @@ func (x *inspector) record(rec []byte) error {
 		if x.head.flags&flagCheckpoint == 0 {
 			x.high = max(x.high, x.head.at)
 		}
+		x.numbers = max(x.numbers, x.head.instrument)
 		x.seg.note(&x.head, rec, offset)
 	}
 	return nil

@@ -47,6 +47,16 @@ func (t *table) learn(number uint32, text []byte) error {
 	return nil
 }
 
+// reserve keeps numbers up to this one from being given out again: rows of them are there, although their definitions
+// may be damaged.
+func (t *table) reserve(number uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for number < maxInstruments && int(number) >= len(t.list) {
+		t.list = append(t.list, defined{})
+	}
+}
+
 func (t *table) set(number uint32, def market.Instrument, text []byte) {
 	for int(number) >= len(t.list) {
 		t.list = append(t.list, defined{})
