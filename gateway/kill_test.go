@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,12 +45,17 @@ func TestKill(t *testing.T) {
 		if i%killedOften == 0 {
 			k.begin()
 		}
-		k.round()
+		if k.round(); t.Failed() {
+			return
+		}
 	}
-	if k.resumed == 0 || k.compared == 0 {
-		t.Fatalf("nothing was shown: %d resumed, %d compared", k.resumed, k.compared)
+	told := len(k.told.texts)
+	k.begin()
+	if k.resumed == 0 || k.compared == 0 || k.mixed == 0 || told == 0 {
+		t.Fatalf("nothing was shown: %d resumed, %d compared, %d of those who do all things, %d messages", k.resumed, k.compared, k.mixed, told)
 	}
-	t.Logf("figure: kill -9: %d kills, %d trades received, %d compared with the journal, %d rows sent again", k.kills, k.got, k.compared, k.resumed)
+	t.Logf("figure: kill -9: %d kills, %d trades received, %d compared with the journal, %d rows sent again, %d resumes of clients that do all things",
+		k.kills, k.got, k.compared, k.resumed, k.mixed)
 }
 
 // killedOften is how often one gateway is killed; then another begins. A start looks through the day's
@@ -60,6 +66,13 @@ const killedOften = 25
 func (k *killed) begin() {
 	k.folder, k.client, k.epoch, k.position = k.t.TempDir(), literalClient{}, "", ""
 	k.seen, k.texts = map[string]uint64{}, map[string]map[uint64]string{}
+	for _, m := range k.mixers {
+		k.mixed += m.resumed
+	}
+	k.told, k.mixers = &numbered{texts: map[string]string{}}, nil
+	for range 2 {
+		k.mixers = append(k.mixers, &mixer{k: k, rng: rand.New(rand.NewPCG(k.rng.Uint64(), 2)), seen: map[string]uint64{}})
+	}
 }
 
 // victim is the gateway.
@@ -84,7 +97,7 @@ func victim(t *testing.T, folder string) {
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal"), Segment: 4 << 20},
 		Stream:  gateway.Stream{TradesKept: 1}, // so that much is read from the journal
-		Limits:  gateway.Limits{Handshakes: 100_000},
+		Limits:  gateway.Limits{Handshakes: 100_000, MessagesPerSecond: 100_000},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		OnReady: func(b gateway.Bound) { fmt.Println("at", b.REST, b.Stream) },
 	})
@@ -108,8 +121,15 @@ type killed struct {
 	seen            map[string]uint64            // the newest N of each instrument
 	texts           map[string]map[uint64]string // what was received in the last round
 
+	told   *numbered // by all clients
+	mixers []*mixer
+
 	kills, got, compared, resumed int
+	mixed                         int // resumes of the mixers
 }
+
+// epochOf is the epoch, which is the same over all kills.
+func (k *killed) epochOf() string { return k.epoch }
 
 // round starts the gateway, compares, resumes, follows for a while, and kills it.
 func (k *killed) round() {
@@ -147,7 +167,14 @@ func (k *killed) round() {
 	for name := range k.texts {
 		k.compare(name)
 	}
+	var others sync.WaitGroup
+	for _, m := range k.mixers {
+		if k.epoch != "" { // known from the first round on
+			others.Go(func() { m.mix(k.t) })
+		}
+	}
 	k.follow(time.Duration(20+k.rng.IntN(400))*time.Millisecond, cmd.Process)
+	others.Wait()
 }
 
 // list chooses what to follow.
@@ -242,9 +269,12 @@ func (k *killed) follow(long time.Duration, p *os.Process) {
 		if err != nil {
 			return // it was killed
 		}
-		var m frame
-		if err := json.Unmarshal(text, &m); err != nil {
+		var m mixedFrame
+		if err := json.Unmarshal(text, &m.frame); err != nil {
 			k.t.Fatal(err)
+		}
+		if err := k.told.take(&m, text); err != nil {
+			k.t.Fatalf("kill %d: %v", k.kills, err)
 		}
 		switch m.Type {
 		case "Subscription":
