@@ -315,6 +315,7 @@ func (a *Archive) takeDay(d *day, index *dayFile) error {
 			return err
 		}
 	}
+	index.meta.Definitions = nil
 	d.index, d.segments, d.bytes = index, nil, index.size
 	for _, s := range index.segments() {
 		s.folder = d.folder

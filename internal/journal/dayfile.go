@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"hash/maphash"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
-	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
@@ -110,14 +110,17 @@ type dayFile struct {
 	name     string
 	size     int64
 	sections [numSections]section
-	meta     dayMeta
-	ids      map[market.InstrumentID]uint32
+	meta     dayMeta // its definitions are dropped when the table has learnt them
+	seed     maphash.Seed
+	ids      []dayID // sorted
 	unpack   *zstd.Decoder
+}
 
-	once   sync.Once // the lists are read when they are first asked for
-	err    error
-	series []daySeries
-	blocks []dayBlock
+// dayID is the number of an instrument in a day, by a hash of its identifier: one of so many days
+// takes sixteen bytes, and no text.
+type dayID struct {
+	hash   uint64
+	number uint32
 }
 
 func openDayFile(path string, unpack *zstd.Decoder) (*dayFile, error) {
@@ -125,7 +128,7 @@ func openDayFile(path string, unpack *zstd.Decoder) (*dayFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open index of a day: %w", err)
 	}
-	d := &dayFile{file: f, name: path, unpack: unpack}
+	d := &dayFile{file: f, name: path, unpack: unpack, seed: maphash.MakeSeed()}
 	d.holders.Store(1)
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -187,15 +190,27 @@ func (d *dayFile) open() error {
 	if err := json.Unmarshal(text, &d.meta); err != nil || d.meta.Version != version {
 		return d.bad(d.sections[sectionMeta].at)
 	}
-	d.ids = map[market.InstrumentID]uint32{}
+	d.ids = make([]dayID, 0, len(d.meta.Definitions))
 	for _, def := range d.meta.Definitions {
 		var in struct{ ID market.InstrumentID }
 		if err := json.Unmarshal(def.Text, &in); err != nil {
 			return d.bad(d.sections[sectionMeta].at)
 		}
-		d.ids[in.ID] = def.Number
+		d.ids = append(d.ids, dayID{maphash.Comparable(d.seed, in.ID), def.Number})
 	}
+	// Of an identifier that is there twice the last one counts.
+	slices.SortStableFunc(d.ids, func(x, y dayID) int { return cmp.Compare(x.hash, y.hash) })
 	return nil
+}
+
+// number is the number of an instrument in this day.
+func (d *dayFile) number(id market.InstrumentID) (uint32, bool) {
+	hash := maphash.Comparable(d.seed, id)
+	i := sort.Search(len(d.ids), func(i int) bool { return d.ids[i].hash > hash }) - 1
+	if i < 0 || d.ids[i].hash != hash {
+		return 0, false
+	}
+	return d.ids[i].number, true
 }
 
 func (d *dayFile) section(i int) ([]byte, error) {
@@ -251,18 +266,26 @@ func (d *dayFile) spans(number uint32) ([]span, error) {
 	return nil, nil
 }
 
-// load reads the lists.
-func (d *dayFile) load() error {
-	d.once.Do(func() { d.err = d.loadLists() })
-	return d.err
+// entries reads some entries of a list. The whole list was verified when the file was opened.
+func (d *dayFile) entries(list, size int, from, count int64) ([]byte, error) {
+	s := d.sections[list]
+	if from < 0 || count < 0 || from+count > s.bytes/int64(size) {
+		return nil, d.bad(s.at)
+	}
+	b := make([]byte, count*int64(size))
+	if _, err := d.file.ReadAt(b, s.at+from*int64(size)); err != nil {
+		return nil, fmt.Errorf("read index of a day: %w", err)
+	}
+	return b, nil
 }
 
-func (d *dayFile) loadLists() error {
-	b, err := d.section(sectionBlocks)
+// blockList reads the blocks of a series.
+func (d *dayFile) blockList(e *daySeries) ([]dayBlock, error) {
+	b, err := d.entries(sectionBlocks, dayBlockSize, int64(e.block), int64(e.blocks))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	blocks := make([]dayBlock, len(b)/dayBlockSize)
+	blocks := make([]dayBlock, e.blocks)
 	for i := range blocks {
 		w := b[i*dayBlockSize:]
 		k := dayBlock{
@@ -270,59 +293,81 @@ func (d *dayFile) loadLists() error {
 			least: int64(word(w, 4)), most: int64(word(w, 5)), sum: uint32(word(w, 6)),
 		}
 		if k.at < 0 || int64(k.packed) > d.size || k.at > d.size-int64(k.packed) || k.raw > maxUnpacked {
-			return d.bad(d.sections[sectionBlocks].at)
+			return nil, d.bad(d.sections[sectionBlocks].at)
 		}
 		blocks[i] = k
 	}
-	if b, err = d.section(sectionSeries); err != nil {
-		return err
+	return blocks, nil
+}
+
+// seriesEntry reads an entry of the list of series.
+func (d *dayFile) seriesEntry(w []byte) (daySeries, error) {
+	head := word(w, 0)
+	s := daySeries{
+		key: seriesKey{uint32(head), uint8(head >> 32)}, epoch: uint16(head >> 48),
+		block: uint32(word(w, 1)), blocks: uint32(word(w, 1) >> 32),
+		first: word(w, 2), last: word(w, 3), rows: word(w, 4), least: int64(word(w, 5)), most: int64(word(w, 6)),
 	}
-	series := make([]daySeries, len(b)/daySeriesSize)
-	for i := range series {
-		w := b[i*daySeriesSize:]
-		head := word(w, 0)
-		s := daySeries{
-			key: seriesKey{uint32(head), uint8(head >> 32)}, epoch: uint16(head >> 48),
-			block: uint32(word(w, 1)), blocks: uint32(word(w, 1) >> 32),
-			first: word(w, 2), last: word(w, 3), rows: word(w, 4), least: int64(word(w, 5)), most: int64(word(w, 6)),
-		}
-		if int(s.epoch) >= len(d.meta.Epochs) || uint64(s.block)+uint64(s.blocks) > uint64(len(blocks)) {
-			return d.bad(d.sections[sectionSeries].at)
-		}
-		series[i] = s
+	if int(s.epoch) >= len(d.meta.Epochs) {
+		return s, d.bad(d.sections[sectionSeries].at)
 	}
-	d.series, d.blocks = series, blocks
-	return nil
+	return s, nil
 }
 
 func compareSeries(x, y daySeries) int {
 	return cmp.Or(cmp.Compare(x.key.instrument, y.key.instrument), cmp.Compare(x.key.slot, y.key.slot), cmp.Compare(x.epoch, y.epoch))
 }
 
-// find is the series of an instrument and slot, one entry for each epoch.
+// find is the series of an instrument and slot, one entry for each epoch. It searches the file: the
+// lists of many days are not kept in memory.
 func (d *dayFile) find(id market.InstrumentID, slot int) ([]daySeries, error) {
-	number, ok := d.ids[id]
+	number, ok := d.number(id)
 	if !ok {
 		return nil, nil
 	}
-	if err := d.load(); err != nil {
+	key := seriesKey{number, uint8(slot)}
+	low, high := int64(0), d.sections[sectionSeries].bytes/daySeriesSize
+	end := high
+	for high-low > searchedAtOnce {
+		mid := low + (high-low)/2
+		b, err := d.entries(sectionSeries, daySeriesSize, mid, 1)
+		if err != nil {
+			return nil, err
+		}
+		if s, err := d.seriesEntry(b); err != nil {
+			return nil, err
+		} else if compareSeries(s, daySeries{key: key}) < 0 {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	// The first of them lies there or just behind; there are as many as epochs at most.
+	b, err := d.entries(sectionSeries, daySeriesSize, low, min(high+int64(len(d.meta.Epochs)), end)-low)
+	if err != nil {
 		return nil, err
 	}
-	want := daySeries{key: seriesKey{number, uint8(slot)}}
-	from := sort.Search(len(d.series), func(i int) bool { return compareSeries(d.series[i], want) >= 0 })
-	to := from
-	for to < len(d.series) && d.series[to].key == want.key {
-		to++
+	var list []daySeries
+	for ; len(b) > 0; b = b[daySeriesSize:] {
+		s, err := d.seriesEntry(b)
+		if err != nil {
+			return nil, err
+		}
+		if s.key == key {
+			list = append(list, s)
+		}
 	}
-	return slices.Clone(d.series[from:to]), nil
+	return list, nil
 }
+
+// searchedAtOnce is how many entries are read together.
+const searchedAtOnce = 64
 
 // daySalt is the salt of the frames in a day's file.
 const daySalt = 0x59414452
 
 // block reads a block.
-func (d *dayFile) block(number int, raw, dst []byte) (newRaw, rows []byte, err error) {
-	k := d.blocks[number]
+func (d *dayFile) block(k *dayBlock, raw, dst []byte) (newRaw, rows []byte, err error) {
 	raw = room(raw, int(k.packed))
 	if _, err := d.file.ReadAt(raw, k.at); err != nil {
 		return raw, dst, fmt.Errorf("read %s: %w", d.name, err)

@@ -47,7 +47,7 @@
 //
 // # Reading
 //
-// Read finds the rows of one series by index: in day.idx of closed days, and for the others in memory, where
+// Read finds the rows of one series by index: in day.idx of closed days, whose lists are searched on the disk, and for the others in memory, where
 // the place of each row is known (4 bytes a row; the index is made again when the journal is opened). Scan gives the stream in its
 // order, from a position or a time. BookAt begins with a checkpoint. A Reader does the same for a folder that another
 // process writes, or for one segment. Rows that Read takes by their place from a segment were verified when they were

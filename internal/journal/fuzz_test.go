@@ -164,9 +164,15 @@ func FuzzDayFile(f *testing.F) {
 		}
 		d, err := openDayFile(file, unpack)
 		if err == nil {
-			if d.load() == nil {
-				for i := range d.blocks {
-					_, _, _ = d.block(i, nil, nil)
+			for i := range d.sections[sectionSeries].bytes / daySeriesSize {
+				b, err := d.entries(sectionSeries, daySeriesSize, i, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, _ := d.seriesEntry(b)
+				blocks, _ := d.blockList(&e)
+				for i := range blocks {
+					_, _, _ = d.block(&blocks[i], nil, nil)
 				}
 			}
 			for _, s := range d.segments() {

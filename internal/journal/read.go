@@ -222,12 +222,15 @@ func (s *seriesReader) day(ctx context.Context, p *part) error {
 	if !s.r.mayHave(e.first, e.last, e.least, e.most) {
 		return nil
 	}
-	for i := range e.blocks {
+	blocks, err := p.day.blockList(e)
+	if err != nil {
+		return err
+	}
+	for i := range blocks {
 		if s.r.Reverse {
-			i = e.blocks - 1 - i
+			i = len(blocks) - 1 - i
 		}
-		number := int(e.block + i)
-		k := &p.day.blocks[number]
+		k := &blocks[i]
 		if !s.r.mayHave(k.first, k.last, k.least, k.most) {
 			continue
 		}
@@ -235,7 +238,7 @@ func (s *seriesReader) day(ctx context.Context, p *part) error {
 			return err
 		}
 		var err error
-		if s.raw, s.rows, err = p.day.block(number, s.raw, s.rows); err != nil {
+		if s.raw, s.rows, err = p.day.block(k, s.raw, s.rows); err != nil {
 			return err
 		}
 		if err := s.block(p, k.at); err != nil {

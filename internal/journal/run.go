@@ -184,9 +184,7 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 		if err != nil {
 			return err
 		}
-		if err := index.load(); err != nil {
-			return errors.Join(err, index.close())
-		}
+		index.meta.Definitions = nil // the table has them
 		j.mu.Lock()
 		d.index, d.bytes = index, index.size
 		for _, s := range d.segments {
