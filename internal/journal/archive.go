@@ -49,6 +49,7 @@ type segmentView struct {
 	*segment
 	sum    summary
 	end    int64
+	proved bool
 	blocks []block
 	last   block // of blocks, which only holds those before it
 	gaps   []hole
@@ -187,7 +188,7 @@ func (a *Archive) views(epoch string) []segmentView {
 
 // view is taken under the archive's lock.
 func (s *segment) view() segmentView {
-	v := segmentView{segment: s, sum: s.summary, end: s.end, gaps: s.holes}
+	v := segmentView{segment: s, sum: s.summary, end: s.end, gaps: s.holes, proved: s.proved}
 	if n := len(s.blocks); n > 0 {
 		v.blocks, v.last = s.blocks[:n-1:n-1], s.blocks[n-1]
 	}

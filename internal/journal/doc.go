@@ -47,11 +47,12 @@
 //
 // # Reading
 //
-// Read finds the rows of one series by index: in day.idx of closed days, whose lists are searched on the disk, and for the others in memory, where
-// the place of each row is known (4 bytes a row; the index is made again when the journal is opened). Scan gives the stream in its
+// Read finds the rows of one series by index: in day.idx of closed days, whose lists are searched
+// on the disk, and for the others in memory, where the place of each row is known (4 bytes a row; the index is made again when the journal is opened). Scan gives the stream in its
 // order, from a position or a time. BookAt begins with a checkpoint. A Reader does the same for a folder that another
 // process writes, or for one segment. Rows that Read takes by their place from a segment were verified when they were
-// written or the journal was opened; all else is verified as it is read. What is wrong with a file is an error of type
+// written or the journal was opened; all else is verified as it is read, and so is a segment that the disk failed to take,
+// since the kernel forgets what it could not write. What is wrong with a file is an error of type
 // *Damage with its place. What Read or Find found in a closed day is read to its end, though the day be removed meanwhile; where
 // else a file is gone that was to be read, the error is ErrNotKept.
 //

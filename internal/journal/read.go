@@ -304,7 +304,7 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 	if file.reason != "" {
 		return &Damage{File: file.name, Reason: file.reason}
 	}
-	w := window{file: file, blocks: append(p.view.blocks, p.view.last)}
+	w := window{file: file, blocks: append(p.view.blocks, p.view.last), verifies: !p.view.proved, verified: -1}
 	for i := range p.chunks {
 		if s.r.Reverse {
 			i = len(p.chunks) - 1 - i
@@ -352,6 +352,9 @@ type window struct {
 	block  int
 	buf    []byte
 	from   int64 // of buf
+
+	verifies bool // each block before a record of it is taken
+	verified int  // the last one that was
 }
 
 const (
@@ -394,7 +397,30 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 		k = max(0, sort.Search(len(w.blocks), func(i int) bool { return w.blocks[i].offset > at })-1)
 		w.block = k
 	}
+	if w.verifies && k != w.verified {
+		if err := w.verify(k); err != nil {
+			return nil, base{}, err
+		}
+	}
 	return b[:n], w.blocks[k].base, nil
+}
+
+// verify checks all frames of a block.
+func (w *window) verify(k int) error {
+	c := cursor{file: w.file.name, salt: w.file.salt}
+	buf := make([]byte, w.blocks[k].bytes)
+	if _, err := w.file.ReadAt(buf, w.blocks[k].offset); err != nil {
+		return shortRead(w.file.name, w.blocks[k].offset, err)
+	}
+	for c.set(w.blocks[k].offset, buf); ; c.pos = c.end {
+		switch err := c.enter(); {
+		case errors.Is(err, io.EOF):
+			w.verified = k
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }
 
 func (w *window) damage(at int64) error {

@@ -89,10 +89,10 @@ func (j *Journal) syncFiles() error {
 	j.duty.Unlock()
 	var err error
 	if j.dirty.Swap(false) && live != nil {
-		err = j.sys.sync(live)
+		err = j.syncFile(live)
 	}
 	for _, f := range seals {
-		err = errors.Join(err, j.sys.sync(f), f.Close())
+		err = errors.Join(err, j.syncFile(f), f.Close())
 	}
 	slices.Sort(fresh)
 	for _, folder := range slices.Compact(fresh) {
@@ -105,6 +105,25 @@ func (j *Journal) syncFiles() error {
 		return fmt.Errorf("sync journal: %w", err)
 	}
 	return nil
+}
+
+// syncFile waits until a segment is on the disk. After an error the kernel takes its pages for clean,
+// and may read them again from a disk that has not got them: they are verified from now on.
+func (j *Journal) syncFile(f *os.File) error {
+	err := j.sys.sync(f)
+	if err == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, d := range j.days {
+		for _, s := range d.segments {
+			if s.path(false) == f.Name() {
+				s.proved = false
+			}
+		}
+	}
+	return err
 }
 
 // syncAll ends the writing of files.

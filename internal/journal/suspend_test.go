@@ -222,3 +222,50 @@ func TestFailingSync(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestFailedSyncIsVerified has the kernel give other bytes for rows that a sync failed to bring to the disk: who reads them,
+// by their place or in order, gets an error and not another price.
+func TestFailedSyncIsVerified(t *testing.T) {
+	cfg := testConfig(t)
+	tape := newTape(24, 2)
+	j := begin(t, cfg, tape)
+	tape.write(j, 2_000, true)
+	name := segmentFiles(t, cfg.Folder)[0]
+	broken, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j.duty.Lock()
+	live := j.live
+	j.live = broken // its sync fails
+	j.duty.Unlock()
+	if err := j.syncFiles(); err == nil {
+		t.Fatal("a closed file was synced")
+	}
+	j.duty.Lock()
+	j.live = live
+	j.duty.Unlock()
+	checkAll(t, "nothing was forgotten", j.Archive, tape)
+
+	trades := Series{Instrument: tape.defs[0].ID}
+	places := j.days[0].segments[0].series[seriesKey{tape.numbers[0], uint8(Trades)}].chunks[0].places
+	at := int64(places[5])*8 + headSize
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch(t, name, at, b[at]^1) // of a price
+	var d *Damage
+	if err := j.Read(t.Context(), trades, Range{}, func(string, *Row) bool { return true }); !errors.As(err, &d) {
+		t.Errorf("read by place: %v", err)
+	}
+	if err := j.Scan(t.Context(), Place{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
+		t.Errorf("scanned: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
