@@ -2,13 +2,14 @@ package journal
 
 import "time"
 
-// calendar says which day rows are filed under. Days follow the clock that rows are published by, but
-// not one that jumps by more than a day until it has said so for a minute: rows of a wrong clock stay
-// in the day that is written. Rows of a virtual clock may jump ahead, and never go back.
+// calendar says which day rows are filed under. Days follow the clock that rows are published
+// by, but not one that jumps by more than a day until it has said so for a minute: rows of a
+// wrong clock stay in the day that is written. Rows of a virtual clock may jump ahead, and never
+// go back.
 //
-// A day is never begun twice, so that the rows of each stand together in the stream. A day behind the
-// one that is written is begun where that was of a wrong clock, which shows in that the days before it
-// are older than both.
+// A day is never begun twice, so that the rows of each stand together in the stream. A day
+// behind the one that is written is begun where that was of a wrong clock, which shows in that
+// the days before it are older than both.
 type calendar struct {
 	begun   map[int32]bool // days that have segments
 	sure    bool           // at and seen are known
@@ -24,8 +25,8 @@ const clockProof = time.Minute
 // settled says that a row of the day that is written has nothing to tell.
 func (c *calendar) settled() bool { return c.sure && c.since.IsZero() }
 
-// day returns the day that a row published at a time by this machine's clock is filed under. current is
-// the one that is written.
+// day returns the day that a row published at a time by this machine's clock is filed under.
+// current is the one that is written.
 func (c *calendar) day(current int32, at int64, now time.Time) int32 {
 	day := dayOf(at)
 	switch {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// clock is a machine's clock beside the one of the bubble that a test runs in, and a journal that it files rows of.
+// clock is a machine's clock beside the one of the bubble that a test runs in, and a journal
+// that it files rows of.
 type clock struct {
 	t        *testing.T
 	cfg      Config
@@ -48,7 +49,8 @@ func (c *clock) rows(d time.Duration) {
 	}
 }
 
-// days wants the days of the journal, which are there after a restart too, and all rows in their order.
+// days wants the days of the journal, which are there after a restart too, and all rows in their
+// order.
 func (c *clock) days(want ...string) {
 	c.t.Helper()
 	var got []string
@@ -71,7 +73,8 @@ func (c *clock) days(want ...string) {
 
 const year = 365 * 24 * time.Hour
 
-// TestCalendar files rows while the machine's clock jumps. The bubble's begins at midnight on 2000-01-01.
+// TestCalendar files rows while the machine's clock jumps. The bubble's begins at midnight on
+// 2000-01-01.
 func TestCalendar(t *testing.T) {
 	for name, f := range map[string]func(c *clock){
 		"ahead for a row": func(c *clock) {

@@ -40,8 +40,8 @@ func manyInstruments(t *testing.T, days, instruments int) (cfg Config, ids []mar
 	return cfg, ids
 }
 
-// TestMemoryOfClosedDays wants a closed day to keep next to nothing of its instruments in memory, also when all of them were
-// read.
+// TestMemoryOfClosedDays wants a closed day to keep next to nothing of its instruments in
+// memory, also when all of them were read.
 func TestMemoryOfClosedDays(t *testing.T) {
 	const days, instruments = 10, 3_000
 	cfg, ids := manyInstruments(t, days, instruments)

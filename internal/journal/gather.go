@@ -16,13 +16,14 @@ import (
 	"github.com/ruedahq/rueda/internal/thread"
 )
 
-// gatherer puts the rows of a day in the order of their series, in one pass over them and in bounded
-// memory. Rows are collected in an arena, those of a series chained. A full arena is written to a
-// temporary file as a run, series by series, and in the end all runs are read side by side.
+// gatherer puts the rows of a day in the order of their series, in one pass over them and in
+// bounded memory. Rows are collected in an arena, those of a series chained. A full arena is
+// written to a temporary file as a run, series by series, and in the end all runs are read side
+// by side.
 //
-// A row in the arena is where the next one of its series is (0: it is the last), its length, the base
-// that it counts from, and its record. A run is compressed in chunks; in it, the series of the row
-// stands in the place of the next one.
+// A row in the arena is where the next one of its series is (0: it is the last), its length, the
+// base that it counts from, and its record. A run is compressed in chunks; in it, the series of
+// the row stands in the place of the next one.
 type gatherer struct {
 	sys  *system
 	path string // of the runs
@@ -136,8 +137,8 @@ func (g *gatherer) flushChunk() {
 	g.chunk = g.chunk[:0]
 }
 
-// each calls f for all rows, series by series in their order, the rows of each as they were added. Behind
-// the last row of a series it calls end.
+// each calls f for all rows, series by series in their order, the rows of each as they were
+// added. Behind the last row of a series it calls end.
 func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error, end func(key uint64) error) error {
 	for _, r := range g.runs {
 		if err := r.next(); err != nil {

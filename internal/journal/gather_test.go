@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestGather has the rows of a day sorted with an arena that holds a few of them, all of them, and not even one: each
-// series comes once, in its order, and no file is left.
+// TestGather has the rows of a day sorted with an arena that holds a few of them, all of them,
+// and not even one: each series comes once, in its order, and no file is left.
 func TestGather(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 100_000
@@ -92,7 +92,8 @@ func wantGathered(t *testing.T, g *gatherer, tape *tape) {
 	}
 }
 
-// TestGatherDamaged has a chunk of the rows that were put aside changed: that is an error, and no other rows.
+// TestGatherDamaged has a chunk of the rows that were put aside changed: that is an error, and
+// no other rows.
 func TestGatherDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	g := newGatherer(realSystem(), path, 0, (*os.File).Write)
@@ -113,8 +114,8 @@ func TestGatherDamaged(t *testing.T) {
 	}
 }
 
-// TestSyncWhileClosing has the closing of a day stand still: the disk is waited for every second as ever, a suspended
-// journal is looked after, and Run ends when the closing does.
+// TestSyncWhileClosing has the closing of a day stand still: the disk is waited for every second
+// as ever, a suspended journal is looked after, and Run ends when the closing does.
 func TestSyncWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig(t)

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// highWater keeps the greatest position that was given out in the memory of the machine: in a mapped
-// file that outlives a kill of the process and not a restart of the machine. A disk that fails cannot
-// refuse it. Rows that were streamed and not written stand above the end of the journal there, so
-// that the next start knows of them whatever the disk still took:
+// highWater keeps the greatest position that was given out in the memory of the machine: in a
+// mapped file that outlives a kill of the process and not a restart of the machine. A disk that
+// fails cannot refuse it. Rows that were streamed and not written stand above the end of the
+// journal there, so that the next start knows of them whatever the disk still took:
 //
 //	0 magic    8 position    16 epoch    32 journal
 //

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// refused writes rows, has the kernel refuse to write behind a place of any file, streams rows on, and ends without a
-// word. odd has the state written once more, so that its other copy is next.
+// refused writes rows, has the kernel refuse to write behind a place of any file, streams rows
+// on, and ends without a word. odd has the state written once more, so that its other copy is
+// next.
 func refused(folder string, limit uint64, odd bool) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	j, err := Open(Config{Folder: folder})
@@ -38,8 +39,8 @@ func refused(folder string, limit uint64, odd bool) error {
 	return nil
 }
 
-// TestStateRefused has the kernel refuse rows, and one copy of the state or both, and kills the process: the epoch ends,
-// since rows were streamed that nobody has kept.
+// TestStateRefused has the kernel refuse rows, and one copy of the state or both, and kills the
+// process: the epoch ends, since rows were streamed that nobody has kept.
 func TestStateRefused(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_REFUSED"); folder != "" {
 		var limit uint64

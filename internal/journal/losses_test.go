@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// wantFloors wants every series to be complete from behind its last row among those that are lost, and the others to be
-// as complete as they were.
+// wantFloors wants every series to be complete from behind its last row among those that are
+// lost, and the others to be as complete as they were.
 func wantFloors(t *testing.T, j *Journal, tape *tape, lost []Row) {
 	t.Helper()
 	if got, want := j.Complete(), lost[len(lost)-1].Position; got != want {
@@ -25,8 +25,8 @@ func wantFloors(t *testing.T, j *Journal, tape *tape, lost []Row) {
 	}
 }
 
-// TestFloorsWhileSuspended has Oldest and Complete tell what is lost from the moment on that it is, whether it was
-// appended before the disk failed, while it did, or after.
+// TestFloorsWhileSuspended has Oldest and Complete tell what is lost from the moment on that it
+// is, whether it was appended before the disk failed, while it did, or after.
 func TestFloorsWhileSuspended(t *testing.T) {
 	for _, during := range []int{0, 3, 5_000} {
 		for _, after := range []int{0, 1, 300} {
@@ -65,8 +65,8 @@ func TestFloorsWhileSuspended(t *testing.T) {
 	}
 }
 
-// TestFloorsOfOverflow has rows lost since too many wait for the disk, behind the head of the segment that ended the
-// suspension before: that it is written does not make them found again.
+// TestFloorsOfOverflow has rows lost since too many wait for the disk, behind the head of the
+// segment that ended the suspension before: that it is written does not make them found again.
 func TestFloorsOfOverflow(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil

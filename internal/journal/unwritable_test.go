@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// badDisk is a disk that refuses everything from some moment on, also to write again what was written.
+// badDisk is a disk that refuses everything from some moment on, also to write again what was
+// written.
 type badDisk struct{ fails error }
 
 func (d *badDisk) write(f *os.File, b []byte) (int, error) {
@@ -40,8 +41,8 @@ func (d *badDisk) heal(t *testing.T, j *Journal) {
 	j.state.file = file
 }
 
-// TestNothingCanBeWritten has rows streamed while neither rows nor the state can be written: after a kill the N of these
-// rows are not given out again in the same epoch.
+// TestNothingCanBeWritten has rows streamed while neither rows nor the state can be written:
+// after a kill the N of these rows are not given out again in the same epoch.
 func TestNothingCanBeWritten(t *testing.T) {
 	for _, fails := range []error{syscall.EROFS, syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT} {
 		t.Run(fails.Error(), func(t *testing.T) {
@@ -97,8 +98,9 @@ func wantSameEpoch(t *testing.T, cfg Config, folder, old string) {
 	}
 }
 
-// TestMemoryOfTheMachine goes on in an epoch after a kill while the machine's memory tells how far it was, and in a new
-// one where it was emptied, or tells that the journal was further than this copy of it.
+// TestMemoryOfTheMachine goes on in an epoch after a kill while the machine's memory tells how
+// far it was, and in a new one where it was emptied, or tells that the journal was further than
+// this copy of it.
 func TestMemoryOfTheMachine(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Memory = t.TempDir()

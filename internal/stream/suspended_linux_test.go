@@ -29,8 +29,9 @@ func fullDisk(t *testing.T) (room func()) {
 	return room
 }
 
-// TestResumeWhileSuspended resumes from before what is in memory while rows are being lost: what lies before the hole
-// alone is not sent, and lost tells the exact range. An instrument of which nothing was lost is resumed as ever.
+// TestResumeWhileSuspended resumes from before what is in memory while rows are being lost: what
+// lies before the hole alone is not sent, and lost tells the exact range. An instrument of which
+// nothing was lost is resumed as ever.
 func TestResumeWhileSuspended(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 10, names: []string{"A|M|CI", "B|M|CI"}}
 	w.begin()
