@@ -22,7 +22,7 @@ type clock struct {
 func (c *clock) open() {
 	c.t.Helper()
 	c.j = mustOpen(c.t, c.cfg)
-	if err := c.j.Start(func(emit func(*Row)) { emit(&Row{Kind: Numbers, Instrument: 1}) }); err != nil {
+	if err := c.j.Start(func(_ uint32, emit func(*Row)) { emit(&Row{Kind: Numbers, Instrument: 1}) }); err != nil {
 		c.t.Fatal(err)
 	}
 	c.number = c.j.Define(testInstrument(0))
