@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ruedahq/rueda/market"
@@ -300,5 +301,62 @@ func TestKillBehindHole(t *testing.T) {
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOlderCheckpoints takes up a journal with checkpoints in one piece at the head of each segment, definitions in
+// front of them, and a hole behind one.
+func TestOlderCheckpoints(t *testing.T) {
+	cfg := testConfig(t)
+	if err := os.CopyFS(cfg.Folder, os.DirFS("testdata/whole")); err != nil {
+		t.Fatal(err)
+	}
+	tape := newTape(9, 3)
+	for i := range tape.numbers {
+		tape.numbers[i] = uint32(i + 1)
+	}
+	for range 280 {
+		tape.next(true)
+	}
+	j := mustOpen(t, cfg)
+	defer j.Close()
+	if len(j.Epochs()) != 1 || j.Epoch() != j.Epochs()[0] || len(j.Damage()) > 0 {
+		t.Fatalf("epoch %s of %v, damage %v", j.Epoch(), j.Epochs(), j.Damage())
+	}
+	var kept []Row
+	lost := 0
+	for _, r := range scanAll(t, j.Archive, Place{}) {
+		if r.Kind != Hole {
+			kept = append(kept, r)
+			continue
+		}
+		if lost = int(r.N); r.CheckpointBehind || r.Position != uint64(len(kept)+lost) {
+			t.Errorf("hole %+v behind %d rows", r, len(kept))
+		}
+	}
+	if lost != 35 {
+		t.Fatalf("%d rows are lost", lost)
+	}
+	sameRows(t, "older", kept, append(slices.Clone(tape.rows[:280-100-lost]), tape.rows[280-100:]...))
+	got := newTape(0, 3)
+	if err := j.Restore(func(r *Row) error { got.follow(r); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := got.stands(), tape.stands(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("restored\n%+v\nwant\n%+v", got, want)
+	}
+	for i, def := range tape.defs {
+		b, err := j.BookAt(t.Context(), def.ID, tape.at)
+		if err != nil || b.N != tape.counts[i].N[Books] || !slices.Equal(b.Bids, tape.books[i].Append(nil, market.Buy, 0)) {
+			t.Errorf("book of %s: %+v, %v", def.ID, b, err)
+		}
+	}
+	if err := j.Start(tape.checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	tape.define(j)
+	tape.write(j, 50, true)
+	if rows := scanAll(t, j.Archive, Place{}); len(rows) != 280-35+1+50 {
+		t.Errorf("%d rows", len(rows))
 	}
 }
