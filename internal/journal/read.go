@@ -294,8 +294,14 @@ func (s *seriesReader) block(p *part, at int64) error {
 	return nil
 }
 
-// segment reads from a segment whose day is not closed, each row by its place.
+// segment reads from a segment whose day is not closed, each row by its place. Where no chunk can have
+// a row of the range, the file is not opened.
 func (s *seriesReader) segment(ctx context.Context, p *part) error {
+	if !slices.ContainsFunc(p.chunks, func(c chunk) bool {
+		return s.r.mayHave(c.first, c.first+uint64(len(c.places))-1, c.from, c.to)
+	}) {
+		return nil
+	}
 	file, err := s.archive.openSegment(p.view.segment)
 	if err != nil {
 		return gone(err)
@@ -304,7 +310,7 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 	if file.reason != "" {
 		return &Damage{File: file.name, Reason: file.reason}
 	}
-	w := window{file: file, blocks: append(p.view.blocks, p.view.last), verifies: !p.view.proved, verified: -1}
+	w := window{file: file, blocks: p.view.blocks, last: p.view.last, verifies: !p.view.proved, verified: -1}
 	for i := range p.chunks {
 		if s.r.Reverse {
 			i = len(p.chunks) - 1 - i
@@ -348,7 +354,8 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 // window is the piece of a segment that single records are read from.
 type window struct {
 	file   *segmentFile
-	blocks []block
+	blocks []block // shared, without the last one
+	last   block
 	block  int
 	buf    []byte
 	from   int64 // of buf
@@ -393,8 +400,8 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 	}
 	// The rows come in order, so that the block is mostly this one or the next.
 	k := w.block
-	if at < w.blocks[k].offset || k+1 < len(w.blocks) && at >= w.blocks[k+1].offset {
-		k = max(0, sort.Search(len(w.blocks), func(i int) bool { return w.blocks[i].offset > at })-1)
+	if at < w.at(k).offset || k < len(w.blocks) && at >= w.at(k+1).offset {
+		k = max(0, sort.Search(len(w.blocks)+1, func(i int) bool { return w.at(i).offset > at })-1)
 		w.block = k
 	}
 	if w.verifies && k != w.verified {
@@ -402,17 +409,26 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 			return nil, base{}, err
 		}
 	}
-	return b[:n], w.blocks[k].base, nil
+	return b[:n], w.at(k).base, nil
+}
+
+// at is a block of the segment.
+func (w *window) at(i int) *block {
+	if i == len(w.blocks) {
+		return &w.last
+	}
+	return &w.blocks[i]
 }
 
 // verify checks all frames of a block.
 func (w *window) verify(k int) error {
 	c := cursor{file: w.file.name, salt: w.file.salt}
-	buf := make([]byte, w.blocks[k].bytes)
-	if _, err := w.file.ReadAt(buf, w.blocks[k].offset); err != nil {
-		return shortRead(w.file.name, w.blocks[k].offset, err)
+	block := w.at(k)
+	buf := make([]byte, block.bytes)
+	if _, err := w.file.ReadAt(buf, block.offset); err != nil {
+		return shortRead(w.file.name, block.offset, err)
 	}
-	for c.set(w.blocks[k].offset, buf); ; c.pos = c.end {
+	for c.set(block.offset, buf); ; c.pos = c.end {
 		switch err := c.enter(); {
 		case errors.Is(err, io.EOF):
 			w.verified = k
