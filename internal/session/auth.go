@@ -3,11 +3,15 @@ package session
 import (
 	"time"
 
+	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// check is a token on its way through Env.Verify.
+// check is a token on its way through Env.Verify, or the start of a subscribe that is being looked for. The messages
+// that come meanwhile wait for its answer.
 type check struct {
+	start *start // nil: a token
+
 	id    []byte // of the request
 	token string
 	name  string // for takeover
@@ -57,7 +61,36 @@ func (s *Session) TakeToken() (token, takeover string, ok bool) {
 // Authenticated says whether a good token has come.
 func (s *Session) Authenticated() bool { return s.known }
 
-// Busy says that a token check is out. What comes meanwhile waits for its answer, so
+// start is a subscribe whose start is being looked for.
+type start struct {
+	search *stream.Search
+	again  held // the message, which is read again then
+}
+
+// found goes on with a subscribe whose start has been found, and with what has waited for its answer.
+func (s *Session) found(now time.Time) {
+	c := s.checking()
+	if c == nil || c.start == nil || !c.start.search.Over() {
+		return
+	}
+	s.aside.check, s.aside.found = nil, c.start.search
+	c.start.again.take(now, c.start.again.msg)
+	s.put().found = nil
+	s.goOn(now, c)
+}
+
+// goOn takes the messages that have waited.
+func (s *Session) goOn(now time.Time, c *check) {
+	for i, h := range c.waits {
+		if next := s.checking(); next != nil { // they wait for another
+			next.waits, next.bytes = c.waits[i:], next.bytes+c.bytes
+			return
+		}
+		h.take(now, h.msg)
+	}
+}
+
+// Busy says that a token check is out, or that a start is being looked for. What comes meanwhile waits for its answer, so
 // the host had better leave it in the socket.
 func (s *Session) Busy() bool { return s.checking() != nil }
 
@@ -67,11 +100,11 @@ type held struct {
 	take func(time.Time, []byte)
 }
 
-// hold keeps a message until the token check is done.
+// hold keeps a message until the token check is done, or the start found.
 func (s *Session) hold(now time.Time, msg []byte, take func(time.Time, []byte)) {
 	c := s.checking()
 	if c.bytes += len(msg); c.bytes > s.env.maxWaiting() {
-		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token"), nil, nil)
+		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token, or to a start"), nil, nil)
 		return
 	}
 	c.waits = append(c.waits, held{append([]byte(nil), msg...), take})
@@ -80,7 +113,7 @@ func (s *Session) hold(now time.Time, msg []byte, take func(time.Time, []byte)) 
 // Verified is the answer to TakeToken.
 func (s *Session) Verified(now time.Time, id *Identity, fault *wire.Fault) {
 	c := s.checking()
-	if c == nil || !c.out || s.over() != nil {
+	if c == nil || !c.out || c.start != nil || s.over() != nil {
 		return
 	}
 	s.aside.check = nil
@@ -92,13 +125,7 @@ func (s *Session) Verified(now time.Time, id *Identity, fault *wire.Fault) {
 	default:
 		s.welcome(now, id, c)
 	}
-	for i, h := range c.waits {
-		if next := s.checking(); next != nil { // another auth_token: the rest waits for that
-			next.waits, next.bytes = c.waits[i:], c.bytes
-			return
-		}
-		h.take(now, h.msg)
-	}
+	s.goOn(now, c)
 }
 
 // welcome makes the bearer of a good token at home: a place in the registry,

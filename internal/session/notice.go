@@ -19,6 +19,7 @@ const (
 	Overload                            // the host sheds this connection: closes with 503 overloaded
 	Broken                              // the host cannot go on with this connection: closes with 500 internal
 	Upset                               // another connection of the user asks for a fault of this one: Sim
+	Found                               // the start of a subscribe has been found
 )
 
 // Notice tells a session of something that happened elsewhere.
@@ -51,6 +52,8 @@ func (s *Session) Notify(now time.Time, n Notice) {
 		s.drain(now, n.In)
 	case Upset:
 		s.upset(now, n.Sim)
+	case Found:
+		s.found(now)
 	case Overload:
 		s.fail(wire.NewFault(wire.Overloaded, ""), nil, nil)
 	default:

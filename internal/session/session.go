@@ -42,6 +42,7 @@ type Session struct {
 type aside struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
+	found     *stream.Search // of the subscribe that is read again just now
 	faults    *faults // what the client did wrong lately
 	slow      *slowness
 	drainDue  moment
@@ -176,7 +177,7 @@ func (s *Session) Binary(now time.Time, msg []byte) {
 	}
 }
 
-// receive answers a message, or keeps it for again while a token is being checked.
+// receive answers a message, or keeps it for again while a token is being checked or a start looked for.
 func (s *Session) receive(now time.Time, m *wire.Message, fault *wire.Fault, msg []byte, again func(time.Time, []byte)) {
 	if fault == nil && m.Action == "pong" {
 		s.pongDue = 0 // it answers every ping before it, and is never charged
@@ -187,6 +188,9 @@ func (s *Session) receive(now time.Time, m *wire.Message, fault *wire.Fault, msg
 		return
 	}
 	s.message(now, m, fault)
+	if c := s.checking(); c != nil && c.start != nil && c.start.again.take == nil {
+		c.start.again = held{append([]byte(nil), msg...), again}
+	}
 }
 
 // message answers one message. Faults are looked for in the order of the
@@ -331,7 +335,10 @@ func (s *Session) leave() {
 	before := s.uses(buf[:0])
 	s.sub.Close()
 	s.countUses(before)
-	if s.aside != nil {
+	if c := s.checking(); c != nil {
+		if c.start != nil {
+			c.start.search.Stop()
+		}
 		s.aside.check = nil
 	}
 	if s.out != nil {

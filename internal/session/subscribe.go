@@ -29,11 +29,12 @@ func (s *Session) subscribe(now time.Time, m *wire.Message) {
 	// What only adds is free: the limit of the set bounds it. A start is looked for, which costs more.
 	started := f == nil && (req.Start != 0 || req.StartOpen)
 	free := f == nil && !req.Replace && !started && fresh > 0 && !s.overdrawn(t)
-	if !free && !s.charge(t) {
+	again := s.aside != nil && s.aside.found != nil // it has been charged
+	if !free && !again && !s.charge(t) {
 		s.refuse(t, m.ID)
 		return
 	}
-	if started {
+	if started && !again {
 		for range startCost - 1 {
 			s.debit(t)
 		}
@@ -64,6 +65,13 @@ func (s *Session) subscribe(now time.Time, m *wire.Message) {
 func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wanted) {
 	t := s.at(now)
 	items := s.allowed(now, req, list)
+	o := stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume, Start: stream.Start{Time: req.Start, Open: req.StartOpen}}
+	if req.Start != 0 || req.StartOpen {
+		o.Search, o.Found = s.put().found, s.postFound()
+	}
+	if o.Search == nil {
+		s.tellDenied(list)
+	}
 	var buf [8]Use
 	before := s.uses(buf[:0])
 	if len(items) == 0 && len(list) > 0 {
@@ -71,8 +79,11 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 		s.refuseAll(t, id, list)
 		return
 	}
-	out := s.sub.Subscribe(items, stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
-		Start: stream.Start{Time: req.Start, Open: req.StartOpen}})
+	out := s.sub.Subscribe(items, o)
+	if out.Search != nil {
+		s.put().check = &check{out: true, start: &start{search: out.Search}}
+		return
+	}
 	if out.Fault != nil {
 		s.complain(t, out.Fault, id)
 		return
@@ -119,8 +130,13 @@ func (s *Session) allowed(now time.Time, req *wire.Subscribe, list []wanted) []s
 			items = append(items, w.item)
 		}
 	}
-	s.tellDenied(list)
 	return items
+}
+
+// postFound is what a search calls when it has ended.
+func (s *Session) postFound() func() {
+	host := s.sub.Key().(Host)
+	return func() { host.Post(Notice{Kind: Found}) }
 }
 
 // asWritten names the bars that an outcome tells of as the client did.

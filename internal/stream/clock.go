@@ -34,6 +34,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		for range oldReaders {
 			readers.Go(func() { h.readOld(ctx) })
 		}
+		h.setReaders(true)
+		defer h.setReaders(false)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()

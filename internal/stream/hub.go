@@ -63,6 +63,8 @@ type Hub struct {
 	barClock
 	asleep    map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
 	fetches   []fetch                             // rows of the journal that items wait for
+	searches  []*Search                           // starts that are to be found in the journal
+	readers   bool                                // Run answers those
 	fetching  chan struct{}                       // there are some
 	commitDue int64                               // by the hub's clock: rows of the journal wait; 0: none do
 	taken     chan struct{}                       // closed at a shard's next Turn; nil: nobody waits

@@ -7,11 +7,12 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Rows that left memory are read from the journal by goroutines of the hub's, some at a
 // time, while the item that wants them waits, off its subscriber's queue. A shard does not
-// wait for a disk, but for the few lookups of a start.
+// wait for a disk.
 
 const (
 	oldRows    = 1000                  // read at once
@@ -122,8 +123,27 @@ func (h *Hub) readOld(ctx context.Context) {
 			return
 		case <-h.fetching:
 		}
-		for h.readNext(ctx) {
+		for more := true; more; {
+			more = h.readNext(ctx)
+			more = h.searchNext(ctx) || more
 		}
+	}
+}
+
+// setReaders says whether anybody reads the journal for shards. When that ends, what waits has failed.
+func (h *Hub) setReaders(on bool) {
+	h.mu.Lock()
+	h.readers = on
+	var left []*Search
+	if !on {
+		left, h.searches = h.searches, nil
+	}
+	for _, x := range left {
+		x.fault, x.over = wire.NewFault(wire.Internal, ""), true
+	}
+	h.mu.Unlock()
+	for _, x := range left {
+		x.found()
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 // A replay from a time begins, in each sequence, at its first row of that time or later.
 
 const (
-	maxStarted  = 1_000_000       // rows of one replay from a time
-	maxSearched = 200             // sequences whose point one message has looked up in the journal
-	searchTime  = 2 * time.Second // how long that may take: the other connections of the shard wait
+	maxStarted  = 1_000_000 // rows of one replay from a time
+	maxSearched = 200       // sequences whose point one message has looked up in the journal
 )
 
 // Start is a time to replay from. The zero Start is none.
@@ -40,34 +39,30 @@ type search struct {
 
 // points is the N of the last row before the start, of every sequence that a list of items
 // replays. What is not in memory is looked up in the journal, without the hub's lock; what is
-// too much is refused before that.
-func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *wire.Fault) {
+// too much is refused before that. Where that is for others to do, it gives their search instead.
+func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *Search, *wire.Fault) {
 	h := s.shard.hub
 	if h.cfg.Journal == nil {
-		return nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
+		return nil, nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
 	}
-	points, ask, fault := s.pointsKept(items, o)
-	if fault != nil || len(ask) == 0 {
-		return points, fault
-	}
-	ctx, done := context.WithTimeout(context.Background(), searchTime)
-	defer done()
-	for _, a := range ask {
-		err := h.cfg.Journal.Read(ctx, a.series, journal.Range{Epoch: h.epoch, ToN: a.first, Start: a.from}, func(_ string, r *journal.Row) bool {
-			points[a.key] = min(points[a.key], r.N-1)
-			return false
-		})
-		if ctx.Err() != nil {
-			return nil, wire.NewFault(wire.RangeTooLarge, "The start takes too long to find; begin later, or with fewer instruments")
+	for {
+		if o.Search != nil && o.Search.fault != nil {
+			return nil, nil, o.Search.fault
 		}
-		if err != nil {
-			h.log.Error("the journal could not be searched", "instrument", a.series.Instrument, "error", err)
-			return nil, wire.NewFault(wire.Internal, "")
+		points, ask, fault := s.pointsKept(items, o)
+		if fault != nil {
+			return nil, nil, fault
 		}
+		if ask = o.Search.fill(points, ask); len(ask) == 0 {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return points, nil, tooMany(points)
+		}
+		if o.Search = o.Search.next(h, ask, o.Found); o.Search.begin() {
+			return nil, o.Search, nil
+		}
+		o.Search.read(context.Background(), searchTime)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return points, tooMany(points)
 }
 
 // pointsKept finds the points among the rows in memory, and tells where one may lie before them.
@@ -156,7 +151,7 @@ func (h *Hub) opening(key openingKey) int64 {
 }
 
 // replayFrom gives a fresh item the rows from its points on.
-func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint64) {
+func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint64, x *Search) {
 	var parts []part
 	var older []*old
 	for _, in := range s.shard.hub.covered(it.item()) {
@@ -172,7 +167,8 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 			out.resume(it.channel(), in.id.String(), t.Last)
 		}
 		if n+1 < t.First() {
-			if o := s.older(it, in, n, 0); o != nil {
+			if o := s.older(it, in, n, x.before(in, it.channel())); o != nil {
+				o.byN = false // the place of the first row is known
 				older = append(older, o)
 			} else if !it.id().IsPattern() {
 				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.First() - 1, Reason: "buffer_exceeded"})

@@ -13,6 +13,8 @@ type Options struct {
 	NoSnapshot bool         // no R:true of quotes, books and status
 	Resume     *wire.Resume // what the client has seen; nil: live from now
 	Start      Start        // replay what was told since; not together with Resume
+	Found      func()       // is called, by any goroutine, when the Search of an Outcome has ended; nil: it is made at once
+	Search     *Search      // of a Subscribe of the same items before; nil: there was none
 }
 
 // Outcome is what became of a Subscribe.
@@ -28,6 +30,7 @@ type Outcome struct {
 	States   int                                 // of instruments that are to be told anew, since their tier is another
 	Left     int                                 // instruments of the patterns that are no longer in the set
 	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
+	Search   *Search                             // the start is being looked for: nothing changed; Subscribe again when it has ended
 }
 
 // Rejected is an item that was not taken.
@@ -59,8 +62,9 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	var points map[pointKey]uint64
 	if o.Start.asked() {
-		if points, fault = s.points(items, &o); fault != nil {
-			return Outcome{Fault: fault}
+		var x *Search
+		if points, x, fault = s.points(items, &o); fault != nil || x != nil {
+			return Outcome{Fault: fault, Search: x}
 		}
 	}
 	asked := len(items)
@@ -177,7 +181,7 @@ func (s *Subscriber) take(x Item, t *taking) {
 	case t.o.Resume != nil:
 		s.resume(t.out, it, t.o.Resume, t.since)
 	case t.points != nil:
-		s.replayFrom(t.out, it, t.points)
+		s.replayFrom(t.out, it, t.points, t.o.Search)
 	}
 	switch {
 	case it.late != nil && it.late.replay != nil:

@@ -1,0 +1,153 @@
+package session_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+)
+
+// starter is a session on a hub with a journal, whose searches end when the test runs the hub.
+type starter struct {
+	*drive
+	hub   *stream.Hub
+	done  chan session.Notice
+	woken chan struct{}
+	env   *session.Env
+}
+
+// Post takes a notice, of any goroutine.
+func (s *starter) Post(n session.Notice) { s.done <- n }
+
+func newStarter(t *testing.T) *starter {
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &starter{hub: stream.New(stream.Config{Journal: j, TradesKept: 1}), done: make(chan session.Notice, 1000), woken: make(chan struct{}, 1)}
+	if err := s.hub.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var hd market.Handle
+	for _, symbol := range []string{"AL30", "GGAL"} {
+		if hd, err = s.hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "24hs"}, BookReady: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2000 {
+		if err := s.hub.Publish([]market.Event{{Kind: market.KindTrade, Handle: hd, Price: market.Scale, Size: market.Scale}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.hub.Commit()
+	var run sync.WaitGroup
+	run.Go(func() { _ = s.hub.Run(t.Context()) })
+	t.Cleanup(func() {
+		run.Wait()
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.drive = &drive{t: t, now: time.Now(), shard: s.hub.NewShard(func(bool) {
+		select {
+		case s.woken <- struct{}{}:
+		default:
+		}
+	})}
+	s.env = &session.Env{Registry: &session.Registry{}, Origin: s.now, MessagesPerSecond: 1000}
+	return s
+}
+
+func (s *starter) begin() {
+	id := &session.Identity{User: "u", Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
+		Scopes: []string{"marketdata:read"}, Rights: session.Rights{{Market: "BYMA", Trades: true, Quotes: true}},
+	}}
+	s.sess = new(session.Session)
+	s.sess.Start(s.env, session.Peer{Identity: id}, s.shard, s, s.now)
+	s.t.Cleanup(s.sess.PeerGone)
+	s.take()
+}
+
+// look has a session ask for a start that is in the journal. Until Run has begun it is found in the call; then
+// another session asks.
+func (s *starter) look() {
+	s.t.Helper()
+	for s.begin(); ; s.begin() {
+		if s.text(startOfGGAL); s.sess.Busy() {
+			return
+		}
+		s.sess.PeerGone()
+	}
+}
+
+const startOfGGAL = `{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"],"start":"2020-01-01T00:00:00Z"}`
+
+// TestMessagesBehindAStart: while the start of a subscribe is being looked for, the data of others go on, and what comes
+// behind it is answered behind it: acknowledgement, replay, and then the others in their order.
+func TestMessagesBehindAStart(t *testing.T) {
+	s := newStarter(t)
+	s.look()
+	s.text(`{"action":"ping","id":2}`)
+	s.text(`{"action":"unsubscribe","id":3,"trades":["GGAL|BYMA|24hs"]}`)
+	s.text(`{"action":"subscribe","id":4,"quotes":["AL30|BYMA|24hs"]}`)
+	if got := s.take(); len(got) > 0 {
+		t.Errorf("answered before: %q", got)
+	}
+	s.sess.Notify(s.now, <-s.done)
+	if s.sess.Busy() {
+		t.Error("busy still")
+	}
+	got := strings.Join(s.take(), "\n")
+	last := -1
+	for _, part := range []string{`"msg":"Subscribed","id":1,`, `"action":"pong","id":2,`, `"msg":"Unsubscribed","id":3,`, `"msg":"Subscribed","id":4,`} {
+		at := strings.Index(got, part)
+		if at <= last {
+			t.Errorf("%s is at %d, behind %d, in %s", part, at, last, got)
+		}
+		last = at
+	}
+}
+
+// TestReplayFromAStart has the acknowledgement, every row and CaughtUp, in that order, whatever is sent meanwhile.
+func TestReplayFromAStart(t *testing.T) {
+	s := newStarter(t)
+	s.look()
+	s.sess.Notify(s.now, session.Notice{Kind: session.Found}) // one of before: nothing has been found yet, or all of it
+	if s.sess.Busy() {
+		s.sess.Notify(s.now, <-s.done)
+	}
+	var got []string
+	for len(got) == 0 || !strings.HasPrefix(got[len(got)-1], `{"type":"CaughtUp"`) {
+		list := s.take()
+		if got = append(got, list...); len(list) == 0 {
+			<-s.woken
+		}
+	}
+	if len(got) != 2002 || !strings.Contains(got[0], `"msg":"Subscribed"`) || !strings.Contains(got[1], `"N":1,`) || !strings.Contains(got[2000], `"N":2000,`) {
+		t.Errorf("%d messages, from %s", len(got), got[0])
+	}
+}
+
+// TestLeaveWhileAStartIsLookedFor: who leaves, or is closed, waits for nothing any more.
+func TestLeaveWhileAStartIsLookedFor(t *testing.T) {
+	s := newStarter(t)
+	for _, leave := range []func(*starter){
+		func(s *starter) { s.sess.PeerGone() },
+		func(s *starter) { s.sess.Notify(s.now, session.Notice{Kind: session.Revoked}) },
+	} {
+		s.look()
+		s.text(`{"action":"subscriptions","id":2}`)
+		leave(s)
+		s.sess.Notify(s.now, session.Notice{Kind: session.Found})
+		for _, text := range s.take() {
+			if strings.Contains(text, "Subscri") {
+				t.Errorf("got %s", text)
+			}
+		}
+	}
+}
