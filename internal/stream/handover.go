@@ -55,21 +55,35 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 // takesOver notes, of statuses that are to begin with their state, which instruments another item
 // has followed until now: their statuses go on at N.
 func (it *item) takesOver(from *item) {
-	if l := it.late; l != nil && l.fresh && it.channel() == wire.Status {
+	l := it.late
+	if l == nil || !l.fresh || it.channel() != wire.Status {
+		return
+	}
+	if list := it.sub.patterns(); from.id().IsPattern() && slices.Index(list, from) > slices.Index(list, it) {
+		return // it has them already
+	}
+	if o := from.late; o != nil && o.fresh {
+		l.taken = append(l.taken, o.taken...) // of the others nothing has been sent
+	} else {
 		l.taken = append(l.taken, from.id())
 	}
 }
 
 // stateTells says that the state which is due tells a status, so that it is not sent by itself.
 func (it *item) stateTells(rec *record) bool {
+	return it.unseen(rec.in)
+}
+
+// unseen says, of statuses, that the state which is due is the first that is sent of an instrument.
+func (it *item) unseen(in *instrument) bool {
 	l := it.late
 	switch {
-	case !l.fresh, it.channel() != wire.Status:
+	case l == nil, !l.fresh, it.channel() != wire.Status:
 		return false
-	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid[rec.in]:
+	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid[in]:
 		return false
 	}
-	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(rec.in.id) })
+	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(in.id) })
 }
 
 // carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all

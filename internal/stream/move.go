@@ -25,6 +25,7 @@ type lastSent struct {
 	n       uint64
 	pos     uint64 // nothing that was not sent lies at or before it
 	unknown bool   // a replay was to find that out
+	unseen  bool   // nothing was sent: its state is due, at whatever delay
 }
 
 // Change takes items out of the set that are no longer allowed, and has others go on at another delay: each of those is
@@ -106,8 +107,10 @@ func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
 	if x.Channel.Replays() {
 		s.settleItem(p, t.settled)
 	}
+	unseen := false
 	if in := s.shard.hub.lookup(x.ID).under(p.tier().Delay); in != nil {
 		t.passed[p] = append(t.passed[p], in)
+		unseen = p.unseen(in)
 	}
 	it := s.add(x)
 	if hasState(x.Channel) {
@@ -115,6 +118,7 @@ func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
 	}
 	if state {
 		it.behind().state = true
+		it.late.fresh = unseen
 		s.enqueue(it)
 	}
 	return it
@@ -200,7 +204,11 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	}
 	before := s.markets()
 	orphans := &replay{}
+	var fresh []*item
 	for _, it := range leaving {
+		if l := it.late; l != nil && l.fresh && l.state && l.telling == nil && len(l.taken) == 0 && it.channel() == wire.Status {
+			fresh = append(fresh, it)
+		}
 		if it.late != nil && it.late.replay != nil {
 			orphans.batches = append(orphans.batches, it.late.replay.batches...)
 			it.late.replay.batches = nil
@@ -228,6 +236,11 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 		s.goOn(&out, &places[i], orphans)
 	}
 	s.passStates(due)
+	for _, it := range fresh { // nothing of it was sent on the other line
+		if it.reads() {
+			it.behind().fresh = true
+		}
+	}
 	orphans.done(s) // those of replays of which nothing is left
 	s.rest()
 	return out.Lost
@@ -258,7 +271,7 @@ func (s *Subscriber) appendSent(list []lastSent, it *item) []lastSent {
 
 // lastSent is how far an item is with an instrument, what it replays aside.
 func (it *item) lastSent(in *instrument) lastSent {
-	p := lastSent{channel: it.channel(), in: in}
+	p := lastSent{channel: it.channel(), in: in, unseen: it.unseen(in)}
 	if it.channel().Replays() {
 		p.n = in.tape(it.channel()).Seek(it.ringPosition())
 	} else {
@@ -292,7 +305,7 @@ func (s *Subscriber) settleOthers(leaving []*item) {
 func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	id := p.in.id
 	it := s.owner(p.channel, id)
-	if it == nil || !it.reads() {
+	if it == nil || !it.reads() || p.unseen {
 		return
 	}
 	in := s.shard.hub.lookup(id).under(it.tier().Delay)

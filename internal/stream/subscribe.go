@@ -189,7 +189,7 @@ func (s *Subscriber) take(x Item, t *taking) {
 	case hasState(x.Channel) && !t.o.NoSnapshot:
 		l := it.behind()
 		// A status that was resumed goes on at its N: the state skips none.
-		l.state, l.fresh = true, x.Channel != wire.Status || t.o.Resume == nil
+		l.state, l.fresh = true, !t.continues(x)
 		s.enqueue(it)
 	}
 	switch {
@@ -198,6 +198,15 @@ func (s *Subscriber) take(x Item, t *taking) {
 	case x.Channel == wire.Status:
 		s.takeStatus(x.ID.Market, t)
 	}
+}
+
+// continues says that an item goes on where the client was: no status that follows may be left to its state.
+func (t *taking) continues(x Item) bool {
+	if t.o.Resume == nil {
+		return t.points != nil
+	}
+	_, byN := t.o.Resume.Seen[x.Channel][x.ID.String()]
+	return byN || t.since.epoch != ""
 }
 
 // maxPatterns bounds the patterns of a subscriber: finding which of them owns an
