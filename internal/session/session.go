@@ -43,7 +43,7 @@ type aside struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
 	found     *stream.Search // of the subscribe that is read again just now
-	faults    *faults // what the client did wrong lately
+	faults    *faults        // what the client did wrong lately
 	slow      *slowness
 	drainDue  moment
 	aliveDue  moment
