@@ -62,11 +62,42 @@ func (it *item) takesOver(from *item) {
 	if list := it.sub.patterns(); from.id().IsPattern() && slices.Index(list, from) > slices.Index(list, it) {
 		return // it has them already
 	}
-	if o := from.late; o != nil && o.fresh {
-		l.taken = append(l.taken, o.taken...) // of the others nothing has been sent
-	} else {
-		l.taken = append(l.taken, from.id())
+	o := from.late
+	if o == nil || !o.fresh {
+		l.takes(from.id())
+		return
 	}
+	for _, x := range o.taken { // of the others nothing has been sent
+		if intersect(x, from.id()) {
+			l.takes(both(x, from.id()))
+		}
+	}
+}
+
+// maxTaken bounds the identifiers that an item notes as taken over.
+const maxTaken = 256
+
+// takes notes an identifier as taken over. Of an item with too many of them no status is left to its state any
+// more: some then come before it.
+func (l *late) takes(id market.InstrumentID) {
+	switch {
+	case !l.fresh || slices.Contains(l.taken, id):
+	case len(l.taken) == maxTaken:
+		l.fresh, l.taken = false, nil
+	default:
+		l.taken = append(l.taken, id)
+	}
+}
+
+// both covers what each of two identifiers covers that intersect.
+func both(a, b market.InstrumentID) market.InstrumentID {
+	part := func(x, y string) string {
+		if x == market.Any {
+			return y
+		}
+		return x
+	}
+	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
 }
 
 // stateTells says that the state which is due tells a status, so that it is not sent by itself.

@@ -291,3 +291,37 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 		}
 	})
 }
+
+// TestManyTakenOver replaces many exact statuses by a pattern, and patterns by patterns, unread: what is noted of it is
+// bounded, and no status is skipped.
+func TestManyTakenOver(t *testing.T) {
+	h := New(Config{})
+	list := many(t, h, 2*maxTaken)
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	var exact []Item
+	for _, hd := range list {
+		exact = append(exact, Item{Channel: wire.Status, ID: h.handles[hd].id})
+	}
+	c.sub.Subscribe(exact, Options{})
+	turn(sh)
+	c.read(1<<20, false)
+	last := h.handles[list[len(list)-1]].id.String()
+	for round := range 40 {
+		halts(t, h, list[len(list)-1], market.Halt)
+		a, b := "*|M|*", "*|*|CI"
+		if round%2 == 1 {
+			a, b = "*|M|CI", "*|*|*"
+		}
+		c.sub.Subscribe([]Item{{Channel: wire.Status, ID: id(a)}, {Channel: wire.Status, ID: id(b)}}, Options{Replace: true})
+		for _, it := range c.sub.items {
+			if len(it.late.taken) > maxTaken {
+				t.Fatalf("round %d: %d are noted", round, len(it.late.taken))
+			}
+		}
+	}
+	turn(sh)
+	if live, _ := c.takeStatuses(last); len(live) != 40 || live[0] != 2 || live[39] != 41 {
+		t.Errorf("statuses %d", live)
+	}
+}
