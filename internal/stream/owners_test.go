@@ -125,7 +125,9 @@ func (w *ownersWorld) end() {
 	synctest.Wait()
 	for more := true; more; {
 		turn(w.shard)
+		w.hub.mu.Lock()
 		more = len(w.shard.touched) > 0
+		w.hub.mu.Unlock()
 		for _, c := range w.clients {
 			for c.sub.Pending() {
 				c.gather(1 << 16)
@@ -276,7 +278,9 @@ func (c *ownersClient) become(before, set []Item, out *Outcome, seen map[ownersK
 			default:
 				n, resumed := seen[k]
 				if resumed = resumed && !x.ID.IsPattern(); !resumed {
+					c.w.hub.mu.Lock()
 					n = c.w.hub.lookup(id(name)).under(x.Tier.Delay).tape(ch).Last
+					c.w.hub.mu.Unlock()
 				}
 				c.last[k] = n
 				c.fresh[k] = ch == wire.Status && states && !resumed
