@@ -33,7 +33,7 @@ type Sink interface {
 	// alone. The error says what is wrong with the definition.
 	Define(market.Instrument) (market.Handle, error)
 
-	// Publish applies events in order; a batch of up to 256 is atomic to readers. It may
+	// Publish applies events in order; a batch of up to 64 is atomic to readers. It may
 	// wait for the sink's own work, never for a client. It keeps neither the
 	// slice nor what it points to. An event that breaks the contract (unknown
 	// handle, negative or unrepresentable size or price, unordered snapshot, levels

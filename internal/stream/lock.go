@@ -10,7 +10,10 @@ import (
 
 // lockPiece is how much one hold of the hub's lock does at most: events applied, and instruments,
 // subscriptions or topics visited. Longer work lets others have the lock in between; see step.
-const lockPiece = 256
+const (
+	lockPiece    = 128
+	publishPiece = 64 // events of a batch
+)
 
 // lock is the mutex of a Hub. It counts what a hold visits, and tests may watch it.
 type lock struct {

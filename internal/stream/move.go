@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ruedahq/rueda/wire"
@@ -46,12 +47,46 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 		}
 	}
 	tiers := make(map[*item]Tier)
+	goneNow, tiersNow := make(map[*item]bool), make(map[*item]Tier) // the next piece
 	for _, x := range moved {
 		if it := s.find(x.Channel, x.ID); it != nil && it.tier() != x.Tier && !out[it] {
 			tiers[it] = x.Tier
 		}
 	}
-	return s.change(out, tiers)
+	if len(s.patterns()) > 0 {
+		return s.change(out, tiers) // instruments may pass between items: in one piece
+	}
+	for _, it := range slices.Clone(s.items) {
+		tier, moves := tiers[it]
+		if !out[it] && !moves {
+			continue
+		}
+		if len(goneNow)+len(tiersNow) == lockPiece {
+			merge(&lost, s.change(goneNow, tiersNow))
+			clear(goneNow)
+			clear(tiersNow)
+			h.mu.pause()
+			h.commit()
+		}
+		if moves {
+			tiersNow[it] = tier
+		} else {
+			goneNow[it] = true
+		}
+	}
+	merge(&lost, s.change(goneNow, tiersNow))
+	return lost
+}
+
+// merge adds what was lost to what was lost before.
+func merge(all *[wire.NumChannels]map[string]Lost, more [wire.NumChannels]map[string]Lost) {
+	for c := range more {
+		if all[c] == nil {
+			all[c] = more[c]
+		} else {
+			maps.Copy(all[c], more[c])
+		}
+	}
 }
 
 // moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.

@@ -27,7 +27,7 @@ func (h *Hub) Publish(events []market.Event) error {
 			r.Index = i
 			refused = append(refused, r)
 		}
-		if h.mu.visit(1); (i+1)%lockPiece == 0 {
+		if h.mu.visit(1); (i+1)%publishPiece == 0 {
 			h.mu.pause()
 		}
 	}

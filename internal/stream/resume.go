@@ -205,28 +205,52 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	var parts []part
 	var older []*old
 	h := s.shard.hub
+	joined := h.position // what comes later is in the ring
 	for _, in := range h.covered(it.item()) {
+		h.pauseReplaying()
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
 		name, t := in.id.String(), in.tape(it.channel())
-		if t.Dropped > from.pos {
+		last := t.Seek(joined)
+		if t.Dropped > from.pos || t.Dropped > joined {
 			// Positions of delayed messages are not those of the rows that the journal has.
-			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete {
-				out.lose(it.channel(), name, Lost{To: t.Last, Reason: "buffer_exceeded"})
+			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete || t.Dropped > joined {
+				out.lose(it.channel(), name, Lost{To: last, Reason: "buffer_exceeded"})
 				continue
 			}
-			series, to := in.series(it.item()), t.First()-1
+			series, to := in.series(it.item()), min(t.First()-1, last)
 			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: from.pos, seek: true})
 		}
 		if !it.id().IsPattern() {
-			out.resume(it.channel(), name, t.Last)
+			out.resume(it.channel(), name, last)
 		}
-		if n := max(t.Seek(from.pos), t.First()-1); n < t.Last {
-			parts = append(parts, part{in, n + 1, t.After(n)})
+		if n := max(t.Seek(from.pos), t.First()-1); n < last {
+			parts = append(parts, part{in, n + 1, rowsUntil(t.After(n), last-n)})
 		}
 	}
 	s.replays(it, parts, older...)
+}
+
+// pauseReplaying lets others have the hub's lock when the present hold has done enough. What is
+// published meanwhile comes by the rings of the items that have joined.
+func (h *Hub) pauseReplaying() {
+	if h.mu.visit(1); h.mu.full() {
+		h.mu.pause()
+		h.commit()
+	}
+}
+
+// rowsUntil is the first n rows. The lists are the caller's.
+func rowsUntil(lists [][]tape.Row, n uint64) [][]tape.Row {
+	for i, rows := range lists {
+		if uint64(len(rows)) >= n {
+			lists[i] = rows[:n:n]
+			return lists[:i+1]
+		}
+		n -= uint64(len(rows))
+	}
+	return lists
 }
 
 // replays has an item send rows, first those that are older.

@@ -154,29 +154,34 @@ func (h *Hub) opening(key openingKey) int64 {
 func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint64, x *Search) {
 	var parts []part
 	var older []*old
-	for _, in := range s.shard.hub.covered(it.item()) {
+	h := s.shard.hub
+	joined := h.position // what comes later is in the ring
+	for _, in := range h.covered(it.item()) {
+		h.pauseReplaying()
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
 		t := in.tape(it.channel())
+		last := t.Seek(joined)
 		n, ok := points[pointKey{in, it.channel()}]
 		if !ok {
-			n = t.Last // listed since
+			n = last // listed since
 		}
 		if !it.id().IsPattern() {
-			out.resume(it.channel(), in.id.String(), t.Last)
+			out.resume(it.channel(), in.id.String(), last)
 		}
 		if n+1 < t.First() {
 			if o := s.older(it, in, n, x.before(in, it.channel())); o != nil {
 				o.byN = false // the place of the first row is known
+				o.to = min(o.to, last)
 				older = append(older, o)
 			} else if !it.id().IsPattern() {
 				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.First() - 1, Reason: "buffer_exceeded"})
 			}
 			n = t.First() - 1
 		}
-		if n < t.Last {
-			parts = append(parts, part{in, n + 1, t.After(n)})
+		if n < last {
+			parts = append(parts, part{in, n + 1, rowsUntil(t.After(n), last-n)})
 		}
 	}
 	s.replays(it, parts, older...)

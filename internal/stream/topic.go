@@ -203,6 +203,7 @@ func (h *Hub) attach(in *instrument, c wire.Channel) {
 		t.topics = nil
 	}
 	own := shapeOf(in.id)
+	h.mu.visit(1)
 	for s := range numShapes {
 		if s != 0 && h.patterns[c][s] == 0 || s&own != own {
 			continue

@@ -1,0 +1,66 @@
+package stream
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// threadTime is the processor time of this thread.
+func threadTime() time.Duration {
+	const threadClock = 3 // CLOCK_THREAD_CPUTIME_ID
+	var ts syscall.Timespec
+	if _, _, e := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, threadClock, uintptr(unsafe.Pointer(&ts)), 0); e != 0 {
+		panic(e)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// TestHoldTable measures the longest hold of the hub's lock of each operation, with 50,000 instruments and
+// 20,000 connections, in processor time of the thread: the median of five runs. It takes minutes.
+func TestHoldTable(t *testing.T) {
+	if os.Getenv("RUEDA_SOAK") == "" {
+		t.Skip("takes minutes: set RUEDA_SOAK")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sizes := [3]int{50_000, 20_000, 1_000_000}
+	if s := os.Getenv("RUEDA_HOLD_SIZES"); s != "" {
+		if _, err := fmt.Sscan(s, &sizes[0], &sizes[1], &sizes[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newCrowd(t, sizes[0], sizes[1], sizes[2])
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // what the collector asks of a thread is not the operation's
+	t.Log("longest hold, ms: median and most of 5 runs, and by which function")
+	for _, op := range append(feedOperations(), clientOperations()...) {
+		var times []time.Duration
+		worst := &holds{}
+		for range 5 {
+			run := op.prepare(w)
+			runtime.GC()
+			h := &holds{clock: threadTime}
+			w.hub.mu.watch = h
+			run()
+			w.hub.mu.watch = nil
+			w.calm()
+			times = append(times, h.longest)
+			if h.longest >= worst.longest {
+				worst = h
+			}
+		}
+		slices.Sort(times)
+		t.Logf("| %s | %.3f | %.3f | %s |", op.name, times[2].Seconds()*1e3, times[4].Seconds()*1e3,
+			worst.by[strings.LastIndexByte(worst.by, '.')+1:])
+		if times[2] > time.Millisecond {
+			t.Errorf("%s: a hold of %v by %s", op.name, times[2], worst.by)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package stream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// holds watches the hub's lock: the longest hold of an operation, and the most that one visited.
+type holds struct {
+	clock   func() time.Duration // nil: holds are not timed
+	began   time.Duration
+	longest time.Duration
+	by      string // function that took the lock for it
+	cause   string
+	count   int
+	visited int
+	most    string // function of the hold that visited the most
+}
+
+func (w *holds) locked(function string) {
+	w.cause = function
+	if w.clock != nil {
+		w.began = w.clock()
+	}
+}
+
+func (w *holds) unlocking(visited int) {
+	w.count++
+	if visited > w.visited {
+		w.visited, w.most = visited, w.cause
+	}
+	if w.clock == nil {
+		return
+	}
+	if d := w.clock() - w.began; d > w.longest {
+		w.longest, w.by = d, w.cause
+	}
+}
+
+// crowd is a hub with many instruments and many connections, on which operations are measured.
+type crowd struct {
+	t         testing.TB
+	hub       *Hub
+	shards    []*Shard
+	handles   []market.Handle
+	venue     market.Handle
+	n         int // counts trades
+	cancelled int
+	deals     int // of the first instrument
+}
+
+const (
+	dealt = "S0|M|CI" // the instrument with the most trades
+)
+
+func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	w := &crowd{t: t, deals: deals, hub: New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, TapeBytes: 1 << 30})}
+	if err := w.hub.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.venue = define(t, w.hub, "*|M|*", func(in *market.Instrument) { in.BookReady = false })
+	for range 2 {
+		w.shards = append(w.shards, w.hub.NewShard(func(bool) {}))
+	}
+	for i := range instruments {
+		w.handles = append(w.handles, define(t, w.hub, fmt.Sprintf("S%d|M|CI", i), nil))
+		publish(t, w.hub, market.Event{Kind: market.KindUpdate, Handle: w.handles[i], Bids: []market.Level{level(99, 1)}, Asks: []market.Level{level(101, 1)}})
+	}
+	for i := range connections {
+		sub := open(w.shards[i%2])
+		at := i % instruments
+		ids := []string{fmt.Sprintf("S%d|M|CI", at), fmt.Sprintf("S%d|M|CI", (at+1)%instruments), fmt.Sprintf("S%d|M|CI", (at+2)%instruments)}
+		subscribe(t, sub, wire.Trades, ids...)
+		subscribe(t, sub, wire.Quotes, ids[0])
+		if i%2000 == 0 {
+			subscribe(t, sub, wire.Status, "*|M|*")
+			subscribe(t, sub, wire.Trades, "*|M|*")
+		}
+	}
+	now := time.Now().UnixNano()
+	for i := range int64(deals) { // over the day, as far as it has come
+		w.n++
+		e := trade(w.handles[0], w.n)
+		e.Time = now - now%int64(24*time.Hour) + now%int64(24*time.Hour)*i/int64(deals)
+		publish(t, w.hub, e)
+		if i%10_000 == 0 {
+			w.calm()
+		}
+	}
+	w.calm()
+	return w
+}
+
+// trade publishes a trade of an instrument.
+func (w *crowd) trade(i int) {
+	w.n++
+	publish(w.t, w.hub, trade(w.handles[i], w.n))
+}
+
+// calm has all clients gather all that waits.
+func (w *crowd) calm() {
+	for _, sh := range w.shards {
+		sh.Turn()
+		for s := sh.Next(); s != nil; s = sh.Next() {
+			for s.Pending() {
+				s.Gather(nil, 1<<20, wire.JSON, false)
+			}
+		}
+	}
+}
+
+// names are n identifiers, of instruments or of nothing.
+func (w *crowd) names(n int, format string) (items []Item) {
+	for i := range min(n, len(w.handles)) {
+		items = append(items, Item{Channel: wire.Trades, ID: id(fmt.Sprintf(format, i))})
+	}
+	return items
+}
+
+// patterns are the patterns that a client may have, most of one instrument and some of all.
+func (w *crowd) patterns() (items []Item) {
+	for i := range maxPatterns {
+		x := id(fmt.Sprintf("S%d|*|*", i))
+		switch i {
+		case 0:
+			x = id("*|M|*")
+		case 1:
+			x = id("*|*|*")
+		case 2:
+			x = id("*|*|CI")
+		}
+		items = append(items, Item{Channel: wire.Quotes, ID: x, Tier: Tier{Conflate: 1000}})
+	}
+	return items
+}
+
+// operation is something that takes the hub's lock. prepare does what is not measured.
+type operation struct {
+	name    string
+	prepare func(w *crowd) (run func())
+}
+
+func once(run func(w *crowd)) func(w *crowd) func() {
+	return func(w *crowd) func() { return func() { run(w) } }
+}
+
+// client gives a fresh subscriber to an operation, which has subscribed already.
+func fresh(had func(w *crowd) []Item, run func(w *crowd, s *Subscriber, had []Item)) func(w *crowd) func() {
+	return func(w *crowd) func() {
+		s := open(w.shards[0])
+		var items []Item
+		if had != nil {
+			items = had(w)
+			s.Subscribe(items, Options{})
+			for s.Pending() {
+				s.Gather(nil, 1<<20, wire.JSON, false)
+			}
+		}
+		return func() { run(w, s, items) }
+	}
+}
+
+func many(w *crowd) []Item     { return w.names(2000, "S%d|M|CI") }
+func unknown(w *crowd) []Item  { return w.names(2000, "X%dABCDEFGHIJKLMNOPQRS|M|CI") }
+func patterns(w *crowd) []Item { return w.patterns() }
+func whole(*crowd) []Item      { return []Item{{Channel: wire.Trades, ID: id("*|M|*")}} }
+
+// feedOperations are those of feeds and clocks.
+func feedOperations() []operation {
+	one := func(e market.Event) func(w *crowd) func() {
+		return once(func(w *crowd) {
+			e.Handle = w.handles[1]
+			publish(w.t, w.hub, e)
+		})
+	}
+	all := func(e market.Event) func(w *crowd) func() {
+		return once(func(w *crowd) {
+			e.Handle = w.venue
+			publish(w.t, w.hub, e)
+		})
+	}
+	oldest := func(kind market.Kind) func(w *crowd) func() {
+		return func(w *crowd) func() {
+			w.cancelled++
+			first := fmt.Sprint(w.deals/2 + w.cancelled)
+			return func() {
+				e := trade(w.handles[0], 0)
+				e.Kind, e.TradeID, e.OldPrice, e.OldSize = kind, first, e.Price, e.Size
+				publish(w.t, w.hub, e)
+			}
+		}
+	}
+	return []operation{
+		{"trade", once(func(w *crowd) { w.trade(1) })},
+		{"book update", one(market.Event{Kind: market.KindUpdate, Bids: []market.Level{level(98, 7)}})},
+		{"status", one(market.Event{Kind: market.KindStatus, Phase: market.Halt})},
+		{"status of a market", all(market.Event{Kind: market.KindStatus, Phase: market.Closed})},
+		{"feed_down of a market", all(market.Event{Kind: market.KindStatus, Phase: market.FeedDown})},
+		{"gap of a market", func(w *crowd) func() {
+			for _, hd := range w.handles {
+				publish(w.t, w.hub, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(99, 1)}, Asks: []market.Level{level(101, 1)}})
+			}
+			w.calm()
+			return func() { publish(w.t, w.hub, market.Event{Kind: market.KindGap, Handle: w.venue}) }
+		}},
+		{"cancel of an old trade", oldest(market.KindCancel)},
+		{"correction of an old trade", oldest(market.KindCorrect)},
+		{"batch of 5,000 trades", func(w *crowd) func() {
+			var batch []market.Event
+			for i := range 5000 {
+				w.n++
+				batch = append(batch, trade(w.handles[i%len(w.handles)], w.n))
+			}
+			return func() { publish(w.t, w.hub, batch...) }
+		}},
+		{"listing, with 64 patterns read", fresh(patterns, func(w *crowd, _ *Subscriber, _ []Item) {
+			w.n++
+			define(w.t, w.hub, fmt.Sprintf("NEW%d|M|CI", w.n), nil)
+		})},
+		{"close of the bars of all instruments", func(w *crowd) func() {
+			for i := range w.handles {
+				w.trade(i)
+			}
+			w.calm()
+			at := time.Now().Add(2 * time.Minute).UnixNano()
+			return func() {
+				w.hub.mu.Lock()
+				w.hub.strikeBars(at)
+				w.hub.mu.Unlock()
+			}
+		}},
+		{"flush of a conflated tier", fresh(func(*crowd) []Item {
+			return []Item{{Channel: wire.Quotes, ID: id("*|M|*"), Tier: Tier{Conflate: 1000}}}
+		}, func(w *crowd, _ *Subscriber, _ []Item) {
+			for i, hd := range w.handles {
+				publish(w.t, w.hub, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(90+int64(i%3), 1+int64(w.n%5))}, Asks: []market.Level{level(101, 1)}})
+			}
+			w.n++
+			at := time.Now().Add(2 * time.Second).UnixNano()
+			w.hub.mu.Lock()
+			w.hub.strike(at)
+			w.hub.mu.Unlock()
+		})},
+		{"commit of 10,000 rows", func(w *crowd) func() {
+			w.hub.Commit()
+			for i := range 10_000 {
+				w.trade(i % len(w.handles))
+			}
+			return w.hub.Commit
+		}},
+		{"checkpoint", once(func(w *crowd) {
+			w.hub.mu.Lock()
+			w.hub.checkpoint(func(*journal.Row) {})
+			w.hub.mu.Unlock()
+		})},
+	}
+}
+
+// clientOperations are those of clients.
+func clientOperations() []operation {
+	back := func(channel wire.Channel) func(w *crowd) func() {
+		return func(w *crowd) func() {
+			w.hub.Commit()
+			_, position := w.hub.Position()
+			for i := range w.handles {
+				w.trade(i)
+			}
+			w.calm()
+			s := open(w.shards[0])
+			return func() {
+				s.Subscribe([]Item{{Channel: channel, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: position}})
+				s.AfterReplay(nil, nil)
+			}
+		}
+	}
+	return []operation{
+		{"subscribe of 2,000", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(many(w), Options{}) })},
+		{"subscribe of 2,000 unknown", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(unknown(w), Options{}) })},
+		{"subscribe of 64 patterns", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(patterns(w), Options{}) })},
+		{"replace of 2,000", fresh(many, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(whole(w), Options{Replace: true}) })},
+		{"resume of a pattern by position", back(wire.Trades)},
+		{"start of a pattern", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) {
+			s.Subscribe(whole(w), Options{Start: Start{Time: time.Now().Add(-time.Second).UnixNano()}})
+		})},
+		{"unsubscribe of 2,000", fresh(many, func(_ *crowd, s *Subscriber, had []Item) { s.Unsubscribe(had) })},
+		{"unsubscribe of 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, had []Item) { s.Unsubscribe(had) })},
+		{"subscriptions, with 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, _ []Item) { s.Count(wire.Quotes) })},
+		{"resync of 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, had []Item) { s.Resync(had) })},
+		{"states of all instruments", fresh(nil, func(_ *crowd, s *Subscriber, _ []Item) {
+			s.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}}, Options{})
+			for s.Pending() {
+				s.Gather(nil, 64<<10, wire.JSON, false)
+			}
+		})},
+		{"change of the delay of 2,000", fresh(many, func(_ *crowd, s *Subscriber, had []Item) { s.Change(had[:len(had)/2], nil) })},
+		{"close with 2,000", fresh(many, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
+		{"close with 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
+		{"last of a closed connection", fresh(whole, func(_ *crowd, s *Subscriber, _ []Item) {
+			s.Delivered(wire.Trades, func(market.InstrumentID, uint64) {})
+		})},
+		{"turn after a trade of each instrument", func(w *crowd) func() {
+			for i := range w.handles {
+				w.trade(i)
+			}
+			w.hub.Commit()
+			return w.shards[0].Turn
+		}},
+		{"GET /market/instruments", once(func(w *crowd) { w.hub.Instruments() })},
+		{"GET /market/snapshot of 100", once(func(w *crowd) {
+			var list []Wanted
+			for _, x := range w.names(100, "S%d|M|CI") {
+				list = append(list, Wanted{ID: x.ID, Trades: true, Quotes: true})
+			}
+			w.hub.Snapshot(nil, list)
+		})},
+		{"GET /market/book", once(func(w *crowd) { _, _ = w.hub.AppendBook(nil, id(dealt), Tier{}) })},
+		{"GET of an unknown instrument", once(func(w *crowd) { w.hub.Suggest(id("X0ABCDEFGHIJKLMNOPQRS|M|CI")) })},
+	}
+}

@@ -1,0 +1,118 @@
+package stream
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// afterHolds asks for events whenever somebody but a feed lets go of the lock.
+type afterHolds struct {
+	ask    chan struct{}
+	byFeed bool
+}
+
+func (w *afterHolds) locked(function string) { w.byFeed = strings.HasSuffix(function, "Publish") }
+
+func (w *afterHolds) unlocking(int) {
+	if !w.byFeed {
+		select {
+		case w.ask <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// TestPausesLoseNothing has clients resume, replace and unsubscribe hundreds of identifiers, in which the hub's
+// lock is released, while trades are published all the time: each client gets every trade once, in order.
+func TestPausesLoseNothing(t *testing.T) {
+	h := New(Config{Epoch: "e1"})
+	sh := h.NewShard(func(bool) {})
+	const instruments = 5 * lockPiece
+	var handles []market.Handle
+	var exact []Item
+	for i := range instruments {
+		name := fmt.Sprintf("S%d|M|CI", i)
+		handles = append(handles, define(t, h, name, nil))
+		exact = append(exact, Item{Channel: wire.Trades, ID: id(name)})
+	}
+	var feed sync.WaitGroup
+	watch := &afterHolds{ask: make(chan struct{}, 1)}
+	feed.Go(func() {
+		n := 0
+		for range watch.ask {
+			for range 20 {
+				n++
+				_ = h.Publish([]market.Event{trade(handles[n*7%instruments], n)})
+			}
+		}
+	})
+	h.mu.watch = watch
+	pattern := []Item{{Channel: wire.Trades, ID: id("*|M|*")}}
+	_, since := h.Position()
+	for round := range 30 {
+		c := newClient(t, sh)
+		read := func() {
+			sh.Turn()
+			for s := sh.Next(); s != nil; s = sh.Next() {
+				if s == c.sub {
+					c.read(1<<20, false)
+				}
+			}
+			c.read(1<<20, false)
+		}
+		out := c.sub.Subscribe(pattern, Options{Resume: &wire.Resume{Epoch: "e1", Position: since}})
+		if out.Fault != nil {
+			t.Fatal(out.Fault)
+		}
+		c.sub.AfterReplay([]byte{}, nil)
+		read()
+		for _, items := range [][]Item{exact, pattern, append(exact[:200:200], pattern...), pattern} {
+			c.sub.Subscribe(items, Options{Replace: true})
+			read()
+		}
+		c.sub.Subscribe(exact, Options{})
+		read()
+		c.sub.Unsubscribe(pattern)
+		read()
+		if round%3 == 2 {
+			_, since = h.Position()
+		}
+		c.sub.Close()
+	}
+	h.mu.Lock()
+	h.mu.watch = nil
+	h.mu.Unlock()
+	close(watch.ask)
+	feed.Wait()
+}
+
+// TestHoldsAreBounded counts what each operation visits in one hold of the hub's lock.
+func TestHoldsAreBounded(t *testing.T) {
+	w := newCrowd(t, 3000, 600, 5000)
+	for _, op := range append(feedOperations(), clientOperations()...) {
+		bound := 2*lockPiece + maxPatterns
+		switch op.name {
+		case "checkpoint": // the journal's
+			continue
+		case "commit of 10,000 rows":
+			continue
+		}
+		run := op.prepare(w)
+		h := &holds{}
+		w.hub.mu.watch = h
+		run()
+		w.hub.mu.watch = nil
+		w.calm()
+		if h.visited > bound {
+			t.Errorf("%s: %s visited %d in one hold, at most %d are right", op.name, h.most[strings.LastIndexByte(h.most, '.')+1:], h.visited, bound)
+		}
+		if h.count == 0 && !strings.HasPrefix(op.name, "GET of an unknown") {
+			t.Errorf("%s did not take the lock", op.name)
+		}
+	}
+}
