@@ -49,6 +49,10 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 // gatherPiece appends the R:true of the next instruments. What was published up to now is told by it.
 func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	l, h := it.late, it.sub.shard.hub
+	var unsaid map[*instrument]bool
+	if l.state {
+		unsaid = it.unsaid()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
@@ -64,12 +68,13 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 			dst = it.gatherRing(dst, now, maxInt)
 		}
 		l.state = false
-		batch = it.beginStates(h.covered(it.item()))
+		batch = it.beginStates(h.covered(it.item()), unsaid)
 	default:
 		dst = it.gatherBetween(dst, now, maxInt, conflate)
 		batch = l.telling.left
 	}
 	it.told(h.position)
+	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
 		if l.telling != nil {
 			delete(l.telling.unsaid, in)
@@ -87,17 +92,37 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	return dst
 }
 
+// unsaid is all instruments of the item, made before the hub's lock is taken to tell their states; nil
+// where they are few.
+func (it *item) unsaid() map[*instrument]bool {
+	h := it.sub.shard.hub
+	h.mu.Lock()
+	all := h.covered(it.item())
+	h.mu.Unlock()
+	if len(all) <= stateBatch {
+		return nil
+	}
+	set := make(map[*instrument]bool, len(all))
+	for _, in := range all {
+		set[in] = true
+	}
+	return set
+}
+
 // beginStates has all instruments told, and gives them in their order: those first that were not when they were all to be
 // told anew, or else the last ones might never be.
-func (it *item) beginStates(all []*instrument) []*instrument {
+func (it *item) beginStates(all []*instrument, unsaid map[*instrument]bool) []*instrument {
 	l := it.late
 	if len(all) <= stateBatch {
 		l.telling = nil
 		return all
 	}
-	unsaid := make(map[*instrument]bool, len(all))
-	for _, in := range all {
+	if unsaid == nil {
+		unsaid = make(map[*instrument]bool)
+	}
+	for _, in := range all[len(unsaid):] { // listed meanwhile
 		unsaid[in] = true
+		it.sub.shard.hub.mu.visit(1)
 	}
 	if l.telling != nil {
 		if i := slices.Index(all, l.telling.left[0]); i > 0 {
