@@ -1,0 +1,166 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// panicEnv makes a test program be a hub that panics: the place, and the folder of its journal.
+const panicEnv = "RUEDA_TEST_PANIC"
+
+// doomed is a hub with a journal and an instrument whose channels all have readers.
+type doomed struct {
+	hub    *Hub
+	handle market.Handle
+	venue  market.Handle
+	sub    *Subscriber
+}
+
+func newDoomed(t *testing.T, folder string) *doomed {
+	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	h := New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, Delays: []time.Duration{time.Hour},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := &doomed{hub: h, sub: open(h.NewShard(func(bool) {}))}
+	d.venue = define(t, h, "*|M|*", nil)
+	d.handle = define(t, h, "A|M|CI", ownQuotes)
+	var items []Item
+	for c := range wire.NumChannels {
+		items = append(items, Item{Channel: c, ID: id("*|M|*")})
+	}
+	if out := d.sub.Subscribe(items, Options{}); len(out.Rejected) > 0 {
+		t.Fatal(out.Rejected)
+	}
+	return d
+}
+
+// poison has the next message of a channel of an instrument panic.
+func (d *doomed) poison(in *instrument, c wire.Channel) {
+	for _, t := range d.hub.tiers(in, c) {
+		t.topics = []*topic{nil}
+	}
+}
+
+// ways are how an event comes to be applied; each is to panic. Clocks say that Run applies it.
+func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
+	h, in := d.hub, d.hub.handles[d.handle]
+	of := func(c wire.Channel, e market.Event) func() (*market.Event, bool) {
+		return func() (*market.Event, bool) {
+			d.poison(in, c)
+			e.Handle = d.handle
+			return &e, false
+		}
+	}
+	fourth := trade(d.handle, 4)
+	cancel := fourth
+	cancel.Kind, cancel.TradeID = market.KindCancel, "3"
+	correct := cancel
+	correct.Kind, correct.OldPrice, correct.OldSize = market.KindCorrect, cancel.Price, cancel.Size
+	bids := []market.Level{level(99, 1)}
+	return map[string]func() (*market.Event, bool){
+		"trade":     of(wire.Trades, fourth),
+		"cancel":    of(wire.Trades, cancel),
+		"correct":   of(wire.Trades, correct),
+		"summary":   of(wire.Summary, fourth),
+		"quote":     of(wire.Quotes, market.Event{Kind: market.KindQuote, Bids: bids}),
+		"snapshot":  of(wire.OrderBook, market.Event{Kind: market.KindSnapshot, Bids: bids}),
+		"update":    of(wire.OrderBook, market.Event{Kind: market.KindUpdate, Bids: bids}),
+		"order":     of(wire.OrderBook, market.Event{Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: 99 * market.Scale, Size: market.Scale}),
+		"status":    of(wire.Status, market.Event{Kind: market.KindStatus, Phase: market.Halt}),
+		"gap":       of(wire.Status, market.Event{Kind: market.KindGap}),
+		"reference": of(wire.Summary, market.Event{Kind: market.KindReference, Price: market.Scale}),
+		"market status": func() (*market.Event, bool) {
+			d.poison(h.handles[d.venue], marketStatus)
+			return &market.Event{Kind: market.KindStatus, Handle: d.venue, Phase: market.FeedDown}, false
+		},
+		"bars": func() (*market.Event, bool) {
+			d.poison(in, wire.BarsOf(market.Second))
+			return nil, true
+		},
+		"conflation": func() (*market.Event, bool) {
+			h.clocks[0].due, h.clocks[0].tiers = 1, []dirtyTier{{}}
+			return nil, true
+		},
+		"delay": func() (*market.Event, bool) {
+			h.lines[0].chunks = [][]delayed{{{}}}
+			return nil, true
+		},
+		"define": func() (*market.Event, bool) {
+			h.readBy[readKey{wire.Status, id("*|M|*")}] = []*topic{nil}
+			return nil, false
+		},
+	}
+}
+
+// TestPanicChild is not a test of its own: it is the process that ends in TestPanicEndsTheProcess.
+func TestPanicChild(t *testing.T) {
+	place, folder, ok := strings.Cut(os.Getenv(panicEnv), ":")
+	if !ok {
+		t.Skip("is run by another test, which sets RUEDA_TEST_PANIC")
+	}
+	d := newDoomed(t, folder)
+	for n := range 3 {
+		publish(t, d.hub, trade(d.handle, n+1))
+	}
+	d.hub.Commit()
+	e, clocks := d.ways()[place]()
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	func() {
+		defer func() { _ = recover() }() // as the supervisor of a feed does
+		switch {
+		case clocks:
+			_ = d.hub.Run(ctx)
+		case e != nil:
+			_ = d.hub.Publish([]market.Event{*e})
+		default:
+			_, _ = d.hub.Define(market.Instrument{ID: id("B|M|CI")})
+		}
+	}()
+	fmt.Println("the process goes on")
+}
+
+// TestPanicEndsTheProcess has the hub panic wherever it applies events. The process ends with the stack in its
+// log, though the caller recovers, and a restart goes on from the journal.
+func TestPanicEndsTheProcess(t *testing.T) {
+	for place := range newDoomed(t, t.TempDir()).ways() {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicChild$", "-test.v")
+			cmd.Env = append(os.Environ(), panicEnv+"="+place+":"+folder)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitPanic {
+				t.Fatalf("the process ended with %v, want exit status %d\n%s", err, exitPanic, out)
+			}
+			for _, want := range []string{"the hub panicked", "nil pointer dereference", "internal/stream.(*Hub)."} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("the log does not say %q:\n%s", want, out)
+				}
+			}
+			d := newDoomed(t, folder)
+			publish(t, d.hub, trade(d.handle, 4))
+			if n := d.hub.Newest(Item{Channel: wire.Trades, ID: id("A|M|CI")}); n != 4 {
+				t.Errorf("the trade after the restart is number %d, want 4", n)
+			}
+		})
+	}
+}
