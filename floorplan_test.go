@@ -111,7 +111,7 @@ func plan() map[string]room {
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
 		"internal/verify":    {imports: row("internal/journal internal/recording market wire")},
 
-		"internal/bench": {imports: row("internal/bench/proc internal/bench/load internal/bench/pattern internal/bench/bare internal/bench/host internal/bench/tokens feed/sim")},
+		"internal/bench": {imports: row("internal/bench/proc internal/bench/load internal/bench/pattern internal/bench/bare internal/bench/host internal/bench/tokens feed/sim"), outside: row(sock)},
 		"internal/bench/tokens": {
 			imports: row("internal/bench/proc internal/auth internal/store gateway broker broker/local"),
 			outside: row(pgxs + " " + lite + " " + xcry),

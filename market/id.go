@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 )
@@ -117,4 +118,9 @@ func validWord(s string) bool {
 		}
 	}
 	return true
+}
+
+// Compare orders identifiers by symbol, market and term: under 0, 0 or above, as cmp.Compare.
+func (id InstrumentID) Compare(other InstrumentID) int {
+	return cmp.Or(strings.Compare(id.Symbol, other.Symbol), strings.Compare(id.Market, other.Market), strings.Compare(id.Term, other.Term))
 }

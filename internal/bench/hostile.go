@@ -32,6 +32,15 @@ const (
 	hostileWildcard = "patterns"
 )
 
+// HostileHelp tells what Hostile measures.
+const HostileHelp = `Hostile has one user send on 8 connections, 19 messages a second each, what costs the gateway much: 600
+unknown identifiers a message ("unknown identifiers", by a user with quotes alone), or 64 patterns over 10,000
+instruments that come and go ("patterns"), while 20 others follow 1,000 trades a second. What is compared is a
+window with as many bytes that cost little, and one with the hostile messages. A connection that the gateway
+closes connects again. By default it takes about 4 minutes.
+
+Bound: p99 of the others at most 1.5 times that beside harmless messages.`
+
 // An attack is what a hostile user sends, and as many bytes that cost little.
 type attack struct {
 	name        string

@@ -47,14 +47,6 @@ minutes. "tenth" has a third of the runs, since each is slow for 12 s.
 Bounds: p99 of the others at most 1.25 times what it was; memory grows by no more than may wait for the slow;
 quotes are at most 5 s old when the kernel takes them; trades are complete, or the connection is cut off.`
 
-	longHostile = `Hostile has one user send on 8 connections, 19 messages a second each, what costs the gateway much: 600
-unknown identifiers a message ("unknown identifiers", by a user with quotes alone), or 64 patterns over 10,000
-instruments that come and go ("patterns"), while 20 others follow 1,000 trades a second. What is compared is a
-window with as many bytes that cost little, and one with the hostile messages. A connection that the gateway
-closes connects again. By default it takes about 4 minutes.
-
-Bound: p99 of the others at most 1.5 times that beside harmless messages.`
-
 	longHistory = `History has the past asked for, in pages of 10,000 trades without a pause, while 20 follow the present at
 160,000 messages a second: what is compared is a window without and one with questions, in turn the one and
 the other first. It tells, too, what the journal costs. A bare program has no such case. By default it takes

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"slices"
@@ -44,33 +43,39 @@ func (h *Handler) instruments(q *request) (result, error) {
 			return result{}, badCursor()
 		}
 	}
-	list, _ := h.cfg.Hub.Instruments()
-	list = slices.DeleteFunc(list, func(in market.Instrument) bool {
-		return compareIDs(in.ID, after) <= 0 || !wanted.matches(&in)
-	})
-	slices.SortFunc(list, func(a, b market.Instrument) int { return compareIDs(a.ID, b.ID) })
-	rows := list[:min(len(list), pg.limit)]
-
+	listing := h.cfg.Hub.Listing()
+	list := listing.Instruments
+	from, found := slices.BinarySearchFunc(list, after, func(in market.Instrument, id market.InstrumentID) int { return in.ID.Compare(id) })
+	if found {
+		from++
+	}
+	var rows []int
+	more := false
+	for i := from; i < len(list) && !more; i++ {
+		switch {
+		case !wanted.matches(&list[i]):
+		case len(rows) == pg.limit:
+			more = true
+		default:
+			rows = append(rows, i)
+		}
+	}
+	phases := h.cfg.Hub.Phases(listing, rows)
 	b := append(make([]byte, 0, 64+384*len(rows)), `{"instruments":[`...)
-	for i := range rows {
+	for i, place := range rows {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendInstrument(b, &rows[i], rows[i].Phase)
+		b = wire.AppendInstrument(b, &list[place], phases[i])
 	}
 	b = append(b, ']')
-	if len(rows) < len(list) {
-		b = appendNext(b, instrumentCursor, rows[len(rows)-1].ID.String())
+	if more {
+		b = appendNext(b, instrumentCursor, list[rows[len(rows)-1]].ID.String())
 	}
 	b = append(b, '}')
 	sum := sha256.Sum256(b)
 	q.out.Set("Cache-Control", "private, no-cache")
 	return q.tagged(`"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`, result{object: b}), nil
-}
-
-// compareIDs is the order of the list, in which a cursor is a place.
-func compareIDs(a, b market.InstrumentID) int {
-	return cmp.Or(strings.Compare(a.Symbol, b.Symbol), strings.Compare(a.Market, b.Market), strings.Compare(a.Term, b.Term))
 }
 
 // filter is which instruments a request wants; an empty field is every value.

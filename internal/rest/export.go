@@ -142,8 +142,7 @@ func (h *Handler) hasMarket(name string) bool {
 
 // virtual says whether a market has instruments whose times are not those of this clock.
 func (h *Handler) virtual(name string) bool {
-	list, _ := h.cfg.Hub.Instruments()
-	return slices.ContainsFunc(list, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
+	return slices.ContainsFunc(h.cfg.Hub.Listing().Instruments, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
 }
 
 // mayExport refuses who has no right to all that is in the file, or not yet.

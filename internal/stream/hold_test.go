@@ -171,10 +171,10 @@ func fresh(had func(w *crowd) []Item, run func(w *crowd, s *Subscriber, had []It
 	}
 }
 
-func many(w *crowd) []Item     { return w.names(2000, "S%d|M|CI") }
-func unknown(w *crowd) []Item  { return w.names(2000, "X%dABCDEFGHIJKLMNOPQRS|M|CI") }
-func patterns(w *crowd) []Item { return w.patterns() }
-func whole(*crowd) []Item      { return []Item{{Channel: wire.Trades, ID: id("*|M|*")}} }
+func twoThousand(w *crowd) []Item { return w.names(2000, "S%d|M|CI") }
+func unknown(w *crowd) []Item     { return w.names(2000, "X%dABCDEFGHIJKLMNOPQRS|M|CI") }
+func patterns(w *crowd) []Item    { return w.patterns() }
+func whole(*crowd) []Item         { return []Item{{Channel: wire.Trades, ID: id("*|M|*")}} }
 
 // feedOperations are those of feeds and clocks.
 func feedOperations() []operation {
@@ -259,9 +259,9 @@ func feedOperations() []operation {
 			}
 			return w.hub.Commit
 		}},
-		{"checkpoint", once(func(w *crowd) {
+		{"checkpoint of one instrument", once(func(w *crowd) {
 			w.hub.mu.Lock()
-			w.hub.checkpoint(func(*journal.Row) {})
+			w.hub.checkpoint(1, func(*journal.Row) {})
 			w.hub.mu.Unlock()
 		})},
 	}
@@ -285,7 +285,7 @@ func clientOperations() []operation {
 		}
 	}
 	return []operation{
-		{"subscribe of 2,000", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(many(w), Options{}) })},
+		{"subscribe of 2,000", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(twoThousand(w), Options{}) })},
 		{"subscribe of 2,000 unknown", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(unknown(w), Options{}) })},
 		{"subscribe of 64 patterns", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(patterns(w), Options{}) })},
 		{"replace of 2,000", fresh(many, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(whole(w), Options{Replace: true}) })},

@@ -52,6 +52,7 @@ type Hub struct {
 	patterns   [marketStatus + 1][numShapes]int // topics of patterns, by shape
 	generation [marketStatus + 1]uint32         // rises when a topic of a pattern comes or goes
 	groups
+	listings listings
 	shards   []*Shard
 	rows     int64 // kept in all tapes
 	maxRows  int64

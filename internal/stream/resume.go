@@ -206,24 +206,26 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	var older []*old
 	h := s.shard.hub
 	joined := h.position // what comes later is in the ring
-	for _, in := range h.covered(it.item()) {
+	covered := h.covered(it.item())
+	parts = slices.Grow(parts, len(covered))
+	for _, in := range covered {
 		h.pauseReplaying()
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
-		name, t := in.id.String(), in.tape(it.channel())
+		t := in.tape(it.channel())
 		last := t.Seek(joined)
 		if t.Dropped > from.pos || t.Dropped > joined {
 			// Positions of delayed messages are not those of the rows that the journal has.
 			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete || t.Dropped > joined {
-				out.lose(it.channel(), name, Lost{To: last, Reason: "buffer_exceeded"})
+				out.lose(it.channel(), in.id.String(), Lost{To: last, Reason: "buffer_exceeded"})
 				continue
 			}
 			series, to := in.series(it.item()), min(t.First()-1, last)
 			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: from.pos, seek: true})
 		}
 		if !it.id().IsPattern() {
-			out.resume(it.channel(), name, last)
+			out.resume(it.channel(), in.id.String(), last)
 		}
 		if n := max(t.Seek(from.pos), t.First()-1); n < last {
 			parts = append(parts, part{in, n + 1, rowsUntil(t.After(n), last-n)})
@@ -235,7 +237,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 // pauseReplaying lets others have the hub's lock when the present hold has done enough. What is
 // published meanwhile comes by the rings of the items that have joined.
 func (h *Hub) pauseReplaying() {
-	if h.mu.visit(1); h.mu.full() {
+	if h.mu.visit(2); h.mu.full() { // its rows are looked for besides
 		h.mu.pause()
 		h.commit()
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -56,7 +57,7 @@ func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *Sea
 		if ask = o.Search.fill(points, ask); len(ask) == 0 {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return points, nil, tooMany(points)
+			return points, nil, h.tooMany(points)
 		}
 		if o.Search = o.Search.next(h, ask, o.Found); o.Search.begin() {
 			return nil, o.Search, nil
@@ -98,14 +99,15 @@ func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]u
 	if len(ask) > maxSearched {
 		return nil, nil, wire.NewFault(wire.RangeTooLarge, "The start lies before what is in memory of more than 200 sequences; ask for fewer instruments or start later")
 	}
-	return points, ask, tooMany(points)
+	return points, ask, h.tooMany(points)
 }
 
 // tooMany refuses points behind which lie more rows than one replay may have. The hub's lock is held.
-func tooMany(points map[pointKey]uint64) *wire.Fault {
+func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
 		rows += key.in.tape(key.channel).Last - n
+		h.step()
 	}
 	if rows > maxStarted {
 		return wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")
@@ -156,7 +158,9 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 	var older []*old
 	h := s.shard.hub
 	joined := h.position // what comes later is in the ring
-	for _, in := range h.covered(it.item()) {
+	covered := h.covered(it.item())
+	parts = slices.Grow(parts, len(covered))
+	for _, in := range covered {
 		h.pauseReplaying()
 		if s.owner(it.channel(), in.id) != it {
 			continue

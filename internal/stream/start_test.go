@@ -57,7 +57,7 @@ func TestStartIsBounded(t *testing.T) {
 	in := w.hub.lookup(id("S0|M|CI"))
 	points := map[pointKey]uint64{{in, wire.Trades}: 0}
 	in.trades.Last += maxStarted
-	if f := tooMany(points); f == nil || f.Reason != wire.RangeTooLarge {
+	if f := new(Hub).tooMany(points); f == nil || f.Reason != wire.RangeTooLarge {
 		t.Errorf("a million rows: %+v", f)
 	}
 	in.trades.Last -= maxStarted
