@@ -59,7 +59,30 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 		l.index(d.ID, l.first+uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1))
 	}
 	c.from, c.to = min(c.from, d.At), max(c.to, d.At)
+	if full && len(l.chunks) == 1 {
+		grown -= l.halve()
+	}
 	return grown + 1
+}
+
+// leastDeals is how many deals a ledger keeps where all of them together are full.
+const leastDeals = 32
+
+// halve lets the older half of the only chunk go, unless few deals are left, and returns its number of deals.
+func (l *ledger) halve() int {
+	c := &l.chunks[0]
+	if len(c.deals) < 2*leastDeals {
+		return 0
+	}
+	gone, left := c.deals[:len(c.deals)/2], c.deals[len(c.deals)/2:]
+	for i := range gone {
+		l.complete = max(l.complete, gone[i].At+1)
+	}
+	*c = dealChunk{deals: append([]Deal(nil), left...), from: left[0].At, to: left[0].At}
+	for i := range left {
+		c.from, c.to = min(c.from, left[i].At), max(c.to, left[i].At)
+	}
+	return len(gone)
 }
 
 // drop lets the oldest chunk go and returns its number of deals.

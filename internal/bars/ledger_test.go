@@ -1,0 +1,34 @@
+package bars
+
+import "testing"
+
+// TestFullLedgersKeepFewDeals: where all ledgers together are full, each keeps some deals, not a chunk of them,
+// and knows from when on it has every one.
+func TestFullLedgersKeepFewDeals(t *testing.T) {
+	var l ledger
+	kept := 0
+	for n := range 4 * chunkDeals {
+		late := int64(0)
+		if n%7 == 0 {
+			late = 5
+		}
+		kept += l.add(Deal{N: uint64(n + 1), At: int64(n) - late, Size: 1}, n >= chunkDeals/2)
+		if l.len() != kept || n > chunkDeals && kept >= 2*leastDeals || kept < min(n+1, leastDeals) {
+			t.Fatalf("deal %d: %d are kept, said to be %d", n, l.len(), kept)
+		}
+		got, _ := l.count(l.complete, int64(n)+1)
+		want := 0
+		for k := range n + 1 {
+			at := int64(k)
+			if k%7 == 0 {
+				at -= 5
+			}
+			if at >= l.complete {
+				want++
+			}
+		}
+		if int(got.Trades) != want {
+			t.Fatalf("deal %d: %d deals from %d on, want %d", n, got.Trades, l.complete, want)
+		}
+	}
+}
