@@ -1,0 +1,171 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// hoarder is the environment variable that makes the test binary the process that TestHoarder measures.
+const hoarder = "RUEDA_TEST_HOARDER"
+
+// TestHoarder has one user ask for all that a user can, in a process of its own: on 8 connections
+// thousands of tiers of books, read slowly, and on 8 more a resume of as many instruments, hardly read at all. The
+// hub stays within Config.Memory, and the process within twice that and what the market itself takes: the garbage
+// collector lets the heap double.
+func TestHoarder(t *testing.T) {
+	if os.Getenv(hoarder) != "" {
+		hoard(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHoarder$", "-test.v", "-test.timeout", "30m")
+	cmd.Env = append(os.Environ(), hoarder+"=1", "GOGC=100", "GOMEMLIMIT=off")
+	out, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "_test.go:") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// resident is a figure of this process's memory in bytes, such as VmRSS or its peak VmHWM.
+func resident(t *testing.T, name string) (bytes int64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			if _, err := fmt.Sscanf(rest, "%d kB", &bytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return bytes << 10
+}
+
+// hoardWorld is the market of TestHoarder and its one user.
+type hoardWorld struct {
+	t           *testing.T
+	hub         *Hub
+	shards      []*Shard
+	handles     []market.Handle
+	tiers, back []*Subscriber
+	closed      int
+	most        int64 // of what counts
+}
+
+func hoard(t *testing.T) {
+	instruments, each, limit := soak(50_000), soak(2000), int64(24<<20)
+	if instruments == 50_000 {
+		limit = 512 << 20
+	}
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &hoardWorld{t: t, hub: New(Config{Journal: j, Memory: limit, TapeBytes: limit / 4})}
+	if err := w.hub.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.handles = defineMany(t, w.hub, instruments, nil)
+	w.shards = []*Shard{w.hub.NewShard(func(bool) {}), w.hub.NewShard(func(bool) {})}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.hub.Run(ctx) })
+	for k := range 20 {
+		w.round(k)
+	}
+	debug.FreeOSMemory()
+	market, before := resident(t, "VmRSS"), used(w.hub)
+	w.ask(each)
+	for k := range 200 {
+		w.round(20 + k)
+		for i, s := range append(w.tiers, w.back...) {
+			w.look(s, 4000*(1-i/len(w.tiers))+1)
+		}
+	}
+	peak := resident(t, "VmHWM")
+	t.Logf("%d instruments, %d tiers: the market takes %d MiB, of which %d count; the bound is %d; at most %d counted, %d MiB were resident; %d connections were closed",
+		instruments, 8*each, market>>20, before>>20, limit>>20, w.most>>20, peak>>20, w.closed)
+	if w.most > limit+limit/4 {
+		t.Errorf("%d bytes counted of %d", w.most, limit)
+	}
+	if peak > 2*(market+limit) {
+		t.Errorf("%d bytes were resident", peak)
+	}
+	cancel()
+	running.Wait()
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// round is a trade and a change of the book of each instrument.
+func (w *hoardWorld) round(k int) {
+	var batch []market.Event
+	for i, hd := range w.handles {
+		size := int64(1 + (k+i)%9)
+		batch = append(batch, trade(hd, k), market.Event{Kind: market.KindUpdate, Handle: hd,
+			Bids: []market.Level{level(100-int64(k%25), size)}, Asks: []market.Level{level(101+int64(k%25), size)}})
+		if len(batch) >= 2000 || i == len(w.handles)-1 {
+			publish(w.t, w.hub, batch...)
+			batch = batch[:0]
+			for _, sh := range w.shards {
+				turn(sh)
+			}
+			w.most = max(w.most, used(w.hub))
+		}
+	}
+}
+
+// ask subscribes and resumes all that a user may.
+func (w *hoardWorld) ask(each int) {
+	for c := range 8 {
+		books, trades := open(w.shards[c%2]), open(w.shards[c%2])
+		r := &wire.Resume{Epoch: w.hub.Epoch()}
+		r.Seen[wire.Trades] = map[string]uint64{}
+		var tiers, back []Item
+		for i := range each {
+			name := id(fmt.Sprintf("S%d|M|CI", i))
+			tier := Tier{Depth: []int{1, 5, 10, 25, 0}[(c+i)%5], Conflate: []int{0, 100, 250, 1000}[c%4]}
+			tiers = append(tiers, Item{wire.OrderBook, name, tier})
+			back = append(back, Item{Channel: wire.Trades, ID: name})
+			r.Seen[wire.Trades][name.String()] = 1
+		}
+		books.Subscribe(tiers, Options{})
+		if out := trades.Subscribe(back, Options{Resume: r}); len(out.Resumed[wire.Trades]) != each {
+			w.t.Fatalf("%d of %d are resumed", len(out.Resumed[wire.Trades]), each)
+		}
+		w.tiers, w.back = append(w.tiers, books), append(w.back, trades)
+	}
+}
+
+// look has a connection take some bytes, and treats it as a session does.
+func (w *hoardWorld) look(s *Subscriber, bytes int) {
+	if s.closed {
+		return
+	}
+	s.Gather(nil, bytes, wire.JSON, false)
+	lag := s.Lag()
+	switch {
+	case lag.KeptBytes > 1<<20 || s.Excess():
+		s.Close()
+		w.closed++
+	case lag.Bytes > 1<<20:
+		s.Collapse()
+	}
+}
