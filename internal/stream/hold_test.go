@@ -288,12 +288,12 @@ func clientOperations() []operation {
 		{"subscribe of 2,000", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(twoThousand(w), Options{}) })},
 		{"subscribe of 2,000 unknown", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(unknown(w), Options{}) })},
 		{"subscribe of 64 patterns", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(patterns(w), Options{}) })},
-		{"replace of 2,000", fresh(many, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(whole(w), Options{Replace: true}) })},
+		{"replace of 2,000", fresh(twoThousand, func(w *crowd, s *Subscriber, _ []Item) { s.Subscribe(whole(w), Options{Replace: true}) })},
 		{"resume of a pattern by position", back(wire.Trades)},
 		{"start of a pattern", fresh(nil, func(w *crowd, s *Subscriber, _ []Item) {
 			s.Subscribe(whole(w), Options{Start: Start{Time: time.Now().Add(-time.Second).UnixNano()}})
 		})},
-		{"unsubscribe of 2,000", fresh(many, func(_ *crowd, s *Subscriber, had []Item) { s.Unsubscribe(had) })},
+		{"unsubscribe of 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, had []Item) { s.Unsubscribe(had) })},
 		{"unsubscribe of 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, had []Item) { s.Unsubscribe(had) })},
 		{"subscriptions, with 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, _ []Item) { s.Count(wire.Quotes) })},
 		{"resync of 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, had []Item) { s.Resync(had) })},
@@ -303,11 +303,11 @@ func clientOperations() []operation {
 				s.Gather(nil, 64<<10, wire.JSON, false)
 			}
 		})},
-		{"change of the delay of 2,000", fresh(many, func(_ *crowd, s *Subscriber, had []Item) { s.Change(had[:len(had)/2], nil) })},
-		{"close with 2,000", fresh(many, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
+		{"change of the delay of 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, had []Item) { s.Change(had[:len(had)/2], nil) })},
+		{"close with 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
 		{"close with 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
 		{"last of a closed connection", fresh(whole, func(_ *crowd, s *Subscriber, _ []Item) {
-			s.Delivered(wire.Trades, func(market.InstrumentID, uint64) {})
+			s.Delivered(wire.Trades, 1000, func(market.InstrumentID, uint64) {})
 		})},
 		{"turn after a trade of each instrument", func(w *crowd) func() {
 			for i := range w.handles {

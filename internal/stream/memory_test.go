@@ -145,7 +145,12 @@ func TestQuietRingsHoldNothing(t *testing.T) {
 	if got := clients[0].read(1<<20, false); len(got) != 1 {
 		t.Errorf("%d messages after the ring was let go of", len(got))
 	}
-	runtime.KeepAlive(clients)
+	for _, c := range clients {
+		c.sub.Close()
+	}
+	if h.memory.rings != 0 || h.memory.covers != 0 {
+		t.Errorf("%d bytes of rings and %d instruments are counted without readers", h.memory.rings, h.memory.covers)
+	}
 }
 
 // TestRingsFollowTheRate: a ring that is read in time holds about what is published in a second.

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"time"
+
 	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -21,6 +23,9 @@ const (
 	relieveSessions
 )
 
+// warnEvery is how often it is logged at most that the memory is full.
+const warnEvery = int64(time.Minute)
+
 // relieve finds the level of relief for what is used. The hub's lock is held.
 func (h *Hub) relieve() {
 	m, used := &h.memory, h.used()
@@ -31,7 +36,8 @@ func (h *Hub) relieve() {
 	default:
 		level = 0
 	}
-	if was := m.level.Swap(level); was == 0 && level > 0 {
+	if now := h.clock(); m.level.Swap(level) == 0 && level > 0 && now >= m.warnDue {
+		m.warnDue = now + warnEvery
 		h.log.Warn("the stream's memory is full: slow clients and replays keep less of it", "bytes", used, "limit", m.limit)
 	}
 	switch full := h.cfg.TapeBytes / tape.RowBytes; {

@@ -200,6 +200,7 @@ func (h *Hub) attach(in *instrument, c wire.Channel) {
 	was := ch.tiers
 	ch.tiers = nil
 	for _, t := range was {
+		h.memory.covers -= int64(len(t.topics))
 		t.topics = nil
 	}
 	own := shapeOf(in.id)
@@ -218,6 +219,9 @@ func (h *Hub) attach(in *instrument, c wire.Channel) {
 		if len(t.topics) == 0 {
 			t.dirty = false
 		}
+	}
+	for _, t := range ch.tiers {
+		h.memory.covers += int64(len(t.topics))
 	}
 }
 
