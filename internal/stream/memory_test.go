@@ -87,7 +87,7 @@ func measured(h *Hub, shards ...*Shard) {
 // TestQuietRingsHoldNothing: readers that keep up and rings to which nothing comes any more cost next to
 // nothing, in the count and in fact.
 func TestQuietRingsHoldNothing(t *testing.T) {
-	const instruments, depths = 100, 5
+	const instruments = 50
 	h := New(Config{TradesKept: 1})
 	handles := defineMany(t, h, instruments, nil)
 	sh := h.NewShard(func(bool) {})
@@ -121,7 +121,7 @@ func TestQuietRingsHoldNothing(t *testing.T) {
 		round(k)
 	}
 	before := heap() - used(h)
-	for k := range 1000 {
+	for k := range 500 {
 		round(k)
 	}
 	full := heap() - used(h) + h.memory.rings
