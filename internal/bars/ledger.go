@@ -66,7 +66,7 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 }
 
 // leastDeals is how many deals a ledger keeps where all of them together are full.
-const leastDeals = 32
+const leastDeals = 16
 
 // halve lets the older half of the only chunk go, unless few deals are left, and returns its number of deals.
 func (l *ledger) halve() int {

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -65,13 +67,26 @@ type hoardWorld struct {
 	handles     []market.Handle
 	tiers, back []*Subscriber
 	closed      int
-	most        int64 // of what counts
+	most        int64  // of what counts
+	parts       string // of the most
+}
+
+// note takes note of what counts.
+func (w *hoardWorld) note() {
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := h.used(); n > w.most {
+		w.most = n
+		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.rows*tape.RowBytes>>20,
+			h.deals*bars.DealBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
+	}
 }
 
 func hoard(t *testing.T) {
-	instruments, each, limit := soak(50_000), soak(2000), int64(24<<20)
+	instruments, each, limit, rounds := soak(50_000), soak(2000), int64(24<<20), 200
 	if instruments == 50_000 {
-		limit = 512 << 20
+		limit, rounds = 512<<20, 60
 	}
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
@@ -86,21 +101,21 @@ func hoard(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.hub.Run(ctx) })
-	for k := range 20 {
+	for k := range 40 {
 		w.round(k)
 	}
 	debug.FreeOSMemory()
 	market, before := resident(t, "VmRSS"), used(w.hub)
 	w.ask(each)
-	for k := range 200 {
-		w.round(20 + k)
+	for k := range rounds {
+		w.round(40 + k)
 		for i, s := range append(w.tiers, w.back...) {
 			w.look(s, 4000*(1-i/len(w.tiers))+1)
 		}
 	}
 	peak := resident(t, "VmHWM")
-	t.Logf("%d instruments, %d tiers: the market takes %d MiB, of which %d count; the bound is %d; at most %d counted, %d MiB were resident; %d connections were closed",
-		instruments, 8*each, market>>20, before>>20, limit>>20, w.most>>20, peak>>20, w.closed)
+	t.Logf("%d instruments, %d tiers: the market takes %d MiB, of which %d count; the bound is %d; at most %d counted (%s), %d MiB were resident; %d connections were closed",
+		instruments, 8*each, market>>20, before>>20, limit>>20, w.most>>20, w.parts, peak>>20, w.closed)
 	if w.most > limit+limit/4 {
 		t.Errorf("%d bytes counted of %d", w.most, limit)
 	}
@@ -127,7 +142,7 @@ func (w *hoardWorld) round(k int) {
 			for _, sh := range w.shards {
 				turn(sh)
 			}
-			w.most = max(w.most, used(w.hub))
+			w.note()
 		}
 	}
 }

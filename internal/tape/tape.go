@@ -21,7 +21,7 @@ type Tape struct {
 
 const (
 	ChunkRows = 512 // rows that are dropped at once
-	leastRows = 16  // rows that a tape keeps where all of them together are full
+	leastRows = 8   // rows that a tape keeps where all of them together are full; of bars, of which there are more tapes, one
 	RowBytes  = 96  // of a row, for the budget
 )
 
@@ -56,8 +56,11 @@ func (t *Tape) Add(r Row, keep int, full bool) int {
 
 // halve drops the older half of the only chunk, unless few rows are left, and returns how many.
 func (t *Tape) halve() int {
-	c := t.chunks[0]
-	if len(c) < 2*leastRows {
+	c, least := t.chunks[0], leastRows
+	if c[0].Bar != nil {
+		least = 1
+	}
+	if len(c) < 2*least {
 		return 0
 	}
 	n := len(c) / 2
