@@ -26,7 +26,6 @@ type board struct {
 type owned struct {
 	feed   *supervisor
 	handle market.Handle
-	book   bool
 }
 
 // fed is a market that feeds give events of.
@@ -68,7 +67,7 @@ func (b *board) define(s *supervisor, in market.Instrument) (market.Handle, erro
 	if err != nil {
 		return h, err
 	}
-	b.owners[in.ID] = owned{feed: s, handle: h, book: !in.NoBook}
+	b.owners[in.ID] = owned{feed: s, handle: h}
 	v := b.venues[in.ID.Market]
 	if v == nil {
 		whole, err := s.sink.Define(wholeMarket(in.ID.Market))
@@ -107,8 +106,8 @@ func (b *board) publish(s *supervisor, events []market.Event) {
 	}
 }
 
-// off notes that a feed failed or ended. The books it has in markets that others still feed
-// are stale; of the other markets feed_down says so.
+// off notes that a feed failed or ended. Its instruments in markets that others still feed have a
+// gap; of the other markets feed_down says so.
 func (b *board) off(s *supervisor, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +131,7 @@ func (b *board) off(s *supervisor, reason string) {
 
 func (b *board) gaps(s *supervisor, name, reason string) (events []market.Event) {
 	for id, o := range b.owners {
-		if o.feed == s && id.Market == name && o.book {
+		if o.feed == s && id.Market == name {
 			events = append(events, market.Event{Kind: market.KindGap, Handle: o.handle, Reason: reason})
 		}
 	}

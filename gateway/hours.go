@@ -160,7 +160,7 @@ func (h *hours) Publish(events []market.Event) error {
 }
 
 // isPhase says whether an event is a status other than that of the feed itself.
-func isPhase(e market.Event) bool { return e.Kind == market.KindStatus && !isFeedStatus(e) }
+func isPhase(e market.Event) bool { return e.Kind == market.KindStatus && !e.Phase.OfFeed() }
 
 // The wall clock may be set, or the machine sleep: the schedule is looked up this
 // often even where no change is due.

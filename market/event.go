@@ -83,12 +83,17 @@ const (
 	PostClose
 	FeedDown
 	FeedUp
+	Gap // the source lost events; the book, if it is not KindGap that says so, is as it was
 )
 
 var phaseWords = [...]string{
 	"", "pre_open", "auction", "open", "quoting", "halt", "pause", "suspended",
-	"pre_close", "closed", "post_close", "feed_down", "feed_up",
+	"pre_close", "closed", "post_close", "feed_down", "feed_up", "gap",
 }
+
+// OfFeed says whether p is about the feed and not about trading: feed_down, feed_up and gap. The
+// phase before it goes on.
+func (p Phase) OfFeed() bool { return p >= FeedDown }
 
 // String is the phase's word on the wire; "" for NoPhase.
 func (p Phase) String() string {

@@ -60,7 +60,7 @@ func TestPhaseWords(t *testing.T) {
 			t.Errorf("ParsePhase(%q) = %d, %v", word, p, ok)
 		}
 	}
-	if got := (FeedUp + 1).String(); got != "" {
+	if got := (Gap + 1).String(); got != "" {
 		t.Errorf("a phase past the last has the word %q", got)
 	}
 }

@@ -285,7 +285,7 @@ func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fa
 	}
 	if s := r.text(keyStatus); s != "" {
 		var ok bool
-		if in.Phase, ok = market.ParsePhase(s); !ok {
+		if in.Phase, ok = market.ParsePhase(s); !ok || in.Phase.OfFeed() {
 			r.bad(keyStatus, "must be a trading status: open, halt, closed, ...")
 		}
 	}

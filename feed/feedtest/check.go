@@ -169,10 +169,12 @@ func (in *instrument) apply(e *market.Event, opts *Options) error {
 	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
 		return in.order(e)
 	case market.KindStatus:
-		if e.Phase == market.NoPhase || e.Phase > market.FeedUp {
+		if e.Phase == market.NoPhase || e.Phase > market.Gap {
 			return fmt.Errorf("phase %d", e.Phase)
 		}
-		in.phase = e.Phase
+		if e.Phase != market.Gap {
+			in.phase = e.Phase
+		}
 		return word(e.Reason)
 	case market.KindGap:
 		in.stale, in.gap = true, true

@@ -107,18 +107,18 @@ func (d *desk) venue(name string) *venue {
 	return d.venues[name]
 }
 
-// booksOf is the instruments of a market that have a book, in order.
-func (d *desk) booksOf(name string) []*instrument {
+// instrumentsOf is the instruments of a market, in order.
+func (d *desk) instrumentsOf(name string) []*instrument {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var books []*instrument
+	var list []*instrument
 	for _, i := range d.instruments {
-		if i.venue.name == name && !i.noBook.Load() {
-			books = append(books, i)
+		if i.venue.name == name {
+			list = append(list, i)
 		}
 	}
-	slices.SortFunc(books, byHandle)
-	return books
+	slices.SortFunc(list, byHandle)
+	return list
 }
 
 func byHandle(a, b *instrument) int { return int(a.handle) - int(b.handle) }
@@ -170,9 +170,9 @@ func (d *desk) join(v *venue) {
 
 const reasonGone = "producer_gone"
 
-// leave notes that a producer has gone: its books are stale, and the markets that
-// nobody else feeds are down.
-func (d *desk) leave(books map[*instrument]bool, venues map[*venue]struct{}) {
+// leave notes that a producer has gone: its books are stale, the markets that
+// nobody else feeds are down, and in the others all that it used has a gap.
+func (d *desk) leave(books map[*instrument]bool, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var events []market.Event
@@ -188,6 +188,11 @@ func (d *desk) leave(books map[*instrument]bool, venues map[*venue]struct{}) {
 		d.source.down[v.name] = true
 		d.source.mu.Unlock()
 		events = append(events, market.Event{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedDown, Reason: reasonGone})
+	}
+	for _, i := range slices.SortedFunc(maps.Values(used), byHandle) {
+		if _, told := books[i]; !told && i.venue.producers > 0 {
+			events = append(events, market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: reasonGone})
+		}
 	}
 	if len(events) > 0 {
 		d.publishLocked(events)

@@ -31,7 +31,7 @@
 //
 // # Loss
 //
-// A book is told to be stale (KindGap) until its next O line with R:true:
+// Subscribers of an instrument are sent a gap, and its book is stale (KindGap) until its next O line with R:true:
 //
 //   - where SQ, if given, leaves numbers out between two O lines of an instrument;
 //   - where an O line of it was skipped;
@@ -40,8 +40,9 @@
 //
 // SQ counts by connection, instrument and channel (T X C; Q; O; H). It must rise,
 // but an O line with R:true may begin anew. A hole in any channel is answered with a
-// Warning of reason sequence_gap; those of trades, quotes and status leave the book
-// as it is. When the last producer of a market has gone, the market's feed is down
+// Warning of reason sequence_gap; those of trades, quotes and status are a gap (KindStatus) that
+// leaves the book as it is, and so is the end of a producer that sent no O lines of an instrument
+// whose market others feed. When the last producer of a market has gone, the market's feed is down
 // (status feed_down) until one returns. No traffic is no fault; a dead peer is
 // found by TCP keep-alive within half a minute.
 //

@@ -73,7 +73,7 @@ func newProducer(s *Source, d *desk, conn net.Conn, from net.Addr) *producer {
 // run reads lines until the producer or the context ends. The error is nil where
 // the producer closed the connection itself.
 func (p *producer) run(ctx context.Context) error {
-	defer func() { p.desk.leave(p.books, p.venues) }()
+	defer func() { p.desk.leave(p.books, p.known, p.venues) }()
 	for {
 		line, err := p.next()
 		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
@@ -145,7 +145,7 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 			p.ignore(i)
 			return nil
 		}
-	case market.KindSnapshot, market.KindUpdate, market.KindGap:
+	case market.KindSnapshot, market.KindUpdate:
 		if i.noBook.Load() {
 			return wire.NewFault(wire.BadField, l.ID.String()+" was defined with no_book")
 		}
@@ -191,7 +191,7 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 		p.add(e)
 		return nil
 	}
-	for _, i := range p.desk.booksOf(v.name) {
+	for _, i := range p.desk.instrumentsOf(v.name) {
 		e.Handle = i.handle
 		p.add(e)
 	}
@@ -221,7 +221,7 @@ func (p *producer) feeds(v *venue) {
 	}
 }
 
-// sequence checks SQ. A hole in the book makes it stale.
+// sequence checks SQ. A hole in the book makes it stale, one elsewhere is a gap of the instrument.
 func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
 	key := sequenceKey{i.handle, e.Kind}
 	switch e.Kind {
@@ -253,6 +253,8 @@ func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
 	if e.Kind == market.KindUpdate {
 		what += ": the book is stale until an O line with R:true"
 		p.stale(i, "sequence_gap")
+	} else {
+		p.add(market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: "sequence_gap"})
 	}
 	p.warn("sequence_gap", what)
 	p.log.Warn("producer left out lines", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)

@@ -36,7 +36,7 @@ func takenCases() []takenCase {
 			[]string{bookGGAL, `{"type":"T"` + n + `"P":1,"Z":1,"SQ":5}`, `{"type":"X"` + n + `"X":"1","P":1,"Z":1,"SQ":6}`, `{"type":"T"` + n + `"P":1,"Z":1,"SQ":8}`,
 				`{"type":"H"` + n + `"E":"open","SQ":1}`},
 			[]string{"Warning sequence_gap 5"},
-			[]string{g + "snapshot", g + "trade 1 at 1", g + "kind 2", g + "trade 1 at 1", g + "open"},
+			[]string{g + "snapshot", g + "trade 1 at 1", g + "kind 2", g + "gap sequence_gap", g + "trade 1 at 1", g + "open"},
 		},
 		{
 			"SQ falls",
@@ -66,14 +66,14 @@ func takenCases() []takenCase {
 			"gap of the market",
 			[]string{defineAL30, `{"type":"F","I":"TAPE|BYMA|CI","price_decimals":2,"size_decimals":0,"no_book":true}`, `{"type":"Gap","I":"*|BYMA|*"}`, `{"type":"H","I":"*|BYMA|*","E":"closed"}`},
 			nil,
-			[]string{g + "gap", "AL30|BYMA|CI gap", "*|BYMA|* closed"},
+			[]string{g + "gap", "AL30|BYMA|CI gap", "TAPE|BYMA|CI gap", "*|BYMA|* closed"},
 		},
 		{
 			"no book",
 			[]string{`{"type":"F","I":"TAPE|BYMA|CI","price_decimals":2,"size_decimals":0,"no_book":true}`, strings.ReplaceAll(bookGGAL, "GGAL|BYMA|24hs", "TAPE|BYMA|CI"),
 				`{"type":"Gap","I":"TAPE|BYMA|CI"}`, `{"type":"Q","I":"TAPE|BYMA|CI","BP":1,"BZ":1}`},
-			[]string{"Error bad_field 3", "Error bad_field 4"},
-			[]string{"TAPE|BYMA|CI quote"},
+			[]string{"Error bad_field 3"},
+			[]string{"TAPE|BYMA|CI gap", "TAPE|BYMA|CI quote"},
 		},
 		{
 			"quotes of a book",

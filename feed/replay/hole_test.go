@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -123,4 +124,97 @@ func TestJournalWithHole(t *testing.T) {
 	if b, err := r.BookAt(t.Context(), list[lost].ID, math.MaxInt64); !errors.Is(err, journal.ErrNoBook) {
 		t.Errorf("the book that was lost is %+v, %v", b, err)
 	}
+}
+
+// TestJournalWithGaps plays a journal with gaps of instruments and of a market: what is kept of that
+// has the same statuses, numbered alike.
+func TestJournalWithGaps(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	j, err := journal.Open(journal.Config{Folder: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stream.New(stream.Config{Journal: j})
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
+	var handles []market.Handle
+	ids := []string{"BOOK|SIM|CI", "PLAIN|SIM|CI", "*|SIM|*"}
+	for i, name := range ids {
+		id, err := market.ParsePattern(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hd, err := h.Define(market.Instrument{ID: id, NoBook: i == 1, VirtualClock: true, Listed: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles = append(handles, hd)
+	}
+	event := func(handle int, kind market.Kind, reason string) {
+		at++
+		e := market.Event{Kind: kind, Handle: handles[handle], Time: at, Reason: reason}
+		switch kind {
+		case market.KindTrade:
+			e.Price, e.Size = market.Scale, market.Scale
+		case market.KindSnapshot:
+			e.Bids = []market.Level{{Price: market.Scale, Size: market.Scale}}
+		case market.KindStatus:
+			e.Phase = market.Halt
+		}
+		if err := h.Publish([]market.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, reason := range []string{"one", "two"} {
+		event(0, market.KindSnapshot, "")
+		event(1, market.KindTrade, "")
+		event(0, market.KindStatus, reason)
+		event(0, market.KindGap, reason)
+		event(0, market.KindGap, reason+"_again")
+		event(1, market.KindGap, reason)
+		event(0, market.KindSnapshot, "")
+		event(2, market.KindGap, reason)
+	}
+	h.Commit()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	source, err := replay.Open(first, replay.Config{Speed: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept(t, second, source)
+	if s := source.Stats(); s.Refused != 0 {
+		t.Errorf("played %+v", s)
+	}
+	for i, least := range []int{13, 3, 2} {
+		want, got := statuses(t, first, ids[i]), statuses(t, second, ids[i])
+		if len(want) < least || !slices.Equal(got, want) {
+			t.Errorf("%s: played %q, not %q", ids[i], got, want)
+		}
+	}
+}
+
+// statuses are those of an instrument in a journal.
+func statuses(t *testing.T, folder, name string) (list []string) {
+	t.Helper()
+	r, err := journal.OpenReader(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	id, err := market.ParsePattern(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Read(t.Context(), journal.Series{Instrument: id, Channel: journal.Statuses}, journal.Range{}, func(_ string, x *journal.Row) bool {
+		list = append(list, fmt.Sprint(x.N, " ", x.Phase, " ", x.Reason))
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

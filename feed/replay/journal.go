@@ -111,9 +111,11 @@ type journalPlayer struct {
 // journalItem is an instrument of a journal.
 type journalItem struct {
 	handle  market.Handle
-	taken   bool // it is one of those asked for
-	quoted  bool // its quotes are not those of its book
-	ready   bool // its book is empty when it is listed
+	market  string
+	venue   string // the market, if it is one as a whole
+	taken   bool   // it is one of those asked for
+	quoted  bool   // its quotes are not those of its book
+	ready   bool   // its book is empty when it is listed
 	phase   market.Phase
 	listing bool   // its first row is the status that its listing tells
 	epoch   int    // in which its book was told
@@ -158,9 +160,12 @@ func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
 	if !ok {
 		return nil, fmt.Errorf("replay %s: instrument %d is not defined", p.path, number)
 	}
-	it := &journalItem{taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.OwnQuotes || def.NoBook, ready: def.BookReady}
+	it := &journalItem{market: def.ID.Market, taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.OwnQuotes || def.NoBook, ready: def.BookReady}
+	if def.ID.IsPattern() {
+		it.venue = def.ID.Market
+	}
 	if it.taken {
-		if r.Kind == journal.Status && r.N == 1 && !r.Checkpoint {
+		if r.Kind == journal.Status && r.N == 1 && !r.Checkpoint && !r.Phase.OfFeed() {
 			def.Phase, it.listing = r.Phase, true
 		}
 		h, err := p.define(recorded(def, r.Time))
@@ -257,11 +262,16 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		e.Kind = market.KindReference
 	case journal.Status:
 		e.Kind = market.KindStatus
-		if r.Phase != market.FeedDown && r.Phase != market.FeedUp {
+		if r.Phase == market.Gap {
+			e.Kind, e.Phase = market.KindGap, market.NoPhase
+			p.lose(it)
+			return e, !r.Checkpoint
+		}
+		if !r.Phase.OfFeed() {
 			it.phase = r.Phase
 		}
 		told := it.listing && r.N == 1
-		return e, !told && r.Phase != market.FeedDown && r.Phase != market.FeedUp
+		return e, !told && !r.Phase.OfFeed()
 	case journal.Quote:
 		e.Kind = market.KindQuote
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
@@ -287,12 +297,25 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		it.last = r.N
 	case journal.BookLost:
 		e.Kind = market.KindGap
+		known := !it.unknown
 		it.last, it.unknown = r.N, true
 		if r.Checkpoint {
 			e.Time = 0 // it is that of the book's newest change; when the book was lost is not told
 		}
+		return e, known // or else the gap that lost it was played
 	}
 	return e, true
+}
+
+// lose notes that a gap loses the book of an instrument or, of a market as a whole, every book there.
+func (p *journalPlayer) lose(it *journalItem) {
+	it.unknown = true
+	if it.venue == "" {
+		return
+	}
+	for _, x := range p.handles {
+		x.unknown = x.unknown || x.market == it.venue
+	}
 }
 
 // keep copies levels, which are the reader's, until the next flush.

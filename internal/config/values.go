@@ -78,7 +78,7 @@ func (phase) wanted() string {
 
 func (p *phase) UnmarshalText(text []byte) error {
 	v, ok := market.ParsePhase(string(text))
-	if !ok || v == market.FeedDown || v == market.FeedUp {
+	if !ok || v.OfFeed() {
 		return errForm
 	}
 	*p = phase(v)

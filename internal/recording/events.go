@@ -330,7 +330,17 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 			}
 		}
 		return
-	case m.Phase == market.FeedUp, m.N <= p.status && m.Phase == p.phase:
+	case m.Phase == market.Gap && m.N > p.status:
+		p.status = m.N
+		b.Stats.Statuses++
+		for _, x := range e.order {
+			if x == p || p.id.IsPattern() && p.id.Matches(x.id) {
+				x.whole = false
+			}
+		}
+		b.Gap(p.handle, m.Time, at, m.Reason)
+		return
+	case m.Phase.OfFeed(), m.N <= p.status && m.Phase == p.phase:
 		b.Stats.Other++
 		return
 	}

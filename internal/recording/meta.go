@@ -121,7 +121,7 @@ func definition(row []byte) (*market.Instrument, error) {
 		case "instrument", "type", "I", "S", "symbol", "market", "term", "channels", "no_book":
 			continue
 		case "status":
-			if p, ok := market.ParsePhase(f.Value.Text); !ok || p >= market.FeedDown {
+			if p, ok := market.ParsePhase(f.Value.Text); !ok || p.OfFeed() {
 				continue
 			}
 		}

@@ -316,6 +316,11 @@ func TestEvents(t *testing.T) {
 		`{"type":"H","S":"*","I":"*|BYMA|*","N":1,"E":"feed_down","Y":"line_down"}`,
 		`{"type":"H",` + h(2) + `,"E":"halt","Y":"volatility"}`,
 		`{"type":"K",` + h(1) + `,"IV":"1m"}`,
+		`{"type":"O",` + h(10) + `,"R":true,"DL":0,"B":[],"A":[]}`,
+		`{"type":"H",` + h(3) + `,"E":"gap","Y":"line_lost"}`,
+		`{"type":"H",` + h(3) + `,"E":"gap","Y":"line_lost"}`, // again
+		`{"type":"H",` + h(4) + `,"E":"feed_down","Y":"line_lost"}`,
+		`{"type":"H",` + h(3) + `,"R":true,"E":"halt","Y":"volatility"}`,
 	}
 	var text bytes.Buffer
 	first, err := json.Marshal(&Meta{Format: "recording", Version: 1, Channels: meta().Channels, Instruments: meta().Instruments})
@@ -341,8 +346,9 @@ func TestEvents(t *testing.T) {
 		x := &b.Events[i]
 		got = append(got, fmt.Sprintf("%d/%d/%d/%s", x.Handle, x.Kind, x.Receive, x.Reason))
 	}
-	want := strings.Fields(fmt.Sprintf("0/%d/2/ 0/%d/4/ 0/%d/5/ 0/%d/6/ 0/%d/8/ 0/%d/9/ 0/%d/10/sequence_gap 0/%d/14/ 0/%d/15/feed_down 0/%d/16/volatility",
-		market.KindStatus, market.KindSnapshot, market.KindUpdate, market.KindTrade, market.KindCancel, market.KindQuote, market.KindGap, market.KindSnapshot, market.KindGap, market.KindStatus))
+	want := strings.Fields(fmt.Sprintf("0/%d/2/ 0/%d/4/ 0/%d/5/ 0/%d/6/ 0/%d/8/ 0/%d/9/ 0/%d/10/sequence_gap 0/%d/14/ 0/%d/15/feed_down 0/%d/16/volatility 0/%d/18/ 0/%d/19/line_lost",
+		market.KindStatus, market.KindSnapshot, market.KindUpdate, market.KindTrade, market.KindCancel, market.KindQuote, market.KindGap, market.KindSnapshot, market.KindGap, market.KindStatus,
+		market.KindSnapshot, market.KindGap))
 	// The first status is what the definition says already.
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("got  %v\nwant %v", got, want)

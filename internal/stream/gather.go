@@ -266,23 +266,32 @@ func (it *item) wants(rec *record) bool {
 	return true
 }
 
-// wantsEcho says whether a notice in the ring of a book or quote is news: it is
-// not where the status itself is subscribed, or the other of the two rings told it.
+// wantsEcho says whether a notice in the ring of another channel is news: it is
+// not where the status itself is subscribed, or another of those rings told it.
 func (s *Subscriber) wantsEcho(rec *record) bool {
-	return s.owner(wire.Status, rec.in.id) == nil && s.unnoticed(rec.in, rec.n)
+	if s.owner(wire.Status, rec.in.id) != nil {
+		return false
+	}
+	return rec.flag&lost != 0 && len(s.items) == 1 || s.unnoticed(noticeKey{rec.in, rec.flag & lost}, rec.n)
+}
+
+// noticeKey names the notices of an instrument that are in the same rings, and in the same order there.
+type noticeKey struct {
+	in   *instrument
+	kind flag // lost, or 0
 }
 
 // unnoticed says whether a notice of an instrument with sequence n is news, and
 // takes note of it.
-func (s *Subscriber) unnoticed(in *instrument, n uint64) bool {
+func (s *Subscriber) unnoticed(key noticeKey, n uint64) bool {
 	m := s.more()
-	if m.noticed[in] >= n {
+	if m.noticed[key] >= n {
 		return false
 	}
 	if m.noticed == nil {
-		m.noticed = make(map[*instrument]uint64)
+		m.noticed = make(map[noticeKey]uint64)
 	}
-	m.noticed[in] = n
+	m.noticed[key] = n
 	return true
 }
 

@@ -255,7 +255,9 @@ func (it *item) replayed() map[*instrument]replayed {
 		put(x.in, x.n-1)
 	}
 	for _, k := range r.after {
-		put(k.rec.in, k.rec.n-1)
+		if k.rec.flag&echo == 0 {
+			put(k.rec.in, k.rec.n-1)
+		}
 	}
 	return m
 }

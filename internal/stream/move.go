@@ -347,8 +347,10 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	if in == nil {
 		return
 	}
-	if s.set != nil && s.set.noticed[p.in] > s.set.noticed[in] {
-		s.set.noticed[in] = s.set.noticed[p.in]
+	for _, kind := range [2]flag{0, lost} {
+		if s.set != nil && s.set.noticed[noticeKey{p.in, kind}] > s.set.noticed[noticeKey{in, kind}] {
+			s.set.noticed[noticeKey{in, kind}] = s.set.noticed[noticeKey{p.in, kind}]
+		}
 	}
 	l := it.behind()
 	if !p.channel.Replays() {

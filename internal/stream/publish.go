@@ -66,7 +66,7 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 		if in.def.VirtualClock && e.Reason == replayRestarted && !in.venue {
 			h.restart(in, now)
 		}
-		h.loseBook(in, now, e)
+		h.takeGap(in, now, e)
 	case market.KindReference:
 		h.setReference(in, e, now)
 	}
@@ -261,6 +261,8 @@ func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
 			in.stale = true
 			h.keepLossRow(in, now, "feed_down")
 		}
+	case market.Gap: // of other data than the book
+		f = notice | lost
 	default:
 		if !in.venue {
 			defer h.derive(in, in.stamp(e, now), now)
@@ -271,7 +273,7 @@ func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
 }
 
 // keepStatus numbers, keeps and sends a status. A notice goes to the readers of
-// the book and of quotes made from it as well.
+// the book and of quotes made from it as well, and a gap to those of every channel.
 func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	c := wire.Status
 	if in.venue {
@@ -298,8 +300,12 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 		return
 	}
 	rec.flag |= echo
-	for _, ch := range [2]wire.Channel{wire.OrderBook, wire.Quotes} {
-		if ch == wire.Quotes && !in.derivesQuotes() {
+	for ch := range wire.NumChannels {
+		switch {
+		case ch == wire.Status:
+			continue
+		case f&lost != 0, ch == wire.OrderBook, ch == wire.Quotes && in.derivesQuotes():
+		default:
 			continue
 		}
 		for _, t := range h.tiers(in, ch) {
@@ -308,6 +314,14 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 			}
 		}
 	}
+}
+
+// takeGap sends that the source lost events, to whoever has anything of the instrument or of the
+// market, and makes the book stale.
+func (h *Hub) takeGap(in *instrument, now int64, e *market.Event) {
+	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
+	h.keepStatus(in, now, &gap, notice|lost)
+	h.loseBook(in, now, e)
 }
 
 // loseBook makes a book stale until its next snapshot and tells its readers. Of

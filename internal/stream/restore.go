@@ -95,8 +95,9 @@ func (r *restorer) row(j *journal.Row) error {
 		in.restoreTally(j)
 	case journal.Status:
 		in.statusChannel().restore(j.N, j.At)
-		switch j.Phase {
-		case market.FeedDown, market.FeedUp:
+		switch {
+		case j.Phase == market.Gap:
+		case j.Phase.OfFeed():
 			in.down = in.venue && j.Phase == market.FeedDown
 		default:
 			in.phase, in.reason, in.until = j.Phase, j.Reason, j.Until

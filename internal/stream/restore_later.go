@@ -241,7 +241,6 @@ func (w *way) send(now int64) {
 
 // statusUntil is how the status of an instrument stood after its status n, the newest one of until a time.
 func (h *Hub) statusUntil(in *instrument, n uint64, until int64) (s journal.Row, err error) {
-	feed := func(p market.Phase) bool { return p == market.FeedDown || p == market.FeedUp }
 	if n == 0 {
 		return s, nil
 	}
@@ -254,7 +253,7 @@ func (h *Hub) statusUntil(in *instrument, n uint64, until int64) (s journal.Row,
 	}
 	series := journal.Series{Instrument: in.id, Channel: journal.Statuses}
 	err = h.cfg.Journal.Read(context.Background(), series, journal.Range{Epoch: h.epoch, ToN: n, Reverse: true}, func(_ string, j *journal.Row) bool {
-		if feed(j.Phase) || j.At > until {
+		if j.Phase.OfFeed() || j.At > until {
 			return true
 		}
 		s.Phase, s.Reason, s.Until, s.Time = j.Phase, j.Reason, j.Until, j.Time

@@ -45,11 +45,14 @@ type flag uint8
 
 const (
 	// notice marks a status that concerns the data of other channels too: the
-	// feed went down or came back.
+	// feed went down or came back, or lost something.
 	notice flag = 1 << iota
 	// echo marks a notice put into the ring of another channel. A subscriber
 	// that has its status already skips it.
 	echo
+	// lost marks the notice of a gap, which is in the rings of all channels; other notices are in
+	// those of the book and its quotes.
+	lost
 )
 
 // cursor is a place in a ring: before record rec of seg.

@@ -62,6 +62,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	case l.state:
 		switch { // no status is left out once one was told
 		case it.channel() != wire.Status:
+			dst = it.gatherGaps(dst, now)
 		case l.fresh && l.telling != nil:
 			dst = it.gatherBetween(dst, now, maxInt, false)
 		default:
@@ -107,6 +108,22 @@ func (it *item) unsaid() map[*instrument]bool {
 		set[in] = true
 	}
 	return set
+}
+
+// gatherGaps appends the gaps among what waits before a tail, which no state tells.
+func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
+	if it.view.topic.ring.echoes == 0 {
+		return dst
+	}
+	for at := it.late.at; ; at.rec++ {
+		rec, frame, ok := at.peek(tail)
+		if !ok {
+			return dst
+		}
+		if rec.flag&lost != 0 && rec.pos > it.late.after && it.wants(rec) {
+			dst = append(dst, frame...)
+		}
+	}
 }
 
 // beginStates has all instruments told, and gives them in their order: those first that were not when they were all to be
@@ -178,7 +195,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 			continue
 		}
 		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
-			if !h.marketDown(in) && s.unnoticed(in, in.statuses.Last) {
+			if !h.marketDown(in) && s.unnoticed(noticeKey{in: in}, in.statuses.Last) {
 				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
 			}
 			return dst

@@ -402,7 +402,7 @@ func TestStaleBookIsTold(t *testing.T) {
 		}
 	}
 	// Each notice once, though it stands in the rings of the book and the quotes.
-	if kinds != "OH:feed_down H:feed_up OQQ" {
+	if kinds != "OH:gap H:feed_down H:feed_up OQQ" {
 		t.Fatalf("got %s", kinds)
 	}
 }

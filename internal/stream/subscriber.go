@@ -41,7 +41,7 @@ type Subscriber struct {
 type set struct {
 	index    map[itemKey]*item // nil: few items
 	patterns []*item
-	noticed  map[*instrument]uint64 // N of the newest notice of an instrument sent by echo
+	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument sent by echo
 }
 
 // wait is what waits for a subscriber beyond the present turn.

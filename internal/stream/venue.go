@@ -91,7 +91,8 @@ func (s *Subscriber) concerns(rec *record) bool {
 	if s.wait != nil {
 		for _, v := range s.wait.venues {
 			if v.fresh && v.market == m {
-				return false // the state that is due tells it
+				// The state that is due tells it, but for a gap, which no state tells.
+				return rec.flag&lost != 0 && s.wait.since == nil
 			}
 		}
 	}

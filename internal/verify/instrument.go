@@ -207,7 +207,10 @@ func (in *instrument) time(s *sequence, p Place, channel string) {
 
 // status takes a trading status.
 func (in *instrument) status(p Place, phase market.Phase, reason string) {
-	if phase == market.FeedDown || phase == market.FeedUp {
+	if phase == market.Gap {
+		in.v.counts["gap"]++
+	}
+	if phase.OfFeed() {
 		if reason == "replay_restarted" { // a recording that is played over and over
 			in.trades.time, in.quotes.time, in.books.time, in.statuses.time, in.newest = 0, 0, 0, 0, 0
 			in.tops.hole()

@@ -198,7 +198,7 @@ func (v *Verifier) Report() *Report {
 	}
 	for _, c := range [...]struct{ kind, name string }{
 		{"T", "trades"}, {"late", "late trades"}, {"X", "cancels"}, {"C", "corrections"}, {"Q", "quotes"}, {"O", "book messages"},
-		{"H", "statuses"}, {"K", "bars"}, {"D", "summaries"},
+		{"H", "statuses"}, {"gap", "gaps"}, {"K", "bars"}, {"D", "summaries"},
 	} {
 		if n := v.counts[c.kind]; n > 0 {
 			r.Figures = append(r.Figures, Figure{c.name, n})

@@ -87,6 +87,18 @@ func twice(kind string, n int) func([]string) []string {
 	}
 }
 
+// TestGapInStream wants gaps counted among the statuses, and the phase before them to go on.
+func TestGapInStream(t *testing.T) {
+	w := newWorld(3)
+	w.run(3)
+	w.status(market.Gap, false)
+	w.run(3)
+	r := judge(t, w.list, Config{Instruments: []market.Instrument{w.def}})
+	if r.Wrong() > 0 || r.Tally(Crossed).Judged < 250 || !slices.Contains(r.Figures, Figure{"gaps", 1}) {
+		t.Errorf("%s\n%+v", text(r), r.Figures)
+	}
+}
+
 // TestEachWrong spoils one thing in a good stream, and wants that found, at its place, by its check.
 func TestEachWrong(t *testing.T) {
 	for _, tc := range []struct {

@@ -115,7 +115,7 @@ func (x *instrument) setPhase(p market.Phase) {
 	case market.FeedDown:
 		x.stale = true
 		x.pause()
-	case market.FeedUp:
+	case market.FeedUp, market.Gap:
 	default:
 		x.phase = p
 		if p != market.Open {

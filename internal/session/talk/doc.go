@@ -38,7 +38,7 @@
 //	                            reference figures are published; 0 is not told
 //	quote ID BID SIZE ASK SIZE  a quote is published
 //	book ID BID SIZE ASK SIZE   a whole book of one level a side is published
-//	status ID PHASE [REASON]    a trading status is published
+//	status ID PHASE [REASON]    a trading status is published, or a gap
 //	list ID                     an instrument is listed
 //	revoke FAMILY               a token family is revoked
 //	revoke user USER            all of a user's are

@@ -151,6 +151,9 @@ func (w *World) status(args []string) error {
 	if len(args) > 2 {
 		e.Reason = args[2]
 	}
+	if phase == market.Gap {
+		e.Kind, e.Phase = market.KindGap, market.NoPhase
+	}
 	return w.publish(args[0], e)
 }
 

@@ -1,0 +1,199 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// notices are the statuses among messages, as "N phase reason", with R for a state.
+func notices(list []message) (told []string) {
+	for _, m := range list {
+		if m.Type != "H" {
+			continue
+		}
+		text := fmt.Sprint(m.N, " ", m.E)
+		if m.Y != "" {
+			text += " " + m.Y
+		}
+		if m.R {
+			text += " R"
+		}
+		told = append(told, text)
+	}
+	return told
+}
+
+// TestGapReachesEveryChannel loses events of an instrument: each connection with any subscription
+// of it is sent one gap, whatever its channels, and the phase goes on.
+func TestGapReachesEveryChannel(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	other := define(t, h, "B|M|CI", func(in *market.Instrument) { in.NoBook = true })
+	sh := h.NewShard(func(bool) {})
+	publish(t, h, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(10, 1)}, Asks: []market.Level{level(11, 1)}},
+		market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Halt})
+	everything := []wire.Channel{wire.Trades, wire.Quotes, wire.OrderBook, wire.Summary, wire.Bars}
+	clients := map[string]*client{}
+	for name, channels := range map[string][]wire.Channel{
+		"trades": {wire.Trades}, "quotes": {wire.Quotes}, "book": {wire.OrderBook}, "status": {wire.Status},
+		"summary": {wire.Summary}, "bars": {wire.Bars}, "day": {wire.BarsOf(market.Day)},
+		"all but status": everything, "all": append(slices.Clip(everything), wire.Status),
+	} {
+		c := newClient(t, sh)
+		for _, ch := range channels {
+			subscribe(t, c.sub, ch, "A|M|CI")
+			if ch != wire.OrderBook {
+				subscribe(t, c.sub, ch, "*|M|CI")
+			}
+		}
+		clients[name] = c
+	}
+	stranger := newClient(t, sh)
+	subscribe(t, stranger.sub, wire.Trades, "B|M|CI")
+	turn(sh)
+	for _, c := range clients {
+		c.read(1<<20, false)
+	}
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: hd, Reason: "line_lost"})
+	publish(t, h, trade(hd, 1), market.Event{Kind: market.KindGap, Handle: hd, Reason: "again"})
+	turn(sh)
+	for name, c := range clients {
+		want := []string{"3 gap line_lost", "5 gap again"}
+		switch name {
+		case "status", "all", "book", "quotes", "all but status":
+			want = []string{"3 gap line_lost", "4 feed_down line_lost", "5 gap again"}
+		}
+		got := notices(c.read(1<<20, false))
+		slices.Sort(got) // no order is promised between channels
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, not %q", name, got, want)
+		}
+	}
+	if list := stranger.read(1<<20, false); len(list) != 0 {
+		t.Errorf("a gap of another instrument: %+v", list)
+	}
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: other})
+	turn(sh)
+	if got := notices(stranger.read(1<<20, false)); !slices.Equal(got, []string{"2 gap"}) {
+		t.Errorf("an instrument without a book: %q", got)
+	}
+	late := newClient(t, sh)
+	subscribe(t, late.sub, wire.Status, "A|M|CI")
+	if got := notices(late.read(1<<20, false)); !slices.Equal(got, []string{"5 halt R"}) {
+		t.Errorf("the state is %q", got)
+	}
+	state, _ := h.Status(id("A|M|CI"))
+	if state.Phase != market.Halt {
+		t.Errorf("the phase is %v", state.Phase)
+	}
+}
+
+// TestGapIsResumed comes back with an N of status: gaps are sent again in their place.
+func TestGapIsResumed(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func(bool) {})
+	publish(t, h, market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Halt},
+		market.Event{Kind: market.KindGap, Handle: hd, Reason: "x"},
+		market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Open})
+	c := newClient(t, sh)
+	seen := [wire.NumChannels]map[string]uint64{wire.Status: {"A|M|CI": 2}}
+	if out := c.sub.Subscribe([]Item{{Channel: wire.Status, ID: id("A|M|CI")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Seen: seen}}); out.Fault != nil {
+		t.Fatal(out.Fault)
+	}
+	if got := notices(c.read(1<<20, false)); !slices.Equal(got, []string{"3 gap x", "4 feed_down x", "5 open"}) {
+		t.Errorf("resumed %q", got)
+	}
+}
+
+// TestGapOfMarket loses events of a market as a whole: one gap reaches everybody there.
+func TestGapOfMarket(t *testing.T) {
+	h := New(Config{})
+	define(t, h, "A|M|CI", nil)
+	define(t, h, "B|M|CI", nil)
+	define(t, h, "C|L|CI", nil)
+	whole, err := h.Define(market.Instrument{ID: id("*|M|*")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := h.NewShard(func(bool) {})
+	here, there := newClient(t, sh), newClient(t, sh)
+	subscribe(t, here.sub, wire.Trades, "A|M|CI", "B|M|CI")
+	subscribe(t, there.sub, wire.Trades, "C|L|CI")
+	turn(sh)
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: whole, Reason: "line_lost"})
+	turn(sh)
+	list := here.read(1<<20, false)
+	if got := notices(list); !slices.Equal(got, []string{"1 gap line_lost"}) || list[0].I != "*|M|*" {
+		t.Errorf("got %q %+v", got, list)
+	}
+	if list := there.read(1<<20, false); len(list) != 0 {
+		t.Errorf("a gap of another market: %+v", list)
+	}
+	if state, _ := h.MarketStatus("M"); state.Phase == market.FeedDown {
+		t.Error("a gap of the market took its feed for down")
+	}
+}
+
+// TestGapWithoutBook loses events of an instrument, but none of its book: that goes on.
+func TestGapWithoutBook(t *testing.T) {
+	h := New(Config{})
+	hd := define(t, h, "A|M|CI", nil)
+	sh := h.NewShard(func(bool) {})
+	c := newClient(t, sh)
+	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
+	publish(t, h, market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Gap, Reason: "x"},
+		market.Event{Kind: market.KindUpdate, Handle: hd, Bids: []market.Level{level(10, 1)}})
+	turn(sh)
+	list := c.read(1<<20, false)
+	if got := notices(list); !slices.Equal(got, []string{"2 gap x"}) || list[len(list)-1].Type != "O" {
+		t.Errorf("got %+v", list)
+	}
+	if s, _ := h.Status(id("A|M|CI")); s.Phase != market.Open {
+		t.Errorf("the phase is %v", s.Phase)
+	}
+}
+
+// TestGapAfterRestart takes up a journal with gaps: N goes on, the phase is the one before, and gaps
+// are sent again from the journal.
+func TestGapAfterRestart(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		w := &house{t: t, folder: t.TempDir(), names: []string{"A|M|CI", "B|M|CI"}, kept: 1}
+		w.begin()
+		at := int64(1)
+		event := func(kind market.Kind, phase market.Phase, reason string) {
+			at++
+			publish(t, w.hub, market.Event{Kind: kind, Phase: phase, Reason: reason, Handle: w.handles[0], Time: at})
+		}
+		event(market.KindStatus, market.Halt, "volatility")
+		event(market.KindGap, market.NoPhase, "first")
+		w.hub.Commit()
+		w.leave(clean)
+		w.begin()
+		if s, ok := w.hub.Status(id("A|M|CI")); !ok || s.Phase != market.Halt || s.Reason != "volatility" {
+			t.Errorf("after a restart the status is %+v", s)
+		}
+		event(market.KindGap, market.NoPhase, "second")
+		w.hub.Commit()
+		all := &told{t: t, texts: map[string][]string{}}
+		w.follow(all)
+		w.read(all, true)
+		var got []string
+		for _, text := range all.texts[key(wire.Status, "A|M|CI")] {
+			var m message
+			if err := json.Unmarshal([]byte(text), &m); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, notices([]message{m})...)
+		}
+		if want := []string{"1 open", "2 halt volatility", "3 gap first", "4 feed_down first", "5 gap second", "6 feed_down second"}; !slices.Equal(got, want) {
+			t.Errorf("clean %v: resumed %q", clean, got)
+		}
+		w.leave(true)
+	}
+}
