@@ -89,16 +89,15 @@ func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.In
 	if id == (market.InstrumentID{}) {
 		id = s.listings[0].definition.ID
 	}
-	on := slices.IndexFunc(s.listings, func(l listing) bool { return l.definition.ID == id })
-	if on < 0 {
-		return id, fmt.Errorf("trigger %s on %q: %w", fault, id.String(), market.ErrUnknownInstrument)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = ErrNotRunning
+	if len(s.runs) == 0 && !slices.ContainsFunc(s.listings, func(l listing) bool { return l.definition.ID == id }) {
+		err = market.ErrUnknownInstrument
+	}
 	for r := range s.runs {
-		q := request{fault: fault, on: on}
-		if err = r.want(&q); err != nil {
+		q := request{fault: fault}
+		if err = r.want(&q, id); err != nil {
 			break
 		}
 		if q.symbol != "" {
@@ -106,15 +105,30 @@ func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.In
 		}
 	}
 	if err != nil {
-		return id, fmt.Errorf("trigger %s on %s: %w", fault, id, err)
+		return id, fmt.Errorf("trigger %s on %q: %w", fault, id.String(), err)
 	}
 	return id, nil
 }
 
-// want notes a request and wakes the run.
-func (r *run) want(q *request) error {
+// find is the index of an instrument, those included that were listed by request. r.mu is held.
+func (r *run) find(id market.InstrumentID) (int, error) {
+	on := slices.IndexFunc(r.x.instruments, func(in instrument) bool { return in.listing.definition.ID == id })
+	switch {
+	case on >= 0:
+		return on, nil
+	case id.Market == lively && id.Term == spot && slices.ContainsFunc(r.wanted, func(q request) bool { return q.symbol == id.Symbol }):
+		return on, fmt.Errorf("%w: it is about to be listed", ErrNotNow)
+	}
+	return on, market.ErrUnknownInstrument
+}
+
+// want notes a request of a fault of an instrument and wakes the run.
+func (r *run) want(q *request, id market.InstrumentID) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if q.on, err = r.find(id); err != nil {
+		return err
+	}
 	if len(r.wanted) == maxWanted {
 		return ErrTooMany
 	}

@@ -356,3 +356,31 @@ func TestFaultsNotNow(t *testing.T) {
 		}
 	})
 }
+
+// TestFaultsOfListed has every fault happen to an instrument that was listed by request.
+func TestFaultsOfListed(t *testing.T) {
+	listed := market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}
+	try(t, Config{Seed: 5, Instruments: 1}, func(x *trial) {
+		if _, err := x.source.Trigger("halt", listed); !errors.Is(err, market.ErrUnknownInstrument) {
+			x.t.Errorf("before it is listed: %v", err)
+		}
+		x.after("list", market.InstrumentID{}, 10*time.Second)
+		for _, f := range Faults() {
+			events := len(x.sink.Of(listed))
+			id, err := x.source.Trigger(f.Name, listed)
+			if err != nil || f.Name != "list" && id != listed {
+				x.t.Errorf("%s: strikes %v, %v", f.Name, id, err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if len(x.sink.Of(listed)) == events {
+				x.t.Errorf("%s: nothing happened", f.Name)
+			}
+		}
+		if id, err := x.source.Trigger("list", listed); err != nil {
+			x.t.Error(err)
+		} else if _, err := x.source.Trigger("halt", id); !errors.Is(err, ErrNotNow) {
+			x.t.Errorf("before it is listed: %v", err)
+		}
+	})
+}
