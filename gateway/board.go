@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/market"
@@ -20,6 +21,7 @@ type board struct {
 	owners map[market.InstrumentID]owned
 	venues map[string]*fed
 	down   func(market string) bool
+	live   atomic.Bool // some market has a feed that is up
 }
 
 // owned is an instrument of a feed.
@@ -50,6 +52,17 @@ func (v *fed) up() bool {
 	return false
 }
 
+// look notes whether any market has a feed that is up. b.mu is held.
+func (b *board) look() {
+	for _, v := range b.venues {
+		if v.up() {
+			b.live.Store(true)
+			return
+		}
+	}
+	b.live.Store(false)
+}
+
 // errOwned says that another feed has the instrument.
 var errOwned = errors.New("belongs to another feed")
 
@@ -60,6 +73,7 @@ func (b *board) define(s *supervisor, in market.Instrument) (market.Handle, erro
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.look()
 	if o, ok := b.owners[in.ID]; ok && o.feed != s {
 		return 0, fmt.Errorf("%s %w: %s", in.ID, errOwned, o.feed.feed.Name)
 	}
@@ -111,6 +125,7 @@ func (b *board) publish(s *supervisor, events []market.Event) {
 func (b *board) off(s *supervisor, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.look()
 	if s.off {
 		return
 	}
@@ -142,6 +157,7 @@ func (b *board) gaps(s *supervisor, name, reason string) (events []market.Event)
 func (b *board) on(s *supervisor) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.look()
 	s.off = false
 	var events []market.Event
 	for _, name := range slices.Sorted(maps.Keys(b.venues)) {
@@ -156,6 +172,7 @@ func (b *board) on(s *supervisor) {
 func (b *board) leave(s *supervisor) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.look()
 	maps.DeleteFunc(b.owners, func(_ market.InstrumentID, o owned) bool { return o.feed == s })
 	for _, v := range b.venues {
 		delete(v.feeds, s)
@@ -170,6 +187,7 @@ func (b *board) pass(s *supervisor, events []market.Event) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.look()
 	return publishSome(s.sink, events, func(e *market.Event) bool {
 		if !isFeedStatus(*e) {
 			return true

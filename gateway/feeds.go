@@ -22,7 +22,7 @@ type Feed struct {
 	Name   string // for the log
 	Source feed.Source
 	// Late says that the source may have nothing to give for long, such as one that
-	// waits for somebody to connect: a gateway is ready without it.
+	// waits for somebody to connect: a gateway does not wait for it when it starts.
 	Late bool
 }
 
@@ -52,11 +52,10 @@ type supervisor struct {
 	board *board
 	log   *slog.Logger
 
-	given   chan struct{} // closed when the source has given something, or has failed or ended first
-	giving  sync.Once
-	down    atomic.Bool // the board was told that it is off
-	failing atomic.Bool // and it is not well again
-	off     bool        // guarded by board.mu
+	given  chan struct{} // closed when the source has given something, or has failed or ended first
+	giving sync.Once
+	down   atomic.Bool // the board was told that it is off
+	off    bool        // guarded by board.mu
 
 	mu       sync.Mutex
 	refused  int // calls since it was last told
@@ -78,14 +77,12 @@ func (s *supervisor) Run(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			s.failing.Store(false)
 			s.log.Info("feed ended: it has no more")
 			s.tell(reasonFeedEnded)
 			s.board.leave(s)
 			return nil
 		}
 		if isFinal(err) {
-			s.failing.Store(true)
 			s.log.Error("feed ended: it failed, and trying again would not help", "error", err)
 			s.tell(reasonFeedError)
 			s.board.leave(s)
@@ -96,7 +93,6 @@ func (s *supervisor) Run(ctx context.Context) error {
 		}
 		wait := rand.N(pause)
 		pause = min(2*pause, lastPause)
-		s.failing.Store(true)
 		s.log.Error("feed failed", "error", err, "again_in", wait.Round(time.Millisecond))
 		s.tell(reasonFeedError)
 		select {
@@ -143,7 +139,6 @@ func wholeMarket(id string) market.Instrument {
 // Publish hands events on to the hub. The first ones after a failure end it.
 func (s *supervisor) Publish(events []market.Event) error {
 	if s.down.Load() && s.down.CompareAndSwap(true, false) {
-		s.failing.Store(false)
 		s.log.Info("feed is back")
 		s.board.on(s)
 	}

@@ -93,8 +93,8 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 		if !slices.Equal(rec.events, want) {
 			t.Errorf("events:\n got %q\nwant %q", rec.events, want)
 		}
-		if s.failing.Load() {
-			t.Error("a feed that ended is taken as failing")
+		if s.board.live.Load() {
+			t.Error("a feed that ended is taken as up")
 		}
 	})
 }
@@ -120,8 +120,8 @@ func TestSupervisorBacksOff(t *testing.T) {
 				t.Errorf("pause of %v", gap)
 			}
 		}
-		if !s.failing.Load() {
-			t.Error("a feed that fails is not taken as failing")
+		if s.board.live.Load() {
+			t.Error("a feed that fails is taken as up")
 		}
 	})
 }
@@ -141,8 +141,8 @@ func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if last := rec.events[len(rec.events)-1]; runs != 1 || last != "*|BYMA|* feed_down feed_error" || !s.failing.Load() {
-		t.Errorf("%d runs, in the end %q, failing %v", runs, last, s.failing.Load())
+	if last := rec.events[len(rec.events)-1]; runs != 1 || last != "*|BYMA|* feed_down feed_error" || s.board.live.Load() {
+		t.Errorf("%d runs, in the end %q, up %v", runs, last, s.board.live.Load())
 	}
 }
 

@@ -33,6 +33,7 @@ type Gateway struct {
 	hub         *stream.Hub
 	hours       *hours // nil: no market has any
 	feeds       []*supervisor
+	board       *board
 	auth        *auth.Service
 	keys        *auth.KeySet
 	registry    *session.Registry
@@ -138,7 +139,7 @@ func (g *Gateway) buildMarket() error {
 			return fmt.Errorf("list an instrument: %w", err)
 		}
 	}
-	shared := newBoard(func(name string) bool {
+	g.board = newBoard(func(name string) bool {
 		state, told := g.hub.MarketStatus(name)
 		return told && state.Phase == market.FeedDown
 	})
@@ -146,7 +147,7 @@ func (g *Gateway) buildMarket() error {
 		if f.Source == nil {
 			return fmt.Errorf("feed %q has no source", f.Name)
 		}
-		g.feeds = append(g.feeds, newSupervisor(f, sink, shared, g.log))
+		g.feeds = append(g.feeds, newSupervisor(f, sink, g.board, g.log))
 	}
 	return nil
 }
@@ -281,10 +282,8 @@ func (g *Gateway) ready() error {
 	if len(g.feeds) == 0 {
 		return nil
 	}
-	for _, f := range g.feeds {
-		if !f.failing.Load() {
-			return nil
-		}
+	if g.board.live.Load() {
+		return nil
 	}
 	return errors.New("no feed is up")
 }

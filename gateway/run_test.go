@@ -3,8 +3,10 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/market"
 )
 
 // launch starts a gateway that the test ends itself.
@@ -196,6 +199,77 @@ func TestReadiness(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadinessWithoutFeed wants a gateway without a feed that is up not to be ready, however that
+// came, and the answer to say why.
+func TestReadinessWithoutFeed(t *testing.T) {
+	good := metronome{[]string{"GGAL|BYMA|24hs"}, time.Millisecond}
+	define := func(sink feed.Sink, id string) market.Handle {
+		in, err := market.ParsePattern(id)
+		if err != nil {
+			t.Error(err)
+		}
+		h, err := sink.Define(market.Instrument{ID: in})
+		if err != nil {
+			t.Error(err)
+		}
+		return h
+	}
+	ended := source(func(_ context.Context, sink feed.Sink) error {
+		h := define(sink, "AL30|BYMA|CI")
+		return sink.Publish([]market.Event{{Kind: market.KindTrade, Handle: h, Price: market.Scale, Size: market.Scale}})
+	})
+	down := source(func(ctx context.Context, sink feed.Sink) error {
+		define(sink, "AL30|BYMA|CI")
+		err := sink.Publish([]market.Event{{Kind: market.KindStatus, Handle: define(sink, "*|BYMA|*"), Phase: market.FeedDown, Reason: "line_down"}})
+		<-ctx.Done()
+		return err
+	})
+	silent := source(func(ctx context.Context, _ feed.Sink) error { <-ctx.Done(); return nil })
+	for _, c := range []struct {
+		name  string
+		feeds []gateway.Feed
+		want  int
+	}{
+		{"none configured", nil, http.StatusOK},
+		{"one", []gateway.Feed{{Name: "a", Source: good}}, http.StatusOK},
+		{"one of two", []gateway.Feed{{Name: "a", Source: down}, {Name: "b", Source: good}}, http.StatusOK},
+		{"one that ended", []gateway.Feed{{Name: "a", Source: ended}}, http.StatusServiceUnavailable},
+		{"one whose line is down", []gateway.Feed{{Name: "a", Source: down}}, http.StatusServiceUnavailable},
+		{"one that nobody feeds", []gateway.Feed{{Name: "a", Source: silent, Late: true}}, http.StatusServiceUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Feeds: c.feeds})
+			got, body := 0, ""
+			look := time.NewTicker(10 * time.Millisecond)
+			defer look.Stop()
+			for deadline := time.Now().Add(10 * time.Second); got != c.want && time.Now().Before(deadline); <-look.C {
+				res, err := client.http.Get(client.rest + "/readyz")
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, body = res.StatusCode, string(b)
+			}
+			if got != c.want || got != http.StatusOK && !strings.Contains(body, `"Not ready: no feed is up"`) {
+				t.Errorf("%d %s", got, body)
+			}
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// source is a feed.Source.
+type source func(ctx context.Context, sink feed.Sink) error
+
+func (f source) Run(ctx context.Context, sink feed.Sink) error { return f(ctx, sink) }
 
 // brokenUntil is a source that fails until a channel is closed, and then trades.
 type brokenUntil chan struct{}

@@ -12,11 +12,11 @@ func (h *Handler) live(*request) (result, error) {
 	return result{object: []byte(`{"status":"live"}`)}, nil
 }
 
-// ready is GET /readyz. Why the gateway is not ready is for the log: the route is open to anyone.
+// ready is GET /readyz. The route is open to anyone, and so is the reason why the gateway is not ready.
 func (h *Handler) ready(q *request) (result, error) {
 	if err := h.cfg.Ready(); err != nil {
 		h.log.LogAttrs(q.Context(), slog.LevelInfo, "not ready", slog.String(keyRequest, q.id), slog.Any(keyError, err))
-		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "Not ready", RetryAfter: 1}
+		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "Not ready: " + err.Error(), RetryAfter: 1}
 	}
 	return result{object: []byte(`{"status":"ready"}`)}, nil
 }

@@ -49,7 +49,7 @@ type Config struct {
 	HistoryPerUser int
 
 	// Ready says why the gateway should get no traffic now; it is asked at each
-	// GET /readyz and must not block. nil: always ready.
+	// GET /readyz, must not block, and its text is for everybody. nil: always ready.
 	Ready func() error
 
 	// Origins are the origins of web pages that may read answers, such as
