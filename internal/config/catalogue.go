@@ -3,9 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -88,6 +91,10 @@ func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []mark
 		}
 		ms = append(ms, m)
 	}
+	known := make([]string, 0, len(ms))
+	for i := range ms {
+		known = append(known, ms[i].ID)
+	}
 	var ins []market.Instrument
 	seen := map[market.InstrumentID]bool{}
 	for i := range inf.Instruments {
@@ -97,6 +104,8 @@ func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []mark
 			instruments.wrong(key, "%s", oneLine(err))
 		} else if err == nil && seen[in.ID] {
 			instruments.wrong(key+".id", "%s is listed above already", in.ID)
+		} else if err == nil && marketsName != "" && !slices.Contains(known, in.ID.Market) {
+			instruments.wrong(key+".id", "market %s is not in %s; %s", in.ID.Market, filepath.Base(marketsName), nearest.Suggest(in.ID.Market, known, "the markets are "))
 		}
 		seen[in.ID] = true
 		ins = append(ins, in)

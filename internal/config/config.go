@@ -171,7 +171,12 @@ func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 	var catalogue error
 	s.Gateway.Markets, s.Gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
 	s.Lines = map[string]string{}
+	names := map[string]bool{}
 	for i := range c.Feeds {
+		if name := c.Feeds[i].Name; name != "" && names[name] {
+			doc.wrong(fmt.Sprintf("feed[%d].name", i), "%q is the name of a feed above already", name)
+		}
+		names[c.Feeds[i].Name] = true
 		s.Lines[c.Feeds[i].Name] = c.Feeds[i].Listen
 		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.Gateway.Logger)
 		if ok {

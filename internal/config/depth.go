@@ -15,7 +15,9 @@ func tooDeep(text string) (line int, ok bool) {
 	for l.at < len(l.text) {
 		switch l.text[l.at] {
 		case '"', '\'':
-			l.str()
+			if !l.str() {
+				return 0, false // the library reads no further
+			}
 			continue
 		case '#':
 			for l.at < len(l.text) && l.text[l.at] != '\n' {
@@ -39,6 +41,27 @@ func tooDeep(text string) (line int, ok bool) {
 		}
 		if depth > maxDepth {
 			return l.line, true
+		}
+		l.step()
+	}
+	return 0, false
+}
+
+// unclosed is the line of the first string of a TOML text whose quote is not closed.
+func unclosed(text string) (line int, ok bool) {
+	l := locator{text: text, line: 1}
+	for l.at < len(l.text) {
+		switch l.text[l.at] {
+		case '"', '\'':
+			if line := l.line; !l.str() {
+				return line, true
+			}
+			continue
+		case '#':
+			for l.at < len(l.text) && l.text[l.at] != '\n' {
+				l.at++
+			}
+			continue
 		}
 		l.step()
 	}

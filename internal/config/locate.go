@@ -150,9 +150,10 @@ func (l *locator) more(end byte) bool {
 	return l.at < len(l.text) && !l.take(end)
 }
 
-// str steps over a string of any of the four kinds.
-func (l *locator) str() {
-	quote := l.text[l.at : l.at+1]
+// str steps over a string of any of the four kinds, and says whether it is closed: a short one on
+// its own line.
+func (l *locator) str() (closed bool) {
+	quote, line := l.text[l.at:l.at+1], l.line
 	if long := strings.Repeat(quote, 3); strings.HasPrefix(l.text[l.at:], long) {
 		quote = long
 	}
@@ -163,12 +164,13 @@ func (l *locator) str() {
 			l.at += len(quote)
 			for len(quote) == 3 && l.take(quote[0]) { // up to two more belong to the string
 			}
-			return
+			return len(quote) == 3 || l.line == line
 		case l.text[l.at] == '\\' && quote[0] == '"' && l.at+1 < len(l.text):
 			l.at++
 		}
 		l.step()
 	}
+	return false
 }
 
 // space steps over blanks; over line ends and comments too if lines is set.

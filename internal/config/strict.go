@@ -53,6 +53,9 @@ func decode(file string, text []byte, into any) (*document, error) {
 	if _, err := toml.Decode(string(text), &tree); err != nil {
 		var syntax toml.ParseError
 		if errors.As(err, &syntax) {
+			if line, open := unclosed(string(text)); open && line <= syntax.Position.Line {
+				return doc, &mistake{file: file, line: line, key: syntax.LastKey, text: "the quote of this string is not closed"}
+			}
 			return doc, &mistake{file: file, line: syntax.Position.Line, key: syntax.LastKey, text: cmp.Or(syntax.Message, err.Error())}
 		}
 		return doc, fmt.Errorf("%s: %w", file, err)

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUnclosedQuote wants a quote that is not closed reported where it stands, whatever comes behind it.
+func TestUnclosedQuote(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"markets = \"x\nb = \"a.b.c.d.e.f.g.h.i.j.k\"\n", "f.toml:1: markets: the quote of this string is not closed"},
+		{"a = 1\nmarkets = 'x\nb = '{[[[[[[[[[['\n", "f.toml:2: markets: the quote of this string is not closed"},
+		{"a = 1\nmarkets = \"\"\"x\nb = 2\nc = 3\n", "f.toml:2: markets: the quote of this string is not closed"},
+		{"a = 1\nmarkets = \"x", "f.toml:2: markets: the quote of this string is not closed"},
+		{"# it's fine\na = [1,\n\nb = 'x\n", "f.toml:4: a: "},
+		{"a = x\nb = 'x\n", "f.toml:1: a: "},
+	} {
+		_, err := decode("f.toml", []byte(tc.text), &mainFile{})
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %s", tc.text, err, tc.want)
+		}
+	}
+}
+
+// TestNamesThatDoNotFit wants instruments of markets that are not listed and feeds of one name
+// reported, with file, line and key.
+func TestNamesThatDoNotFit(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("markets.toml", "[[market]]\nid = \"BYMA\"\nname = \"BYMA\"\ntimezone = \"America/Argentina/Buenos_Aires\"\n[[market.term]]\nname = \"24hs\"\nsettlement_days = 1\n")
+	write("instruments.toml", "[[instrument]]\nid = \"GGAL|BYMA|24hs\"\n\n[[instrument]]\nid = \"GGAL|BYMAX|24hs\"\n\n[[instrument]]\nid = \"ES|ROFEX|CI\"\n")
+	main := write("rueda.toml", "markets = \"markets.toml\"\ninstruments = \"instruments.toml\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n")
+	_, err := Read(main, func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) })
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`rueda.toml:7: feed[1].name: "a" is the name of a feed above already`,
+		"instruments.toml:5: instrument[1].id: market BYMAX is not in markets.toml; did you mean BYMA?",
+		"instruments.toml:8: instrument[2].id: market ROFEX is not in markets.toml; the markets are BYMA",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nis without %s", err, want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 2 {
+		t.Errorf("%d lines: %v", n+1, err)
+	}
+}
