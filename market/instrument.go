@@ -81,6 +81,7 @@ type Market struct {
 	Terms    []Term
 	Schedule Schedule
 	FeedTold bool // its feed tells the phases itself; the schedule is for whoever asks for the calendar
+	Positive bool // no price is below 0
 }
 
 // ErrUnknownInstrument says that an identifier is well formed and not listed.

@@ -41,12 +41,13 @@ import (
 // RFC 3339, reasons lower_snake_case. The members of F are those of a row of GET
 // /market/instruments, and own_quotes (quotes come as Q lines, not from the book),
 // no_book (there will be no O lines), virtual_clock (T is not of the present). A null
-// member is as one that is not there, and unknown members are ignored; but
+// member is as one that is not there, and of unknown members Unknown names the first; but
 // no name may come twice, nor two that differ by case alone.
 type Line struct {
 	ID         market.InstrumentID // exact, or *|MARKET|*
 	Definition *market.Instrument  // of F; nil for the others
 	Event      market.Event        // of all but F; Handle is not set
+	Unknown    string              // the first member without meaning, shortened; "": none
 }
 
 // Limits of what a line may hold, since sinks keep it.
@@ -54,6 +55,7 @@ const (
 	maxLineText       = 200 // bytes of a text: name, trade id, reason, ...
 	maxLineConditions = 16
 	maxLineMembers    = 64
+	maxUnknown        = 40 // bytes of the name of an unknown member that are kept
 )
 
 // LineDecoder decodes lines. It keeps buffers and the texts that come again and
@@ -73,6 +75,9 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 	*l = Line{}
 	if err := d.members.scan(data); err != nil {
 		return NewFault(BadJSON, err.Error())
+	}
+	if others := d.members.others; len(others) > 0 {
+		l.Unknown = string(others[0][:min(len(others[0]), maxUnknown)])
 	}
 	r := lineReader{m: &d.members, words: d}
 	kind, f := r.kind()

@@ -31,12 +31,14 @@ type instrument struct {
 	venue     *venue
 	ownQuotes atomic.Bool
 	noBook    atomic.Bool
+	phase     atomic.Uint32 // market.Phase
 }
 
-// venue is a market, as a whole *|MARKET|*. All but handle is guarded by desk.mu.
+// venue is a market, as a whole *|MARKET|*. All but handle and phase is guarded by desk.mu.
 type venue struct {
 	name      string
 	handle    market.Handle
+	phase     atomic.Uint32 // market.Phase; NoPhase: not told
 	producers int
 	down      bool // status feed_down was published
 }
@@ -74,6 +76,9 @@ func (d *desk) define(in market.Instrument) (*instrument, error) {
 	}
 	i.ownQuotes.Store(in.OwnQuotes)
 	i.noBook.Store(in.NoBook)
+	if in.Phase != market.NoPhase {
+		i.phase.Store(uint32(in.Phase))
+	}
 	return i, nil
 }
 

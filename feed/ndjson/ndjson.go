@@ -11,19 +11,21 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // Config says where to listen and what to bear.
 type Config struct {
-	Listen         string         // TCP address, host:port; port 0 takes a free one
-	Insecure       bool           // Listen may be off the loopback interface
-	MaxProducers   int            // connections at a time; 0 means 64
-	MaxInstruments int            // defined in one Run; 0 means 10,000
-	MaxFaults      int            // bad lines in a row after which a producer is closed; 0 means 100
-	AnswerTimeout  time.Duration  // a producer that takes no answer for so long is closed; 0 means 5 s
-	OnListen       func(net.Addr) // called by Run when it listens; nil: nobody
-	Logger         *slog.Logger   // nil: none
+	Listen         string          // TCP address, host:port; port 0 takes a free one
+	Insecure       bool            // Listen may be off the loopback interface
+	MaxProducers   int             // connections at a time; 0 means 64
+	MaxInstruments int             // defined in one Run; 0 means 10,000
+	MaxFaults      int             // bad lines in a row after which a producer is closed; 0 means 100
+	AnswerTimeout  time.Duration   // a producer that takes no answer for so long is closed; 0 means 5 s
+	Markets        []market.Market // what is known of markets: their hours, and whether prices may be below 0
+	OnListen       func(net.Addr)  // called by Run when it listens; nil: nobody
+	Logger         *slog.Logger    // nil: none
 }
 
 // MaxLine is the longest line, in bytes, without its line feed.
@@ -40,6 +42,8 @@ type Source struct {
 	conns map[net.Conn]struct{}
 	stats Stats
 	down  map[string]bool // markets whose feed was down when the last Run ended
+
+	unknown, crossed, negative oddity
 }
 
 // Stats counts what came, in all runs together.
@@ -50,6 +54,9 @@ type Stats struct {
 	Faults    int // lines skipped and events refused
 	Holes     int // in SQ
 	Ignored   int // quotes of instruments whose quotes come from the book
+	Unknown   int // lines with members without meaning, which were taken
+	Crossed   int // of Faults: books that are crossed outside of an auction
+	Negative  int // of Faults: prices below 0 in a market without
 }
 
 // New checks the configuration and makes a Source of it. It does not listen yet.

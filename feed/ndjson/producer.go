@@ -37,6 +37,7 @@ type producer struct {
 	known  map[market.InstrumentID]*instrument // used by this producer
 	venues map[*venue]struct{}                 // fed by it
 	books  map[*instrument]bool                // fed by it: true where it was told to be stale
+	shapes map[*instrument]*market.Book        // of its books that are whole
 	last   map[sequenceKey]uint64
 }
 
@@ -66,6 +67,7 @@ func newProducer(s *Source, d *desk, conn net.Conn, from net.Addr) *producer {
 		known:  make(map[market.InstrumentID]*instrument),
 		venues: make(map[*venue]struct{}),
 		books:  make(map[*instrument]bool),
+		shapes: make(map[*instrument]*market.Book),
 		last:   make(map[sequenceKey]uint64),
 	}
 }
@@ -111,7 +113,9 @@ func (p *producer) take(data []byte, err error) {
 	case len(data) == 0:
 		return
 	default:
-		if fault = p.decoder.Decode(data, &p.decoded); fault == nil {
+		fault = p.decoder.Decode(data, &p.decoded)
+		p.unknown(&p.decoded)
+		if fault == nil {
 			fault = p.event(&p.decoded)
 		} else {
 			p.lostUpdate(&p.decoded)
@@ -153,7 +157,14 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 	if f := p.sequence(i, &e); f != nil {
 		return f
 	}
+	if f := p.judge(i, &e); f != nil {
+		return f
+	}
 	switch e.Kind {
+	case market.KindStatus:
+		if !e.Phase.OfFeed() {
+			i.phase.Store(uint32(e.Phase))
+		}
 	case market.KindSnapshot:
 		p.books[i] = false
 	case market.KindUpdate:
@@ -162,6 +173,7 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 		}
 	case market.KindGap:
 		p.books[i] = true
+		delete(p.shapes, i)
 	}
 	e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
 	p.add(e)
@@ -187,6 +199,9 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 	p.feeds(v)
 	e := l.Event
 	if e.Kind == market.KindStatus {
+		if !e.Phase.OfFeed() {
+			v.phase.Store(uint32(e.Phase))
+		}
 		e.Handle = v.handle
 		p.add(e)
 		return nil
@@ -262,6 +277,7 @@ func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
 
 // stale says that a book has lost something, unless that was said already.
 func (p *producer) stale(i *instrument, reason string) {
+	delete(p.shapes, i)
 	if !p.books[i] {
 		p.books[i] = true
 		p.add(market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reason})

@@ -26,6 +26,7 @@ type marketConfig struct {
 	Terms    []termConfig    `toml:"term"`
 	Sessions []sessionConfig `toml:"session"`
 	Holidays []holidayConfig `toml:"holiday"`
+	Negative *bool           `toml:"negative_prices"`
 }
 
 type termConfig struct {
@@ -128,7 +129,7 @@ func decodeNamed(name string, into any) (*document, error) {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func (c *marketConfig) market() market.Market {
-	m := market.Market{ID: c.ID, Name: c.Name, Timezone: c.Timezone}
+	m := market.Market{ID: c.ID, Name: c.Name, Timezone: c.Timezone, Positive: c.Negative != nil && !*c.Negative}
 	for _, t := range c.Terms {
 		m.Terms = append(m.Terms, market.Term{Name: t.Name, SettlementDays: t.SettlementDays})
 	}

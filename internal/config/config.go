@@ -178,7 +178,7 @@ func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 		}
 		names[c.Feeds[i].Name] = true
 		s.Lines[c.Feeds[i].Name] = c.Feeds[i].Listen
-		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.Gateway.Logger)
+		f, ok := c.Feeds[i].feed(doc, fmt.Sprintf("feed[%d]", i), s.Gateway.Markets, s.Gateway.Logger)
 		if ok {
 			s.Gateway.Feeds = append(s.Gateway.Feeds, f)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/market"
 )
 
 // feedConfig is a [[feed]]: a type and the keys of that type. Feeds of other kinds are
@@ -30,7 +31,7 @@ type feedConfig struct {
 }
 
 // feed makes the source. ok is false where something is wrong, which doc then knows.
-func (c *feedConfig) feed(doc *document, key string, log *slog.Logger) (f gateway.Feed, ok bool) {
+func (c *feedConfig) feed(doc *document, key string, markets []market.Market, log *slog.Logger) (f gateway.Feed, ok bool) {
 	before := len(doc.mistakes)
 	if c.Name == "" {
 		doc.wrong(key, "name is missing; the log calls the feed by it")
@@ -38,14 +39,14 @@ func (c *feedConfig) feed(doc *document, key string, log *slog.Logger) (f gatewa
 	if k := key + ".speed"; doc.lines[k] > 0 && (!(c.Speed > 0) || math.IsInf(c.Speed, 1)) {
 		doc.wrong(k, "must be above 0; 1 is real time")
 	}
-	source, err := c.source(doc, key, log)
+	source, err := c.source(doc, key, markets, log)
 	if err != nil {
 		doc.wrong(key, "%s", oneLine(err))
 	}
 	return gateway.Feed{Name: c.Name, Source: source, Late: c.Type == "ndjson"}, len(doc.mistakes) == before
 }
 
-func (c *feedConfig) source(doc *document, key string, log *slog.Logger) (feed.Source, error) {
+func (c *feedConfig) source(doc *document, key string, markets []market.Market, log *slog.Logger) (feed.Source, error) {
 	switch c.Type {
 	case "sim":
 		c.only(doc, key, "seed", "instruments", "speed")
@@ -63,7 +64,7 @@ func (c *feedConfig) source(doc *document, key string, log *slog.Logger) (feed.S
 		if c.Listen == "" {
 			return nil, fmt.Errorf("listen is missing: the address where lines are taken")
 		}
-		return ndjson.New(ndjson.Config{Listen: c.Listen, Insecure: c.Insecure, Logger: log})
+		return ndjson.New(ndjson.Config{Listen: c.Listen, Insecure: c.Insecure, Markets: markets, Logger: log})
 	case "":
 		return nil, fmt.Errorf("type is missing: sim, replay or ndjson")
 	}

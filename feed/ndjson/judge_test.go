@@ -1,0 +1,116 @@
+package ndjson
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/feed/feedtest"
+	"github.com/ruedahq/rueda/market"
+)
+
+// lockedLog keeps a log.
+type lockedLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// TestJudged wants crossed books outside of auctions and prices below 0 where the market forbids
+// them refused, and unknown members taken; each is counted, and logged once a minute.
+func TestJudged(t *testing.T) {
+	const n = `,"I":"GGAL|BYMA|24hs",`
+	const g = "GGAL|BYMA|24hs "
+	whole := `{"type":"O"` + n + `"R":true,"B":[[10,1]],"A":[[11,1]]}`
+	cross := `{"type":"O"` + n + `"B":[[12,1]]}`
+	forbids := []market.Market{{ID: "BYMA", Positive: true}}
+	day := []market.Session{{Start: 0, End: 24 * time.Hour, Phase: market.Auction}}
+	everyDay := []time.Weekday{0, 1, 2, 3, 4, 5, 6}
+	auctions := []market.Market{{ID: "BYMA", Schedule: market.Schedule{Weekdays: everyDay, Sessions: day}}}
+	for _, tt := range []struct {
+		name    string
+		markets []market.Market
+		lines   []string
+		answers []string
+		want    []string
+		stats   Stats // of what is counted here
+	}{
+		{"crossed by an update", nil, []string{whole, cross, cross, whole}, []string{"Error bad_field 3"},
+			[]string{g + "snapshot", g + "gap crossed_book", g + "update", g + "snapshot"}, Stats{Crossed: 1}},
+		{"crossed whole", nil, []string{`{"type":"O"` + n + `"R":true,"B":[[12,1]],"A":[[11,1]]}`, whole}, []string{"Error bad_field 2"},
+			[]string{g + "gap crossed_book", g + "snapshot"}, Stats{Crossed: 1}},
+		{"in an auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, cross}, nil,
+			[]string{g + "auction", g + "snapshot", g + "update"}, Stats{}},
+		{"in an auction of the market", nil, []string{`{"type":"H","I":"*|BYMA|*","E":"auction"}`, whole, cross}, nil,
+			[]string{"*|BYMA|* auction", g + "snapshot", g + "update"}, Stats{}},
+		{"in an auction by the hours", auctions, []string{whole, cross}, nil, []string{g + "snapshot", g + "update"}, Stats{}},
+		{"after the auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, `{"type":"H"` + n + `"E":"open"}`, cross}, []string{"Error bad_field 5"},
+			[]string{g + "auction", g + "snapshot", g + "open", g + "gap crossed_book"}, Stats{Crossed: 1}},
+		{"below 0", forbids, []string{whole, `{"type":"T"` + n + `"P":-1,"Z":1}`, `{"type":"T"` + n + `"P":-2,"Z":1}`, `{"type":"O"` + n + `"B":[[-1,1]]}`, `{"type":"T"` + n + `"P":1,"Z":1}`},
+			[]string{"Error bad_field 3", "Error bad_field 4", "Error bad_field 5"}, []string{g + "snapshot", g + "gap bad_line", g + "trade 1 at 1"}, Stats{Negative: 3}},
+		{"below 0 where that may be", nil, []string{`{"type":"T"` + n + `"P":-1,"Z":1}`}, nil, []string{g + "trade 1 at -1"}, Stats{}},
+		{"unknown members", nil, []string{`{"type":"T"` + n + `"P":1,"Z":1,"venue":"x"}`, `{"type":"T"` + n + `"P":1,"Z":1,"N":5}`, `{"type":"T"` + n + `"P":1,"Z":1}`}, nil,
+			[]string{g + "trade 1 at 1", g + "trade 1 at 1", g + "trade 1 at 1"}, Stats{Unknown: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var r feedtest.Recorder
+			var log lockedLog
+			run := start(t, Config{Markets: tt.markets, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &r)
+			c := run.dial().send(append([]string{defineGGAL}, tt.lines...)...)
+			same(t, wait(t, &r, len(tt.want)), tt.want)
+			c.send("x")
+			var answers []string
+			for {
+				a := c.answer()
+				if a.Reason == "bad_json" {
+					break
+				}
+				answers = append(answers, fmt.Sprintf("%s %s %d", a.Type, a.Reason, a.Line))
+			}
+			if !reflect.DeepEqual(answers, tt.answers) {
+				t.Errorf("answered %q, want %q", answers, tt.answers)
+			}
+			s := run.source.Stats()
+			if got := (Stats{Crossed: s.Crossed, Negative: s.Negative, Unknown: s.Unknown}); got != tt.stats {
+				t.Errorf("counted %+v, want %+v", got, tt.stats)
+			}
+			logged := strings.Count(log.String(), "lines refused") + strings.Count(log.String(), "unknown members")
+			if want := min(1, tt.stats.Crossed+tt.stats.Negative+tt.stats.Unknown); logged != want {
+				t.Errorf("logged %d times, want %d:\n%s", logged, want, log.String())
+			}
+		})
+	}
+}
+
+// TestOddity wants one log line a minute, with the count since the last one.
+func TestOddity(t *testing.T) {
+	var o oddity
+	now := time.Now()
+	if n, due := o.note(now); !due || n != 1 {
+		t.Errorf("first: %d, %v", n, due)
+	}
+	for range 5 {
+		if _, due := o.note(now.Add(59 * time.Second)); due {
+			t.Error("logged again within a minute")
+		}
+	}
+	if n, due := o.note(now.Add(time.Minute)); !due || n != 6 {
+		t.Errorf("after a minute: %d, %v", n, due)
+	}
+}
