@@ -1,11 +1,18 @@
 package ndjson
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // nameless is a listener of one connection whose getpeername failed; then it ends the context.
@@ -48,4 +55,44 @@ func TestProducerWithoutAddress(t *testing.T) {
 		t.Errorf("%d producers", n)
 	}
 	owned.Wait()
+}
+
+// exhausted is a listener whose accept fails so many times; then it ends the context.
+type exhausted struct {
+	net.Listener
+	errno syscall.Errno
+	left  int
+	end   context.CancelFunc
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	if l.left--; l.left < 0 {
+		l.end()
+		return nil, net.ErrClosed
+	}
+	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", l.errno)}
+}
+
+// TestAcceptFails has accept fail for a minute for want of what others may give back. The source goes on
+// after it, and has logged once a second.
+func TestAcceptFails(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s, err := New(Config{Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			var owned sync.WaitGroup
+			l := &exhausted{errno: errno, left: 600, end: cancel}
+			if err := s.accept(ctx, l, nil, &owned); !errors.Is(err, context.Canceled) || l.left != -1 {
+				t.Errorf("%v: accept ended with %v, %d failures were left", errno, err, l.left)
+			}
+			if took, n := time.Since(begin), strings.Count(log.String(), "\n"); took != time.Minute || n != 60 {
+				t.Errorf("%v: %v, %d lines in the log", errno, took, n)
+			}
+		})
+	}
 }

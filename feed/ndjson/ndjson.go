@@ -198,6 +198,7 @@ func (s *Source) open(ctx context.Context) (net.Listener, error) {
 // accept takes connections until the context ends or accepting does not come back.
 func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, owned *sync.WaitGroup) error {
 	failures := 0
+	var logged time.Time
 	for {
 		conn, err := listener.Accept()
 		switch {
@@ -207,11 +208,14 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 			}
 			return ctx.Err()
 		case err != nil:
-			// Out of file descriptors, most likely: others may give some back.
-			if failures++; failures == 100 {
+			// Out of file descriptors, most likely: others may give some back, however late.
+			if failures++; failures >= 100 && !passing(err) {
 				return fmt.Errorf("ndjson: accept: %w", err)
 			}
-			s.config.Logger.Warn("producer not accepted", "error", err)
+			if now := time.Now(); now.Sub(logged) >= time.Second {
+				logged = now
+				s.config.Logger.Warn("producer not accepted", "error", err)
+			}
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
 				return err
 			}
@@ -224,6 +228,16 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 			_ = conn.Close() // it was reset before it came here
 		}
 	}
+}
+
+// passing says whether an error of accept is for want of something that others may give back.
+func passing(err error) bool {
+	for _, errno := range [...]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 func pause(ctx context.Context, d time.Duration) error {

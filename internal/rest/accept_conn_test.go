@@ -1,10 +1,17 @@
 package rest
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // scripted is a listener that gives what a test has put into it.
@@ -43,5 +50,43 @@ func TestNoAddress(t *testing.T) {
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after the last: %v", err)
+	}
+}
+
+// TestAcceptErrors has accept fail for a minute in each manner that may pass. It is tried again ten times a second, and
+// logged once a second; what does not pass ends the listener.
+func TestAcceptErrors(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNRESET,
+		syscall.ECONNABORTED, syscall.ENOTCONN, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EINTR, syscall.EAGAIN} {
+		synctest.Test(t, func(t *testing.T) {
+			begin, calls := time.Now(), 0
+			script := new(scripted)
+			fail := func() (net.Conn, error) {
+				calls++
+				return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", errno)}
+			}
+			for range 600 {
+				script.next = append(script.next, fail)
+			}
+			here := &visitor{from: "192.0.2.1:80"}
+			script.next = append(script.next, func() (net.Conn, error) { return here, nil })
+			var log bytes.Buffer
+			l := listener{Listener: script, log: slog.New(slog.NewTextHandler(&log, nil))}
+			if c, err := l.Accept(); err != nil || c.RemoteAddr().String() != here.from {
+				t.Errorf("%v: accepted %v, %v", errno, c, err)
+			}
+			if took := time.Since(begin); calls != 600 || took != time.Minute {
+				t.Errorf("%v: %d calls in %v", errno, calls, took)
+			}
+			if n := strings.Count(log.String(), "\n"); n != 60 {
+				t.Errorf("%v: %d lines in the log", errno, n)
+			}
+		})
+	}
+	for _, err := range []error{net.ErrClosed, io.EOF, os.NewSyscallError("accept4", syscall.EBADF), os.NewSyscallError("accept4", syscall.EINVAL)} {
+		l := listener{Listener: &scripted{next: []func() (net.Conn, error){func() (net.Conn, error) { return nil, err }}}, log: slog.New(slog.DiscardHandler)}
+		if _, got := l.Accept(); !errors.Is(got, err) {
+			t.Errorf("%v: got %v", err, got)
+		}
 	}
 }

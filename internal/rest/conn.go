@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/ruedahq/rueda/wire"
 )
@@ -18,12 +21,27 @@ type listener struct {
 	net.Listener
 	log    *slog.Logger
 	secure bool
+	logged time.Time // the last line that a connection was not accepted
 }
 
-// Accept gives the next connection that has an address. The address is taken here and nowhere else.
-func (l listener) Accept() (net.Conn, error) {
+const (
+	acceptAgain  = 100 * time.Millisecond // the wait after a connection could not be accepted
+	acceptLogged = time.Second            // between two log lines that say so
+)
+
+// Accept gives the next connection that has an address. The address is taken here and nowhere else. An error
+// that may pass, such as that there are no descriptors, is waited out: net/http would end at some of them.
+func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
+		if passing(err) {
+			if now := time.Now(); now.Sub(l.logged) >= acceptLogged {
+				l.logged = now
+				l.log.Error("connection not accepted", keyError, err)
+			}
+			time.Sleep(acceptAgain)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -32,6 +50,13 @@ func (l listener) Accept() (net.Conn, error) {
 		}
 		_ = c.Close() // it was reset before it came here, and nothing can be counted or logged of it
 	}
+}
+
+// passing says whether an error of accept says nothing against the next call: it is the system's, and not
+// that the listener is none (any more).
+func passing(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.EBADF && errno != syscall.EINVAL && errno != syscall.ENOTSOCK
 }
 
 // conn stands between net/http and a connection, for two things that no handler

@@ -97,7 +97,7 @@ func NewServer(cfg ServerConfig) *Server {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(listener{l, s.log, s.secure}) }()
+	go func() { served <- s.http.Serve(&listener{Listener: l, log: s.log, secure: s.secure}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)

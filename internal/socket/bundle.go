@@ -1,6 +1,9 @@
 package socket
 
-import "time"
+import (
+	"syscall"
+	"time"
+)
 
 // A bundle is the writes of a sweep on their way to the kernel by io_uring, many with one
 // call. What goes to one client alone lies in room until they are made.
@@ -12,8 +15,9 @@ type bundle struct {
 // send is a write of a bundle.
 type send struct {
 	conn  *conn
-	data  []byte // kept from the collector until the kernel is done with it
-	taken int    // bytes, or lineBroken, or lineUntried
+	data  []byte        // kept from the collector until the kernel is done with it
+	taken int           // bytes, or lineBroken, or lineUntried
+	fault syscall.Errno // that a test gives instead of the kernel's result; 0: none
 }
 
 // bundleRoom is for some sixty clients with much to send, or all of a bundle's with a little.
@@ -21,7 +25,7 @@ const bundleRoom = 1 << 20
 
 // openBundle has the sweeps of a shard written by io_uring, where the system has it.
 func (sh *shard) openBundle() {
-	u, err := newUring()
+	u, err := newUring(sh.kernel)
 	if err != nil {
 		sh.log.Warn("no io_uring here, each write is a call of its own", "error", err)
 		return
@@ -79,7 +83,7 @@ func (sh *shard) dispatched(now time.Time, s *send) {
 	}
 	sh.writes++
 	if s.taken == lineUntried {
-		s.taken = writeLine(c.fd, s.data)
+		s.taken = sh.kernel.write(c.fd, s.data)
 	}
 	if s.taken < given {
 		sh.short(now, c, s.data, s.taken, outlet{own: given, fresh: true})

@@ -176,7 +176,7 @@ func (c *conn) address() netip.Addr {
 	case c.open != nil:
 		return c.open.address
 	case c.fd != noLine:
-		return peerOfLine(c.fd)
+		return c.shard.kernel.peer(c.fd)
 	}
 	return c.pump.address()
 }
@@ -196,7 +196,7 @@ func (c *conn) release(reset bool) {
 	case c.tls != nil && !c.open.isShaking() && !reset:
 		c.shard.farewell(c)
 	}
-	closeLine(c.fd, reset)
+	c.shard.kernel.close(c.fd, reset)
 }
 
 // closeWrite tells the peer that nothing more comes, where the transport can.
@@ -208,6 +208,6 @@ func (c *conn) closeWrite() {
 		c.shard.farewell(c)
 		fallthrough
 	default:
-		shutLine(c.fd)
+		c.shard.kernel.shutdown(c.fd)
 	}
 }

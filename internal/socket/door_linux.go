@@ -56,7 +56,7 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 			return fail(err)
 		}
 		where = at // the port that was free
-		poller, err := newPoller()
+		poller, err := newPoller(&s.kernel)
 		if err != nil {
 			_ = syscall.Close(fd)
 			return fail(err)
@@ -189,8 +189,9 @@ func addressOf(sa syscall.Sockaddr) (netip.Addr, uint16) {
 
 // accept takes the connections that have come.
 func (sh *shard) accept(now time.Time) {
+	failed := 0
 	for range acceptsAtOnce {
-		fd, from, errno := acceptLine(sh.door.listener)
+		fd, from, errno := sh.kernel.accept(sh.door.listener)
 		switch errno {
 		case 0:
 			sh.place(now, fd, from)
@@ -200,14 +201,20 @@ func (sh *shard) accept(now time.Time) {
 		case syscall.EAGAIN:
 			return
 		default: // of a connection that broke off before it was taken, among others
+			if failed++; failed == acceptsAtOnce {
+				sh.turnAway(now, errno)
+			}
 		}
 	}
 }
 
-// acceptLine takes the next connection, with its peer's address: asked for later, a socket that was reset has none.
-func acceptLine(listener int) (fd int32, from netip.AddrPort, errno syscall.Errno) {
+// accept takes the next connection, with its peer's address: asked for later, a socket that was reset has none.
+func (k *kernel) accept(listener int) (fd int32, from netip.AddrPort, errno syscall.Errno) {
 	var sa syscall.RawSockaddrInet6 // has room for both families
 	size := uint32(unsafe.Sizeof(sa))
+	if errno := k.fails(callAccept, int32(listener)); errno != 0 {
+		return noLine, from, errno
+	}
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&sa)),
 		uintptr(unsafe.Pointer(&size)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
 	if errno != 0 {
@@ -231,7 +238,7 @@ func networkOrder(port *uint16) uint16 {
 // without an address is closed, since everything after this counts on having one.
 func (sh *shard) place(now time.Time, fd int32, from netip.AddrPort) {
 	if !from.IsValid() {
-		closeLine(fd, true)
+		sh.kernel.close(fd, true)
 		return
 	}
 	lightest := sh.server.lighter()
@@ -243,20 +250,20 @@ func (sh *shard) place(now time.Time, fd int32, from netip.AddrPort) {
 	lightest.post(input{kind: inputLine, n: int(fd), from: from})
 }
 
-// turnAway is called when there are no more descriptors. The one kept in reserve serves to
-// hang up on who waits longest, and then the listener rests for a while: it would
+// turnAway is called when connections cannot be accepted. Where descriptors are used up, the one kept in
+// reserve serves to hang up on who waits longest. Then the listener rests for a while: it would
 // report the others again and again.
 func (sh *shard) turnAway(now time.Time, errno syscall.Errno) {
 	d := sh.door
-	if d.spare >= 0 {
+	if d.spare >= 0 && (errno == syscall.EMFILE || errno == syscall.ENFILE) {
 		_ = syscall.Close(d.spare)
-		if fd, _, e := acceptLine(d.listener); e == 0 {
-			closeLine(fd, true)
+		if fd, _, e := sh.kernel.accept(d.listener); e == 0 {
+			sh.kernel.close(fd, true)
 		}
 		d.spare = openSpare()
 	}
-	if !d.logged {
-		d.logged = true
+	if now.Sub(d.logged) >= time.Second {
+		d.logged = now
 		sh.log.Error("no more connections can be taken", "error", fmt.Errorf("accept4: %w", errno), "sockets", sh.load.Load())
 	}
 	d.poller.forget(d.listener)
@@ -270,6 +277,9 @@ func (sh *shard) openAgain(now time.Time) {
 		return
 	}
 	d.again = 0
+	if d.spare < 0 {
+		d.spare = openSpare() // somebody else took the descriptor meanwhile
+	}
 	if err := d.poller.watch(d.listener, idListener, watchListener); err != nil && !errors.Is(err, syscall.EEXIST) {
 		d.again = sh.server.moment(now.Add(acceptAgain))
 	}
@@ -308,7 +318,7 @@ func (sh *shard) closeDoor() {
 	defer sh.mu.Unlock()
 	for _, in := range sh.inbox {
 		if in.kind == inputLine {
-			closeLine(int32(in.n), true)
+			sh.kernel.close(int32(in.n), true)
 		}
 	}
 	sh.inbox, sh.shut = nil, true

@@ -19,7 +19,7 @@ func (s *Server) Listen(context.Context, string, *tls.Config) (net.Addr, error) 
 
 type uring struct{}
 
-func newUring() (*uring, error) { return nil, errors.ErrUnsupported }
+func newUring(*kernel) (*uring, error) { return nil, errors.ErrUnsupported }
 
 func (u *uring) full() bool              { return false }
 func (u *uring) add(*conn, []byte)       {}
@@ -58,9 +58,9 @@ func (sh *shard) openAgain(time.Time) {}
 func (sh *shard) closeListener()      {}
 func (sh *shard) closeDoor()          {}
 
-func adoptLine(net.Conn) (int32, bool) { return noLine, false }
-func readLine(int32, []byte) int       { return lineBroken }
-func writeLine(int32, []byte) int      { return lineBroken }
-func closeLine(int32, bool)            {}
-func shutLine(int32)                   {}
-func peerOfLine(int32) (a netip.Addr)  { return a }
+func (k *kernel) adopt(net.Conn) (int32, bool) { return noLine, false }
+func (k *kernel) read(int32, []byte) int       { return lineBroken }
+func (k *kernel) write(int32, []byte) int      { return lineBroken }
+func (k *kernel) close(int32, bool)            {}
+func (k *kernel) shutdown(int32)               {}
+func (k *kernel) peer(int32) (a netip.Addr)    { return a }

@@ -43,7 +43,7 @@ func TestFullOfPongs(t *testing.T) {
 	now := time.Now()
 	sh.flush(now, c) // the welcome
 	for n := 1; n > 0; {
-		n = writeLine(c.fd, make([]byte, 64<<10))
+		n = new(kernel).write(c.fd, make([]byte, 64<<10))
 	}
 	for i := range 2 { // the first pong makes the outlet, the other waits behind it
 		if c.holds() {
@@ -66,7 +66,7 @@ func TestFullOfPongs(t *testing.T) {
 		t.Error("not read on")
 	}
 	for n := 1; n > 0; {
-		n = writeLine(c.fd, make([]byte, 64<<10))
+		n = new(kernel).write(c.fd, make([]byte, 64<<10))
 	}
 	sh.parse(now, c, []byte(frame(opPing, "x")))
 	sh.flush(now, c)
@@ -153,7 +153,7 @@ func TestUtterances(t *testing.T) {
 	now := time.Now()
 	sh.flush(now, c) // the welcome
 	for n := 1; n > 0; {
-		n = writeLine(c.fd, make([]byte, 64<<10))
+		n = new(kernel).write(c.fd, make([]byte, 64<<10))
 	}
 	c.extra().tls = new(secured)
 	for range 2 { // the first makes the outlet, the other finds it

@@ -29,9 +29,9 @@ type door struct {
 	reader   *headReader
 	buffer   []byte // for whatever is read
 
-	spare  int    // a descriptor in reserve
-	again  moment // the listener rests until then; 0: it does not
-	logged bool   // that there are no more descriptors
+	spare  int       // a descriptor in reserve
+	again  moment    // the listener rests until then; 0: it does not
+	logged time.Time // that connections cannot be accepted, the last time
 }
 
 // runLoop takes turns until quit is closed, and waits at the door between them.
@@ -171,7 +171,7 @@ func (c *conn) read(b []byte) int {
 	if c.tls != nil {
 		return c.tls.read(b)
 	}
-	return readLine(c.fd, b)
+	return c.shard.kernel.read(c.fd, b)
 }
 
 // arrive makes a connection of a new socket.
@@ -326,6 +326,6 @@ func (sh *shard) handOver(c *conn, b []byte) {
 	c.fd = noLine
 	sh.end(c, false)
 	if !sh.server.requests.offer(h) {
-		closeLine(h.fd, false)
+		sh.kernel.close(h.fd, false)
 	}
 }

@@ -223,7 +223,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// TestNoDescriptors runs out of descriptors. Who comes then is hung up on, once, it is logged, and
+// TestNoDescriptors runs out of descriptors. Who comes then is hung up on, it is logged once a second at most, and
 // the server goes on when there are some again.
 func TestNoDescriptors(t *testing.T) {
 	var mu sync.Mutex
@@ -240,6 +240,7 @@ func TestNoDescriptors(t *testing.T) {
 	stays := s.connect("")
 	stays.auth("ana")
 	// A descriptor is the client's, and none is left for the server's end.
+	begin := time.Now()
 	var hoard []*os.File
 	defer func() {
 		for _, f := range hoard {
@@ -287,8 +288,8 @@ func TestNoDescriptors(t *testing.T) {
 	s.connect("").auth("bob")
 	mu.Lock()
 	defer mu.Unlock()
-	if lines := strings.Count(log.String(), "\n"); lines != 1 {
-		t.Errorf("%d lines: %s", lines, &log)
+	if lines := strings.Count(log.String(), "\n"); lines > 1+int(time.Since(begin).Seconds()) {
+		t.Errorf("%d lines in %v: %s", lines, time.Since(begin), &log)
 	}
 }
 

@@ -78,7 +78,7 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 	if c.tls != nil {
 		return sh.writeSecured(now, c, b, o)
 	}
-	n := writeLine(c.fd, b)
+	n := sh.kernel.write(c.fd, b)
 	if n < len(b) {
 		sh.short(now, c, b, n, o)
 		return false
@@ -166,7 +166,7 @@ func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
 func (sh *shard) resume(now time.Time, c *conn) {
 	o := c.out
 	rest := (*o.buf)[o.at:]
-	n := writeLine(c.fd, rest)
+	n := sh.kernel.write(c.fd, rest)
 	sh.writes++
 	if n == lineBroken {
 		sh.end(c, false)

@@ -29,7 +29,7 @@ func noPeer(t *testing.T) int32 {
 func TestPeerOfReset(t *testing.T) {
 	from := netip.MustParseAddrPort("192.0.2.7:4711")
 	for _, secure := range []bool{false, true} {
-		l := newRequests()
+		l := newRequests(new(kernel))
 		h := handed{fd: noPeer(t), peer: from}
 		if secure {
 			h.tls = new(secured)

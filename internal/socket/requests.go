@@ -16,6 +16,8 @@ type requests struct {
 	done  chan struct{}
 	once  sync.Once
 	addr  net.Addr
+
+	kernel *kernel
 }
 
 // handed is a connection on its way to net/http.
@@ -26,8 +28,8 @@ type handed struct {
 	early []byte   // was read of it
 }
 
-func newRequests() *requests {
-	return &requests{queue: make(chan handed, queuedRequests), done: make(chan struct{})}
+func newRequests(k *kernel) *requests {
+	return &requests{kernel: k, queue: make(chan handed, queuedRequests), done: make(chan struct{})}
 }
 
 // Requests is the listener of those connections that [Server.Listen] took and that do not
@@ -62,7 +64,7 @@ func (l *requests) Accept() (net.Conn, error) {
 		case <-l.done:
 			return nil, net.ErrClosed
 		case h := <-l.queue:
-			if nc, err := h.open(); err == nil { // else it is gone already
+			if nc, err := h.open(l.kernel); err == nil { // else there are no descriptors left
 				return &handedConn{Conn: nc, peer: h.peer, early: h.early}, nil
 			}
 		}
@@ -71,9 +73,12 @@ func (l *requests) Accept() (net.Conn, error) {
 
 // open makes a net.Conn of a socket. That takes half a dozen calls of the system, so it is
 // not for the shard to do.
-func (h *handed) open() (net.Conn, error) {
+func (h *handed) open(k *kernel) (net.Conn, error) {
 	f := os.NewFile(uintptr(h.fd), "")
 	defer func() { _ = f.Close() }() // nc has a descriptor of its own
+	if errno := k.fails(callDuplicate, h.fd); errno != 0 {
+		return nil, os.NewSyscallError("fcntl", errno)
+	}
 	nc, err := net.FileConn(f)
 	if err != nil || h.tls == nil {
 		return nc, err
@@ -93,7 +98,7 @@ func (l *requests) hangUp() {
 	for {
 		select {
 		case h := <-l.queue:
-			closeLine(h.fd, false)
+			l.kernel.close(h.fd, false)
 		default:
 			return
 		}

@@ -40,6 +40,7 @@ type shim struct {
 	fd       int32
 	peer     netip.AddrPort
 	handed   bool // it is with net/http
+	kernel   *kernel
 
 	shakes chan struct{} // places of handshakes that are at work; set while this one is
 	sealed *[]byte       // on the shard: what was written
@@ -72,7 +73,7 @@ func (s *shim) Read(b []byte) (int, error) {
 		return s.Conn.Read(b)
 	}
 	for {
-		switch n := readLine(s.fd, b); {
+		switch n := s.kernel.read(s.fd, b); {
 		case n > 0:
 			return n, nil
 		case n == 0:
@@ -101,7 +102,7 @@ func (s *shim) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	for done := 0; ; {
-		n := writeLine(s.fd, b[done:])
+		n := s.kernel.write(s.fd, b[done:])
 		if n == lineBroken {
 			return done, io.ErrUnexpectedEOF
 		}
@@ -129,7 +130,7 @@ func (s *shim) await() error {
 // secure puts TLS on a new line.
 func (sh *shard) secure(c *conn) {
 	line := &secured{}
-	line.shim = shim{Conn: detached{&line.shim}, line: line, fd: c.fd, peer: c.open.peer}
+	line.shim = shim{Conn: detached{&line.shim}, line: line, fd: c.fd, peer: c.open.peer, kernel: sh.kernel}
 	line.conn = tls.Server(&line.shim, sh.door.secure)
 	c.tls, c.open.shaking = line, true
 }
@@ -157,7 +158,7 @@ func (s *Server) handshake(c *conn, line *secured) {
 	line.shim.shakes = nil
 	<-s.shakes
 	if !line.owner.CompareAndSwap(ownerHandshake, ownerShard) {
-		closeLine(line.shim.fd, true)
+		s.kernel.close(line.shim.fd, true)
 		return
 	}
 	c.shard.post(input{kind: inputSecured, conn: c, failed: err != nil})
@@ -217,7 +218,7 @@ func (sh *shard) writeSecured(now time.Time, c *conn, b []byte, o outlet) bool {
 	}
 	sealed := sh.sealed
 	sh.sealed = sealed[:0]
-	n := writeLine(c.fd, sealed)
+	n := sh.kernel.write(c.fd, sealed)
 	if n == len(sealed) {
 		sh.wrote(now, c, &o, len(b))
 		return c.phase != phaseEnded
@@ -257,7 +258,7 @@ func (sh *shard) utter(now time.Time, c *conn) {
 		sh.tell(now, c)
 		return
 	}
-	n := writeLine(c.fd, b)
+	n := sh.kernel.write(c.fd, b)
 	if n == lineBroken || n == len(b) {
 		return // the reader finds that it is broken
 	}
@@ -271,7 +272,7 @@ func (sh *shard) utter(now time.Time, c *conn) {
 func (sh *shard) farewell(c *conn) {
 	sh.sealed = sh.sealed[:0]
 	if c.out == nil && c.tls.conn.CloseWrite() == nil {
-		_ = writeLine(c.fd, sh.sealed)
+		_ = sh.kernel.write(c.fd, sh.sealed)
 	}
 	sh.sealed = sh.sealed[:0]
 }

@@ -122,6 +122,7 @@ type Server struct {
 	checks     *checks
 	shards     []*shard
 	buffers    buffers
+	kernel     kernel
 	behind     behind
 	requests   *requests
 	shakes     chan struct{}  // a place for each handshake of TLS that is at work
@@ -146,9 +147,9 @@ func New(cfg Config) *Server {
 		seats:  newSeats(&cfg),
 		checks: newChecks(&cfg),
 
-		requests: newRequests(),
-		shakes:   make(chan struct{}, runtime.NumCPU()),
+		shakes: make(chan struct{}, runtime.NumCPU()),
 	}
+	s.requests = newRequests(&s.kernel)
 	for range cfg.Shards {
 		s.shards = append(s.shards, newShard(s))
 	}
@@ -286,7 +287,7 @@ func (s *Server) attach(c *conn, nc net.Conn, greeting, early []byte) {
 	}
 	c.shard.load.Add(1)
 	if c.shard.door != nil {
-		if fd, ok := adoptLine(nc); ok {
+		if fd, ok := c.shard.kernel.adopt(nc); ok {
 			c.fd = fd
 			c.shard.post(input{kind: inputStart, conn: c, data: early})
 			return

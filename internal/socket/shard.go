@@ -47,6 +47,7 @@ type input struct {
 type shard struct {
 	server *Server
 	log    *slog.Logger
+	kernel *kernel
 	stream *stream.Shard
 	door   *door         // where lines come in and are watched; nil: all connections are pumps
 	wake   chan struct{} // without a door: something is in the inbox, or in the stream
@@ -93,7 +94,7 @@ type counts struct{ sweeps, writes atomic.Uint64 }
 
 func newShard(s *Server) *shard {
 	sh := &shard{
-		server: s, log: s.cfg.Logger,
+		server: s, log: s.cfg.Logger, kernel: &s.kernel,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		wheel:   wheel{exact: true, soon: never},
 		scratch: make([]byte, 0, gatherSize+gatherSize/4),
@@ -131,7 +132,7 @@ func (sh *shard) post(in input) {
 	sh.mu.Lock()
 	if sh.shut && in.kind == inputLine {
 		sh.mu.Unlock()
-		closeLine(int32(in.n), true)
+		sh.kernel.close(int32(in.n), true)
 		return
 	}
 	sh.inbox = append(sh.inbox, in)

@@ -89,7 +89,7 @@ func (sh *shard) feed(now time.Time, c *conn) {
 	defer sh.caught(now, c)
 	b := c.sess.Gather(now, sh.scratch[:0], gatherSize)
 	if len(b) > 0 {
-		n := writeLine(c.fd, b)
+		n := sh.kernel.write(c.fd, b)
 		sh.writes++
 		if n < len(b) {
 			sh.short(now, c, b, n, outlet{own: len(b), fresh: true})

@@ -17,6 +17,7 @@ import (
 // One goroutine uses it.
 type uring struct {
 	fd      int
+	kernel  *kernel
 	ring    []byte // both queues' heads and tails, and the completions
 	entries []byte // of submissions
 
@@ -36,6 +37,7 @@ const (
 	uringSingleMmap  = 1 << 0 // feature
 	uringOffEntries  = 0x10000000
 	uringEntrySize   = 64
+	uringOpNothing   = 0
 	uringOpSend      = 26
 )
 
@@ -79,13 +81,13 @@ type uringCompletion struct {
 	flags    uint32
 }
 
-func newUring() (*uring, error) {
+func newUring(k *kernel) (*uring, error) {
 	p := uringParams{flags: uringSubmitAll | uringCoopTaskrun}
 	fd, _, errno := syscall.RawSyscall(sysUringSetup, uringDepth, uintptr(unsafe.Pointer(&p)), 0)
 	if errno != 0 {
 		return nil, os.NewSyscallError("io_uring_setup", errno)
 	}
-	u := &uring{fd: int(fd), sends: make([]send, 0, uringDepth)}
+	u := &uring{fd: int(fd), kernel: k, sends: make([]send, 0, uringDepth)}
 	if p.features&uringSingleMmap == 0 {
 		u.close()
 		return nil, fmt.Errorf("io_uring of this kernel is too old: %w", syscall.ENOSYS)
@@ -124,6 +126,9 @@ func (u *uring) add(c *conn, data []byte) {
 		addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))), length: uint32(len(data)),
 		msgFlags: syscall.MSG_DONTWAIT | syscall.MSG_NOSIGNAL, userData: uint64(i),
 	}
+	if errno := u.kernel.fails(callCompletion, c.fd); errno != 0 {
+		e.opcode, u.sends[i].fault = uringOpNothing, errno
+	}
 }
 
 // flush has the kernel try what is in the queue and calls f for each. After an error the
@@ -137,7 +142,10 @@ func (u *uring) flush(f func(*send)) error {
 	var err error
 	left := n
 	for tries := 0; left > 0 && err == nil; {
-		done, _, errno := syscall.RawSyscall6(sysUringEnter, uintptr(u.fd), uintptr(left), 0, 0, 0, 0)
+		done, errno := uintptr(0), u.kernel.fails(callSubmit, int32(u.fd))
+		if errno == 0 {
+			done, _, errno = syscall.RawSyscall6(sysUringEnter, uintptr(u.fd), uintptr(left), 0, 0, 0, 0)
+		}
 		switch {
 		case errno == 0 && done > 0:
 			left -= uint32(done)
@@ -151,25 +159,14 @@ func (u *uring) flush(f func(*send)) error {
 		}
 	}
 	for i := range u.sends {
-		u.sends[i].taken = lineBroken // unless it is told otherwise
+		u.sends[i].taken = lineBroken // unless a completion says otherwise
 		if uint32(i) >= n-left {
 			u.sends[i].taken = lineUntried
 		}
 	}
-	head := *u.cqHead
-	for tail := atomic.LoadUint32(u.cqTail); head != tail; head++ {
-		c := (*uringCompletion)(unsafe.Add(u.completions, uintptr(head&u.cqMask)*unsafe.Sizeof(uringCompletion{})))
-		s := &u.sends[c.userData]
-		switch {
-		case c.res >= 0:
-			s.taken = int(c.res)
-		case c.res == -int32(syscall.EAGAIN):
-			s.taken = 0
-		case c.res == -int32(syscall.EINTR):
-			s.taken = lineUntried
-		}
+	if u.complete() != n-left && err == nil {
+		err = fmt.Errorf("io_uring lost completions: %w", io.ErrUnexpectedEOF) // one that comes late would be taken for another's
 	}
-	atomic.StoreUint32(u.cqHead, head)
 	runtime.KeepAlive(u.sends)
 	for i := range u.sends {
 		f(&u.sends[i])
@@ -177,6 +174,33 @@ func (u *uring) flush(f func(*send)) error {
 	clear(u.sends)
 	u.sends = u.sends[:0]
 	return err
+}
+
+// complete takes what the completion queue has, and returns how many sends of now it has told of.
+func (u *uring) complete() (told uint32) {
+	head := *u.cqHead
+	for tail := atomic.LoadUint32(u.cqTail); head != tail; head++ {
+		c := (*uringCompletion)(unsafe.Add(u.completions, uintptr(head&u.cqMask)*unsafe.Sizeof(uringCompletion{})))
+		if c.userData >= uint64(len(u.sends)) {
+			continue
+		}
+		s := &u.sends[c.userData]
+		res := c.res
+		if s.fault != 0 {
+			res = -int32(s.fault)
+		}
+		switch {
+		case res >= 0:
+			s.taken = int(res)
+		case res == -int32(syscall.EAGAIN):
+			s.taken = 0
+		case res == -int32(syscall.EINTR):
+			s.taken = lineUntried
+		}
+		told++
+	}
+	atomic.StoreUint32(u.cqHead, head)
+	return told
 }
 
 func (u *uring) close() {
