@@ -22,7 +22,7 @@ const (
 type pump struct {
 	conn   *conn
 	net    net.Conn
-	tcp    *net.TCPConn  // under net, or nil
+	tcp    socketOptions // under net, or nil
 	secure bool          // net is not the TCP connection itself: TLS
 	early  []byte        // came with the handshake
 	taken  chan struct{} // to the reader: its bytes are used up
@@ -32,20 +32,29 @@ type pump struct {
 	waits bool // the reader waits for taken; of the shard
 }
 
+// socketOptions is what a pump asks of the socket under its connection: a *net.TCPConn has it.
+type socketOptions interface {
+	SetNoDelay(bool) error
+	SetWriteBuffer(int) error
+	SetLinger(int) error
+	CloseWrite() error
+	Close() error
+}
+
 func newPump(c *conn, nc net.Conn, early []byte) *pump {
 	p := &pump{
 		conn: c, net: nc, early: early,
 		taken: make(chan struct{}, 1), out: make(chan *[]byte, 1), done: make(chan struct{}),
 	}
 	switch t := nc.(type) {
-	case *net.TCPConn:
+	case socketOptions:
 		p.tcp = t
 	case *tls.Conn:
 		under := t.NetConn()
 		if s, ok := under.(*shim); ok {
 			under = s.Conn
 		}
-		p.tcp, _ = under.(*net.TCPConn)
+		p.tcp, _ = under.(socketOptions)
 		p.secure = true
 	}
 	return p

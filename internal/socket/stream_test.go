@@ -20,6 +20,8 @@ type tape struct {
 	hub    *stream.Hub
 	handle market.Handle
 	batch  []market.Event
+
+	published uint64 // trades so far
 }
 
 const testInstrument = "GGAL|BYMA|24hs"
@@ -53,6 +55,7 @@ func (p *tape) publish(n int) {
 	if err := p.hub.Publish(p.batch); err != nil {
 		p.t.Fatal(err)
 	}
+	p.published += uint64(n)
 }
 
 func (c *client) subscribe() {

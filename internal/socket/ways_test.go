@@ -58,6 +58,11 @@ type place struct {
 // listenOn opens an address for a server that does not run yet. What comes to the listener is
 // net/http's.
 func listenOn(t testing.TB, s *Server, p way) (*place, net.Listener) {
+	return listenWrapped(t, s, p, func(l net.Listener) net.Listener { return l })
+}
+
+// listenWrapped is listenOn with something around the listener of a way without a loop.
+func listenWrapped(t testing.TB, s *Server, p way, wrap func(net.Listener) net.Listener) (*place, net.Listener) {
 	t.Helper()
 	pl := &place{Server: s, t: t}
 	var serve *tls.Config
@@ -78,6 +83,7 @@ func listenOn(t testing.TB, s *Server, p way) (*place, net.Listener) {
 		t.Fatal(err)
 	}
 	pl.address = l.Addr().String()
+	l = wrap(l)
 	if serve != nil {
 		l = tls.NewListener(l, serve)
 	}
