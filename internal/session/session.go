@@ -334,7 +334,6 @@ func (s *Session) leave() {
 	var buf [8]Use
 	before := s.uses(buf[:0])
 	s.sub.Close()
-	s.countUses(before)
 	if c := s.checking(); c != nil {
 		if c.start != nil {
 			c.start.search.Stop()
@@ -344,4 +343,5 @@ func (s *Session) leave() {
 	if s.out != nil {
 		s.tally(0, 0)
 	}
+	s.countUses(before) // last, since it calls what is not ours
 }

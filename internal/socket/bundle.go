@@ -51,6 +51,7 @@ func (sh *shard) collect(now time.Time, c *conn) {
 	}
 	defer sh.caught(now, c)
 	at := len(u.room)
+	sh.server.at(c, stepGather)
 	b := c.sess.Gather(now, u.room[at:at], gatherSize)
 	if len(b) == 0 {
 		sh.attend(now, c)
@@ -89,6 +90,7 @@ func (sh *shard) dispatched(now time.Time, s *send) {
 		sh.short(now, c, s.data, s.taken, outlet{own: given, fresh: true})
 		return
 	}
+	sh.server.at(c, stepSent)
 	c.sess.Sent(now, given, given)
 	sh.attend(now, c)
 }

@@ -20,6 +20,7 @@ type checks struct {
 	timeout time.Duration
 	max     int
 	log     *slog.Logger
+	panics  *atomic.Uint64
 	ctx     context.Context // of every check; canceled by close
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -42,9 +43,10 @@ type verdict struct {
 	fault    *wire.Fault // nil: the token is good
 }
 
-func newChecks(c *Config) *checks {
+func newChecks(c *Config, panics *atomic.Uint64) *checks {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &checks{
+		panics: panics,
 		verify: c.Env.Verify, timeout: c.VerifyTimeout, max: c.Verifiers, log: c.Logger,
 		ctx: ctx, cancel: cancel,
 	}
@@ -109,6 +111,7 @@ func (k *checks) work(c check) {
 func (k *checks) run(token string) (v *verdict) {
 	defer func() {
 		if p := recover(); p != nil {
+			k.panics.Add(1)
 			k.log.Error("token check panicked", "panic", panicText(p), "stack", string(debug.Stack()))
 			v = &verdict{fault: &wire.Fault{Reason: wire.Internal}}
 		}

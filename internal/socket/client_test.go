@@ -113,6 +113,9 @@ type client struct {
 	r  *bufio.Reader
 
 	inflate bool // compression was agreed on
+
+	reason string // of an Error that expect met
+	code   uint16 // of a close frame, likewise
 }
 
 var testAddress = netip.MustParseAddr("127.0.0.9")

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -47,14 +48,22 @@ func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
 	sh.leave = fault
 	sh.closeListener()
 	for _, c := range sh.table {
-		switch {
-		case c == nil, c.closing(): // its session is saying goodbye already
-		case c.phase == phaseHead:
-			sh.end(c, false)
-		default:
-			sh.dismiss(now, c, fault)
-			sh.touch(c)
+		if c != nil {
+			sh.dismissOne(now, c, fault)
 		}
+	}
+}
+
+func (sh *shard) dismissOne(now time.Time, c *conn, fault *wire.Fault) {
+	defer sh.caught(now, c)
+	sh.server.at(c, stepDismiss)
+	switch {
+	case c.closing(): // its session is saying goodbye already
+	case c.phase == phaseHead:
+		sh.end(c, false)
+	default:
+		sh.dismiss(now, c, fault)
+		sh.touch(c)
 	}
 }
 
@@ -130,7 +139,8 @@ func (sh *shard) gone(c *conn) {
 			sh.logPanic(c, v)
 		}
 	}()
-	c.sess.PeerGone()
+	defer c.sess.PeerGone()
+	sh.server.at(c, stepClose)
 }
 
 // caught keeps a panic in one session from the others. It is to be deferred.
@@ -140,7 +150,18 @@ func (sh *shard) caught(now time.Time, c *conn) {
 		return
 	}
 	sh.logPanic(c, v)
-	if c.phase != phaseOpen {
+	defer func() {
+		if v := recover(); v != nil { // nor can it be sent away in order
+			sh.logPanic(c, v)
+			sh.end(c, true)
+		}
+	}()
+	switch {
+	case c.phase == phaseOpen:
+	case c.phase == phaseHead && c.fd != noLine && sh.canAnswer(c):
+		sh.refuse(now, c, &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"})
+		return
+	default:
 		sh.end(c, true) // the fault is our own
 		return
 	}
@@ -151,7 +172,13 @@ func (sh *shard) caught(now time.Time, c *conn) {
 	sh.dismiss(now, c, &wire.Fault{Reason: wire.Internal})
 }
 
+// canAnswer says whether a line whose request is being read may be written to.
+func (sh *shard) canAnswer(c *conn) bool {
+	return c.aside == nil && !c.open.shaking && (c.tls != nil || sh.door.secure == nil)
+}
+
 func (sh *shard) logPanic(c *conn, v any) {
+	sh.server.panics.Add(1)
 	sh.log.Error("session panicked", "address", c.address(), "panic", panicText(v), "stack", string(debug.Stack()))
 }
 

@@ -4,6 +4,7 @@ package socket
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -159,7 +160,7 @@ func (c *injected) SetLinger(n int) error {
 }
 
 // openInjected runs a server of one shard on a way, with a bystander that reads trades.
-func openInjected(t *testing.T, w way) (*place, *injector, *tape, *client) {
+func openInjected(t *testing.T, w way, change func(*Server)) (*place, *injector, *tape, *client) {
 	t.Helper()
 	tape := newTape(t)
 	i := &injector{others: make(map[int32]bool), ids: make(map[int32]int32)}
@@ -173,6 +174,7 @@ func openInjected(t *testing.T, w way) (*place, *injector, *tape, *client) {
 		}
 	})
 	s.kernel.fault = i.fault
+	change(s)
 	pl := &place{Server: s, t: t}
 	var l net.Listener
 	if w.loop {
@@ -225,6 +227,12 @@ func (p *place) talker() (*client, error) {
 func (c *client) expect(text string) error {
 	for {
 		op, payload, err := c.next()
+		if op == opText && strings.Contains(payload, `"reason":"internal"`) {
+			c.reason = "internal"
+		}
+		if op == opClose && len(payload) > 1 {
+			c.code = binary.BigEndian.Uint16([]byte(payload))
+		}
 		switch {
 		case err != nil:
 			return err
@@ -395,11 +403,11 @@ func TestSystemCallsFail(t *testing.T) {
 func failCall(t *testing.T, w way, c call, cells *atomic.Int64) {
 	before := cells.Load()
 	for _, v := range victims() {
-		p, i, tape, bystander := openInjected(t, w)
+		p, i, tape, bystander := openInjected(t, w, func(*Server) {})
 		count := -1
 		for k, errno := range faultErrors() {
 			if k > 0 && c == callSubmit { // a ring that failed is given up
-				p, i, tape, bystander = openInjected(t, w)
+				p, i, tape, bystander = openInjected(t, w, func(*Server) {})
 			}
 			if count < 0 {
 				i.arm(c, 0, 0, false)

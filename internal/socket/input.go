@@ -52,6 +52,7 @@ func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
 		sh.verified(now, c, in.verdict)
 	case inputNotice:
 		if c.phase == phaseOpen {
+			sh.server.at(c, stepNotice)
 			c.sess.Notify(now, in.notice)
 			sh.settle(now, c)
 		}
@@ -159,6 +160,8 @@ func (p *Parser) resting() bool {
 
 // event gives one event of the parser to the session, or answers it here.
 func (sh *shard) event(now time.Time, c *conn, ev Event) {
+	sh.server.at(c, stepMessage)
+	defer sh.server.at(c, stepHandled)
 	switch ev.Kind {
 	case EventClose:
 		c.eof = true
@@ -216,6 +219,7 @@ func (sh *shard) check(c *conn, token string) {
 
 func (sh *shard) verified(now time.Time, c *conn, v *verdict) {
 	c.extra().check = nil
+	sh.server.at(c, stepVerified)
 	switch c.phase {
 	case phaseHead:
 		sh.admitBearer(now, c, v, *c.open.head)
@@ -228,6 +232,7 @@ func (sh *shard) verified(now time.Time, c *conn, v *verdict) {
 // expire is called when a deadline of c may have come.
 func (sh *shard) expire(now time.Time, c *conn) {
 	defer sh.caught(now, c)
+	sh.server.at(c, stepTimer)
 	switch by := c.closeBy(); {
 	case c.phase == phaseHead:
 		sh.end(c, false)

@@ -13,6 +13,35 @@ type kernel struct {
 	fault func(call call, fd int32, arg int32) syscall.Errno
 }
 
+// A step is a part of the work for one connection. Tests have each of them panic.
+type step uint8
+
+const (
+	stepArrive   step = iota // a socket is taken in
+	stepHead                 // a request has come
+	stepShake                // the handshake of TLS is made, on its own goroutine
+	stepVerified             // the check of a token is done
+	stepMessage              // a frame is to be handled
+	stepHandled              // and was
+	stepGather               // output is taken from the session
+	stepSent                 // and the session is told how much of it was written
+	stepFlush                // the connection is flushed
+	stepTimer                // a deadline has come
+	stepNotice               // the registry has something to say
+	stepDismiss              // the server ends
+	stepClose                // the session is over
+	stepRead                 // a pump reads, on its own goroutine
+	stepWrite                // and writes
+	stepCount
+)
+
+// at is where tests come in.
+func (s *Server) at(c *conn, st step) {
+	if s.trap != nil {
+		s.trap(c, st)
+	}
+}
+
 // A call is a system call that is made for a connection.
 type call uint8
 

@@ -180,6 +180,8 @@ func (sh *shard) arrive(now time.Time, fd int32, from netip.AddrPort) {
 	c.open = &opening{conn: c, peer: from, address: from.Addr(), key: limitKey(from.Addr())}
 	sh.load.Add(1)
 	sh.enter(c)
+	defer sh.caught(now, c)
+	sh.server.at(c, stepArrive)
 	c.open.place = sh.heads.PushBack(c)
 	sh.wheel.set(c, sh.server.moment(now.Add(sh.server.cfg.HeadTimeout)))
 	if sh.leave != nil || sh.door.poller.watch(int(fd), c.id, watchLine) != nil {
@@ -210,6 +212,7 @@ func (sh *shard) adopt(now time.Time, c *conn, early []byte) {
 // readHead goes on with the request of a line.
 func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
 	o := c.open
+	sh.server.at(c, stepHead)
 	if o.head != nil {
 		*o.head = append(*o.head, b...)
 		b = *o.head

@@ -10,6 +10,7 @@ import (
 func (sh *shard) flush(now time.Time, c *conn) {
 	c.dirty = false
 	defer sh.caught(now, c)
+	sh.server.at(c, stepFlush)
 	if c.in != nil && len(c.in.rest) > 0 {
 		sh.parse(now, c, nil) // what waited for a token check
 	}
@@ -46,6 +47,7 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 	var o outlet
 	b := sh.scratch[:0]
 	if c.phase == phaseOpen {
+		sh.server.at(c, stepGather)
 		b = c.sess.Gather(now, b, gatherSize)
 		o.own, o.fresh = len(b), true
 		sh.settle(now, c)
@@ -67,12 +69,12 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 	if c.pump != nil {
 		buf := sh.server.buffers.get()
 		*buf = append(*buf, b...)
-		sh.wrote(now, c, &o, 0)
 		piped := o // o itself stays on the stack
 		piped.piped = len(b)
 		c.out = &piped
-		sh.tell(now, c)
 		c.pump.out <- buf // has room: the writer is idle
+		sh.wrote(now, c, c.out, 0)
+		sh.tell(now, c)
 		return false
 	}
 	if c.tls != nil {
@@ -122,6 +124,7 @@ func (sh *shard) wrote(now time.Time, c *conn, o *outlet, n int) {
 	if given == 0 || c.phase != phaseOpen {
 		return
 	}
+	sh.server.at(c, stepSent)
 	if o.fresh {
 		o.fresh = false
 		c.sess.Sent(now, given, own)
@@ -151,13 +154,14 @@ func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
 		sh.end(c, false)
 		return
 	}
-	sh.wrote(now, c, &o, o.share(n))
+	taken := o.share(n)
+	o.buf = sh.server.buffers.get()
+	*o.buf = append(*o.buf, b[n:]...)
+	sh.block(c, &o) // before the session is told: if it panics, the rest of a frame is still written
+	sh.wrote(now, c, &o, taken)
 	if c.phase == phaseEnded {
 		return
 	}
-	o.buf = sh.server.buffers.get()
-	*o.buf = append(*o.buf, b[n:]...)
-	sh.block(c, &o)
 	sh.tell(now, c)
 	sh.touch(c) // for its deadline
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"time"
 )
 
@@ -81,7 +82,7 @@ func (p *pump) read() {
 	}
 	buf := make([]byte, readSize)
 	for {
-		n, err := p.net.Read(buf)
+		n, err := p.guard(stepRead, p.net.Read, buf)
 		if n > 0 && !p.deliver(buf[:n]) {
 			return
 		}
@@ -130,7 +131,7 @@ func (p *pump) write() {
 
 func (p *pump) writeBuffer(buf []byte) error {
 	for len(buf) > 0 {
-		n, err := p.net.Write(buf[:min(len(buf), chunkSize)])
+		n, err := p.guard(stepWrite, p.net.Write, buf[:min(len(buf), chunkSize)])
 		buf = buf[n:]
 		p.conn.shard.post(input{kind: inputWrote, conn: p.conn, n: n, last: len(buf) == 0, failed: err != nil})
 		if err != nil {
@@ -138,6 +139,20 @@ func (p *pump) writeBuffer(buf []byte) error {
 		}
 	}
 	return nil
+}
+
+// guard reads or writes. A panic in that, such as one of TLS, is an error of this connection alone.
+func (p *pump) guard(st step, move func([]byte) (int, error), b []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s := p.conn.shard.server
+			s.panics.Add(1)
+			s.cfg.Logger.Error("connection panicked", "address", p.address(), "panic", panicText(v), "stack", string(debug.Stack()))
+			n, err = 0, net.ErrClosed
+		}
+	}()
+	p.conn.shard.server.at(p.conn, st)
+	return move(b)
 }
 
 // release makes the reader and writer return, and the reader close the socket.

@@ -154,7 +154,7 @@ func (sh *shard) shake(c *conn) {
 func (s *Server) handshake(c *conn, line *secured) {
 	s.shakes <- struct{}{}
 	line.shim.shakes = s.shakes
-	err := s.agree(line)
+	err := s.agree(c, line)
 	line.shim.shakes = nil
 	<-s.shakes
 	if !line.owner.CompareAndSwap(ownerHandshake, ownerShard) {
@@ -165,13 +165,15 @@ func (s *Server) handshake(c *conn, line *secured) {
 }
 
 // agree makes the handshake. What is not ours takes part in it, such as the choice of a certificate.
-func (s *Server) agree(line *secured) (err error) {
+func (s *Server) agree(c *conn, line *secured) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			s.panics.Add(1)
 			s.cfg.Logger.Error("handshake of TLS panicked", "address", line.shim.peer.Addr(), "panic", panicText(v), "stack", string(debug.Stack()))
 			err = net.ErrClosed
 		}
 	}()
+	s.at(c, stepShake)
 	return line.conn.Handshake()
 }
 

@@ -123,6 +123,8 @@ type Server struct {
 	shards     []*shard
 	buffers    buffers
 	kernel     kernel
+	trap       func(*conn, step) // of tests; nil: none
+	panics     atomic.Uint64     // that were caught
 	behind     behind
 	requests   *requests
 	shakes     chan struct{}  // a place for each handshake of TLS that is at work
@@ -142,14 +144,14 @@ func New(cfg Config) *Server {
 		cfg.Env.Origin = time.Now()
 	}
 	s := &Server{
-		cfg:    cfg,
-		gate:   newGate(cfg.HandshakeRate, cfg.HandshakeBurst),
-		seats:  newSeats(&cfg),
-		checks: newChecks(&cfg),
+		cfg:   cfg,
+		gate:  newGate(cfg.HandshakeRate, cfg.HandshakeBurst),
+		seats: newSeats(&cfg),
 
 		shakes: make(chan struct{}, runtime.NumCPU()),
 	}
 	s.requests = newRequests(&s.kernel)
+	s.checks = newChecks(&s.cfg, &s.panics)
 	for range cfg.Shards {
 		s.shards = append(s.shards, newShard(s))
 	}
@@ -203,6 +205,7 @@ type Stats struct {
 
 	Behind       int    // connections whose sockets are full
 	PendingBytes int64  // held for them
+	Panics       uint64 // faults of our own, each of which has ended one connection
 	Sweeps       uint64 // in which the shards gave out what was published
 	Writes       uint64 // to sockets
 }
@@ -212,6 +215,7 @@ func (s *Server) Stats() Stats {
 	open, waiting, shut := s.seats.count()
 	st := Stats{
 		Open: open, Unauthenticated: waiting, Draining: shut,
+		Panics: s.panics.Load(),
 		Behind: int(s.behind.lines.Load()), PendingBytes: s.behind.bytes.Load(),
 	}
 	for _, sh := range s.shards {

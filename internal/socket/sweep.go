@@ -87,6 +87,7 @@ func (sh *shard) feed(now time.Time, c *conn) {
 		return
 	}
 	defer sh.caught(now, c)
+	sh.server.at(c, stepGather)
 	b := c.sess.Gather(now, sh.scratch[:0], gatherSize)
 	if len(b) > 0 {
 		n := sh.kernel.write(c.fd, b)
@@ -95,6 +96,7 @@ func (sh *shard) feed(now time.Time, c *conn) {
 			sh.short(now, c, b, n, outlet{own: len(b), fresh: true})
 			return
 		}
+		sh.server.at(c, stepSent)
 		c.sess.Sent(now, n, n)
 	}
 	sh.attend(now, c)
