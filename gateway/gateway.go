@@ -43,6 +43,7 @@ type Gateway struct {
 	trail       *trail
 	sockets     *socket.Server
 	rest        *rest.Server
+	requests    *rest.Handler
 	certificate *certificate           // nil: plain HTTP
 	admin       *administrator         // nil: there is no such listener
 	own         atomic.Pointer[string] // URL of this machine alone, once it is known
@@ -259,6 +260,7 @@ func (g *Gateway) buildServers() error {
 	if err != nil {
 		return err
 	}
+	g.requests = handler
 	g.rest = rest.NewServer(rest.ServerConfig{
 		Handler: handler, Secure: g.certificate != nil, Logger: g.log,
 		MaxConns: l.Requests, MaxConnsPerAddress: l.RequestsPerAddress, Proxies: g.cfg.Proxies,
@@ -308,12 +310,16 @@ type Stats struct {
 	Behind       int    // of them, those whose socket is full
 	PendingBytes int64  // output that waits for those
 	Writes       uint64 // writes to sockets that are done
+	Panics       uint64 // faults of the gateway's own, each of which has ended one connection or request
 }
 
 // Stats counts.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
-	return Stats{Open: s.Open, Waiting: s.Unauthenticated, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes}
+	return Stats{
+		Open: s.Open, Waiting: s.Unauthenticated, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes,
+		Panics: s.Panics + g.requests.Panics() + g.rest.Panics(),
+	}
 }
 
 // AwaitTurn waits until all that feeds have published, but for so many of the newest messages, is on its way to its

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +23,7 @@ type listener struct {
 	net.Listener
 	log    *slog.Logger
 	secure bool
+	panics *atomic.Uint64
 	logged time.Time // the last line that a connection was not accepted
 }
 
@@ -46,7 +49,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if from := c.RemoteAddr(); from != nil {
-			return &conn{Conn: c, from: from, log: l.log, secure: l.secure}, nil
+			return &conn{Conn: c, from: from, log: l.log, panics: l.panics, secure: l.secure}, nil
 		}
 		_ = c.Close() // it was reset before it came here, and nothing can be counted or logged of it
 	}
@@ -71,6 +74,7 @@ type conn struct {
 	net.Conn
 	from    net.Addr // its peer
 	log     *slog.Logger
+	panics  *atomic.Uint64
 	secure  bool         // by TLS
 	framing framing      // of the goroutine that reads
 	verdict atomic.Int32 // of framing, for handlers
@@ -88,8 +92,9 @@ const (
 func (c *conn) RemoteAddr() net.Addr { return c.from }
 
 // Read reads, and watches what it reads.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+func (c *conn) Read(p []byte) (n int, err error) {
+	defer c.caught(&n, &err) // net/http reads on a goroutine of its own too, where nobody else does
+	n, err = c.Conn.Read(p)
 	if verdict := c.framing.feed(p[:n]); verdict > c.verdict.Load() {
 		c.verdict.Store(verdict) // before net/http sees the bytes, so in time for their handler
 	}
@@ -101,7 +106,8 @@ func (c *conn) Read(p []byte) (int, error) {
 const plainAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write writes, and puts a plain answer of net/http into the envelope.
-func (c *conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (n int, err error) {
+	defer c.caught(&n, &err)
 	line, rest, _ := bytes.Cut(p[:min(len(p), 256)], []byte("\r"))
 	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || !bytes.HasPrefix(rest, []byte(plainAnswer[1:])) {
 		return c.Conn.Write(p)
@@ -140,6 +146,24 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// caught makes a panic an error of this connection. It is to be deferred.
+func (c *conn) caught(n *int, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	logPanic(c.log, c.panics, v)
+	*n, *err = 0, net.ErrClosed
+	_ = c.Close() // it is of no use any more
+}
+
+// logPanic logs and counts a panic outside of a request; its value may quote what a client sent.
+func logPanic(log *slog.Logger, panics *atomic.Uint64, v any) {
+	panics.Add(1)
+	log.LogAttrs(context.Background(), slog.LevelError, "connection panicked",
+		slog.String(keyType, fmt.Sprintf("%T", v)), slog.String(keyStack, string(debug.Stack())))
 }
 
 // CloseWrite closes the sending half, so that a client that is still sending

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/proxy"
@@ -20,6 +21,7 @@ type guests struct {
 	most, each int
 	exempt     proxy.Trusted // bring many clients
 	log        *slog.Logger
+	panics     *atomic.Uint64
 
 	mu      sync.Mutex
 	in      map[net.Conn]*guest
@@ -35,17 +37,31 @@ type guest struct {
 	seat *list.Element // nil: at work
 }
 
-func newGuests(cfg *ServerConfig) *guests {
+func newGuests(cfg *ServerConfig, panics *atomic.Uint64) *guests {
 	return &guests{
-		most: cfg.MaxConns, each: cfg.MaxConnsPerAddress, exempt: cfg.Proxies, log: cfg.Logger,
+		most: cfg.MaxConns, each: cfg.MaxConnsPerAddress, exempt: cfg.Proxies, log: cfg.Logger, panics: panics,
 		in: make(map[net.Conn]*guest), of: make(map[string]int),
 	}
 }
 
-// follow is an http.Server's ConnState.
+// follow is an http.Server's ConnState. Of a new connection it is told on the goroutine that accepts all
+// of them, so that a panic ends the connection.
 func (g *guests) follow(c net.Conn, state http.ConnState) {
-	var over net.Conn
+	defer func() {
+		if v := recover(); v != nil {
+			logPanic(g.log, g.panics, v)
+			_ = c.Close()
+		}
+	}()
+	if over := g.change(c, state); over != nil {
+		_ = over.Close() // its goroutine ends by that
+	}
+}
+
+// change takes note of a connection's state, and says which has to go.
+func (g *guests) change(c net.Conn, state http.ConnState) (over net.Conn) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	switch at := g.in[c]; {
 	case state == http.StateNew:
 		over = g.enter(c)
@@ -58,10 +74,7 @@ func (g *guests) follow(c net.Conn, state http.ConnState) {
 	case state == http.StateHijacked, state == http.StateClosed:
 		g.leave(at)
 	}
-	g.mu.Unlock()
-	if over != nil {
-		_ = over.Close() // its goroutine ends by that
-	}
+	return over
 }
 
 // enter counts a connection, and says which has to go for it, perhaps itself.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/proxy"
@@ -27,7 +28,7 @@ func (v *visitor) Close() error { v.closed = true; return nil }
 
 func newLodge(most, each int, log *bytes.Buffer) *guests {
 	cfg := ServerConfig{MaxConns: most, MaxConnsPerAddress: each, Proxies: proxy.Trusted{netip.MustParsePrefix("10.0.0.0/8")}, Logger: slog.New(slog.NewTextHandler(log, nil))}
-	return newGuests(&cfg)
+	return newGuests(&cfg, new(atomic.Uint64))
 }
 
 // come opens connections from addresses, with a placeholder for their number.

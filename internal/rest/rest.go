@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -94,7 +95,11 @@ type Handler struct {
 	exports   *lanes               // of whole days
 	packers   packers
 	rooms     rooms
+	panics    atomic.Uint64
 }
+
+// Panics counts the faults of our own that were met in requests, each of which has ended one.
+func (h *Handler) Panics() uint64 { return h.panics.Load() }
 
 // New makes a Handler.
 func New(cfg Config) (*Handler, error) {
@@ -247,6 +252,7 @@ func (h *Handler) pack(q *request, a *answer) {
 
 // panicked tells the log where it happened; the value may quote the request.
 func (h *Handler) panicked(q *request, value any) answer {
+	h.panics.Add(1)
 	h.log.LogAttrs(q.Context(), slog.LevelError, "request handler panicked",
 		slog.String(keyRequest, q.id),
 		slog.String(keyType, fmt.Sprintf("%T", value)),

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/proxy"
@@ -38,7 +39,12 @@ type Server struct {
 	log     *slog.Logger
 	timeout time.Duration
 	secure  bool
+	panics  *atomic.Uint64
 }
+
+// Panics counts the faults of our own that were met in reading, writing and counting connections, each
+// of which has ended one.
+func (s *Server) Panics() uint64 { return s.panics.Load() }
 
 // NewServer makes a Server.
 func NewServer(cfg ServerConfig) *Server {
@@ -70,8 +76,10 @@ func NewServer(cfg ServerConfig) *Server {
 	// HTTP/2 would take the streams of /stream away from its connection.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	panics := new(atomic.Uint64)
 	return &Server{
 		log:     cfg.Logger,
+		panics:  panics,
 		secure:  cfg.Secure,
 		timeout: cfg.ShutdownTimeout,
 		http: http.Server{
@@ -85,7 +93,7 @@ func NewServer(cfg ServerConfig) *Server {
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 			ConnContext:                  withConn,
-			ConnState:                    newGuests(&cfg).follow,
+			ConnState:                    newGuests(&cfg, panics).follow,
 		},
 	}
 }
@@ -97,7 +105,7 @@ func NewServer(cfg ServerConfig) *Server {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(&listener{Listener: l, log: s.log, secure: s.secure}) }()
+	go func() { served <- s.http.Serve(&listener{Listener: l, log: s.log, panics: s.panics, secure: s.secure}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)

@@ -301,23 +301,41 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A panic on the way to the stream hangs up, and its value stays out of the log.
-func TestUpgradePanicHangsUp(t *testing.T) {
-	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
-		c.Stream = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary-panic") })
-	})
-	c, err := net.Dial("tcp", g.serve(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if answer, err := io.ReadAll(c); err != nil || len(answer) > 0 {
-		t.Errorf("answered %q, %v", answer, err)
-	}
-	if log := g.log.String(); !strings.Contains(log, "upgrade panicked") || strings.Contains(log, "canary") {
-		t.Errorf("logged: %s", log)
+// TestUpgradePanics shows that a panic on the way to the stream answers 500, or hangs up where an answer has begun, and that
+// its value stays out of the log.
+func TestUpgradePanics(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
+			c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if begun {
+					if _, _, err := http.NewResponseController(w).Hijack(); err != nil {
+						t.Error(err)
+					}
+				}
+				panic("canary-panic")
+			})
+		})
+		c, err := net.Dial("tcp", g.serve(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 4096)
+		if begun {
+			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // the stream's owner has the connection
+		}
+		n, _ := c.Read(answer)
+		if has := bytes.Contains(answer[:n], []byte(`"reason":"internal"`)); has == begun || begun && n > 0 {
+			t.Errorf("begun %v: answered %q", begun, answer[:n])
+		}
+		if log := g.log.String(); !strings.Contains(log, "request handler panicked") || strings.Contains(log, "canary") {
+			t.Errorf("logged: %s", log)
+		}
+		if n := g.handler.Panics(); n != 1 {
+			t.Errorf("%d panics", n)
+		}
 	}
 }
