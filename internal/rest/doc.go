@@ -54,7 +54,8 @@
 // # Secrets
 //
 // Passwords and tokens are refused in the query, and bodies, headers, queries and
-// paths are never logged: the access log names the route. A panic is logged by
+// paths are never logged: the access log names the route. A panic ends its request, or its
+// connection, and is counted; it is logged by
 // type and stack alone, since its value may quote what was sent.
 //
 // # Concurrency
