@@ -130,8 +130,9 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
-// TestAddressesOfConnections wants the address of an accepted connection to be asked for where it is accepted and nowhere
-// else: a connection that was reset has none, and a method called on nothing ends the process.
+// TestAddressesOfConnections wants the address of an accepted connection to be asked for where it
+// is accepted and nowhere else: a connection that was reset has none, and a method called on
+// nothing ends the process.
 func TestAddressesOfConnections(t *testing.T) {
 	asks := map[string]bool{
 		"internal/rest/conn.go":   true, // the listener closes a connection without an address

@@ -35,7 +35,8 @@ type noAddress struct{ net.Conn }
 
 func (noAddress) RemoteAddr() net.Addr { return nil }
 
-// TestProducerWithoutAddress closes a connection that was reset before it was accepted, and goes on.
+// TestProducerWithoutAddress closes a connection that was reset before it was accepted, and goes
+// on.
 func TestProducerWithoutAddress(t *testing.T) {
 	s, err := New(Config{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -73,8 +74,8 @@ func (l *exhausted) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", l.errno)}
 }
 
-// TestAcceptFails has accept fail for a minute for want of what others may give back. The source goes on
-// after it, and has logged once a second.
+// TestAcceptFails has accept fail for a minute for want of what others may give back. The source
+// goes on after it, and has logged once a second.
 func TestAcceptFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		synctest.Test(t, func(t *testing.T) {

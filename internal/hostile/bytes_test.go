@@ -60,8 +60,8 @@ func (c *cut) Write(b []byte) (int, error) {
 	return n, errors.Join(err, errCut)
 }
 
-// breakOff says text, as far as at bytes of it, and ends so. With TLS it is the bytes of TLS that count, those of its handshake
-// first. The error is that the gateway has not ended the connection.
+// breakOff says text, as far as at bytes of it, and ends so. With TLS it is the bytes of TLS that
+// count, those of its handshake first. The error is that the gateway has not ended the connection.
 func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
@@ -102,8 +102,9 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 	return nil
 }
 
-// TestEveryByte has clients break off after every byte of every kind of conversation (every so many of them unless in full), in every
-// manner and on every way. Each of them is ended, nothing is left of any, and a client beside them misses no trade.
+// TestEveryByte has clients break off after every byte of every kind of conversation (every so
+// many of them unless in full), in every manner and on every way. Each of them is ended, nothing
+// is left of any, and a client beside them misses no trade.
 func TestEveryByte(t *testing.T) {
 	for i, set := range []settings{{}, {Uring: true}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v, io_uring %v", set.TLS, set.Pump || set.Plain, set.Uring), func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// resets are the kinds of clients that vanish: each connects, sends what is given, and resets its connection at once.
+// resets are the kinds of clients that vanish: each connects, sends what is given, and resets its
+// connection at once.
 func resets(token string) []struct{ name, text string } {
 	const request = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 	bearer := "Host: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
@@ -30,9 +31,9 @@ func resets(token string) []struct{ name, text string } {
 	}
 }
 
-// TestResetFlood has clients of each kind vanish (100,000 in full, else 5,000) by a reset that the gateway may see at any
-// moment from before it accepts the connection on. The gateway lives, a client beside them misses no trade, and nothing is left
-// of them.
+// TestResetFlood has clients of each kind vanish (100,000 in full, else 5,000) by a reset that the
+// gateway may see at any moment from before it accepts the connection on. The gateway lives, a
+// client beside them misses no trade, and nothing is left of them.
 func TestResetFlood(t *testing.T) {
 	for i, set := range []settings{{}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.Pump || set.Plain), func(t *testing.T) {
@@ -73,8 +74,8 @@ func TestResetFlood(t *testing.T) {
 	}
 }
 
-// vanish connects, sends a text, and resets the connection. Over TLS the text waits for the handshake, but for
-// none: then the client vanishes right after its hello.
+// vanish connects, sends a text, and resets the connection. Over TLS the text waits for the
+// handshake, but for none: then the client vanishes right after its hello.
 func (a *attacker) vanish(from, text string, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
@@ -99,7 +100,8 @@ func (a *attacker) vanish(from, text string, secure *tls.Config) error {
 	return errors.Join(err, tcp.SetLinger(0), tcp.Close())
 }
 
-// resuming gives a configuration of TLS whose handshakes cost little: they resume one that was made here.
+// resuming gives a configuration of TLS whose handshakes cost little: they resume one that was
+// made here.
 func (a *attacker) resuming() *tls.Config {
 	a.Helper()
 	cfg := &tls.Config{

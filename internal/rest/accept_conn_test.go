@@ -53,8 +53,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestAcceptErrors has accept fail for a minute in each manner that may pass. It is tried again ten times a second, and
-// logged once a second; what does not pass ends the listener.
+// TestAcceptErrors has accept fail for a minute in each manner that may pass. It is tried again
+// ten times a second, and logged once a second; what does not pass ends the listener.
 func TestAcceptErrors(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNRESET,
 		syscall.ECONNABORTED, syscall.ENOTCONN, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EINTR, syscall.EAGAIN} {

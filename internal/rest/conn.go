@@ -32,8 +32,9 @@ const (
 	acceptLogged = time.Second            // between two log lines that say so
 )
 
-// Accept gives the next connection that has an address. The address is taken here and nowhere else. An error
-// that may pass, such as that there are no descriptors, is waited out: net/http would end at some of them.
+// Accept gives the next connection that has an address. The address is taken here and nowhere
+// else. An error that may pass, such as that there are no descriptors, is waited out: net/http
+// would end at some of them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -55,8 +56,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passing says whether an error of accept says nothing against the next call: it is the system's, and not
-// that the listener is none (any more).
+// passing says whether an error of accept says nothing against the next call: it is the system's,
+// and not that the listener is none (any more).
 func passing(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.EBADF && errno != syscall.EINVAL && errno != syscall.ENOTSOCK

@@ -44,8 +44,8 @@ func newGuests(cfg *ServerConfig, panics *atomic.Uint64) *guests {
 	}
 }
 
-// follow is an http.Server's ConnState. Of a new connection it is told on the goroutine that accepts all
-// of them, so that a panic ends the connection.
+// follow is an http.Server's ConnState. Of a new connection it is told on the goroutine that
+// accepts all of them, so that a panic ends the connection.
 func (g *guests) follow(c net.Conn, state http.ConnState) {
 	defer func() {
 		if v := recover(); v != nil {

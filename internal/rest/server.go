@@ -42,8 +42,8 @@ type Server struct {
 	panics  *atomic.Uint64
 }
 
-// Panics counts the faults of our own that were met in reading, writing and counting connections, each
-// of which has ended one.
+// Panics counts the faults of our own that were met in reading, writing and counting connections,
+// each of which has ended one.
 func (s *Server) Panics() uint64 { return s.panics.Load() }
 
 // NewServer makes a Server.

@@ -301,8 +301,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestUpgradePanics shows that a panic on the way to the stream answers 500, or hangs up where an answer has begun, and that
-// its value stays out of the log.
+// TestUpgradePanics shows that a panic on the way to the stream answers 500, or hangs up where an
+// answer has begun, and that its value stays out of the log.
 func TestUpgradePanics(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		g := newGateway(t, func(c *rest.Config, _ *auth.Config) {

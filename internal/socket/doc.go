@@ -53,9 +53,10 @@
 // # Faults
 //
 // Every system call of a line is made by kernel, and any of them may fail: the connection ends, or
-// goes on where the error is one that passes. A panic in the work for one connection ends that one, with Error 500 and 4500
-// where its session lives, is logged with its stack, and counted in Stats. It is not caught where
-// the shard works for all; and the hub's own code, which panics with its lock held, ends the process.
+// goes on where the error is one that passes. A panic in the work for one connection ends that
+// one, with Error 500 and 4500 where its session lives, is logged with its stack, and counted in
+// Stats. It is not caught where the shard works for all; and the hub's own code, which panics with
+// its lock held, ends the process.
 //
 // # Concurrency
 //

@@ -208,7 +208,8 @@ func (sh *shard) accept(now time.Time) {
 	}
 }
 
-// accept takes the next connection, with its peer's address: asked for later, a socket that was reset has none.
+// accept takes the next connection, with its peer's address: asked for later, a socket that was
+// reset has none.
 func (k *kernel) accept(listener int) (fd int32, from netip.AddrPort, errno syscall.Errno) {
 	var sa syscall.RawSockaddrInet6 // has room for both families
 	size := uint32(unsafe.Sizeof(sa))
@@ -250,9 +251,9 @@ func (sh *shard) place(now time.Time, fd int32, from netip.AddrPort) {
 	lightest.post(input{kind: inputLine, n: int(fd), from: from})
 }
 
-// turnAway is called when connections cannot be accepted. Where descriptors are used up, the one kept in
-// reserve serves to hang up on who waits longest. Then the listener rests for a while: it would
-// report the others again and again.
+// turnAway is called when connections cannot be accepted. Where descriptors are used up, the one
+// kept in reserve serves to hang up on who waits longest. Then the listener rests for a while: it
+// would report the others again and again.
 func (sh *shard) turnAway(now time.Time, errno syscall.Errno) {
 	d := sh.door
 	if d.spare >= 0 && (errno == syscall.EMFILE || errno == syscall.ENFILE) {

@@ -28,8 +28,8 @@ func faultErrors() []syscall.Errno {
 		syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EINTR, syscall.EAGAIN}
 }
 
-// An injector stands between a server and the kernel. It counts the calls that are made for one connection, the victim's, and has
-// one of them fail.
+// An injector stands between a server and the kernel. It counts the calls that are made for one
+// connection, the victim's, and has one of them fail.
 type injector struct {
 	epoll int // of the only shard; 0: there is none
 
@@ -71,7 +71,8 @@ func (i *injector) fault(c call, fd, arg int32) syscall.Errno {
 		errno = syscall.EAGAIN
 	}
 	if id, watched := i.ids[fd]; errno == syscall.EAGAIN && watched && i.epoll != 0 {
-		// After this error the kernel tells when the socket is ready, which it is: so it is made to tell again.
+		// After this error the kernel tells when the socket is ready, which it is: so it is made
+		// to tell again.
 		ev := syscall.EpollEvent{Events: watchLine, Fd: id}
 		_ = syscall.EpollCtl(i.epoll, syscall.EPOLL_CTL_MOD, int(fd), &ev)
 	}
@@ -202,7 +203,8 @@ func openInjected(t *testing.T, w way, change func(*Server)) (*place, *injector,
 	return pl, i, tape, bystander
 }
 
-// A victim is a conversation that something may happen to. It returns nil where all of it took place.
+// A victim is a conversation that something may happen to. It returns nil where all of it took
+// place.
 type victim struct {
 	name string
 	talk func(p *place, tape *tape) error
@@ -381,8 +383,9 @@ func survives(c call, errno syscall.Errno) bool {
 	return false
 }
 
-// TestSystemCallsFail has every system call of a connection's life fail with every error, on every way, in every conversation.
-// Nothing stalls, all is given back, and a bystander misses no trade. The table is made from what a way is seen to call.
+// TestSystemCallsFail has every system call of a connection's life fail with every error, on every
+// way, in every conversation. Nothing stalls, all is given back, and a bystander misses no trade.
+// The table is made from what a way is seen to call.
 func TestSystemCallsFail(t *testing.T) {
 	onEachWay(t, func(t *testing.T, w way) {
 		files, heap, cells := -1, int64(0), new(atomic.Int64)
@@ -436,7 +439,8 @@ func failCall(t *testing.T, w way, c call, cells *atomic.Int64) {
 	}
 }
 
-// failOne has the nth call of a kind fail in a conversation, and, where a call may be made again, after one that said EAGAIN.
+// failOne has the nth call of a kind fail in a conversation, and, where a call may be made again,
+// after one that said EAGAIN.
 func failOne(t *testing.T, v victim, p *place, i *injector, tape *tape, c call, nth int, errno syscall.Errno) {
 	t.Helper()
 	for _, again := range []bool{false, true} {

@@ -7,9 +7,9 @@ import (
 
 // A kernel makes the system calls of lines. It is there so that tests can have each of them fail.
 type kernel struct {
-	// fault is asked before each call, and names the error that the call is to return instead of being
-	// made; 0: it is made. fd is the socket that the call is about, and arg its id where the call is
-	// callWatch. nil, as in every program: no call fails but by itself.
+	// fault is asked before each call, and names the error that the call is to return instead of
+	// being made; 0: it is made. fd is the socket that the call is about, and arg its id where the
+	// call is callWatch. nil, as in every program: no call fails but by itself.
 	fault func(call call, fd int32, arg int32) syscall.Errno
 }
 

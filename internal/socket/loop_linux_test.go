@@ -223,8 +223,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// TestNoDescriptors runs out of descriptors. Who comes then is hung up on, it is logged once a second at most, and
-// the server goes on when there are some again.
+// TestNoDescriptors runs out of descriptors. Who comes then is hung up on, it is logged once a
+// second at most, and the server goes on when there are some again.
 func TestNoDescriptors(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer

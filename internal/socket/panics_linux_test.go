@@ -62,8 +62,8 @@ func (tr *trapper) got() (made [stepCount]int, fired bool, last *conn) {
 	return tr.made, tr.fired, tr.last
 }
 
-// conversation has every kind of client message, and what comes to a session besides. Where it is cut short, told is the
-// last Error's reason, and code that of the close.
+// conversation has every kind of client message, and what comes to a session besides. Where it is
+// cut short, told is the last Error's reason, and code that of the close.
 func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, err error) {
 	c, err := p.talker()
 	if err != nil {
@@ -115,8 +115,9 @@ func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, 
 	return c.reason, c.code, err
 }
 
-// TestPanicsEndOneConnection has each step of the work for a connection panic, each time that it is made in a conversation with all there is.
-// That connection ends, with Error 500 and 4500 where it can be told; it is logged with its stack and counted; everybody else goes on.
+// TestPanicsEndOneConnection has each step of the work for a connection panic, each time that it
+// is made in a conversation with all there is. That connection ends, with Error 500 and 4500 where
+// it can be told; it is logged with its stack and counted; everybody else goes on.
 func TestPanicsEndOneConnection(t *testing.T) {
 	onEachWay(t, func(t *testing.T, w way) {
 		for st := range stepCount {
@@ -159,7 +160,8 @@ func panicIn(t *testing.T, w way, st step) {
 		} else {
 			continue // fewer turns were needed this time
 		}
-		// What can still be told: before the session there is HTTP, after it nothing, and whoever pumps may have lost a part of a frame.
+		// What can still be told: before the session there is HTTP, after it nothing, and whoever
+		// pumps may have lost a part of a frame.
 		if inSession := []step{stepVerified, stepMessage, stepGather, stepTimer, stepNotice}; slices.Contains(inSession, st) &&
 			err != nil && (told != "internal" || code != 4500) { // nil: everything was said before
 			t.Errorf("%d of %d: told %q, closed %d: %v", nth, count, told, code, err)
@@ -185,7 +187,8 @@ func panicIn(t *testing.T, w way, st step) {
 	t.Logf("%s, step %d: %d panics", w.name, st, panics)
 }
 
-// TestPanicWhileDismissed has the work panic that sends a connection away when the server ends: the others are sent away in order.
+// TestPanicWhileDismissed has the work panic that sends a connection away when the server ends:
+// the others are sent away in order.
 func TestPanicWhileDismissed(t *testing.T) {
 	onEachWay(t, func(t *testing.T, w way) {
 		tr := &trapper{others: make(map[*conn]bool)}
