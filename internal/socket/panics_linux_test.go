@@ -135,6 +135,7 @@ func panicIn(t *testing.T, w way, st step) {
 	p, _, tape, bystander := openInjected(t, w, func(s *Server) {
 		s.trap = tr.at
 		s.cfg.Env.PingInterval = 30 * time.Millisecond
+		s.cfg.CloseTimeout = 2 * time.Second // for a client that is late on a busy machine
 		s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for _, sh := range s.shards {
 			sh.log = s.cfg.Logger
