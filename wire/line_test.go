@@ -116,6 +116,10 @@ func TestLineForms(t *testing.T) {
 		if f := new(LineDecoder).Decode([]byte(tt.same), &want); f != nil {
 			t.Errorf("%s: %v", tt.name, f)
 		}
+		if unknown := got.Unknown; (unknown != "") != (tt.name == "unknown members") {
+			t.Errorf("%s: unknown member %q", tt.name, unknown)
+		}
+		got.Unknown = ""
 		if !reflect.DeepEqual(plain(got), plain(want)) {
 			t.Errorf("%s:\n got %+v\nwant %+v", tt.name, got, want)
 		}
@@ -245,6 +249,7 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%q: taken, but %v", data, err)
 		}
 		l = plain(l)
+		l.Unknown = "" // it is not written
 		out := appendAny(nil, &l)
 		if f := d.Decode(out, &again); f != nil {
 			t.Fatalf("%q: written as %s, which is %v", data, out, f)
