@@ -82,6 +82,7 @@ func (l *ledger) halve() int {
 	for i := range left {
 		c.from, c.to = min(c.from, left[i].At), max(c.to, left[i].At)
 	}
+	l.passed(len(gone))
 	return len(gone)
 }
 
@@ -91,12 +92,17 @@ func (l *ledger) drop() int {
 	l.complete = max(l.complete, c.to+1)
 	l.chunks[0] = dealChunk{}
 	l.chunks = l.chunks[1:]
-	l.first += uint32(len(c.deals))
+	l.passed(len(c.deals))
+	return len(c.deals)
+}
+
+// passed counts out the n oldest deals, and the indexes that have no others.
+func (l *ledger) passed(n int) {
+	l.first += uint32(n)
 	for len(l.places) > 0 && l.places[0].last < l.first {
 		l.places[0] = dealIndex{}
 		l.places = l.places[1:]
 	}
-	return len(c.deals)
 }
 
 // prune lets go of what is older than a time, by whole chunks, and returns the number of deals.

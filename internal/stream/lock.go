@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -91,7 +92,10 @@ const exitPanic = 2
 // that nobody sees that state, and no caller can recover.
 func (h *Hub) endOnPanic() {
 	if p := recover(); p != nil {
-		h.log.Error("the hub panicked: the process ends", slog.Any("error", p), slog.String("stack", string(debug.Stack())))
+		stack := debug.Stack()
+		h.log.Error("the hub panicked: the process ends", slog.Any("error", p), slog.String("stack", string(stack)))
+		// As the runtime would, also where nothing is logged.
+		_, _ = fmt.Fprintf(os.Stderr, "panic: %v\n\n%s", p, stack)
 		os.Exit(exitPanic)
 	}
 }

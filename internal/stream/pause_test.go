@@ -111,7 +111,8 @@ func TestHoldsAreBounded(t *testing.T) {
 		if h.visited > bound {
 			t.Errorf("%s: %s visited %d in one hold, at most %d are right", op.name, h.most[strings.LastIndexByte(h.most, '.')+1:], h.visited, bound)
 		}
-		if h.count == 0 && !strings.HasPrefix(op.name, "GET of an unknown") {
+		lockless := strings.HasPrefix(op.name, "GET of an unknown") || op.name == "last of a closed connection"
+		if h.count == 0 && !lockless {
 			t.Errorf("%s did not take the lock", op.name)
 		}
 	}

@@ -52,7 +52,8 @@ func TestPositionOfAnInheritedReplay(t *testing.T) {
 }
 
 // TestPositionOfALongResume: until rows of the journal have come, the position of a client that resumes
-// by N is the one that it gave, or that before the first row in memory. It never is the beginning of the stream.
+// by N is the one that it gave, or that before the first row in memory. It is not known where the client gave
+// none, and never is the beginning of the stream.
 func TestPositionOfALongResume(t *testing.T) {
 	w := longHouse(t, 2, 3000)
 	defer func() { w.leave(true) }()
@@ -66,8 +67,12 @@ func TestPositionOfALongResume(t *testing.T) {
 		if _, pos, err := parsePlace(given); err == nil {
 			want = min(want, pos)
 		}
-		if out.Position != w.hub.place(want) {
-			t.Errorf("a client that resumes at %q gets position %s, want %d", given, out.Position, want)
+		text := w.hub.place(want)
+		if given == "" {
+			text = ""
+		}
+		if out.Position != text {
+			t.Errorf("a client that resumes at %q gets position %q, want %q", given, out.Position, text)
 		}
 		w.replayed(c)
 		if got := c.trades["S0|M|CI"]; len(got) == 0 || got[0] != 11 {
@@ -90,6 +95,9 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 		Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: now, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
 	c.sub.Unsubscribe([]Item{one})
 	_, told := c.sub.Position()
+	if told == "" {
+		return // it is not known, and not sent
+	}
 	_, pos, err := parsePlace(told)
 	if err != nil {
 		t.Fatal(err)

@@ -383,6 +383,7 @@ func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	s.hold()
 	s.shard.hub.mu.Lock()
 	defer s.shard.hub.mu.Unlock()
+	s.shard.hub.commit() // what waits goes out ahead of the answer
 	var gone []*item
 	for _, x := range items {
 		if it := s.find(x.Channel, x.ID); it != nil {
