@@ -28,6 +28,11 @@ const (
 	maxRequires = 14   // direct dependencies of code that is not a test
 )
 
+// maxLarge are the limits of packages that are larger, by decision record 28.
+func maxLarge() map[string]int {
+	return map[string]int{"internal/stream": 9500, "internal/journal": 7000, "internal/cli": 6700, "internal/socket": 6700}
+}
+
 // room is a row of the floor plan: a package, what of ours it may import and what
 // of others. The standard library is open to all.
 type room struct {
@@ -296,8 +301,8 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for dir, n := range lines {
-		if n > maxPackage {
-			t.Errorf("package %s has %d lines; a package has at most %d", dir, n, maxPackage)
+		if most := max(maxPackage, maxLarge()[dir]); n > most {
+			t.Errorf("package %s has %d lines; a package has at most %d", dir, n, most)
 		}
 	}
 }

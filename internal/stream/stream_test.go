@@ -602,7 +602,7 @@ func TestCollapseLetsGo(t *testing.T) {
 	for _, m := range c.read(1<<20, false) {
 		kinds[m.Type]++
 	}
-	if kinds["T"] != 100 || kinds["O"] != 1 || kinds["Q"] != 1 || kinds["H"] != 2 {
+	if kinds["T"] != 100 || kinds["O"] != 1 || kinds["Q"] != 1 || kinds["H"] != 3 {
 		t.Errorf("got %v", kinds)
 	}
 }
