@@ -49,6 +49,7 @@ const (
 	coverBytes = 256 // of an instrument whose messages a topic takes
 
 	measureEvery  = int64(time.Second)
+	measureSeldom = int64(time.Minute)            // where a shard does not report: it takes no turns
 	measureNext   = int64(100 * time.Millisecond) // under pressure
 	reportTime    = int64(20 * time.Millisecond)  // between two looks whether all shards have reported
 	reportTimeout = int64(2 * time.Second)        // after which the last report of a shard stands
@@ -133,6 +134,8 @@ func (h *Hub) measured(now int64) (wait time.Duration) {
 	switch {
 	case m.level.Load() > 0:
 		m.due = now + measureNext
+	case len(m.listed) > 0 && !h.reported():
+		m.due = now + measureSeldom
 	case len(m.listed) > 0:
 		m.due = now + measureEvery
 	default:
