@@ -109,8 +109,13 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 	s.tell(&ack, req, list)
 	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.over() == nil {
 		failed := wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again")
-		s.sub.AfterReplay(wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, out.CaughtUp, &out.Resumed)),
-			wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)))
+		caughtUp := func(position string) []byte {
+			return wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, position, &out.Resumed))
+		}
+		s.sub.AfterReplay(stream.ReplayEnd{
+			Whole: caughtUp(out.CaughtUp), Cut: caughtUp(""), // nobody knows up to where all was sent
+			Failed: wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)),
+		})
 	}
 }
 

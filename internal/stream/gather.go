@@ -242,7 +242,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			dst = wire.AppendText(dst, payload)
 			continue
 		}
-		r.done(it.sub)
+		r.done(it.sub, true)
 		dst = it.sub.wait.takeCarry(dst)
 		if len(r.after) == 0 {
 			it.late.replay = nil

@@ -211,9 +211,11 @@ func (s *Subscriber) removeAll(gone []*item) {
 // bequeath gives what is left of an item's replay to the owners of its instruments.
 func (s *Subscriber) bequeath(it *item, r *replay) {
 	heirs := make(map[*item]*replay)
+	whole := true
 	heir := func(in *instrument) (*item, *replay) {
 		o := s.owner(it.channel(), in.id)
 		if o == nil || !o.reads() {
+			whole = false
 			return nil, nil
 		}
 		l := o.behind()
@@ -258,5 +260,5 @@ func (s *Subscriber) bequeath(it *item, r *replay) {
 	for _, h := range heirs { // both parts were in order; position looks at the first
 		slices.SortStableFunc(h.after, func(a, b kept) int { return cmp.Compare(a.rec.pos, b.rec.pos) })
 	}
-	r.done(s)
+	r.done(s, whole)
 }

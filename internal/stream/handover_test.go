@@ -70,7 +70,7 @@ func TestReplayIsInherited(t *testing.T) {
 	turn(sh)
 	c := newClient(t, sh)
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
-	c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
 	subscribe(t, c.sub, wire.Trades, "A|M|CI")
 	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
 		c.take(&m)

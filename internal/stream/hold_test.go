@@ -280,7 +280,7 @@ func clientOperations() []operation {
 			s := open(w.shards[0])
 			return func() {
 				s.Subscribe([]Item{{Channel: channel, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: position}})
-				s.AfterReplay(nil, nil)
+				s.AfterReplay(ReplayEnd{})
 			}
 		}
 	}

@@ -276,7 +276,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 			it.behind().fresh = true
 		}
 	}
-	orphans.done(s) // those of replays of which nothing is left
+	orphans.done(s, false) // those of replays of which nothing is left
 	s.rest()
 	return out.Lost
 }

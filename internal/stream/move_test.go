@@ -125,7 +125,7 @@ func TestChangeInTheMiddleOfAReplay(t *testing.T) {
 		resume := &wire.Resume{Epoch: "e"}
 		resume.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 0}
 		out := sub.Subscribe([]Item{x}, Options{Resume: resume})
-		sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+		sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
 		got := read(1000)
 		if out.Resumed[wire.Trades]["A|M|CI"] != 1000 || len(got) == 0 || len(got) > 100 {
 			t.Fatalf("%d rows, %+v", len(got), out)

@@ -185,7 +185,7 @@ func TestFailedReplayIsNotCaughtUp(t *testing.T) {
 	c := newClient(t, w.shard)
 	r := &wire.Resume{Epoch: w.hub.Epoch(), Position: w.hub.place(0)}
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id(w.names[0])}, {Channel: wire.Trades, ID: id(w.names[1])}}, Options{Resume: r})
-	c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), wire.AppendText(nil, []byte(`{"type":"Error","id":7}`)))
+	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error","id":7}`))})
 	c.sub.Gather(nil, 1<<10, wire.JSON, false)
 	for f, ok := w.hub.nextFetch(nil); ok; f, ok = w.hub.nextFetch(nil) {
 		f.err, f.done = errGone, 1

@@ -339,7 +339,7 @@ func (c *ownersClient) reconnect() {
 	c.w.resumes++
 	if len(set) > 0 {
 		c.subscribe(set, false, seen)
-		c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+		c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: nil})
 	}
 }
 

@@ -69,7 +69,7 @@ func TestPausesLoseNothing(t *testing.T) {
 		if out.Fault != nil {
 			t.Fatal(out.Fault)
 		}
-		c.sub.AfterReplay([]byte{}, nil)
+		c.sub.AfterReplay(ReplayEnd{Whole: []byte{}})
 		read()
 		for _, items := range [][]Item{exact, pattern, append(exact[:200:200], pattern...), pattern} {
 			c.sub.Subscribe(items, Options{Replace: true})

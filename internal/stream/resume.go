@@ -48,19 +48,28 @@ type part struct {
 
 // batch is the replays of one Subscribe; when the last has ended, its message goes out.
 type batch struct {
-	left   int
-	frame  []byte
-	failed []byte // goes out in the place of frame, once something could not be read
+	left int
+	end  ReplayEnd
 }
 
-// done tells the batches that the rows have gone, once.
-func (r *replay) done(s *Subscriber) {
+// ReplayEnd is the framed messages that say how the replays of one Subscribe ended: one of them is sent.
+type ReplayEnd struct {
+	Whole  []byte // all rows were sent
+	Cut    []byte // some were not, since the client took them out of its set; nil: as Whole
+	Failed []byte // some could not be read; it goes out at once, and nothing behind it
+}
+
+// done tells the batches, once, that the rows have gone, or that the rest of them is not to come.
+func (r *replay) done(s *Subscriber, whole bool) {
 	for _, b := range r.batches {
+		if !whole && b.end.Cut != nil {
+			b.end.Whole = b.end.Cut
+		}
 		b.left--
 		if b.left == 0 {
 			w := s.waiting()
-			w.carry = append(w.carry, b.frame...)
-			b.frame = nil
+			w.carry = append(w.carry, b.end.Whole...)
+			b.end = ReplayEnd{}
 		}
 	}
 	r.batches = nil
@@ -71,26 +80,25 @@ func (r *replay) done(s *Subscriber) {
 func (r *replay) fail(s *Subscriber) {
 	w := s.waiting()
 	for _, b := range r.batches {
-		w.carry = append(w.carry, b.failed...)
-		b.frame, b.failed = nil, nil
+		w.carry = append(w.carry, b.end.Failed...)
+		b.end = ReplayEnd{}
 	}
 }
 
 // errGone says that the journal has not the rows that it had when they were promised.
 var errGone = errors.New("rows are no longer kept")
 
-// AfterReplay sends a framed message right after the last row that the last
-// Subscribe replays; at once where it replays none. Where a row can't be read, failed is sent
-// instead, then. The frames are copied.
-func (s *Subscriber) AfterReplay(frame, failed []byte) {
+// AfterReplay sends a message right after the last row that the last Subscribe replays; at once where
+// it replays none. The frames are kept until then.
+func (s *Subscriber) AfterReplay(end ReplayEnd) {
 	w := s.waiting()
 	rows := s.replayVenues(nil)
 	w.carry = append(w.carry, rows...)
 	if w.batch == nil || w.batch.left == 0 {
-		w.carry = append(w.carry, frame...)
+		w.carry = append(w.carry, end.Whole...)
 		return
 	}
-	w.batch.frame, w.batch.failed = slices.Clone(frame), slices.Clone(failed)
+	w.batch.end = end
 }
 
 // resumed tells where an item stands that was there already.

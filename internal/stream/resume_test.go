@@ -46,7 +46,7 @@ func TestResumeAnswers(t *testing.T) {
 				tt.resume.Seen[wire.Trades] = map[string]uint64{"A|M|CI": uint64(tt.n)}
 			}
 			out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Resume: &tt.resume})
-			c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+			c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: nil})
 			if out.Resumed[wire.Trades]["A|M|CI"] != tt.resumed || out.Lost[wire.Trades]["A|M|CI"] != tt.lost {
 				t.Errorf("resumed %v, lost %v", out.Resumed, out.Lost)
 			}

@@ -344,7 +344,7 @@ func (s *Subscriber) overlaps(it *item) {
 func (s *Subscriber) drop(it *item) {
 	if l := it.late; l != nil {
 		if l.replay != nil {
-			l.replay.done(s)
+			l.replay.done(s, false)
 		}
 		if l.listed {
 			s.wait.queue = without(s.wait.queue, it)

@@ -65,7 +65,7 @@ func TestResumeWhileSuspended(t *testing.T) {
 		r := &wire.Resume{Epoch: w.hub.Epoch()}
 		r.Seen[wire.Trades] = map[string]uint64{tt.name: tt.n}
 		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id(tt.name)}}, Options{Resume: r})
-		c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), wire.AppendText(nil, []byte(`{"type":"Error"}`)))
+		c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error"}`))})
 		if got := out.Lost[wire.Trades][tt.name]; got != tt.lost {
 			t.Errorf("%s from %d: lost %+v, want %+v", tt.name, tt.n, got, tt.lost)
 		}

@@ -207,7 +207,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 				}
 				c.sub.Subscribe([]Item{{wire.Trades, id("*|M|*"), Tier{Delay: d.pattern}}}, o)
 				if replays {
-					c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+					c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: nil})
 					for _, m := range frames(t, c.sub.Gather(nil, 2000, wire.JSON, false)) {
 						c.take(&m)
 					}

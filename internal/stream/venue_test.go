@@ -33,7 +33,7 @@ func TestMarketStatusIsResumed(t *testing.T) {
 		t.Fatal(out.Fault)
 	}
 	tell(market.Halt) // before it is gathered
-	c.sub.AfterReplay(wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), nil)
+	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
 	tell(market.Closed)
 	turn(sh)
 	var told []string
