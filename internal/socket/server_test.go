@@ -26,10 +26,10 @@ func TestConversation(t *testing.T) {
 		}
 		c.want(`"action":"pong"`)
 		c.write(part(opText, `{"action":`) + frame(opPing, "mid") + frame(opContinuation, `"ping"}`))
-		c.want(`"action":"pong"`)
 		if opcode, payload, err := c.next(); opcode != opPong || payload != "mid" || err != nil {
 			t.Errorf("got opcode %d %q, %v, want the pong", opcode, payload, err)
 		}
+		c.want(`"action":"pong"`) // its message was whole only after the ping
 	})
 }
 
