@@ -56,13 +56,8 @@ func (h *Hub) exchange(key exchangeKey) *exchange {
 		return x
 	}
 	zone := time.UTC
-	if m, ok := h.catalog.Market(key.market); ok && m.Timezone != "" {
-		loc, err := time.LoadLocation(m.Timezone)
-		if err != nil {
-			h.log.Error("trading days go by UTC", "market", m.ID, "error", err)
-		} else {
-			zone = loc
-		}
+	if z := h.zones[key.market]; z != nil {
+		zone = z
 	}
 	x := &exchange{Clock: bars.NewClock(zone, key.virtual), line: key.line}
 	c.exchanges[key] = x

@@ -43,10 +43,11 @@ type Hub struct {
 	mu         lock
 	position   uint64 // of the newest message of the whole stream
 	catalog    catalogue
-	listed     []*instrument          // by index in the catalogue
-	handles    []*instrument          // by handle: listed instruments and venues
-	venues     map[string]*instrument // a market as a whole, *|MARKET|*
-	numbered   []*instrument          // by number in the journal, those not defined again yet too
+	listed     []*instrument             // by index in the catalogue
+	handles    []*instrument             // by handle: listed instruments and venues
+	venues     map[string]*instrument    // a market as a whole, *|MARKET|*
+	zones      map[string]*time.Location // of markets; nil where it is not known
+	numbered   []*instrument             // by number in the journal, those not defined again yet too
 	topics     map[topicKey]*topic
 	readBy     map[readKey][]*topic             // the same, of all tiers
 	patterns   [marketStatus + 1][numShapes]int // topics of patterns, by shape
@@ -102,6 +103,7 @@ func New(cfg Config) *Hub {
 	h := &Hub{
 		cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch,
 		venues:   make(map[string]*instrument),
+		zones:    make(map[string]*time.Location),
 		topics:   make(map[topicKey]*topic),
 		readBy:   make(map[readKey][]*topic),
 		maxRows:  cfg.TapeBytes / tape.RowBytes,
@@ -121,7 +123,13 @@ func New(cfg Config) *Hub {
 	for _, m := range cfg.Markets {
 		if err := h.catalog.PutMarket(m); err != nil {
 			h.log.Error("market not listed", "market", m.ID, "error", err)
+			continue
 		}
+		zone, err := time.LoadLocation(m.Timezone)
+		if err != nil {
+			h.log.Error("trading days go by UTC", "market", m.ID, "error", err)
+		}
+		h.zones[m.ID] = zone
 	}
 	return h
 }

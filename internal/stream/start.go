@@ -115,8 +115,7 @@ func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	return nil
 }
 
-// openings are the starts of the instruments that one message asks for, each found once: a
-// time zone is a file.
+// openings are the starts of the instruments that one message asks for, each found once.
 type openings map[openingKey]int64
 
 type openingKey struct {
@@ -143,7 +142,7 @@ func (h *Hub) opening(key openingKey) int64 {
 	now := time.Unix(0, key.now)
 	midnight, _ := market.TradingDay(now, time.UTC)
 	if m, ok := h.catalog.Market(key.market); ok {
-		if zone, err := time.LoadLocation(m.Timezone); err == nil {
+		if zone := h.zones[m.ID]; zone != nil {
 			if open, ok := m.Schedule.Opening(now, zone, key.term); ok {
 				return open.UnixNano()
 			}
