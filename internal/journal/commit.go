@@ -52,8 +52,13 @@ func (j *Journal) Full() bool { return j.rows+j.batch.rows >= j.cfg.Pending/4*3 
 
 // Take takes all that was appended, for Write; nil: there is nothing, or the last Batch is not
 // done. It is called when the state of the hub agrees with the rows appended, since it is also
-// where a checkpoint is made.
-func (j *Journal) Take() *Batch {
+// where a checkpoint goes on.
+func (j *Journal) Take() *Batch { return j.take(true) }
+
+// TakeRows is Take without a piece of the checkpoint that is being written.
+func (j *Journal) TakeRows() *Batch { return j.take(false) }
+
+func (j *Journal) take(checkpoint bool) *Batch {
 	b := &j.batch
 	if j.closed || b.taken {
 		return nil
@@ -68,13 +73,13 @@ func (j *Journal) Take() *Batch {
 		j.resume(b)
 	case fault != nil:
 		b.fault = *fault
-	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !j.point.owed:
+	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !(j.point.owed && checkpoint):
 		return nil
 	default:
 		if j.offset() >= j.limit(1) {
 			j.rotate(j.day)
 		}
-		if j.point.owed {
+		if j.point.owed && checkpoint {
 			j.continueCheckpoint(b)
 		}
 	}

@@ -91,7 +91,8 @@ func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
 	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Bar: &all.slab[0]}
 	all.slab = all.slab[1:]
 	*r.Bar = *b
-	h.rows += barCost * int64(all.tapes[b.Interval].Add(r, min(barRows, h.cfg.TradesKept), h.rows >= h.maxRows))
+	keep, full := h.room(&all.tapes[b.Interval], min(barRows, h.cfg.TradesKept))
+	h.rows += barCost * int64(all.tapes[b.Interval].Add(r, keep, full))
 	h.keepBarRow(in, rec, st, r.Bar)
 	for _, t := range h.tiers(in, c) {
 		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)

@@ -100,8 +100,7 @@ func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
 	if in.stale {
 		return
 	}
-	h.position++
-	h.sendTurn(in, t, t.due.asOf(now), record{pos: h.position, n: in.channels[wire.OrderBook].n, at: now, in: in})
+	h.sendTurn(in, t, t.due.asOf(now), record{pos: h.nextPosition(in), n: in.channels[wire.OrderBook].n, at: now, in: in})
 }
 
 // takeSnapshot replaces a book, which ends its being stale.

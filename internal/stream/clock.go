@@ -26,7 +26,8 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run strikes the clocks of the conflated tiers, tells the bars that are over, and lets go of delayed events. It returns nil when ctx ends.
+// Run strikes the clocks of the conflated tiers, tells the bars that are over, lets go of delayed
+// events and commits what was published. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	if h.cfg.Journal != nil {
 		var readers sync.WaitGroup
@@ -36,6 +37,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		h.setReaders(true)
 		defer h.setReaders(false)
+		defer h.startCommits(ctx)()
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -58,7 +60,7 @@ func (h *Hub) runClocks() time.Duration {
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
 	wait := h.strike(time.Now().UnixNano())
-	h.wakeShards()
+	h.published()
 	return wait
 }
 
@@ -89,7 +91,7 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 		if left := h.commitDue - h.clock(); left > 0 {
 			wait = sooner(wait, time.Duration(left))
 		} else {
-			h.commit()
+			h.commitNow()
 		}
 	}
 	return wait

@@ -75,6 +75,8 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		dst = w.takeCarry(dst)
 		done++
 		switch {
+		case it.late.gate != 0:
+			it.late.listed = false // until the commit
 		case more:
 			// It goes on after the others: no instrument starves another.
 			w.queue = append(w.queue, it)
@@ -116,7 +118,7 @@ func (s *Subscriber) Scratch() []byte { return s.shard.message[:0] }
 
 // Pending says whether Gather would give something, or might.
 func (s *Subscriber) Pending() bool {
-	return s.head != 0 || s.wait != nil && (len(s.wait.queue) > 0 || len(s.wait.carry) > 0 || len(s.wait.venues) > 0)
+	return s.head != 0 || s.wait != nil && (len(s.wait.queue) > 0 || len(s.wait.carry) > 0 || len(s.wait.venues) > 0 && s.wait.venueAt == 0)
 }
 
 // Replaying says whether a replay is under way.
@@ -156,6 +158,13 @@ func (w *wait) takeCarry(dst []byte) []byte {
 // gather appends what one item has; more says that it stopped at the limit.
 func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more bool) {
 	l := it.late
+	if l.gate != 0 {
+		return dst, false
+	}
+	if len(l.held) > 0 {
+		dst = append(dst, l.held...)
+		l.held = nil
+	}
 	if l.replay != nil {
 		if dst = it.gatherReplay(dst, limit); l.replay != nil {
 			return dst, !l.replay.waits
@@ -180,7 +189,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 		}
 	}
 	if l.state || l.telling != nil {
-		if dst = it.gatherStates(dst, limit, conflate); l.telling != nil {
+		if dst = it.gatherStates(dst, limit, conflate); l.telling != nil || l.gate != 0 {
 			return dst, true
 		}
 	}

@@ -44,12 +44,12 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 	l, present := it.behind(), it.view.topic.ring.tail()
 	if !it.channel().Replays() {
 		w.carry = it.gatherNotices(w.carry, present)
-		l.state = true
+		l.state, l.held = true, nil
 		s.enqueue(it)
 	} else {
 		it.carryOver(w, present)
 	}
-	it.told(s.shard.hub.position)
+	it.told(s.shard.hub.committed, present)
 }
 
 // takesOver notes, of statuses that are to begin with their state, which instruments another item
@@ -184,6 +184,7 @@ func (s *Subscriber) removeAll(gone []*item) {
 	if s.wait != nil {
 		s.wait.queue = slices.DeleteFunc(s.wait.queue, left)
 		s.wait.reading = slices.DeleteFunc(s.wait.reading, left)
+		s.wait.gated = slices.DeleteFunc(s.wait.gated, left)
 	}
 	var replays []*item
 	var heirless []*replay

@@ -63,15 +63,15 @@ type Hub struct {
 	clocks   [len(conflations)]clock
 	lines    []*line
 	barClock
-	asleep    map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
-	fetches   []fetch                             // rows of the journal that items wait for
-	searches  []*Search                           // starts that are to be found in the journal
-	readers   bool                                // Run answers those
-	fetching  chan struct{}                       // there are some
-	commitDue int64                               // by the hub's clock: rows of the journal wait; 0: none do
-	taken     chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
-	scratch   scratch
-	memory    memory
+	commits
+	asleep   map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
+	fetches  []fetch                             // rows of the journal that items wait for
+	searches []*Search                           // starts that are to be found in the journal
+	readers  bool                                // Run answers those
+	fetching chan struct{}                       // there are some
+	taken    chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
+	scratch  scratch
+	memory   memory
 }
 
 // scratch is the hub's reused memory; guarded by its lock.
@@ -108,6 +108,7 @@ func New(cfg Config) *Hub {
 		readBy:   make(map[readKey][]*topic),
 		maxRows:  cfg.TapeBytes / tape.RowBytes,
 		kick:     make(chan struct{}, 1),
+		commits:  commits{kicked: make(chan struct{}, 1)},
 		fetching: make(chan struct{}, 1),
 		made:     time.Now(),
 		memory:   memory{limit: cfg.Memory},
@@ -137,12 +138,12 @@ func New(cfg Config) *Hub {
 // Epoch names the numbering.
 func (h *Hub) Epoch() string { return h.epoch }
 
-// Position is the place of the newest message, with the epoch.
+// Position is the place of the newest message that is committed, with the epoch.
 func (h *Hub) Position() (epoch, position string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	return h.epoch, h.place(h.position)
+	return h.epoch, h.place(h.committed)
 }
 
 // place is the text of a position.
@@ -194,7 +195,7 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	in := h.newInstrument(def)
 	h.enterCatalogue(in, i)
 	h.list(in)
-	h.wakeShards()
+	h.published()
 	return in.handle, nil
 }
 
@@ -290,6 +291,9 @@ func (h *Hub) AwaitTurn(ctx context.Context, behind uint64) error {
 
 // takenUpTo says whether no shard has yet to take note of something up to a position.
 func (h *Hub) takenUpTo(pos uint64) bool {
+	if pos > h.committed && len(h.grown)+len(h.marks) > 0 {
+		return false
+	}
 	for _, s := range h.shards {
 		if len(s.touched) > 0 && s.position < pos {
 			return false

@@ -16,6 +16,7 @@ type instrument struct {
 	index  uint32 // in the catalogue; venues have none
 	number uint32 // in the journal
 	venue  bool
+	pos    uint64        // of its newest message
 	later  []*instrument // as told under each delay; of a live instrument
 	line   *line         // that its events come by; nil: it is live
 	unfed  bool          // of the journal: no feed has defined it since the start

@@ -11,14 +11,8 @@ import (
 
 // What is numbered goes to the journal before anybody reads it: rows are appended where a
 // message gets its N, and committed, which is one write(2), before a shard takes note of
-// them or a question is answered. Messages of delayed and of conflated tiers are made from
+// them (commit.go). Messages of delayed and of conflated tiers are made from
 // the same events, and are not kept.
-
-// commitAfter is how long rows that nobody waits for stay in memory at most.
-const commitAfter = 50e6 // ns
-
-// pieceAfter is how long the next piece of a checkpoint waits at most.
-const pieceAfter = 2e6 // ns
 
 // row is the head of a row, in the hub's scratch memory; nil where none is kept.
 func (h *Hub) row(in *instrument, k journal.Kind, rec record, s stamp) *journal.Row {
@@ -34,22 +28,7 @@ func (h *Hub) row(in *instrument, k journal.Kind, rec record, s stamp) *journal.
 // keep appends a row that row gave.
 func (h *Hub) keep(r *journal.Row) {
 	h.cfg.Journal.Append(r)
-	if h.commitDue == 0 {
-		h.commitDue = h.clock() + commitAfter
-		h.kickClock()
-	}
-}
-
-// commit writes the rows that were appended. The hub's lock is held.
-func (h *Hub) commit() {
-	if h.commitDue != 0 {
-		h.commitDue = 0
-		h.cfg.Journal.Commit()
-		if h.cfg.Journal.Unfinished() {
-			h.commitDue = h.clock() + pieceAfter
-			h.kickClock()
-		}
-	}
+	h.kept = true
 }
 
 // enlist gives an instrument its number in the journal, or tells it a changed definition.

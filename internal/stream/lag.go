@@ -51,6 +51,7 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 		if !it.reads() {
 			continue
 		}
+		l.Held += len(it.late.held)
 		at := it.late.at
 		l.Pinned += int(it.view.tail.seg.begin - at.seg.begin)
 		messages, bytes := at.waiting(it.view.tail)
@@ -124,7 +125,7 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 func (s *Subscriber) Collapse() {
 	s.hold()
 	for _, it := range s.queue() {
-		if !it.reads() || it.late.at == it.view.tail || it.channel().Replays() {
+		if !it.reads() || it.late.at == it.view.tail || it.late.gate != 0 || it.channel().Replays() {
 			continue
 		}
 		it.collapse()
@@ -140,10 +141,14 @@ func (it *item) collapse() {
 
 // gathered is a position that nothing unsent of the item lies at or before.
 func (it *item) gathered() uint64 {
-	if it.late != nil && it.late.replay != nil {
-		return min(it.late.replay.position(), it.ringPosition())
+	low := it.ringPosition()
+	if l := it.late; l != nil && l.replay != nil {
+		low = min(low, l.replay.position())
 	}
-	return it.ringPosition()
+	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
+		low = min(low, l.floor)
+	}
+	return low
 }
 
 // position is a position to resume from, as far as the item is concerned.
@@ -300,7 +305,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 			if it.flag&overlap != 0 && s.owner(it.channel(), in.id) != it {
 				continue
 			}
-			if n, at := in.newest(it.channel(), it.tier()); at < before {
+			if n, at := in.newest(it.channel(), it.tier()); at < before && in.pos <= h.committed {
 				f(it.channel(), in.id, n)
 			}
 		}

@@ -66,7 +66,6 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 			clear(goneNow)
 			clear(tiersNow)
 			h.mu.pause()
-			h.commit()
 		}
 		if moves {
 			tiersNow[it] = tier
@@ -365,19 +364,20 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 		return
 	}
 	t := in.tape(p.channel)
+	last := s.shard.hub.last(t)
 	var older *old
 	switch {
-	case p.n > t.Last:
+	case p.n > last:
 		l.pause(in, pause{n: p.n})
 		return
-	case p.n == t.Last && !p.unknown:
+	case p.n == last && !p.unknown:
 		return
 	case p.unknown, p.n+1 < t.First():
 		if older = s.older(it, in, p.n, p.pos); p.unknown || older == nil {
-			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: t.Last, Reason: "buffer_exceeded"})
+			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: last, Reason: "buffer_exceeded"})
 			return
 		}
-		p.n = t.First() - 1
+		p.n = min(t.First()-1, last)
 	}
 	if l.replay == nil {
 		l.replay = &replay{}
@@ -385,7 +385,7 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 	if older != nil {
 		l.replay.old = append(l.replay.old, older)
 	}
-	l.replay.parts = append(l.replay.parts, part{in, p.n + 1, t.After(p.n)})
+	l.replay.parts = append(l.replay.parts, partOf(in, t, p.n, last))
 	l.replay.batches = append(l.replay.batches, orphans.batches...)
 	orphans.batches = nil
 	s.enqueue(it)
@@ -427,6 +427,10 @@ func (it *item) gatherPassed(dst []byte) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
+	out := &dst
+	if h.uncommitted(l.passed) {
+		out = it.close()
+	}
 	for _, in := range l.passed {
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
 			delete(l.pauses, in)
@@ -434,7 +438,7 @@ func (it *item) gatherPassed(dst []byte) []byte {
 		}
 		n, _ := in.newest(it.channel(), it.tier())
 		l.pause(in, pause{n, true})
-		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
+		*out = it.sub.appendState(*out, in, it.channel(), it.tier())
 	}
 	l.passed = nil
 	return dst

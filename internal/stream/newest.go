@@ -14,13 +14,6 @@ func (h *Hub) Newest(x Item) uint64 {
 	return in.channels[x.Channel].n
 }
 
-// Commit has all that was published until now found in the journal.
-func (h *Hub) Commit() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit()
-}
-
 // Clock is what time it is on a market: for one with a virtual clock the newest event time, and
 // otherwise now.
 func (h *Hub) Clock(name string) time.Time {

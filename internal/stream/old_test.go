@@ -26,6 +26,7 @@ func longHouse(t *testing.T, instruments, trades int) *house {
 	for i := range trades {
 		publish(t, w.hub, trade(w.handles[rng.IntN(instruments)], i))
 	}
+	w.hub.Commit()
 	for i := range instruments * tape.ChunkRows * 2 { // so that every tape has let go of some
 		publish(t, w.hub, trade(w.handles[i%instruments], i))
 	}

@@ -19,6 +19,7 @@ func (h *Hub) Publish(events []market.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
+	h.awaitRoom()
 	if h.barsDue > 0 && h.barsDue <= now {
 		h.strikeBars(now)
 	}
@@ -28,10 +29,12 @@ func (h *Hub) Publish(events []market.Event) error {
 			refused = append(refused, r)
 		}
 		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+			h.published()
 			h.mu.pause()
+			h.awaitRoom()
 		}
 	}
-	h.wakeShards()
+	h.published()
 	return errors.Join(refused...)
 }
 
@@ -201,8 +204,7 @@ func (h *Hub) next(in *instrument, c wire.Channel, now int64) record {
 	ch := &in.channels[c]
 	ch.n++
 	ch.at = now
-	h.position++
-	return record{pos: h.position, n: ch.n, at: now, in: in}
+	return record{pos: h.nextPosition(in), n: ch.n, at: now, in: in}
 }
 
 // framed frames the payload in the hub's scratch memory.
@@ -230,7 +232,8 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 		}
 		r.More = m
 	}
-	h.rows += int64(in.trades.Add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	keep, full := h.room(&in.trades, h.cfg.TradesKept)
+	h.rows += int64(in.trades.Add(r, keep, full))
 	h.keepTradeRow(in, rec, st, &r)
 	for _, t := range h.tiers(in, wire.Trades) {
 		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
@@ -289,7 +292,8 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	if e.Reason != "" || e.Until != 0 {
 		r.More = &tape.More{Reason: e.Reason, Until: e.Until}
 	}
-	h.rows += int64(in.statuses.Add(r, h.cfg.TradesKept, h.rows >= h.maxRows))
+	keep, full := h.room(&in.statuses, h.cfg.TradesKept)
+	h.rows += int64(in.statuses.Add(r, keep, full))
 	h.keepStatusRow(in, rec, st, e)
 	h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
 	frame := h.framed()

@@ -102,20 +102,22 @@ type Wanted struct {
 	Delay  int // seconds; one of Config.Delays, or 0
 }
 
-// Snapshot appends, for each listed instrument of list, a JSON object with its
-// identifier and its newest messages: the last trade T, the quote Q, the summary D (with the right
-// to trades) and the status H, each left out where it is not wanted or there is none. The rows are separated by
-// commas. All of them are as of the position, so that they can seed a resume.
+// Snapshot appends, for each listed instrument of list, a JSON object with its identifier and its
+// newest messages: the last trade T, the quote Q, the summary D (with the right to trades) and the
+// status H, each left out where it is not wanted or there is none. The rows are separated by
+// commas. All of them are as of the position, so that they can seed a resume. What is not committed
+// yet is in them too: AwaitCommit is to be called before they are given out.
 func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	comma := false
+	comma, pos := false, h.committed
 	for _, w := range list {
 		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
 		if in == nil {
 			continue
 		}
+		pos = max(pos, in.pos)
 		if comma {
 			dst = append(dst, ',')
 		}
@@ -141,7 +143,7 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 		}
 		dst = append(dst, '}')
 	}
-	return dst, h.epoch, h.place(h.position)
+	return dst, h.epoch, h.place(pos)
 }
 
 func isTrade(r *tape.Row) bool { return r.Kind == market.KindTrade }
@@ -150,8 +152,9 @@ func isTrade(r *tape.Row) bool { return r.Kind == market.KindTrade }
 // has not sent a snapshot since.
 var ErrStale = errors.New("order book not known at present")
 
-// AppendBook appends an O message with R:true: the book of an instrument to the
-// tier's depth and delay. Errors: market.ErrUnknownInstrument, ErrNoBook, ErrStale.
+// AppendBook appends an O message with R:true: the book of an instrument to the tier's depth and
+// delay. AwaitCommit is to be called before it is given out. Errors: market.ErrUnknownInstrument,
+// ErrNoBook, ErrStale.
 func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -84,7 +84,7 @@ func (s *Subscriber) relieve() {
 		case l == nil || !it.reads():
 		case l.replay != nil:
 			it.letGo()
-		case !s.strict && !it.channel().Replays() && l.at.seg != it.view.tail.seg:
+		case !s.strict && l.gate == 0 && !it.channel().Replays() && l.at.seg != it.view.tail.seg:
 			it.collapse()
 		}
 	}

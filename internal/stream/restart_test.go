@@ -115,6 +115,9 @@ func key(c wire.Channel, name string) string {
 // read takes what waits; with all it waits for what is being read from the journal.
 func (w *house) read(seen *told, all bool) {
 	w.t.Helper()
+	if all {
+		w.hub.Commit()
+	}
 	turn(w.shard)
 	for until := time.Now().Add(10 * time.Second); ; {
 		for seen.sub.Pending() {
@@ -211,6 +214,7 @@ func TestRestart(t *testing.T) {
 		publish(t, plain.hub, e)
 		plain.read(want, false)
 	}
+	plain.read(want, true)
 	wantState := states(t, plain)
 	for _, kept := range []int{1, 10_000} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {

@@ -42,6 +42,7 @@ func (h *Hub) Restore(ctx context.Context) error {
 		h.position += afterRestart
 	}
 	h.listRestored(r.order)
+	h.committed = h.position
 	if err := j.Start(h.checkpoint); err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
@@ -281,7 +282,7 @@ func (h *Hub) fed(in *instrument) {
 		x.line.push(h, delayed{due: h.clock() + x.line.delay, in: x, list: true})
 	}
 	h.list(in)
-	h.wakeShards()
+	h.published()
 }
 
 // wakeUp is the instrument as it was when the journal was left, if it is of it.

@@ -108,7 +108,8 @@ func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
 	}
 	name := it.id().String()
 	if _, ok := r.Seen[it.channel()][name]; ok {
-		out.resume(it.channel(), name, s.shard.hub.lookupItem(it.item()).tape(it.channel()).Last)
+		h := s.shard.hub
+		out.resume(it.channel(), name, h.last(h.lookupItem(it.item()).tape(it.channel())))
 	}
 }
 
@@ -152,12 +153,13 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 
 func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64, since position) {
 	name, t := it.id().String(), in.tape(it.channel())
+	last := s.shard.hub.last(t)
 	switch {
-	case n > t.Last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
+	case n > last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
 		// It was sent live, before a right fell: the line has yet to come that far.
 		out.resume(it.channel(), name, n)
 		it.behind().pause(in, pause{n: n})
-	case n > t.Last:
+	case n > last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.First():
 		// A client that names both an N and a position has nothing of this instrument to come between
@@ -168,15 +170,15 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64,
 		}
 		o := s.older(it, in, n, pos)
 		if o == nil {
-			out.lose(it.channel(), name, Lost{From: n + 1, To: t.Last, Reason: "buffer_exceeded"})
+			out.lose(it.channel(), name, Lost{From: n + 1, To: last, Reason: "buffer_exceeded"})
 			return
 		}
-		out.resume(it.channel(), name, t.Last)
-		s.replays(it, []part{{in, t.First(), t.After(t.First() - 1)}}, o)
+		out.resume(it.channel(), name, last)
+		s.replays(it, []part{partOf(in, t, min(t.First()-1, last), last)}, o)
 	default:
-		out.resume(it.channel(), name, t.Last)
-		if n < t.Last {
-			s.replays(it, []part{{in, n + 1, t.After(n)}})
+		out.resume(it.channel(), name, last)
+		if n < last {
+			s.replays(it, []part{partOf(in, t, n, last)})
 		}
 	}
 }
@@ -192,7 +194,8 @@ func (s *Subscriber) older(it *item, in *instrument, n, pos uint64) *old {
 	if n+1 < h.cfg.Journal.Oldest(series) {
 		return nil
 	}
-	return &old{in: in, series: series, n: n, to: in.tape(it.channel()).First() - 1, pos: pos, byN: true}
+	t := in.tape(it.channel())
+	return &old{in: in, series: series, n: n, to: min(t.First()-1, h.last(t)), pos: pos, byN: true}
 }
 
 // series is the journal's name for a sequence that an item replays.
@@ -213,7 +216,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	var parts []part
 	var older []*old
 	h := s.shard.hub
-	joined := h.position // what comes later is in the ring
+	joined := h.committed // what comes later is in the ring
 	covered := h.covered(it.item())
 	parts = slices.Grow(parts, len(covered))
 	for _, in := range covered {
@@ -236,7 +239,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 			out.resume(it.channel(), in.id.String(), last)
 		}
 		if n := max(t.Seek(from.pos), t.First()-1); n < last {
-			parts = append(parts, part{in, n + 1, rowsUntil(t.After(n), last-n)})
+			parts = append(parts, partOf(in, t, n, last))
 		}
 	}
 	s.replays(it, parts, older...)
@@ -247,7 +250,6 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 func (h *Hub) pauseReplaying() {
 	if h.mu.visit(2); h.mu.full() { // its rows are looked for besides
 		h.mu.pause()
-		h.commit()
 	}
 }
 

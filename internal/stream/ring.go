@@ -6,14 +6,17 @@ import (
 )
 
 // A ring is a chain of append-only segments. The hub appends under its lock; a
-// shard reads, without it, up to a tail that it took under the lock. Nothing
+// shard reads, without it, up to a tail that it took under the lock. The tail stands behind
+// what is committed, so that nobody is shown a row that the journal does not have. Nothing
 // below such a tail is ever written again, so that a segment needs no further
 // care: when no cursor points at it or before it, it is garbage.
 type ring struct {
 	last   *segment
-	used   int // bytes of last
-	n      int // records of last
-	echoes int // records flagged so, ever
+	used   int    // bytes of last
+	n      int    // records of last
+	echoes int    // records flagged so, ever
+	done   cursor // behind what is committed
+	shown  int    // echoes before done
 }
 
 // The size of a segment follows the rate of its topic (see nextSize), since most topics are quiet.
@@ -62,14 +65,29 @@ type cursor struct {
 }
 
 func newRing() ring {
-	return ring{last: &segment{}} // of no room: nothing may ever come
+	s := &segment{} // of no room: nothing may ever come
+	return ring{last: s, done: cursor{seg: s}}
 }
 
 func newSegment(size int) *segment {
 	return &segment{buf: make([]byte, size), recs: make([]record, max(4, size/bytesARecord))}
 }
 
-func (r *ring) tail() cursor { return cursor{r.last, r.n} }
+// tail is how far the ring may be read. It is never the end of a segment that has another behind
+// it. The hub's lock is held.
+func (r *ring) tail() cursor {
+	for r.done.seg.next != nil && r.done.rec >= r.done.seg.n {
+		r.done = cursor{r.done.seg.next, 0}
+	}
+	return r.done
+}
+
+// end is behind the newest message. Only what is held back until it is committed may be read so
+// far.
+func (r *ring) end() cursor { return cursor{r.last, r.n} }
+
+// commit moves the tail.
+func (r *ring) commit(to cursor, echoes int) { r.done, r.shown = to, echoes }
 
 // begin ends the last segment and goes on with another. What a reader has of the old one stays as it is.
 func (r *ring) begin(s *segment) {

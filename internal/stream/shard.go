@@ -25,6 +25,8 @@ type Shard struct {
 	news     []*Subscriber // got market-wide statuses since the last Turn
 	position uint64        // of the hub up to which the last Turn took all
 	fetched  []fetch       // rows of the journal that were read; guarded by the hub's lock
+	gates    []gate        // what waits for a commit; guarded by the hub's lock
+	awaits   bool          // AwaitCommit put a turn off; guarded by the hub's lock
 
 	// The present turn.
 	turn    []*topic // reused
@@ -56,7 +58,7 @@ type entry struct {
 func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), position: h.position}
+	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), position: h.committed}
 	s.transcoder.Compress = new(deflate.Compressor).Append
 	h.shards = append(h.shards, s)
 	for _, tp := range h.topics {
@@ -76,6 +78,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 		s.venue = s.view(topicKey{channel: marketStatus, id: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
 		s.venue.prev = s.venue.tail
 		s.venue.read(s)
+		s.hub.published()
 	}
 }
 
@@ -98,9 +101,9 @@ func (s *Shard) touch(tp *topic) { s.touched = append(s.touched, tp) }
 const urgentBytes = 16 << 10
 
 func (s *Shard) wakeIfTouched() {
-	if len(s.touched) > 0 && !s.told {
+	if !s.told && (len(s.touched) > 0 || s.opened()) {
 		s.told = true
-		s.wake(false)
+		s.wake(s.awaits)
 	}
 }
 
@@ -118,7 +121,7 @@ func (s *Shard) Turn() {
 	}
 	s.entries = s.entries[:0]
 	s.reportHeld()
-	fetched := s.takeTails()
+	fetched, open := s.takeTails()
 	for _, tp := range s.turn {
 		if tp != nil {
 			s.collect(s.views[tp])
@@ -127,6 +130,7 @@ func (s *Shard) Turn() {
 	clear(s.turn)
 	s.passVenues()
 	s.takeFetched(fetched)
+	s.open(open)
 	for i, sub := range s.news {
 		s.mark(sub)
 		s.news[i] = nil
@@ -134,17 +138,19 @@ func (s *Shard) Turn() {
 	s.news = s.news[:0]
 }
 
-// takeTails notes how far each touched ring goes now, and takes the rows that were read.
-func (s *Shard) takeTails() (fetched []fetch) {
+// takeTails notes how far each touched ring goes now, and takes the rows that were read and
+// the gates that are open.
+func (s *Shard) takeTails() (fetched []fetch, open []gate) {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	s.turn, s.touched = s.touched, s.turn[:0]
 	h.commit()
+	s.turn, s.touched = s.touched, s.turn[:0]
 	fetched, s.fetched = s.fetched, nil
-	s.told, s.pressed = false, false
-	s.position = h.position
+	s.told, s.pressed, s.awaits = false, false, false
+	s.position = h.committed
+	open = s.takeGates()
 	if h.taken != nil {
 		close(h.taken)
 		h.taken = nil
@@ -159,7 +165,7 @@ func (s *Shard) takeTails() (fetched []fetch) {
 			s.takeVenues()
 			s.turn[i] = nil
 		default:
-			if !v.advance(h.position, h.cfg.PerTurn) {
+			if !v.advance(h.committed, h.cfg.PerTurn) {
 				s.position = min(s.position, v.pos)
 				seen.touched = true
 				s.touch(tp)
@@ -167,11 +173,13 @@ func (s *Shard) takeTails() (fetched []fetch) {
 		}
 		if h.mu.visit(1); h.mu.full() { // each view has a place of its own; the shard's is that of the beginning
 			h.mu.pause()
-			h.commit()
 		}
 	}
 	s.wakeIfTouched() // for what this turn leaves
-	return fetched
+	if len(h.grown) > 0 {
+		h.commitNow()
+	}
+	return fetched, open
 }
 
 // collect lists the readers of a view that the turn has brought forward.
@@ -224,7 +232,7 @@ func (s *Shard) Next() *Subscriber {
 	}
 }
 
-// join makes an item a reader of a topic from its present tail on. The hub's lock is held.
+// join makes an item a reader of a topic from its tail on. The hub's lock is held.
 func (s *Shard) join(it *item, key topicKey) {
 	v := s.view(key)
 	v.read(s)
@@ -234,7 +242,7 @@ func (s *Shard) join(it *item, key topicKey) {
 	v.step()
 	if v.tail != v.topic.ring.tail() {
 		// What the shard has yet to take note of was published before.
-		it.late = &late{at: v.tail, after: s.hub.position}
+		it.late = &late{at: v.tail, after: s.hub.committed}
 	}
 }
 
@@ -243,7 +251,7 @@ func (s *Shard) view(key topicKey) *view {
 	tp := s.hub.topic(key)
 	v := s.views[tp]
 	if v == nil {
-		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.echoes, pos: s.hub.position}
+		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.shown, pos: s.hub.committed}
 		s.views[tp] = v
 		tp.seen[s.index].oldest = v.tail.seg.begin
 	}
@@ -285,7 +293,7 @@ func (v *view) unread(s *Shard) {
 // takeVenues notes how far the market-wide statuses go. The hub's lock is held.
 func (s *Shard) takeVenues() {
 	if v := s.venue; v != nil {
-		v.tail, v.pos = v.topic.ring.tail(), s.hub.position
+		v.tail, v.pos = v.topic.ring.tail(), s.hub.committed
 	}
 }
 

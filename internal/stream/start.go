@@ -156,7 +156,7 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 	var parts []part
 	var older []*old
 	h := s.shard.hub
-	joined := h.position // what comes later is in the ring
+	joined := h.committed // what comes later is in the ring
 	covered := h.covered(it.item())
 	parts = slices.Grow(parts, len(covered))
 	for _, in := range covered {
@@ -184,7 +184,7 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 			n = t.First() - 1
 		}
 		if n < last {
-			parts = append(parts, part{in, n + 1, rowsUntil(t.After(n), last-n)})
+			parts = append(parts, partOf(in, t, n, last))
 		}
 	}
 	s.replays(it, parts, older...)

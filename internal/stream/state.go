@@ -40,13 +40,15 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 				return dst
 			}
 		}
-		if dst = it.gatherPiece(dst, conflate); l.telling == nil || len(dst) >= limit {
+		if dst = it.gatherPiece(dst, conflate); l.telling == nil || l.gate != 0 || len(dst) >= limit {
 			return dst
 		}
 	}
 }
 
-// gatherPiece appends the R:true of the next instruments. What was published up to now is told by it.
+// gatherPiece appends the R:true of the next instruments. What was published up to now is told by
+// it. Where some of that is not committed it is held until it is. Statuses, none of which is left
+// out, wait until they are told.
 func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	l, h := it.late, it.sub.shard.hub
 	var unsaid map[*instrument]bool
@@ -56,13 +58,18 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	now := it.view.topic.ring.tail()
+	ring := &it.view.topic.ring
+	now := ring.tail()
+	if it.channel() == wire.Status && now != ring.end() {
+		it.close()
+		return dst
+	}
+	pos, begins := h.committed, l.state
 	var batch []*instrument
 	switch {
 	case l.state:
 		switch { // no status is left out once one was told
 		case it.channel() != wire.Status:
-			dst = it.gatherGaps(dst, now)
 		case l.fresh && l.telling != nil:
 			dst = it.gatherBetween(dst, now, maxInt, false)
 		default:
@@ -74,7 +81,18 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		dst = it.gatherBetween(dst, now, maxInt, conflate)
 		batch = l.telling.left
 	}
-	it.told(h.position)
+	out := &dst
+	if next := batch[:min(stateBatch, len(batch))]; it.channel() != wire.Status && h.uncommitted(next) {
+		out, pos, now = it.close(), h.position, ring.end()
+	}
+	switch {
+	case it.channel() == wire.Status:
+	case begins:
+		*out = it.gatherGaps(*out, now)
+	case out != &dst:
+		*out = it.gatherBetween(*out, now, maxInt, conflate)
+	}
+	it.told(pos, now)
 	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
 		if l.telling != nil {
@@ -83,7 +101,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
 			continue
 		}
-		dst = it.sub.appendState(dst, in, it.channel(), it.tier())
+		*out = it.sub.appendState(*out, in, it.channel(), it.tier())
 	}
 	if l.telling != nil {
 		if l.telling.left = batch[min(stateBatch, len(batch)):]; len(l.telling.left) == 0 {

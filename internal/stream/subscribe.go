@@ -74,7 +74,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	defer h.mu.Unlock()
 	h.commit()
 	if len(s.shard.touched) == 0 {
-		s.shard.position = h.position // nothing of what came since was for this shard
+		s.shard.position = h.committed // nothing of what came since was for this shard
 	}
 	since.safe = s.safe()
 	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected}
@@ -114,6 +114,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	}
 	out.Position = s.placeOf(s.safe())
 	s.rest()
+	h.published() // a new topic may have taken rows that are to be committed
 	return out
 }
 
@@ -163,7 +164,6 @@ func (s *Subscriber) pauseTaking(t *taking) {
 	h := s.shard.hub
 	if h.mu.visit(1); h.mu.full() {
 		h.mu.pause()
-		h.commit()
 		clear(t.settled)
 	}
 }
@@ -356,14 +356,12 @@ func (s *Subscriber) keepOnly(items []Item) (count, instruments int) {
 func (s *Subscriber) removePieces(gone []*item) {
 	h := s.shard.hub
 	for piece := range slices.Chunk(gone, lockPiece) {
-		h.commit()
 		s.removeAll(piece)
 		h.mu.visit(len(piece))
 		if h.mu.full() {
 			h.mu.pause()
 		}
 	}
-	h.commit()
 }
 
 // instrumentsOf is how many instruments the patterns among items cover.
@@ -383,7 +381,7 @@ func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	s.hold()
 	s.shard.hub.mu.Lock()
 	defer s.shard.hub.mu.Unlock()
-	s.shard.hub.commit() // what waits goes out ahead of the answer
+	s.shard.hub.commit()
 	var gone []*item
 	for _, x := range items {
 		if it := s.find(x.Channel, x.ID); it != nil {

@@ -52,6 +52,8 @@ type wait struct {
 	venues  []venueDue // markets as a whole whose state is due
 	since   *uint64    // position from which on the statuses of those new to the set are sent again; nil: their state is
 	reading []*item    // that wait for rows of the journal, or for their turn to
+	gated   []*item    // that wait for a commit
+	venueAt uint64     // the commit that venues wait for; 0: none
 	holders int        // replays that hold
 	slot    int        // in shard.waiters
 }
@@ -91,6 +93,10 @@ type late struct {
 	replay  *replay
 	pauses  map[*instrument]pause // of an item that moved to another delay
 	passed  []*instrument         // of those, whose R:true is due
+
+	gate  uint64 // nothing is gathered until this position is committed; 0: it is open
+	held  []byte // frames to gather first then
+	floor uint64 // nothing at or before this position waits for the gate
 }
 
 // behind gives an item a place of its own.
@@ -101,13 +107,18 @@ func (it *item) behind() *late {
 	return it.late
 }
 
-// told says that all up to a position, the present one, was told. Only where the shard has
-// yet to take note of some of it need that be remembered. The hub's lock is held.
-func (it *item) told(pos uint64) {
+// told says that all up to a position was told, which is the end of the ring's part that was looked
+// at. Only where the shard has yet to take note of some of it need that be remembered. The hub's
+// lock is held.
+func (it *item) told(pos uint64, end cursor) {
 	l := it.behind()
-	l.at, l.after = it.view.tail, 0
-	if it.view.tail != it.view.topic.ring.tail() {
-		l.after = pos
+	it.view.step()
+	l.at = it.view.tail
+	switch {
+	case it.view.tail != end:
+		l.after = max(l.after, pos)
+	case l.after <= pos:
+		l.after = 0
 	}
 }
 
@@ -132,7 +143,7 @@ func (s *Subscriber) waiting() *wait {
 
 // rest lets go of the room once nothing is in it.
 func (s *Subscriber) rest() {
-	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && (w.batch == nil || w.batch.left == 0) {
+	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && (w.batch == nil || w.batch.left == 0) {
 		s.unwait()
 	}
 }
@@ -158,13 +169,13 @@ func (s *Subscriber) enqueue(it *item) {
 }
 
 // queue is the items with something to gather, once hold has been called; those too that
-// wait for rows of the journal.
+// wait for rows of the journal or for a commit.
 func (s *Subscriber) queue() []*item {
 	switch {
 	case s.wait == nil:
 		return nil
-	case len(s.wait.reading) > 0:
-		return slices.Concat(s.wait.queue, s.wait.reading)
+	case len(s.wait.reading)+len(s.wait.gated) > 0:
+		return slices.Concat(s.wait.queue, s.wait.reading, s.wait.gated)
 	}
 	return s.wait.queue
 }
@@ -348,6 +359,9 @@ func (s *Subscriber) drop(it *item) {
 		}
 		if l.listed {
 			s.wait.queue = without(s.wait.queue, it)
+		}
+		if l.gate != 0 {
+			s.wait.gated = without(s.wait.gated, it)
 		}
 		if l.replay != nil && l.replay.waits {
 			s.wait.reading = without(s.wait.reading, it)

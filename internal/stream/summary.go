@@ -76,11 +76,11 @@ func (s *summary) refer(e *market.Event) {
 
 // setReference takes reference figures.
 func (h *Hub) setReference(in *instrument, e *market.Event, now int64) {
-	h.position++
+	pos := h.nextPosition(in)
 	st := in.stamp(e, now)
 	h.dated(in, st.time, now)
 	in.sum.refer(e)
-	rec := record{pos: h.position, n: in.channels[wire.Summary].n + 1, at: now, in: in}
+	rec := record{pos: pos, n: in.channels[wire.Summary].n + 1, at: now, in: in}
 	h.keepReferenceRow(in, rec, st, e)
 	h.tellSummary(in, rec.pos, st, now)
 }

@@ -36,6 +36,8 @@ type topic struct {
 	seen  []shardSeen // by shard; guarded by the hub's lock as everything here
 	refs  int
 	room  room
+	grown bool // listed for the next commit
+	bytes int  // appended since the last one
 }
 
 type shardSeen struct {
@@ -72,6 +74,21 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 	if tp.ring.append(frame, rec) {
 		h.grew(tp)
 	}
+	tp.bytes += len(frame)
+	if tp.grown {
+		return
+	}
+	tp.grown = true
+	h.grown = append(h.grown, tp)
+	for i := range tp.seen {
+		if tp.seen[i].readers > 0 && !h.shards[i].told {
+			h.wanted = true
+		}
+	}
+}
+
+// show has the shards take note of messages of a topic that are committed.
+func (h *Hub) show(tp *topic, bytes int) {
 	for i := range tp.seen {
 		s := &tp.seen[i]
 		if s.readers == 0 {
@@ -81,7 +98,7 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 			s.touched = true
 			h.shards[i].touch(tp)
 		}
-		if s.bytes += int32(min(len(frame), urgentBytes)); s.bytes >= urgentBytes {
+		if s.bytes += int32(min(bytes, urgentBytes)); s.bytes >= urgentBytes {
 			s.bytes = 0
 			h.shards[i].press()
 		}
@@ -102,6 +119,7 @@ func (h *Hub) topic(key topicKey) *topic {
 	place := readKey{key.channel, key.id}
 	h.readBy[place] = append(h.readBy[place], tp)
 	h.changed(tp, +1)
+	h.backfill(tp)
 	return tp
 }
 

@@ -120,26 +120,35 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	if len(w.venues) == 0 {
 		return dst
 	}
-	states := s.venueStates()
+	states, whole := s.venueStates()
 	s.shard.passVenues() // what was told before
 	dst = append(w.takeCarry(dst), states...)
-	w.venues = nil
+	if whole {
+		w.venues = nil
+	}
 	return dst
 }
 
-// venueStates is how the markets stand that are due, and notes how far that goes.
-func (s *Subscriber) venueStates() (states []byte) {
+// venueStates is how the markets stand that are due, and notes how far that goes. Where that is not
+// committed yet, they wait: whole is false.
+func (s *Subscriber) venueStates() (states []byte, whole bool) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
 	s.shard.takeVenues()
 	for _, due := range s.wait.venues {
+		if h.uncommitted(h.venuesOf(due.market)) {
+			s.awaitVenues()
+			return nil, false
+		}
+	}
+	for _, due := range s.wait.venues {
 		for _, v := range h.venuesOf(due.market) {
 			states = s.appendVenue(states, v, due.bare)
 		}
 	}
-	return states
+	return states, true
 }
 
 // venuesOf is a market as a whole, or all of them in the order of definition.
@@ -203,6 +212,9 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 			n := max(v.statuses.Seek(since), v.statuses.First()-1)
 			for _, rows := range v.statuses.After(n) {
 				for i := range rows {
+					if rows[i].Pos > h.committed {
+						break // the ring tells it
+					}
 					n++
 					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.ident, n)
 					dst = wire.AppendText(dst, h.scratch.payload)

@@ -33,7 +33,7 @@ type variant struct {
 func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
 	v.prev, v.tail = v.tail, r.tail()
-	v.mixed = v.echoes != r.echoes
+	v.mixed = v.echoes != r.shown
 	if most > 0 && v.more(most) {
 		at := v.prev
 		at.peek(v.tail) // steps to where there is a record
@@ -47,7 +47,7 @@ func (v *view) advance(pos uint64, most int) (whole bool) {
 		v.pos = rec.pos - 1
 		return false
 	}
-	v.echoes, v.pos = r.echoes, pos
+	v.echoes, v.pos = r.shown, pos
 	return true
 }
 

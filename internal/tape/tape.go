@@ -74,6 +74,22 @@ func (t *Tape) halve() int {
 	return n
 }
 
+// Drops says whether Add with these arguments might let go of rows.
+func (t *Tape) Drops(keep int, full bool) bool {
+	return len(t.chunks) > 0 && (full || t.Kept+1-len(t.chunks[0]) >= keep)
+}
+
+// Leaves is how many rows, the new one among them, Add leaves at least where all tapes are full.
+func (t *Tape) Leaves() int {
+	switch n := len(t.chunks); {
+	case n == 0:
+		return 1
+	case n == 1 && t.Kept < ChunkRows:
+		return t.Kept + 1 - (t.Kept+1)/2
+	}
+	return t.Kept + 1 - len(t.chunks[0])
+}
+
 // First is the N of the oldest row kept.
 func (t *Tape) First() uint64 { return t.Last - uint64(t.Kept) + 1 }
 

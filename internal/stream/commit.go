@@ -1,0 +1,474 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Nobody is shown a row before it is in the journal. While Run runs, a goroutine of its own writes
+// the rows, without the hub's lock, and then moves the tails of the rings up to where they stood
+// when it began, and with them the committed position. What is read outside of the rings, such as
+// an R:true, may tell more than that: it is held behind a gate until its position is committed.
+// Without Run, as in many tests, rows are committed by whoever publishes, before it returns.
+
+// commitAfter is how long rows that nobody waits for stay in memory at most.
+const commitAfter = 50e6 // ns
+
+// pieceAfter is how long it takes at least from one piece of a checkpoint to the next.
+const pieceAfter = 2e6 // ns
+
+// commits is how far the hub is with committing. The hub's lock guards it.
+type commits struct {
+	committed uint64        // position; what lies behind it is given out to nobody
+	commitDue int64         // by the hub's clock: rows are to be committed then; 0: none wait, or soon
+	pieceDue  int64         // by the hub's clock: the next piece of a checkpoint may be written
+	kept      bool          // rows were appended since the last published
+	wanted    bool          // by a shard that does not come by itself
+	recent    []*instrument // with messages that are not committed
+	grown     []*topic      // took messages since the last commit began
+	marks     []mark        // where the rings stood then
+	target    uint64        // position that the commit under way reaches
+	writing   bool          // it is under way
+	began     uint64        // commits
+	ended     uint64        // likewise; that many of those that began
+	running   bool          // the committer runs
+	kicked    chan struct{} // it has something to do
+	advanced  chan struct{} // closed when more is committed; nil: nobody waits
+}
+
+// mark is where a ring stood.
+type mark struct {
+	topic  *topic
+	end    cursor
+	echoes int
+	bytes  int // since the mark before
+}
+
+// published ends a change that may have numbered something: it shows it to the readers, or has it
+// committed first. The hub's lock is held.
+func (h *Hub) published() {
+	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
+	h.kept, h.wanted = false, false
+	switch {
+	case j == nil || !j.Pending():
+		h.showAll()
+		h.wakeShards()
+		if kept {
+			h.commitSoon() // rows are being lost: there may be room again
+		}
+	case !h.running && len(h.grown) > 0:
+		h.commit()
+	case wanted:
+		h.commitNow()
+	default:
+		h.commitSoon()
+	}
+}
+
+// commitSoon has rows committed that nobody waits for. The hub's lock is held.
+func (h *Hub) commitSoon() {
+	if h.commitDue == 0 {
+		h.commitDue = h.clock() + commitAfter
+		h.kickClock()
+	}
+}
+
+// commitNow has rows committed as soon as the last commit is done. The hub's lock is held.
+func (h *Hub) commitNow() {
+	if !h.running {
+		h.commit()
+		return
+	}
+	select {
+	case h.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// commit commits what was published, if the committer does not run. The hub's lock is held.
+func (h *Hub) commit() {
+	if h.running || h.committed == h.position && len(h.grown) == 0 && h.commitDue == 0 {
+		return
+	}
+	if b := h.beginCommit(); b != nil {
+		h.cfg.Journal.Write(b)
+		h.cfg.Journal.Done(b)
+	}
+	h.endCommit()
+}
+
+// startCommits begins to commit in a goroutine of its own. stop ends that.
+func (h *Hub) startCommits(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	h.mu.Lock()
+	h.running = true
+	h.mu.Unlock()
+	var committer sync.WaitGroup
+	committer.Go(func() { h.runCommits(ctx) })
+	return func() {
+		cancel()
+		committer.Wait()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running = false
+		h.commit()
+		if h.advanced != nil { // nobody is to wait any more
+			close(h.advanced)
+			h.advanced = nil
+		}
+	}
+}
+
+func (h *Hub) runCommits(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.kicked:
+		}
+		h.commitOnce()
+	}
+}
+
+// commitOnce commits what was published until now. It does not hold the hub's lock while it writes.
+func (h *Hub) commitOnce() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	if b := h.beginCommit(); b != nil {
+		h.writing = true
+		h.mu.Unlock()
+		h.cfg.Journal.Write(b)
+		h.mu.Lock()
+		h.writing = false
+		h.cfg.Journal.Done(b)
+	}
+	h.endCommit()
+}
+
+// beginCommit takes what is to be written, nil where that is nothing, and notes how far the rings
+// go. The hub's lock is held.
+func (h *Hub) beginCommit() *journal.Batch {
+	h.commitDue, h.target = 0, h.position
+	h.began++
+	for i, tp := range h.grown {
+		h.markTopic(tp)
+		tp.grown = false
+		h.grown[i] = nil
+	}
+	h.grown = h.grown[:0]
+	if h.cfg.Journal == nil {
+		return nil
+	}
+	now := h.clock()
+	if now < h.pieceDue {
+		return h.cfg.Journal.TakeRows()
+	}
+	h.pieceDue = now + pieceAfter
+	return h.cfg.Journal.Take()
+}
+
+// endCommit shows what was written. The hub's lock is held.
+func (h *Hub) endCommit() {
+	h.committed, h.ended = max(h.committed, h.target), h.began
+	for i := range h.marks {
+		m := &h.marks[i]
+		if m.topic.refs > 0 { // of others the ring may be another by now
+			m.topic.ring.commit(m.end, m.echoes)
+			h.show(m.topic, m.bytes)
+		}
+		*m = mark{}
+	}
+	h.marks = h.marks[:0]
+	h.recent = slices.DeleteFunc(h.recent, func(in *instrument) bool { return in.pos <= h.committed })
+	if j := h.cfg.Journal; j != nil && j.Unfinished() {
+		h.commitDue = h.pieceDue
+		h.kickClock()
+	}
+	if h.cfg.Journal == nil || !h.cfg.Journal.Pending() {
+		h.showAll()
+	}
+	if h.advanced != nil {
+		close(h.advanced)
+		h.advanced = nil
+	}
+	if h.taken != nil {
+		close(h.taken)
+		h.taken = nil
+	}
+	h.wakeShards()
+}
+
+// showAll shows all that was published: nothing of it waits to be written. The hub's lock is held.
+func (h *Hub) showAll() {
+	h.committed = h.position
+	clear(h.recent)
+	h.recent = h.recent[:0]
+	for i, tp := range h.grown {
+		tp.ring.commit(tp.ring.end(), tp.ring.echoes)
+		h.show(tp, tp.bytes)
+		tp.grown, tp.bytes = false, 0
+		h.grown[i] = nil
+	}
+	h.grown = h.grown[:0]
+}
+
+// awaitAdvance is closed when more is committed. The hub's lock is held.
+func (h *Hub) awaitAdvance() <-chan struct{} {
+	if h.advanced == nil {
+		h.advanced = make(chan struct{})
+	}
+	return h.advanced
+}
+
+// awaitRoom holds a feed back while so much waits for the disk that rows would be lost. The hub's
+// lock is held, but not meanwhile.
+func (h *Hub) awaitRoom() {
+	for h.running && h.cfg.Journal.Full() {
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		<-advanced
+		h.mu.Lock()
+	}
+}
+
+// AwaitCommit waits until all that was published of instruments until now is in the journal; of
+// everything where none are named. The error is that of ctx.
+func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	var pos, turn uint64
+	if j := h.cfg.Journal; len(ids) == 0 && j != nil && j.Pending() {
+		turn = h.began + 1 // a commit that is under way may have begun too early
+	}
+	for _, id := range ids {
+		if in := h.lookup(id); in != nil {
+			pos = max(pos, in.pos)
+			for _, x := range in.later {
+				pos = max(pos, x.pos)
+			}
+		}
+	}
+	for h.committed < pos || h.ended < turn {
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			h.mu.Lock()
+			return context.Cause(ctx)
+		}
+		h.mu.Lock()
+	}
+	return nil
+}
+
+// Commit waits until all that was published until now is in the journal.
+func (h *Hub) Commit() { _ = h.AwaitCommit(context.Background()) }
+
+// nextPosition numbers a message of an instrument in the whole stream. The hub's lock is held.
+func (h *Hub) nextPosition(in *instrument) uint64 {
+	if in.pos <= h.committed {
+		h.recent = append(h.recent, in)
+	}
+	h.position++
+	in.pos = h.position
+	return h.position
+}
+
+// uncommitted says whether something was published of instruments that is not committed. The hub's
+// lock is held.
+func (h *Hub) uncommitted(list []*instrument) bool {
+	return h.committed != h.position && slices.ContainsFunc(list, func(in *instrument) bool { return in.pos > h.committed })
+}
+
+// last is the N of the newest row of a tape that is committed. The hub's lock is held.
+func (h *Hub) last(t *tape.Tape) uint64 {
+	if h.committed == h.position {
+		return t.Last
+	}
+	return t.Seek(h.committed)
+}
+
+// room is how many rows a tape keeps at least, and whether all tapes together are full. Rows that
+// are not committed stay: nobody could be sent them otherwise. The hub's lock is held.
+func (h *Hub) room(t *tape.Tape, keep int) (least int, full bool) {
+	full = h.rows >= h.maxRows
+	if h.running && t.Drops(keep, full) {
+		least = int(t.Last-t.Seek(h.committed)) + 1 // and the row that comes
+		keep, full = max(keep, least), full && t.Leaves() >= least
+	}
+	return keep, full
+}
+
+// partOf is the rows of a tape behind n, up to last.
+func partOf(in *instrument, t *tape.Tape, n, last uint64) part {
+	p := part{in: in, n: n + 1}
+	if n >= last || n+1 < t.First() {
+		return p
+	}
+	p.rows = t.After(n)
+	left := int(last - n)
+	for i, rows := range p.rows {
+		if len(rows) >= left {
+			p.rows[i], p.rows = rows[:left], p.rows[:i+1]
+			break
+		}
+		left -= len(rows)
+	}
+	return p
+}
+
+// backfill gives a new topic of what is replayed the rows that are not committed: its readers begin
+// with what is. The hub's lock is held.
+func (h *Hub) backfill(tp *topic) {
+	c := tp.key.channel
+	if h.committed == h.position || !c.Replays() && c != marketStatus {
+		return
+	}
+	type message struct {
+		record
+		row *tape.Row
+	}
+	var list []message
+	for _, in := range h.recent {
+		if in.venue != (c == marketStatus) || in.delay() != tp.key.tier.Delay || !tp.key.id.Matches(in.id) {
+			continue
+		}
+		t := in.tape(c)
+		n := h.last(t)
+		for _, rows := range t.After(n) {
+			for i := range rows {
+				n++
+				r := &rows[i]
+				m := message{record{in: in, pos: r.Pos, n: n, at: r.At}, r}
+				switch {
+				case r.Kind != market.KindStatus:
+				case r.Phase == market.FeedDown, r.Phase == market.FeedUp:
+					m.flag = notice
+				case r.Phase == market.Gap:
+					m.flag = notice | lost
+				}
+				list = append(list, m)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.pos, b.pos) })
+	marked := !h.writing
+	for i := range list {
+		m := &list[i]
+		if !marked && m.pos > h.target {
+			h.markTopic(tp)
+			marked = true
+		}
+		h.scratch.payload = m.row.Message(h.scratch.payload[:0], m.in.ident, m.n)
+		h.append(tp, h.framed(), m.record)
+		h.wanted = true
+	}
+	if !marked {
+		h.markTopic(tp)
+	}
+}
+
+// markTopic notes how far a ring goes, for the commit under way. The hub's lock is held.
+func (h *Hub) markTopic(tp *topic) {
+	h.marks = append(h.marks, mark{tp, tp.ring.end(), tp.ring.echoes, tp.bytes})
+	tp.bytes = 0
+}
+
+// gate is where something of a subscriber waits for a commit.
+type gate struct {
+	pos  uint64
+	sub  *Subscriber
+	it   *item // nil: market-wide states
+	late *late // of it
+}
+
+// close has nothing of an item gathered until all that was published until now is committed. The
+// result takes the frames that are gathered first then. The hub's lock is held.
+func (it *item) close() (held *[]byte) {
+	l, s := it.late, it.sub.shard
+	if l.gate == 0 {
+		if len(l.held) == 0 {
+			l.floor = s.hub.committed
+		}
+		l.gate = s.hub.position
+		w := it.sub.waiting()
+		w.gated = append(w.gated, it)
+		s.gates = append(s.gates, gate{l.gate, it.sub, it, l})
+		s.hub.commitNow()
+	}
+	return &l.held
+}
+
+// awaitVenues has the market-wide states that are due wait for a commit. The hub's lock is held.
+func (s *Subscriber) awaitVenues() {
+	h := s.shard.hub
+	if s.wait.venueAt == 0 {
+		s.wait.venueAt = h.position
+		s.shard.gates = append(s.shard.gates, gate{pos: h.position, sub: s})
+		h.commitNow()
+	}
+}
+
+// opened says whether a gate of the shard is open. The hub's lock is held.
+func (s *Shard) opened() bool { return len(s.gates) > 0 && s.gates[0].pos <= s.hub.committed }
+
+// takeGates takes the gates that are open. The hub's lock is held.
+func (s *Shard) takeGates() (open []gate) {
+	n := 0
+	for n < len(s.gates) && s.gates[n].pos <= s.hub.committed {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	open, s.gates = s.gates[:n:n], s.gates[n:]
+	return open
+}
+
+// open has what waited at gates gathered.
+func (s *Shard) open(list []gate) {
+	for i := range list {
+		g := &list[i]
+		switch {
+		case g.sub.closed:
+		case g.it == nil:
+			if g.sub.wait != nil {
+				g.sub.wait.venueAt = 0
+			}
+			s.mark(g.sub)
+		case g.it.late == g.late && g.late.gate == g.pos:
+			g.late.gate = 0
+			g.sub.enqueue(g.it)
+			s.mark(g.sub)
+		}
+		if w := g.sub.wait; w != nil && (i+1 == len(list) || list[i+1].sub != g.sub) {
+			w.gated = slices.DeleteFunc(w.gated, func(it *item) bool { return it.late == nil || it.late.gate == 0 })
+		}
+	}
+}
+
+// AwaitCommit has what was published committed ahead of the next Turn: where it is true, that is
+// best taken when the shard is woken, and no matter when. It is for a shard that comes by now and
+// then: what it finds would otherwise go out the next time.
+func (s *Shard) AwaitCommit() bool {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.running || len(h.grown) == 0 || h.writing || s.awaits {
+		return false
+	}
+	s.awaits, s.told = true, false
+	h.commitNow()
+	return true
+}
