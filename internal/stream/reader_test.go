@@ -101,13 +101,16 @@ func (c *copyBook) take(t testing.TB, m *message) {
 
 // client is a subscriber with what it has seen.
 type client struct {
-	t      testing.TB
-	sub    *Subscriber
-	books  map[string]*copyBook
-	trades map[string][]uint64
-	last   map[string]uint64 // trades
-	notes  []message
-	raw    []message
+	t       testing.TB
+	sub     *Subscriber
+	books   map[string]*copyBook
+	trades  map[string][]uint64
+	last    map[string]uint64 // trades
+	notes   []message
+	raw     []message
+	place   string            // to resume from
+	before  map[string]uint64 // trades, before it came back by a position
+	follows map[string]uint64 // trades that it had when its process was killed
 }
 
 func open(sh *Shard) *Subscriber {

@@ -1,0 +1,451 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// slowHub is a hub whose committer is the test: rows are committed when commitOnce is called, or
+// between begin and end of a commit that takes its time.
+type slowHub struct {
+	*Hub
+	folder  string
+	journal *journal.Journal
+	shard   *Shard
+	woken   int
+}
+
+func newSlowHub(t *testing.T, folder string, cfg Config) *slowHub {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Journal = j
+	w := &slowHub{Hub: New(cfg), folder: folder, journal: j}
+	if err := w.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.shard = w.NewShard(func(bool) { w.woken++ })
+	w.running = true
+	t.Cleanup(func() {
+		w.running = false
+		w.Commit()
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// stall begins a commit that takes its time. The result ends it.
+func (w *slowHub) stall() (end func()) {
+	w.mu.Lock()
+	b := w.beginCommit()
+	w.writing = true
+	w.mu.Unlock()
+	return func() {
+		if b != nil {
+			w.cfg.Journal.Write(b)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.writing = false
+		if b != nil {
+			w.cfg.Journal.Done(b)
+		}
+		w.endCommit()
+	}
+}
+
+// take takes a turn and reads all that may be had.
+func (w *slowHub) take(c *client) {
+	turn(w.shard)
+	c.read(1<<20, false)
+}
+
+// killed is a copy of the journal as a kill leaves it now.
+func (w *slowHub) killed(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "journal")
+	if err := os.CopyFS(folder, os.DirFS(w.folder)); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestUnsubscribeTellsNothingUncommitted: what an unsubscribe gives ahead of its answer is in the
+// journal. The rest comes by the identifier that still covers the instrument.
+func TestUnsubscribeTellsNothingUncommitted(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	a := define(t, w.Hub, "A|M|CI", nil)
+	c := newClient(t, w.shard)
+	subscribe(t, c.sub, wire.Trades, "A|M|CI", "*|M|*")
+	publish(t, w.Hub, trade(a, 1))
+	w.commitOnce()
+	w.take(c)
+	publish(t, w.Hub, trade(a, 2), trade(a, 3))
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}})
+	for _, m := range frames(t, c.sub.TakeCarry(nil)) {
+		c.take(&m)
+	}
+	seen := slices.Clone(c.trades["A|M|CI"])
+	after := newSlowHub(t, w.killed(t), Config{})
+	define(t, after.Hub, "A|M|CI", nil)
+	if n := after.lookup(id("A|M|CI")).trades.Last; len(seen) > int(n) || after.Epoch() != w.Epoch() {
+		t.Errorf("the client has trades %v, the journal %d of them", seen, n)
+	}
+	w.commitOnce()
+	publish(t, w.Hub, trade(a, 4))
+	w.commitOnce()
+	w.take(c)
+	if !slices.Equal(c.trades["A|M|CI"], []uint64{1, 2, 3, 4}) {
+		t.Errorf("trades %v", c.trades["A|M|CI"])
+	}
+}
+
+// TestStalledWrite: while a commit takes its time nobody gets what it is about, and everybody all
+// else.
+func TestStalledWrite(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	hot, quiet := define(t, w.Hub, "HOT|M|CI", nil), define(t, w.Hub, "QUIET|M|CI", nil)
+	snapshot := func(h market.Handle) market.Event {
+		return market.Event{Kind: market.KindSnapshot, Handle: h, Bids: []market.Level{level(10, 1)}, Asks: []market.Level{level(11, 1)}}
+	}
+	c := newClient(t, w.shard)
+	subscribe(t, c.sub, wire.Trades, "HOT|M|CI", "QUIET|M|CI")
+	publish(t, w.Hub, snapshot(hot), snapshot(quiet), trade(hot, 1), trade(quiet, 1))
+	w.commitOnce()
+	w.take(c)
+	_, safe := c.sub.Position()
+	publish(t, w.Hub, trade(hot, 2))
+	end := w.stall()
+	publish(t, w.Hub, trade(hot, 3), snapshot(hot))
+	w.take(c)
+	if _, now := c.sub.Position(); len(c.trades["HOT|M|CI"]) != 1 || now != safe {
+		t.Fatalf("trades %v at %s, it was %s", c.trades["HOT|M|CI"], now, safe)
+	}
+	// A subscribe is answered at once, of the quiet instrument with what is due.
+	d := newClient(t, w.shard)
+	for _, ch := range []wire.Channel{wire.Status, wire.OrderBook, wire.Summary} {
+		subscribe(t, d.sub, ch, "QUIET|M|CI")
+	}
+	w.take(d)
+	if len(d.notes) != 1 || d.books["QUIET|M|CI"] == nil {
+		t.Errorf("notes %v, books %v", d.notes, d.books)
+	}
+	// Of the hot one it is as of what is committed, and the rest comes with the commit.
+	for _, ch := range []wire.Channel{wire.Quotes, wire.OrderBook} {
+		subscribe(t, d.sub, ch, "HOT|M|CI")
+	}
+	seen := &wire.Resume{Epoch: w.Epoch(), Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"HOT|M|CI": 0}}}
+	out := d.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("HOT|M|CI")}}, Options{Resume: seen})
+	if n := out.Resumed[wire.Trades]["HOT|M|CI"]; n != 1 || out.CaughtUp != safe {
+		t.Errorf("resumed to %d, at %s and not %s", n, out.CaughtUp, safe)
+	}
+	w.take(d)
+	if len(d.trades["HOT|M|CI"]) != 1 || d.books["HOT|M|CI"] != nil {
+		t.Fatalf("trades %v, books %v", d.trades, d.books)
+	}
+	end()
+	w.commitOnce()
+	w.take(c)
+	w.take(d)
+	w.take(d)
+	for _, x := range []*client{c, d} {
+		if !slices.Equal(x.trades["HOT|M|CI"], []uint64{1, 2, 3}) {
+			t.Errorf("trades %v", x.trades)
+		}
+	}
+	if d.books["HOT|M|CI"] == nil {
+		t.Error("no state of the hot book")
+	}
+	if w.woken == 0 {
+		t.Error("the shard was not woken")
+	}
+}
+
+// TestUnsubscribeWhatIsHeld: a state that waits for a commit is not sent once its instrument was
+// unsubscribed.
+func TestUnsubscribeWhatIsHeld(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	a := define(t, w.Hub, "A|M|CI", ownQuotes)
+	quote := func(n int64) market.Event {
+		return market.Event{Kind: market.KindQuote, Handle: a, Bids: []market.Level{level(n, 1)}}
+	}
+	publish(t, w.Hub, quote(1))
+	c := newClient(t, w.shard)
+	subscribe(t, c.sub, wire.Quotes, "A|M|CI")
+	if w.take(c); len(c.raw) != 0 {
+		t.Fatalf("got %v", c.raw)
+	}
+	c.sub.Unsubscribe([]Item{{Channel: wire.Quotes, ID: id("A|M|CI")}})
+	subscribe(t, c.sub, wire.Quotes, "*|M|*")
+	w.commitOnce()
+	w.take(c)
+	if len(c.raw) != 1 || !c.raw[0].R || c.raw[0].N != 1 {
+		t.Errorf("got %+v", c.raw)
+	}
+	if len(w.shard.gates) > 0 || c.sub.wait != nil {
+		t.Errorf("left: %v, %+v", w.shard.gates, c.sub.wait)
+	}
+}
+
+// TestAwaitCommit: an answer waits for the instruments that it tells of, and as long as it wants
+// to.
+func TestAwaitCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSlowHub(t, t.TempDir(), Config{})
+		a := define(t, w.Hub, "A|M|CI", nil)
+		define(t, w.Hub, "B|M|CI", nil)
+		w.commitOnce()
+		_, before := w.Position()
+		publish(t, w.Hub, trade(a, 1))
+		end := w.stall()
+		_, _, quiet := w.Snapshot(nil, []Wanted{{ID: id("B|M|CI"), Trades: true}})
+		if err := w.AwaitCommit(t.Context(), id("B|M|CI")); err != nil || quiet != before {
+			t.Errorf("of a quiet instrument: %v, at %s and not %s", err, quiet, before)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		begin := time.Now()
+		if err := w.AwaitCommit(ctx, id("A|M|CI"), id("B|M|CI")); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		done := make(chan error)
+		go func() { done <- w.AwaitCommit(t.Context(), id("A|M|CI")) }()
+		synctest.Wait()
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, after := w.Position(); after == before {
+			t.Error("nothing is committed")
+		}
+	})
+}
+
+// TestCommitModel has clients come, go, resume and change what they have while commits take their
+// time, and kills the process now and then: nobody was shown an N that the journal does not have,
+// and nobody misses a trade or has one twice.
+func TestCommitModel(t *testing.T) {
+	rounds := 40
+	if testing.Short() {
+		rounds = 5
+	}
+	for seed := range uint64(rounds) {
+		m := &commitModel{t: t, rng: rand.New(rand.NewPCG(seed, 5)), names: []string{"A|M|CI", "B|M|CI", "C|M|CI"}}
+		m.begin(t.TempDir())
+		for life := range 4 {
+			if life > 0 {
+				m.kill()
+			}
+			for range 150 {
+				m.step()
+			}
+		}
+		m.finish()
+	}
+}
+
+// commitModel is a hub and its clients, and what each of them has seen.
+type commitModel struct {
+	t       *testing.T
+	rng     *rand.Rand
+	names   []string
+	w       *slowHub
+	handles []market.Handle
+	end     func() // of a commit under way
+	clients []*client
+	n       int
+}
+
+func (m *commitModel) begin(folder string) {
+	m.w = newSlowHub(m.t, folder, Config{})
+	m.handles = nil
+	for _, name := range m.names {
+		m.handles = append(m.handles, define(m.t, m.w.Hub, name, nil))
+	}
+}
+
+func (m *commitModel) step() {
+	switch k := m.rng.IntN(20); {
+	case k < 8:
+		for range 1 + m.rng.IntN(5) {
+			m.publish()
+		}
+	case k < 10 && m.end == nil:
+		m.end = m.w.stall()
+	case k < 11 && m.end == nil:
+		m.w.commitOnce()
+	case k < 12 && m.end != nil:
+		m.end()
+		m.end = nil
+	case k < 14:
+		turn(m.w.shard)
+	case k == 14 && len(m.clients) < 5:
+		m.join(newClient(m.t, m.w.shard))
+	case len(m.clients) == 0:
+	default:
+		c := m.clients[m.rng.IntN(len(m.clients))]
+		switch k {
+		case 15:
+			m.subscribe(c)
+		case 16:
+			m.unsubscribe(c)
+		default:
+			m.took(c, c.read(1+m.rng.IntN(2000), m.rng.IntN(2) == 0))
+		}
+	}
+}
+
+func (m *commitModel) publish() {
+	i := m.rng.IntN(len(m.handles))
+	h := m.handles[i]
+	m.n++
+	e := trade(h, m.n)
+	switch m.rng.IntN(4) {
+	case 0:
+		e = market.Event{Kind: market.KindSnapshot, Handle: h, Bids: []market.Level{level(int64(10+m.n%3), 1)}, Asks: []market.Level{level(20, 1)}}
+	case 1:
+		e = market.Event{Kind: market.KindStatus, Handle: h, Phase: market.Halt + market.Phase(m.n%2)}
+	}
+	publish(m.t, m.w.Hub, e)
+}
+
+// subscribe takes up trades where the client has seen them last, exact or by a pattern too, and
+// other channels.
+func (m *commitModel) subscribe(c *client) {
+	name := m.names[m.rng.IntN(len(m.names))]
+	seen := &wire.Resume{Epoch: m.w.Epoch()}
+	seen.Seen[wire.Trades] = map[string]uint64{name: c.last[name]}
+	if out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id(name)}}, Options{Resume: seen}); len(out.Lost[wire.Trades]) > 0 {
+		m.t.Fatalf("lost %+v, the client has %d", out.Lost[wire.Trades], c.last[name])
+	}
+	m.carry(c)
+	ch := []wire.Channel{wire.Status, wire.Quotes, wire.OrderBook, wire.Summary}[m.rng.IntN(4)]
+	subscribe(m.t, c.sub, ch, []string{name, "*|M|*"}[m.rng.IntN(2)])
+	m.carry(c)
+}
+
+// unsubscribe takes out what the client can resume later.
+func (m *commitModel) unsubscribe(c *client) {
+	name := m.names[m.rng.IntN(len(m.names))]
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id(name)}, {Channel: wire.Quotes, ID: id("*|M|*")}, {Channel: wire.Quotes, ID: id(name)}})
+	m.carry(c)
+}
+
+// carry takes what goes out ahead of an answer.
+func (m *commitModel) carry(c *client) {
+	list := frames(m.t, c.sub.TakeCarry(nil))
+	for i := range list {
+		c.take(&list[i])
+	}
+	c.raw = append(c.raw, list...)
+	m.took(c, list)
+}
+
+// took looks whether trades go on where a client was that came back by a position.
+func (m *commitModel) took(c *client, list []message) {
+	for i := range list {
+		f := &list[i]
+		if n, ok := c.before[f.I]; ok && f.Type == "T" {
+			delete(c.before, f.I)
+			if f.N > n+1 {
+				m.t.Fatalf("%s: trade %d after %d", f.I, f.N, n)
+			}
+		}
+	}
+}
+
+// join has a client begin, with all trades or with those of one instrument.
+func (m *commitModel) join(c *client) {
+	m.clients = append(m.clients, c)
+	if m.rng.IntN(2) == 0 {
+		seen := &wire.Resume{Epoch: m.w.Epoch(), Position: m.w.place(0)}
+		if c.place != "" {
+			// A place is safe, and so may lie before what was sent.
+			seen.Position, c.last, c.before = c.place, map[string]uint64{}, c.follows
+		}
+		if out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: seen}); len(out.Lost[wire.Trades]) > 0 {
+			m.t.Fatalf("lost %+v", out.Lost[wire.Trades])
+		}
+		m.carry(c)
+		return
+	}
+	m.subscribe(c)
+}
+
+// kill copies the journal, looks that it has all that was shown, and goes on with it. Clients come
+// back.
+func (m *commitModel) kill() {
+	folder := m.w.killed(m.t)
+	was := m.w.Epoch()
+	if m.end != nil {
+		m.end()
+		m.end = nil
+	}
+	for _, c := range m.clients {
+		_, c.place = c.sub.Position()
+		c.follows = map[string]uint64{}
+		for _, name := range m.names {
+			if n, ok := c.last[name]; ok && c.sub.owner(wire.Trades, id(name)) != nil {
+				c.follows[name] = n
+			}
+		}
+	}
+	m.begin(folder)
+	if m.w.Epoch() != was {
+		m.t.Fatal("another epoch")
+	}
+	channels := map[string]wire.Channel{"T": wire.Trades, "H": wire.Status, "Q": wire.Quotes, "O": wire.OrderBook, "D": wire.Summary}
+	old := m.clients
+	m.clients = nil
+	for _, c := range old {
+		for _, f := range c.raw {
+			if n := m.w.lookup(id(f.I)).channels[channels[f.Type]].n; f.N > n {
+				m.t.Fatalf("%s %s: the client was sent %d, the journal ends at %d", f.Type, f.I, f.N, n)
+			}
+		}
+		next := newClient(m.t, m.w.shard)
+		next.last, next.trades, next.place, next.follows = c.last, c.trades, c.place, c.follows
+		m.join(next)
+	}
+}
+
+// finish commits everything: whoever has trades then has all of them.
+func (m *commitModel) finish() {
+	if m.end != nil {
+		m.end()
+	}
+	m.w.commitOnce()
+	for _, c := range m.clients {
+		for range 3 {
+			turn(m.w.shard)
+			c.read(1<<20, false)
+		}
+		for _, name := range m.names {
+			got, ok := c.last[name]
+			if !ok {
+				got, ok = c.before[name]
+			}
+			if n := m.w.lookup(id(name)).trades.Last; ok && c.sub.owner(wire.Trades, id(name)) != nil && got != n {
+				m.t.Errorf("%s: the client has trades up to %d of %d", name, got, n)
+			}
+		}
+		if c.sub.wait != nil {
+			m.t.Errorf("left: %+v", c.sub.wait)
+		}
+	}
+}
