@@ -317,7 +317,9 @@ func epochChanged(present string) *wire.Fault {
 // fill reads the rows of a page. A page has rows of one epoch: where its rows end and those of the
 // next begin, so does a page.
 func (h *Handler) fill(q *request, x *history, pg *sheet) error {
-	h.cfg.Hub.Commit()
+	if err := h.awaitCommit(q); err != nil {
+		return err
+	}
 	limit := h.horizon(x)
 	epochs := x.epochs(h.cfg.Journal.Epochs())
 	found, err := h.cfg.Journal.Find(x.series, x.epoch)

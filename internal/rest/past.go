@@ -39,7 +39,9 @@ func (h *Handler) pastBook(q *request, id market.InstrumentID, depth, delay int,
 	}
 	defer leave()
 	defer free()
-	h.cfg.Hub.Commit()
+	if err := h.awaitCommit(q); err != nil {
+		return result{}, err
+	}
 	book, err := h.cfg.Journal.BookAt(q.Context(), id, at)
 	switch {
 	case q.Context().Err() != nil:

@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/stream"
@@ -45,6 +47,9 @@ func (h *Handler) snapshot(q *request) (result, error) {
 		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes, Delay: r.delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
+	if err := h.awaitCommit(q, ids...); err != nil {
+		return result{}, err
+	}
 	rows = append(rows, ']')
 	b := append(make([]byte, 0, len(rows)+128), `{"epoch":`...)
 	b = wire.AppendString(b, epoch)
@@ -107,7 +112,27 @@ func (h *Handler) book(q *request) (result, error) {
 	case err != nil:
 		return result{}, fmt.Errorf("read the book of %s: %w", id, err)
 	}
+	if err := h.awaitCommit(q, id); err != nil {
+		return result{}, err
+	}
 	return result{object: object}, nil
+}
+
+// commitWait is how long an answer waits until the journal has what it tells.
+const commitWait = 2 * time.Second
+
+// awaitCommit waits until the journal has what was published of instruments; of everything where
+// none are named.
+func (h *Handler) awaitCommit(q *request, ids ...market.InstrumentID) error {
+	ctx, stop := context.WithTimeout(q.Context(), commitWait)
+	defer stop()
+	switch err := h.cfg.Hub.AwaitCommit(ctx, ids...); {
+	case err == nil:
+		return nil
+	case q.Context().Err() != nil:
+		return errGone
+	}
+	return &wire.Fault{Reason: wire.Unavailable, Msg: "The journal does not have the newest data yet", RetryAfter: 1}
 }
 
 // unknownBook is the answer where a book is not known: for a moment, or for as long as the market's feed is down.

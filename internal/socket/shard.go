@@ -83,6 +83,7 @@ type shard struct {
 	sealed  []byte               // and encrypted
 	swept   time.Time            // the last sweep began
 	took    time.Duration        // and lasted
+	putOff  time.Time            // a sweep waits for a commit, until then at most
 	writes  uint64               // of this turn
 	counts  counts
 

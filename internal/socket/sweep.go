@@ -27,11 +27,18 @@ func (sh *shard) sweepAt() time.Time {
 	if sh.took < idleSweep || sh.urgent.Load() {
 		return sh.swept
 	}
+	if sh.putOff.After(sh.swept) {
+		return sh.putOff
+	}
 	return sh.swept.Add(sh.server.cfg.FlushInterval)
 }
 
 // sweep gives what was published to all whom it concerns.
 func (sh *shard) sweep(now time.Time) {
+	if sh.took >= idleSweep && !sh.urgent.Load() && sh.stream.AwaitCommit() {
+		sh.putOff = now.Add(sh.server.cfg.FlushInterval)
+		return
+	}
 	// Where there is time between two sweeps, the readers of this machine, if any, get a
 	// processor in between: they have what was written sooner. At full speed that would
 	// only cut their reads, and so everything, into smaller pieces.
