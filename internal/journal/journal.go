@@ -33,6 +33,10 @@ type Config struct {
 	checkpoint int64                               // bytes of a piece of a checkpoint; 0: checkpointBytes
 }
 
+// WriteWith has rows written by a function that does what (*os.File).Write does, if it wants to. Tests
+// stall the disk with it, or fill it.
+func (c *Config) WriteWith(write func(*os.File, []byte) (int, error)) { c.write = write }
+
 const maxSegment = 8 << 30
 
 // fill puts in what the zero values stand for.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,10 +77,18 @@ func (b *busy) publishOfMarket(name string, phases ...market.Phase) {
 // withJournal runs f with a gateway whose stream is kept, and has no instruments yet.
 func withJournal(t *testing.T, f func(s *streaming)) {
 	t.Helper()
+	withSlowJournal(t, (*os.File).Write, f)
+}
+
+// withSlowJournal is withJournal with a disk that write stands for.
+func withSlowJournal(t *testing.T, write func(*os.File, []byte) (int, error), f func(s *streaming)) {
+	t.Helper()
 	var kept *journal.Journal
 	prepare := func(_ *session.Env, c *rest.Config) {
+		cfg := journal.Config{Folder: t.TempDir()}
+		cfg.WriteWith(write)
 		var err error
-		if kept, err = journal.Open(journal.Config{Folder: t.TempDir()}); err != nil {
+		if kept, err = journal.Open(cfg); err != nil {
 			t.Fatal(err)
 		}
 		c.Journal = kept
@@ -115,6 +124,7 @@ func TestFollowStarts(t *testing.T) {
 		}
 		start := time.Now().Add(-4 * time.Second).UTC().Format(time.RFC3339)
 		access, _ := s.login(t, "historian")
+		s.hub.Commit() // what is not committed comes behind CaughtUp
 		e := s.follow(access, "trades=AAA%7CBYMA%7CCI&start="+start)
 		e.message(`"type":"Subscription"`)
 		for n := 6; n <= 10; n++ {
@@ -142,6 +152,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 			}
 			b.handles = append(b.handles, h)
 		}
+		s.hub.Commit() // what is not committed would be streamed
 		// The historian may not use patterns.
 		access, _ := s.login(t, "historian")
 		list := strings.ReplaceAll(strings.Join(names, ","), "|", "%7C")

@@ -41,6 +41,9 @@
 // never held while calling out, except for a shard's wake, which must not block
 // nor call back. A Shard, its views and its Subscribers belong to one goroutine
 // and take Hub.mu where they touch the hub. What a ring holds before a tail
-// taken under the lock is immutable and read without it. Hub.Run is the only
-// goroutine, the caller's.
+// taken under the lock is immutable and read without it.
+//
+// The lock is not held while the disk is waited for. With a journal Hub.Run, which is the
+// caller's goroutine, has one that commits (commit.go) and some that read old rows, and waits
+// for them. A tail moves only when what lies before it is in the journal.
 package stream
