@@ -166,6 +166,7 @@ func (h *Hub) measureTopic(tp *topic) (more bool) {
 	at := ringPlace{r.last.begin, r.n}
 	if quiet := tp.room.tail == at; quiet && len(r.last.buf) > 0 && r.tail() == (cursor{r.last, r.n}) {
 		r.begin(&segment{})
+		r.tail() // it lets go of the last segment too
 		at = ringPlace{r.last.begin, 0}
 	}
 	tp.room.tail = at
