@@ -235,6 +235,49 @@ func TestUnsubscribeWhatIsHeld(t *testing.T) {
 	}
 }
 
+// TestGapBehindHeldState: a gap that no state tells comes once, also where it is committed together
+// with the state that is due.
+func TestGapBehindHeldState(t *testing.T) {
+	for _, instruments := range []int{1, 2*stateBatch + 1} {
+		w := newSlowHub(t, t.TempDir(), Config{})
+		handles := defineMany(t, w.Hub, instruments, nil)
+		snapshot := func(h market.Handle) market.Event {
+			return market.Event{Kind: market.KindSnapshot, Handle: h, Bids: []market.Level{level(10, 1)}, Asks: []market.Level{level(11, 1)}}
+		}
+		for _, h := range handles {
+			publish(t, w.Hub, snapshot(h))
+		}
+		c := newClient(t, w.shard)
+		subscribe(t, c.sub, wire.OrderBook, "*|M|*")
+		w.commitOnce()
+		w.take(c)
+		lost := []market.Handle{handles[0], handles[len(handles)-1]}
+		for _, h := range lost {
+			publish(t, w.Hub, market.Event{Kind: market.KindGap, Handle: h, Reason: "line_lost"}, snapshot(h))
+		}
+		c.sub.Resync([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}})
+		w.take(c)
+		gaps := func() (n int) {
+			for i := range c.notes {
+				if c.notes[i].E == "gap" {
+					n++
+				}
+			}
+			return n
+		}
+		if n := gaps(); n > 0 {
+			t.Fatalf("%d gaps that are not committed", n)
+		}
+		w.commitOnce()
+		for range 5 {
+			w.take(c)
+		}
+		if n := gaps(); n != len(lost) {
+			t.Errorf("%d instruments: %d gaps, want %d", instruments, n, len(lost))
+		}
+	}
+}
+
 // TestAwaitCommit: an answer waits for the instruments that it tells of, and as long as it wants
 // to.
 func TestAwaitCommit(t *testing.T) {
