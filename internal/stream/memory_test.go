@@ -252,6 +252,7 @@ func TestSlowReplayHoldsLittle(t *testing.T) {
 	for k := range live {
 		publish(t, h, batch(k)...)
 		if k%100 == 0 {
+			h.Commit()
 			turn(sh)
 			for _, m := range frames(t, c.sub.Gather(nil, 1, wire.JSON, false)) {
 				c.take(&m)
@@ -260,6 +261,7 @@ func TestSlowReplayHoldsLittle(t *testing.T) {
 			most.Bytes, most.Pinned = max(most.Bytes, lag.Bytes), max(most.Pinned, lag.Pinned)
 		}
 	}
+	h.Commit()
 	turn(sh)
 	measured(h, sh)
 	grew := heap() - used(h) - before

@@ -26,6 +26,7 @@ func TestBeforeAFeedDefines(t *testing.T) {
 	publish(t, w.hub, market.Event{Kind: market.KindSnapshot, Handle: w.handles[0], Bids: []market.Level{level(99, 1)}, Asks: []market.Level{level(101, 1)}},
 		market.Event{Kind: market.KindStatus, Handle: w.handles[0], Phase: market.Halt, Reason: "volatility"},
 		market.Event{Kind: market.KindStatus, Handle: w.handles[2], Phase: market.Auction})
+	w.hub.Commit()
 	_, position := w.hub.Position()
 	publish(t, w.hub, trade(w.handles[0], 2000))
 	for restart := range 3 { // the second time nothing was defined in between; the third time after a kill
@@ -66,6 +67,7 @@ func TestBeforeAFeedDefines(t *testing.T) {
 	a := define(t, w.hub, "A|M|CI", func(in *market.Instrument) { in.BookReady, in.Phase, in.Name = false, market.Open, "new" })
 	again := define(t, w.hub, "A|M|CI", func(in *market.Instrument) { in.BookReady, in.Phase, in.Name = false, market.Open, "new" })
 	publish(t, w.hub, trade(a, 1), trade(b, 1), market.Event{Kind: market.KindSnapshot, Handle: a, Bids: []market.Level{level(98, 1)}, Asks: []market.Level{level(101, 1)}})
+	w.hub.Commit()
 	turn(w.shard)
 	statuses := 0
 	for _, m := range c.read(1<<20, false) {
