@@ -285,7 +285,9 @@ func (k *killed) follow(long time.Duration, p *os.Process) {
 				k.t.Fatalf("kill %d: another epoch, %s after %s", k.kills, m.Epoch, k.epoch)
 			}
 			behind = m.Resumed["trades"]
-			k.epoch = m.Epoch
+			if k.epoch == "" { // the mixers read it from then on
+				k.epoch = m.Epoch
+			}
 			if k.position == "" {
 				k.position = m.Position
 			}

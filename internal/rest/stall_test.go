@@ -42,6 +42,7 @@ func TestStalledJournal(t *testing.T) {
 		s.trade(t, hot, 7)
 		s.trade(t, quiet, 7)
 		e.message(`"type":"T"`, `"N":1,`)
+		time.Sleep(2 * time.Second) // until all of it is committed, bars of a second too
 		synctest.Wait()
 		begin := time.Now()
 		stalled.Store(true)
