@@ -37,7 +37,7 @@ func longHouse(t *testing.T, instruments, trades int) *house {
 // replayed takes all that is replayed to a client, and demands that it is whole.
 func (w *house) replayed(c *client) {
 	w.t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; turn(w.shard) {
+	for until := time.Now().Add(2 * time.Minute); ; turn(w.shard) {
 		c.read(1<<16, false)
 		if !c.sub.Replaying() {
 			break

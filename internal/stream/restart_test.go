@@ -119,7 +119,7 @@ func (w *house) read(seen *told, all bool) {
 		w.hub.Commit()
 	}
 	turn(w.shard)
-	for until := time.Now().Add(10 * time.Second); ; {
+	for until := time.Now().Add(2 * time.Minute); ; {
 		for seen.sub.Pending() {
 			b := seen.sub.Gather(nil, 1<<16, wire.JSON, false)
 			for len(b) > 0 {
