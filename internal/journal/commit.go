@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// A commit has three steps. Take and Done are done by whoever appends, and only touch memory. Write
+// A commit has three steps. The goroutine that appends calls Take and Done, which only touch memory. Write
 // does the work with files and may wait for the disk; rows may be appended meanwhile.
 
 // Batch is what one commit writes.

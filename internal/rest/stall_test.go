@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestStalledJournal has a write of the journal take 5 s. Until it ends nobody is told what it is about, and
+// TestStalledJournal has a write of the journal take 5 s. Until it ends no client receives the rows of that write, and
 // everybody all else at once: logins, routes, streams of other instruments.
 func TestStalledJournal(t *testing.T) {
 	var stalled atomic.Bool
