@@ -127,7 +127,7 @@ func everyByte(a *attacker) {
 	}
 	n := 0
 	var all sync.WaitGroup
-	places := make(chan struct{}, 500)
+	places := make(chan struct{}, 200) // at a time: more would keep the client beside them from its pongs
 	for k, talk := range conversations(token) {
 		length := len(talk.text)
 		if a.TLS {

@@ -138,7 +138,8 @@ func serve(text string) error {
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
 	}
 	if s.Brisk {
-		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval, cfg.Stream.PongTimeout = time.Second, time.Second, 2*time.Second
+		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval = time.Second, time.Second
+		cfg.Stream.PongTimeout = 8 * time.Second // a busy machine keeps a client that answers for seconds
 	}
 	if s.Fleeting {
 		cfg.Auth.AccessTTL = 2 * time.Second

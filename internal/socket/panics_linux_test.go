@@ -107,8 +107,9 @@ func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, 
 			return c.reason, c.code, nil // a reset while so much is on its way says nothing
 		}
 		if err = c.expect("message_too_big"); err == nil {
-			err = c.expect("")
-		} else if !errors.Is(err, os.ErrDeadlineExceeded) && c.code == 0 {
+			err = c.expect("") // its session is over: a panic from here on resets it
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && c.code == 0 {
 			err = nil // likewise
 		}
 	}
