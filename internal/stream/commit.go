@@ -23,6 +23,10 @@ const commitAfter = 50e6 // ns
 // pieceAfter is how long it takes at least from one piece of a checkpoint to the next.
 const pieceAfter = 2e6 // ns
 
+// commitTopics is after how many topics that took messages a commit begins, in the middle of a batch
+// too: what a commit does under the hub's lock grows with them.
+const commitTopics = 1024
+
 // commits is how far the hub is with committing. The hub's lock guards it.
 type commits struct {
 	committed uint64        // position; what lies behind it is given out to nobody

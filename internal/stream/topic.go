@@ -79,7 +79,9 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 		return
 	}
 	tp.grown = true
-	h.grown = append(h.grown, tp)
+	if h.grown = append(h.grown, tp); len(h.grown)%commitTopics == 0 && h.running {
+		h.commitNow()
+	}
 	for i := range tp.seen {
 		if tp.seen[i].readers > 0 && !h.shards[i].told {
 			h.wanted = true
