@@ -107,6 +107,8 @@ func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []mark
 			instruments.wrong(key+".id", "%s is listed above already", in.ID)
 		} else if err == nil && marketsName != "" && !slices.Contains(known, in.ID.Market) {
 			instruments.wrong(key+".id", "market %s is not in %s; %s", in.ID.Market, filepath.Base(marketsName), nearest.Suggest(in.ID.Market, known, "the markets are "))
+		} else if listed := termsOf(ms, in.ID.Market); err == nil && len(listed) > 0 && inf.Instruments[i].SettlementDays == nil && !slices.Contains(listed, in.ID.Term) {
+			instruments.wrong(key+".id", "term %s is not one of market %s, and settlement_days is not given; %s", in.ID.Term, in.ID.Market, nearest.Suggest(in.ID.Term, listed, "the terms are "))
 		}
 		seen[in.ID] = true
 		ins = append(ins, in)
@@ -123,6 +125,19 @@ func decodeNamed(name string, into any) (*document, error) {
 		return nil, err
 	}
 	return decode(name, text, into)
+}
+
+// termsOf is the names of the terms that a market lists.
+func termsOf(ms []market.Market, id string) []string {
+	var names []string
+	for _, m := range ms {
+		if m.ID == id {
+			for _, t := range m.Terms {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	return names
 }
 
 // oneLine joins the lines of an error that tells several things.

@@ -25,8 +25,8 @@ func TestUnclosedQuote(t *testing.T) {
 	}
 }
 
-// TestNamesThatDoNotFit wants instruments of markets that are not listed and feeds of one name
-// reported, with file, line and key.
+// TestNamesThatDoNotFit wants instruments of markets and terms that are not listed, and feeds of
+// one name, reported, with file, line and key.
 func TestNamesThatDoNotFit(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {
@@ -37,7 +37,8 @@ func TestNamesThatDoNotFit(t *testing.T) {
 		return path
 	}
 	write("markets.toml", "[[market]]\nid = \"BYMA\"\nname = \"BYMA\"\ntimezone = \"America/Argentina/Buenos_Aires\"\n[[market.term]]\nname = \"24hs\"\nsettlement_days = 1\n")
-	write("instruments.toml", "[[instrument]]\nid = \"GGAL|BYMA|24hs\"\n\n[[instrument]]\nid = \"GGAL|BYMAX|24hs\"\n\n[[instrument]]\nid = \"ES|ROFEX|CI\"\n")
+	write("instruments.toml", "[[instrument]]\nid = \"GGAL|BYMA|24hs\"\n\n[[instrument]]\nid = \"GGAL|BYMAX|24hs\"\n\n[[instrument]]\nid = \"ES|ROFEX|CI\"\n\n"+
+		"[[instrument]]\nid = \"GGAL|BYMA|24Hs\"\n\n[[instrument]]\nid = \"GGAL|BYMA|48hs\"\nsettlement_days = 2\n")
 	main := write("rueda.toml", "markets = \"markets.toml\"\ninstruments = \"instruments.toml\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n")
 	_, err := Read(main, func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) })
 	if err == nil {
@@ -47,12 +48,13 @@ func TestNamesThatDoNotFit(t *testing.T) {
 		`rueda.toml:7: feed[1].name: "a" is the name of a feed above already`,
 		"instruments.toml:5: instrument[1].id: market BYMAX is not in markets.toml; did you mean BYMA?",
 		"instruments.toml:8: instrument[2].id: market ROFEX is not in markets.toml; the markets are BYMA",
+		"instruments.toml:11: instrument[3].id: term 24Hs is not one of market BYMA, and settlement_days is not given; did you mean 24hs?",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nis without %s", err, want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n"); n != 2 {
+	if n := strings.Count(err.Error(), "\n"); n != 3 {
 		t.Errorf("%d lines: %v", n+1, err)
 	}
 }
