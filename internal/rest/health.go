@@ -12,10 +12,11 @@ func (h *Handler) live(*request) (result, error) {
 	return result{object: []byte(`{"status":"live"}`)}, nil
 }
 
-// ready is GET /readyz. The route is open to anyone, and so is the reason why the gateway is not ready.
+// ready is GET /readyz. The route is open to anyone, and so is the reason why the gateway is
+// not ready. A balancer asks every few seconds, so the log has it at debug, as other health checks.
 func (h *Handler) ready(q *request) (result, error) {
 	if err := h.cfg.Ready(); err != nil {
-		h.log.LogAttrs(q.Context(), slog.LevelInfo, "not ready", slog.String(keyRequest, q.id), slog.Any(keyError, err))
+		h.log.LogAttrs(q.Context(), slog.LevelDebug, "not ready", slog.String(keyRequest, q.id), slog.Any(keyError, err))
 		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "Not ready: " + err.Error(), RetryAfter: 1}
 	}
 	return result{object: []byte(`{"status":"ready"}`)}, nil
