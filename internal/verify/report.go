@@ -193,6 +193,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if n := r.Wrong(); n > 0 {
 		fmt.Fprintf(&b, "  Wrong: %s\n", Figure{"findings", n})
+	} else if len(r.Checks) == 0 {
+		b.WriteString("  Nothing came that could be judged\n")
 	} else {
 		b.WriteString("  Good: nothing is wrong\n")
 	}
