@@ -32,6 +32,9 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		if strings.Contains(string(text), "\x00") {
+			return nil // a program or a recording, such as README has one make in the tree
+		}
 		for i, line := range strings.Split(string(text), "\n") {
 			if m := machine.FindString(line); m != "" {
 				t.Errorf("%s:%d: %q is a place on one machine", name, i+1, m)
