@@ -218,22 +218,28 @@ func TestVerifyLive(t *testing.T) {
 	}
 }
 
+// recordFor records for a time, and for twice that where nothing came in it, as on a busy machine;
+// then there is no file. It returns for how long.
+func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string) time.Duration {
+	t.Helper()
+	for {
+		args := append([]string{"record", "-f", name, "--for", span.String(), "--url", url}, ids...)
+		if status, _, talk := command(t, args...); status != exitOK {
+			t.Fatal(talk)
+		}
+		if _, err := os.Stat(name); err == nil || span > time.Minute {
+			return span
+		}
+		span *= 2
+	}
+}
+
 // TestReplayOfRecording records a market, plays it, and records that: the trades are the same.
 func TestReplayOfRecording(t *testing.T) {
 	_, url := startDev(t, "--speed", "50")
 	folder := t.TempDir()
 	first, second := filepath.Join(folder, "first.jsonl.zst"), filepath.Join(folder, "second.jsonl")
-	span := 2 * time.Second
-	for {
-		if status, _, talk := command(t, "record", "GGAL|BYMA|24hs", "AL30|BYMA|CI", "-f", first, "--for", span.String(), "--url", url); status != exitOK {
-			t.Fatal(talk)
-		}
-		// On a busy machine the first message may come later than that: there is no file then.
-		if _, err := os.Stat(first); err == nil || span > time.Minute {
-			break
-		}
-		span *= 2
-	}
+	span := recordFor(t, 2*time.Second, url, first, "GGAL|BYMA|24hs", "AL30|BYMA|CI")
 	if m, _ := recorded(t, first); len(m.Markets) != 1 || len(m.Calendar) != 1 || !strings.Contains(string(m.Calendar[0]), `"market":"BYMA"`) {
 		t.Errorf("markets %s, calendar %s", m.Markets, m.Calendar)
 	}
@@ -281,9 +287,7 @@ func TestReplayOfRecording(t *testing.T) {
 func TestFitOfRecording(t *testing.T) {
 	_, url := startDev(t, "--speed", "100")
 	name := filepath.Join(t.TempDir(), "a.jsonl")
-	if status, _, talk := command(t, "record", "GGAL|BYMA|24hs", "-f", name, "--for", "1500ms", "--url", url); status != exitOK {
-		t.Fatal(talk)
-	}
+	recordFor(t, 1500*time.Millisecond, url, name, "GGAL|BYMA|24hs")
 	status, out, talk := command(t, "sim", "fit", name)
 	if status != exitOK || !strings.Contains(out, "GGAL|BYMA|24hs leading ") || !strings.Contains(out, "adds to a trade") {
 		t.Errorf("%d\n%s%s", status, out, talk)
