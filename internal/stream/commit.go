@@ -25,7 +25,7 @@ const pieceAfter = 2e6 // ns
 
 // commitTopics is after how many topics that took messages a commit begins, in the middle of a batch
 // too: what a commit does under the hub's lock grows with them.
-const commitTopics = 1024
+const commitTopics = 256
 
 // commits is how far the hub is with committing. The hub's lock guards it.
 type commits struct {

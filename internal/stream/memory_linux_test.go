@@ -86,7 +86,7 @@ func (w *hoardWorld) note() {
 func hoard(t *testing.T) {
 	instruments, each, limit, rounds := soak(50_000), soak(2000), int64(24<<20), 200
 	if instruments == 50_000 {
-		limit, rounds = 512<<20, 60
+		limit, rounds = 512<<20, 200
 	}
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
