@@ -109,8 +109,9 @@ func plan() map[string]room {
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 
+		"internal/feeds": {imports: row("feed market")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
+			"internal/audit internal/auth internal/feeds internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},

@@ -13,6 +13,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/feeds"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
@@ -31,9 +32,9 @@ type Gateway struct {
 
 	journal     *journal.Journal // nil: none is kept
 	hub         *stream.Hub
-	hours       *hours // nil: no market has any
-	feeds       []*supervisor
-	board       *board
+	schedule    *feeds.Schedule // nil: no market has hours
+	feeds       []*feeds.Supervisor
+	registered  *feeds.Registry
 	auth        *auth.Service
 	keys        *auth.KeySet
 	registry    *session.Registry
@@ -129,18 +130,18 @@ func (g *Gateway) buildMarket() error {
 	}
 	var sink feed.Sink = g.hub
 	var err error
-	if g.hours, err = newHours(g.cfg.Markets, sink, g.log); err != nil {
+	if g.schedule, err = feeds.NewSchedule(g.cfg.Markets, sink, g.log); err != nil {
 		return err
 	}
-	if g.hours != nil {
-		sink = g.hours
+	if g.schedule != nil {
+		sink = g.schedule
 	}
 	for _, in := range g.cfg.Instruments {
 		if _, err := sink.Define(in); err != nil {
 			return fmt.Errorf("list an instrument: %w", err)
 		}
 	}
-	g.board = newBoard(func(name string) bool {
+	g.registered = feeds.NewRegistry(func(name string) bool {
 		state, told := g.hub.MarketStatus(name)
 		return told && state.Phase == market.FeedDown
 	})
@@ -148,7 +149,7 @@ func (g *Gateway) buildMarket() error {
 		if f.Source == nil {
 			return fmt.Errorf("feed %q has no source", f.Name)
 		}
-		g.feeds = append(g.feeds, newSupervisor(f, sink, g.board, g.log))
+		g.feeds = append(g.feeds, feeds.NewSupervisor(f.Name, f.Source, sink, g.registered, g.log))
 	}
 	return nil
 }
@@ -284,7 +285,7 @@ func (g *Gateway) ready() error {
 	if len(g.feeds) == 0 {
 		return nil
 	}
-	if g.board.live.Load() {
+	if g.registered.Live() {
 		return nil
 	}
 	return errors.New("no feed is up")

@@ -50,8 +50,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	for _, f := range g.feeds {
 		back.run(f.Run)
 	}
-	if g.hours != nil {
-		back.run(g.hours.Run)
+	if g.schedule != nil {
+		back.run(g.schedule.Run)
 	}
 	if g.certificate != nil {
 		back.run(g.certificate.Run)
@@ -105,12 +105,12 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 // comes when the gateway is ready finds a market.
 func (g *Gateway) awaitFeeds(ctx context.Context) {
 	late := time.After(feedPatience)
-	for _, f := range g.feeds {
-		if f.feed.Late {
+	for i, f := range g.feeds {
+		if g.cfg.Feeds[i].Late {
 			continue
 		}
 		select {
-		case <-f.given:
+		case <-f.Started():
 		case <-late:
 			return
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (g *Gateway) awaitFeeds(ctx context.Context) {
 func (g *Gateway) logReady(b *Bound) {
 	var feeds []string
 	for _, f := range g.feeds {
-		feeds = append(feeds, f.feed.Name)
+		feeds = append(feeds, f.Name())
 	}
 	g.log.Info("ready", "address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
 		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", cmp.Or(strings.Join(feeds, ","), "none"), "admin", cmp.Or(b.Admin, "none"))

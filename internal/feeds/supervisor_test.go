@@ -1,4 +1,4 @@
-package gateway
+package feeds
 
 import (
 	"context"
@@ -60,11 +60,11 @@ func oneTrade(sink feed.Sink) error {
 	return sink.Publish([]market.Event{{Kind: market.KindTrade, Handle: h, Price: 1, Size: 1}})
 }
 
-func TestSupervisorRestartsAndTells(t *testing.T) {
+func TestSupervisorRestartsAndReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec recorder
 		runs := 0
-		s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(ctx context.Context, sink feed.Sink) error {
+		s := NewSupervisor("test", sourceFunc(func(ctx context.Context, sink feed.Sink) error {
 			runs++
 			if err := oneTrade(sink); err != nil {
 				return err
@@ -76,12 +76,12 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 				panic("source is broken")
 			}
 			return nil // it has no more
-		})}, &rec, newBoard(neverDown), slog.New(slog.DiscardHandler))
+		}), &rec, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > firstPause+2*firstPause {
+		if took := time.Since(began); took > firstBackoff+2*firstBackoff {
 			t.Errorf("two restarts took %v", took)
 		}
 		want := []string{
@@ -93,7 +93,7 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 		if !slices.Equal(rec.events, want) {
 			t.Errorf("events:\n got %q\nwant %q", rec.events, want)
 		}
-		if s.board.live.Load() {
+		if s.registry.Live() {
 			t.Error("a feed that ended is taken as up")
 		}
 	})
@@ -102,10 +102,10 @@ func TestSupervisorRestartsAndTells(t *testing.T) {
 func TestSupervisorBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Time
-		s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(context.Context, feed.Sink) error {
+		s := NewSupervisor("test", sourceFunc(func(context.Context, feed.Sink) error {
 			starts = append(starts, time.Now())
 			return errors.New("refused")
-		})}, &recorder{}, newBoard(neverDown), slog.New(slog.DiscardHandler))
+		}), &recorder{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := s.Run(ctx); err != nil {
@@ -116,11 +116,11 @@ func TestSupervisorBacksOff(t *testing.T) {
 			t.Errorf("%d starts in an hour", n)
 		}
 		for i := 1; i < len(starts); i++ {
-			if gap := starts[i].Sub(starts[i-1]); gap > lastPause {
+			if gap := starts[i].Sub(starts[i-1]); gap > maxBackoff {
 				t.Errorf("pause of %v", gap)
 			}
 		}
-		if s.board.live.Load() {
+		if s.registry.Live() {
 			t.Error("a feed that fails is taken as up")
 		}
 	})
@@ -131,18 +131,18 @@ type final struct{ error }
 
 func (final) Final() bool { return true }
 
-func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
+func TestSupervisorEndsAfterFinalError(t *testing.T) {
 	var rec recorder
 	runs := 0
-	s := newSupervisor(Feed{Name: "test", Source: sourceFunc(func(_ context.Context, sink feed.Sink) error {
+	s := NewSupervisor("test", sourceFunc(func(_ context.Context, sink feed.Sink) error {
 		runs++
 		return errors.Join(oneTrade(sink), final{errors.New("damaged")})
-	})}, &rec, newBoard(neverDown), slog.New(slog.DiscardHandler))
+	}), &rec, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if last := rec.events[len(rec.events)-1]; runs != 1 || last != "*|BYMA|* feed_down feed_error" || s.board.live.Load() {
-		t.Errorf("%d runs, in the end %q, up %v", runs, last, s.board.live.Load())
+	if last := rec.events[len(rec.events)-1]; runs != 1 || last != "*|BYMA|* feed_down feed_error" || s.registry.Live() {
+		t.Errorf("%d runs, in the end %q, up %v", runs, last, s.registry.Live())
 	}
 }
 
@@ -150,11 +150,11 @@ func TestSupervisorEndsWhatCannotBeMended(t *testing.T) {
 // instrument to have one feed.
 func TestTwoFeedsOfAMarket(t *testing.T) {
 	var rec recorder
-	b := newBoard(neverDown)
-	var feeds [2]*supervisor
+	b := NewRegistry(neverDown)
+	var feeds [2]*Supervisor
 	var handles [2]market.Handle
 	for i, symbol := range []string{"GGAL", "AL30"} {
-		feeds[i] = newSupervisor(Feed{Name: "feed of " + symbol}, &rec, b, slog.New(slog.DiscardHandler))
+		feeds[i] = NewSupervisor("feed of "+symbol, nil, &rec, b, slog.New(slog.DiscardHandler))
 		h, err := feeds[i].Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}})
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 	rec.events = nil
 	say(1, market.FeedDown)
 	say(1, market.FeedUp)
-	feeds[0].tell(reasonFeedError)
+	feeds[0].markDown(reasonFeedError)
 	say(1, market.FeedDown)
 	say(1, market.FeedUp)
 	say(1, market.FeedDown)
@@ -205,8 +205,8 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 func TestFeedUpAfterRestart(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		var rec recorder
-		b := newBoard(func(string) bool { return down })
-		s := newSupervisor(Feed{Name: "feed"}, &rec, b, slog.New(slog.DiscardHandler))
+		b := NewRegistry(func(string) bool { return down })
+		s := NewSupervisor("feed", nil, &rec, b, slog.New(slog.DiscardHandler))
 		for _, symbol := range []string{"GGAL", "AL30"} {
 			if _, err := s.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}}); err != nil {
 				t.Fatal(err)
@@ -229,10 +229,10 @@ func (refuser) Publish(events []market.Event) error {
 	return errors.Join(errs...)
 }
 
-func TestRefusedKeepTheirPlaces(t *testing.T) {
+func TestRefusedKeepTheirIndexes(t *testing.T) {
 	events := make([]market.Event, 4)
 	i := 0
-	err := publishSome(&refuser{}, events, func(*market.Event) bool { i++; return i%2 == 0 })
+	err := publishFiltered(&refuser{}, events, func(*market.Event) bool { i++; return i%2 == 0 })
 	var places []int
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var r *market.Refused

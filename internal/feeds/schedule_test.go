@@ -1,4 +1,4 @@
-package gateway
+package feeds
 
 import (
 	"context"
@@ -27,10 +27,10 @@ func byma() market.Market {
 	}
 }
 
-func TestHoursPublishTheDay(t *testing.T) {
+func TestSchedulePublishesTheDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec recorder
-		h, err := newHours([]market.Market{byma(), {ID: "SIM"}}, &rec, slog.New(slog.DiscardHandler))
+		h, err := NewSchedule([]market.Market{byma(), {ID: "SIM"}}, &rec, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,13 +80,13 @@ func TestHoursPublishTheDay(t *testing.T) {
 }
 
 func TestNoHoursWithoutSchedule(t *testing.T) {
-	h, err := newHours([]market.Market{{ID: "SIM"}}, &recorder{}, slog.New(slog.DiscardHandler))
+	h, err := NewSchedule([]market.Market{{ID: "SIM"}}, &recorder{}, slog.New(slog.DiscardHandler))
 	if h != nil || err != nil {
 		t.Errorf("hours %v, error %v", h, err)
 	}
 	bad := byma()
 	bad.Timezone = "America/Nowhere"
-	if _, err := newHours([]market.Market{bad}, &recorder{}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := NewSchedule([]market.Market{bad}, &recorder{}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no error for an unknown time zone")
 	}
 }
@@ -96,7 +96,7 @@ func TestNoHoursWithoutSchedule(t *testing.T) {
 func TestHoursOwnOpenAndClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec recorder
-		h, err := newHours([]market.Market{byma()}, &rec, slog.New(slog.DiscardHandler))
+		h, err := NewSchedule([]market.Market{byma()}, &rec, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

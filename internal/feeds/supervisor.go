@@ -1,0 +1,168 @@
+package feeds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Reasons of the market-wide status feed_down.
+const (
+	reasonFeedError = "feed_error"
+	reasonFeedEnded = "feed_ended"
+)
+
+const (
+	firstBackoff = time.Second      // upper bound of the first random pause before a restart
+	maxBackoff   = 30 * time.Second // upper bound of any pause
+	healthyAfter = time.Minute      // a run of this length resets the backoff
+	refusedEvery = 10 * time.Second // least time between two log lines about refused events
+)
+
+// Supervisor runs one source until its context ends. It is the feed.Sink of that source.
+type Supervisor struct {
+	name     string
+	source   feed.Source
+	sink     feed.Sink
+	registry *Registry
+	log      *slog.Logger
+
+	started   chan struct{} // closed at the first events, or when the first run ends
+	startOnce sync.Once
+	down      atomic.Bool // the registry was told that the source is down
+	off       bool        // the same; guarded by registry.mu
+
+	mu         sync.Mutex
+	refused    int // refused calls since the last log line
+	lastLogged time.Time
+}
+
+// NewSupervisor returns a Supervisor of source. Its events go to sink.
+func NewSupervisor(name string, source feed.Source, sink feed.Sink, r *Registry, log *slog.Logger) *Supervisor {
+	return &Supervisor{
+		name: name, source: source, sink: sink, registry: r,
+		log: log.With("feed", name), started: make(chan struct{}),
+	}
+}
+
+// Name returns the name of the source.
+func (s *Supervisor) Name() string { return s.name }
+
+// Started returns a channel that is closed when the source has published its first events, or has
+// failed or ended before.
+func (s *Supervisor) Started() <-chan struct{} { return s.started }
+
+// Run runs the source until ctx ends, the source returns nil, or it fails with an error whose
+// method Final returns true. After any other error it restarts the source.
+func (s *Supervisor) Run(ctx context.Context) error {
+	backoff := firstBackoff
+	for {
+		began := time.Now()
+		err := s.runOnce(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			s.log.Info("feed ended: it has no more")
+			s.markDown(reasonFeedEnded)
+			s.registry.release(s)
+			return nil
+		case isFinal(err):
+			s.log.Error("feed ended: it failed, and trying again would not help", "error", err)
+			s.markDown(reasonFeedError)
+			s.registry.release(s)
+			return nil
+		}
+		if time.Since(began) > healthyAfter {
+			backoff = firstBackoff
+		}
+		wait := rand.N(backoff)
+		backoff = min(2*backoff, maxBackoff)
+		s.log.Error("feed failed", "error", err, "again_in", wait.Round(time.Millisecond))
+		s.markDown(reasonFeedError)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// runOnce runs the source until it returns. It reports a panic of the source as an error.
+func (s *Supervisor) runOnce(ctx context.Context) (err error) {
+	defer s.markStarted()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+			s.log.Error("feed panicked", "error", err, "stack", string(debug.Stack()))
+		}
+	}()
+	return s.source.Run(ctx, s)
+}
+
+// isFinal reports whether a retry after err would fail in the same way.
+func isFinal(err error) bool {
+	var f interface{ Final() bool }
+	return errors.As(err, &f) && f.Final()
+}
+
+// Define lists an instrument. It fails where another source has the instrument.
+func (s *Supervisor) Define(in market.Instrument) (market.Handle, error) {
+	h, err := s.registry.define(s, in)
+	if err != nil {
+		s.noteRefused(err)
+	}
+	return h, err
+}
+
+// Publish passes events on. The first events after a failure mark the source as up.
+func (s *Supervisor) Publish(events []market.Event) error {
+	if s.down.Load() && s.down.CompareAndSwap(true, false) {
+		s.log.Info("feed is back")
+		s.registry.markUp(s)
+	}
+	err := s.registry.publish(s, events)
+	if err != nil {
+		s.noteRefused(err)
+	}
+	s.markStarted()
+	return err
+}
+
+func (s *Supervisor) markStarted() { s.startOnce.Do(func() { close(s.started) }) }
+
+// markDown marks the source as down, once until it is back.
+func (s *Supervisor) markDown(reason string) {
+	if !s.down.Swap(true) {
+		s.registry.markDown(s, reason)
+	}
+}
+
+// noteRefused counts what was refused and logs the count and the first error now and then.
+func (s *Supervisor) noteRefused(err error) {
+	s.mu.Lock()
+	s.refused++
+	n := s.refused
+	due := time.Since(s.lastLogged) >= refusedEvery
+	if due {
+		s.refused, s.lastLogged = 0, time.Now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	var first *market.Refused
+	if errors.As(err, &first) {
+		err = first
+	}
+	s.log.Warn("feed gave what was refused", "count", n, "error", err)
+}
