@@ -55,11 +55,13 @@ const noMemory = "The server's memory for the stream is full; use a depth and co
 const plainDepth = 5
 
 // mayAdd says whether an item may make a topic, if it needs one, under the present level of relief. That of
-// every change at the default depth it always may. The hub's lock is held.
+// every change at the default depth it always may. The hub's lock is not held.
 func (h *Hub) mayAdd(x Item) bool {
 	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
 		return true
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.topics[topicKey{x.Channel, x.ID, x.Tier}] != nil
 }
 

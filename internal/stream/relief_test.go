@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/tape"
@@ -156,4 +157,23 @@ func soak(n int) int {
 		return n
 	}
 	return max(1, n/20)
+}
+
+// TestSubscribeUnderRelief has two shards subscribe while the memory is full, where what makes a new topic is refused.
+func TestSubscribeUnderRelief(t *testing.T) {
+	h := New(Config{})
+	define(t, h, "A|M|CI", nil)
+	h.memory.level.Store(relieveReaders)
+	var all sync.WaitGroup
+	for range 2 {
+		sh := h.NewShard(func(bool) {})
+		all.Go(func() {
+			for range 1000 {
+				s := open(sh)
+				s.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 25}}, {wire.OrderBook, id("A|M|CI"), Tier{Depth: plainDepth}}}, Options{})
+				s.Close()
+			}
+		})
+	}
+	all.Wait()
 }

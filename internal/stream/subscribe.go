@@ -218,7 +218,7 @@ const maxHints = 10
 
 // accept parts the items that name something listed from those that do not.
 // A pattern is taken when its market is known: it covers what is listed later too.
-// It needs no lock.
+// The hub's lock is not held.
 func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected []Rejected) {
 	h := s.shard.hub
 	patterns := len(s.patterns())
