@@ -208,6 +208,7 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 }
 
 // change takes items out and moves others to another tier. The hub's lock is held.
+	rest.spans = slices.DeleteFunc(slices.Clone(r.spans), func(x span) bool { return taken[x.in] })
 func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
 	var leaving []*item
 	var places []lastSent

@@ -184,3 +184,29 @@ func TestOverlapAfterAPatternLeft(t *testing.T) {
 		}
 	})
 }
+
+// TestPassingFromAReplay takes one instrument over, to another delay, from a pattern that replays: the replay goes on
+// with all others.
+func TestPassingFromAReplay(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{Delays: []time.Duration{time.Minute}})
+	a, b := define(t, w.Hub, "A|M|CI", nil), define(t, w.Hub, "B|M|CI", nil)
+	const rows = 1000
+	for i := range rows {
+		publish(t, w.Hub, trade(a, i), trade(b, i))
+	}
+	w.commitOnce()
+	c := newClient(t, w.shard)
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|CI")}}, Options{Resume: &wire.Resume{Epoch: w.Epoch(), Position: w.place(0)}})
+	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
+	turn(w.shard)
+	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
+		c.take(&m)
+	}
+	c.sub.Subscribe([]Item{{wire.Trades, id("A|M|CI"), Tier{Delay: 60}}}, Options{})
+	for range 10 {
+		w.take(c)
+	}
+	if n := len(c.trades["B|M|CI"]); n != rows || c.sub.Replaying() {
+		t.Errorf("%d trades of %d, replaying %v", n, rows, c.sub.Replaying())
+	}
+}
