@@ -27,6 +27,8 @@ type lastSent struct {
 	pos     uint64 // nothing that was not sent lies at or before it
 	unknown bool   // a replay was to find that out
 	unseen  bool   // nothing was sent: its state is due, at whatever delay
+	joined  bool   // the item that has it now joined before: what follows last comes by its ring
+	last    uint64 // N on the new line when it joined
 }
 
 // Change takes items out of the set that are no longer allowed, and has others go on at another delay: each of those is
@@ -141,25 +143,32 @@ func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
 	if x.Channel.Replays() {
 		s.settleItem(p, t.settled)
 	}
-	unseen := false
-	if in := s.shard.hub.lookup(x.ID).under(p.tier().Delay); in != nil {
-		t.passed[p] = append(t.passed[p], in)
-		unseen = p.unseen(in)
+	// Both places are as of now: the lock may be let go before the item goes on.
+	var place lastSent
+	h := s.shard.hub
+	if in := h.lookup(x.ID).under(p.tier().Delay); in != nil {
+		place = p.lastSent(in)
 	}
 	it := s.add(x)
+	if in := h.lookupItem(x); in != nil && x.Channel.Replays() {
+		place.joined, place.last = true, h.last(in.tape(x.Channel))
+	}
+	if place.in != nil {
+		t.passed[p] = append(t.passed[p], place)
+	}
 	if hasState(x.Channel) {
 		t.out.States++
 	}
 	if state {
 		it.behind().state = true
-		it.late.fresh = unseen
+		it.late.fresh = place.unseen
 		s.enqueue(it)
 	}
 	return it
 }
 
 // passOn has the instruments that new items have taken over from patterns go on. The hub's lock is held.
-func (s *Subscriber) passOn(out *Outcome, passed map[*item][]*instrument) {
+func (s *Subscriber) passOn(out *Outcome, passed map[*item][]lastSent) {
 	for _, p := range s.patterns() {
 		for _, place := range s.takeFrom(p, passed[p]) {
 			s.goOn(out, &place, &replay{})
@@ -168,16 +177,16 @@ func (s *Subscriber) passOn(out *Outcome, passed map[*item][]*instrument) {
 }
 
 // takeFrom takes instruments from a pattern which stays, for items at another delay: how far the client is
-// with each. What the pattern was to replay of them is for those items to replay now. The hub's lock is held.
-func (s *Subscriber) takeFrom(p *item, list []*instrument) (places []lastSent) {
+// with each, given what it is without replays. What the pattern was to replay of them is for those items to
+// replay now. The hub's lock is held.
+func (s *Subscriber) takeFrom(p *item, list []lastSent) (places []lastSent) {
 	if len(list) == 0 {
 		return nil
 	}
 	pos, replayed := p.position(), p.replayed()
 	taken := make(map[*instrument]bool, len(list))
-	for _, in := range list {
-		taken[in] = true
-		place := p.lastSent(in)
+	for _, place := range list {
+		taken[place.in] = true
 		place.replayed(p, replayed)
 		place.pos = pos
 		places = append(places, place)
@@ -199,6 +208,7 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 	rest.read = slices.DeleteFunc(slices.Clone(r.read), of)
 	rest.parts = slices.DeleteFunc(slices.Clone(r.parts), of)
 	rest.old = slices.DeleteFunc(slices.Clone(r.old), func(o *old) bool { return taken[o.in] })
+	rest.spans = slices.DeleteFunc(slices.Clone(r.spans), func(x span) bool { return taken[x.in] })
 	for _, k := range r.after {
 		if !taken[k.rec.in] {
 			rest.push(k)
@@ -208,7 +218,6 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 }
 
 // change takes items out and moves others to another tier. The hub's lock is held.
-	rest.spans = slices.DeleteFunc(slices.Clone(r.spans), func(x span) bool { return taken[x.in] })
 func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
 	var leaving []*item
 	var places []lastSent
@@ -223,7 +232,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	}
 	due := statesDue(leaving)
 	s.settleOthers(leaving)
-	passed := make(map[*item][]*instrument)
+	passed := make(map[*item][]lastSent)
 	for _, it := range leaving {
 		if it.reads() {
 			places = s.appendSent(places, it)
@@ -231,7 +240,7 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 		}
 		// A pattern feeds its instrument: one that leaves too, and has it among its own, or one that stays.
 		if p, in := s.pattern(it.channel(), it.id()), s.shard.hub.lookupItem(it.item()); p != nil && in != nil && !leaves(p) && !gone[it] {
-			passed[p] = append(passed[p], in)
+			passed[p] = append(passed[p], p.lastSent(in))
 		}
 	}
 	for _, p := range s.patterns() {
@@ -365,7 +374,10 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 		return
 	}
 	t := in.tape(p.channel)
-	last := s.shard.hub.last(t)
+	last := p.last
+	if !p.joined {
+		last = s.shard.hub.last(t)
+	}
 	var older *old
 	switch {
 	case p.n > last:
@@ -384,6 +396,7 @@ func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
 		l.replay = &replay{}
 	}
 	if older != nil {
+		older.to = min(older.to, last)
 		l.replay.old = append(l.replay.old, older)
 	}
 	l.replay.parts = append(l.replay.parts, partOf(in, t, p.n, last))

@@ -80,7 +80,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
-	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]*instrument)}
+	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]lastSent)}
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
 		s.makeRoom(len(items))
@@ -154,8 +154,8 @@ type taking struct {
 	since   position
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	told    []string                // markets of status items that need not begin with how those stand
-	passed  map[*item][]*instrument // of patterns, that new items take over at another delay
+	told    []string             // markets of status items that need not begin with how those stand
+	passed  map[*item][]lastSent // of patterns, that new items take over at another delay
 }
 
 // pauseTaking lets others have the hub's lock when the present hold has done enough. What is

@@ -1,0 +1,113 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// atPauses does something, once, as soon as a function has taken the lock again after a pause.
+type atPauses struct {
+	of string
+	do func() // nil: done
+}
+
+func (w *atPauses) locked(function string) {
+	if do := w.do; do != nil && strings.HasSuffix(function, w.of) {
+		w.do = nil
+		do()
+	}
+}
+
+func (w *atPauses) unlocking(int) {}
+
+// lineHub is a hub with a delay of a minute, without Run: its line lets go where the test says so.
+type lineHub struct{ *Hub }
+
+// age makes all that is on the line a minute older, and lets go of what is due. The lock is held.
+func (h lineHub) age() {
+	h.made = h.made.Add(-time.Minute)
+	for h.lines[0].release(h.Hub, time.Now().UnixNano()) == 1 {
+	}
+	h.published()
+}
+
+// TestPassingInPieces has a client take hundreds of instruments over from a pattern at another delay, in which the
+// hub's lock is released while trades come on both lines: it gets each trade once, in order.
+func TestPassingInPieces(t *testing.T) {
+	for _, rises := range []bool{true, false} {
+		t.Run(fmt.Sprintf("rises %v", rises), func(t *testing.T) { passInPieces(t, rises) })
+	}
+}
+
+func passInPieces(t *testing.T, rises bool) {
+	h := lineHub{New(Config{Delays: []time.Duration{time.Minute}})}
+	sh := h.NewShard(func(bool) {})
+	const instruments = 3 * lockPiece
+	var handles []market.Handle
+	var exact []Item
+	pattern := Item{Channel: wire.Trades, ID: id("*|M|*")}
+	for i := range instruments {
+		name := fmt.Sprintf("S%d|M|CI", i)
+		handles = append(handles, define(t, h.Hub, name, nil))
+		x := Item{Channel: wire.Trades, ID: id(name)}
+		if !rises {
+			x.Tier.Delay = 60
+		}
+		exact = append(exact, x)
+	}
+	if rises {
+		pattern.Tier.Delay = 60
+	}
+	c := newClient(t, sh)
+	c.sub.Subscribe([]Item{pattern}, Options{})
+	all := func(n int) (events []market.Event) {
+		for _, hd := range handles {
+			events = append(events, trade(hd, n))
+		}
+		return events
+	}
+	read := func() {
+		turn(sh)
+		c.read(1<<20, false)
+	}
+	age := func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.age()
+	}
+	publish(t, h.Hub, all(1)...)
+	age()
+	read()
+	publish(t, h.Hub, all(2)...) // on its way, or sent
+	read()
+	events := all(3)
+	watch := &atPauses{of: "pauseTaking", do: func() {
+		h.age() // of the second trade
+		for i := range events {
+			h.apply(&events[i], time.Now().UnixNano())
+		}
+		h.Hub.published()
+	}}
+	h.mu.watch = watch
+	c.sub.Subscribe(exact, Options{})
+	h.mu.watch = nil
+	if watch.do != nil {
+		t.Fatal("there was no pause")
+	}
+	read()
+	publish(t, h.Hub, all(4)...)
+	age()
+	age()
+	read()
+	for _, x := range exact {
+		if got := c.trades[x.ID.String()]; !slices.Equal(got, []uint64{1, 2, 3, 4}) {
+			t.Fatalf("%s: trades %d", x.ID, got)
+		}
+	}
+}
