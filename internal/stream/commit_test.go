@@ -525,3 +525,33 @@ func (m *commitModel) finish() {
 		}
 	}
 }
+
+// TestLagCountsOnce measures what waits of an item once, also where messages come while it waits for a commit.
+func TestLagCountsOnce(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	a := define(t, w.Hub, "A|M|CI", ownQuotes)
+	quote := func(n int64) market.Event {
+		return market.Event{Kind: market.KindQuote, Handle: a, Bids: []market.Level{level(n, 1)}}
+	}
+	c := newClient(t, w.shard)
+	x := Item{Channel: wire.Quotes, ID: id("A|M|CI")}
+	c.sub.Subscribe([]Item{x}, Options{})
+	w.commitOnce()
+	w.take(c)
+	publish(t, w.Hub, quote(1))
+	end := w.stall()
+	publish(t, w.Hub, quote(2))
+	c.sub.Resync([]Item{x})
+	w.take(c)
+	before := c.sub.Lag()
+	if len(c.sub.wait.gated) != 1 || before.Held == 0 {
+		t.Fatalf("%+v does not wait for a commit", c.sub.wait)
+	}
+	end() // of the first quote: the state tells the second
+	turn(w.shard)
+	if after := c.sub.Lag(); after.Held != before.Held {
+		t.Errorf("it holds %d bytes, then %d", before.Held, after.Held)
+	}
+	w.commitOnce()
+	w.take(c)
+}

@@ -169,13 +169,14 @@ func (s *Subscriber) enqueue(it *item) {
 }
 
 // queue is the items with something to gather, once hold has been called; those too that
-// wait for rows of the journal or for a commit.
+// wait for rows of the journal or for a commit. Each is there once.
 func (s *Subscriber) queue() []*item {
 	switch {
 	case s.wait == nil:
 		return nil
 	case len(s.wait.reading)+len(s.wait.gated) > 0:
-		return slices.Concat(s.wait.queue, s.wait.reading, s.wait.gated)
+		listed := func(it *item) bool { return it.late != nil && it.late.listed } // in the queue already
+		return append(slices.Clone(s.wait.queue), slices.DeleteFunc(slices.Concat(s.wait.reading, s.wait.gated), listed)...)
 	}
 	return s.wait.queue
 }
