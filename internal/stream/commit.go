@@ -97,7 +97,7 @@ func (h *Hub) commitNow() {
 
 // commit commits what was published, if the committer does not run. The hub's lock is held.
 func (h *Hub) commit() {
-	if h.running || h.committed == h.position && len(h.grown) == 0 && h.commitDue == 0 {
+	if h.running || h.committed == h.position && len(h.grown) == 0 && h.commitDue == 0 && !h.pending() {
 		return
 	}
 	if b := h.beginCommit(); b != nil {
@@ -106,6 +106,9 @@ func (h *Hub) commit() {
 	}
 	h.endCommit()
 }
+
+// pending says whether anything waits to be written. The hub's lock is held.
+func (h *Hub) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
 
 // startCommits begins to commit in a goroutine of its own. stop ends that.
 func (h *Hub) startCommits(ctx context.Context) (stop func()) {
@@ -250,7 +253,7 @@ func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error
 	defer h.mu.Unlock()
 	h.commit()
 	var pos, turn uint64
-	if j := h.cfg.Journal; len(ids) == 0 && j != nil && j.Pending() {
+	if len(ids) == 0 && h.pending() {
 		turn = h.began + 1 // a commit that is under way may have begun too early
 	}
 	for _, id := range ids {
@@ -261,7 +264,7 @@ func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error
 			}
 		}
 	}
-	for h.committed < pos || h.ended < turn {
+	for h.committed < pos || h.running && h.ended < turn { // where Run ends, all is committed at once
 		h.commitNow()
 		advanced := h.awaitAdvance()
 		h.mu.Unlock()

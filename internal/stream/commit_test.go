@@ -526,6 +526,43 @@ func (m *commitModel) finish() {
 	}
 }
 
+// TestCommitOfADefinition ends where all that waits is the definition of a market as a whole.
+func TestCommitOfADefinition(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	publish(t, w.Hub, trade(define(t, w.Hub, "A|M|CI", nil), 1))
+	w.commitOnce()
+	w.running = false
+	w.commit()
+	define(t, w.Hub, "*|M|*", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.AwaitCommit(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAwaitCommitEndsWithRun: who waits for a commit when Run ends waits no longer.
+func TestAwaitCommitEndsWithRun(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	a := define(t, w.Hub, "A|M|CI", nil)
+	publish(t, w.Hub, trade(a, 1))
+	end := w.stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- w.AwaitCommit(ctx) }()
+	for waits := false; !waits; {
+		w.mu.Lock()
+		waits = w.advanced != nil
+		w.mu.Unlock()
+	}
+	end()
+	w.startCommits(t.Context())()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLagCountsOnce measures what waits of an item once, also where messages come while it waits for a commit.
 func TestLagCountsOnce(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
