@@ -36,7 +36,8 @@
 // One mutex, Hub.mu, guards the hub, the instruments, the topics and the
 // unpublished end of every ring. Publish and Define hold it for some events, a
 // shard's Turn while it notes tails, Subscribe while it changes who reads what; long work
-// lets it go now and then (lock.go). The catalogue has a lock of its own, which may be
+// lets it go now and then (lock.go), while Hub.feeding, which is taken before it, keeps the events of
+// other feeds back. The catalogue has a lock of its own, which may be
 // taken under Hub.mu. A panic while events are applied ends the process. Hub.mu is
 // never held while calling out, except for a shard's wake, which must not block
 // nor call back. A Shard, its views and its Subscribers belong to one goroutine

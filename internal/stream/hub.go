@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/book"
@@ -39,6 +40,10 @@ type Hub struct {
 
 	made time.Time     // with the monotonic clock
 	kick chan struct{} // the clocks have something to do
+
+	// An event of a whole market lets go of mu now and then. Events of other feeds wait until it has been
+	// applied: each line applies all of them in one order. It is taken before mu.
+	feeding sync.Mutex
 
 	mu         lock
 	position   uint64 // of the newest message of the whole stream
@@ -168,6 +173,8 @@ func parsePlace(s string) (epoch string, pos uint64, err error) {
 // Define lists an instrument or changes its definition; see feed.Sink. A pattern
 // *|MARKET|* lists a market as a whole.
 func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
+	h.feeding.Lock()
+	defer h.feeding.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"runtime"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +17,8 @@ import (
 func (h *Hub) Publish(events []market.Event) error {
 	now := time.Now().UnixNano()
 	var refused []error
+	h.feeding.Lock()
+	defer h.feeding.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
@@ -30,7 +33,11 @@ func (h *Hub) Publish(events []market.Event) error {
 		}
 		if h.mu.visit(1); (i+1)%publishPiece == 0 {
 			h.published()
-			h.mu.pause()
+			h.mu.Unlock()
+			h.feeding.Unlock()
+			runtime.Gosched()
+			h.feeding.Lock()
+			h.mu.Lock()
 			h.awaitRoom()
 		}
 	}

@@ -1,0 +1,64 @@
+package stream
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// inBetween begins something beside a function at its first pause, and keeps the lock for long enough then that
+// the next pause hands it over.
+type inBetween struct {
+	of string
+	do func() // nil: done
+}
+
+func (w *inBetween) locked(function string) {
+	if do := w.do; do != nil && strings.HasSuffix(function, w.of) {
+		w.do = nil
+		go do()
+		for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; {
+			runtime.Gosched()
+		}
+	}
+}
+
+func (w *inBetween) unlocking(int) {}
+
+// TestFeedsTakeTurns has one feed tell a snapshot while what another told of the whole market is being applied: the
+// events come in one order, which is that of every line, or else the N of its instruments would differ.
+func TestFeedsTakeTurns(t *testing.T) {
+	h := lineHub{New(Config{Delays: []time.Duration{time.Minute}})}
+	whole := define(t, h.Hub, "*|M|*", nil)
+	var last market.Handle
+	for i := range 4 * lockPiece {
+		last = define(t, h.Hub, fmt.Sprintf("S%d|M|CI", i), nil)
+	}
+	publish(t, h.Hub, market.Event{Kind: market.KindGap, Handle: last})
+	var other sync.WaitGroup
+	other.Add(1)
+	watch := &inBetween{of: "loseBook", do: func() {
+		defer other.Done()
+		_ = h.Publish([]market.Event{{Kind: market.KindSnapshot, Handle: last, Bids: []market.Level{level(1, 1)}}})
+	}}
+	h.mu.watch = watch
+	publish(t, h.Hub, market.Event{Kind: market.KindGap, Handle: whole})
+	other.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.watch = nil
+	h.age()
+	live := h.handles[last]
+	late := live.under(60)
+	for _, c := range []wire.Channel{wire.Status, wire.OrderBook, wire.Quotes} {
+		if n, m := live.channels[c].n, late.channels[c].n; n != m {
+			t.Errorf("%s: %d live, %d on the line", c, n, m)
+		}
+	}
+}
