@@ -347,7 +347,12 @@ func (h *Hub) backfill(tp *topic) {
 		row *tape.Row
 	}
 	var list []message
-	for _, in := range h.recent {
+	recent := h.recent
+	if g := tp.group; g != nil && !tp.key.id.IsPattern() {
+		recent = g.members
+	}
+	h.mu.visit(len(recent))
+	for _, in := range recent {
 		if in.venue != (c == marketStatus) || in.delay() != tp.key.tier.Delay || !tp.key.id.Matches(in.id) {
 			continue
 		}

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -591,4 +592,30 @@ func TestLagCountsOnce(t *testing.T) {
 	}
 	w.commitOnce()
 	w.take(c)
+}
+
+// TestSubscribeWhileACommitStalls counts what a subscribe to many instruments visits in one hold of the lock while
+// rows of all of them wait for the disk.
+func TestSubscribeWhileACommitStalls(t *testing.T) {
+	w := newSlowHub(t, t.TempDir(), Config{})
+	const instruments = 20 * lockPiece
+	var items []Item
+	for i := range instruments {
+		name := fmt.Sprintf("S%d|M|CI", i)
+		publish(t, w.Hub, trade(define(t, w.Hub, name, nil), i))
+		items = append(items, Item{Channel: wire.Trades, ID: id(name)})
+	}
+	c := newClient(t, w.shard)
+	most := &holds{}
+	w.mu.watch = most
+	c.sub.Subscribe(items[:300], Options{})
+	w.mu.watch = nil
+	if most.visited > 2*lockPiece+maxPatterns {
+		t.Errorf("%s visited %d in one hold", most.most, most.visited)
+	}
+	w.commitOnce()
+	w.take(c)
+	if len(c.trades) != 300 {
+		t.Errorf("the first trades of %d instruments came", len(c.trades))
+	}
 }
