@@ -236,7 +236,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 		return dst
 	}
 	var payload []byte
-	defer r.toSpans(it.sub.shard.hub)
+	defer r.toSpans(it.sub.shard.hub, it.channel())
 	for len(dst) < limit {
 		in, n, rw, ok := r.next(it.sub.shard.hub, it.channel())
 		if !ok && len(r.old) > 0 {

@@ -233,7 +233,7 @@ func (it *item) noteHeld(round uint64) {
 	}
 	v, at := it.view, &it.late.at
 	if it.late.replay != nil {
-		it.late.replay.toSpans(it.sub.shard.hub)
+		it.late.replay.toSpans(it.sub.shard.hub, it.channel())
 	}
 	for at.seg != v.tail.seg && at.rec >= at.seg.n {
 		at.seg, at.rec = at.seg.next, 0

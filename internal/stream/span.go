@@ -18,13 +18,19 @@ type span struct {
 	pos   uint64 // nothing of the span lies at or before it
 }
 
-// toSpans turns views of tapes into spans, where there is a journal. They go out ahead of the others.
-func (r *replay) toSpans(h *Hub) {
+// toSpans turns views of tapes into spans, where the journal has their rows. They go out ahead of
+// the others. Views of rows that the journal has lost stay, ahead of those.
+func (r *replay) toSpans(h *Hub, c wire.Channel) {
 	if h.cfg.Journal == nil || len(r.parts) == 0 {
 		return
 	}
 	list := make([]span, 0, len(r.parts)+len(r.spans))
+	var left []part
 	for _, p := range r.parts {
+		if p.n < h.inJournalFrom(p.in, c) {
+			left = append(left, p)
+			continue
+		}
 		x := span{in: p.in, n: p.n, to: p.n - 1}
 		for _, rows := range p.rows {
 			if x.to < x.n && len(rows) > 0 {
@@ -40,7 +46,12 @@ func (r *replay) toSpans(h *Hub) {
 		list[n-1].to = r.spans[0].to
 		r.spans = r.spans[1:]
 	}
-	r.parts, r.spans = nil, append(list, r.spans...)
+	r.parts, r.spans = left, append(list, r.spans...)
+}
+
+// inJournalFrom is the N from which on the journal has the rows of an instrument, at least 1.
+func (h *Hub) inJournalFrom(in *instrument, c wire.Channel) uint64 {
+	return h.cfg.Journal.Oldest(in.series(Item{Channel: c}))
 }
 
 // maxViewed is how many rows of a span are looked at with one hold of the hub's lock.
@@ -97,7 +108,7 @@ func (it *item) letGo() {
 	if _, _, suspended := h.cfg.Journal.Suspended(); suspended {
 		return
 	}
-	r.toSpans(h)
+	r.toSpans(h, it.channel())
 	last := make(map[*instrument]int) // places of the last spans
 	for i := range r.spans {
 		last[r.spans[i].in] = i
@@ -111,10 +122,25 @@ func (it *item) letGo() {
 		}
 		r.spans[i].to = rec.n
 	}
+	oldest := make(map[*instrument]uint64) // N from which the journal has rows; 0: some it has not
+	stays := func(rec *record) bool {
+		if rec.flag&echo != 0 {
+			return true
+		}
+		n, ok := oldest[rec.in]
+		if !ok {
+			n = h.inJournalFrom(rec.in, it.channel())
+		}
+		if rec.n < n {
+			n = 0
+		}
+		oldest[rec.in] = n
+		return n == 0
+	}
 	behind := r.after
 	r.after, r.bytes = nil, 0
 	for _, k := range behind {
-		if k.rec.flag&echo != 0 {
+		if stays(k.rec) {
 			r.push(k)
 		} else {
 			extend(k.rec)
@@ -126,7 +152,7 @@ func (it *item) letGo() {
 		case !ok:
 			return
 		case !it.wants(rec):
-		case rec.flag&echo != 0:
+		case stays(rec):
 			r.push(kept{rec, frame})
 		default:
 			extend(rec)

@@ -95,3 +95,45 @@ func TestResumeWhileSuspended(t *testing.T) {
 	room()
 	w.leave(true)
 }
+
+// TestSlowReplayWhileSuspended resumes among rows that the journal has lost and memory has, and
+// reads them after memory has let go of them too: what was promised comes.
+func TestSlowReplayWhileSuspended(t *testing.T) {
+	w := &house{t: t, folder: t.TempDir(), kept: 2000, names: []string{"A|M|CI"}}
+	w.begin()
+	publish(t, w.hub, trade(w.handles[0], 0))
+	w.hub.Commit()
+	room := fullDisk(t)
+	some := func(n int) {
+		for i := range n {
+			publish(t, w.hub, trade(w.handles[0], i))
+			if i%50 == 0 {
+				w.hub.Commit()
+			}
+		}
+	}
+	some(1000)
+	if _, _, ok := w.journal.Suspended(); !ok {
+		t.Fatal("the disk is full, and the journal is not suspended")
+	}
+	c := newClient(t, w.shard)
+	r := &wire.Resume{Epoch: w.hub.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 500}
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Resume: r})
+	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error"}`))})
+	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
+		c.take(&m)
+	}
+	some(5000)
+	turn(w.shard)
+	w.hub.Commit()
+	w.replayed(c)
+	turn(w.shard)
+	c.read(1<<20, false)
+	if got := c.trades["A|M|CI"]; len(got) != 5501 || c.raw[0].Type == "Error" {
+		t.Errorf("%d trades of 5501", len(got))
+	}
+	c.sub.Close()
+	room()
+	w.leave(true)
+}
