@@ -564,7 +564,8 @@ func TestAwaitCommitEndsWithRun(t *testing.T) {
 	}
 }
 
-// TestLagCountsOnce measures what waits of an item once, also where messages come while it waits for a commit.
+// TestLagCountsOnce measures what waits of an item once, also where messages come while it waits
+// for a commit.
 func TestLagCountsOnce(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", ownQuotes)
@@ -594,8 +595,8 @@ func TestLagCountsOnce(t *testing.T) {
 	w.take(c)
 }
 
-// TestSubscribeWhileACommitStalls counts what a subscribe to many instruments visits in one hold of the lock while
-// rows of all of them wait for the disk.
+// TestSubscribeWhileACommitStalls counts what a subscribe to many instruments visits in one hold
+// of the lock while rows of all of them wait for the disk.
 func TestSubscribeWhileACommitStalls(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	const instruments = 20 * lockPiece

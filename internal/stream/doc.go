@@ -33,16 +33,14 @@
 //
 // # Concurrency
 //
-// One mutex, Hub.mu, guards the hub, the instruments, the topics and the
-// unpublished end of every ring. Publish and Define hold it for some events, a
-// shard's Turn while it notes tails, Subscribe while it changes who reads what; long work
-// lets it go now and then (lock.go), while Hub.feeding, which is taken before it, keeps the events of
-// other feeds back. The catalogue has a lock of its own, which may be
-// taken under Hub.mu. A panic while events are applied ends the process. Hub.mu is
-// never held while calling out, except for a shard's wake, which must not block
-// nor call back. A Shard, its views and its Subscribers belong to one goroutine
-// and take Hub.mu where they touch the hub. What a ring holds before a tail
-// taken under the lock is immutable and read without it.
+// One mutex, Hub.mu, guards the hub, the instruments, the topics and the unpublished end of every
+// ring. Publish and Define hold it for some events, a shard's Turn while it notes tails, Subscribe
+// while it changes who reads what; long work lets it go now and then (lock.go), while Hub.feeding,
+// which is taken before it, keeps the events of other feeds back. The catalogue has a lock of its
+// own, which may be taken under Hub.mu. A panic while events are applied ends the process. Hub.mu
+// is never held while calling out, except for a shard's wake, which must not block nor call back.
+// A Shard, its views and its Subscribers belong to one goroutine and take Hub.mu where they touch
+// the hub. What a ring holds before a tail taken under the lock is immutable and read without it.
 //
 // The lock is not held while the disk is waited for. With a journal Hub.Run, which is the
 // caller's goroutine, has one that commits (commit.go) and some that read old rows, and waits

@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// inBetween begins something beside a function at its first pause, and keeps the lock for long enough then that
-// the next pause hands it over.
+// inBetween begins something beside a function at its first pause, and keeps the lock for long
+// enough then that the next pause hands it over.
 type inBetween struct {
 	of string
 	do func() // nil: done
@@ -31,8 +31,9 @@ func (w *inBetween) locked(function string) {
 
 func (w *inBetween) unlocking(int) {}
 
-// TestFeedsTakeTurns has one feed tell a snapshot while what another told of the whole market is being applied: the
-// events come in one order, which is that of every line, or else the N of its instruments would differ.
+// TestFeedsTakeTurns has one feed tell a snapshot while what another told of the whole market is
+// being applied: the events come in one order, which is that of every line, or else the N of its
+// instruments would differ.
 func TestFeedsTakeTurns(t *testing.T) {
 	h := lineHub{New(Config{Delays: []time.Duration{time.Minute}})}
 	whole := define(t, h.Hub, "*|M|*", nil)

@@ -41,8 +41,8 @@ type Hub struct {
 	made time.Time     // with the monotonic clock
 	kick chan struct{} // the clocks have something to do
 
-	// An event of a whole market lets go of mu now and then. Events of other feeds wait until it has been
-	// applied: each line applies all of them in one order. It is taken before mu.
+	// An event of a whole market lets go of mu now and then. Events of other feeds wait until it
+	// has been applied: each line applies all of them in one order. It is taken before mu.
 	feeding sync.Mutex
 
 	mu         lock

@@ -176,9 +176,9 @@ func (s *Subscriber) passOn(out *Outcome, passed map[*item][]lastSent) {
 	}
 }
 
-// takeFrom takes instruments from a pattern which stays, for items at another delay: how far the client is
-// with each, given what it is without replays. What the pattern was to replay of them is for those items to
-// replay now. The hub's lock is held.
+// takeFrom takes instruments from a pattern which stays, for items at another delay: how far the
+// client is with each, given what it is without replays. What the pattern was to replay of them is
+// for those items to replay now. The hub's lock is held.
 func (s *Subscriber) takeFrom(p *item, list []lastSent) (places []lastSent) {
 	if len(list) == 0 {
 		return nil

@@ -185,8 +185,8 @@ func TestOverlapAfterAPatternLeft(t *testing.T) {
 	})
 }
 
-// TestPassingFromAReplay takes one instrument over, to another delay, from a pattern that replays: the replay goes on
-// with all others.
+// TestPassingFromAReplay takes one instrument over, to another delay, from a pattern that replays:
+// the replay goes on with all others.
 func TestPassingFromAReplay(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{Delays: []time.Duration{time.Minute}})
 	a, b := define(t, w.Hub, "A|M|CI", nil), define(t, w.Hub, "B|M|CI", nil)

@@ -37,8 +37,9 @@ func (h lineHub) age() {
 	h.published()
 }
 
-// TestPassingInPieces has a client take hundreds of instruments over from a pattern at another delay, in which the
-// hub's lock is released while trades come on both lines: it gets each trade once, in order.
+// TestPassingInPieces has a client take hundreds of instruments over from a pattern at another
+// delay, in which the hub's lock is released while trades come on both lines: it gets each trade
+// once, in order.
 func TestPassingInPieces(t *testing.T) {
 	for _, rises := range []bool{true, false} {
 		t.Run(fmt.Sprintf("rises %v", rises), func(t *testing.T) { passInPieces(t, rises) })

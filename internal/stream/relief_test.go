@@ -159,7 +159,8 @@ func soak(n int) int {
 	return max(1, n/20)
 }
 
-// TestSubscribeUnderRelief has two shards subscribe while the memory is full, where what makes a new topic is refused.
+// TestSubscribeUnderRelief has two shards subscribe while the memory is full, where what makes a
+// new topic is refused.
 func TestSubscribeUnderRelief(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
