@@ -29,6 +29,8 @@ type ledger struct {
 	first    uint32      // number of the oldest deal here; they are numbered from 0
 	places   []dealIndex // where the deals of an id are, oldest first
 	complete int64       // every deal from this T on is here
+
+	minutes map[int64][]uint32 // numbers of the deals of a minute, in order; nil: T has risen with N so far
 }
 
 type dealChunk struct {
@@ -55,6 +57,9 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 	}
 	c := &l.chunks[len(l.chunks)-1]
 	c.deals = append(c.deals, d)
+	if number := l.first + uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1); l.minutes != nil {
+		l.minutes[d.At/minute] = append(l.minutes[d.At/minute], number)
+	}
 	if d.ID != 0 {
 		l.index(d.ID, l.first+uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1))
 	}
@@ -82,7 +87,7 @@ func (l *ledger) halve() int {
 	for i := range left {
 		c.from, c.to = min(c.from, left[i].At), max(c.to, left[i].At)
 	}
-	l.passed(len(gone))
+	l.passed(gone)
 	return len(gone)
 }
 
@@ -92,13 +97,18 @@ func (l *ledger) drop() int {
 	l.complete = max(l.complete, c.to+1)
 	l.chunks[0] = dealChunk{}
 	l.chunks = l.chunks[1:]
-	l.passed(len(c.deals))
+	l.passed(c.deals)
 	return len(c.deals)
 }
 
-// passed counts out the n oldest deals, and the indexes that have no others.
-func (l *ledger) passed(n int) {
-	l.first += uint32(n)
+// passed counts out the n oldest deals, which are gone, and the indexes that have no others.
+func (l *ledger) passed(gone []Deal) {
+	l.first += uint32(len(gone))
+	if l.minutes != nil {
+		for i := range gone {
+			l.forget(gone[i].At / minute)
+		}
+	}
 	for len(l.places) > 0 && l.places[0].last < l.first {
 		l.places[0] = dealIndex{}
 		l.places = l.places[1:]
@@ -187,21 +197,78 @@ func (l *ledger) find(id uint64) *Deal {
 // count is the figures of the deals of a time, from start to before end, and of how
 // many there ever were.
 func (l *ledger) count(start, end int64) (t Tally, ever int) {
+	count := func(d *Deal) {
+		if d == nil || d.At < start || d.At >= end || d.Size == void {
+			return
+		}
+		ever++
+		if d.Size > 0 {
+			t.Add(d.At, d.Price, d.Size)
+		}
+	}
+	if l.minutes == nil && l.spread(start, end) > maxSpread {
+		l.indexMinutes()
+	}
+	if l.minutes != nil {
+		for m := start / minute; m*minute < end; m++ {
+			for _, number := range l.minutes[m] {
+				count(l.at(number))
+			}
+		}
+		return t, ever
+	}
 	for i := range l.chunks {
 		c := &l.chunks[i]
 		if c.to < start || c.from >= end {
 			continue
 		}
 		for j := range c.deals {
-			d := &c.deals[j]
-			if d.At < start || d.At >= end || d.Size == void {
-				continue
-			}
-			ever++
-			if d.Size > 0 {
-				t.Add(d.At, d.Price, d.Size)
-			}
+			count(&c.deals[j])
 		}
 	}
 	return t, ever
+}
+
+const (
+	minute = int64(60e9)
+
+	// maxSpread is how many chunks are gone through for the deals of a time.
+	maxSpread = 16
+)
+
+// spread is how many chunks may have deals of a time. They are few where T rises with N by and large. Where
+// trades come in no order they may be all, and each trade would look at all before it.
+func (l *ledger) spread(start, end int64) (n int) {
+	for i := range l.chunks {
+		if c := &l.chunks[i]; c.to >= start && c.from < end {
+			n++
+		}
+	}
+	return n
+}
+
+// indexMinutes notes of which minute each deal is, for as long as the ledger is there.
+func (l *ledger) indexMinutes() {
+	l.minutes = make(map[int64][]uint32)
+	number := l.first
+	for i := range l.chunks {
+		for j := range l.chunks[i].deals {
+			m := l.chunks[i].deals[j].At / minute
+			l.minutes[m] = append(l.minutes[m], number)
+			number++
+		}
+	}
+}
+
+// forget lets go of the numbers of a minute whose deals are gone.
+func (l *ledger) forget(m int64) {
+	list := l.minutes[m]
+	for len(list) > 0 && list[0] < l.first {
+		list = list[1:]
+	}
+	if len(list) == 0 {
+		delete(l.minutes, m)
+	} else {
+		l.minutes[m] = list
+	}
 }
