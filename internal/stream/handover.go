@@ -209,11 +209,13 @@ func (s *Subscriber) removeAll(gone []*item) {
 	s.rest()
 }
 
-// bequeath gives what is left of an item's replay to the owners of its instruments.
+// bequeath gives what is left of an item's replay to the owners of its instruments, some at a time: it may
+// be of all that are listed. The hub's lock is held, and released in between.
 func (s *Subscriber) bequeath(it *item, r *replay) {
 	heirs := make(map[*item]*replay)
 	whole := true
 	heir := func(in *instrument) (*item, *replay) {
+		s.shard.hub.pauseReplaying()
 		o := s.owner(it.channel(), in.id)
 		if o == nil || !o.reads() {
 			whole = false

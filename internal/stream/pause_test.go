@@ -117,3 +117,75 @@ func TestHoldsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestHeirsInPieces has clients resume a pattern and take it out of the set before they have read any of it,
+// while another covers the same instruments and trades are published all the time: each client gets
+// every trade once, in order, and nobody waits for the lock until all instruments have passed to the other.
+func TestHeirsInPieces(t *testing.T) {
+	h := New(Config{Epoch: "e1"})
+	sh := h.NewShard(func(bool) {})
+	const instruments = 10 * lockPiece
+	handles := defineMany(t, h, instruments, nil)
+	_, since := h.Position()
+	n := 0
+	for _, hd := range handles {
+		n++
+		publish(t, h, trade(hd, n))
+	}
+	turn(sh)
+	var feed sync.WaitGroup
+	watch := &afterHolds{ask: make(chan struct{}, 1)}
+	feed.Go(func() {
+		for range watch.ask {
+			for range 20 {
+				n++
+				_ = h.Publish([]market.Event{trade(handles[n*7%instruments], n)})
+			}
+		}
+	})
+	c := newClient(t, sh)
+	out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: "e1", Position: since}})
+	if out.Fault != nil {
+		t.Fatal(out.Fault)
+	}
+	c.sub.AfterReplay(ReplayEnd{Whole: []byte{}})
+	subscribe(t, c.sub, wire.Trades, "*|*|*")
+	count := &countHolds{afterHolds: watch}
+	h.mu.watch = count
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}})
+	h.mu.Lock()
+	h.mu.watch = nil
+	h.mu.Unlock()
+	close(watch.ask)
+	feed.Wait()
+	if most := instruments / lockPiece; count.holds < most {
+		t.Errorf("the lock was held %d times for %d instruments, want at least %d", count.holds, instruments, most)
+	}
+	turn(sh)
+	c.read(1<<20, false)
+	for i := range handles {
+		name := fmt.Sprintf("S%d|M|CI", i)
+		list := c.trades[name]
+		for k, got := range list {
+			if got != uint64(k+1) {
+				t.Fatalf("%s: trades %v", name, list)
+			}
+		}
+		if last := h.lookup(id(name)).trades.Last; uint64(len(list)) != last {
+			t.Fatalf("%s: %d trades of %d", name, len(list), last)
+		}
+	}
+}
+
+// countHolds counts the holds besides.
+type countHolds struct {
+	*afterHolds
+	holds int
+}
+
+func (w *countHolds) locked(function string) {
+	w.afterHolds.locked(function)
+	if !w.byFeed {
+		w.holds++
+	}
+}
