@@ -231,6 +231,29 @@ func TestProse(t *testing.T) {
 	}
 }
 
+// TestProseOfExamples checks the comments of the configuration that rueda serve --init writes, and
+// the rules of the conversations.
+func TestProseOfExamples(t *testing.T) {
+	comment := regexp.MustCompile(`(?m)^# (.*)$`)
+	for _, pattern := range []string{"internal/config/templates/*.toml", talkFolder + "/*.talk"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) < 3 {
+			t.Fatalf("%s: %d files, %v", pattern, len(names), err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range comment.FindAllStringSubmatch(string(text), -1) {
+				if words := retiredIn(m[1]); len(words) > 0 {
+					t.Errorf("%s: %q in %q", name, words[0], m[1])
+				}
+			}
+		}
+	}
+}
+
 // wideLines returns the numbers of lines with more than maxColumns columns. Tables, links and
 // single words may be wider.
 func wideLines(text string) []int {
