@@ -20,9 +20,12 @@ type State struct {
 // definition. version rises with every definition.
 func (h *Hub) Instruments() (list []market.Instrument, version uint64) {
 	h.mu.Lock()
+	n := len(h.listed)
+	h.mu.Unlock()
+	list = make([]market.Instrument, 0, n) // megabytes: not under the lock
+	h.mu.Lock()
 	defer h.mu.Unlock()
 	version = h.version
-	list = make([]market.Instrument, 0, len(h.listed))
 	for _, in := range h.listed {
 		list = append(list, in.def)
 		list[len(list)-1].Phase = in.phase

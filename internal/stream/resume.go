@@ -248,7 +248,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 // pauseReplaying lets others have the hub's lock when the present hold has done enough. What is
 // published meanwhile comes by the rings of the items that have joined.
 func (h *Hub) pauseReplaying() {
-	if h.mu.visit(2); h.mu.full() { // its rows are looked for besides
+	if h.mu.visit(4); h.mu.full() { // its rows are looked for besides
 		h.mu.pause()
 	}
 }
