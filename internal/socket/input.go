@@ -97,7 +97,7 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 	if c.in != nil && c.in.split {
 		p = &c.in.parser
 	} else {
-		*p = NewParser(sh.server.cfg.MaxMessage)
+		*p = NewParser(sh.messageLimit(c))
 		if c.format&wire.Deflate != 0 {
 			p.AllowDeflate(&sh.inflater)
 		}
@@ -127,6 +127,18 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 	}
 	p.release()
 	c.keep(p, b)
+}
+
+// maxEarlyMessage bounds a message before authentication: a token is much shorter, and thousands of
+// strangers may each leave a message unfinished.
+const maxEarlyMessage = 16 << 10
+
+// messageLimit returns the most bytes that the next message of c may have.
+func (sh *shard) messageLimit(c *conn) int {
+	if c.phase == phaseOpen && c.sess.Authenticated() {
+		return sh.server.cfg.MaxMessage
+	}
+	return min(sh.server.cfg.MaxMessage, maxEarlyMessage)
 }
 
 // keep keeps what was not used up: the beginning of a message in p, and bytes.

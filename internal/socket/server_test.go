@@ -166,6 +166,23 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
+// TestTooBigBeforeAuthentication closes a connection whose first message is long, and takes a long
+// message that comes in the same segment as the token.
+func TestTooBigBeforeAuthentication(t *testing.T) {
+	long := frame(opText, `{"action":"ping","id":"1","pad":"`+strings.Repeat("x", maxEarlyMessage)+`"}`)
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil)
+		stranger := dial(t, s)
+		stranger.write(long)
+		stranger.want(`"code":413,"reason":"message_too_big"`)
+		stranger.wantClose(4413, "message_too_big")
+		c := dial(t, s)
+		c.write(frame(opText, `{"action":"auth_token","token":"ana"}`) + long)
+		c.want(`"Success"`)
+		c.want(`"action":"pong"`)
+	})
+}
+
 func TestBinary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dial(t, start(t, nil))
