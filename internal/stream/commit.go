@@ -235,15 +235,17 @@ func (h *Hub) awaitAdvance() <-chan struct{} {
 }
 
 // awaitRoom holds a feed back while so much waits for the disk that rows would be lost. The hub's
-// lock is held, but not meanwhile.
-func (h *Hub) awaitRoom() {
+// lock is held, but not meanwhile. waited reports whether time has passed.
+func (h *Hub) awaitRoom() (waited bool) {
 	for h.running && h.cfg.Journal.Full() {
+		waited = true
 		h.commitNow()
 		advanced := h.awaitAdvance()
 		h.mu.Unlock()
 		<-advanced
 		h.mu.Lock()
 	}
+	return waited
 }
 
 // AwaitCommit waits until all that was published of instruments until now is in the journal; of

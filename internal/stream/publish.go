@@ -2,7 +2,6 @@ package stream
 
 import (
 	"errors"
-	"runtime"
 	"time"
 	"unicode/utf8"
 
@@ -15,7 +14,6 @@ import (
 
 // Publish applies a batch of events; see feed.Sink.
 func (h *Hub) Publish(events []market.Event) error {
-	now := time.Now().UnixNano()
 	var refused []error
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
@@ -23,6 +21,7 @@ func (h *Hub) Publish(events []market.Event) error {
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
 	h.awaitRoom()
+	now := time.Now().UnixNano() // not before: the disk may have stalled
 	if h.barsDue > 0 && h.barsDue <= now {
 		h.strikeBars(now)
 	}
@@ -35,10 +34,11 @@ func (h *Hub) Publish(events []market.Event) error {
 			h.published()
 			h.mu.Unlock()
 			h.feeding.Unlock()
-			runtime.Gosched()
-			h.feeding.Lock()
+			h.feeding.Lock() // both mutexes are handed over to who has waited for a millisecond
 			h.mu.Lock()
-			h.awaitRoom()
+			if h.awaitRoom() {
+				now = time.Now().UnixNano()
+			}
 		}
 	}
 	h.published()
