@@ -30,10 +30,10 @@ const fullFolder = "RUEDA_TEST_FULL_FOLDER"
 
 const fullInstrument = "FULL|SIM|24hs"
 
-// TestFullJournal fills the disk under a gateway: trades are streamed on without a gap, the log warns, it stays ready and
+// TestFullJournalE2E fills the disk under a gateway: trades are streamed on without a gap, the log warns, it stays ready and
 // alive. With room again history goes on in the same epoch and says from which N on it is complete. A gateway that
 // is killed while the disk is full begins a new epoch, since N were given out that nobody has kept.
-func TestFullJournal(t *testing.T) {
+func TestFullJournalE2E(t *testing.T) {
 	if folder := os.Getenv(fullFolder); folder != "" {
 		if err := onSmallDisk(t.Context(), folder); err != nil {
 			t.Fatal(err)
@@ -94,9 +94,9 @@ func TestFullJournal(t *testing.T) {
 	f.kill()
 }
 
-// TestKilledBehindFullJournal is TestFullJournal, but the gateway is killed in the first time that nothing can be written:
+// TestKilledBehindFullJournalE2E is TestFullJournalE2E, but the gateway is killed in the first time that nothing can be written:
 // then the copy of the journal's state that is written next lies behind the limit of the process as well.
-func TestKilledBehindFullJournal(t *testing.T) {
+func TestKilledBehindFullJournalE2E(t *testing.T) {
 	f := &filled{t: t, folder: t.TempDir()}
 	f.start()
 	epoch := f.subscribe()
@@ -172,7 +172,7 @@ type filled struct {
 func (f *filled) start() {
 	f.t.Helper()
 	ctx, kill := context.WithCancel(f.t.Context())
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFullJournal$")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFullJournalE2E$")
 	cmd.Env = append(os.Environ(), fullFolder+"="+f.folder)
 	f.log = &lines{more: make(chan struct{}, 1)}
 	cmd.Stderr = f.log

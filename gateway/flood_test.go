@@ -34,12 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+	os.Exit(cluster.Main(m))
 }
 
 // floodLimits lets one address log in as often as the test does, and floodData lets
@@ -137,10 +132,10 @@ func flood(t *testing.T, n int, newClient func() *literalClient) (took time.Dura
 	return took
 }
 
-// TestLoginFlood has 200 clients log in at once (a twentieth unless in full) and
-// meanwhile asks for readiness and follows the stream. In full it holds the
-// gateway to its bounds of memory and latency; otherwise to every login being answered.
-func TestLoginFlood(t *testing.T) {
+// TestLoginFloodE2E has 200 clients log in at once (half of them unless in full) and
+// meanwhile asks for readiness and follows the stream. Every login is answered, memory stays within
+// its bound, and readiness and the stream within theirs.
+func TestLoginFloodE2E(t *testing.T) {
 	pid, rest := startChild(t)
 	newClient := func() *literalClient {
 		return &literalClient{http: &http.Client{Transport: &http.Transport{}}, rest: rest, stream: "ws" + strings.TrimPrefix(rest, "http") + "/stream"}
@@ -155,10 +150,13 @@ func TestLoginFlood(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var watchers sync.WaitGroup
+	calm, stopCalm := context.WithTimeout(t.Context(), 2*time.Second)
+	usual := probeReady(calm, rest) // what a machine with other work needs without the flood
+	stopCalm()
 	var ready, stream []time.Duration
 	watchers.Go(func() { stream = followLatency(ctx, b) })
 	watchers.Go(func() { ready = probeReady(ctx, rest) })
-	n := count(200)
+	n := max(100, count(200))
 	took := flood(t, n, newClient)
 	resident := peakResident(t, pid)
 	cancel()
@@ -166,21 +164,18 @@ func TestLoginFlood(t *testing.T) {
 	watchers.Wait()
 
 	slots := max(1, runtime.GOMAXPROCS(0)-1)
-	bound := 96<<20 + slots*40<<20
+	memory := 96<<20 + slots*40<<20
 	t.Logf("figure: limits raised: %+v %+v", floodLimits(), floodData())
 	t.Logf("figure: %d logins in %v; peak resident %d MiB (bound %d MiB, %d slots); readiness p99 %v of %d; stream p99 %v of %d",
-		n, took.Round(time.Millisecond), resident>>20, bound>>20, slots, p99(ready), len(ready), p99(stream), len(stream))
-	if !full() {
-		return
+		n, took.Round(time.Millisecond), resident>>20, memory>>20, slots, p99(ready), len(ready), p99(stream), len(stream))
+	if resident > memory {
+		t.Errorf("peak resident memory %d MiB, bound %d MiB", resident>>20, memory>>20)
 	}
-	if resident > bound {
-		t.Errorf("peak resident memory %d MiB, bound %d MiB", resident>>20, bound>>20)
+	if most := bound(50*time.Millisecond) + 3*p99(usual); p99(ready) > most || len(ready) == 0 {
+		t.Errorf("readiness p99 %v, bound %v", p99(ready), most)
 	}
-	if p99(ready) > 50*time.Millisecond || len(ready) == 0 {
-		t.Errorf("readiness p99 %v, bound 50 ms", p99(ready))
-	}
-	if p99(stream) > 25*time.Millisecond || len(stream) == 0 {
-		t.Errorf("stream p99 %v, bound 25 ms", p99(stream))
+	if most := bound(25*time.Millisecond) + 3*p99(usual); p99(stream) > most || len(stream) == 0 {
+		t.Errorf("stream p99 %v, bound %v", p99(stream), most)
 	}
 }
 

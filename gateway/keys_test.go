@@ -28,16 +28,16 @@ const (
 // operate rotates the keys in a process of its own.
 func operate(t *testing.T, folder, revoke string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat14KeyTheftClosesSockets$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat14KeyTheftClosesSocketsE2E$")
 	cmd.Env = append(os.Environ(), operatorFolder+"="+folder, operatorRevoke+"="+revoke)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// TestThreat14KeyTheftClosesSockets: another process rotates the keys and revokes the one that signed. Sockets that came with
+// TestThreat14KeyTheftClosesSocketsE2E: another process rotates the keys and revokes the one that signed. Sockets that came with
 // its tokens get 401 and 4401, though the gateway was told nothing; those of the next key's tokens stay.
-func TestThreat14KeyTheftClosesSockets(t *testing.T) {
+func TestThreat14KeyTheftClosesSocketsE2E(t *testing.T) {
 	if folder := os.Getenv(operatorFolder); folder != "" {
 		data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 		if err != nil {
@@ -181,9 +181,9 @@ func awaitKey(t *testing.T, c *literalClient, etag string) {
 	}
 }
 
-// TestThreat14KeyTheftInACluster: the same with two gateways on one PostgreSQL, each of which has a socket of the stolen key's
+// TestThreat14KeyTheftInAClusterE2E: the same with two gateways on one PostgreSQL, each of which has a socket of the stolen key's
 // token. The promise is five seconds there.
-func TestThreat14KeyTheftInACluster(t *testing.T) {
+func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
 	dsn, key := cluster.Database(t), encryptionKey(t)
 	data := openShared(t, dsn, key)
 	addDemo(t, data.Users)

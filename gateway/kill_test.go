@@ -31,11 +31,11 @@ const killFolder = "RUEDA_TEST_KILL_FOLDER"
 // followed is how many instruments a client of the killed gateway follows.
 const followed = 20
 
-// TestKill kills a gateway under full load, with SIGKILL at 500 random moments (a twentieth unless
+// TestKillE2E kills a gateway under full load, with SIGKILL at 500 random moments (a twentieth unless
 // in full), and starts it again on the same folder each time. What its client had
 // received is in the journal byte for byte, the numbering goes on in the same epoch, and the
 // client, which resumes from what it has, sees each trade once.
-func TestKill(t *testing.T) {
+func TestKillE2E(t *testing.T) {
 	if folder := os.Getenv(killFolder); folder != "" {
 		victim(t, folder)
 		return
@@ -134,7 +134,7 @@ func (k *killed) epochOf() string { return k.epoch }
 // round starts the gateway, compares, resumes, follows for a while, and kills it.
 func (k *killed) round() {
 	k.t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKillE2E$")
 	cmd.Env = append(os.Environ(), killFolder+"="+k.folder)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

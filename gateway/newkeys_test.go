@@ -24,18 +24,20 @@ func TestNewKeys(t *testing.T) {
 			}
 		})
 	})
-	t.Run("postgres", func(t *testing.T) {
-		dsn := cluster.Database(t)
-		newKeys(t, gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: encryptionKey(t)}}, func() {
-			db, err := sql.Open("pgx", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			if _, err := db.Exec(`DELETE FROM keys`); err != nil {
-				t.Fatal(err)
-			}
-		})
+}
+
+// TestNewKeysE2E is TestNewKeys with the keys in PostgreSQL.
+func TestNewKeysE2E(t *testing.T) {
+	dsn := cluster.Database(t)
+	newKeys(t, gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: encryptionKey(t)}}, func() {
+		db, err := sql.Open("pgx", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(`DELETE FROM keys`); err != nil {
+			t.Fatal(err)
+		}
 	})
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
 
-// cluster is the PostgreSQL of these tests.
-var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+// cluster holds the databases of these tests.
+var cluster pgtest.Cluster
 
 // encryptionKey writes a key that the gateways' keys are encrypted with.
 func encryptionKey(t testing.TB) string {
@@ -83,17 +83,17 @@ func (c *literalClient) post(path, body string) (status int, retry, text string,
 	return res.StatusCode, res.Header.Get("Retry-After"), string(b), err
 }
 
-// TestSharedKeysAreEncrypted: without a key to encrypt them with, a database gets none.
-func TestSharedKeysAreEncrypted(t *testing.T) {
+// TestSharedKeysAreEncryptedE2E: without a key to encrypt them with, a database gets none.
+func TestSharedKeysAreEncryptedE2E(t *testing.T) {
 	_, err := gateway.OpenData(t.Context(), gateway.DataConfig{Postgres: cluster.Database(t)})
 	if err == nil || !strings.Contains(err.Error(), "must be encrypted") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestTwoGateways: two gateways on one database are one: a login at one is refreshed at the other, and what is ended at one
+// TestTwoGatewaysE2E: two gateways on one database are one: a login at one is refreshed at the other, and what is ended at one
 // closes the sockets of the other within a second.
-func TestTwoGateways(t *testing.T) {
+func TestTwoGatewaysE2E(t *testing.T) {
 	dsn, key := cluster.Database(t), encryptionKey(t)
 	data := [2]*gateway.Data{openShared(t, dsn, key), openShared(t, dsn, key)}
 	addDemo(t, data[0].Users)
@@ -160,9 +160,9 @@ func addTrader(t *testing.T, users *local.Base, name string) {
 	}
 }
 
-// TestDatabaseKilled kills PostgreSQL under load: who is connected streams on, tokens that were seen are good, login and
+// TestDatabaseKilledE2E kills PostgreSQL under load: who is connected streams on, tokens that were seen are good, login and
 // refresh say 503 in time and when to come again, and when the database is back everything goes on where it was.
-func TestDatabaseKilled(t *testing.T) {
+func TestDatabaseKilledE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	data := openShared(t, server.CreateDatabase(t, "rueda"), encryptionKey(t))
 	addDemo(t, data.Users)
@@ -237,9 +237,9 @@ func TestDatabaseKilled(t *testing.T) {
 	}
 }
 
-// TestDatabaseSilent: a database that says nothing, as behind a pulled cable, is no better than one that is gone: who asks is
+// TestDatabaseSilentE2E: a database that says nothing, as behind a pulled cable, is no better than one that is gone: who asks is
 // told so in time, nobody waits behind others, and what was waited for is forgotten.
-func TestDatabaseSilent(t *testing.T) {
+func TestDatabaseSilentE2E(t *testing.T) {
 	wire, dsn := pgtest.NewWire(t, cluster.Database(t))
 	data := openShared(t, dsn, encryptionKey(t))
 	addDemo(t, data.Users)

@@ -26,13 +26,22 @@ func count(n int) int {
 	return max(1, n/20)
 }
 
-// promised holds what took from began to now to a promise, in full alone: a busy machine breaks any.
+// bound returns how long a promise of most may take: itself in full, and three times as long on a
+// machine that does other things beside the test.
+func bound(most time.Duration) time.Duration {
+	if full() {
+		return most
+	}
+	return 3 * most
+}
+
+// promised compares the time since began with a promise of the documents.
 func promised(t *testing.T, what string, began time.Time, most time.Duration) {
 	t.Helper()
 	took := time.Since(began)
 	t.Logf("figure: %s after %v", what, took.Round(time.Millisecond))
-	if full() && took > most {
-		t.Errorf("%s after %v, promised within %v", what, took, most)
+	if took > bound(most) {
+		t.Errorf("%s after %v, promised within %v and allowed %v here", what, took, most, bound(most))
 	}
 }
 

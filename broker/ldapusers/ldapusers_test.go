@@ -17,15 +17,15 @@ import (
 	"github.com/ruedahq/rueda/internal/ldaptest"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformanceE2E(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		s := ldaptest.Start(t, service, entries)
 		return seed(t, s, open(t, config(s)))
 	})
 }
 
-// TestConformanceStartTLS has the guard before it too, as the gateway does.
-func TestConformanceStartTLS(t *testing.T) {
+// TestConformanceStartTLSE2E has the guard before it too, as the gateway does.
+func TestConformanceStartTLSE2E(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		s := ldaptest.Start(t, service, entries)
 		cfg := config(s)
@@ -41,8 +41,8 @@ func login(t *testing.T, u broker.Users, name, password string) (broker.User, er
 	return u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
 }
 
-// TestThreat29Injection tries to be somebody by what a filter, a DN or a bind would take for its own.
-func TestThreat29Injection(t *testing.T) {
+// TestThreat29InjectionE2E tries to be somebody by what a filter, a DN or a bind would take for its own.
+func TestThreat29InjectionE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	u := open(t, config(s))
 	for _, name := range []string{
@@ -73,8 +73,8 @@ func TestThreat29Injection(t *testing.T) {
 	}
 }
 
-// TestRights reads what a member of a group may do, by the entry's attribute and by a search for groups.
-func TestRights(t *testing.T) {
+// TestRightsE2E reads what a member of a group may do, by the entry's attribute and by a search for groups.
+func TestRightsE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	byAttribute, bySearch := config(s), config(s)
 	bySearch.GroupBase, bySearch.GroupFilter = "ou=groups,"+ldaptest.Suffix, "(&(objectClass=groupOfNames)(member={dn}))"
@@ -107,8 +107,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestCheck has the directory refuse the service account, and not know the base.
-func TestCheck(t *testing.T) {
+// TestCheckE2E has the directory refuse the service account, and not know the base.
+func TestCheckE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	if err := open(t, config(s)).Check(t.Context()); err != nil {
 		t.Error(err)
@@ -129,9 +129,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestDirectoryDown kills the directory and starts it again: an outage, never a wrong password, and
+// TestDirectoryDownE2E kills the directory and starts it again: an outage, never a wrong password, and
 // connections that died with it are replaced.
-func TestDirectoryDown(t *testing.T) {
+func TestDirectoryDownE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	u := open(t, config(s))
 	for range 2 {
@@ -163,9 +163,9 @@ func TestDirectoryDown(t *testing.T) {
 	}
 }
 
-// TestDirectoryHangs stops the directory where it is: callers have their answer when their time is over, and all goes
+// TestDirectoryHangsE2E stops the directory where it is: callers have their answer when their time is over, and all goes
 // on when it does.
-func TestDirectoryHangs(t *testing.T) {
+func TestDirectoryHangsE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	for _, cfg := range []ldapusers.Config{config(s), func() ldapusers.Config { c := config(s); c.URL, c.StartTLS = s.URL, true; return c }()} {
 		u := open(t, cfg)

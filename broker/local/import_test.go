@@ -28,6 +28,8 @@ func stored(t *testing.T, b *Base, username string) string {
 // right login, with an event of the log, and the user's version stays.
 func TestRehash(t *testing.T) { everywhere(t, rehash) }
 
+func TestRehashE2E(t *testing.T) { onPostgres(t, rehash) }
+
 func rehash(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)
 	if _, err := b.Import(t.Context(), []Imported{{Username: "ana", Hash: someHash}, {Username: "dario", Hash: someHash, Disabled: true}}, false); err != nil {
@@ -108,6 +110,8 @@ func TestLoginWhereNothingCanBeWritten(t *testing.T) {
 }
 
 func TestImport(t *testing.T) { everywhere(t, importUsers) }
+
+func TestImportE2E(t *testing.T) { onPostgres(t, importUsers) }
 
 func importUsers(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)

@@ -19,17 +19,22 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// places are the databases a Base may be in.
+// places are the databases that a Base may be in and that need no other process.
 var places = []struct {
 	name string
 	open func(t testing.TB) *sql.DB
 }{
 	{"file", func(t testing.TB) *sql.DB { return openDB(t, filepath.Join(t.TempDir(), "users.db")) }},
 	{"memory", func(t testing.TB) *sql.DB { return openDB(t, ":memory:") }},
-	{"postgres", func(t testing.TB) *sql.DB { return openPostgres(t).Writer() }},
 }
 
-// everywhere runs a test on each of them.
+// onPostgres runs a test on an empty database of PostgreSQL.
+func onPostgres(t *testing.T, test func(t *testing.T, db *sql.DB)) {
+	t.Helper()
+	test(t, openPostgres(t).Writer())
+}
+
+// everywhere runs a test on each of the places.
 func everywhere(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	t.Helper()
 	for _, p := range places {
@@ -144,6 +149,12 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestConformanceE2E(t *testing.T) {
+	brokertest.Run(t, func(t *testing.T) brokertest.Base {
+		return seeded(t, openBase(t, openPostgres(t).Writer()))
+	})
 }
 
 func seeded(t *testing.T, b *Base) brokertest.Base {
@@ -365,7 +376,7 @@ func TestDatabaseDown(t *testing.T) {
 func TestWatchInBubble(t *testing.T) {
 	for _, p := range places {
 		if p.name == "postgres" {
-			continue // TestWatchPostgres has it: a bubble's clock stands still while it waits for a socket
+			continue // TestWatchPostgresE2E has it: a bubble's clock stands still while it waits for a socket
 		}
 		t.Run(p.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "users.db")

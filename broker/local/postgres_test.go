@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -17,17 +16,10 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// cluster is the PostgreSQL of these tests.
-var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+// cluster holds the databases of these tests.
+var cluster pgtest.Cluster
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 func openPostgres(t testing.TB) *store.Postgres { return connect(t, cluster.Database(t)) }
 
@@ -59,8 +51,8 @@ func openListening(t testing.TB, s *store.Postgres) *Base {
 	return b
 }
 
-// TestWatchPostgres: a change is told soon, whoever makes it, and what changes nobody's rights is not.
-func TestWatchPostgres(t *testing.T) {
+// TestWatchPostgresE2E: a change is told soon, whoever makes it, and what changes nobody's rights is not.
+func TestWatchPostgresE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	here, there := connect(t, dsn), connect(t, dsn)
 	b, other := openListening(t, here), openListening(t, there)

@@ -19,6 +19,8 @@ var errTest = errors.New("no")
 // ends a login.
 func TestRightsAndTheirLog(t *testing.T) { everywhere(t, rightsAndTheirLog) }
 
+func TestRightsAndTheirLogE2E(t *testing.T) { onPostgres(t, rightsAndTheirLog) }
+
 func rightsAndTheirLog(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)
 	u := add(t, b, "ana", "right password")
@@ -103,6 +105,8 @@ func rightsAndTheirLog(t *testing.T, db *sql.DB) {
 
 // TestGroups lists, shows and removes them.
 func TestGroups(t *testing.T) { everywhere(t, groups) }
+
+func TestGroupsE2E(t *testing.T) { onPostgres(t, groups) }
 
 func groups(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)

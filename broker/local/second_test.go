@@ -80,6 +80,8 @@ func TestOneTimePassword(t *testing.T) {
 // TestOneCodeManyLogins lets one code be used by many at the same moment: one gets in.
 func TestOneCodeManyLogins(t *testing.T) { everywhere(t, oneCodeManyLogins) }
 
+func TestOneCodeManyLoginsE2E(t *testing.T) { onPostgres(t, oneCodeManyLogins) }
+
 func oneCodeManyLogins(t *testing.T, db *sql.DB) {
 	b := openBase(t, db)
 	add(t, b, "fiona", "right password")
@@ -111,6 +113,8 @@ func oneCodeManyLogins(t *testing.T, db *sql.DB) {
 }
 
 func TestRecoveryCodes(t *testing.T) { everywhere(t, spendRecoveryCodes) }
+
+func TestRecoveryCodesE2E(t *testing.T) { onPostgres(t, spendRecoveryCodes) }
 
 func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 	b, diary := openAudited(t, db)

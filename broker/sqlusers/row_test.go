@@ -67,7 +67,7 @@ func TestDoubtsAreToldOnce(t *testing.T) {
 		if n := strings.Count(log.String(), "user=17"); n != 2 {
 			t.Errorf("after an hour, %d lines", n)
 		}
-		for i := range 10 * maxDoubtful {
+		for i := range 2 * maxDoubtful {
 			d.tell("x"+strconv.Itoa(i), errors.New("a hash"))
 		}
 		if len(d.told) > maxDoubtful {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -19,89 +20,93 @@ import (
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
 
+// cluster holds the databases of these tests.
+var cluster pgtest.Cluster
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
 func TestConformanceSQLite(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base { return sqlite(t).seed(t) })
 }
 
-// TestConformancePostgres has the guard before the queries too, as the gateway does.
-func TestConformancePostgres(t *testing.T) {
-	s := pgtest.Start(t)
+// TestConformancePostgresE2E has the guard before the queries too, as the gateway does.
+func TestConformancePostgresE2E(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
-		b := postgres(t, s)
+		b := postgres(t, cluster.Database(t))
 		b.config.Guard = guard.New(guard.Config{})
 		return b.seed(t)
 	})
 }
 
-// both runs a test on each database.
-func both(t *testing.T, test func(*testing.T, *table)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, sqlite(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, postgres(t, pgtest.Start(t))) })
-}
-
 // TestThreat29Injection tries to be somebody by what SQL would take for its own.
-func TestThreat29Injection(t *testing.T) {
-	both(t, func(t *testing.T, b *table) {
-		u := open(t, b.config)
-		for _, name := range []string{
-			`' OR 1=1`, `' OR '1'='1`, `ana' --`, `ana'/*`, `'; DROP TABLE customers; --`, `ana'; UPDATE customers SET closed = TRUE; --`,
-			`' UNION SELECT number, login, secret, 1, FALSE, '', NULL FROM customers --`, `\' OR 1=1 --`, `ana\00`, `\00`, "ana\x00", "\x00",
-			`%`, `a%`, `an_`, `*)(uid=*`, `*`, ":username", "$1", "?", "", "\xff", "ana ", "Ana", strings.Repeat("a", 129),
-		} {
-			for _, password := range []string{"correct horse", `' OR 1=1`, "*", `\00`, ""} {
-				user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
-				if !errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "" {
-					t.Errorf("%q, %q: %+v, %v", name, password, user, err)
-				}
-			}
-			if _, err := u.User(t.Context(), name); !errors.Is(err, broker.ErrNotFound) {
-				t.Errorf("id %q: %v", name, err)
-			}
-			if list, err := u.ListAccounts(t.Context(), name); err != nil || len(list) != 0 {
-				t.Errorf("accounts of %q: %v, %v", name, list, err)
+func TestThreat29Injection(t *testing.T) { testInjection(t, sqlite(t)) }
+
+func TestThreat29InjectionE2E(t *testing.T) { testInjection(t, postgres(t, cluster.Database(t))) }
+
+func testInjection(t *testing.T, b *table) {
+	u := open(t, b.config)
+	for _, name := range []string{
+		`' OR 1=1`, `' OR '1'='1`, `ana' --`, `ana'/*`, `'; DROP TABLE customers; --`, `ana'; UPDATE customers SET closed = TRUE; --`,
+		`' UNION SELECT number, login, secret, 1, FALSE, '', NULL FROM customers --`, `\' OR 1=1 --`, `ana\00`, `\00`, "ana\x00", "\x00",
+		`%`, `a%`, `an_`, `*)(uid=*`, `*`, ":username", "$1", "?", "", "\xff", "ana ", "Ana", strings.Repeat("a", 129),
+	} {
+		for _, password := range []string{"correct horse", `' OR 1=1`, "*", `\00`, ""} {
+			user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
+			if !errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "" {
+				t.Errorf("%q, %q: %+v, %v", name, password, user, err)
 			}
 		}
-		for _, id := range []string{"101 ", "0101", "101.0", "1e2", "101;", "99999999999999999999", "101 OR 1=1"} {
-			if _, err := u.User(t.Context(), id); !errors.Is(err, broker.ErrNotFound) {
-				t.Errorf("id %q: %v", id, err)
-			}
+		if _, err := u.User(t.Context(), name); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("id %q: %v", name, err)
 		}
-		if _, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"}); err != nil {
-			t.Error(err)
+		if list, err := u.ListAccounts(t.Context(), name); err != nil || len(list) != 0 {
+			t.Errorf("accounts of %q: %v, %v", name, list, err)
 		}
-	})
+	}
+	for _, id := range []string{"101 ", "0101", "101.0", "1e2", "101;", "99999999999999999999", "101 OR 1=1"} {
+		if _, err := u.User(t.Context(), id); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+	if _, err := u.Authenticate(t.Context(), broker.Login{Username: "ana", Password: "correct horse"}); err != nil {
+		t.Error(err)
+	}
 }
 
-// TestTable has a database of each kind, which these only read.
-func TestTable(t *testing.T) {
-	both(t, func(t *testing.T, b *table) {
-		t.Run("rights", func(t *testing.T) { testRights(t, b) })
-		t.Run("read only", func(t *testing.T) { testReadOnly(t, b) })
-		t.Run("check", func(t *testing.T) { testCheck(t, b) })
-		t.Run("rows that cannot be", func(t *testing.T) { testRowsThatCannotBe(t, b) })
-		t.Run("foreign hash", func(t *testing.T) { testForeignHash(t, b) })
-	})
+// TestTable runs on one database, which these only read.
+func TestTable(t *testing.T) { testTable(t, sqlite(t)) }
+
+func TestTableE2E(t *testing.T) { testTable(t, postgres(t, cluster.Database(t))) }
+
+func testTable(t *testing.T, b *table) {
+	t.Run("rights", func(t *testing.T) { testRights(t, b) })
+	t.Run("read only", func(t *testing.T) { testReadOnly(t, b) })
+	t.Run("check", func(t *testing.T) { testCheck(t, b) })
+	t.Run("rows that cannot be", func(t *testing.T) { testRowsThatCannotBe(t, b) })
+	t.Run("foreign hash", func(t *testing.T) { testForeignHash(t, b) })
 }
 
 // TestSpellings: a query that joins spellings lets in the name itself and its letters in another case, and nothing else.
-func TestSpellings(t *testing.T) {
-	both(t, func(t *testing.T, b *table) {
-		for _, joined := range []string{"lower(trim(:username))", "lower(trim($1))"} {
-			b.config.Login = strings.ReplaceAll(b.config.Login, strings.TrimSuffix(strings.TrimPrefix(joined, "lower(trim("), "))"), joined)
+func TestSpellings(t *testing.T) { testSpellings(t, sqlite(t)) }
+
+func TestSpellingsE2E(t *testing.T) { testSpellings(t, postgres(t, cluster.Database(t))) }
+
+func testSpellings(t *testing.T, b *table) {
+	for _, joined := range []string{"lower(trim(:username))", "lower(trim($1))"} {
+		b.config.Login = strings.ReplaceAll(b.config.Login, strings.TrimSuffix(strings.TrimPrefix(joined, "lower(trim("), "))"), joined)
+	}
+	u := open(t, b.config)
+	for name, right := range map[string]bool{"ana": true, "ANA": true, " ana": false, "ana  ": false, " Ana ": false} {
+		user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: "correct horse"})
+		if right && err != nil || !right && (!errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "") {
+			t.Errorf("%q: %+v, %v", name, user, err)
 		}
-		u := open(t, b.config)
-		for name, right := range map[string]bool{"ana": true, "ANA": true, " ana": false, "ana  ": false, " Ana ": false} {
-			user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: "correct horse"})
-			if right && err != nil || !right && (!errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "") {
-				t.Errorf("%q: %+v, %v", name, user, err)
-			}
-		}
-	})
+	}
 }
 
-// TestLoginIsNoOutage: whatever PostgreSQL says of the data of a login is about what was typed.
-func TestLoginIsNoOutage(t *testing.T) {
-	b := postgres(t, pgtest.Start(t))
+// TestLoginIsNoOutageE2E: whatever PostgreSQL says of the data of a login is about what was typed.
+func TestLoginIsNoOutageE2E(t *testing.T) {
+	b := postgres(t, cluster.Database(t))
 	for what, condition := range map[string]string{
 		"an escape at the end": `login LIKE $1`,                             // 22025
 		"text that is no JSON": `login = $1::jsonb ->> 'name'`,              // 22P02
@@ -265,10 +270,10 @@ func testRowsThatCannotBe(t *testing.T, b *table) {
 	}
 }
 
-// TestDatabaseDown kills PostgreSQL and starts it again: an outage, never a wrong password.
-func TestDatabaseDown(t *testing.T) {
+// TestDatabaseDownE2E kills PostgreSQL and starts it again: an outage, never a wrong password.
+func TestDatabaseDownE2E(t *testing.T) {
 	s := pgtest.Start(t)
-	b := postgres(t, s)
+	b := postgres(t, s.CreateDatabase(t, "rueda"))
 	u := open(t, b.config)
 	right := broker.Login{Username: "ana", Password: "correct horse"}
 	if _, err := u.Authenticate(t.Context(), right); err != nil {

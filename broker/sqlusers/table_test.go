@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"net/netip"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -14,7 +13,6 @@ import (
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/broker/sqlusers"
-	"github.com/ruedahq/rueda/internal/pgtest"
 )
 
 // passwords cost next to nothing.
@@ -106,10 +104,8 @@ func sqlite(t *testing.T) *table {
 	return b
 }
 
-func postgres(t *testing.T, s *pgtest.Server) *table {
+func postgres(t *testing.T, source string) *table {
 	t.Helper()
-	name := "p" + strings.ToLower(strings.NewReplacer("/", "_", "'", "_", " ", "_").Replace(t.Name()))
-	source := s.CreateDatabase(t, name[:min(60, len(name))])
 	writer, err := sql.Open("pgx", source)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package auth_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,25 +17,18 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// cluster is the PostgreSQL of these tests. What is killed is a process, not the machine, so that it need not wait for the disk.
-var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+// cluster holds the databases of these tests.
+var cluster pgtest.Cluster
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 func openPostgres(ctx context.Context, dsn string) (durable, error) {
 	return store.OpenPostgres(ctx, dsn)
 }
 
-// TestThreat32KillServer kills the database instead, whole or one of its processes by SIGKILL, under clients that refresh
+// TestThreat32KillServerE2E kills the database instead, whole or one of its processes by SIGKILL, under clients that refresh
 // until they are answered: what was answered is never lost, and what was not is answered when asked again.
-func TestThreat32KillServer(t *testing.T) {
+func TestThreat32KillServerE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "rueda")
 	db, err := store.OpenPostgres(t.Context(), dsn)

@@ -65,10 +65,10 @@ var killStores = []killed{
 	},
 }
 
-// TestThreat32Kill kills a process that refreshes, with SIGKILL at random moments, and then
+// TestThreat32KillE2E kills a process that refreshes, with SIGKILL at random moments, and then
 // demands every answer that it gave: what was answered is on the disk, and what
 // was on the disk but not answered is answered the same when asked again.
-func TestThreat32Kill(t *testing.T) {
+func TestThreat32KillE2E(t *testing.T) {
 	if os.Getenv(killDir) != "" {
 		victim(t)
 		return
@@ -131,7 +131,7 @@ type said struct {
 // runVictim runs a process until it has said so many lines and a little more, and kills it.
 func runVictim(t *testing.T, lines int, env ...string) said {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat32Kill$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat32KillE2E$")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestSharedLimitsPostgres: two nodes that share limits by PostgreSQL together look at as many passwords of an address, and of
+// TestSharedLimitsPostgresE2E: two nodes that share limits by PostgreSQL together look at as many passwords of an address, and of
 // an account, as one may, and half of that each with the server killed.
-func TestSharedLimitsPostgres(t *testing.T) {
+func TestSharedLimitsPostgresE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "limits")
 	var all [2]*world

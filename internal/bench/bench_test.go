@@ -74,12 +74,12 @@ func good(t *testing.T, r *bench.Report, err error) {
 	}
 }
 
-func TestCeiling(t *testing.T) {
+func TestCeilingE2E(t *testing.T) {
 	r, err := bench.Ceiling(t.Context(), tiny(t, 8))
 	good(t, r, err)
 }
 
-func TestFanout(t *testing.T) {
+func TestFanoutE2E(t *testing.T) {
 	for only, window := range map[string]time.Duration{
 		"in step singles": 200 * time.Millisecond, "burst16": 200 * time.Millisecond,
 		"spread": 3 * time.Second, // the simulated market takes a while to begin
@@ -91,14 +91,14 @@ func TestFanout(t *testing.T) {
 	}
 }
 
-func TestLatency(t *testing.T) {
+func TestLatencyE2E(t *testing.T) {
 	o := tiny(t, 8)
 	o.Window = 300 * time.Millisecond
 	r, err := bench.Latency(t.Context(), o)
 	good(t, r, err)
 }
 
-func TestIdle(t *testing.T) {
+func TestIdleE2E(t *testing.T) {
 	r, err := bench.Idle(t.Context(), tiny(t, 20))
 	good(t, r, err)
 	for _, c := range r.Cases {
@@ -108,26 +108,26 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-func TestConnect(t *testing.T) {
+func TestConnectE2E(t *testing.T) {
 	r, err := bench.Connect(t.Context(), tiny(t, 50))
 	good(t, r, err)
 }
 
-// TestSlow has readers stop and read slowly; whether they are cut off in so short a time does not matter.
-func TestSlow(t *testing.T) {
+// TestSlowE2E has readers stop and read slowly; whether they are cut off in so short a time does not matter.
+func TestSlowE2E(t *testing.T) {
 	o := tiny(t, 20)
 	o.SlowFor = 300 * time.Millisecond
 	r, err := bench.Slow(t.Context(), o)
 	good(t, r, err)
 }
 
-// TestHostile has a user send what costs the gateway much.
-func TestHostile(t *testing.T) {
+// TestHostileE2E has a user send what costs the gateway much.
+func TestHostileE2E(t *testing.T) {
 	r, err := bench.Hostile(t.Context(), tiny(t, 5))
 	good(t, r, err)
 }
 
-func TestResume(t *testing.T) {
+func TestResumeE2E(t *testing.T) {
 	r, err := bench.Resume(t.Context(), tiny(t, 5))
 	good(t, r, err)
 	if r.Failed() {
@@ -135,8 +135,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestMillion has 50 connections in three pairs of processes instead.
-func TestMillion(t *testing.T) {
+// TestMillionE2E has 50 connections in three pairs of processes instead.
+func TestMillionE2E(t *testing.T) {
 	o := tiny(t, 50)
 	o.PerProcess = 20
 	r, err := bench.Million(t.Context(), o)

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txtar: the command line as its users see it.
-func TestScripts(t *testing.T) {
+// TestScriptsE2E runs testdata/*.txtar: the command line as its users see it.
+func TestScriptsE2E(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {

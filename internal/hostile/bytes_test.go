@@ -102,10 +102,10 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 	return nil
 }
 
-// TestEveryByte has clients break off after every byte of every kind of conversation (every so
+// TestEveryByteE2E has clients break off after every byte of every kind of conversation (every so
 // many of them unless in full), in every manner and on every way. Each of them is ended, nothing
 // is left of any, and a client beside them misses no trade.
-func TestEveryByte(t *testing.T) {
+func TestEveryByteE2E(t *testing.T) {
 	for i, set := range []settings{{}, {Uring: true}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v, io_uring %v", set.TLS, set.Pump || set.Plain, set.Uring), func(t *testing.T) {
 			alone(t)

@@ -42,10 +42,10 @@ func (c *canaries) find(text []byte) string {
 	return ""
 }
 
-// TestThreat16SecretsInLogs pushes secrets through every endpoint, as they belong there and as they do not, refused and
+// TestThreat16SecretsInLogsE2E pushes secrets through every endpoint, as they belong there and as they do not, refused and
 // taken, and then looks for them in all that the gateway wrote: its log at the finest level, its database with the
 // audit log, every file of its folder, and every answer that was not made to carry one.
-func TestThreat16SecretsInLogs(t *testing.T) {
+func TestThreat16SecretsInLogsE2E(t *testing.T) {
 	s := start(t, settings{Debug: true})
 	a := &attacker{T: t, server: s, way: 9, next: new(atomic.Int32)}
 	c := &canaries{mu: map[string]string{}}

@@ -27,9 +27,9 @@ func diskRoom(more bool) error {
 	return nil
 }
 
-// TestThreat33FullDisk fills the disk under a whole gateway, its journal too: logins and refreshes answer 503 with Retry-After, who is
+// TestThreat33FullDiskE2E fills the disk under a whole gateway, its journal too: logins and refreshes answer 503 with Retry-After, who is
 // connected has every trade, tokens are good, and the log tells. With room again all goes on by itself.
-func TestThreat33FullDisk(t *testing.T) {
+func TestThreat33FullDiskE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 26, next: new(atomic.Int32)}
 	f := &follower{token: a.token("ana"), from: a.from()}

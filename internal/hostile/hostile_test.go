@@ -35,8 +35,8 @@ func groups() []group {
 	}
 }
 
-// TestAllInputsAreThere counts the table: 120 numbers, each once.
-func TestAllInputsAreThere(t *testing.T) {
+// TestAllInputsAreThereE2E counts the table: 120 numbers, each once.
+func TestAllInputsAreThereE2E(t *testing.T) {
 	var numbers []int
 	for _, g := range groups() {
 		for _, in := range g.list {
@@ -54,8 +54,8 @@ func TestAllInputsAreThere(t *testing.T) {
 	}
 }
 
-// TestHostileInputs sends them all, over each way into the gateway.
-func TestHostileInputs(t *testing.T) {
+// TestHostileInputsE2E sends them all, over each way into the gateway.
+func TestHostileInputsE2E(t *testing.T) {
 	for i, way := range []struct {
 		name string
 		settings

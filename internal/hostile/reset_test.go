@@ -31,10 +31,10 @@ func resets(token string) []struct{ name, text string } {
 	}
 }
 
-// TestResetFlood has clients of each kind vanish (100,000 in full, else 5,000) by a reset that the
+// TestResetFloodE2E has clients of each kind vanish (100,000 in full, else 5,000) by a reset that the
 // gateway may see at any moment from before it accepts the connection on. The gateway lives, a
 // client beside them misses no trade, and nothing is left of them.
-func TestResetFlood(t *testing.T) {
+func TestResetFloodE2E(t *testing.T) {
 	for i, set := range []settings{{}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.Pump || set.Plain), func(t *testing.T) {
 			alone(t)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// TestThreat37ReconnectStorm restarts a gateway under 10,000 clients (a twentieth unless in full), each with a token and an address book of its
+// TestThreat37ReconnectStormE2E restarts a gateway under 10,000 clients (a twentieth unless in full), each with a token and an address book of its
 // own. All are sent away within a second, try again with pauses of their own, get into the next process, and have every trade once and in
 // order, those of the restart too.
-func TestThreat37ReconnectStorm(t *testing.T) {
+func TestThreat37ReconnectStormE2E(t *testing.T) {
 	alone(t)
 	n := count(10_000)
 	set := settings{Folder: t.TempDir(), Refreshes: 1_000_000}
@@ -76,8 +76,12 @@ func TestThreat37ReconnectStorm(t *testing.T) {
 	all.Wait()
 	t.Logf("figure: %d clients reconnect after a restart: %d attempts, p99 of being subscribed again %v after the gateway was back, the last %v; every trade once and in order",
 		n, attempts.Load(), p99(took).Round(time.Millisecond), everybody.Round(time.Millisecond))
-	if full() && everybody > time.Minute {
-		t.Errorf("the last was in after %v, want a minute at most", everybody)
+	most := time.Minute
+	if !full() {
+		most *= 3
+	}
+	if everybody > most {
+		t.Errorf("the last client was subscribed after %v, want at most %v", everybody, most)
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// TestThreat17Slowloris holds 5,000 connections (a twentieth unless in full) that send a byte now and then, of a header, a
+// TestThreat17SlowlorisE2E holds 5,000 connections (a twentieth unless in full) that send a byte now and then, of a header, a
 // body, a handshake of WebSocket or of TLS, or none at all, each from the time it is cut off again until normal clients have done their work
 // beside them. Every one of them is cut off, and the normal clients are served.
-func TestThreat17Slowloris(t *testing.T) {
+func TestThreat17SlowlorisE2E(t *testing.T) {
 	alone(t)
 	for _, set := range []settings{{}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, pump %v", set.TLS, set.Pump), func(t *testing.T) {
@@ -68,13 +68,18 @@ func slowloris(a *attacker) {
 	})
 	a.Logf("figure: %d slow sockets, cut off %d times; p99 of %d requests before %v, beside them %v; %d trades in order beside them",
 		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(beside).Round(100*time.Microsecond), n)
-	if full() && p99(beside) > 100*time.Millisecond {
-		a.Errorf("p99 beside the slow sockets is %v, want at most 100 ms", p99(beside))
+	// Three times as long, and more where the machine is slow without them, unless in full.
+	most := 100 * time.Millisecond
+	if !full() {
+		most = 3 * (most + p99(calm))
+	}
+	if p99(beside) > most {
+		a.Errorf("p99 beside the slow sockets is %v, want at most %v", p99(beside), most)
 	}
 }
 
-// TestThreat17OneAddress holds connections for requests from one address until it gets no more, and others are served.
-func TestThreat17OneAddress(t *testing.T) {
+// TestThreat17OneAddressE2E holds connections for requests from one address until it gets no more, and others are served.
+func TestThreat17OneAddressE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 27, next: new(atomic.Int32)}
 	from := a.from()
@@ -176,10 +181,10 @@ func (a *attacker) work(n int) []time.Duration {
 	return took
 }
 
-// TestThreat18Hoarding opens 20,000 sockets (a twentieth unless in full) that never authenticate, by 30 from each address: never more than half of
+// TestThreat18HoardingE2E opens 20,000 sockets (a twentieth unless in full) that never authenticate, by 30 from each address: never more than half of
 // what the gateway takes are held, the oldest make room, memory is bounded, one address gets no more than its share, and who has
 // a token is served all the while.
-func TestThreat18Hoarding(t *testing.T) {
+func TestThreat18HoardingE2E(t *testing.T) {
 	alone(t)
 	sockets := count(20_000)
 	most := sockets / 2
@@ -237,9 +242,9 @@ func TestThreat18Hoarding(t *testing.T) {
 		sockets, peak, evicted, each, trades())
 }
 
-// TestThreat19SlowConsumer has 200 clients (a twentieth unless in full) ask for everything of a fast market and read nothing. The memory that
+// TestThreat19SlowConsumerE2E has 200 clients (a twentieth unless in full) ask for everything of a fast market and read nothing. The memory that
 // they cost is bounded, each is cut off, and who reads misses no trade.
-func TestThreat19SlowConsumer(t *testing.T) {
+func TestThreat19SlowConsumerE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{Speed: 100}), way: 22, next: new(atomic.Int32)}
 	stop := make(chan struct{})
@@ -273,9 +278,9 @@ func TestThreat19SlowConsumer(t *testing.T) {
 	t.Logf("figure: %d clients that do not read: %d MiB at most, all cut off, %d could still be told why; %d trades in order for who reads", len(stuck), grew>>20, told, n)
 }
 
-// TestThreat20FrameBombs sends every kind of frame that would cost a careless server memory or time, 40 of each at once and again (a
+// TestThreat20FrameBombsE2E sends every kind of frame that would cost a careless server memory or time, 40 of each at once and again (a
 // twentieth unless in full): the process never has more than 64 MiB beyond what it had, and who does nothing wrong is served.
-func TestThreat20FrameBombs(t *testing.T) {
+func TestThreat20FrameBombsE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 23, next: new(atomic.Int32)}
 	stop := make(chan struct{})

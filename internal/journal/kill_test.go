@@ -100,9 +100,9 @@ func (t *tape) follow(r *Row) {
 	}
 }
 
-// TestKill kills a writer at random moments, again and again in the same folder: whatever it told to be
+// TestKillE2E kills a writer at random moments, again and again in the same folder: whatever it told to be
 // committed is there, in order and without a gap, each series too, and the epoch stays.
-func TestKill(t *testing.T) {
+func TestKillE2E(t *testing.T) {
 	folder, log := "", filepath.Join(t.TempDir(), "stderr")
 	rng := rand.New(rand.NewPCG(20, 26))
 	epoch, told, all := "", uint64(0), uint64(0)

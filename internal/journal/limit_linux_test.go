@@ -40,9 +40,9 @@ func limited(folder string) error {
 	}
 }
 
-// TestKernelRefuses has the kernel take a part of a write and refuse the rest: what was committed is there,
+// TestKernelRefusesE2E has the kernel take a part of a write and refuse the rest: what was committed is there,
 // what is not whole is cut, and the epoch ends, since rows were streamed behind it.
-func TestKernelRefuses(t *testing.T) {
+func TestKernelRefusesE2E(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_LIMITED"); folder != "" {
 		if err := limited(folder); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestKernelRefuses(t *testing.T) {
 		os.Exit(0) // as it is, without the testing package's last words
 	}
 	cfg := testConfig(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKernelRefuses$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKernelRefusesE2E$")
 	cmd.Env = append(os.Environ(), "JOURNAL_TEST_LIMITED="+cfg.Folder)
 	out, err := cmd.Output()
 	if err != nil {

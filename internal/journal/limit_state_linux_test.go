@@ -39,9 +39,9 @@ func refused(folder string, limit uint64, odd bool) error {
 	return nil
 }
 
-// TestStateRefused has the kernel refuse rows, and one copy of the state or both, and kills the
+// TestStateRefusedE2E has the kernel refuse rows, and one copy of the state or both, and kills the
 // process: the epoch ends, since rows were streamed that nobody has kept.
-func TestStateRefused(t *testing.T) {
+func TestStateRefusedE2E(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_REFUSED"); folder != "" {
 		var limit uint64
 		var odd bool
@@ -56,7 +56,7 @@ func TestStateRefused(t *testing.T) {
 	for _, limit := range []int{0, 64, stateSlot, 2 * stateSlot} {
 		for _, odd := range []bool{false, true} {
 			folder := t.TempDir()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStateRefused$")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStateRefusedE2E$")
 			cmd.Env = append(os.Environ(), "JOURNAL_TEST_REFUSED="+folder, fmt.Sprintf("JOURNAL_TEST_REFUSED_AT=%d %v", limit, odd))
 			out, err := cmd.Output()
 			if err != nil {

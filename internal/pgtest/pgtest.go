@@ -1,5 +1,8 @@
-// Package pgtest gives tests a PostgreSQL of their own: a private cluster in a temporary folder, on a free
-// loopback port. Start makes one for a test, and Cluster one for all tests of a package, each with databases of its own.
+// Package pgtest gives tests a PostgreSQL of their own, in a temporary folder and on a free loopback port.
+//
+// A Cluster gives each test an empty database. All packages of a test run use the server that the
+// variable RUEDA_TEST_POSTGRES names; without it each package starts one. Start gives a test a server
+// of its own, to kill and restart.
 //
 // Where PostgreSQL is not installed the test is skipped; with RUEDA_REQUIRE_ALL set it fails.
 //
@@ -53,15 +56,38 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Cluster is a server for all tests of a package, started by the first that wants it. TestMain calls Stop.
-type Cluster struct {
-	Settings []string // name=value
+// Shared is the environment variable with the port of the server that all packages of a run use.
+const Shared = "RUEDA_TEST_POSTGRES"
 
+// Launch starts a server for several packages; its caller sets Shared to its port, and calls Close.
+// The error is ErrNone where PostgreSQL is not installed.
+func Launch() (*Server, error) { return start([]string{"fsync=off", "max_connections=600"}) }
+
+// Port returns the port of the server on 127.0.0.1.
+func (s *Server) Port() int { return s.port }
+
+// Close ends the server and deletes its folder.
+func (s *Server) Close() error { return s.remove() }
+
+// Cluster makes databases for the tests of a package, on the shared server or on one that the first
+// test starts. The server does not wait for the disk: tests kill processes, not the machine.
+type Cluster struct {
 	mu        sync.Mutex
 	server    *Server
 	err       error
 	made      int
 	databases map[string]string // DSNs of those with a name
+}
+
+// Main runs the tests of a package, stops the server if the package has started one, and returns the
+// exit status.
+func (c *Cluster) Main(m *testing.M) int {
+	code := m.Run()
+	if err := c.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 // Database makes an empty database, and returns its DSN.
@@ -76,7 +102,7 @@ func (c *Cluster) DatabaseFor(t testing.TB, name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.server == nil && c.err == nil {
-		c.server, c.err = start(c.Settings)
+		c.server, c.err = open()
 	}
 	if c.err != nil {
 		leaveOut(t, c.err)
@@ -85,7 +111,7 @@ func (c *Cluster) DatabaseFor(t testing.TB, name string) string {
 		return dsn
 	}
 	c.made++
-	dsn := c.server.CreateDatabase(t, fmt.Sprint("test", c.made))
+	dsn := c.server.CreateDatabase(t, fmt.Sprintf("test%d_%d", os.Getpid(), c.made))
 	if name != "" {
 		if c.databases == nil {
 			c.databases = make(map[string]string)
@@ -95,21 +121,35 @@ func (c *Cluster) DatabaseFor(t testing.TB, name string) string {
 	return dsn
 }
 
-// Stop ends the server, if there is one.
-func (c *Cluster) Stop() error {
+func (c *Cluster) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server == nil {
+	if c.server == nil || c.server.cmd == nil { // the run ends the shared one
 		return nil
 	}
 	return c.server.remove()
 }
 
-var errNone = errors.New("PostgreSQL is not installed")
+// open returns the shared server of the run, or starts one for the package.
+func open() (*Server, error) {
+	port := os.Getenv(Shared)
+	if port == "" {
+		return start([]string{"fsync=off"})
+	}
+	s := &Server{}
+	var err1, err2, err3 error
+	s.bin, err1 = find()
+	s.as, err2 = notRoot()
+	s.port, err3 = strconv.Atoi(port)
+	return s, errors.Join(err1, err2, err3)
+}
+
+// ErrNone says that PostgreSQL is not installed.
+var ErrNone = errors.New("PostgreSQL is not installed")
 
 func leaveOut(t testing.TB, err error) {
 	t.Helper()
-	if !errors.Is(err, errNone) || os.Getenv("RUEDA_REQUIRE_ALL") != "" {
+	if !errors.Is(err, ErrNone) || os.Getenv("RUEDA_REQUIRE_ALL") != "" {
 		t.Fatal(err)
 	}
 	t.Skipf("%v; apt-get install postgresql gives it", err)
@@ -278,7 +318,7 @@ func find() (string, error) {
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
-		return "", errNone
+		return "", ErrNone
 	}
 	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
 	return filepath.Dir(found[len(found)-1]), nil

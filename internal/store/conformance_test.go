@@ -39,15 +39,17 @@ type database interface {
 	Writer() *sql.DB
 }
 
-// backends are all stores there are; each must pass the suite below, and those that are a database the
-// suite of databases too.
-var backends = []struct {
+// kind is one kind of store. It must pass the suite below, and a database the suite of databases too.
+type kind struct {
 	name string
-	// open opens the store of a place, which is a folder of the test's own. The same place again is
-	// the same database, as another process would open it.
-	open   func(t testing.TB, place string) backend
+	// open opens the store in a folder of the test. The same folder again opens the same database, as
+	// another process would.
+	open   func(t testing.TB, folder string) backend
 	shared bool // it is a database
-}{
+}
+
+// backends lists the stores that need no other process.
+var backends = []kind{
 	{"memory", func(testing.TB, string) backend { return store.NewMemory() }, false},
 	{"sqlite", func(t testing.TB, place string) backend { return openFile(t, filepath.Join(place, "rueda.db")) }, true},
 	{"sqlite in memory", func(t testing.TB, _ string) backend {
@@ -58,8 +60,10 @@ var backends = []struct {
 		t.Cleanup(func() { closeStore(t, s) })
 		return s
 	}, false},
-	{"postgres", func(t testing.TB, place string) backend { return connect(t, cluster.DatabaseFor(t, place)) }, true},
 }
+
+// onPostgres is the store that needs PostgreSQL.
+var onPostgres = kind{"postgres", func(t testing.TB, folder string) backend { return connect(t, cluster.DatabaseFor(t, folder)) }, true}
 
 func openFile(t testing.TB, path string) *store.SQLite {
 	t.Helper()
@@ -136,24 +140,32 @@ var suite = []struct {
 func TestConformance(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
-			for _, c := range suite {
-				t.Run(c.name, func(t *testing.T) { c.test(t, b.open(t, t.TempDir())) })
-			}
-			if !b.shared {
-				return
-			}
-			for _, c := range shared {
-				t.Run(c.name, func(t *testing.T) {
-					place := t.TempDir()
-					c.test(t, func() database {
-						s, ok := b.open(t, place).(database)
-						if !ok {
-							t.Fatal("this is not all that a database can do")
-						}
-						return s
-					})
-				})
-			}
+			t.Parallel()
+			conform(t, b)
+		})
+	}
+}
+
+func TestConformanceE2E(t *testing.T) { conform(t, onPostgres) }
+
+// conform runs the suite on one kind of store.
+func conform(t *testing.T, b kind) {
+	for _, c := range suite {
+		t.Run(c.name, func(t *testing.T) { c.test(t, b.open(t, t.TempDir())) })
+	}
+	if !b.shared {
+		return
+	}
+	for _, c := range shared {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			c.test(t, func() database {
+				s, ok := b.open(t, folder).(database)
+				if !ok {
+					t.Fatal("this is not all that a database can do")
+				}
+				return s
+			})
 		})
 	}
 }

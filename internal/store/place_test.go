@@ -26,7 +26,7 @@ func TestPlace(t *testing.T) {
 }
 
 // A log may have it: host, port and name, and nothing else of the URL.
-func TestPlacePostgres(t *testing.T) {
+func TestPlacePostgresE2E(t *testing.T) {
 	p, err := store.OpenPostgres(t.Context(), cluster.Database(t))
 	if err != nil {
 		t.Fatal(err)

@@ -43,9 +43,9 @@ func refreshWith(s auth.Store) func(context.Context, auth.Rotation) error {
 	}
 }
 
-// TestPostgresRefreshRate has 64 clients refresh at once, and says how many a second that were, beside those of plain
+// TestPostgresRefreshRateE2E has 64 clients refresh at once, and says how many a second that were, beside those of plain
 // transactions on the same server.
-func TestPostgresRefreshRate(t *testing.T) {
+func TestPostgresRefreshRateE2E(t *testing.T) {
 	server := pgtest.Start(t)
 	each := 25 // refreshes of each client
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -45,8 +45,8 @@ func settle(t testing.TB, s auth.SharedLimits, r auth.Reservation, how auth.Sett
 	}
 }
 
-// TestLimitsAtOnce: attempts made at once at several gateways do not pass the bound together.
-func TestLimitsAtOnce(t *testing.T) {
+// TestLimitsAtOnceE2E: attempts made at once at several gateways do not pass the bound together.
+func TestLimitsAtOnceE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn)}
 	for _, c := range []struct {
@@ -84,8 +84,8 @@ func TestLimitsAtOnce(t *testing.T) {
 	reserve(t, nodes[1], reservation("other", 0, "all"), &auth.Refusal{Bucket: 0, Wait: time.Second})
 }
 
-// TestLimitsAccount: an account waits 1 s, 2 s, 4 s and so on after its free failures, and never longer than 15 minutes.
-func TestLimitsAccount(t *testing.T) {
+// TestLimitsAccountE2E: an account waits 1 s, 2 s, 4 s and so on after its free failures, and never longer than 15 minutes.
+func TestLimitsAccountE2E(t *testing.T) {
 	s := openPostgres(t)
 	at := time.Duration(0)
 	for range 5 {
@@ -108,8 +108,8 @@ func TestLimitsAccount(t *testing.T) {
 	reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: time.Second})
 }
 
-// TestLimitsSettle: what was no failure is given back, as far as it was taken.
-func TestLimitsSettle(t *testing.T) {
+// TestLimitsSettleE2E: what was no failure is given back, as far as it was taken.
+func TestLimitsSettleE2E(t *testing.T) {
 	s := openPostgres(t)
 	for range 10 {
 		r := reservation("maria", 0, "unused", "a")
@@ -137,8 +137,8 @@ func TestLimitsSettle(t *testing.T) {
 	reserve(t, s, reservation("ana", time.Second), nil) // no bucket at all
 }
 
-// TestLimitsRefundLate: a charge that time has paid off is not given back out of another's.
-func TestLimitsRefundLate(t *testing.T) {
+// TestLimitsRefundLateE2E: a charge that time has paid off is not given back out of another's.
+func TestLimitsRefundLateE2E(t *testing.T) {
 	s := openPostgres(t)
 	slow := reservation("slow", 0, "a")
 	reserve(t, s, slow, nil)
@@ -155,9 +155,9 @@ func TestLimitsRefundLate(t *testing.T) {
 	reserve(t, s, reservation("other", 2*time.Second, "a"), nil)
 }
 
-// TestLimitsSettledOnce: an attempt is settled once, also where it is told twice, and one that never was charged, or is
+// TestLimitsSettledOnceE2E: an attempt is settled once, also where it is told twice, and one that never was charged, or is
 // settled before its charge arrives, takes nothing of others with it.
-func TestLimitsSettledOnce(t *testing.T) {
+func TestLimitsSettledOnceE2E(t *testing.T) {
 	s := openPostgres(t)
 	full := &auth.Refusal{Account: true, Wait: time.Second}
 	var all [5]auth.Reservation
@@ -184,8 +184,8 @@ func TestLimitsSettledOnce(t *testing.T) {
 	reserve(t, s, reservation("other", 0, "a"), &auth.Refusal{Bucket: 0, Wait: time.Second})
 }
 
-// TestLimitsModel plays random attempts to SQL and to the same rule in Go.
-func TestLimitsModel(t *testing.T) {
+// TestLimitsModelE2E plays random attempts to SQL and to the same rule in Go.
+func TestLimitsModelE2E(t *testing.T) {
 	s := openPostgres(t)
 	type account struct {
 		fails        int

@@ -17,17 +17,10 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// cluster is the PostgreSQL of these tests. It does not wait for the disk: what is killed here is its process, not the machine.
-var cluster = pgtest.Cluster{Settings: []string{"fsync=off"}}
+// cluster holds the databases of these tests.
+var cluster pgtest.Cluster
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 // openPostgres opens the store on an empty database.
 func openPostgres(t testing.TB) *store.Postgres { return connect(t, cluster.Database(t)) }
@@ -46,8 +39,8 @@ func connect(t testing.TB, dsn string) *store.Postgres {
 	return s
 }
 
-// TestPostgresOpenAtOnce: all gateways of an installation may start together on a new database.
-func TestPostgresOpenAtOnce(t *testing.T) {
+// TestPostgresOpenAtOnceE2E: all gateways of an installation may start together on a new database.
+func TestPostgresOpenAtOnceE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	var wg sync.WaitGroup
 	for range 6 {
@@ -65,8 +58,8 @@ func TestPostgresOpenAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPostgresOpenErrors has what an operator may meet. No error tells the password.
-func TestPostgresOpenErrors(t *testing.T) {
+// TestPostgresOpenErrorsE2E has what an operator may meet. No error tells the password.
+func TestPostgresOpenErrorsE2E(t *testing.T) {
 	newer := cluster.Database(t)
 	if _, err := connect(t, newer).Writer().ExecContext(t.Context(), "INSERT INTO store_version (version_id, is_applied) VALUES (99, true)"); err != nil {
 		t.Fatal(err)
@@ -108,8 +101,8 @@ func TestPostgresNear(t *testing.T) {
 // neighbours are as many as are done again well within the time limit of an operation, though most of them are refused.
 const neighbours = 60
 
-// TestPostgresNeighbours: an operation that the database refuses fails alone, though it shares its transaction.
-func TestPostgresNeighbours(t *testing.T) {
+// TestPostgresNeighboursE2E: an operation that the database refuses fails alone, though it shares its transaction.
+func TestPostgresNeighboursE2E(t *testing.T) {
 	s := openPostgres(t)
 	create(t, s, "there", "u1")
 	var wg sync.WaitGroup
@@ -133,9 +126,9 @@ func TestPostgresNeighbours(t *testing.T) {
 	}
 }
 
-// TestPostgresOneChain: several gateways write one audit log, and refresh the same families, without a hole and
+// TestPostgresOneChainE2E: several gateways write one audit log, and refresh the same families, without a hole and
 // without waiting for each other in a circle.
-func TestPostgresOneChain(t *testing.T) {
+func TestPostgresOneChainE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn), connect(t, dsn)}
 	const families, each = 20, 30
@@ -182,8 +175,8 @@ func TestPostgresOneChain(t *testing.T) {
 	}
 }
 
-// TestPostgresText: what a client calls itself need not be text that PostgreSQL keeps, and the chain holds all the same.
-func TestPostgresText(t *testing.T) {
+// TestPostgresTextE2E: what a client calls itself need not be text that PostgreSQL keeps, and the chain holds all the same.
+func TestPostgresTextE2E(t *testing.T) {
 	s := openPostgres(t)
 	f, first := family("a", "u1")
 	f.Client = "nul \x00 and \xff"
@@ -206,8 +199,8 @@ func TestPostgresText(t *testing.T) {
 	}
 }
 
-// TestPostgresWatch: what one gateway revokes the others are told, by every way of revoking.
-func TestPostgresWatch(t *testing.T) {
+// TestPostgresWatchE2E: what one gateway revokes the others are told, by every way of revoking.
+func TestPostgresWatchE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	here, there := connect(t, dsn), connect(t, dsn)
 	told := make(chan auth.Revocation, 16)
@@ -287,9 +280,9 @@ func wait[T any](t testing.TB, c <-chan T) (v T) {
 	return v
 }
 
-// TestPostgresAway: while the database is gone everything fails in time, and when it is back nothing is missing: what
+// TestPostgresAwayE2E: while the database is gone everything fails in time, and when it is back nothing is missing: what
 // others revoked meanwhile is told too.
-func TestPostgresAway(t *testing.T) {
+func TestPostgresAwayE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "rueda")
 	s := connect(t, dsn)
@@ -330,17 +323,21 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// TestPostgresSettings: commits wait for the disk, whatever the server's default.
-func TestPostgresSettings(t *testing.T) {
-	server := pgtest.Start(t, "fsync=off", "synchronous_commit=off")
-	s := connect(t, server.CreateDatabase(t, "rueda"))
+// TestPostgresSettingsE2E: commits wait for the disk, whatever the server's default.
+func TestPostgresSettingsE2E(t *testing.T) {
+	dsn := cluster.Database(t)
+	first := connect(t, dsn)
+	if _, err := first.Writer().ExecContext(t.Context(), "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$"); err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, dsn) // its connections begin with the new default
 	var set string
 	if err := s.Writer().QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&set); err != nil || set != "on" {
 		t.Errorf("synchronous_commit is %s, %v", set, err)
 	}
 }
 
-func TestPostgresKeys(t *testing.T) {
+func TestPostgresKeysE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	a, b := connect(t, dsn).Keys(), connect(t, dsn).Keys()
 	ctx := t.Context()

@@ -17,19 +17,19 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// hoarder is the environment variable that makes the test binary the process that TestHoarder measures.
+// hoarder is the environment variable that makes the test binary the process that TestHoarderE2E measures.
 const hoarder = "RUEDA_TEST_HOARDER"
 
-// TestHoarder has one user ask for all that a user can, in a process of its own: on 8 connections
+// TestHoarderE2E has one user ask for all that a user can, in a process of its own: on 8 connections
 // thousands of tiers of books, read slowly, and on 8 more a resume of as many instruments, hardly read at all. The
 // hub stays within Config.Memory, and the process within twice that and what the market itself takes: the garbage
 // collector lets the heap double.
-func TestHoarder(t *testing.T) {
+func TestHoarderE2E(t *testing.T) {
 	if os.Getenv(hoarder) != "" {
 		hoard(t)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHoarder$", "-test.v", "-test.timeout", "30m")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHoarderE2E$", "-test.v", "-test.timeout", "30m")
 	cmd.Env = append(os.Environ(), hoarder+"=1", "GOGC=100", "GOMEMLIMIT=off")
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
@@ -59,7 +59,7 @@ func resident(t *testing.T, name string) (bytes int64) {
 	return bytes << 10
 }
 
-// hoardWorld is the market of TestHoarder and its one user.
+// hoardWorld is the market of TestHoarderE2E and its one user.
 type hoardWorld struct {
 	t           *testing.T
 	hub         *Hub

@@ -109,7 +109,7 @@ func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 	}
 }
 
-// TestPanicChild is not a test of its own: it is the process that ends in TestPanicEndsTheProcess.
+// TestPanicChild is not a test of its own: it is the process that ends in TestPanicEndsTheProcessE2E.
 func TestPanicChild(t *testing.T) {
 	place, folder, ok := strings.Cut(os.Getenv(panicEnv), ":")
 	if !ok {
@@ -137,9 +137,9 @@ func TestPanicChild(t *testing.T) {
 	fmt.Println("the process goes on")
 }
 
-// TestPanicEndsTheProcess has the hub panic wherever it applies events. The process ends with the stack in its
+// TestPanicEndsTheProcessE2E has the hub panic wherever it applies events. The process ends with the stack in its
 // log, though the caller recovers, and a restart goes on from the journal.
-func TestPanicEndsTheProcess(t *testing.T) {
+func TestPanicEndsTheProcessE2E(t *testing.T) {
 	for place := range newDoomed(t, t.TempDir()).ways() {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
