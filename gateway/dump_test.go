@@ -21,10 +21,11 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestThreat15DatabaseDump: who has read the whole database, and not the key file beside it, has nothing to log in with. Every
+// TestThreat15DatabaseDumpE2E: who has read the whole database, and not the key file beside it, has nothing to log in with. Every
 // value of every column is tried, in each form it could be written in, as password, as refresh token, as access
 // token and as one-time password.
-func TestThreat15DatabaseDump(t *testing.T) {
+func TestThreat15DatabaseDumpE2E(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 // TestRightsEndToEnd runs a gateway on files: a right that ends cuts an open socket and REST, what was used is in the
 // usage of the month, and what was refused is in the audit log, once.
 func TestRightsEndToEnd(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {
@@ -129,6 +130,7 @@ func denied(t *testing.T, folder string) (list []string) {
 
 // TestUsersOwnLimits holds a user to limits that are changed under open connections.
 func TestUsersOwnLimits(t *testing.T) {
+	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +174,7 @@ func TestUsersOwnLimits(t *testing.T) {
 // TestDelayNotServed asks for data to which there is a right at a delay that the gateway does not serve: REST refuses
 // as the stream does, and there is no usage of what nobody got.
 func TestDelayNotServed(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 // TestFaults asks a development gateway for faults of the market, and another one too.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 1)
 	for _, c := range []struct {
 		name    string

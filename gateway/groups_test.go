@@ -23,6 +23,7 @@ type noticed struct {
 // TestGroupsChangedElsewhere changes groups by another connection to the database, as another process does: a stream
 // that lived on a group's right loses it within half a second, and the socket stays.
 func TestGroupsChangedElsewhere(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	opened := func() *gateway.Data {
 		t.Helper()
@@ -110,6 +111,7 @@ func (b *bot) rightsChanged(t *testing.T) (m noticed) {
 // TestLogoutElsewhere ends all sessions of a user by another connection to the database: open sockets end at once, tokens of before are
 // over, and the user may log in again.
 func TestLogoutElsewhere(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	var data [2]*gateway.Data
 	for i := range data {

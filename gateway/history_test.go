@@ -33,10 +33,11 @@ type spoken struct {
 // series is a sequence of N.
 type series struct{ list, instrument, interval string }
 
-// TestHistoryEqualsStream streams a morning of the market, the opening auction and an hour of trading
+// TestHistoryEqualsStreamE2E streams a morning of the market, the opening auction and an hour of trading
 // (three minutes of it unless in full), with trades that are cancelled and corrected. Every message
 // comes from REST with the same bytes, and the bars are what the trades add up to.
-func TestHistoryEqualsStream(t *testing.T) {
+func TestHistoryEqualsStreamE2E(t *testing.T) {
+	t.Parallel()
 	hour := time.Duration(count(60)) * time.Minute
 	source, err := sim.New(sim.Config{
 		Seed: 3, Clock: sim.Virtual, Speed: 200, Instruments: 30,

@@ -27,6 +27,7 @@ func (e ending) Run(ctx context.Context, sink feed.Sink) error {
 
 // TestOnJournal wants to be told, before anything runs, to what time a journal goes.
 func TestOnJournal(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	source, err := sim.New(sim.Config{Seed: 1, Clock: sim.Virtual, Speed: -1, Instruments: 3, Start: start, Duration: 30 * time.Minute})

@@ -184,6 +184,7 @@ func awaitKey(t *testing.T, c *literalClient, etag string) {
 // TestThreat14KeyTheftInAClusterE2E: the same with two gateways on one PostgreSQL, each of which has a socket of the stolen key's
 // token. The promise is five seconds there.
 func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
+	t.Parallel()
 	dsn, key := cluster.Database(t), encryptionKey(t)
 	data := openShared(t, dsn, key)
 	addDemo(t, data.Users)
@@ -217,6 +218,7 @@ func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
 
 // TestKeysAreEncryptedAtStart: a gateway whose settings name an encryption key encrypts the keys that it finds.
 func TestKeysAreEncryptedAtStart(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	plain, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // TestNewKeys loses the keys of a database that was used: nothing opens it, also not to make some, until it begins anew.
 // What is left then is a log that verifies, and the users.
 func TestNewKeys(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
 		newKeys(t, gateway.DataConfig{Folder: folder}, func() {
@@ -28,6 +29,7 @@ func TestNewKeys(t *testing.T) {
 
 // TestNewKeysE2E is TestNewKeys with the keys in PostgreSQL.
 func TestNewKeysE2E(t *testing.T) {
+	t.Parallel()
 	dsn := cluster.Database(t)
 	newKeys(t, gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: encryptionKey(t)}}, func() {
 		db, err := sql.Open("pgx", dsn)

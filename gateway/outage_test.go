@@ -249,6 +249,7 @@ func (o *outage) more(t *testing.T, n int64) {
 // TestThreat30IdentityDown makes the user base hang, and then be gone: who is connected streams on, tokens that were seen verify, logins and
 // refreshes answer 503 in time, none of it counts as a failed login, and when the base is back all is as before.
 func TestThreat30IdentityDown(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"hang", "refuse"} {
 		t.Run(mode, func(t *testing.T) { testOutage(t, newOutage(t), mode) })
 	}

@@ -85,6 +85,7 @@ func (c *literalClient) post(path, body string) (status int, retry, text string,
 
 // TestSharedKeysAreEncryptedE2E: without a key to encrypt them with, a database gets none.
 func TestSharedKeysAreEncryptedE2E(t *testing.T) {
+	t.Parallel()
 	_, err := gateway.OpenData(t.Context(), gateway.DataConfig{Postgres: cluster.Database(t)})
 	if err == nil || !strings.Contains(err.Error(), "must be encrypted") {
 		t.Errorf("error %v", err)
@@ -94,6 +95,7 @@ func TestSharedKeysAreEncryptedE2E(t *testing.T) {
 // TestTwoGatewaysE2E: two gateways on one database are one: a login at one is refreshed at the other, and what is ended at one
 // closes the sockets of the other within a second.
 func TestTwoGatewaysE2E(t *testing.T) {
+	t.Parallel()
 	dsn, key := cluster.Database(t), encryptionKey(t)
 	data := [2]*gateway.Data{openShared(t, dsn, key), openShared(t, dsn, key)}
 	addDemo(t, data[0].Users)
@@ -240,6 +242,7 @@ func TestDatabaseKilledE2E(t *testing.T) {
 // TestDatabaseSilentE2E: a database that says nothing, as behind a pulled cable, is no better than one that is gone: who asks is
 // told so in time, nobody waits behind others, and what was waited for is forgotten.
 func TestDatabaseSilentE2E(t *testing.T) {
+	t.Parallel()
 	wire, dsn := pgtest.NewWire(t, cluster.Database(t))
 	data := openShared(t, dsn, encryptionKey(t))
 	addDemo(t, data.Users)

@@ -103,6 +103,7 @@ func addressOfLogin(t *testing.T, address, headers string) string {
 
 // TestThreat28OnREST has the matrix decide the address that a login is kept with.
 func TestThreat28OnREST(t *testing.T) {
+	t.Parallel()
 	_, behind := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
 	_, alone := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "10.0.0.0/8")})
 	for _, tt := range forwarding {
@@ -118,6 +119,7 @@ func TestThreat28OnREST(t *testing.T) {
 // TestThreat28OnTheSocket has the matrix decide whose handshakes are counted, for handshakes that the event loop reads and
 // for those that net/http does.
 func TestThreat28OnTheSocket(t *testing.T) {
+	t.Parallel()
 	for way, target := range map[string]string{"event loop": "/stream", "net/http": "/stream?v=%31"} {
 		t.Run(way, func(t *testing.T) {
 			const burst = 20

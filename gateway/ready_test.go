@@ -46,6 +46,7 @@ func (l *logLines) line(t *testing.T, msg string) map[string]any {
 
 // TestReadyLine wants the log to say what runs, and where its data are.
 func TestReadyLine(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {
@@ -90,6 +91,7 @@ func TestReadyLine(t *testing.T) {
 
 // TestJournalInUse: of two gateways on one folder the second says which of its folders it needs for itself.
 func TestJournalInUse(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "journal")
 	_, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Journal: gateway.Journal{Folder: folder}})
 	_, err := gateway.New(gateway.Config{Journal: gateway.Journal{Folder: folder}})

@@ -74,6 +74,7 @@ func twoGateways(t *testing.T) (here, elsewhere *literalClient, users *local.Bas
 // TestThreat13TokenReplayE2E: a token that was logged out is worth nothing any more, on REST and on the stream, at the
 // gateway that was told and at another one that has the same database; open sockets end.
 func TestThreat13TokenReplayE2E(t *testing.T) {
+	t.Parallel()
 	here, elsewhere, _ := twoGateways(t)
 	sockets := map[string]*bot{"here": connect(t, here), "elsewhere": connect(t, elsewhere)}
 	if err := elsewhere.accounts(); err != nil {
@@ -111,6 +112,7 @@ func TestThreat13TokenReplayE2E(t *testing.T) {
 // TestThreat09DisabledUserE2E: a user who is disabled gets nothing for a refresh token, at once at both gateways, and their
 // open sockets end (CVE-2023-22492).
 func TestThreat09DisabledUserE2E(t *testing.T) {
+	t.Parallel()
 	here, elsewhere, users := twoGateways(t)
 	sockets := []*bot{connect(t, here), connect(t, elsewhere)}
 	began := time.Now()
@@ -138,6 +140,7 @@ func TestThreat09DisabledUserE2E(t *testing.T) {
 
 // TestSecondFactorOverREST: a user with a second factor is asked for it, and one that is no such thing is a bad field.
 func TestSecondFactorOverREST(t *testing.T) {
+	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(t.TempDir(), "data")})
 	if err != nil {
 		t.Fatal(err)

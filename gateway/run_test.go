@@ -53,6 +53,7 @@ func (c *literalClient) enter(t *testing.T, username, password string) {
 // TestDrain ends a gateway under three clients: each is told its own moment, goes on
 // getting trades until then, and is closed 4503; readiness is 503 all the while.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,7 @@ func (b *bot) until(t *testing.T, kind, reason string) {
 // TestUsersChangedElsewhere changes a user by another connection to the database, as
 // another process does: the open socket ends within half a second.
 func TestUsersChangedElsewhere(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	opened := func() *gateway.Data {
 		t.Helper()
@@ -172,6 +174,7 @@ func TestUsersChangedElsewhere(t *testing.T) {
 
 // TestReadiness follows a feed that is down at first.
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	up := make(chan struct{})
 	c, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Feeds: []gateway.Feed{{Name: "late", Source: brokenUntil(up)}}})
 	status := func() int {
@@ -203,6 +206,7 @@ func TestReadiness(t *testing.T) {
 // TestReadinessWithoutFeed wants a gateway without a feed that is up not to be ready, however that
 // came, and the answer to say why.
 func TestReadinessWithoutFeed(t *testing.T) {
+	t.Parallel()
 	good := metronome{[]string{"GGAL|BYMA|24hs"}, time.Millisecond}
 	define := func(sink feed.Sink, id string) market.Handle {
 		in, err := market.ParsePattern(id)

@@ -13,6 +13,7 @@ import (
 
 // A login lists its open sockets, those over HTTP too, and takes them with it when it is ended from another one.
 func TestSessionEndsItsSockets(t *testing.T) {
+	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
 	lost, own := enter(t, b.Address, "demo", "demo-password"), enter(t, b.Address, "demo", "demo-password")
 	var sockets []*websocket.Conn

@@ -14,6 +14,7 @@ import (
 // TestThreat09SilentSocket: with a user base that tells of no changes, as a login service or a directory, the socket of a
 // user who is disabled closes within a minute though its client asks for nothing.
 func TestThreat09SilentSocket(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 // TestThreat27Smuggling sends requests of which servers and proxies differ where they end, each with one more behind it.
 // What is ambiguous is refused, and the connection with it, so that what is behind is never taken for a request.
 func TestThreat27Smuggling(t *testing.T) {
+	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0"})
 	const behind = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 	post := func(fields, body string) string {

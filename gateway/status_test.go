@@ -16,6 +16,7 @@ import (
 // TestStatusOnWeekend lets a feed that is always open feed one market with hours and one
 // without, on a Saturday: REST tells of each what the stream tells.
 func TestStatusOnWeekend(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, err := sim.New(sim.Config{Seed: 1, Instruments: 2})
 		if err != nil {

@@ -81,6 +81,7 @@ func (b *bot) next(ctx context.Context) (m frame, err error) {
 // unless in full) while it follows 20 instruments of the simulated market: it must see
 // every trade once and in order, or be told exactly which it can't have.
 func TestResumeOverSockets(t *testing.T) {
+	t.Parallel()
 	source, err := sim.New(sim.Config{Seed: 7, Speed: 600})
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +169,7 @@ func away(t *testing.T, c *literalClient, names []string) {
 // TestNoPong keeps silent after the ping: the socket closes 30 s after it. Over a
 // real socket the run in full measures that; a short run shortens the time-out.
 func TestNoPong(t *testing.T) {
+	t.Parallel()
 	settings := gateway.Stream{PingInterval: 200 * time.Millisecond, PongTimeout: 300 * time.Millisecond}
 	if full() {
 		settings = gateway.Stream{}
@@ -205,6 +207,7 @@ func TestNoPong(t *testing.T) {
 // TestStolenRefreshToken presents a dead refresh token late: that ends the family, its
 // access tokens and its sockets.
 func TestStolenRefreshToken(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, at := run(t, gateway.Config{Listener: newPipes()})
 		c := &literalClient{http: client, rest: at.REST, stream: at.Stream}

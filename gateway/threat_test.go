@@ -67,6 +67,7 @@ const upgradeFields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocke
 // TestThreat16SecretsInURLs wants a secret in a URL to be refused on every route and on the upgrade, even a good one, and
 // to be in no answer and no log.
 func TestThreat16SecretsInURLs(t *testing.T) {
+	t.Parallel()
 	log := &journalOf{}
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	access := enter(t, b.Address, "demo", "demo-password")
@@ -102,6 +103,7 @@ func TestThreat16SecretsInURLs(t *testing.T) {
 // TestThreat21CrossSiteHijack has pages of other sites open the stream, by the way of the event loop and by that of
 // net/http, with a good token too.
 func TestThreat21CrossSiteHijack(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		origins []string
 		good    []string
@@ -147,6 +149,7 @@ func TestThreat21CrossSiteHijack(t *testing.T) {
 // TestThreat22CrossSiteRequests has a page of another site send what browsers let it send. Nothing is known of a
 // browser but the token that a page brings itself: no cookie is set, none is looked at, and what the page gets it may not read.
 func TestThreat22CrossSiteRequests(t *testing.T) {
+	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0"})
 	access := enter(t, b.Address, "demo", "demo-password")
 	evil := "Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n"
@@ -184,6 +187,7 @@ func TestThreat22CrossSiteRequests(t *testing.T) {
 
 // TestThreat22NoCookies looks for cookies where they would have to be written.
 func TestThreat22NoCookies(t *testing.T) {
+	t.Parallel()
 	cookie := regexp.MustCompile(`SetCookie|Set-Cookie|\.Cookies?\(|"Cookie"|cookiejar`)
 	files := 0
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
@@ -209,6 +213,7 @@ func TestThreat22NoCookies(t *testing.T) {
 
 // TestThreat24AccountsOfOthers has two users ask for each other's accounts and logins.
 func TestThreat24AccountsOfOthers(t *testing.T) {
+	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
 	if err != nil {
 		t.Fatal(err)

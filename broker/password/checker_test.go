@@ -193,13 +193,13 @@ func TestThreat04KDFExhaustion(t *testing.T) {
 	}
 }
 
-// TestMemoryOfFlood computes 40 hashes through one slot and wants the garbage they leave to stay near
+// TestMemoryOfFlood computes 15 hashes through one slot and wants the garbage they leave to stay near
 // what two of them take.
 func TestMemoryOfFlood(t *testing.T) {
 	c := New(Config{Slots: 1, QueueWait: time.Minute})
 	var wg sync.WaitGroup
 	var worst atomic.Uint64
-	for range 40 {
+	for range 15 {
 		wg.Go(func() {
 			if _, _, err := c.Verify(t.Context(), "", "some password", nowhere); err != nil {
 				t.Error(err)
@@ -212,7 +212,7 @@ func TestMemoryOfFlood(t *testing.T) {
 	}
 	wg.Wait()
 	if got := worst.Load(); got > 120<<20 {
-		t.Errorf("heap of %d MiB; 40 hashes without bounds are 760", got>>20)
+		t.Errorf("heap of %d MiB; 15 hashes without bounds are 285", got>>20)
 	}
 }
 

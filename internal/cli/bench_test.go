@@ -10,6 +10,7 @@ import (
 
 // TestBenchMistakes wants mistakes refused before anything is measured, with what to do instead.
 func TestBenchMistakes(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"fanout -n 0":                 "--runs must be at least 1",
 		"fanout --window -1s":         "--window must be above 0",
@@ -35,6 +36,7 @@ func TestBenchMistakes(t *testing.T) {
 
 // TestBenchHelp wants each measurement to say what it has, how long it takes and what it is held to.
 func TestBenchHelp(t *testing.T) {
+	t.Parallel()
 	for _, b := range benchmarks() {
 		long := benchHelp(&b)
 		for _, want := range []string{"By default it", "ound"} {

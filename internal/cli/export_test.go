@@ -53,6 +53,7 @@ func journalOf(t *testing.T, folder string, dates ...string) {
 }
 
 func TestExport(t *testing.T) {
+	t.Parallel()
 	data, out := t.TempDir(), t.TempDir()
 	journalOf(t, filepath.Join(data, "journal"), "2026-11-18", "2026-11-19", "2026-11-20")
 	for _, tt := range []struct {

@@ -18,6 +18,7 @@ import (
 // TestExchangeFaults wants the simulated exchange to know every fault of the market, and every fault that it
 // knows to have a word for clients.
 func TestExchangeFaults(t *testing.T) {
+	t.Parallel()
 	known := map[string]bool{}
 	for _, f := range wire.SimFaults() {
 		if !f.Own {
@@ -54,6 +55,7 @@ func (h held) Publish([]market.Event) error {
 }
 
 func TestExchangeFaultErrors(t *testing.T) {
+	t.Parallel()
 	exchange, err := sim.New(sim.Config{Instruments: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +109,7 @@ func TestExchangeFaultErrors(t *testing.T) {
 
 // TestFaultNotNow wants the client to be told that there is nothing to correct.
 func TestFaultNotNow(t *testing.T) {
+	t.Parallel()
 	exchange, err := sim.New(sim.Config{Clock: sim.Virtual, Instruments: 2, Start: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +146,7 @@ func TestFaultNotNow(t *testing.T) {
 // TestTriggerSends asks for the fault by its own word, and for one of connections of those that are not
 // the program's own.
 func TestTriggerSends(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"bust":       `{"action":"sim","fault":"cancel","id":1}`,
 		"disconnect": `{"action":"sim","fault":"disconnect","id":1,"others":true}`,

@@ -15,6 +15,7 @@ import (
 // TestRecordMendsHoles leaves out a trade, which a resume brings; then a bar and a status, which the
 // server has nothing of, the one without a word and the other telling.
 func TestRecordMendsHoles(t *testing.T) {
+	t.Parallel()
 	row := func(kind string, n int, rest string) string {
 		return fmt.Sprintf(`{"type":"%s","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z",%s}`, kind, n, rest)
 	}
@@ -76,6 +77,7 @@ func TestRecordMendsHoles(t *testing.T) {
 // TestWatchAsksByName meets a hole of an instrument that is had by a pattern: it is asked for by its name,
 // and so are the others that may have one.
 func TestWatchAsksByName(t *testing.T) {
+	t.Parallel()
 	first := true
 	trade := func(n int) string {
 		return fmt.Sprintf(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`, n)
@@ -99,6 +101,7 @@ func TestWatchAsksByName(t *testing.T) {
 
 // TestRefusedOnce has a server refuse an unknown instrument on each channel: it is told once.
 func TestRefusedOnce(t *testing.T) {
+	t.Parallel()
 	refusal := func(channel string) string {
 		return `{"channel":"` + channel + `","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument","hint":"See GET /market/instruments"}`
 	}

@@ -62,6 +62,7 @@ func write(t *testing.T, name, text string) {
 // TestServe runs the example configuration with TLS, and a user added and disabled
 // beside it.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "rueda.toml")
 	command := func(input string, args ...string) {
@@ -154,6 +155,7 @@ func expect(t *testing.T, conn *websocket.Conn, want string) {
 
 // TestInterruptWhileReading ends the process where no context would be looked at.
 func TestInterruptWhileReading(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	status := make(chan int, 1)
 	std := streams{exit: func(s int) { status <- s }}
@@ -178,6 +180,7 @@ func TestInterruptWhileReading(t *testing.T) {
 
 // TestServeTwice: a second gateway on one folder is told which folder it needs for itself.
 func TestServeTwice(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "rueda.toml")
 	write(t, config, "listen = \"127.0.0.1:0\"\ndata = \"data\"\n")

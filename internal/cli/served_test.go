@@ -14,6 +14,7 @@ import (
 
 // TestServeTellsOfRightsNotServed starts a gateway whose database grants what it does not serve.
 func TestServeTellsOfRightsNotServed(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(folder, "db")})
 	if err != nil {
@@ -44,6 +45,7 @@ func TestServeTellsOfRightsNotServed(t *testing.T) {
 
 // TestAuditEmptied deletes rows of the log: all of them is told too, and of one in the middle how far the log is good.
 func TestAuditEmptied(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
 	if err != nil {

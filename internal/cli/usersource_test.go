@@ -18,6 +18,7 @@ import (
 
 // TestServeUsersOfAnother runs a gateway whose users and accounts are those of a login service.
 func TestServeUsersOfAnother(t *testing.T) {
+	t.Parallel()
 	const secret = "canary-secret-0123456789abcdef0123456789"
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -95,6 +96,7 @@ format = "json"
 
 // TestUserCheckTellsTheReason has a login service that refuses to answer: what it says is told, with what to look at.
 func TestUserCheckTellsTheReason(t *testing.T) {
+	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
@@ -123,6 +125,7 @@ func TestUserCheckTellsTheReason(t *testing.T) {
 
 // TestServeWithoutItsLoginService starts a gateway whose login service is not there: it says so at once, not at the first login.
 func TestServeWithoutItsLoginService(t *testing.T) {
+	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	folder := t.TempDir()

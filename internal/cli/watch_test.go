@@ -91,6 +91,7 @@ func bookMessage(n int, rest string) string {
 // TestWatchMendsBook breaks the chain of a book: the watch asks for it once, prints nothing of it
 // until it has it, and goes on.
 func TestWatchMendsBook(t *testing.T) {
+	t.Parallel()
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
 		return errors.Join(
 			hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
@@ -119,6 +120,7 @@ func TestWatchMendsBook(t *testing.T) {
 
 // TestWatchRefreshes keeps a socket open over the ends of several tokens.
 func TestWatchRefreshes(t *testing.T) {
+	t.Parallel()
 	var refreshes *atomic.Int64
 	var url string
 	url, refreshes = standIn(t, 1, func(ctx context.Context, conn *websocket.Conn) error {
@@ -139,6 +141,7 @@ func TestWatchRefreshes(t *testing.T) {
 }
 
 func TestTextPrinter(t *testing.T) {
+	t.Parallel()
 	const header = `"S":"GGAL","I":"GGAL|BYMA|CI","N":9,"T":"2026-11-20T14:30:00.123456789Z"`
 	for _, tc := range []struct{ message, want string }{
 		{`{"type":"T",` + header + `,"P":7050.5,"Z":120,"G":"S"}`, "T  GGAL|BYMA|CI  7050.5 x 120  sell  #9"},
@@ -165,6 +168,7 @@ func TestTextPrinter(t *testing.T) {
 // TestWatchTellsWhatItHas has a server refuse one of two instruments and lose what it
 // cannot number.
 func TestWatchTellsWhatItHas(t *testing.T) {
+	t.Parallel()
 	const ack = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7",` +
 		`"rejected":[{"channel":"trades","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument"}],` +
 		`"lost":{"trades":{"GGAL|BYMA|CI":{"reason":"epoch_changed"},"AL30|BYMA|CI":{"from":3,"to":9,"reason":"too_old"}}}}`
@@ -181,6 +185,7 @@ func TestWatchTellsWhatItHas(t *testing.T) {
 }
 
 func TestQuoteShell(t *testing.T) {
+	t.Parallel()
 	for word, want := range map[string]string{"rueda": "rueda", "GGAL|BYMA|24hs": "'GGAL|BYMA|24hs'", "it's": `'it'\''s'`, "": "''", "./a-b_c.1:2=3": "./a-b_c.1:2=3"} {
 		if got := quoteShell(word); got != want {
 			t.Errorf("%q: got %s, want %s", word, got, want)
@@ -190,6 +195,7 @@ func TestQuoteShell(t *testing.T) {
 
 // TestWatchTellsOfRights takes rights away from a watch: each is told, and that nothing is left ends it.
 func TestWatchTellsOfRights(t *testing.T) {
+	t.Parallel()
 	const all = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],"quotes":["GGAL|BYMA|CI"]}`
 	const late = `{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],` +
 		`"moved":[{"channel":"trades","instrument":"GGAL|BYMA|CI","delay":900}]}`
@@ -220,6 +226,7 @@ func TestWatchTellsOfRights(t *testing.T) {
 
 // TestWatchTellsRefusal tells an error of the server as what it is, and what a stranger answers as that of no gateway.
 func TestWatchTellsRefusal(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		code         int
 		wait, body   string
@@ -247,6 +254,7 @@ func TestWatchTellsRefusal(t *testing.T) {
 
 // TestWatchTellsFeedDown has the state of a feed told behind a status of the same N, once.
 func TestWatchTellsFeedDown(t *testing.T) {
+	t.Parallel()
 	h := func(n int, phase string) string {
 		return fmt.Sprintf(`{"type":"H","S":"*","I":"*|BYMA|*","N":%d,"T":"2026-11-20T20:00:00.000000000Z","R":true,"E":%q}`, n, phase)
 	}

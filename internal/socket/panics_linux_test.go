@@ -125,7 +125,10 @@ func TestPanicsEndOneConnection(t *testing.T) {
 			if st == stepDismiss {
 				continue // TestPanicWhileDismissed
 			}
-			t.Run(fmt.Sprint(st), func(t *testing.T) { panicIn(t, w, st) })
+			t.Run(fmt.Sprint(st), func(t *testing.T) {
+				t.Parallel() // mostly waits
+				panicIn(t, w, st)
+			})
 		}
 	})
 }
@@ -148,7 +151,7 @@ func panicIn(t *testing.T, w way, st step) {
 	}
 	await(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
 	made, _, _ := tr.got()
-	count := min(made[st], soak(400))
+	count := min(made[st], soak(160))
 	panics := uint64(0)
 	for nth := 1; nth <= count; nth++ {
 		tr.arm(st, nth)

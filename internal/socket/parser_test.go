@@ -122,12 +122,12 @@ func describe(ev Event) string {
 	return ""
 }
 
-// cuts are the places to cut an input of n bytes: all, or of a long one those
-// near its ends and some between, unless soaking.
+// cuts returns the places to cut an input of n bytes: all, or of a long one those
+// near its ends and some between, unless the long counts run in full.
 func cuts(n int) []int {
 	var list []int
 	for i := range n {
-		if n <= 4096 || i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64 {
+		if n <= 512 || i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64 {
 			list = append(list, i)
 		}
 	}

@@ -317,11 +317,7 @@ func TestAwaitCommit(t *testing.T) {
 // time, and kills the process now and then: nobody was shown an N that the journal does not have,
 // and nobody misses a trade or has one twice.
 func TestCommitModel(t *testing.T) {
-	rounds := 40
-	if testing.Short() {
-		rounds = 5
-	}
-	for seed := range uint64(rounds) {
+	for seed := range uint64(soak(160)) {
 		m := &commitModel{t: t, rng: rand.New(rand.NewPCG(seed, 5)), names: []string{"A|M|CI", "B|M|CI", "C|M|CI"}}
 		m.begin(t.TempDir())
 		for life := range 4 {

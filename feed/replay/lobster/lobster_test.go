@@ -154,7 +154,7 @@ func TestRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := &replaytest.LOBSTER{Depth: 4}
 	var last market.Book
-	for i := range 20_000 {
+	for i := range 8_000 {
 		if i == 0 || rng.IntN(3) > 0 {
 			side, near := market.Buy, market.Price(100-rng.IntN(7))
 			if rng.IntN(2) == 0 {
