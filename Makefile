@@ -1,4 +1,4 @@
-# Everything there is to do with the tree. `make test` is what CI runs.
+# Everything there is to do with the tree. CI runs `make test` and `make e2e`.
 
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
@@ -6,6 +6,8 @@ SHELL := /bin/bash -o pipefail
 FUZZTIME ?= 1m
 BENCH    ?= .
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
+TESTRUN  := go run ./internal/testrun
+E2E       = $$(grep -rlE --include='*_test.go' '^func Test\w*E2E\w*\(' . | xargs -n 1 dirname | sort -u)
 LINT     := go tool -modfile=tools/go.mod golangci-lint
 
 # The race detector needs a C compiler.
@@ -14,10 +16,10 @@ RACE     := $(if $(CC_FOUND),-race,)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test soak fuzz bench bench-report lint
+.PHONY: help build run test e2e soak fuzz bench bench-report lint
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, build/rueda
 	@mkdir -p build
@@ -26,32 +28,38 @@ build: ## the program, build/rueda
 run: ## a brokerage API with a moving market on http://127.0.0.1:8080
 	go run ./cmd/rueda dev
 
-test: ## format, vet and all tests with the race detector; long counts at a twentieth
+test: ## format, vet, unit tests, scripts and conversations with the race detector
 	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.git/*')); \
 		if [ -n "$$bad" ]; then echo "not formatted (gofmt -w them):"; echo "$$bad"; exit 1; fi
-	go vet ./...
 ifeq ($(RACE),)
 	@echo "no C compiler found: tests run without the race detector"
 	@[ -z "$$RUEDA_REQUIRE_ALL" ]
 endif
-	go test $(RACE) -timeout 40m ./...
-ifneq ($(RACE),)
-	go -C tests/duckdb vet ./...
-	go -C tests/duckdb test -timeout 10m ./...
-endif
-	go -C tests/oauth vet ./...
-	go -C tests/oauth test -timeout 5m ./...
+	$(TESTRUN) -- $(RACE) -vet=all -timeout 10m -skip E2E ./...
 	@echo
 	@echo "Left out:"
+	@echo "  real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients: make e2e"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
-	@[ -n "$(RACE)" ] || echo "  the race detector, and exported files read back by DuckDB: install a C compiler"
-	@command -v npm >/dev/null || echo "  OAuth libraries of Node   install Node.js and npm"
+	@[ -n "$(RACE)" ] || echo "  the race detector       install a C compiler"
+	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
+
+e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients
+	$(TESTRUN) -services -- -timeout 10m -run E2E $(E2E)
+ifneq ($(CC_FOUND),)
+	$(TESTRUN) -C tests/duckdb -- -vet=all -timeout 5m ./...
+endif
+	$(TESTRUN) -C tests/oauth -- -vet=all -timeout 5m ./...
+	@echo
+	@echo "Left out:"
+	@echo "  everything else         make test"
+	@echo "  long counts in full     make soak"
+	@[ -n "$(CC_FOUND)" ] || echo "  exported files read back by DuckDB: install a C compiler"
+	@command -v npm >/dev/null || echo "  OAuth libraries of Node install Node.js and npm"
 	@[ -n "$(POSTGRES)" ] || echo "  all about PostgreSQL    apt-get install postgresql (it need not run: tests start their own)"
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
-	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build

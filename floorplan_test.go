@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -105,6 +106,7 @@ func plan() map[string]room {
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
+		"internal/testrun":  {imports: row("internal/pgtest")},
 		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/tape internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
@@ -153,11 +155,19 @@ type source struct {
 	fset *token.FileSet
 }
 
-// sources parses every Go file of the module, those of other platforms too.
+// sources returns every Go file of the module, those of other platforms too.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parsed parses the files once for all tests, which only read them.
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -186,11 +196,8 @@ func sources(t *testing.T) []source {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 func (s *source) imports() []string {
 	var list []string

@@ -50,26 +50,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestHabitsOfTests wants tests that neither sleep nor hide: time passes in a
-// synctest bubble, and what is left out is left out by a RUEDA_ variable or for
-// want of a feature of the system.
-func TestHabitsOfTests(t *testing.T) {
+// TestSkips wants a reason where a test is skipped: a RUEDA_ variable, or a feature that the system
+// lacks.
+func TestSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\.Skip(f|Now)?\(`)
 	reason := regexp.MustCompile(`RUEDA_|runtime\.GOOS|/proc/`)
 	for _, s := range sources(t) {
 		if !s.test {
 			continue
 		}
-		bubble := slices.Contains(s.imports(), "testing/synctest")
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Body == nil {
 				continue
 			}
 			body := s.text[s.fset.Position(f.Pos()).Offset:s.fset.Position(f.End()).Offset]
-			if strings.Contains(body, "time.Sl"+"eep(") && !bubble {
-				t.Errorf("%s: %s sleeps outside of a synctest bubble", s.at(f.Pos()), f.Name.Name)
-			}
 			if skip.MatchString(body) && !reason.MatchString(body) {
 				t.Errorf("%s: %s skips and nothing says why it may", s.at(f.Pos()), f.Name.Name)
 			}

@@ -1,0 +1,74 @@
+// Command testrun runs go test for the Makefile. It prints the result of each package, the whole
+// output of each test that failed, and the ten slowest tests.
+//
+//	go run ./internal/testrun [-services] [-C folder] -- arguments of go test
+//
+// With -services it starts one PostgreSQL for all packages of the run. Where PostgreSQL is not
+// installed, the tests that need it say so. -C is the folder to run go test in.
+//
+// # Concurrency
+//
+// The program has no goroutines of its own; the server's process is watched by package pgtest.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/pgtest"
+)
+
+func main() {
+	services := flag.Bool("services", false, "start one PostgreSQL for all packages")
+	folder := flag.String("C", "", "folder to run go test in")
+	flag.Parse()
+	status, err := run(*folder, *services, flag.Args(), os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}
+
+// run runs go test and returns its exit status.
+func run(folder string, services bool, args []string, out io.Writer) (status int, err error) {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // go test ends by it, and then this program
+	env := os.Environ()
+	if services {
+		server, launchErr := pgtest.Launch()
+		switch {
+		case launchErr == nil:
+			defer func() { err = errors.Join(err, server.Close()) }()
+			env = append(env, fmt.Sprintf("%s=%d", pgtest.Shared, server.Port()))
+		case !errors.Is(launchErr, pgtest.ErrNone):
+			return 1, fmt.Errorf("start PostgreSQL: %w", launchErr)
+		}
+	}
+	cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, args)...)
+	cmd.Dir = folder
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return 1, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	r := newReport(out)
+	err = r.read(events)
+	if waitErr := cmd.Wait(); waitErr != nil {
+		var exit *exec.ExitError
+		if !errors.As(waitErr, &exit) {
+			return 1, errors.Join(err, waitErr)
+		}
+		status = max(exit.ExitCode(), 1)
+	}
+	r.summary()
+	return status, err
+}

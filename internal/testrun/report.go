@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// slowest is how many tests the summary lists.
+const slowest = 10
+
+// event is a line of go test -json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
+}
+
+// id names a test. Its test is empty for the package as a whole.
+type id struct{ pkg, test string }
+
+// report prints what go test says, and collects what the summary needs.
+type report struct {
+	out     io.Writer
+	output  map[id]*strings.Builder // of tests that have not ended
+	took    []timing
+	failed  []id
+	skipped []id
+}
+
+type timing struct {
+	id
+	seconds float64
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[id]*strings.Builder{}}
+}
+
+// read reads the events of a run to their end.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintf(r.out, "%s\n", lines.Bytes()) // go test itself failed
+			continue
+		}
+		r.take(&e)
+	}
+	return lines.Err()
+}
+
+func (r *report) take(e *event) {
+	t := id{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		r.keep(t, e.Output)
+	case "pass", "fail", "skip":
+		r.end(t, e)
+	}
+}
+
+// keep keeps the output of a test until its result is known. Output of a package is printed at once.
+func (r *report) keep(t id, text string) {
+	if t.test == "" {
+		if text != "PASS\n" && text != "FAIL\n" && !strings.HasSuffix(text, "[no test files]\n") {
+			fmt.Fprint(r.out, text)
+		}
+		return
+	}
+	for _, mark := range []string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "} {
+		if strings.HasPrefix(text, mark) {
+			return
+		}
+	}
+	b := r.output[t]
+	if b == nil {
+		b = &strings.Builder{}
+		r.output[t] = b
+	}
+	b.WriteString(text)
+}
+
+// end prints the output of a test that failed. If a package fails, it prints the output of its tests
+// that have not ended too, as after a panic.
+func (r *report) end(t id, e *event) {
+	if e.Action == "fail" {
+		r.failed = append(r.failed, t)
+		r.show(t)
+		for other := range r.output {
+			if t.test == "" && other.pkg == t.pkg {
+				r.show(other)
+			}
+		}
+	}
+	delete(r.output, t)
+	if t.test == "" {
+		return
+	}
+	switch {
+	case e.Action == "skip":
+		r.skipped = append(r.skipped, t)
+	case !strings.Contains(t.test, "/"):
+		r.took = append(r.took, timing{t, e.Elapsed})
+	}
+}
+
+func (r *report) show(t id) {
+	if b := r.output[t]; b != nil {
+		fmt.Fprintf(r.out, "%s: %s\n%s", t.pkg, t.test, b)
+		delete(r.output, t)
+	}
+}
+
+// summary prints the slowest tests, and names again the tests that failed or were skipped.
+func (r *report) summary() {
+	slices.SortStableFunc(r.took, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
+	fmt.Fprintf(r.out, "\nSlowest of %d tests:\n", len(r.took))
+	for _, t := range r.took[:min(slowest, len(r.took))] {
+		fmt.Fprintf(r.out, "  %6.1f s  %s %s\n", t.seconds, t.pkg, t.test)
+	}
+	for _, t := range r.skipped {
+		fmt.Fprintf(r.out, "skipped: %s %s\n", t.pkg, t.test)
+	}
+	for _, t := range r.failed {
+		fmt.Fprintf(r.out, "FAILED: %s %s\n", t.pkg, t.test)
+	}
+}
