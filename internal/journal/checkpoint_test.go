@@ -181,7 +181,7 @@ func (t *tape) stands() (s stands) {
 // there come to, a book at any time too.
 func TestRestoreFromEveryFrame(t *testing.T) {
 	places := 0
-	for seed := range uint64(soak(400)) {
+	for seed := range uint64(soak(100)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		cfg := testConfig(t)
 		cfg.Logger, cfg.Segment, cfg.checkpoint = nil, int64(2_000+rng.IntN(20_000)), int64(1+rng.IntN(3_000))

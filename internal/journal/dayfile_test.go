@@ -43,7 +43,7 @@ func manyInstruments(t *testing.T, days, instruments int) (cfg Config, ids []mar
 // TestMemoryOfClosedDays wants a closed day to keep next to nothing of its instruments in
 // memory, also when all of them were read.
 func TestMemoryOfClosedDays(t *testing.T) {
-	const days, instruments = 10, 3_000
+	const days, instruments = 5, 2_000
 	cfg, ids := manyInstruments(t, days, instruments)
 	heap := func() uint64 {
 		runtime.GC()

@@ -154,10 +154,10 @@ func TestHash(t *testing.T) {
 // opens what is there.
 func TestClosingBroken(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Segment = 100_000
+	cfg.Segment = 50_000
 	tape := newTape(13, 4)
 	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 2, 4_000)
+	writeDays(t, j, tape, 2, 2_000)
 	before := copyFolder(t, cfg.Folder)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // events, and looks at every frame from the client's side: none is outside of what its user may have at that
 // moment, none is early, no trade comes twice, and what the user may have comes.
 func TestThreat23EntitlementEscalation(t *testing.T) {
-	steps, runs := 5_000, 25
+	steps, runs := 2_000, 10
 	if os.Getenv("RUEDA_SOAK") != "" {
 		steps, runs = 100_000, 200
 	}

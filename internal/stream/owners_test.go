@@ -18,7 +18,7 @@ import (
 // readers. From the client's side each trade and status of what it follows comes once, in order, not early, and all of
 // them in the end; a state comes first of what is new, and never skips what is not.
 func TestOwnersAndDelays(t *testing.T) {
-	runs, steps := 40, 600
+	runs, steps := 15, 600
 	if os.Getenv("RUEDA_SOAK") != "" {
 		runs, steps = 2000, 2000
 	}

@@ -205,7 +205,7 @@ func happenings(n, instruments int, seed uint64) []market.Event {
 // the journal has it byte for byte.
 func TestRestart(t *testing.T) {
 	names := []string{"A|M|CI", "B|M|CI", "C|M|CI"}
-	events := happenings(6000, len(names), 1)
+	events := happenings(2500, len(names), 1)
 	plain := &house{t: t, folder: t.TempDir(), names: names, kept: 10_000}
 	plain.begin()
 	want := &told{t: t, texts: map[string][]string{}}

@@ -185,7 +185,7 @@ func (f *follower) take(b []byte) {
 // TestDelayedGoOnAfterRestart leaves the hub and takes it up again while things are on their way: who reads
 // with a delay is told what the live one is told, under the same numbers, bars and summary as well, and never early.
 func TestDelayedGoOnAfterRestart(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(soak(80)) {
 		folder := t.TempDir()
 		synctest.Test(t, func(t *testing.T) { goOn(t, folder, seed) })
 	}

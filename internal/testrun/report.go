@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -29,18 +30,13 @@ type id struct{ pkg, test string }
 type report struct {
 	out     io.Writer
 	output  map[id]*strings.Builder // of tests that have not ended
-	took    []timing
+	took    map[id]float64          // seconds, of tests without a parent
 	failed  []id
 	skipped []id
 }
 
-type timing struct {
-	id
-	seconds float64
-}
-
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[id]*strings.Builder{}}
+	return &report{out: out, output: map[id]*strings.Builder{}, took: map[id]float64{}}
 }
 
 // read reads the events of a run to their end.
@@ -107,12 +103,14 @@ func (r *report) end(t id, e *event) {
 	if t.test == "" {
 		return
 	}
-	switch {
-	case e.Action == "skip":
+	if e.Action == "skip" {
 		r.skipped = append(r.skipped, t)
-	case !strings.Contains(t.test, "/"):
-		r.took = append(r.took, timing{t, e.Elapsed})
+		return
 	}
+	// The time of a test does not have that of its parallel subtests.
+	name, _, _ := strings.Cut(t.test, "/")
+	root := id{t.pkg, name}
+	r.took[root] = max(r.took[root], e.Elapsed)
 }
 
 func (r *report) show(t id) {
@@ -124,10 +122,12 @@ func (r *report) show(t id) {
 
 // summary prints the slowest tests, and names again the tests that failed or were skipped.
 func (r *report) summary() {
-	slices.SortStableFunc(r.took, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
-	fmt.Fprintf(r.out, "\nSlowest of %d tests:\n", len(r.took))
-	for _, t := range r.took[:min(slowest, len(r.took))] {
-		fmt.Fprintf(r.out, "  %6.1f s  %s %s\n", t.seconds, t.pkg, t.test)
+	tests := slices.SortedFunc(maps.Keys(r.took), func(a, b id) int {
+		return cmp.Or(cmp.Compare(r.took[b], r.took[a]), cmp.Compare(a.test, b.test))
+	})
+	fmt.Fprintf(r.out, "\nSlowest of %d tests:\n", len(tests))
+	for _, t := range tests[:min(slowest, len(tests))] {
+		fmt.Fprintf(r.out, "  %6.1f s  %s %s\n", r.took[t], t.pkg, t.test)
 	}
 	for _, t := range r.skipped {
 		fmt.Fprintf(r.out, "skipped: %s %s\n", t.pkg, t.test)
