@@ -35,7 +35,7 @@ ifeq ($(RACE),)
 	@echo "no C compiler found: tests run without the race detector"
 	@[ -z "$$RUEDA_REQUIRE_ALL" ]
 endif
-	$(TESTRUN) -- $(RACE) -vet=all -timeout 10m -skip E2E ./...
+	$(TESTRUN) -- $(RACE) -vet=all -timeout 20m -skip E2E ./...
 	@echo
 	@echo "Left out:"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients: make e2e"
@@ -47,11 +47,11 @@ endif
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
 e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients
-	$(TESTRUN) -services -- -timeout 10m -run E2E $(E2E)
+	$(TESTRUN) -services -- -timeout 20m -run E2E $(E2E)
 ifneq ($(CC_FOUND),)
-	$(TESTRUN) -C tests/duckdb -- -vet=all -timeout 5m ./...
+	$(TESTRUN) -C tests/duckdb -- -vet=all -timeout 20m ./...
 endif
-	$(TESTRUN) -C tests/oauth -- -vet=all -timeout 5m ./...
+	$(TESTRUN) -C tests/oauth -- -vet=all -timeout 20m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  everything else         make test"

@@ -58,7 +58,7 @@ func TestRightsEndToEnd(t *testing.T) {
 	}
 	b.until(t, "Subscription", "") // with what was removed
 	late := time.Since(ends)
-	if late < 0 || late > time.Second {
+	if late < 0 || late > bound(time.Second) {
 		t.Errorf("the right's end came %v late", late)
 	}
 	t.Logf("figure: a right's end cut its stream after %v", late)
