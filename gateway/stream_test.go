@@ -77,10 +77,10 @@ func (b *bot) next(ctx context.Context) (m frame, err error) {
 	return m, err
 }
 
-// TestResumeOverSockets loses its socket at 200 random moments (a twentieth
+// TestResumeOverSocketsE2E loses its socket at 200 random moments (a twentieth
 // unless in full) while it follows 20 instruments of the simulated market: it must see
 // every trade once and in order, or be told exactly which it can't have.
-func TestResumeOverSockets(t *testing.T) {
+func TestResumeOverSocketsE2E(t *testing.T) {
 	t.Parallel()
 	source, err := sim.New(sim.Config{Seed: 7, Speed: 600})
 	if err != nil {
@@ -89,7 +89,8 @@ func TestResumeOverSockets(t *testing.T) {
 	client, at := run(t, gateway.Config{
 		Listen: "127.0.0.1:0",
 		Feeds:  []gateway.Feed{{Name: "sim", Source: source}},
-		Stream: gateway.Stream{TradesKept: 1}, // a tape's shortest: 512 rows and more
+		// The shortest tape, of 512 rows and more, and time for a client on a busy machine.
+		Stream: gateway.Stream{TradesKept: 1, PongTimeout: 5 * time.Minute},
 		Limits: gateway.Limits{Handshakes: 100_000},
 	})
 	c := &literalClient{http: client, rest: at.REST, stream: at.Stream}

@@ -10,7 +10,7 @@ import (
 )
 
 // npmPatience is how long the packages may take to come; they are small.
-const npmPatience = time.Minute
+const npmPatience = 3 * time.Minute
 
 // without skips a test for want of something, or fails it where everything is to be tested.
 func without(t *testing.T, what string, err error) {
