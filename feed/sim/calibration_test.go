@@ -39,9 +39,9 @@ func measure(t *testing.T, config Config) map[string]*facts.Row {
 	return rows
 }
 
-// TestCalibration holds every class to its ranges: five days of the whole market in full, less than a
+// TestCalibrationE2E holds every class to its ranges: five days of the whole market in full, less than a
 // twentieth of that otherwise. In full it also compares what docs/simulator.md shows, which is the first day.
-func TestCalibration(t *testing.T) {
+func TestCalibrationE2E(t *testing.T) {
 	short := Config{Seed: 1, Days: 1, Instruments: 133, Duration: 125 * time.Minute}
 	rows := []map[string]*facts.Row{}
 	if os.Getenv("RUEDA_SOAK") == "1" {
@@ -80,7 +80,7 @@ func TestCalibration(t *testing.T) {
 			}
 		}
 		if old, err := os.ReadFile(plotFile); err != nil || string(old) != string(plot) {
-			t.Errorf("%s is not what is drawn today (%v): go test ./feed/sim -run TestCalibration -update", filepath.Base(plotFile), err)
+			t.Errorf("%s is not what is drawn today (%v): go test ./feed/sim -run TestCalibrationE2E -update", filepath.Base(plotFile), err)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func show(t *testing.T, name, table string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s shows other %s: go test ./feed/sim -run TestCalibration -update", filepath.Base(manual), name)
+		t.Errorf("%s shows other %s: go test ./feed/sim -run TestCalibrationE2E -update", filepath.Base(manual), name)
 		return
 	}
 	if err := os.WriteFile(manual, want, 0o644); err != nil {

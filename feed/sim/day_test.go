@@ -71,10 +71,10 @@ func (s *some) Publish(events []market.Event) error {
 	return nil
 }
 
-func TestConformanceOfDays(t *testing.T) {
+func TestConformanceOfDaysE2E(t *testing.T) {
 	feedtest.Run(t, func(t *testing.T) feed.Source {
 		return newSource(t, Config{Seed: 9, Clock: Virtual, Calendar: brief(), Speed: -1, Start: friday(), Days: 2, Instruments: 41})
-	}, feedtest.Options{Finite: true, Timeout: time.Minute})
+	}, feedtest.Options{Finite: true, Timeout: 10 * time.Minute})
 }
 
 // TestPhases follows the market and an instrument through two days with a weekend and a
@@ -208,9 +208,9 @@ func (f *dayFigures) take(e *market.Event) {
 	}
 }
 
-// TestWholeDay runs a day of the whole market for each of 20 seeds, or a brief day of a part of it
+// TestWholeDayE2E runs a day of the whole market for each of 20 seeds, or a brief day of a part of it
 // for one: every day has its auctions, a halt, a correction and a cancel.
-func TestWholeDay(t *testing.T) {
+func TestWholeDayE2E(t *testing.T) {
 	seeds, n, hours := uint64(1), 101, brief()
 	if os.Getenv("RUEDA_SOAK") == "1" {
 		seeds, n, hours = 20, wholeSet, nil
