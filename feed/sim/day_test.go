@@ -243,8 +243,8 @@ func TestWholeDayE2E(t *testing.T) {
 	}
 }
 
-// TestSameDay wants the same days from the same seed in whatever batches, and others from another.
-func TestSameDay(t *testing.T) {
+// TestSameDayE2E wants the same days from the same seed in whatever batches, and others from another.
+func TestSameDayE2E(t *testing.T) {
 	config := Config{Seed: 3, Clock: Virtual, Speed: -1, Start: friday(), Days: 2, Instruments: 9, Calendar: brief()}
 	want, _ := hashOf(t, config, time.Unix(0, 0))
 	if got, _ := hashOf(t, config, time.Unix(0, 0)); got != want {

@@ -243,9 +243,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsWithHours causes faults in a market with hours, in the middle of its day: a jump leads out
+// TestFaultsWithHoursE2E causes faults in a market with hours, in the middle of its day: a jump leads out
 // of the band, a halt into an auction.
-func TestFaultsWithHours(t *testing.T) {
+func TestFaultsWithHoursE2E(t *testing.T) {
 	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
 	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 3600, Start: friday()} // an hour in a second
 	phases := func(events []market.Event) (out string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestGoOn runs days behind others: neither their time nor their trade ids come again.
-func TestGoOn(t *testing.T) {
+// TestGoOnE2E runs days behind others: neither their time nor their trade ids come again.
+func TestGoOnE2E(t *testing.T) {
 	loc := buenosAires(t)
 	config := Config{Seed: 3, Clock: Virtual, Speed: -1, Start: friday(), Days: 1, Instruments: 5, Calendar: brief()}
 	hours := func(s *Source) (first, last int64, ids map[string]bool) {
