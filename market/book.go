@@ -1,16 +1,16 @@
 package market
 
-// Book is an aggregated order book. Each side is one sorted slice with its best
-// level at the end, so that the levels that change most are moved least.
-// The zero Book is empty and ready. It is not safe for concurrent use.
+// Book is an aggregated order book. Each side is a sorted slice with the best level at the end, so
+// that a change near the best price moves few levels. The zero Book is empty and ready to use. A
+// Book is not safe for concurrent use.
 type Book struct {
 	bids []Level // rising price
 	asks []Level // falling price
 }
 
-// Set puts a level: an absolute size at a price, 0 to delete it. It returns what
-// stood there before (Size 0: nothing) and whether the book changed. Side is Buy
-// or Sell and the size not negative: whoever takes events in has seen to it.
+// Set stores the total size at a price; size 0 deletes the level. It returns the previous level
+// (Size 0 if there was none) and reports whether the book changed. The caller must pass Buy or Sell
+// and a size that is not negative.
 func (b *Book) Set(side Side, l Level) (old Level, changed bool) {
 	levels := &b.bids
 	if side == Sell {
@@ -38,9 +38,9 @@ func (b *Book) Set(side Side, l Level) (old Level, changed bool) {
 	return Level{Price: l.Price}, true
 }
 
-// adjust changes the size and the number of orders of a level, which is made or
-// deleted as needed, and returns it as it then is (Size 0: deleted). Where the
-// size would not fit it changes nothing and ok is false.
+// adjust changes the size and the number of orders of a level by the given amounts. It creates or
+// deletes the level as needed and returns its new state (Size 0 if deleted). If the new size would
+// overflow, it changes nothing and ok is false.
 func (b *Book) adjust(side Side, price Price, size Size, orders int32) (l Level, ok bool) {
 	levels := &b.bids
 	if side == Sell {
@@ -71,9 +71,9 @@ func (b *Book) adjust(side Side, price Price, size Size, orders int32) (l Level,
 
 const maxSize = Size(1<<63 - 1)
 
-// Merge puts many levels of a side at once, in one pass over it, where Set would
-// move the side for each. levels are worst first, each price once. changed is
-// called for each level that changed, with what stood there before.
+// Merge stores many levels of a side in one pass, where repeated calls of Set would move the slice
+// for each level. The levels must be sorted worst first, each price once. Merge calls changed for
+// each level that changed, with its previous and its new state.
 func (b *Book) Merge(side Side, levels []Level, changed func(was, now Level)) {
 	s := &b.bids
 	if side == Sell {
@@ -100,8 +100,8 @@ func (b *Book) Merge(side Side, levels []Level, changed func(was, now Level)) {
 	*s = append(merged, old...)
 }
 
-// find is the index of price, or where it belongs. Most changes are near the
-// best level, so the last few are scanned before the rest is halved.
+// find returns the index of price, or the index at which to insert it. It scans the last few levels
+// first, because most changes are near the best price, and then uses binary search.
 func find(s []Level, side Side, price Price) int {
 	const scan = 8
 	n := len(s)
@@ -146,12 +146,12 @@ func find(s []Level, side Side, price Price) int {
 	return lo
 }
 
-// Reset empties the book and keeps its memory.
+// Reset empties the book and keeps its memory for reuse.
 func (b *Book) Reset() {
 	b.bids, b.asks = b.bids[:0], b.asks[:0]
 }
 
-// Len is the number of levels of a side.
+// Len returns the number of levels of a side.
 func (b *Book) Len(side Side) int {
 	if side == Sell {
 		return len(b.asks)
@@ -159,7 +159,7 @@ func (b *Book) Len(side Side) int {
 	return len(b.bids)
 }
 
-// At is the i-th best level of a side, 0 the best; i must be under Len.
+// At returns the i-th best level of a side; 0 is the best. i must be less than Len.
 func (b *Book) At(side Side, i int) Level {
 	if side == Sell {
 		return b.asks[len(b.asks)-1-i]
@@ -167,7 +167,7 @@ func (b *Book) At(side Side, i int) Level {
 	return b.bids[len(b.bids)-1-i]
 }
 
-// Best is the best level of a side; ok is false where the side is empty.
+// Best returns the best level of a side. ok is false if the side is empty.
 func (b *Book) Best(side Side) (l Level, ok bool) {
 	s := b.bids
 	if side == Sell {
@@ -179,7 +179,7 @@ func (b *Book) Best(side Side) (l Level, ok bool) {
 	return s[len(s)-1], true
 }
 
-// Find is the level at a price; ok is false where there is none.
+// Find returns the level at a price. ok is false if there is none.
 func (b *Book) Find(side Side, price Price) (l Level, ok bool) {
 	s := b.bids
 	if side == Sell {
@@ -192,7 +192,7 @@ func (b *Book) Find(side Side, price Price) (l Level, ok bool) {
 	return Level{}, false
 }
 
-// Append appends the best n levels of a side to dst, best first; n <= 0 means all.
+// Append appends the best n levels of a side to dst, best first. If n <= 0 it appends all levels.
 func (b *Book) Append(dst []Level, side Side, n int) []Level {
 	s := b.bids
 	if side == Sell {
@@ -207,7 +207,7 @@ func (b *Book) Append(dst []Level, side Side, n int) []Level {
 	return dst
 }
 
-// Crossed says whether the best bid is at or above the best ask: a locked book
+// Crossed reports whether the best bid is at or above the best ask. A locked book (equal prices)
 // counts as crossed.
 func (b *Book) Crossed() bool {
 	return len(b.bids) > 0 && len(b.asks) > 0 &&

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// modelBook is a book as a reader of the definition would write it.
+// modelBook is a straightforward implementation of a book.
 type modelBook map[Side]map[Price]Level
 
 func newModelBook() modelBook {
 	return modelBook{Buy: {}, Sell: {}}
 }
 
-// levels is a side, best first.
+// levels returns a side, best first.
 func (m modelBook) levels(side Side) []Level {
 	return slices.SortedFunc(maps.Values(m[side]), func(a, b Level) int {
 		if side == Sell {
@@ -60,7 +60,7 @@ func checkBook(t *testing.T, b *Book, m modelBook) {
 func TestBookModel(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		// Narrow books meet in the scan near the best, wide ones in the halving.
+		// Small books use the scan near the best price, large ones the binary search.
 		width := []int{3, 12, 200}[seed%3]
 		var b Book
 		m := newModelBook()
@@ -104,7 +104,7 @@ type modelOrder struct {
 	size  Size
 }
 
-// bookOf adds up the orders from nothing, each time.
+// bookOf builds the book from all orders, each time anew.
 func bookOf(orders map[uint64]modelOrder) modelBook {
 	m := newModelBook()
 	for _, o := range orders {
@@ -114,14 +114,14 @@ func bookOf(orders map[uint64]modelOrder) modelBook {
 	return m
 }
 
-// levelOf is a level of the model, of size 0 where there is none.
+// levelOf returns a level of the model, with size 0 if there is none.
 func levelOf(m modelBook, side Side, price Price) Level {
 	l := m[side][price]
 	l.Price = price
 	return l
 }
 
-// orderModel is an order book and the naive one that it is compared with.
+// orderModel is an order book together with the model it is compared with.
 type orderModel struct {
 	book   OrderBook
 	orders map[uint64]modelOrder
@@ -130,8 +130,8 @@ type orderModel struct {
 func TestOrderBookModel(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		// Few ids make duplicates and long clusters; multiples of a large
-		// power of two share the low bits.
+		// Few ids make duplicates and long clusters; multiples of a large power of two share the
+		// low bits.
 		ids := uint64([]int{8, 60, 2000}[seed%3])
 		stride := []uint64{1, 1 << 40}[seed%2]
 		m := orderModel{orders: map[uint64]modelOrder{}}
@@ -282,7 +282,7 @@ func TestOrderBookRange(t *testing.T) {
 	}
 }
 
-// bookOp is an event of the benchmarks' tape, by level and by order.
+// bookOp is an event of the benchmarks, by level and by order.
 type bookOp struct {
 	kind  Kind
 	id    uint64
@@ -292,10 +292,10 @@ type bookOp struct {
 	level Level
 }
 
-// bookTape makes a tape that can be played for ever: what it adds to a standing
-// book it takes away again before its end. One event in ten is a fill, adds and
-// deletes balance at about 100 live orders, most of them within a few levels of
-// the best: a share of the leading panel.
+// bookTape returns events that can be repeated without end: what they add to a standing book they
+// remove before the last event. One event in ten is a fill. Adds and deletes balance at about 100
+// live orders, most of them within a few levels of the best price, like a share of the leading
+// panel.
 func bookTape(n int) (standing, tape []bookOp) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b OrderBook
@@ -375,7 +375,7 @@ func (op *bookOp) apply(b *OrderBook) error {
 	return err
 }
 
-// bestOf is the best bid and offer, which each event of the benchmarks compares.
+// bestOf is the best bid and offer, which every event of the benchmarks compares.
 type bestOf struct{ bid, ask Level }
 
 func (q *bestOf) read(b *Book) (changed bool) {
@@ -385,12 +385,10 @@ func (q *bestOf) read(b *Book) (changed bool) {
 	return *q != was
 }
 
-// BenchmarkBookInterleaved is the cost of one event, best bid and offer with it,
-// when the events of 400 instruments come in turn, so that each finds its book
-// cold. Each instrument is at another place of the tape, or the branch predictor
-// would learn from the one before; the places are near each other, so that the
-// events themselves are warm, as they are when just decoded. The budget is 80 ns
-// and no allocation.
+// BenchmarkBookInterleaved measures one event and the new best bid and offer when events of 400
+// instruments alternate, so that each finds its book cold in the cache. Each instrument starts at a
+// different event, so that the branch predictor does not learn from the previous one; the events
+// are close together in memory, as if just decoded. The budget is 80 ns and no allocation.
 func BenchmarkBookInterleaved(b *testing.B) {
 	const instruments = 400
 	standing, tape := bookTape(4096)
@@ -418,7 +416,7 @@ func runInterleaved(b *testing.B, standing, tape []bookOp, instruments int, appl
 		for j := range standing {
 			apply(i, &standing[j])
 		}
-		for j := range tape { // once through, for the memory
+		for j := range tape { // one full pass to grow the memory
 			apply(i, &tape[j])
 		}
 		cursors[i] = i * 997 % 509

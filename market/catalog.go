@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Catalog is what can be traded: instruments by identifier and the markets they
-// belong to. Both keep the order in which they were first added. It only grows.
-// The zero Catalog is empty and ready. It is not safe for concurrent use.
+// Catalog lists instruments and the markets they belong to. Both keep the order in which they were
+// first added, and nothing is ever removed. The zero Catalog is empty and ready to use. A Catalog
+// is not safe for concurrent use.
 type Catalog struct {
 	instruments []Instrument
 	index       map[InstrumentID]int
@@ -18,9 +18,9 @@ type Catalog struct {
 	near        nearIndex
 }
 
-// Add lists an instrument, or replaces the definition of a listed one, and
-// returns its index: the first is 0, and it stays the same for ever. A market or
-// term not listed yet is listed with it. The error is that of Instrument.Validate.
+// Add lists an instrument, or replaces the definition of a listed one. It returns the index of the
+// instrument, which starts at 0 and never changes. Add also lists a market or a term that is new.
+// It returns the error of Instrument.Validate.
 func (c *Catalog) Add(in Instrument) (int, error) {
 	if err := in.Validate(); err != nil {
 		return 0, err
@@ -45,20 +45,20 @@ func (c *Catalog) Add(in Instrument) (int, error) {
 	return i, nil
 }
 
-// Len is the number of instruments listed.
+// Len returns the number of listed instruments.
 func (c *Catalog) Len() int { return len(c.instruments) }
 
-// At is the instrument of an index that Add returned. What it points to is
-// valid until the next Add and must not be changed.
+// At returns the instrument with an index that Add returned. The pointer is valid until the next
+// call of Add, and the instrument must not be changed.
 func (c *Catalog) At(i int) *Instrument { return &c.instruments[i] }
 
-// Index is the index of a listed instrument.
+// Index returns the index of a listed instrument. ok is false if id is not listed.
 func (c *Catalog) Index(id InstrumentID) (i int, ok bool) {
 	i, ok = c.index[id]
 	return i, ok
 }
 
-// Lookup is the definition of a listed instrument.
+// Lookup returns the definition of a listed instrument. ok is false if id is not listed.
 func (c *Catalog) Lookup(id InstrumentID) (in Instrument, ok bool) {
 	i, ok := c.index[id]
 	if !ok {
@@ -67,8 +67,8 @@ func (c *Catalog) Lookup(id InstrumentID) (in Instrument, ok bool) {
 	return c.instruments[i], true
 }
 
-// Match goes through the instruments that a pattern covers, with their indexes,
-// in the order of listing. An exact identifier covers itself alone.
+// Match iterates over the instruments that a pattern matches, with their indexes, in listing order.
+// An exact identifier matches only itself.
 func (c *Catalog) Match(pattern InstrumentID) iter.Seq2[int, *Instrument] {
 	return func(yield func(int, *Instrument) bool) {
 		if !pattern.IsPattern() {
@@ -85,9 +85,9 @@ func (c *Catalog) Match(pattern InstrumentID) iter.Seq2[int, *Instrument] {
 	}
 }
 
-// PutMarket lists a market or replaces its definition. Terms that its listed
-// instruments use and the new definition lacks are kept, after its own. The
-// error is that of Market.Validate.
+// PutMarket lists a market or replaces its definition. Terms that are missing from the new
+// definition but used by listed instruments are appended to it. PutMarket returns the error of
+// Market.Validate.
 func (c *Catalog) PutMarket(m Market) error {
 	if err := m.Validate(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (c *Catalog) putMarket(m Market) int {
 	return i
 }
 
-// Market is the definition of a listed market.
+// Market returns the definition of a listed market. ok is false if id is not listed.
 func (c *Catalog) Market(id string) (m Market, ok bool) {
 	i, ok := c.marketIndex[id]
 	if !ok {
@@ -126,7 +126,7 @@ func (c *Catalog) Market(id string) (m Market, ok bool) {
 	return c.markets[i], true
 }
 
-// Markets is the markets in the order of listing, a copy.
+// Markets returns a copy of the listed markets, in listing order.
 func (c *Catalog) Markets() []Market {
 	out := slices.Clone(c.markets)
 	for i := range out {
@@ -135,12 +135,11 @@ func (c *Catalog) Markets() []Market {
 	return out
 }
 
-// Suggest is the listed identifier that somebody may have meant who wrote id:
-// the same but for case, the same symbol in another market or term, market and
-// term the wrong way round, or a symbol one typing slip away. Of several it
-// prefers the same market, then the same term, then the one listed first. Its
-// work is bounded whatever the size of the catalogue. A listed id and a pattern
-// have no suggestion.
+// Suggest returns a listed identifier that the caller may have meant by id: one that differs only
+// in case, the same symbol in another market or term, market and term swapped, or a symbol one
+// typing error away. Among several it prefers the same market, then the same term, then listing
+// order. The work is bounded whatever the size of the catalogue. Suggest returns false for a listed
+// id and for a pattern.
 func (c *Catalog) Suggest(id InstrumentID) (InstrumentID, bool) {
 	if _, ok := c.index[id]; ok || id.IsPattern() {
 		return InstrumentID{}, false
@@ -152,15 +151,15 @@ func (c *Catalog) Suggest(id InstrumentID) (InstrumentID, bool) {
 	return c.instruments[i].ID, true
 }
 
-// addTerm lists a term unless one of its name is there.
+// addTerm appends a term unless one with its name is listed.
 func (m *Market) addTerm(t Term) {
 	if !slices.ContainsFunc(m.Terms, func(x Term) bool { return x.Name == t.Name }) {
 		m.Terms = append(m.Terms, t)
 	}
 }
 
-// Validate says what is wrong with the definition, in words for whoever wrote
-// it. That the time zone exists is for whoever loads it to see.
+// Validate returns an error that describes everything that is wrong with the definition. It does
+// not check that the time zone exists.
 func (m *Market) Validate() error {
 	var errs []error
 	if !validWord(m.ID) {

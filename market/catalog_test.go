@@ -161,7 +161,7 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// BenchmarkSuggest is the cost with 10,000 look-alikes, the worst a client can ask for.
+// BenchmarkSuggest measures the worst case with 10,000 similar identifiers.
 func BenchmarkSuggest(b *testing.B) {
 	var c Catalog
 	for i := range 10_000 {

@@ -5,36 +5,37 @@ import (
 	"math/bits"
 )
 
-// Price is an exact price in units of 1e-8 of the instrument's currency.
-// It may be negative (spreads, power, rates).
+// Price is an exact price in units of 1e-8 of the instrument's currency. It may be negative
+// (spreads, power, interest rates).
 type Price int64
 
-// Size is an exact quantity in units of 1e-8 of the instrument's unit; never negative in a valid event.
+// Size is an exact quantity in units of 1e-8 of the instrument's unit. It is never negative in a
+// valid event.
 type Size int64
 
-// Scale is the number of units in 1: prices and sizes hold eight decimals.
+// Scale is the number of units in 1: prices and sizes have eight decimals.
 const Scale = 100_000_000
 
-// MaxDigits is the most significant digits a Price or Size may have, so that
-// every client that reads JSON numbers as IEEE 754 doubles gets them back exactly.
+// MaxDigits is the maximum number of significant digits of a Price or Size. With 15 digits, clients
+// that read JSON numbers as IEEE 754 doubles get the exact value back.
 const MaxDigits = 15
 
-// Errors of ParsePrice and ParseSize.
+// Errors returned by ParsePrice and ParseSize.
 var (
 	ErrNotDecimal = errors.New("not a plain decimal number")
 	ErrPrecision  = errors.New("more than 8 decimals or 15 significant digits")
 	ErrRange      = errors.New("number out of range")
 )
 
-// ParsePrice reads a plain decimal ("7049.5", "-0.25"; no exponent, no plus sign,
-// digits on both sides of a point; zeros in front and at the end are nothing to
-// it). It is exact or an error: ErrNotDecimal, ErrPrecision or ErrRange.
+// ParsePrice parses a plain decimal such as "7049.5" or "-0.25": no exponent, no plus sign, digits
+// on both sides of the point. Leading and trailing zeros are ignored. It never rounds; it returns
+// ErrNotDecimal, ErrPrecision or ErrRange instead.
 func ParsePrice[T string | []byte](s T) (Price, error) {
 	v, err := parseDecimal(s)
 	return Price(v), err
 }
 
-// ParseSize reads a plain decimal that is not negative; otherwise as ParsePrice.
+// ParseSize parses a plain decimal like ParsePrice and returns ErrRange for a negative number.
 func ParseSize[T string | []byte](s T) (Size, error) {
 	v, err := parseDecimal(s)
 	if err == nil && v < 0 {
@@ -52,7 +53,7 @@ func parseDecimal[T string | []byte](s T) (int64, error) {
 	start := i
 	for ; i < len(s) && s[i]-'0' <= 9; i++ {
 		if v > (1<<63-1)/10/Scale {
-			// One more digit would pass the largest int64 in any case.
+			// One more digit would exceed the largest int64 in any case.
 			return 0, ErrRange
 		}
 		v = v*10 + uint64(s[i]-'0')
@@ -94,7 +95,7 @@ func parseDecimal[T string | []byte](s T) (int64, error) {
 	return int64(v), nil
 }
 
-// exact says whether v has at most MaxDigits significant digits.
+// exact reports whether v has at most MaxDigits significant digits.
 func exact(v uint64) bool {
 	for v >= 1e15 {
 		if v%10 != 0 {
@@ -105,13 +106,14 @@ func exact(v uint64) bool {
 	return true
 }
 
-// Exact says whether p has at most MaxDigits significant digits; a sink refuses others.
+// Exact reports whether p has at most MaxDigits significant digits. A feed.Sink rejects other
+// prices.
 func (p Price) Exact() bool { return exact(magnitude(int64(p))) }
 
-// Exact says whether z is not negative and has at most MaxDigits significant digits.
+// Exact reports whether z is not negative and has at most MaxDigits significant digits.
 func (z Size) Exact() bool { return z >= 0 && exact(uint64(z)) }
 
-// Append appends the shortest decimal text of p: no exponent, no trailing zero, no -0.
+// Append appends the shortest decimal text of p: no exponent, no trailing zeros, no "-0".
 func (p Price) Append(b []byte) []byte { return appendDecimal(b, int64(p)) }
 
 // Append appends the shortest decimal text of z.
@@ -163,9 +165,9 @@ func appendUint(b []byte, v uint64) []byte {
 	}
 }
 
-// AppendScaled appends v rounded to the given number of decimals (0 to 8) and
-// written as a whole number of those units: 7049.5 with 2 decimals is 704950.
-// Halves round away from zero. The book checksum is taken over this form.
+// AppendScaled rounds v to the given number of decimals (0 to 8) and appends it as a whole number
+// of that unit: 7049.5 with 2 decimals becomes 704950. It rounds halves away from zero. Book
+// checksums use this form.
 func AppendScaled(b []byte, v int64, decimals int) []byte {
 	div := uint64(1)
 	for range 8 - decimals {

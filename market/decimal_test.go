@@ -148,7 +148,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestExactSurvivesDoubles holds Exact to its promise.
+// TestExactSurvivesDoubles checks the promise of Exact.
 func TestExactSurvivesDoubles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 20000 {
@@ -161,7 +161,7 @@ func TestExactSurvivesDoubles(t *testing.T) {
 			t.Fatalf("%s is not a number", p)
 		}
 		double, _ := f.Float64()
-		// A reader that prints 15 digits of its double has the number back.
+		// A reader that prints 15 digits of its double gets the number back.
 		back, err := ParsePrice(plain(double))
 		if err != nil || back != p {
 			t.Fatalf("%s became %v, then %s (%v)", p, double, back, err)
@@ -169,7 +169,7 @@ func TestExactSurvivesDoubles(t *testing.T) {
 	}
 }
 
-// plain writes a double with 15 significant digits and no exponent.
+// plain formats a double with 15 significant digits and no exponent.
 func plain(v float64) string {
 	whole := big.NewFloat(v).Text('g', 15)
 	f, _ := new(big.Float).SetPrec(200).SetString(whole)
@@ -184,7 +184,7 @@ func TestAppendScaled(t *testing.T) {
 	}{
 		{704950000000, 2, "704950"},
 		{704950000000, 8, "704950000000"},
-		{704950000000, 0, "7050"}, // a half, away from zero
+		{704950000000, 0, "7050"}, // a half rounds away from zero
 		{-704950000000, 0, "-7050"},
 		{704949999999, 0, "7049"},
 		{0, 2, "0"},
@@ -212,7 +212,7 @@ func FuzzPrice(f *testing.F) {
 			}
 			return
 		}
-		// An independent reading agrees.
+		// Compare with an independent parser.
 		want, ok := new(big.Rat).SetString(s)
 		if !ok || new(big.Rat).SetFrac64(int64(p), Scale).Cmp(want) != 0 {
 			t.Fatalf("ParsePrice(%q) = %s", s, p)
@@ -220,7 +220,7 @@ func FuzzPrice(f *testing.F) {
 		if !p.Exact() {
 			t.Fatalf("ParsePrice(%q) = %s, which is not exact", s, p)
 		}
-		// The printed form is the shortest and comes back.
+		// The printed form is the shortest one and parses to the same value.
 		text := p.String()
 		if back, err := ParsePrice(text); err != nil || back != p {
 			t.Fatalf("%q printed as %q, read as %s, %v", s, text, back, err)

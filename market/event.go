@@ -1,10 +1,10 @@
 package market
 
-// Handle is a sink's short name for an instrument, given out by Define and
-// carried by every event. It is valid for that sink and its lifetime alone.
+// Handle identifies an instrument in events. The Define method of a sink returns it, and it is
+// valid only for that sink, as long as the sink lives.
 type Handle uint32
 
-// Side is the side of an order or book level, and of a trade the aggressor's.
+// Side is the side of an order or a book level, or the aggressor side of a trade.
 type Side uint8
 
 // Sides. The bid side of a book holds buy orders.
@@ -14,52 +14,56 @@ const (
 	Sell
 )
 
-// Level is a price of one side of a book with all that waits there.
+// Level is the total size of all orders at one price of one side of a book.
 type Level struct {
 	Price  Price
 	Size   Size   // total at the price; 0 in an update deletes the level
-	Orders uint32 // number of orders; 0 means not known
+	Orders uint32 // number of orders; 0 if unknown
 }
 
-// Kind tells what an Event is.
+// Kind is the kind of an Event.
 type Kind uint8
 
-// Kinds of events and the fields of Event each uses besides Kind, Handle, Time,
-// Receive and Sequence.
+// Kinds of events. Each comment lists the fields of Event that the kind uses, besides Kind, Handle,
+// Time, Receive and Sequence.
 const (
-	KindTrade       Kind = iota + 1 // Price, Size, Side (aggressor), TradeID, Conditions
-	KindCancel                      // a trade is cancelled: TradeID, Price, Size (of the trade)
-	KindCorrect                     // a trade is corrected: TradeID, Price, Size (new), OldPrice, OldSize
-	KindQuote                       // whole best bid and offer: Bids and Asks of at most one level each
-	KindUpdate                      // changed levels of the book, absolute sizes: Bids, Asks
-	KindSnapshot                    // the whole book, best first: Bids, Asks; ends a Gap
-	KindOrderAdd                    // order by order: OrderID, Side, Price, Size
-	KindOrderModify                 // OrderID, Price, Size (new, absolute)
-	KindOrderDelete                 // OrderID
-	KindOrderFill                   // OrderID, Size (executed; the order leaves the book at 0)
-	KindStatus                      // Phase, Reason, Until
-	KindGap                         // the source lost something: the book is stale until its next KindSnapshot; Reason
-	KindReference                   // reference figures: Price previous close, OldPrice settlement price, Size open interest; 0: not told
+	KindTrade  Kind = iota + 1 // Price, Size, Side (aggressor), TradeID, Conditions
+	KindCancel                 // cancels a trade: TradeID, Price, Size (of the trade)
+	// corrects a trade: TradeID, Price, Size (new), OldPrice, OldSize
+	KindCorrect
+	// the complete best bid and offer: Bids and Asks, at most one level each
+	KindQuote
+	KindUpdate      // changed levels of the book, absolute sizes: Bids, Asks
+	KindSnapshot    // the complete book, best first: Bids, Asks; ends a gap
+	KindOrderAdd    // order by order: OrderID, Side, Price, Size
+	KindOrderModify // OrderID, Price, Size (new, absolute)
+	KindOrderDelete // OrderID
+	KindOrderFill   // OrderID, Size (executed; the order leaves the book at 0)
+	KindStatus      // Phase, Reason, Until
+	// the source lost events, so the book is stale until its next KindSnapshot: Reason
+	KindGap
+	// reference figures: PreviousClose, Settlement, OpenInterest; 0: not known
+	KindReference
 )
 
-// Event is one normalised market event. It is one flat struct for all kinds, so
-// that a batch is one slice without boxing. Times are Unix nanoseconds, UTC.
+// Event is one normalised market event. It is one flat struct for all kinds, so that a batch is a
+// slice without boxing. Times are Unix nanoseconds in UTC.
 type Event struct {
 	Kind       Kind
 	Side       Side
 	Phase      Phase
 	Handle     Handle
-	Time       int64  // event time at the market; 0: not known, the receive time stands in
-	Receive    int64  // receive time; 0: the sink's own clock
-	Sequence   uint64 // the source's own sequence; 0: it has none
+	Time       int64  // event time at the market; 0: unknown, the receive time is used instead
+	Receive    int64  // receive time; 0: set by the sink
+	Sequence   uint64 // the source's own sequence number; 0: none
 	Price      Price
 	Size       Size
 	OldPrice   Price
 	OldSize    Size
 	OrderID    uint64
-	Until      int64 // next expected status change; 0: not known
+	Until      int64 // next expected status change; 0: unknown
 	TradeID    string
-	Reason     string // lower_snake_case word
+	Reason     string // a lower_snake_case word
 	Conditions []string
 	Bids       []Level // best first
 	Asks       []Level // best first
@@ -68,7 +72,7 @@ type Event struct {
 // Phase is the trading status of an instrument or a market.
 type Phase uint8
 
-// Phases, in the words of the wire (field E of a status message).
+// Phases. Their words are those of the wire protocol (field E of a status message).
 const (
 	NoPhase Phase = iota
 	PreOpen
@@ -83,7 +87,7 @@ const (
 	PostClose
 	FeedDown
 	FeedUp
-	Gap // the source lost events; the book, if it is not KindGap that says so, is as it was
+	Gap // the source lost events; the book is stale only after a KindGap
 )
 
 var phaseWords = [...]string{
@@ -91,11 +95,11 @@ var phaseWords = [...]string{
 	"pre_close", "closed", "post_close", "feed_down", "feed_up", "gap",
 }
 
-// OfFeed says whether p is about the feed and not about trading: feed_down, feed_up and gap. The
-// phase before it goes on.
+// OfFeed reports whether p describes the feed and not trading: feed_down, feed_up or gap. The
+// trading phase before it stays in force.
 func (p Phase) OfFeed() bool { return p >= FeedDown }
 
-// String is the phase's word on the wire; "" for NoPhase.
+// String returns the phase's word on the wire, "" for NoPhase.
 func (p Phase) String() string {
 	if int(p) < len(phaseWords) {
 		return phaseWords[p]
@@ -103,7 +107,7 @@ func (p Phase) String() string {
 	return ""
 }
 
-// ParsePhase reads a phase's word; ok is false for any other.
+// ParsePhase parses a phase's word. ok is false for any other text.
 func ParsePhase(s string) (p Phase, ok bool) {
 	for i, w := range phaseWords {
 		if i > 0 && w == s {

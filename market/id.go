@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// InstrumentID names an instrument: what trades, where, and when it settles.
-// Its text is SYMBOL|MARKET|TERM. In a pattern, and only there, a whole part may
-// be "*" and then matches every value of that part.
+// InstrumentID identifies an instrument by what trades, where, and when it settles. Its text is
+// SYMBOL|MARKET|TERM. A pattern may have "*" as a whole part, which matches every value of that
+// part.
 type InstrumentID struct {
-	Symbol string // 1 to 32 printable ASCII characters, none of space | * , " \ ;
+	Symbol string // 1 to 32 printable ASCII characters except space | * , " \ ;
 	Market string // [A-Za-z0-9][A-Za-z0-9._-]{0,15}
-	Term   string // settlement term, a word of the market: CI, 24hs, SPOT; grammar as Market
+	Term   string // settlement term as the market names it: CI, 24hs, SPOT; same grammar as Market
 }
 
-// Any is the part of a pattern that matches every value.
+// Any is the pattern part that matches every value.
 const Any = "*"
 
-// MaxIDLength is the longest text of an InstrumentID, in bytes.
+// MaxIDLength is the maximum length of the text of an InstrumentID, in bytes.
 const MaxIDLength = 32 + 1 + 16 + 1 + 16
 
-// ErrBadInstrument says that a text is not SYMBOL|MARKET|TERM by the grammar above.
+// ErrBadInstrument is returned for a text that does not follow the grammar SYMBOL|MARKET|TERM.
 var ErrBadInstrument = errors.New("not of the form SYMBOL|MARKET|TERM")
 
-// ParseInstrumentID reads an exact identifier. It folds no case, trims nothing
-// and fills in nothing. The error is ErrBadInstrument.
+// ParseInstrumentID parses an exact identifier. It does not change case, trim spaces or fill in
+// missing parts. It returns ErrBadInstrument for any other text.
 func ParseInstrumentID(s string) (InstrumentID, error) {
 	id, err := ParsePattern(s)
 	if err != nil || id.IsPattern() {
@@ -34,8 +34,8 @@ func ParseInstrumentID(s string) (InstrumentID, error) {
 	return id, nil
 }
 
-// ParsePattern reads an identifier in which whole parts may be "*".
-// The error is ErrBadInstrument.
+// ParsePattern parses an identifier whose parts may be "*". It returns ErrBadInstrument for any
+// other text.
 func ParsePattern(s string) (InstrumentID, error) {
 	if len(s) > MaxIDLength {
 		return InstrumentID{}, ErrBadInstrument
@@ -55,25 +55,25 @@ func ParsePattern(s string) (InstrumentID, error) {
 	return id, nil
 }
 
-// Valid says whether id is an exact identifier by the grammar.
+// Valid reports whether id is an exact identifier that follows the grammar.
 func (id InstrumentID) Valid() bool {
 	return validSymbol(id.Symbol) && validWord(id.Market) && validWord(id.Term)
 }
 
-// IsPattern says whether a part of id is "*".
+// IsPattern reports whether any part of id is "*".
 func (id InstrumentID) IsPattern() bool {
 	return id.Symbol == Any || id.Market == Any || id.Term == Any
 }
 
-// Matches says whether the pattern id covers the exact identifier x.
-// An exact id matches itself alone.
+// Matches reports whether the pattern id matches the exact identifier x. An exact id matches only
+// itself.
 func (id InstrumentID) Matches(x InstrumentID) bool {
 	return (id.Symbol == Any || id.Symbol == x.Symbol) &&
 		(id.Market == Any || id.Market == x.Market) &&
 		(id.Term == Any || id.Term == x.Term)
 }
 
-// String is the text SYMBOL|MARKET|TERM.
+// String returns the text SYMBOL|MARKET|TERM.
 func (id InstrumentID) String() string {
 	return id.Symbol + "|" + id.Market + "|" + id.Term
 }
@@ -120,7 +120,7 @@ func validWord(s string) bool {
 	return true
 }
 
-// Compare orders identifiers by symbol, market and term: under 0, 0 or above, as cmp.Compare.
+// Compare orders identifiers by symbol, market and term. Its result is that of cmp.Compare.
 func (id InstrumentID) Compare(other InstrumentID) int {
 	return cmp.Or(strings.Compare(id.Symbol, other.Symbol), strings.Compare(id.Market, other.Market), strings.Compare(id.Term, other.Term))
 }

@@ -107,8 +107,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestThreat25InstrumentID writes random identifiers and reads them, whole and with a byte changed: what comes back is
-// what was written, or nothing.
+// TestThreat25InstrumentID parses random identifiers, intact and with one byte changed. The result
+// is the text that was parsed, or an error.
 func TestThreat25InstrumentID(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 1))
 	const word = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

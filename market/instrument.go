@@ -5,35 +5,38 @@ import (
 	"fmt"
 )
 
-// Instrument is the definition of an instrument: what a catalogue lists.
+// Instrument is the definition of an instrument in a catalogue.
 type Instrument struct {
 	ID             InstrumentID
 	Name           string
 	Kind           string // equity, bond, cedear, future, option, index, spot, perpetual, ...
 	ISIN           string
-	Currency       string // ISO 4217, or the market's word (USDT)
-	SettlementDays int    // T+n of the term
+	Currency       string // ISO 4217 code, or the market's own (USDT)
+	SettlementDays int    // days from trade to settlement (T+n)
 	Multiplier     Size   // units of the underlying in one unit of size; 0 means 1
-	PriceDecimals  int    // 0 to 8, decimals of the checksum's prices
+	PriceDecimals  int    // 0 to 8; the decimals of prices in checksums
 	SizeDecimals   int    // 0 to 8
 	Ticks          []Tick // by rising From; empty: any price
-	Lot            Size   // sizes are whole multiples; 0: any
+	Lot            Size   // sizes are multiples of it; 0: any size
 	MinSize        Size   // smallest order; 0: none
 	Phase          Phase  // status at listing; NoPhase means Open
-	OwnQuotes      bool   // quotes come as KindQuote from the source, not from the book
-	NoBook         bool   // the source gives no book: order_book is refused
-	BookReady      bool   // the book is known to be empty at listing; otherwise it is stale until a KindSnapshot
-	VirtualClock   bool   // event times are not of this machine's present (replay, speed): no latency is told
-	Listed         int64  // event time of the listing, Unix ns; 0: now
+	// quotes come from the feed as KindQuote, and are not derived from the book
+	OwnQuotes bool
+	NoBook    bool // the feed gives no book; subscriptions to order_book are rejected
+	// the book is empty at listing; if false, it is stale until a KindSnapshot
+	BookReady bool
+	// event times are not the present of this machine (replay, speed); no latency is measured
+	VirtualClock bool
+	Listed       int64 // event time of the listing, Unix ns; 0: now
 }
 
-// Tick is a row of a tick-size table: from a price on, prices are whole multiples of Step.
+// Tick is a row of a tick-size table: prices at or above From are multiples of Step.
 type Tick struct {
 	From Price
 	Step Price
 }
 
-// Validate says what is wrong with the definition, in words for whoever wrote it.
+// Validate returns an error that describes the first problem of the definition.
 func (in *Instrument) Validate() error {
 	if !in.ID.Valid() {
 		return fmt.Errorf("instrument %q: %w", in.ID.String(), ErrBadInstrument)
@@ -55,7 +58,7 @@ func (in *Instrument) Validate() error {
 	return nil
 }
 
-// TickSize is the step of prices at p; 0 where the instrument has no tick table.
+// TickSize returns the tick size at price p, or 0 if the instrument has no tick table.
 func (in *Instrument) TickSize(p Price) Price {
 	var step Price
 	for _, t := range in.Ticks {
@@ -73,16 +76,16 @@ type Term struct {
 	SettlementDays int
 }
 
-// Market is a venue: the middle part of an instrument identifier.
+// Market is a venue, the middle part of an instrument identifier.
 type Market struct {
 	ID       string
 	Name     string
-	Timezone string // IANA name; "" is UTC
+	Timezone string // IANA name; "" means UTC
 	Terms    []Term
 	Schedule Schedule
-	FeedTold bool // its feed tells the phases itself; the schedule is for whoever asks for the calendar
-	Positive bool // no price is below 0
+	FeedTold bool // the feed sends the trading status; Schedule is only shown in the calendar
+	Positive bool // prices are never below 0
 }
 
-// ErrUnknownInstrument says that an identifier is well formed and not listed.
+// ErrUnknownInstrument is returned for a well-formed identifier that is not listed.
 var ErrUnknownInstrument = errors.New("unknown instrument")

@@ -5,8 +5,8 @@ import "time"
 // Interval is the length of a bar.
 type Interval uint8
 
-// Intervals. All but Day begin at whole multiples of their length in UTC; Day is a
-// trading day of the market, see TradingDay.
+// Intervals. All but Day begin at multiples of their length in UTC. Day is a trading day of the
+// market (see TradingDay).
 const (
 	Second Interval = iota
 	Minute
@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// String is the interval's word on the wire; "" for none.
+// String returns the interval's word on the wire, "" for an invalid interval.
 func (i Interval) String() string {
 	if i < NumIntervals {
 		return intervalWords[i]
@@ -32,7 +32,8 @@ func (i Interval) String() string {
 	return ""
 }
 
-// Length is how long a bar lasts; of Day, the length of most of them.
+// Length returns the length of a bar. For Day it is 24 hours, although days with a clock change are
+// shorter or longer.
 func (i Interval) Length() time.Duration {
 	if i < NumIntervals {
 		return intervalLengths[i]
@@ -40,7 +41,7 @@ func (i Interval) Length() time.Duration {
 	return 0
 }
 
-// ParseInterval reads an interval's word; ok is false for any other.
+// ParseInterval parses an interval's word. ok is false for any other text.
 func ParseInterval(s string) (i Interval, ok bool) {
 	for i, w := range intervalWords {
 		if w == s {
@@ -50,8 +51,8 @@ func ParseInterval(s string) (i Interval, ok bool) {
 	return 0, false
 }
 
-// TradingDay is the trading day that t lies in, from its first instant to that of
-// the next: a calendar day of the market's time zone. A nil loc is UTC.
+// TradingDay returns the first instant of the trading day that contains t, and of the next one. A
+// trading day is a calendar day in the market's time zone. A nil loc means UTC.
 func TradingDay(t time.Time, loc *time.Location) (start, end time.Time) {
 	if loc == nil {
 		loc = time.UTC

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestMergeIsManySets puts the same random levels into one book by Merge and into
-// another one by one.
+// TestMergeIsManySets applies the same random levels with Merge and with single calls of Set.
 func TestMergeIsManySets(t *testing.T) {
 	for _, side := range []Side{Buy, Sell} {
 		rng := rand.New(rand.NewPCG(uint64(side), 2))

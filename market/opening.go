@@ -2,9 +2,9 @@ package market
 
 import "time"
 
-// Opening is when the trading day of t opens: its first session of phase Open, or else its
-// first. ok is false where there is none that day, or the schedule has no sessions at all. A nil
-// loc is UTC.
+// Opening returns the time at which the trading day of t opens: the start of its first session of
+// phase Open, or of its first session if none is. ok is false if the day has no session or the
+// schedule has no sessions at all. A nil loc means UTC.
 func (s Schedule) Opening(t time.Time, loc *time.Location, term string) (open time.Time, ok bool) {
 	if len(s.Sessions) == 0 {
 		return time.Time{}, false

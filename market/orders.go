@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Errors of OrderBook. The book is unchanged where one is returned.
+// Errors returned by OrderBook. An OrderBook that returns an error is unchanged.
 var (
 	ErrUnknownOrder   = errors.New("unknown order")
 	ErrDuplicateOrder = errors.New("order id is in the book already")
@@ -13,24 +13,23 @@ var (
 	ErrOverfill       = errors.New("fill larger than what is left of the order")
 )
 
-// OrderBook is a book kept order by order: what each order adds, changes or
-// takes away goes into the level it stands in. The zero OrderBook is empty and
-// ready. It is not safe for concurrent use.
+// OrderBook is a book that is maintained order by order, on top of an aggregated Book. The zero
+// OrderBook is empty and ready to use. An OrderBook is not safe for concurrent use.
 //
-// Order ids are any numbers, 0 too. A level's total is checked to fit a Size, not
-// to be Exact: whoever writes it out has that to see to.
+// Order ids are arbitrary numbers, including 0. OrderBook checks that the total of a level fits a
+// Size, but not that it is Exact.
 type OrderBook struct {
 	book   Book
 	orders orderTable
 }
 
-// Book is the aggregated book. It is for reading, and changes with the orders.
+// Book returns the aggregated book. The caller may read it, and it changes with the orders.
 func (b *OrderBook) Book() *Book { return &b.book }
 
-// Len is the number of orders.
+// Len returns the number of orders.
 func (b *OrderBook) Len() int { return b.orders.n }
 
-// Order is the state of an order; ok is false where there is none of that id.
+// Order returns the state of an order. ok is false if the id is unknown.
 func (b *OrderBook) Order(id uint64) (side Side, price Price, size Size, ok bool) {
 	i, ok := b.orders.find(id)
 	if !ok {
@@ -40,14 +39,14 @@ func (b *OrderBook) Order(id uint64) (side Side, price Price, size Size, ok bool
 	return side, b.orders.slots[i].price, size, true
 }
 
-// Reset empties the book and keeps its memory.
+// Reset empties the book and keeps its memory for reuse.
 func (b *OrderBook) Reset() {
 	b.book.Reset()
 	b.orders.reset()
 }
 
-// Add puts a new order and returns its level. Errors: ErrBadOrder,
-// ErrDuplicateOrder, ErrRange where the level's total would not fit.
+// Add adds an order and returns its level. It returns ErrBadOrder, ErrDuplicateOrder, or ErrRange
+// if the total of the level would overflow.
 func (b *OrderBook) Add(id uint64, side Side, price Price, size Size) (Level, error) {
 	if (side != Buy && side != Sell) || size <= 0 {
 		return Level{}, ErrBadOrder
@@ -64,9 +63,9 @@ func (b *OrderBook) Add(id uint64, side Side, price Price, size Size) (Level, er
 	return l, nil
 }
 
-// Modify gives an order another price and size. It returns the order's side, the
-// level it left and the level it is in now, which are the same level where the
-// price did not change. Errors: ErrBadOrder, ErrUnknownOrder, ErrRange.
+// Modify changes the price and the size of an order. It returns the order's side and the levels
+// before and after the change, which are the same level if the price did not change. It returns
+// ErrBadOrder, ErrUnknownOrder or ErrRange.
 func (b *OrderBook) Modify(id uint64, price Price, size Size) (side Side, from, to Level, err error) {
 	if size <= 0 {
 		return NoSide, Level{}, Level{}, ErrBadOrder
@@ -91,8 +90,7 @@ func (b *OrderBook) Modify(id uint64, price Price, size Size) (side Side, from, 
 	return side, from, to, nil
 }
 
-// Delete takes an order out and returns its side and the level it left.
-// The error is ErrUnknownOrder.
+// Delete removes an order and returns its side and the level it left. It returns ErrUnknownOrder.
 func (b *OrderBook) Delete(id uint64) (Side, Level, error) {
 	i, found := b.orders.find(id)
 	if !found {
@@ -105,9 +103,8 @@ func (b *OrderBook) Delete(id uint64) (Side, Level, error) {
 	return side, l, nil
 }
 
-// Fill takes an executed size off an order, which leaves the book when nothing
-// is left of it, and returns its side and level. Errors: ErrBadOrder,
-// ErrUnknownOrder, ErrOverfill.
+// Fill reduces an order by an executed size, removes it if nothing remains, and returns its side
+// and level. It returns ErrBadOrder, ErrUnknownOrder or ErrOverfill.
 func (b *OrderBook) Fill(id uint64, size Size) (Side, Level, error) {
 	if size <= 0 {
 		return NoSide, Level{}, ErrBadOrder
@@ -132,17 +129,17 @@ func (b *OrderBook) Fill(id uint64, size Size) (Side, Level, error) {
 	return side, l, nil
 }
 
-// orderTable finds orders by id: open addressing with linear probing. A removal
-// shifts the cluster behind it back, so that no tombstones gather over a day of
-// adds and deletes. There is no pointer in it for the collector to follow.
+// orderTable maps ids to orders by open addressing with linear probing. A removal shifts the
+// following entries back, so that tombstones do not accumulate over a day of adds and deletes. The
+// table contains no pointers for the garbage collector to follow.
 type orderTable struct {
 	slots []orderSlot // a power of two; at most three quarters used
 	n     int
 	shift uint // 64 - log2(len(slots))
 }
 
-// orderSlot is one order. Its side is the sign of signed, buy above 0; an
-// empty slot has 0 there.
+// orderSlot holds one order. The sign of signed is the side (positive is buy); 0 marks an empty
+// slot.
 type orderSlot struct {
 	id     uint64
 	price  Price
@@ -156,7 +153,7 @@ func newOrderSlot(id uint64, side Side, price Price, size Size) orderSlot {
 	return orderSlot{id: id, price: price, signed: size}
 }
 
-// rest is the side and what is left of the order.
+// remaining returns the side and the remaining size of the order.
 func (s *orderSlot) rest() (Side, Size) {
 	if s.signed < 0 {
 		return Sell, -s.signed
@@ -164,13 +161,13 @@ func (s *orderSlot) rest() (Side, Size) {
 	return Buy, s.signed
 }
 
-// home is where the search for an id begins: Fibonacci hashing, which spreads
-// the runs of neighbouring ids that exchanges give out.
+// home returns the slot at which the search for an id begins. It uses Fibonacci hashing, which
+// spreads the runs of consecutive ids that exchanges assign.
 func (t *orderTable) home(id uint64) int {
 	return int((id * 0x9E3779B97F4A7C15) >> t.shift)
 }
 
-// find is the slot of an id, or the slot where insert may put it.
+// find returns the slot of an id, or the slot at which to insert it.
 func (t *orderTable) find(id uint64) (i int, found bool) {
 	if len(t.slots) == 0 {
 		return 0, false
@@ -187,7 +184,7 @@ func (t *orderTable) find(id uint64) (i int, found bool) {
 	}
 }
 
-// insert puts an order where find said that it belongs.
+// insert stores an order at the slot that find returned.
 func (t *orderTable) insert(i int, s orderSlot) {
 	if (t.n+1)*4 > len(t.slots)*3 {
 		t.grow()
@@ -210,8 +207,7 @@ func (t *orderTable) grow() {
 	}
 }
 
-// remove empties a slot and moves back those behind it that would be cut off
-// from their home.
+// remove empties a slot and moves back the entries that could no longer be found past it.
 func (t *orderTable) remove(i int) {
 	mask := len(t.slots) - 1
 	t.n--
@@ -221,7 +217,7 @@ func (t *orderTable) remove(i int) {
 		if s.signed == 0 {
 			break
 		}
-		// s may move to i unless its home lies behind i, on the way to j.
+		// s may move to i unless its home lies after i, on the way to j.
 		if (j-t.home(s.id))&mask >= (j-i)&mask {
 			t.slots[i] = *s
 			i = j

@@ -1,8 +1,8 @@
 package market
 
-// Refused is the error of a sink for one event of a batch that breaks the contract of feeds.
+// Refused is the error that a sink returns for an event that breaks the contract of feeds.
 type Refused struct {
-	Index  int // in the batch
+	Index  int // of the event in the batch
 	ID     InstrumentID
 	Reason string // a stable lower_snake_case word
 	Detail string

@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// Schedule is a market's trading day as data. The zero Schedule is always open.
+// Schedule describes the trading days of a market. The zero Schedule is always open.
 //
-// A trading day is a calendar day of the market's time zone. A market that
-// trades over midnight has two sessions, one up to 24h and one from 0.
+// A trading day is a calendar day in the market's time zone. A market that trades over midnight has
+// two sessions, one that ends at 24h and one that begins at 0.
 type Schedule struct {
-	Sessions []Session      // phases of a trading day, by rising Start; outside of them the market is closed; empty: open all day
-	Weekdays []time.Weekday // trading days; empty: Monday to Friday when there are Sessions, else every day
+	// phases of a trading day, by rising Start; closed outside of them; empty: open all day
+	Sessions []Session
+	// trading days; empty: Monday to Friday if there are Sessions, else every day
+	Weekdays []time.Weekday
 	Holidays []Holiday
 }
 
-// Session is a span of a trading day with one phase.
+// Session is a part of a trading day with one phase.
 type Session struct {
 	Start time.Duration // since local midnight
 	End   time.Duration
 	Phase Phase
 }
 
-// Holiday is a date without trading, or one that ends early.
+// Holiday is a date without trading, or with an early close.
 type Holiday struct {
 	Date  string // 2006-01-02, local
 	Name  string
-	Close time.Duration // since local midnight: trading stops then; 0: no trading that day
+	Close time.Duration // early close, since local midnight; 0: no trading that day
 	Terms []string      // the terms that do not trade; empty: all
 }
 
-// Reasons that Schedule.At gives for Closed.
+// Reasons that Schedule.At returns for Closed.
 const (
 	ReasonOutsideHours = "outside_hours"
 	ReasonWeekend      = "weekend" // not one of the Weekdays
@@ -45,14 +47,12 @@ const (
 	dateFormat = "2006-01-02"
 )
 
-// At is the phase of a term at t, the instant when the phase next changes, and
-// for Closed the reason, one of the words above. Term "" is the market as a
-// whole: holidays of single terms do not count. A nil loc is UTC. next is zero
-// where no change is to come.
+// At returns the phase of a term at t, the time of the next change of phase (zero if there is
+// none), and for Closed one of the reasons above. An empty term means the market as a whole, which
+// ignores holidays of single terms. A nil loc means UTC.
 //
-// Hours are those of the local clock. An hour that the clock leaves out when it
-// jumps forward stands for the instant of the jump; one that comes twice when it
-// falls back stands for its first time.
+// Hours are local. A local time that is skipped when the clock jumps forward means the instant of
+// the jump. One that occurs twice when the clock falls back means its first occurrence.
 func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase, next time.Time, reason string) {
 	if len(s.Sessions) == 0 && len(s.Weekdays) == 0 && len(s.Holidays) == 0 {
 		return Open, time.Time{}, ""
@@ -61,7 +61,7 @@ func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase,
 		loc = time.UTC
 	}
 	phase, reason = s.phaseAt(t, loc, term)
-	// Each holiday takes away one trading day, and they are at most a week apart.
+	// Each holiday removes one trading day, and trading days are at most a week apart.
 	year, month, day := t.In(loc).Date()
 	for i := range 7*len(s.Holidays) + 8 {
 		d := date{year, month, day + i}
@@ -81,14 +81,14 @@ func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase,
 	return phase, time.Time{}, reason
 }
 
-// phaseAt is At without the next change.
+// phaseAt returns the phase and the reason of At, without the next change.
 func (s Schedule) phaseAt(t time.Time, loc *time.Location, term string) (Phase, string) {
 	var d date
 	d.year, d.month, d.day = t.In(loc).Date()
 	sessions, reason := s.sessionsOn(d, term)
 	for i := len(sessions) - 1; i >= 0; i-- {
 		if t.Before(d.at(sessions[i].Start, loc)) {
-			// Before the close of a short day its gaps are ordinary ones.
+			// Before the early close, gaps between sessions are ordinary closing hours.
 			reason = ReasonOutsideHours
 			continue
 		}
@@ -100,7 +100,7 @@ func (s Schedule) phaseAt(t time.Time, loc *time.Location, term string) (Phase, 
 	return Closed, reason
 }
 
-// sessionsOn is the sessions of a date and why it is closed after them.
+// sessionsOn returns the sessions of a date and the reason why the market is closed after them.
 func (s Schedule) sessionsOn(d date, term string) ([]Session, string) {
 	weekdays, sessions := s.Weekdays, s.Sessions
 	midday := time.Date(d.year, d.month, d.day, 12, 0, 0, 0, time.UTC)
@@ -129,7 +129,7 @@ func (s Schedule) sessionsOn(d date, term string) ([]Session, string) {
 	return sessions, reason
 }
 
-// clip is sessions up to a time; the argument stays as it is.
+// clip returns the sessions up to a time. It does not change its argument.
 func clip(sessions []Session, end time.Duration) []Session {
 	var out []Session
 	for _, session := range sessions {
@@ -141,17 +141,19 @@ func clip(sessions []Session, end time.Duration) []Session {
 	return out
 }
 
-// date is a local calendar date; day may be past the end of its month.
+// date is a local calendar date. day may exceed the length of the month.
 type date struct {
 	year  int
 	month time.Month
 	day   int
 }
 
-// at is the instant when the local clock shows d, a time since midnight. time.Date
-// leaves open which instant it gives for times that come twice or never.
+// at returns the instant at which the local clock shows the date d and a time since midnight. It
+// resolves local times that occur twice or never, for which the result of time.Date is not
+// specified.
 func (d date) at(since time.Duration, loc *time.Location) time.Time {
-	want := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Add(since) // the clock's face, read as UTC
+	// the local clock time, represented in UTC
+	want := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Add(since)
 	t := time.Date(want.Year(), want.Month(), want.Day(), want.Hour(), want.Minute(), want.Second(), want.Nanosecond(), loc)
 	_, offset := t.Zone()
 	face := t.Add(time.Duration(offset) * time.Second).UTC()
@@ -171,7 +173,7 @@ func (d date) at(since time.Duration, loc *time.Location) time.Time {
 	return t
 }
 
-// Validate says what is wrong with the schedule, in words for whoever wrote it.
+// Validate returns an error that describes everything that is wrong with the schedule.
 func (s Schedule) Validate() error {
 	var errs []error
 	for i, session := range s.Sessions {
@@ -223,7 +225,7 @@ func shareTerm(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(t string) bool { return slices.Contains(b, t) })
 }
 
-// clock writes a time since midnight as 15:04 or 15:04:05.
+// clock formats a time since midnight as 15:04 or 15:04:05.
 func clock(d time.Duration) string {
 	h, m, sec := int(d/time.Hour), int(d/time.Minute)%60, int(d/time.Second)%60
 	if sec != 0 {

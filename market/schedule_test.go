@@ -83,7 +83,7 @@ func TestScheduleAlwaysOpen(t *testing.T) {
 		}
 	}
 
-	// Holidays and weekdays without sessions take days out of an open week.
+	// Holidays and weekdays without sessions remove days from an open week.
 	s := Schedule{Holidays: []Holiday{{Date: "2026-11-22"}}}
 	if phase, next, _ := s.At(at, nil, ""); phase != Open || !next.Equal(time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("before a holiday: %s until %v", phase, next)
@@ -101,7 +101,7 @@ func TestScheduleAlwaysOpen(t *testing.T) {
 	}
 }
 
-// TestScheduleClockChange goes through days on which the local clock jumps.
+// TestScheduleClockChange checks days on which the local clock changes.
 func TestScheduleClockChange(t *testing.T) {
 	every := []time.Weekday{0, 1, 2, 3, 4, 5, 6}
 	for _, tt := range []struct {
@@ -149,8 +149,8 @@ func TestScheduleClockChange(t *testing.T) {
 	}
 }
 
-// TestScheduleNext checks over years, every half hour, that next is the change
-// and that nothing changes before it.
+// TestScheduleNext checks every half hour over years that next is the next change and that nothing
+// changes before it.
 func TestScheduleNext(t *testing.T) {
 	s, loc := byma(), zone(t, "America/New_York")
 	at := time.Date(2026, 10, 20, 0, 0, 0, 0, time.UTC)

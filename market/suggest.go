@@ -2,19 +2,18 @@ package market
 
 import "strings"
 
-// Bounds of the work and memory of a suggestion.
+// Limits on the work and the memory of a suggestion.
 const (
-	maxNearSymbols = 16  // symbols kept for one way to leave out a letter
-	maxNearIDs     = 256 // identifiers looked at for one symbol
+	maxNearSymbols = 16  // symbols kept for each key
+	maxNearIDs     = 256 // identifiers compared for each symbol
 )
 
-// nearIndex finds identifiers close to a wrong one. Each symbol is filed, in
-// lower case, under itself and under itself with one letter left out, so that two
-// symbols one slip apart (a letter wrong, missing, too many, or two swapped) meet
-// under some key, whatever the number of symbols.
+// nearIndex finds identifiers that are similar to a wrong one. It files each symbol, in lower case,
+// under itself and under every form with one letter left out. Two symbols one typing error apart (a
+// letter wrong, missing, extra, or two swapped) then share a key, whatever the number of symbols.
 type nearIndex struct {
-	bySymbol map[string][]int    // folded symbol: indexes of its identifiers
-	byKey    map[string][]string // key: folded symbols
+	bySymbol map[string][]int    // lower-case symbol: indexes of its identifiers
+	byKey    map[string][]string // key: lower-case symbols
 }
 
 func (n *nearIndex) add(id InstrumentID, index int) {
@@ -37,7 +36,7 @@ func (n *nearIndex) add(id InstrumentID, index int) {
 	}
 }
 
-// find is the index of the best suggestion for id.
+// find returns the index of the best suggestion for id.
 func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool) {
 	symbol := strings.ToLower(id.Symbol)
 	score := -1
@@ -61,12 +60,12 @@ func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool)
 	return best, ok
 }
 
-// likeness counts how much market and term agree; a market weighs more.
+// similarity scores how well market and term agree. The market weighs more.
 func likeness(want, have InstrumentID) int {
 	score := 0
 	market, term := strings.EqualFold(want.Market, have.Market), strings.EqualFold(want.Term, have.Term)
 	if !market && !term && strings.EqualFold(want.Market, have.Term) && strings.EqualFold(want.Term, have.Market) {
-		market, term = true, true // the wrong way round
+		market, term = true, true // swapped
 	}
 	if market {
 		score += 4
@@ -75,12 +74,12 @@ func likeness(want, have InstrumentID) int {
 		score += 2
 	}
 	if want.Symbol == have.Symbol {
-		score++ // of two symbols that differ by case alone
+		score++ // prefer equal case
 	}
 	return score
 }
 
-// nearKeys is the keys of a symbol: itself and all it can be with a letter left out.
+// nearKeys returns the keys of a symbol: the symbol itself and every form with one letter left out.
 func nearKeys(symbol string) map[string]struct{} {
 	keys := map[string]struct{}{symbol: {}}
 	if len(symbol) > 1 {
@@ -91,8 +90,8 @@ func nearKeys(symbol string) map[string]struct{} {
 	return keys
 }
 
-// oneSlip says whether a becomes b by one letter changed, left out, put in, or
-// by two neighbours swapped.
+// oneEdit reports whether a becomes b by changing, removing or inserting one letter, or by swapping
+// two neighbours.
 func oneSlip(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {

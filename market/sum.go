@@ -2,9 +2,9 @@ package market
 
 import "math/bits"
 
-// Sum is an exact sum of sizes, in units of 1e-8, or of prices times sizes, in units
-// of 1e-16: a two's complement number of 128 bits, of which Hi are the upper ones. It
-// holds turnovers up to 1.7e22.
+// Sum is an exact sum of sizes (in units of 1e-8) or of prices times sizes (in units of 1e-16). It
+// is a two's complement number of 128 bits, with the upper ones in Hi, and holds turnovers up to
+// 1.7e22.
 type Sum struct{ Hi, Lo uint64 }
 
 // Decimals of a Sum.
@@ -13,10 +13,10 @@ const (
 	ValueDecimals = 16 // of a sum of prices times sizes
 )
 
-// Sum is the size as the first term of a sum.
+// Sum returns the size as a Sum.
 func (z Size) Sum() Sum { return Sum{uint64(z >> 63), uint64(z)} }
 
-// Times is the price times a size that is not negative.
+// Times returns the price times a size, which must not be negative.
 func (p Price) Times(z Size) Sum {
 	var s Sum
 	s.Hi, s.Lo = bits.Mul64(magnitude(int64(p)), uint64(z))
@@ -26,19 +26,19 @@ func (p Price) Times(z Size) Sum {
 	return s
 }
 
-// Add is s + t.
+// Add returns s + t.
 func (s Sum) Add(t Sum) Sum {
 	lo, carry := bits.Add64(s.Lo, t.Lo, 0)
 	return Sum{s.Hi + t.Hi + carry, lo}
 }
 
-// Negative is -s.
+// Negative returns -s.
 func (s Sum) Negative() Sum {
 	lo, borrow := bits.Sub64(0, s.Lo, 0)
 	return Sum{-s.Hi - borrow, lo}
 }
 
-// magnitude is s without its sign.
+// magnitude returns the absolute value of s and reports whether s is negative.
 func (s Sum) magnitude() (m Sum, negative bool) {
 	if int64(s.Hi) < 0 {
 		return s.Negative(), true
@@ -46,18 +46,17 @@ func (s Sum) magnitude() (m Sum, negative bool) {
 	return s, false
 }
 
-// Append appends s, of so many decimals, in its shortest form: no exponent, no
-// trailing zero, no -0. More than MaxDigits significant digits are rounded to
-// that many, halves to the even neighbour.
+// Append appends the shortest form of s with the given number of decimals: no exponent, no trailing
+// zeros, no "-0". It rounds to MaxDigits significant digits, halves to even.
 func (s Sum) Append(b []byte, decimals int) []byte {
 	m, negative := s.magnitude()
 	var buf [maxSumDigits]byte
 	return appendRounded(b, m.digits(&buf), decimals, exactly, negative)
 }
 
-// AppendAverage appends value over volume, a sum of prices times sizes over one of
-// sizes: their average price. It is rounded once, halves to the even neighbour, to 8
-// decimals and MaxDigits significant digits, whichever is coarser. volume is above 0.
+// AppendAverage appends the average price value/volume, where value is a sum of prices times sizes
+// and volume a sum of sizes above 0. It rounds once, halves to even, to 8 decimals or MaxDigits
+// significant digits, whichever is coarser.
 func AppendAverage(b []byte, value, volume Sum) []byte {
 	m, negative := value.magnitude()
 	q, rest := m.over(volume)
@@ -65,7 +64,7 @@ func AppendAverage(b []byte, value, volume Sum) []byte {
 	return appendRounded(b, Sum{Lo: q}.digits(&buf), 8, rest, negative)
 }
 
-// over is the whole part of s / d, which has 64 bits, and how its rest compares
+// divide returns the whole part of s / d, which must fit 64 bits, and how the remainder compares
 // with half of d.
 func (s Sum) over(d Sum) (q uint64, rest remainder) {
 	var r Sum
@@ -95,22 +94,22 @@ func (s Sum) over(d Sum) (q uint64, rest remainder) {
 	return q, aboveHalf
 }
 
-// remainder is what lies behind the last digit, in units of that digit.
+// remainder classifies the digits that rounding removes, in units of the last digit kept.
 type remainder uint8
 
 const (
-	exactly remainder = iota // nothing
+	exactly remainder = iota // zero
 	belowHalf
 	half
 	aboveHalf
 )
 
-// maxSumDigits is room for the digits of any Sum.
+// maxSumDigits is the maximum number of digits of a Sum.
 const maxSumDigits = 40
 
-// digits is s in decimal, without zeros in front, at the end of buf.
+// digits writes the decimal digits of s, without leading zeros, to the end of buf and returns them.
 func (s Sum) digits(buf *[maxSumDigits]byte) []byte {
-	const part = 1e19 // of 19 digits, above any Hi of a magnitude
+	const part = 1e19 // 19 digits; more than any Hi of a magnitude
 	at := len(buf)
 	put := func(v uint64, atLeast int) {
 		for n := 0; v > 0 || n < atLeast; n++ {
@@ -129,11 +128,11 @@ func (s Sum) digits(buf *[maxSumDigits]byte) []byte {
 	return buf[at:]
 }
 
-// appendRounded appends a number by its digits, of which the last so many are
-// behind the point, and by what lies behind them.
+// appendRounded rounds and appends a number. digits has its digits, the last decimals of which are
+// after the point; rest describes what follows them.
 func appendRounded(b, digits []byte, decimals int, rest remainder, negative bool) []byte {
 	var buf [2 * maxSumDigits]byte
-	lead := max(1, decimals+1-len(digits)) // zeros in front: for a carry, and up to the point
+	lead := max(1, decimals+1-len(digits)) // leading zeros, for a carry and up to the point
 	d := buf[:0]
 	for range lead {
 		d = append(d, '0')
@@ -166,8 +165,8 @@ func appendRounded(b, digits []byte, decimals int, rest remainder, negative bool
 	return b
 }
 
-// cut makes digits behind the last one that is kept zeros, and says how they and the
-// rest behind them compare with half of one of that.
+// roundingOf sets the digits after the last one kept to zero and classifies them, together with the
+// rest after them.
 func cut(digits []byte, rest remainder) remainder {
 	if len(digits) == 0 {
 		return rest

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bigSum is s as math/big has it.
+// bigSum converts s to math/big.
 func bigSum(s Sum) *big.Int {
 	v := new(big.Int).SetUint64(s.Hi)
 	v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(s.Lo))
@@ -18,7 +18,8 @@ func bigSum(s Sum) *big.Int {
 	return v
 }
 
-// printed is the decimal text of v / 10^decimals, rounded as a Sum is: the oracle.
+// printed returns the decimal text of v / 10^decimals, rounded like a Sum. It is the expected
+// value.
 func printed(v *big.Rat, decimals int) string {
 	for {
 		scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(decimals, 0))), nil)
