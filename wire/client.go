@@ -8,17 +8,17 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Message is a client's message whose JSON was read and whose fields were not yet.
+// Message is a client message whose JSON has been parsed, but not all of its fields.
 type Message struct {
 	Action string
-	ID     []byte // the id as sent, to be echoed, a view of the message; empty: none
+	ID     []byte // the id as sent, to be echoed; a view of the message; empty: none
 	body   Value
 	badID  bool
 }
 
-// ReadMessage reads a client's message as far as its action and id. The fault is
-// BadJSON (not a JSON object) or BadMessage (no action). A bad id is for Fields to
-// find; a good one is set even with a fault.
+// ReadMessage parses a client message up to its action and id. The fault is BadJSON (not a JSON
+// object) or BadMessage (no action). A valid id is set even if there is a fault; an invalid one is
+// reported by Fields.
 func ReadMessage(data []byte) (Message, *Fault) {
 	v, err := ParseJSON(data)
 	if err != nil {
@@ -42,7 +42,7 @@ func ReadMessage(data []byte) (Message, *Fault) {
 	return m, nil
 }
 
-// Fields checks the fields that every action has; the fault is BadField.
+// Fields checks the fields that every action has. The fault is BadField.
 func (m *Message) Fields() *Fault {
 	if m.badID {
 		return NewFault(BadField, "id must be a string of up to 36 bytes or an integer within 2^53")
@@ -63,20 +63,20 @@ func validID(v *Value) bool {
 	return false
 }
 
-// AuthToken are the fields of action auth_token.
+// AuthToken holds the fields of the action auth_token.
 type AuthToken struct {
-	Token   string // "" was sent as such, and is no valid token
-	Session string // takeover name; "" none
-	Slow    string // slow-client policy: SlowConflate, SlowStrict; "" not given
+	Token   string // "" was sent as such and is not a valid token
+	Session string // takeover name; "": none
+	Slow    string // slow-client policy: SlowConflate, SlowStrict; "": none given
 }
 
-// Policies for a client that reads too slowly.
+// Policies for clients that read too slowly.
 const (
 	SlowConflate = "conflate"
 	SlowStrict   = "strict"
 )
 
-// AuthToken reads the fields of auth_token; the fault is BadField or UnsupportedOption.
+// AuthToken parses the fields of auth_token. The fault is BadField or UnsupportedOption.
 func (m *Message) AuthToken() (AuthToken, *Fault) {
 	var a AuthToken
 	if f := m.Fields(); f != nil {
@@ -120,31 +120,32 @@ func validSession(s string) bool {
 	return true
 }
 
-// Subscribe are the fields of action subscribe, unsubscribe and resync.
+// Subscribe holds the fields of the actions subscribe, unsubscribe and resync.
 type Subscribe struct {
-	Lists     [NumChannels][]string // identifiers as written, repeats left out
-	Given     [NumChannels]bool     // the channel was in the message; of bars that of Interval stands for all
-	Interval  market.Interval       // of the bars that do not name one themselves; a minute unless given
-	Depth     int                   // 5 unless given; 0: all levels
-	Conflate  int                   // milliseconds; 0: none
-	Snapshot  bool                  // true unless switched off
+	Lists [NumChannels][]string // identifiers as written, without duplicates
+	// the message named the channel; for bars, the channel of Interval stands for all
+	Given     [NumChannels]bool
+	Interval  market.Interval // of bars that name none themselves; default one minute
+	Depth     int             // default 5; 0: all levels
+	Conflate  int             // milliseconds; 0: none
+	Snapshot  bool            // default true
 	Replace   bool
-	Alive     *bool // nil: not mentioned
+	Alive     *bool // nil: not given
 	Resume    *Resume
-	Start     int64 // Unix ns: replay from then on; 0: not asked for
-	StartOpen bool  // replay from the opening of the market on
+	Start     int64 // Unix ns: replay from this time; 0: no replay
+	StartOpen bool  // replay from the opening of the market
 }
 
-// Resume says what a client has seen.
+// Resume says what a client has already received.
 type Resume struct {
 	Epoch    string
-	Position string                         // "" none
+	Position string                         // "": none
 	Seen     [NumChannels]map[string]uint64 // last N by identifier; of bars without the interval
 }
 
-// Subscribe reads the fields of subscribe, and those of unsubscribe and resync, which have
-// no options. The fault is BadField or UnsupportedOption, in that order: types are
-// looked at before values. With a fault nothing of the message counts.
+// Subscribe parses the fields of subscribe, and those of unsubscribe and resync, which have no
+// options. The fault is BadField or UnsupportedOption. Types are checked before values, so BadField
+// comes first. After a fault the result must not be used.
 func (m *Message) Subscribe() (Subscribe, *Fault) {
 	s := Subscribe{Depth: 5, Snapshot: true, Interval: market.Minute}
 	if f := m.Fields(); f != nil {
@@ -182,8 +183,7 @@ func (m *Message) lists(s *Subscribe) *Fault {
 	return nil
 }
 
-// bars parts the identifiers of bars by their intervals. What the word of the message's
-// interval means is for options to find.
+// bars sorts the identifiers of bars by interval. It accepts any interval word; options checks it.
 func (m *Message) bars(s *Subscribe, list []string, given bool) *Fault {
 	word, f := m.text("interval")
 	if f != nil {
@@ -207,7 +207,7 @@ func (m *Message) bars(s *Subscribe, list []string, given bool) *Fault {
 	return nil
 }
 
-// cutInterval takes the interval off an identifier of bars; ok is false where it names none.
+// cutInterval splits the interval off an identifier of bars. ok is false if it has none.
 func cutInterval(text string) (id string, i market.Interval, ok bool) {
 	if strings.Count(text, "|") != 3 {
 		return text, 0, false
@@ -281,7 +281,7 @@ func (m *Message) resume(s *Subscribe) *Fault {
 	return nil
 }
 
-// partBars parts the N of bars, which stand under one channel, by their intervals.
+// splitBars sorts the N of bars, which share one key in the message, by interval.
 func (r *Resume) partBars(interval market.Interval) {
 	all := r.Seen[Bars]
 	r.Seen[Bars] = nil
@@ -379,8 +379,8 @@ func (m *Message) options(s *Subscribe) *Fault {
 	return nil
 }
 
-// text is a member that is a string or not there: "" says that it is not. One that is there and
-// empty is a fault, since to take it for absent would answer another request.
+// text returns an optional string member, "" if it is absent. A member that is present but empty is
+// a fault: treating it as absent would answer a different request.
 func (m *Message) text(name string) (string, *Fault) {
 	switch v := m.body.Get(name); v.Kind {
 	case Absent, Null:
@@ -395,7 +395,8 @@ func (m *Message) text(name string) (string, *Fault) {
 	}
 }
 
-// list is a member that is an array of strings; null is as not there. Repeats are left out.
+// list returns an optional member that is an array of strings, without duplicates. null counts as
+// absent.
 func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 	v := m.body.Get(name)
 	switch v.Kind {
@@ -421,8 +422,8 @@ func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 	return list, true, nil
 }
 
-// ParseItem reads one identifier of a channel's list: exact, or a pattern. One of bars may have an
-// interval behind it.
+// ParseIdentifier parses one identifier of a channel's list: exact or a pattern. One of bars may
+// have an interval as its fourth part.
 func ParseItem(c Channel, s string) (market.InstrumentID, *Fault) {
 	if c >= Bars {
 		s, _, _ = cutInterval(s)

@@ -179,7 +179,7 @@ func TestSubscribeFaults(t *testing.T) {
 		`"trades":["A|B|C",1]`:                BadField,
 		`"trades":[["A|B|C"]]`:                BadField,
 		`"bars":"A|B|C"`:                      BadField,
-		`"trades":[],"interval":"1m"`:         BadField, // it comes with bars alone
+		`"trades":[],"interval":"1m"`:         BadField, // only allowed with bars
 		`"bars":[],"interval":1`:              BadField,
 		`"bars":[],"interval":"2m"`:           UnsupportedOption,
 		`"bars":[],"interval":"2m","start":5`: BadField, // types before values
@@ -237,8 +237,8 @@ func TestParseItem(t *testing.T) {
 	}
 }
 
-// FuzzClientMessage reads any message as every action. What is taken keeps to the
-// grammar, and can be echoed.
+// FuzzClientMessage parses any message as every action. An accepted message follows the grammar and
+// can be echoed.
 func FuzzClientMessage(f *testing.F) {
 	for _, s := range []string{
 		`{"action":"auth_token","token":"x","session":"a","slow":"strict","id":1}`,

@@ -8,10 +8,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Ping is the server's heartbeat request, to the letter: clients compare it so.
+// Ping is the server's heartbeat message. Clients may compare it byte by byte.
 const Ping = `{"action":"ping"}`
 
-// AppendPong appends the answer to a client's own ping. id is echoed as sent.
+// AppendPong appends the answer to a client's ping. id is echoed as sent.
 func AppendPong(b, id []byte, now int64) []byte {
 	b = append(b, `{"action":"pong"`...)
 	b = appendID(b, id)
@@ -20,22 +20,22 @@ func AppendPong(b, id []byte, now int64) []byte {
 	return append(b, `"}`...)
 }
 
-// AuthSuccess is the Success message, the answer to auth_token. Its first three members are those of the
-// specification and stand first.
+// AuthSuccess is the Success message, which answers auth_token. Its first three members are fixed
+// by the specification and come first.
 type AuthSuccess struct {
 	ID        []byte // as sent; empty: none
-	Session   string // takeover name; "" none
+	Session   string // takeover name; "": none
 	Version   string // of the server
 	Time      int64  // Unix ns
-	ExpiresIn int    // seconds to the token's end
-	Interval  int    // seconds from ping to ping
-	Timeout   int    // seconds for a pong
+	ExpiresIn int    // seconds until the token expires
+	Interval  int    // seconds between pings
+	Timeout   int    // seconds to wait for a pong
 
 	Subscriptions     int
 	MessagesPerSecond int
 	MessageBytes      int
 	Connections       int
-	MaxDepth          int // deepest book tier: 0 all levels, -1 no books, which is left out
+	MaxDepth          int // deepest book tier: 0 all levels, -1 no books (the member is omitted)
 
 	Reauth bool
 }
@@ -68,20 +68,20 @@ func AppendAuthSuccess(b []byte, s *AuthSuccess) []byte {
 	return append(b, '}')
 }
 
-// Subscription acknowledges every request that looks at the set of
-// subscriptions or changes it, and tells of changes the server makes.
+// Subscription acknowledges every request that reads or changes the set of subscriptions. It also
+// reports changes that the server makes to the set.
 //
-// Those of bars stand under one name, whatever their interval: an identifier is written
-// with its interval behind it, or as the client wrote it.
+// All intervals of bars share one key. An identifier has its interval as a fourth part, or is
+// written as the client wrote it.
 type Subscription struct {
 	Msg      string // what was done
 	ID       []byte // as sent; empty: none
 	Epoch    string
 	Position string
-	Given    [NumChannels]bool // the channels that Lists and Count tell of
+	Given    [NumChannels]bool // the channels that Lists and Count describe
 	Lists    [NumChannels][]string
 	Count    [NumChannels]int // instruments covered
-	Interval string           // of the bars in Lists that do not name one; "" there are none
+	Interval string           // interval of the bars in Lists that name none; "": there are none
 	Rejected []Rejection
 	Removed  []Rejection // without Hint
 	Moved    []Moved
@@ -89,7 +89,7 @@ type Subscription struct {
 	Lost     [NumChannels]map[string]Range
 }
 
-// Rejection is an identifier that was refused, or taken out of the set.
+// Rejection is an identifier that was rejected, or removed from the set.
 type Rejection struct {
 	Channel    string
 	Instrument string // as written
@@ -97,16 +97,16 @@ type Rejection struct {
 	Hint       string // may be empty
 }
 
-// Moved is an identifier of the set whose data come at another delay from now on.
+// Moved is an identifier of the set whose data have a new delay from now on.
 type Moved struct {
 	Channel    string
 	Instrument string // as written
-	Delay      int    // seconds; 0: at once
+	Delay      int    // seconds; 0: real time
 }
 
-// Range is the sequences that a resume could not bring back.
+// Range is a range of sequence numbers that a resume could not replay.
 type Range struct {
-	From, To uint64 // 0: not told
+	From, To uint64 // 0: unknown
 	Reason   string
 }
 
@@ -127,7 +127,7 @@ func AppendSubscription(b []byte, s *Subscription) []byte {
 	return append(b, '}')
 }
 
-// appendLists appends the channels that were given, and what they cover.
+// appendLists appends the lists of the given channels and the number of instruments they cover.
 func appendLists(b []byte, s *Subscription) []byte {
 	var bars []string
 	some, someBars, covered := false, false, 0
@@ -160,11 +160,11 @@ func appendLists(b []byte, s *Subscription) []byte {
 	if someBars {
 		b = appendInt(b, Bars.String(), covered)
 	}
-	b[open] = '{' // in place of the first comma
+	b[open] = '{' // replaces the first comma
 	return append(b, '}')
 }
 
-// AppendRejected appends the member "rejected", comma first; nothing for an empty list.
+// AppendRejected appends the member "rejected" with a leading comma, or nothing for an empty list.
 func AppendRejected(b []byte, list []Rejection) []byte {
 	if len(list) == 0 {
 		return b
@@ -220,7 +220,7 @@ func appendRejection(b []byte, r *Rejection, i int) []byte {
 	return AppendString(b, r.Instrument)
 }
 
-// appendResumed appends the member "resumed", comma first, in the order of names.
+// appendResumed appends the member "resumed" with a leading comma, sorted by name.
 func appendResumed(b []byte, all *[NumChannels]map[string]uint64) []byte {
 	return appendByChannel(b, "resumed", all, strconv.AppendUint)
 }
@@ -244,8 +244,8 @@ func appendLost(b []byte, all *[NumChannels]map[string]Range) []byte {
 	})
 }
 
-// appendByChannel appends a member {channel:{identifier:value}}, comma first;
-// nothing where there is no value. The identifiers are sorted.
+// appendByChannel appends a member {channel:{identifier:value}} with a leading comma, or nothing if
+// there are no values. Identifiers are sorted.
 func appendByChannel[V any](b []byte, name string, all *[NumChannels]map[string]V, value func([]byte, V, int) []byte) []byte {
 	var o byChannel
 	for c := range all {
@@ -268,13 +268,14 @@ func appendByChannel[V any](b []byte, name string, all *[NumChannels]map[string]
 	return b
 }
 
-// byChannel writes an object of objects by channel. The channels of bars, which come last, are one.
+// byChannel writes an object of objects by channel. The channels of bars, which come last, share
+// one object.
 type byChannel struct {
 	members int
 	channel Channel
 }
 
-// open appends what stands before the next member of a channel.
+// open appends what comes before the next member of a channel.
 func (o *byChannel) open(b []byte, c Channel) []byte {
 	c = min(c, Bars)
 	o.members++
@@ -291,7 +292,7 @@ func (o *byChannel) open(b []byte, c Channel) []byte {
 	return append(b, ':', '{')
 }
 
-// close appends the end.
+// close appends the closing brackets.
 func (o *byChannel) close(b []byte) []byte {
 	if o.members == 0 {
 		return append(b, '{', '}')
@@ -309,16 +310,17 @@ func AppendCaughtUp(b, id []byte, epoch, position string, resumed *[NumChannels]
 	return append(b, '}')
 }
 
-// Last is the last sequence of each instrument, by channel.
+// Last holds the last sequence number of each instrument, by channel.
 type Last [NumChannels][]Sequence
 
-// Sequence is an instrument's last N in a channel.
+// Sequence is the last N of an instrument in a channel.
 type Sequence struct {
 	ID market.InstrumentID
 	N  uint64
 }
 
-// AppendAlive appends a mark that says what was quiet and how far the stream is.
+// AppendAlive appends an Alive message, which reports idle instruments and the position of the
+// stream.
 func AppendAlive(b []byte, epoch, position string, last *Last) []byte {
 	b = append(b, `{"type":"Alive"`...)
 	b = appendText(b, "epoch", epoch)
@@ -327,8 +329,8 @@ func AppendAlive(b []byte, epoch, position string, last *Last) []byte {
 	return append(b, '}')
 }
 
-// AppendLast appends the member "last", comma first: an object by channel and
-// identifier, which is empty where nothing is known.
+// AppendLast appends the member "last" with a leading comma: an object by channel and identifier,
+// empty if nothing is known.
 func AppendLast(b []byte, last *Last) []byte {
 	b = append(b, `,"last":`...)
 	var o byChannel
@@ -336,7 +338,7 @@ func AppendLast(b []byte, last *Last) []byte {
 		for i := range last[c] {
 			b = o.open(b, Channel(c))
 			b = append(b, '"')
-			b = Channel(c).Append(b, last[c][i].ID) // its grammar needs no escapes
+			b = Channel(c).Append(b, last[c][i].ID) // an identifier needs no escapes
 			b = append(b, '"', ':')
 			b = strconv.AppendUint(b, last[c][i].N, 10)
 		}
@@ -344,7 +346,7 @@ func AppendLast(b []byte, last *Last) []byte {
 	return o.close(b)
 }
 
-// AppendTokenExpiring appends the warning before a token's end.
+// AppendTokenExpiring appends the warning that a token is about to expire, in expiresIn seconds.
 func AppendTokenExpiring(b []byte, expiresIn int) []byte {
 	b = appendWarning(b, "token_expiring", "Access token expires soon: refresh it, or send auth_token with a new one")
 	b = appendInt(b, "expires_in", expiresIn)
@@ -359,7 +361,7 @@ func AppendSlow(b []byte, msg string, behindMillis, queued int) []byte {
 	return append(b, '}')
 }
 
-// AppendShuttingDown appends the warning of a server that is about to close.
+// AppendShuttingDown appends the warning that the server is about to close the connection.
 func AppendShuttingDown(b []byte, reconnectInMillis int) []byte {
 	b = appendWarning(b, string(ShuttingDown), "Reconnect")
 	b = appendInt(b, "reconnect_in_ms", reconnectInMillis)
@@ -373,7 +375,7 @@ func appendWarning(b []byte, reason, msg string) []byte {
 	return AppendString(b, msg)
 }
 
-// appendInt appends a further member that is a whole number, comma first.
+// appendInt appends an integer member with a leading comma.
 func appendInt(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(appendName(b, name), int64(n), 10)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestControl holds each control message against the bytes that clients were promised.
+// TestControl compares each control message with its golden bytes.
 func TestControl(t *testing.T) {
 	id := []byte("5")
 	seen := [NumChannels]map[string]uint64{Trades: {"GGAL|BYMA|24hs": 1061, "AL30|BYMA|CI": 88}, Status: {"GGAL|BYMA|24hs": 2}}
@@ -67,9 +67,9 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestOneTypePerKey holds all messages to it that a top-level key has one JSON type
-// everywhere (but id) and that no two keys differ by case alone in one message: clients
-// decode everything with one struct.
+// TestOneTypePerKey checks that a top-level key has one JSON type in all messages (except id) and
+// that no two keys of a message differ only in case. Clients can then decode everything with one
+// struct.
 func TestOneTypePerKey(t *testing.T) {
 	kinds := map[string]Kind{}
 	for _, file := range []string{"testdata/control.golden", "testdata/messages.golden"} {

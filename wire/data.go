@@ -8,10 +8,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Ident is an instrument's part of the header, made once: `"S":"GGAL","I":"GGAL|BYMA|24hs"`.
+// Ident is the part of a header that identifies the instrument, encoded once:
+// `"S":"GGAL","I":"GGAL|BYMA|24hs"`.
 type Ident []byte
 
-// MakeIdent makes the header's part for an instrument, or for *|MARKET|* (S is then "*").
+// MakeIdent encodes the Ident of an instrument, or of *|MARKET|* (S is then "*").
 func MakeIdent(id market.InstrumentID) Ident {
 	b := append([]byte(nil), `"S":`...)
 	b = AppendString(b, id.Symbol)
@@ -19,18 +20,18 @@ func MakeIdent(id market.InstrumentID) Ident {
 	return AppendString(b, id.String())
 }
 
-// Delayed is the header's part for data that come a delay (ns) late.
+// Delayed returns the Ident of data that are delayed by so many nanoseconds.
 func (id Ident) Delayed(delay int64) Ident {
 	b := append(append(Ident(nil), id...), `,"DE":`...)
 	return strconv.AppendInt(b, delay/1e9, 10)
 }
 
-// Header is what every data message starts with.
+// Header holds the members that every data message starts with.
 type Header struct {
 	Ident   Ident
-	N       uint64 // sequence in (channel, instrument); 0 leaves N out (lines of a recording)
-	Time    int64  // Unix ns; 0 leaves T out (lines of a recording whose source gave no time)
-	Latency int64  // ns from Time to publication; under 0: not told
+	N       uint64 // sequence in (channel, instrument); 0 omits N (lines of a recording)
+	Time    int64  // Unix ns; 0 omits T (lines of a recording whose source gave no time)
+	Latency int64  // ns from Time to publication; negative: omitted
 }
 
 func appendHeader(b []byte, kind string, h *Header) []byte {
@@ -54,15 +55,15 @@ func appendHeader(b []byte, kind string, h *Header) []byte {
 	return b
 }
 
-// Trade is a T, X or C message: a trade, its cancel, its correction.
+// Trade is a T, X or C message: a trade, a cancellation or a correction.
 type Trade struct {
-	Kind       market.Kind // KindTrade, KindCancel, KindCorrect
-	Side       market.Side // aggressor
+	Kind       market.Kind // KindTrade, KindCancel or KindCorrect
+	Side       market.Side // aggressor side
 	Price      market.Price
 	Size       market.Size
 	OldPrice   market.Price // of a correction
 	OldSize    market.Size
-	RefN       uint64 // N of the trade that is cancelled or corrected; 0: older than the epoch
+	RefN       uint64 // N of the cancelled or corrected trade; 0: from before this epoch
 	ID         string // the market's trade id
 	Conditions []string
 }
@@ -119,8 +120,8 @@ func appendTradeID(b []byte, id string) []byte {
 	return AppendString(b, id)
 }
 
-// AppendQuote appends a quote: the whole best bid and offer. A side of Size 0 is
-// empty and left out; state marks a message that tells a new subscriber how things stand.
+// AppendQuote appends a quote: the complete best bid and offer. A side of Size 0 is empty and
+// omitted. state marks a snapshot for a new subscriber.
 func AppendQuote(b []byte, h *Header, bid, ask market.Level, state bool) []byte {
 	b = appendHeader(b, "Q", h)
 	if state {
@@ -149,8 +150,8 @@ func AppendQuote(b []byte, h *Header, bid, ask market.Level, state bool) []byte 
 	return append(b, '}')
 }
 
-// AppendBookState appends an O message that replaces everything a client has.
-// depth is the tier (0: all levels); the levels are best first.
+// AppendBookState appends an O message that replaces the client's book. depth is the tier (0: all
+// levels). Levels are best first.
 func AppendBookState(b []byte, h *Header, depth int, bids, asks []market.Level, checksum uint32) []byte {
 	b = appendHeader(b, "O", h)
 	b = append(b, `,"R":true,"DL":`...)
@@ -162,8 +163,8 @@ func AppendBookState(b []byte, h *Header, depth int, bids, asks []market.Level, 
 	return appendChecksum(b, checksum)
 }
 
-// AppendBookUpdate appends an O message that changes the book of message last (field
-// L). A level of Size 0 is removed. A side without a change is left out.
+// AppendBookUpdate appends an O message that changes the book of message last (field L). A level of
+// Size 0 is removed. A side without changes is omitted.
 func AppendBookUpdate(b []byte, h *Header, last uint64, bids, asks []market.Level, checksum uint32) []byte {
 	b = appendHeader(b, "O", h)
 	b = append(b, `,"L":`...)
@@ -210,7 +211,7 @@ func appendLevels(b []byte, levels []market.Level) []byte {
 	return append(b, ']')
 }
 
-// AppendStatus appends a trading status. until 0 leaves the next expected change out.
+// AppendStatus appends a trading status. until is the next expected change; 0 omits it.
 func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until int64, state bool) []byte {
 	b = appendHeader(b, "H", h)
 	if state {
@@ -231,17 +232,17 @@ func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until 
 	return append(b, '}')
 }
 
-// Figures is a D message: what a trading day of an instrument came to so far.
+// Figures is a D message: the summary of the trading day of an instrument so far.
 type Figures struct {
-	First, High, Low, Last market.Price // where Trades is above 0
-	Volume, Value          market.Sum   // of sizes, of prices times sizes
+	First, High, Low, Last market.Price // valid if Trades is above 0
+	Volume, Value          market.Sum   // sum of sizes, sum of prices times sizes
 	Trades                 uint32
-	Close                  market.Price // of the day before; 0: not known
-	Settlement             market.Price // 0: not known
-	Interest               market.Size  // open interest; 0: not known
+	Close                  market.Price // 0: unknown
+	Settlement             market.Price // 0: unknown
+	Interest               market.Size  // 0: unknown
 }
 
-// AppendSummary appends a summary; state marks one that tells a new subscriber how things stand.
+// AppendSummary appends a summary. state marks a snapshot for a new subscriber.
 func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 	b = appendHeader(b, "D", h)
 	if state {
@@ -269,13 +270,13 @@ func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 	return append(b, '}')
 }
 
-// Bar is a K message: what the trades of an interval came to. The header's time is its start.
+// Bar is a K message: the bar of an interval. The time of its header is the start of the interval.
 type Bar struct {
 	Interval               market.Interval
-	Revised                bool         // it revises one that was sent
-	First, High, Low, Last market.Price // where Trades is above 0
-	Volume, Value          market.Sum   // of sizes, of prices times sizes
-	Trades                 uint32       // 0: all of them were cancelled
+	Revised                bool         // replaces a bar that was sent before
+	First, High, Low, Last market.Price // valid if Trades is above 0
+	Volume, Value          market.Sum   // sum of sizes, sum of prices times sizes
+	Trades                 uint32       // 0: all trades were cancelled
 }
 
 // AppendBar appends a bar.
@@ -300,7 +301,7 @@ func appendPrice(b []byte, name string, p market.Price) []byte {
 	return p.Append(append(b, name...))
 }
 
-// appendTurnover appends what was traded, and at which price on average.
+// appendTurnover appends volume, value, the number of trades and the average price.
 func appendTurnover(b []byte, volume, value market.Sum, trades uint32) []byte {
 	b = append(b, `,"TV":`...)
 	b = volume.Append(b, market.SizeDecimals)
@@ -315,7 +316,7 @@ func appendTurnover(b []byte, volume, value market.Sum, trades uint32) []byte {
 	return b
 }
 
-// ChecksumLevels is how many levels a side the checksum of a tier covers.
+// ChecksumLevels returns the number of levels per side that the checksum of a tier covers.
 func ChecksumLevels(depth int) int {
 	if depth >= 1 && depth < 10 {
 		return depth
@@ -323,9 +324,9 @@ func ChecksumLevels(depth int) int {
 	return 10
 }
 
-// Checksum is the K of a book: CRC-32 (IEEE) over up to n bids, "|", up to n asks,
-// "|", best first, each level as price:size; in whole units of the instrument's decimals.
-// scratch is used for the text and returned for reuse.
+// Checksum returns the checksum K of a book: CRC-32 (IEEE) over up to n bids, "|", up to n asks,
+// "|". Levels are best first, each written as price:size in whole units of the instrument's
+// decimals. Checksum uses scratch for the text and returns it for reuse.
 func Checksum(scratch []byte, bids, asks []market.Level, n, priceDecimals, sizeDecimals int) (uint32, []byte) {
 	b := scratch[:0]
 	for _, side := range [2][]market.Level{bids, asks} {
@@ -352,7 +353,7 @@ func AppendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// AppendText appends payload as one unmasked RFC 6455 text frame, as servers send it.
+// AppendText appends payload as one unmasked text frame (RFC 6455), as a server sends it.
 func AppendText(b, payload []byte) []byte {
 	b = slices.Grow(b, maxFrameHead+len(payload))
 	return append(appendFrameHead(b, frameText, len(payload)), payload...)

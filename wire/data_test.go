@@ -14,7 +14,7 @@ var ggal = market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
 
 const someTime = 1795185000123456789 // 2026-11-20T14:30:00.123456789Z
 
-// price and size read a number that a test has written itself.
+// price and size parse a number that a test contains.
 func price(t testing.TB, s string) market.Price {
 	t.Helper()
 	p, err := market.ParsePrice(s)
@@ -45,7 +45,7 @@ func exampleBooks(t testing.TB) (bids, asks, laterBids, laterAsks []market.Level
 	return bids, asks, laterBids, laterAsks
 }
 
-// TestMessages holds each data message against the bytes that clients were promised.
+// TestMessages compares each data message with its golden bytes.
 func TestMessages(t *testing.T) {
 	ident := MakeIdent(ggal)
 	head := func(n uint64, latency int64) *Header {
@@ -184,7 +184,7 @@ func TestAppendText(t *testing.T) {
 	}
 }
 
-// No message of the hot path may allocate.
+// TestDataAllocs checks that encoders of the hot path do not allocate.
 func TestDataAllocs(t *testing.T) {
 	bids, asks, _, _ := exampleBooks(t)
 	h := &Header{Ident: MakeIdent(ggal), N: 1042, Time: someTime, Latency: 184200}
@@ -208,7 +208,7 @@ func TestDataAllocs(t *testing.T) {
 	}
 }
 
-// Whatever goes into a trade, JSON comes out, and the numbers come back exactly.
+// FuzzAppendTrade checks that any trade encodes to valid JSON with exact numbers.
 func FuzzAppendTrade(f *testing.F) {
 	f.Add(int64(705000000000), int64(12000000000), int64(someTime), uint64(1042), "88123", "odd_lot")
 	f.Add(int64(-1), int64(1), int64(-1), uint64(0), "\xff\"\\\n\x00\u2028", "")

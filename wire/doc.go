@@ -1,12 +1,19 @@
-// Package wire is the contract with clients as Go types and functions: what docs/protocol.md
-// says in words. It decodes strictly what clients and feeds send, and appends what they get.
+// Package wire implements the messages of docs/protocol.md as Go types and functions. It decodes
+// what clients and feeds send, strictly, and encodes what clients receive.
 //
-// json.go reads JSON by RFC 8259 and stricter; client.go a client's messages on the stream,
-// line.go the lines of a feed or recording, rest.go the bodies of requests. data.go writes the
-// messages of the market, control.go those of the session, rest.go the bodies of answers. fault.go
-// is the one table of reasons; the HTTP status of a reason is internal/rest's alone.
+// A server reads a client message with [ReadMessage] and then the fields of its action, for example
+// with [Message.Subscribe]. Every error is a [Fault] with a stable [Reason]. Encoders have the form
+// AppendX(b []byte, ...) []byte, append to b and keep no reference to their arguments. The encoders
+// of data messages, such as [AppendTrade], do not allocate. A [Transcoder] converts encoded
+// messages to the other formats that clients may choose.
 //
-// Everything is a pure function of its arguments: no goroutine, no clock, no I/O. Encoders
-// have the form AppendX(b []byte, ...) []byte and keep nothing; none of those
-// for data allocates. Numbers never pass through floating point.
+// Feeds and recordings are lines of JSON: [LineDecoder] decodes a [Line], [AppendLine] and
+// [AppendDefinition] encode one.
+//
+// The bodies of requests and answers over HTTP are in rest.go and oauth.go. fault.go has the table
+// of reasons with their codes on the socket; the HTTP status of a reason is defined in
+// internal/rest.
+//
+// All functions depend on their arguments alone: no goroutines, no clock, no I/O. Numbers are never
+// converted to floating point.
 package wire

@@ -2,10 +2,10 @@ package wire
 
 import "strconv"
 
-// Reason is the stable word of an error; clients branch on it.
+// Reason is the stable word of an error. Clients branch on it.
 type Reason string
 
-// Reasons of protocol section 8 (socket) and 9 (REST).
+// Reasons of sections 8 (socket) and 9 (REST) of docs/protocol.md.
 const (
 	BadJSON             Reason = "bad_json"
 	BadMessage          Reason = "bad_message"
@@ -50,15 +50,15 @@ const (
 	Unavailable         Reason = "unavailable"
 )
 
-// Fault is an error as a client is told it, on the socket or over REST.
+// Fault is an error as a client receives it, on the socket or over REST.
 type Fault struct {
 	Reason     Reason
-	Msg        string // a sentence for people; "" takes the reason's own
+	Msg        string // a sentence for people; "": the default of the reason
 	Hint       string // what to do next; may be empty
-	RetryAfter int    // whole seconds after which trying again helps; 0: not known
+	RetryAfter int    // seconds after which a retry may succeed; 0: unknown
 }
 
-// Error makes a Fault an error of Go.
+// Error implements error. It returns the reason and the message.
 func (f *Fault) Error() string {
 	if f.Msg != "" {
 		return string(f.Reason) + ": " + f.Msg
@@ -66,18 +66,18 @@ func (f *Fault) Error() string {
 	return string(f.Reason)
 }
 
-// NewFault makes a fault with a message of its own.
+// NewFault returns a fault with its own message.
 func NewFault(r Reason, msg string) *Fault { return &Fault{Reason: r, Msg: msg} }
 
-// SocketError is what the socket's error table says of a reason.
+// SocketError is a row of the socket's error table.
 type SocketError struct {
-	Code   int    // HTTP-like
+	Code   int    // as in HTTP
 	Msg    string // default text
-	Closes bool   // the connection is closed with 4000 + Code after it
-	Retry  bool   // the same thing may succeed later
+	Closes bool   // the connection is then closed with 4000 + Code
+	Retry  bool   // a retry may succeed later
 }
 
-// Socket is the row of a reason in the error table of protocol section 8.
+// Socket returns the row of a reason in the error table of docs/protocol.md, section 8.
 func (r Reason) Socket() SocketError {
 	switch r {
 	case BadJSON:
@@ -138,8 +138,8 @@ func (r Reason) Socket() SocketError {
 	return SocketError{Code: 500, Msg: "Internal error", Closes: true, Retry: true}
 }
 
-// AppendError appends an Error message. id is the request's id as sent, empty for none.
-// extra, where not empty, is appended as further members ("," and name first).
+// AppendError appends an Error message. id is the request's id as sent, empty for none. extra is
+// appended as further members; it starts with "," and a name.
 func AppendError(b []byte, f *Fault, id []byte, extra []byte) []byte {
 	e := f.Reason.Socket()
 	b = append(b, `{"type":"Error","code":`...)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestSocketErrors is the error table of the contract: code, whether it closes,
-// whether trying again helps.
+// TestSocketErrors checks the error table of the contract: code, close and retry.
 func TestSocketErrors(t *testing.T) {
 	type row struct {
 		code          int

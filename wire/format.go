@@ -2,19 +2,19 @@ package wire
 
 import "encoding/binary"
 
-// Format is how a connection's messages are put into frames: one of JSON, Batch and
-// Msgpack, and Deflate added to it where permessage-deflate was agreed on.
+// Format is the encoding of a connection's messages: JSON, Batch or Msgpack, combined with Deflate
+// if permessage-deflate was negotiated.
 type Format uint8
 
-// Formats. The zero value is what a client gets that asks for nothing.
+// Formats. The zero value is the default.
 const (
-	JSON    Format = 0 // one JSON object a text frame
-	Batch   Format = 1 // a JSON array of one or more objects a text frame
-	Msgpack Format = 2 // one MessagePack map a binary frame
-	Deflate Format = 4 // to be added: frames compressed by RFC 7692, no context taken over
+	JSON    Format = 0 // one JSON object per text frame
+	Batch   Format = 1 // a JSON array of one or more objects per text frame
+	Msgpack Format = 2 // one MessagePack map per binary frame
+	Deflate Format = 4 // flag: frames are compressed (RFC 7692) without context takeover
 )
 
-// Subprotocol is the name by which a client asks for a format.
+// Subprotocol returns the name by which a client requests a format.
 func (f Format) Subprotocol() string {
 	switch f &^ Deflate {
 	case Batch:
@@ -25,7 +25,7 @@ func (f Format) Subprotocol() string {
 	return "rueda.v1.json"
 }
 
-// ParseSubprotocol is the format of that name, which is matched exactly.
+// ParseSubprotocol returns the format with the given name. The match is exact.
 func ParseSubprotocol(name string) (Format, bool) {
 	for f := JSON; f <= Msgpack; f++ {
 		if f.Subprotocol() == name {
@@ -35,7 +35,7 @@ func ParseSubprotocol(name string) (Format, bool) {
 	return JSON, false
 }
 
-// First bytes of final, unmasked frames, and the bit that says "compressed".
+// First bytes of final, unmasked frames, and the bit that marks compression.
 const (
 	frameText   = 0x81
 	frameBinary = 0x82
@@ -43,26 +43,27 @@ const (
 )
 
 const (
-	maxBatch   = 256 << 10 // bytes of a batch, so that its reader sees the first message before the last is made
-	minDeflate = 200       // a smaller payload is not worth the reader's work
+	// bytes in a batch; the reader gets its first message before the last is encoded
+	maxBatch   = 256 << 10
+	minDeflate = 200 // smaller payloads are not worth compressing
 )
 
-// A Transcoder puts messages from the form that they were encoded in once into the
-// format of a client. It holds scratch memory of what the largest call needed, so there is one for
-// many connections; it belongs to one goroutine at a time. In the steady state it does not allocate.
+// A Transcoder converts messages from their encoded form to the format of a client. Its buffers
+// grow to the largest call; in the steady state it does not allocate. One Transcoder can serve many
+// connections, but only one goroutine at a time.
 type Transcoder struct {
-	// Compress appends a payload as RFC 7692 has it from a side that takes no context over,
-	// without the four bytes at its end. Without it Deflate changes nothing.
+	// Compress appends the payload compressed as RFC 7692 requires for a sender without context
+	// takeover, without the trailing four bytes. If it is nil, Deflate has no effect.
 	Compress func(dst, payload []byte) []byte
 
 	payload []byte
 	small   []byte
 }
 
-// Append appends the messages of frames in format f. frames is a run of whole text frames
-// as AppendText makes them; a part of a frame at its end is left out. Batch makes one frame of all messages,
-// or as many as maxBatch asks for; the other formats keep to a frame a message. A frame whose
-// payload would not get smaller, or is under 200 bytes, is not compressed.
+// Append appends the messages of frames in format f. frames is a sequence of complete text frames
+// made by AppendText; an incomplete frame at the end is ignored. Batch puts all messages into one
+// frame, or into several if they exceed maxBatch. The other formats write one frame per message. A
+// frame is not compressed if its payload is under 200 bytes or would not get smaller.
 func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 	if t.Compress == nil {
 		f &^= Deflate
@@ -93,7 +94,7 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 	return dst
 }
 
-// appendBatch makes one frame of the messages that fit, and returns what is left of them.
+// appendBatch appends one frame with the messages that fit and returns the frames that remain.
 func (t *Transcoder) appendBatch(dst, frames []byte, f Format) (out, left []byte) {
 	b := append(t.payload[:0], '[')
 	for len(frames) > 0 {
@@ -126,10 +127,10 @@ func (t *Transcoder) appendFrame(dst []byte, first byte, payload []byte, f Forma
 	return append(appendFrameHead(dst, first, len(payload)), payload...)
 }
 
-// maxFrameHead is the size of the longest.
+// maxFrameHead is the size of the longest frame header.
 const maxFrameHead = 10
 
-// appendFrameHead appends the head of an unmasked frame of n bytes.
+// appendFrameHead appends the header of an unmasked frame with a payload of n bytes.
 func appendFrameHead(b []byte, first byte, n int) []byte {
 	switch {
 	case n < 126:
@@ -140,8 +141,8 @@ func appendFrameHead(b []byte, first byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, first, 127), uint64(n))
 }
 
-// cutText takes the first frame off a run of frames without a mask. rest is nil where it is
-// not whole.
+// cutText returns the payload of the first of a sequence of unmasked frames, and the frames after
+// it. rest is nil if the frame is incomplete.
 func cutText(frames []byte) (payload, rest []byte) {
 	if len(frames) < 2 {
 		return nil, nil

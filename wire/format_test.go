@@ -11,14 +11,14 @@ import (
 	"github.com/ruedahq/rueda/internal/deflate"
 )
 
-// A frameSeen is what a client's library finds in a frame.
+// A frameSeen is a frame as a client library parses it.
 type frameSeen struct {
 	opcode     byte
 	compressed bool
 	payload    string // inflated
 }
 
-// readFrames takes frames apart as a client does.
+// readFrames parses frames as a client does.
 func readFrames(t testing.TB, b []byte) (all []frameSeen) {
 	t.Helper()
 	for len(b) > 0 {
@@ -80,7 +80,7 @@ func TestSubprotocols(t *testing.T) {
 	}
 }
 
-// TestTranscode shows each format of all messages of the golden files, of one and of none.
+// TestTranscode checks each format with all messages of the golden files, with one and with none.
 func TestTranscode(t *testing.T) {
 	long := `{"type":"x","msg":"` + strings.Repeat("nothing new ", 50) + `"}`
 	tr := newTranscoder()
@@ -136,8 +136,8 @@ func TestTranscode(t *testing.T) {
 	}
 }
 
-// TestBatchSplits shows that a batch ends at 256 KiB, that a message longer than that has
-// one of its own, and that none is lost or doubled.
+// TestBatchSplits checks that a batch ends at 256 KiB, that a longer message has its own batch, and
+// that no message is lost or duplicated.
 func TestBatchSplits(t *testing.T) {
 	var tr Transcoder
 	for _, sizes := range [][]int{
@@ -168,7 +168,7 @@ func TestBatchSplits(t *testing.T) {
 	}
 }
 
-// FuzzTranscode feeds anything: no input panics, and what comes out are frames.
+// FuzzTranscode checks that no input panics and that the output consists of frames.
 func FuzzTranscode(f *testing.F) {
 	for _, m := range allMessages(f) {
 		f.Add(AppendText(nil, []byte(m)))
@@ -208,8 +208,8 @@ func TestTranscodeAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkTranscode is the cost of a book of two levels a side, and of a run of
-// sixteen messages.
+// BenchmarkTranscode measures a book message with two levels per side, and a run of sixteen
+// messages.
 func BenchmarkTranscode(b *testing.B) {
 	_, messages := golden(b, "testdata/messages.golden")
 	one := texts(messages[9:10])

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the deepest nesting of arrays and objects that ParseJSON takes.
+// MaxDepth is the maximum nesting of arrays and objects that ParseJSON accepts.
 const MaxDepth = 16
 
 // ErrJSON is wrapped by every error of ParseJSON.
@@ -29,13 +29,12 @@ const (
 	Object
 )
 
-// Value is a JSON value as it was sent. Numbers stay text, so that nothing is
-// rounded on the way.
+// Value is a parsed JSON value. Numbers remain text, so that nothing is rounded.
 type Value struct {
 	Kind   Kind
 	True   bool
-	Text   string   // decoded string, or the number's text
-	Raw    []byte   // the value's bytes as sent; a view of the input
+	Text   string   // decoded string, or the text of a number
+	Raw    []byte   // the value as sent; a view of the input
 	Items  []Value  // of an array
 	Fields []Member // of an object, in order
 }
@@ -46,7 +45,7 @@ type Member struct {
 	Value Value
 }
 
-// Get is the member of that exact name; Absent where there is none.
+// Get returns the member with exactly that name, or an Absent value.
 func (v *Value) Get(name string) Value {
 	for i := range v.Fields {
 		if v.Fields[i].Name == name {
@@ -56,12 +55,11 @@ func (v *Value) Get(name string) Value {
 	return Value{}
 }
 
-// ParseJSON reads one JSON text by RFC 8259 and stricter, as I-JSON (RFC 7493)
-// asks: valid UTF-8, no byte order mark, no name twice in an object, no lone
-// surrogate, nothing after the value, at most MaxDepth deep. The outermost object may
-// not hold two names that differ by case alone either: readers disagree
-// which of them counts. What it makes of n bytes is bounded by about 100 n, where the
-// text is nothing but small values; callers bound n.
+// ParseJSON parses one JSON text strictly, as RFC 8259 and I-JSON (RFC 7493) require: valid UTF-8,
+// no byte order mark, no duplicate names, no lone surrogates, nothing after the value, and at most
+// MaxDepth levels. In the outermost object, names that differ only in case also count as
+// duplicates, because readers disagree on which one to use. The result takes at most about 100
+// bytes per byte of input, so callers must limit the input.
 func ParseJSON(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fmt.Errorf("%w: not UTF-8", ErrJSON)
@@ -137,7 +135,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-// usualFields is how many a message has at most, mostly.
+// usualFields is the number of fields that most messages do not exceed.
 const usualFields = 4
 
 func (p *parser) object(depth int) (Value, error) {
@@ -184,7 +182,7 @@ func (p *parser) object(depth int) (Value, error) {
 	}
 }
 
-// nameSet finds a repeated name: by looking through a few, by a map past that.
+// nameSet detects duplicate names: by a linear search for a few names, with a map for many.
 type nameSet map[string]struct{}
 
 func (s *nameSet) add(before []Member, name string, fold bool) bool {
@@ -215,7 +213,7 @@ func (s *nameSet) add(before []Member, name string, fold bool) bool {
 	return true
 }
 
-// leastFold is the same for all runes that strings.EqualFold takes as equal.
+// leastFold returns the same rune for all runes that strings.EqualFold treats as equal.
 func leastFold(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -224,7 +222,7 @@ func leastFold(r rune) rune {
 	return least
 }
 
-// next steps over a comma or the closing bracket.
+// next skips a comma or the closing bracket.
 func (p *parser) next(end byte) (more bool, err error) {
 	p.space()
 	if p.at == len(p.in) {
@@ -274,7 +272,7 @@ func (p *parser) number() (Value, error) {
 	return Value{Kind: Number, Text: string(text)}, err
 }
 
-// numberText steps over a number and returns it as written, a view of the input.
+// numberText skips a number and returns its text, a view of the input.
 func (p *parser) numberText() ([]byte, error) {
 	start := p.at
 	digits := func() bool {
@@ -329,7 +327,7 @@ func (p *parser) str() (string, error) {
 	return "", p.fail("unexpected end")
 }
 
-// escaped goes on with a string whose first escape is at p.at.
+// escaped continues to parse a string whose first escape is at p.at.
 func (p *parser) escaped(start int) (string, error) {
 	b := append(make([]byte, 0, p.at-start+32), p.in[start:p.at]...)
 	for p.at < len(p.in) {
@@ -401,7 +399,7 @@ func (p *parser) hex4(at int) (rune, bool) {
 	return r, true
 }
 
-// isPlain says whether a string stands in JSON as it is.
+// isPlain reports whether s needs no escapes in JSON.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -415,7 +413,7 @@ func isPlain(s string) bool {
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
-	if isPlain(s) { // as nearly all are
+	if isPlain(s) { // the usual case
 		b = append(b, s...)
 		return append(b, '"')
 	}

@@ -15,7 +15,7 @@ func TestParseJSON(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, c := range []struct {
 		name, in string
-		bad      string // "": good
+		bad      string // "": valid
 	}{
 		{"object", `{"a":1,"b":[true,false,null,"x"],"c":{}}`, ""},
 		{"spaces", " \t\r\n{ \"a\" : 1 , \"b\" : [ ] } \n", ""},
@@ -70,7 +70,7 @@ func TestParseJSON(t *testing.T) {
 	}
 }
 
-// TestManyNames repeats a name among so many that they are looked up otherwise.
+// TestManyNames repeats a name among enough names that the map is used.
 func TestManyNames(t *testing.T) {
 	object := func(last string) []byte {
 		b := []byte{'{'}
@@ -128,8 +128,8 @@ func TestAppendString(t *testing.T) {
 	}
 }
 
-// FuzzJSON compares ParseJSON with encoding/json: it takes nothing that the other
-// refuses, refuses nothing else but what its comment names, and reads the same.
+// FuzzJSON compares ParseJSON with encoding/json: ParseJSON accepts nothing that encoding/json
+// rejects, rejects only what its comment lists, and parses to the same values.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"action":"auth_token","token":"x"}`, `[1,-2.5e+10,"\ud83d\ude00",null,true]`,
@@ -161,7 +161,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// same compares a value with what encoding/json makes of it.
+// same compares a value with the result of encoding/json.
 func same(t *testing.T, v *Value, data []byte) {
 	t.Helper()
 	switch v.Kind {
@@ -208,11 +208,11 @@ func deepest(t *testing.T, data []byte) int {
 	return most
 }
 
-// namesTwice says whether some object has a name twice, or the outermost two that
-// differ by case alone.
+// namesTwice reports whether an object has a duplicate name, or the outermost object has two names
+// that differ only in case.
 func namesTwice(t *testing.T, data []byte) bool {
 	type level struct {
-		object, value bool // value: a name was read, its value comes
+		object, value bool // value: a name was read and its value follows
 		names         []string
 	}
 	var open []level

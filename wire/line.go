@@ -7,60 +7,60 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Line is one event of a recording or of a feed, written as one JSON object: a data
-// message as clients get it, without what a server adds to it (N, D, L, DL, K). So
-// what was written down from a stream can be fed to another server. [LineDecoder]
-// reads lines, [AppendLine] and [AppendDefinition] write them.
+// Line is one event of a recording or of a feed, written as a JSON object. It is a data message as
+// clients receive it, without the members that the server adds (N, D, L, DL, K), so a recorded
+// stream can be fed to another server. [LineDecoder] decodes lines; [AppendLine] and
+// [AppendDefinition] encode them.
 //
-//	{"type":"F","I":"GGAL|BYMA|24hs","currency":"ARS","price_decimals":2,"size_decimals":0,"tick":[[0,0.5]]}
-//	{"type":"T","I":"GGAL|BYMA|24hs","T":"2026-11-20T14:30:00.123456789Z","P":7050,"Z":120,"X":"88123","G":"B","SQ":17}
+//	{"type":"F","I":"GGAL|BYMA|24hs","currency":"ARS","price_decimals":2,"size_decimals":0}
+//	{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":120,"X":"88123","G":"B","SQ":17}
 //	{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[7049.5,300,4]],"A":[[7050,1200,9]]}
 //	{"type":"O","I":"GGAL|BYMA|24hs","A":[[7050,0]]}
 //	{"type":"Gap","I":"GGAL|BYMA|24hs","Y":"line_down"}
 //
-//	type  meaning           must have                     may have
-//	F     definition        I price_decimals              name kind isin currency multiplier tick lot min_size
-//	                        size_decimals                 settlement_days status own_quotes no_book virtual_clock
-//	T     trade             I P Z                         X G C
-//	X     cancel            I X P Z                       G C
-//	C     correction        I X P Z XP XZ                 G C
-//	Q     best bid, offer   I                             BP with BZ (and BC), AP with AZ (and AC)
-//	O     whole book        I R:true B A
-//	O     changed levels    I, B or A                     B A
-//	H     trading status    I E                           Y U
-//	D     reference         I                             CL SE OI
-//	Gap   something lost    I                             Y
+//	type  meaning           required            optional
+//	F     definition        I price_decimals    name kind isin currency multiplier tick lot
+//	                        size_decimals       min_size settlement_days status own_quotes
+//	                                            no_book virtual_clock
+//	T     trade             I P Z               X G C
+//	X     cancel            I X P Z             G C
+//	C     correction        I X P Z XP XZ       G C
+//	Q     best bid, offer   I                   BP with BZ (and BC), AP with AZ (and AC)
+//	O     complete book     I R:true B A
+//	O     changed levels    I, B or A           B A
+//	H     trading status    I E                 Y U
+//	D     reference         I                   CL SE OI
+//	Gap   lost events       I                   Y
 //
-// D tells the close of the day before, the settlement price and the open interest, each where it is
-// there; what else a summary has is made of trades. So are bars: K is no line.
+// D holds the previous close, the settlement price and the open interest, each if known. The other
+// figures of a summary are computed from trades. So are bars; there is no line for K.
 //
-// All but F may have T (time at the market), RT (receive time) and SQ (the
-// source's own sequence, a whole number; 0 is none). I is SYMBOL|MARKET|TERM; of H and
-// Gap also *|MARKET|*, the market as a whole. S, if there, is the symbol of I. Prices and sizes
-// are JSON numbers without exponent, levels best first with a price once a side, times
-// RFC 3339, reasons lower_snake_case. The members of F are those of a row of GET
-// /market/instruments, and own_quotes (quotes come as Q lines, not from the book),
-// no_book (there will be no O lines), virtual_clock (T is not of the present). A null
-// member is as one that is not there, and of unknown members Unknown names the first; but
-// no name may come twice, nor two that differ by case alone.
+// All types except F may have T (event time), RT (receive time) and SQ (the source's own sequence,
+// an integer; 0 means none). I is SYMBOL|MARKET|TERM; in H and Gap it may be *|MARKET|*, the market
+// as a whole. S is optional and must be the symbol of I. Prices and sizes are JSON numbers without
+// exponent. Levels are best first, with each price once per side. Times follow RFC 3339, and
+// reasons are lower_snake_case. The members of F are those of GET /market/instruments and
+// own_quotes (quotes come as Q lines and are not derived from the book), no_book (there are no O
+// lines) and virtual_clock (T is not in the present). null counts as absent. Unknown returns the
+// name of the first unknown member. No name may occur twice, not even with different case.
 type Line struct {
 	ID         market.InstrumentID // exact, or *|MARKET|*
-	Definition *market.Instrument  // of F; nil for the others
-	Event      market.Event        // of all but F; Handle is not set
-	Unknown    string              // the first member without meaning, shortened; "": none
+	Definition *market.Instrument  // of F; nil for other types
+	Event      market.Event        // of all types except F; Handle is not set
+	Unknown    string              // the first unknown member, truncated; "": none
 }
 
-// Limits of what a line may hold, since sinks keep it.
+// Limits on what a line may hold, because sinks keep it.
 const (
 	maxLineText       = 200 // bytes of a text: name, trade id, reason, ...
 	maxLineConditions = 16
 	maxLineMembers    = 64
-	maxUnknown        = 40 // bytes of the name of an unknown member that are kept
+	maxUnknown        = 40 // bytes of the name of an unknown member
 )
 
-// LineDecoder decodes lines. It keeps buffers and the texts that come again and
-// again, so that a steady stream allocates only for trade ids and conditions.
-// The zero LineDecoder is ready. It is not safe for concurrent use.
+// LineDecoder decodes lines. It keeps its buffers and frequent texts, so that in the steady state
+// it allocates only for trade ids and conditions. The zero LineDecoder is ready to use. A
+// LineDecoder is not safe for concurrent use.
 type LineDecoder struct {
 	members    members
 	ids        map[string]market.InstrumentID
@@ -68,9 +68,9 @@ type LineDecoder struct {
 	bids, asks []market.Level
 }
 
-// Decode reads one line into l. Bids and Asks of the event are valid until the
-// next call. The fault is BadJSON, BadMessage (no known type), BadInstrument or
-// BadField; then l has its ID and the Kind of its event as far as they could be read.
+// Decode decodes one line into l. Bids and Asks of the event are valid until the next call. The
+// fault is BadJSON, BadMessage (unknown type), BadInstrument or BadField; l then has the ID and the
+// Kind of the event if they could be read.
 func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 	*l = Line{}
 	if err := d.members.scan(data); err != nil {
@@ -117,8 +117,8 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 	return r.fault
 }
 
-// lineReader turns the members of a line into what they mean. Its methods
-// remember the first fault and give zero values from then on.
+// lineReader converts the members of a line. Its methods record the first fault and return zero
+// values after it.
 type lineReader struct {
 	m     *members
 	words *LineDecoder
@@ -131,7 +131,7 @@ func (r *lineReader) bad(k lineKey, what string) {
 	}
 }
 
-// kind is the kind of event a line is; 0 for a definition.
+// kind returns the kind of event, or 0 for a definition.
 func (r *lineReader) kind() (market.Kind, *Fault) {
 	if v, ok := r.m.get(keyType); ok && v.kind == String {
 		switch string(v.text) {
@@ -161,7 +161,7 @@ func (r *lineReader) kind() (market.Kind, *Fault) {
 	return 0, NewFault(BadMessage, "type must be one of T X C Q O H D F Gap")
 }
 
-// instrument reads I and holds S against it.
+// instrument parses I and checks S against it.
 func (r *lineReader) instrument(kind market.Kind) (market.InstrumentID, *Fault) {
 	v, ok := r.m.get(keyI)
 	if !ok || v.kind != String {
@@ -209,7 +209,7 @@ func (r *lineReader) status(e *market.Event) {
 	e.Reason, e.Until = r.reason(), r.time(keyU)
 }
 
-// top is one side of a quote: at most one level.
+// top returns one side of a quote: at most one level.
 func (r *lineReader) top(dst []market.Level, price, size, orders lineKey) []market.Level {
 	_, hasPrice := r.m.get(price)
 	_, hasSize := r.m.get(size)
@@ -225,7 +225,7 @@ func (r *lineReader) top(dst []market.Level, price, size, orders lineKey) []mark
 	return dst
 }
 
-// levels reads one side of a book. A whole book has both sides and no empty level.
+// levels parses one side of a book. A complete book has both sides and no empty level.
 func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.Level {
 	v, ok := r.m.get(k)
 	if !ok {
@@ -264,7 +264,7 @@ func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.
 	return dst
 }
 
-// definition reads F.
+// definition parses F.
 func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fault) {
 	for _, k := range [...]lineKey{keyPriceDecimals, keySizeDecimals} {
 		if _, ok := r.m.get(k); !ok {
@@ -323,14 +323,13 @@ func (r *lineReader) ticks() []market.Tick {
 	return ticks
 }
 
-// conditions reads C, an array of strings.
+// conditions parses C, an array of strings.
 func (r *lineReader) conditions() []string {
 	v, ok := r.m.get(keyC)
 	if !ok {
 		return nil
 	}
-	// The array was found to be well formed already, and reading it once more
-	// is cheap: conditions are rare.
+	// The array is known to be well formed. Parsing it again is cheap, because conditions are rare.
 	list, err := ParseJSON(v.text)
 	if v.kind != Array || err != nil || len(list.Items) > maxLineConditions {
 		r.bad(keyC, "must be an array of at most "+strconv.Itoa(maxLineConditions)+" strings")
@@ -347,7 +346,7 @@ func (r *lineReader) conditions() []string {
 	return conditions
 }
 
-// reason is Y, a word in lower_snake_case.
+// reason returns Y, a lower_snake_case word.
 func (r *lineReader) reason() string {
 	s := r.word(keyY)
 	for i := range len(s) {
@@ -359,7 +358,7 @@ func (r *lineReader) reason() string {
 	return s
 }
 
-// bytes is a member that is a string or not there.
+// bytes returns an optional string member.
 func (r *lineReader) bytes(k lineKey) []byte {
 	v, ok := r.m.get(k)
 	if !ok {
@@ -374,7 +373,7 @@ func (r *lineReader) bytes(k lineKey) []byte {
 
 func (r *lineReader) text(k lineKey) string { return string(r.bytes(k)) }
 
-// word is a string of which there are few.
+// word returns an optional string member that has few distinct values.
 func (r *lineReader) word(k lineKey) string { return r.words.word(r.bytes(k)) }
 
 func (r *lineReader) flag(k lineKey) bool {
@@ -397,7 +396,7 @@ func (r *lineReader) time(k lineKey) int64 {
 	return ns
 }
 
-// number is a member that is a number; nil where it is not there.
+// number returns an optional number member, nil if it is absent.
 func (r *lineReader) number(k lineKey) []byte {
 	v, ok := r.m.get(k)
 	if !ok {
@@ -410,7 +409,7 @@ func (r *lineReader) number(k lineKey) []byte {
 	return v.text
 }
 
-// whole is a whole number up to most; 0 where it is not there.
+// whole returns an optional integer up to most, 0 if it is absent.
 func (r *lineReader) whole(k lineKey, most uint64) uint64 {
 	text := r.number(k)
 	if text == nil {
@@ -432,7 +431,7 @@ func (r *lineReader) toWhole(k lineKey, text []byte, most uint64) uint64 {
 	return v
 }
 
-// price is a price that must be there.
+// price returns a required price.
 func (r *lineReader) price(k lineKey) market.Price {
 	if text := r.number(k); text != nil {
 		return r.toPrice(k, text)
@@ -441,7 +440,7 @@ func (r *lineReader) price(k lineKey) market.Price {
 	return 0
 }
 
-// priceIf is a price; 0 where it is not there.
+// priceIf returns an optional price, 0 if it is absent.
 func (r *lineReader) priceIf(k lineKey) market.Price {
 	if text := r.number(k); text != nil {
 		return r.toPrice(k, text)
@@ -457,7 +456,7 @@ func (r *lineReader) toPrice(k lineKey, text []byte) market.Price {
 	return p
 }
 
-// positive is a size above 0 that must be there.
+// positive returns a required size above 0.
 func (r *lineReader) positive(k lineKey) market.Size {
 	text := r.number(k)
 	if text == nil {
@@ -471,7 +470,7 @@ func (r *lineReader) positive(k lineKey) market.Size {
 	return z
 }
 
-// size is a size; 0 where it is not there.
+// size returns an optional size, 0 if it is absent.
 func (r *lineReader) size(k lineKey) market.Size {
 	if text := r.number(k); text != nil {
 		return r.toSize(k, text)

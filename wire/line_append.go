@@ -6,11 +6,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// AppendLine appends an event as a line of a recording, without a line feed. ident
-// is of the event's instrument, or of *|MARKET|* for a status or gap of a market.
-// SQ is the event's Sequence: clear that where the numbers are not without holes,
-// for a reader takes a hole for a loss. Order by order events have no line: b comes
-// back as it was.
+// AppendLine appends an event as a line, without a line feed. ident is that of the event's
+// instrument, or of *|MARKET|* for a status or gap of a market. SQ is the event's Sequence. Set it
+// to 0 unless the numbers are consecutive, because a reader treats a missing number as a loss.
+// Order-by-order events have no line; AppendLine returns b unchanged for them.
 func AppendLine(b []byte, ident Ident, e *market.Event) []byte {
 	h := &Header{Ident: ident, Time: e.Time, Latency: -1}
 	switch e.Kind {
@@ -71,8 +70,8 @@ func first(levels []market.Level) market.Level {
 	return levels[0]
 }
 
-// AppendDefinition appends the line F that defines an instrument, without a line
-// feed. Zero values are left out but for the decimals.
+// AppendDefinition appends the line F that defines an instrument, without a line feed. Zero values
+// are omitted, except the decimals.
 func AppendDefinition(b []byte, in *market.Instrument) []byte {
 	b = append(b, `{"type":"F",`...)
 	b = append(b, MakeIdent(in.ID)...)
@@ -110,7 +109,7 @@ func AppendDefinition(b []byte, in *market.Instrument) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a member that is a text; nothing where it is empty.
+// appendText appends a string member, or nothing if text is empty.
 func appendText(b []byte, name, text string) []byte {
 	if text == "" {
 		return b

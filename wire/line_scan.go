@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// lineKey is a name that a line may have and that means something.
+// lineKey is a known name of a member of a line.
 type lineKey uint8
 
 const (
@@ -73,7 +73,8 @@ var lineKeyNames = [numLineKeys]string{
 
 func (k lineKey) String() string { return lineKeyNames[k] }
 
-// findLineKey is the key of a name: a walk over few names that mostly differ in length.
+// findLineKey returns the key of a name. It walks over the few names, most of which differ in
+// length.
 func findLineKey(name []byte) (k lineKey, ok bool) {
 	for k := range numLineKeys {
 		if n := lineKeyNames[k]; len(n) == len(name) && n == string(name) {
@@ -83,20 +84,20 @@ func findLineKey(name []byte) (k lineKey, ok bool) {
 	return 0, false
 }
 
-// members are the members of a line that mean something, unread: views of the
-// line but where a string has escapes.
+// members holds the known members of a line, not yet converted. They are views of the line, except
+// strings with escapes.
 type members struct {
-	set    uint64 // of lineKey
+	set    uint64 // bit set of lineKey
 	values [numLineKeys]member
-	others [][]byte // names without meaning
+	others [][]byte // unknown names
 }
 
 type member struct {
 	kind Kind
-	text []byte // decoded string; else the value as written
+	text []byte // decoded string, or the value as written
 }
 
-// get is a member's value; ok is false where it is not there or null.
+// get returns a member's value. ok is false if it is absent or null.
 func (m *members) get(k lineKey) (v member, ok bool) {
 	if m.set&(1<<k) == 0 || m.values[k].kind == Null {
 		return member{}, false
@@ -104,7 +105,7 @@ func (m *members) get(k lineKey) (v member, ok bool) {
 	return m.values[k], true
 }
 
-// scan takes a line apart. It refuses what ParseJSON refuses.
+// scan splits a line into members. It rejects whatever ParseJSON rejects.
 func (m *members) scan(data []byte) error {
 	m.set, m.others = 0, m.others[:0]
 	if !utf8.Valid(data) {
@@ -162,7 +163,7 @@ func (m *members) scanMember(p *parser) error {
 	return err
 }
 
-// add notes a name and says whether it may stand where it does.
+// add records a name and reports whether it is allowed.
 func (m *members) add(k lineKey, known bool, name []byte) bool {
 	if known && m.set&(1<<k) != 0 || bits.OnesCount64(m.set)+len(m.others) == maxLineMembers {
 		return false
@@ -176,7 +177,7 @@ func (m *members) add(k lineKey, known bool, name []byte) bool {
 		m.set |= 1 << k
 		return true
 	}
-	// No two of the known names differ by case alone.
+	// No two known names differ only in case.
 	for set := m.set; set != 0; set &= set - 1 {
 		if strings.EqualFold(lineKeyNames[bits.TrailingZeros64(set)], string(name)) {
 			return false
@@ -186,7 +187,7 @@ func (m *members) add(k lineKey, known bool, name []byte) bool {
 	return true
 }
 
-// member reads the value of a member of the outermost object.
+// member parses the value of a member of the outermost object.
 func (p *parser) member() (member, error) {
 	if p.at == len(p.in) {
 		return member{}, p.fail("unexpected end")
@@ -207,7 +208,7 @@ func (p *parser) member() (member, error) {
 	return member{v.Kind, v.Raw}, err
 }
 
-// skip steps over a value that an array or object of the given depth holds.
+// skip skips a value inside an array or object of the given depth.
 func (p *parser) skip(depth int) error {
 	if p.at == len(p.in) {
 		return p.fail("unexpected end")
@@ -246,7 +247,7 @@ func (p *parser) skipArray(depth int) error {
 	}
 }
 
-// text is a string's decoded text: a view of the input where it has no escapes.
+// text returns a decoded string, a view of the input if it has no escapes.
 func (p *parser) text() ([]byte, error) {
 	for i := p.at + 1; i < len(p.in); i++ {
 		switch c := p.in[i]; {
@@ -262,13 +263,13 @@ func (p *parser) text() ([]byte, error) {
 	return nil, p.fail("unexpected end")
 }
 
-// row is an inner array of up to three numbers; n is 0 where it is something else.
+// row is an inner array of up to three numbers. n is 0 if it is something else.
 type row struct {
 	n   int
 	num [3][]byte
 }
 
-// rows goes through an array of rows, as skip has found it well formed.
+// rows iterates over the rows of an array that skip has checked.
 func rows(array []byte) iter.Seq[row] {
 	return func(yield func(row) bool) {
 		p := parser{in: array, at: 1}
@@ -286,7 +287,7 @@ func rows(array []byte) iter.Seq[row] {
 	}
 }
 
-// row reads a row; n is 0 where it is not one, and then p stands anywhere.
+// row parses a row. If n is 0 it is not a row, and the position of p is undefined.
 func (p *parser) row() row {
 	var r row
 	if p.in[p.at] != '[' {
@@ -307,14 +308,14 @@ func (p *parser) row() row {
 	return r
 }
 
-// How many texts a decoder remembers, so that a feed that makes them up costs no
-// more than the work.
+// Limits on the texts that a decoder remembers, so that a feed with many distinct texts costs no
+// memory beyond them.
 const (
 	maxLineIDs   = 1 << 16
 	maxLineWords = 1 << 10
 )
 
-// id reads an identifier, exact or a pattern.
+// id parses an identifier, exact or a pattern.
 func (d *LineDecoder) id(text []byte) (market.InstrumentID, bool) {
 	if id, ok := d.ids[string(text)]; ok {
 		return id, true
@@ -330,7 +331,7 @@ func (d *LineDecoder) id(text []byte) (market.InstrumentID, bool) {
 	return id, true
 }
 
-// word is text as a string, the same one as last time where there was one.
+// word returns text as a string, and the same string for equal texts.
 func (d *LineDecoder) word(text []byte) string {
 	if len(text) == 0 {
 		return ""

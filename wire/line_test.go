@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// goldenLines are the lines of testdata/lines.golden as they are to be understood.
+// goldenLines returns the expected values of the lines of testdata/lines.golden.
 func goldenLines(t testing.TB) []Line {
 	level := func(p, z string, orders uint32) market.Level {
 		return market.Level{Price: price(t, p), Size: size(t, z), Orders: orders}
@@ -44,7 +44,7 @@ func goldenLines(t testing.TB) []Line {
 	}
 }
 
-// plain makes of a line what can be compared: no empty slices, no buffers of the decoder.
+// plain returns a comparable copy of a line: no empty slices, no buffers of the decoder.
 func plain(l Line) Line {
 	l.Event.Bids = append([]market.Level(nil), l.Event.Bids...)
 	l.Event.Asks = append([]market.Level(nil), l.Event.Asks...)
@@ -64,7 +64,7 @@ func TestLines(t *testing.T) {
 	if len(want) != len(lines) {
 		t.Fatalf("%d lines in the golden file, %d in the test", len(lines), len(want))
 	}
-	var d LineDecoder // one for all: nothing of a line may stay behind for the next
+	var d LineDecoder // one decoder for all, to check that nothing carries over to the next line
 	for i, in := range lines {
 		var got Line
 		if f := d.Decode([]byte(in), &got); f != nil {
@@ -80,7 +80,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A message as a client got it is a line too.
+// TestMessagesAreLines checks that messages as clients receive them are valid lines.
 func TestMessagesAreLines(t *testing.T) {
 	names, messages := golden(t, "testdata/messages.golden")
 	var d LineDecoder
@@ -126,7 +126,7 @@ func TestLineForms(t *testing.T) {
 	}
 }
 
-// TestBadLines goes through a file of lines "reason, a part of the message: line".
+// TestBadLines checks a file of lines "reason, a part of the message: line".
 func TestBadLines(t *testing.T) {
 	names, lines := golden(t, "testdata/badlines.golden")
 	for i, in := range lines {
@@ -153,7 +153,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// refused checks that a line is refused for a reason, with a message about something.
+// refused checks that a line is rejected for a reason, with a message that contains about.
 func refused(t *testing.T, in []byte, reason Reason, about string) {
 	t.Helper()
 	var l Line
@@ -165,7 +165,8 @@ func refused(t *testing.T, in []byte, reason Reason, about string) {
 	}
 }
 
-// A reader that skips a line wants to know whose book it belonged to.
+// TestBadLineNamesInstrument checks that a rejected line still identifies its instrument, so that a
+// reader that skips it knows whose book is affected.
 func TestBadLineNamesInstrument(t *testing.T) {
 	var l Line
 	f := new(LineDecoder).Decode([]byte(`{"type":"O","I":"GGAL|BYMA|24hs","B":[[1,-1]]}`), &l)
@@ -182,7 +183,8 @@ func TestAppendLineOfOrders(t *testing.T) {
 	}
 }
 
-// A feed that makes up texts does not make a decoder grow without end.
+// TestLineDecoderForgets checks that a feed with endless distinct texts does not grow a decoder
+// without limit.
 func TestLineDecoderForgets(t *testing.T) {
 	var d LineDecoder
 	var l Line
@@ -226,8 +228,7 @@ func TestLineAllocs(t *testing.T) {
 	}
 }
 
-// What is taken is JSON in the sense of ParseJSON, and comes back the same when
-// written and read again.
+// FuzzLine checks that an accepted line is valid for ParseJSON and survives encoding and decoding.
 func FuzzLine(f *testing.F) {
 	for _, path := range []string{"testdata/lines.golden", "testdata/messages.golden"} {
 		_, lines := golden(f, path)
@@ -249,7 +250,7 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%q: taken, but %v", data, err)
 		}
 		l = plain(l)
-		l.Unknown = "" // it is not written
+		l.Unknown = "" // Unknown is not encoded
 		out := appendAny(nil, &l)
 		if f := d.Decode(out, &again); f != nil {
 			t.Fatalf("%q: written as %s, which is %v", data, out, f)

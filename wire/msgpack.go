@@ -9,12 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// extDecimal is the MessagePack extension type of a decimal: its ASCII text.
+// extDecimal is the MessagePack extension type of a decimal, stored as ASCII text.
 const extDecimal = 1
 
-// numbers says how the numbers of a value are packed. It goes by the place and not by the
-// looks of a number, so that a key has one type everywhere: a price of 7050 is a
-// decimal as 7049.5 is.
+// numbers selects how the numbers of a value are encoded. It depends on the key and not on the
+// number, so that a key has one type everywhere: a price of 7050 is a decimal just as 7049.5 is.
 type numbers uint8
 
 const (
@@ -24,7 +23,7 @@ const (
 	level            // price and size, then a number of orders
 )
 
-// numbersOf is how the numbers of a data message's key are packed.
+// numbersOf returns the encoding of the numbers of a data message's key.
 func numbersOf(key []byte) numbers {
 	switch string(key) {
 	case "P", "Z", "XP", "XZ", "BP", "BZ", "AP", "AZ",
@@ -36,9 +35,9 @@ func numbersOf(key []byte) numbers {
 	return integers
 }
 
-// AppendPacked appends a message, which is JSON without spaces, as MessagePack. Every length
-// and integer takes its shortest form. What is not such JSON, which no encoder here
-// makes, becomes a string.
+// AppendMsgpack appends a message, given as JSON without spaces, as MessagePack. Lengths and
+// integers take their shortest form. Text that is not such JSON becomes a string; no encoder of
+// this package produces it.
 func AppendPacked(b, text []byte) []byte {
 	start := len(b)
 	p := packer{parser: parser{in: text}, out: b}
@@ -48,13 +47,13 @@ func AppendPacked(b, text []byte) []byte {
 	return appendPackedString(p.out[:start], text)
 }
 
-// A packer steps over JSON and packs it.
+// A packer reads JSON and writes MessagePack.
 type packer struct {
 	parser
 	out []byte
 }
 
-// take steps over c where it comes next.
+// take skips c if it comes next.
 func (p *packer) take(c byte) bool {
 	if p.at < len(p.in) && p.in[p.at] == c {
 		p.at++
@@ -142,7 +141,7 @@ func (p *packer) packArray(depth int, n numbers) bool {
 	return true
 }
 
-// counted puts the head of an array or map, which was left one byte, at start.
+// counted writes the header of an array or map at start, where one byte was reserved.
 func (p *packer) counted(start, count int, fix, wide byte) {
 	if count < 16 {
 		p.out[start] = fix | byte(count)
@@ -161,7 +160,7 @@ func (p *packer) counted(start, count int, fix, wide byte) {
 	copy(p.out[start:], head[:n])
 }
 
-// text packs a string and returns what it says, a view of the input or the output.
+// text encodes a string and returns it, a view of the input or the output.
 func (p *packer) text() (s []byte, ok bool) {
 	start := p.at + 1
 	for i := start; i < len(p.in); i++ {
@@ -180,9 +179,9 @@ func (p *packer) text() (s []byte, ok bool) {
 	return nil, false
 }
 
-// escapedText goes on with a string whose first escape is at p.at.
+// escapedText continues with a string whose first escape is at p.at.
 func (p *packer) escapedText(start int) (s []byte, ok bool) {
-	const most = 5 // of a string's head
+	const most = 5 // bytes of a string's header
 	begin := len(p.out)
 	b := append(p.out, make([]byte, most)...)
 	b = append(b, p.in[start:p.at]...)
@@ -225,13 +224,13 @@ func (p *packer) packNumber(n numbers) bool {
 	return true
 }
 
-// parseInteger reads a whole number that MessagePack has room for: v, or -v.
+// parseInteger parses an integer that fits MessagePack. Its value is v, or -v if negative.
 func parseInteger(text []byte) (v uint64, negative, ok bool) {
 	if text[0] == '-' {
 		negative = true
 		text = text[1:]
 	}
-	if len(text) > 19 { // all of 19 digits fit
+	if len(text) > 19 { // every 19-digit number fits
 		return 0, false, false
 	}
 	for _, c := range text {
@@ -285,7 +284,7 @@ func appendPackedDecimal(b, text []byte) []byte {
 		b = append(b, 0xd8, extDecimal)
 	default:
 		if n > math.MaxUint8 {
-			return appendPackedString(b, text) // no number of ours
+			return appendPackedString(b, text) // no encoder of this package produces such a number
 		}
 		b = append(b, 0xc7, byte(n), extDecimal)
 	}
@@ -311,7 +310,7 @@ func appendStringHead(b []byte, n int) []byte {
 // ErrMsgpack is wrapped by every error of AppendUnpacked.
 var ErrMsgpack = errors.New("bad MessagePack")
 
-// ReadPacked is ReadMessage for a client's message in MessagePack.
+// ReadMsgpack parses a client message in MessagePack. Its results are those of ReadMessage.
 func ReadPacked(data []byte) (Message, *Fault) {
 	text, err := AppendUnpacked(make([]byte, 0, 2*len(data)), data)
 	if err != nil {
@@ -320,10 +319,11 @@ func ReadPacked(data []byte) (Message, *Fault) {
 	return ReadMessage(text)
 }
 
-// AppendUnpacked appends a value in MessagePack as JSON. It takes what JSON has: nil,
-// booleans, integers, decimals (extension type 1), strings of UTF-8, arrays, and maps whose keys are
-// strings, at most MaxDepth deep. Floats, binary and other extensions are refused, and so is
-// anything after the value. That a key comes twice is for ParseJSON to find. Of n bytes it makes at most 6 n.
+// AppendUnpacked appends a MessagePack value as JSON. It accepts the types that JSON has: nil,
+// booleans, integers, decimals (extension type 1), UTF-8 strings, arrays, and maps with string
+// keys, at most MaxDepth levels deep. It rejects floats, binary, other extensions and anything
+// after the value, but not duplicate keys, which ParseJSON rejects. n bytes of input produce at
+// most 6 n bytes.
 func AppendUnpacked(b, data []byte) ([]byte, error) {
 	u := unpacker{in: data, out: b}
 	if err := u.value(0); err != nil {
@@ -345,7 +345,7 @@ func (u *unpacker) fail(what string) error {
 	return fmt.Errorf("%w: %s at offset %d", ErrMsgpack, what, u.at)
 }
 
-// next takes n bytes.
+// next consumes n bytes.
 func (u *unpacker) next(n uint64) ([]byte, error) {
 	if n > uint64(len(u.in)-u.at) {
 		return nil, u.fail("unexpected end")
@@ -355,7 +355,7 @@ func (u *unpacker) next(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// number takes a big-endian number of n bytes.
+// number consumes a big-endian number of n bytes.
 func (u *unpacker) number(n uint64) (uint64, error) {
 	b, err := u.next(n)
 	var v uint64
@@ -412,7 +412,7 @@ func (u *unpacker) value(depth int) error {
 	return nil
 }
 
-// long takes a value with its length, or count, in bytes of its own.
+// long consumes a value whose length or count has bytes of its own.
 func (u *unpacker) long(c uint64, depth int) error {
 	var size uint64 = 4
 	switch c {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestPack holds what is packed against bytes written by hand from the specification of
-// MessagePack.
+// TestPack compares encoded messages with bytes written by hand from the MessagePack specification.
 func TestPack(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for _, c := range []struct{ name, in, want string }{
@@ -48,7 +47,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackedMessages unpacks every message of the golden files again.
+// TestPackedMessages encodes and decodes every message of the golden files.
 func TestPackedMessages(t *testing.T) {
 	for _, m := range allMessages(t) {
 		packed := AppendPacked(nil, []byte(m))
@@ -134,8 +133,8 @@ func TestReadPacked(t *testing.T) {
 	}
 }
 
-// FuzzUnpack checks that no input panics, that what comes out is JSON but for names given twice,
-// is bounded, and says the same when it is packed and unpacked again.
+// FuzzUnpack checks that no input panics, that the output is valid JSON (except for duplicate
+// names) of bounded size, and that it survives encoding and decoding.
 func FuzzUnpack(f *testing.F) {
 	for _, m := range allMessages(f) {
 		f.Add(AppendPacked(nil, []byte(m)))

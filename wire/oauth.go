@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// ReadTokenForm reads the form of POST /oauth/token (RFC 6749, sections 4.3.2 and 6). A parameter without a value
-// counts as left out, one that is not known is passed over, and one given twice is at fault (section 3.2). The
-// failure is InvalidRequest, BadField (otp) or UnsupportedGrant.
+// ReadTokenForm parses the form of POST /oauth/token (RFC 6749, sections 4.3.2 and 6). A parameter
+// without a value counts as absent, and unknown parameters are ignored. A repeated parameter is a
+// failure (section 3.2). The failure is InvalidRequest, BadField (otp) or UnsupportedGrant.
 func ReadTokenForm(data []byte) (TokenRequest, *Failure) {
 	form, f := readForm(data)
 	if f != nil {
@@ -42,8 +42,8 @@ func ReadTokenForm(data []byte) (TokenRequest, *Failure) {
 	return r, nil
 }
 
-// ReadTokenParameter reads the form of POST /oauth/revoke (RFC 7009) and of introspection (RFC 7662): the token. What
-// kind of token it is shows by itself. The failure is InvalidRequest.
+// ReadTokenParameter parses the form of POST /oauth/revoke (RFC 7009) and of introspection (RFC
+// 7662) and returns the token, of either kind. The failure is InvalidRequest.
 func ReadTokenParameter(data []byte) (token string, f *Failure) {
 	form, f := readForm(data)
 	if f != nil {
@@ -59,20 +59,21 @@ func readForm(data []byte) (url.Values, *Failure) {
 	bad := func(msg string) *Failure { return &Failure{Fault: Fault{Reason: InvalidRequest, Msg: msg}} }
 	form, err := url.ParseQuery(string(data))
 	if err != nil {
-		return nil, bad("The body is not a form") // the error quotes it
+		return nil, bad("The body is not a form") // the error would quote the body
 	}
 	for name, values := range form {
 		if !utf8.ValidString(name) || !utf8.ValidString(values[0]) {
 			return nil, bad("The form is not UTF-8")
 		}
-		if len(values) > 1 { // the name may be anything, a password without its name too
+		if len(values) > 1 { // do not quote the name: it may be a password
 			return nil, bad("A parameter is given more than once")
 		}
 	}
 	return form, nil
 }
 
-// GrantError is the word of RFC 6749 (sections 5.2 and 4.1.2.1) and RFC 8628 for a reason, and its HTTP status.
+// GrantError returns the error word of RFC 6749 (sections 5.2 and 4.1.2.1) or RFC 8628 for a
+// reason, and its HTTP status.
 func (r Reason) GrantError(status int) (word string, code int) {
 	switch r {
 	case InvalidCredentials, InvalidRefreshToken, MFARequired:
@@ -90,8 +91,9 @@ func (r Reason) GrantError(status int) (word string, code int) {
 	return "invalid_request", status
 }
 
-// AppendGrantError appends the body of an error of the OAuth endpoints. Beside what RFC 6749 has it gives our own
-// reason, which tells a wrong password from a missing second factor, and the id of the request.
+// AppendGrantError appends the error body of the OAuth endpoints. In addition to the members of RFC
+// 6749 it has our reason, which distinguishes a wrong password from a missing second factor, and
+// the id of the request.
 func AppendGrantError(b []byte, word string, f *Fault, requestID string) []byte {
 	b = append(b, `{"error":`...)
 	b = AppendString(b, word)
@@ -105,7 +107,8 @@ func AppendGrantError(b []byte, word string, f *Fault, requestID string) []byte 
 	return append(b, "}\n"...)
 }
 
-// descriptive is s in the characters that error_description may have (RFC 6749, section 5.2).
+// descriptive replaces the characters of s that error_description may not contain (RFC 6749,
+// section 5.2).
 func descriptive(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' {
@@ -115,10 +118,11 @@ func descriptive(s string) string {
 	}, s)
 }
 
-// Metadata are what /.well-known/oauth-authorization-server tells (RFC 8414).
+// Metadata is the body of /.well-known/oauth-authorization-server (RFC 8414).
 type Metadata struct {
-	URL    string   // of the gateway, without a slash at its end: the issuer, and where the endpoints are
-	Scopes []string // all there are
+	// of the gateway, without a trailing slash: the issuer and the base of the endpoints
+	URL    string
+	Scopes []string // all supported scopes
 }
 
 // Append appends m as a JSON object.
@@ -140,7 +144,8 @@ func (m *Metadata) Append(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// TokenState is the answer of introspection about a token that is good; that of any other is InactiveToken.
+// TokenState is the answer of introspection for an active token. For any other token it is
+// InactiveToken.
 type TokenState struct {
 	Subject   string // the user's id
 	Username  string
@@ -152,7 +157,8 @@ type TokenState struct {
 	Expires   time.Time
 }
 
-// InactiveToken is all that is said of a token that is not good (RFC 7662, section 2.2).
+// InactiveToken is the answer of introspection for a token that is not active (RFC 7662, section
+// 2.2).
 const InactiveToken = `{"active":false}` + "\n"
 
 // Append appends s as a JSON object.
@@ -180,11 +186,11 @@ func (s *TokenState) Append(b []byte) []byte {
 type Session struct {
 	ID          string // sid
 	Created     time.Time
-	Used        time.Time // when tokens were given out for it last
-	Address     string    // from where; "" not known
-	Client      string    // by which program; "" not known
-	Connections int       // sockets that are open
-	Current     bool      // the token of the request is of it
+	Used        time.Time // when it last received tokens
+	Address     string    // client address; "": unknown
+	Client      string    // client program; "": unknown
+	Connections int       // open sockets
+	Current     bool      // the login of the request itself
 }
 
 // AppendSessions appends the data of GET /auth/sessions.
@@ -214,7 +220,7 @@ func AppendSessions(b []byte, list []Session) []byte {
 	return append(b, "]}"...)
 }
 
-// AppendEnded appends the data of an answer that sessions were ended.
+// AppendEnded appends the data of an answer that reports how many sessions were ended.
 func AppendEnded(b []byte, sessions int) []byte {
 	b = append(b, `{"ended":`...)
 	b = strconv.AppendInt(b, int64(sessions), 10)

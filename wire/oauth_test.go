@@ -73,7 +73,8 @@ func TestGrantErrors(t *testing.T) {
 	}
 }
 
-// FuzzReadTokenForm wants that what is accepted says nothing twice, and that no failure quotes the form.
+// FuzzReadTokenForm checks that an accepted form has no repeated parameters and that no failure
+// quotes the form.
 func FuzzReadTokenForm(f *testing.F) {
 	for _, seed := range []string{"grant_type=password&username=u&password=p", "a=%zz", "a;b", "x&x", "grant_type=refresh_token&refresh_token=%F0%9F%98%80"} {
 		f.Add(seed)

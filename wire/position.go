@@ -1,10 +1,10 @@
 package wire
 
-// PositionMark is the type of AppendPosition's message.
+// PositionType is the type of the message that AppendPosition appends.
 const PositionMark = "Position"
 
-// AppendPosition appends a message that no client of the socket sees: it tells a host that writes
-// the stream in another form how far it has come.
+// AppendPosition appends a message for a host that converts the stream to another form. It carries
+// the position of the stream, and is never sent on a socket.
 func AppendPosition(b []byte, position string) []byte {
 	b = append(b, `{"type":"`+PositionMark+`","position":`...)
 	b = AppendString(b, position)

@@ -9,26 +9,26 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Reasons that REST alone has, beside those it shares with the socket.
+// Reasons that only REST uses, in addition to those it shares with the socket.
 const (
 	MFARequired    Reason = "mfa_required"
 	EpochChanged   Reason = "epoch_changed"
-	NotImplemented Reason = "not_implemented" // a transfer coding that the server does not know
+	NotImplemented Reason = "not_implemented" // an unsupported transfer coding
 )
 
-// Failure is a fault of a REST request and the fields that it is about.
+// Failure is a fault of a REST request with details about its fields.
 type Failure struct {
 	Fault
 	Details []Detail
 }
 
-// Detail is what is wrong with one field of a body or one parameter of a query.
+// Detail describes what is wrong with a field of a body or a parameter of a query.
 type Detail struct {
 	Field string
 	Msg   string
 }
 
-// NewFailure makes a failure about one field; the field stands in its message too.
+// NewFailure returns a failure about one field. Its message begins with the name of the field.
 func NewFailure(r Reason, field, msg string) *Failure {
 	return &Failure{Fault{Reason: r, Msg: field + " " + msg}, []Detail{{field, msg}}}
 }
@@ -61,7 +61,7 @@ func AppendFailure(b []byte, code int, f *Failure, requestID string) []byte {
 	return append(b, "}}\n"...)
 }
 
-// AppendEnvelope appends the envelope of an answer that is no error; data is a JSON object.
+// AppendEnvelope appends the envelope of a successful answer. data is a JSON object.
 func AppendEnvelope(b, data []byte) []byte {
 	b = append(b, `{"success":true,"data":`...)
 	b = append(b, data...)
@@ -74,7 +74,7 @@ const (
 	GrantRefresh  = "refresh_token"
 )
 
-// TokenRequest is the body of POST /auth/token. It prints and logs as its grant alone.
+// TokenRequest is the body of POST /auth/token. When printed or logged it shows only the grant.
 type TokenRequest struct {
 	Grant        string // GrantPassword or GrantRefresh
 	Username     string // of GrantPassword
@@ -83,15 +83,15 @@ type TokenRequest struct {
 	RefreshToken string // of GrantRefresh
 }
 
-// Format writes the grant, whatever the verb.
+// Format implements fmt.Formatter. It writes the grant for any verb.
 func (r TokenRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "grant "+r.Grant) }
 
-// LogValue is the grant.
+// LogValue implements slog.LogValuer. It returns the grant.
 func (r TokenRequest) LogValue() slog.Value { return slog.StringValue("grant " + r.Grant) }
 
-// ReadTokenRequest reads the body of POST /auth/token as far as its fields and
-// their types. The grant decides which fields count; any other is passed over.
-// The failure is BadJSON, InvalidRequest, BadField (otp) or UnsupportedGrant.
+// ReadTokenRequest parses the body of POST /auth/token and checks the types of its fields. The
+// grant determines which fields are used; others are ignored. The failure is BadJSON,
+// InvalidRequest, BadField (otp) or UnsupportedGrant.
 func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 	body, f := readBody(data)
 	if f != nil {
@@ -121,7 +121,7 @@ func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 	return r, nil
 }
 
-// oneTime is the member otp, which may be missing.
+// otpMember returns the optional member otp.
 func oneTime(body *Value) (string, *Failure) {
 	v := body.Get("otp")
 	if v.Kind == Absent || v.Kind == Null {
@@ -133,8 +133,8 @@ func oneTime(body *Value) (string, *Failure) {
 	return v.Text, CheckOTP(v.Text)
 }
 
-// CheckOTP says what is wrong with a one-time password: it has 6 to 8 digits. A recovery code in its place has 16 to 24
-// letters, digits and dashes.
+// CheckOTP returns a failure unless text is a one-time password of 6 to 8 digits or a recovery code
+// of 16 to 24 letters, digits and dashes.
 func CheckOTP(text string) *Failure {
 	digits, code := len(text) >= 6 && len(text) <= 8, len(text) >= 16 && len(text) <= 24
 	for i := range len(text) {
@@ -149,8 +149,8 @@ func CheckOTP(text string) *Failure {
 	return NewFailure(BadField, "otp", "must be a string of 6 to 8 digits, or a recovery code")
 }
 
-// ReadRevokeRequest reads the body of POST /auth/revoke: the token.
-// The failure is BadJSON or InvalidRequest.
+// ReadRevokeRequest parses the body of POST /auth/revoke and returns the token. The failure is
+// BadJSON or InvalidRequest.
 func ReadRevokeRequest(data []byte) (token string, f *Failure) {
 	body, f := readBody(data)
 	if f != nil {
@@ -170,7 +170,7 @@ func readBody(data []byte) (Value, *Failure) {
 	return v, nil
 }
 
-// required is a member that must be there and be a string, which may be empty.
+// required returns a required string member, which may be empty.
 func required(body *Value, name string) (string, *Failure) {
 	switch v := body.Get(name); v.Kind {
 	case String:
@@ -182,20 +182,20 @@ func required(body *Value, name string) (string, *Failure) {
 	}
 }
 
-// TokenAnswer is the data of a successful POST /auth/token. It prints and logs as
-// its scope alone.
+// TokenResponse is the data of a successful POST /auth/token. When printed or logged it shows only
+// the scope.
 type TokenAnswer struct {
 	Access           string
 	ExpiresIn        int64 // seconds
 	Refresh          string
 	RefreshExpiresIn int64  // seconds
-	Scope            string // all scopes of the user, with spaces between
+	Scope            string // all scopes of the user, separated by spaces
 }
 
-// Format writes the scope, whatever the verb.
+// Format implements fmt.Formatter. It writes the scope for any verb.
 func (t TokenAnswer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "scope "+t.Scope) }
 
-// LogValue is the scope.
+// LogValue implements slog.LogValuer. It returns the scope.
 func (t TokenAnswer) LogValue() slog.Value { return slog.StringValue("scope " + t.Scope) }
 
 // Append appends t as a JSON object.
@@ -237,8 +237,8 @@ func AppendMarket(b []byte, m *market.Market) []byte {
 	return append(b, "]}"...)
 }
 
-// AppendInstrument appends an instrument as GET /market/instruments lists it,
-// with its trading status of now. What is not known is left out.
+// AppendInstrument appends an instrument as GET /market/instruments lists it, with its current
+// trading status. Unknown members are omitted.
 func AppendInstrument(b []byte, in *market.Instrument, status market.Phase) []byte {
 	b = append(b, `{"instrument":`...)
 	b = AppendString(b, in.ID.String())
@@ -302,12 +302,12 @@ func appendTicks(b []byte, ticks []market.Tick) []byte {
 type MarketStatus struct {
 	Market      string
 	Phase       market.Phase
-	Reason      string // why, one word; may be empty
-	Next        int64  // when the phase is expected to change, Unix ns; 0: not known
+	Reason      string // one word; may be empty
+	Next        int64  // next expected change of phase, Unix ns; 0: unknown
 	Instruments []InstrumentStatus
 }
 
-// InstrumentStatus is an instrument whose status is not its market's.
+// InstrumentStatus is the status of an instrument that differs from that of its market.
 type InstrumentStatus struct {
 	ID     market.InstrumentID
 	Phase  market.Phase
@@ -345,7 +345,7 @@ func appendPhase(b []byte, phase market.Phase, reason string, next int64) []byte
 	return append(b, '"')
 }
 
-// appendMember appends a further member that is a string, unless it is empty.
+// appendMember appends a string member with a leading comma, or nothing if value is empty.
 func appendMember(b []byte, name, value string) []byte {
 	if value == "" {
 		return b

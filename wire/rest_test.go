@@ -124,7 +124,8 @@ func TestReadRevokeRequest(t *testing.T) {
 	}
 }
 
-// Bodies with secrets say nothing of them, whoever prints them and however.
+// TestBodiesRedactThemselves checks that bodies with secrets do not reveal them, however they are
+// printed.
 func TestBodiesRedactThemselves(t *testing.T) {
 	request := TokenRequest{Grant: "password", Username: "canary", Password: "canary", OTP: "canary", RefreshToken: "canary"}
 	answer := TokenAnswer{Access: "canary", Refresh: "canary", Scope: "s"}
@@ -140,7 +141,7 @@ func TestBodiesRedactThemselves(t *testing.T) {
 	}
 }
 
-// What is accepted means the same to another reader of JSON.
+// FuzzReadTokenRequest checks that encoding/json reads an accepted body in the same way.
 func FuzzReadTokenRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{"grant_type":"password","username":"u","password":"\u00e9\ud83d\ude00"}`,

@@ -8,17 +8,18 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// SimFault is something that goes wrong because a client asked for it, with the action sim, on a
-// development gateway.
+// SimFault describes a fault that a client can request with the action sim on a development
+// gateway.
 type SimFault struct {
 	Name  string
-	Alias string // another word for it, taken likewise; "": none
-	Own   bool   // it is of the caller's own connection alone; else of the market, and needs the scope admin
+	Alias string // alternative name; "": none
+	// it affects only the caller's connection; otherwise the market, and requires the scope admin
+	Own   bool
 	Named bool   // an instrument may be named
-	Text  string // what happens, a sentence for people
+	Text  string // what happens, in a sentence
 }
 
-// Faults of the caller's own connection, as SimFault.Name has them.
+// Names of faults that affect the caller's connection.
 const (
 	SimGap         = "gap"
 	SimStall       = "stall"
@@ -29,7 +30,7 @@ const (
 	SimRestart     = "restart"
 )
 
-// Faults of the market.
+// Names of faults that affect the market.
 const (
 	SimHalt          = "halt"
 	SimCorrection    = "correction"
@@ -46,7 +47,7 @@ const (
 	SimListing       = "listing"
 )
 
-// SimFaults are all that the action sim knows, in the order of their documentation.
+// SimFaults returns all faults of the action sim, in the order of their documentation.
 func SimFaults() []SimFault {
 	return []SimFault{
 		{SimGap, "", true, true, "The next trade message to this connection is left out, so that N has a hole"},
@@ -72,8 +73,8 @@ func SimFaults() []SimFault {
 	}
 }
 
-// FindSimFault is the fault of a name or of its other word. Where there is none the fault that it returns is
-// BadField, names the nearest word, and its hint has all.
+// FindSimFault returns the fault with a name or alias. If there is none, it returns a BadField
+// fault whose message names the most similar word and whose hint lists all names.
 func FindSimFault(word string) (SimFault, *Fault) {
 	all := SimFaults()
 	names := make([]string, 0, len(all))
@@ -92,7 +93,7 @@ func FindSimFault(word string) (SimFault, *Fault) {
 		for _, known := range [...]string{all[i].Name, all[i].Alias} {
 			d := distance(word, known)
 			if len(word) > 2 && strings.Contains(known, word) {
-				d = 0 // half of its name
+				d = 0 // part of its name
 			}
 			if d < least && known != "" {
 				near, least = known, d
@@ -106,7 +107,7 @@ func FindSimFault(word string) (SimFault, *Fault) {
 	return SimFault{}, f
 }
 
-// distance is how many letters to insert, delete or change turn a into b.
+// editDistance returns the number of letters to insert, delete or change to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -127,14 +128,15 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Sim are the fields of action sim.
+// Sim holds the fields of the action sim.
 type Sim struct {
 	Fault      SimFault
-	Instrument market.InstrumentID // zero: none was named
-	Others     bool                // it is of all other connections of the caller's user, in place of the caller's own
+	Instrument market.InstrumentID // zero: none given
+	// affect all other connections of the caller's user instead of the caller's own
+	Others bool
 }
 
-// Sim reads the fields of sim; the fault is BadField or BadInstrument.
+// Sim parses the fields of sim. The fault is BadField or BadInstrument.
 func (m *Message) Sim() (Sim, *Fault) {
 	var s Sim
 	if f := m.Fields(); f != nil {
@@ -176,7 +178,7 @@ func (m *Message) Sim() (Sim, *Fault) {
 	return s, nil
 }
 
-// AppendSim appends the answer to sim: msg says what will happen.
+// AppendSim appends the answer to sim. msg describes what will happen.
 func AppendSim(b, id []byte, fault, msg string) []byte {
 	b = append(b, `{"type":"Sim","code":200,"msg":`...)
 	b = AppendString(b, msg)
@@ -185,8 +187,8 @@ func AppendSim(b, id []byte, fault, msg string) []byte {
 	return append(b, '}')
 }
 
-// SpoilChecksum changes the checksum of an O message, given without its frame; other messages
-// are appended as they are.
+// CorruptChecksum appends an O message, given without its frame, with a wrong checksum. It appends
+// other messages unchanged.
 func SpoilChecksum(b, message []byte) []byte {
 	const name = `,"K":`
 	at := bytes.LastIndex(message, []byte(name))

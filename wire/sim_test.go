@@ -71,7 +71,7 @@ func TestSimOfOthers(t *testing.T) {
 	}
 }
 
-// TestSimFaults wants every fault to be found by its words, and the words to be such.
+// TestSimFaults checks that every fault is found by its names and that the names are valid words.
 func TestSimFaults(t *testing.T) {
 	seen := map[string]bool{"": true}
 	_, unknown := FindSimFault("?")
@@ -110,7 +110,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestSpoilChecksum changes K and nothing else, so that what comes is still a message.
+// TestCorruptChecksum checks that only K changes and that the result is still a message.
 func TestSpoilChecksum(t *testing.T) {
 	_, messages := golden(t, "testdata/messages.golden")
 	books := 0
@@ -139,7 +139,7 @@ func TestSpoilChecksum(t *testing.T) {
 	}
 }
 
-// FuzzSim reads any message as a fault on request. What is refused can be told, and what is taken is
+// FuzzSim parses any message as a sim request. A rejection can be encoded, and an accepted fault is
 // on the list.
 func FuzzSim(f *testing.F) {
 	for _, s := range []string{

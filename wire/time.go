@@ -2,10 +2,9 @@ package wire
 
 import "errors"
 
-// AppendTime appends a Unix time in nanoseconds as RFC 3339 in UTC with exactly
-// nine fraction digits, without quotes: fixed width, so that texts sort as times.
-// It is written by hand since it is part of every message: a third of the time
-// that time.AppendFormat takes.
+// AppendTime appends a Unix time in nanoseconds as RFC 3339 in UTC with nine fraction digits,
+// without quotes. The width is fixed, so that texts sort in time order. It takes a third of the
+// time of time.AppendFormat, which matters because every message has a time.
 func AppendTime(b []byte, ns int64) []byte {
 	sec, frac := ns/1e9, ns%1e9
 	if frac < 0 {
@@ -44,8 +43,8 @@ func put(b []byte, v int) {
 	}
 }
 
-// civil turns days since 1970-01-01 into a date of the Gregorian calendar, by
-// counting from 0000-03-01 so that the leap day is the last of its year.
+// civil converts days since 1970-01-01 to a date of the Gregorian calendar. It counts from
+// 0000-03-01, so that the leap day is the last day of its year.
 func civil(day int64) (y, m, d int) {
 	day += 719468
 	era := day / 146097
@@ -68,12 +67,12 @@ func civil(day int64) (y, m, d int) {
 	return y, m, d
 }
 
-// ErrTime is the error of ParseTime.
+// ErrTime is returned by ParseTime.
 var ErrTime = errors.New("not an RFC 3339 time between the years 1970 and 2261")
 
-// ParseTime reads an RFC 3339 time with up to nine fraction digits, as Unix
-// nanoseconds. T and Z are capital letters. It is stricter than time.Parse, which
-// takes a comma for the point and hours of one digit, and does not allocate.
+// ParseTime parses an RFC 3339 time with up to nine fraction digits into Unix nanoseconds. T and Z
+// must be upper case. Unlike time.Parse it rejects a decimal comma and one-digit hours, and it does
+// not allocate.
 func ParseTime[T string | []byte](s T) (int64, error) {
 	if len(s) < len("1970-01-01T00:00:00Z") ||
 		s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' {
@@ -109,8 +108,8 @@ func ParseTime[T string | []byte](s T) (int64, error) {
 	return sec*1e9 + frac, nil
 }
 
-// zone reads what stands at the end of a time from i on: Z, or hours and minutes
-// from UTC. The offset is in seconds.
+// zone parses the end of a time from index i: Z, or hours and minutes from UTC. The offset is in
+// seconds.
 func zone[T string | []byte](s T, i int) (offset int, ok bool) {
 	switch {
 	case len(s) == i+1:
@@ -129,7 +128,7 @@ func zone[T string | []byte](s T, i int) (offset int, ok bool) {
 	return offset, true
 }
 
-// digits is the number in s[from:to]; -1 where something else stands there.
+// digits returns the number in s[from:to], or -1 if it is not a number.
 func digits[T string | []byte](s T, from, to int) int {
 	n := 0
 	for i := from; i < to; i++ {
@@ -142,14 +141,13 @@ func digits[T string | []byte](s T, from, to int) int {
 	return n
 }
 
-// daysTo is the reverse of civil. A day that the month does not have comes out
-// as one of the next.
+// daysTo is the inverse of civil. A day past the end of its month becomes a day of the next month.
 func daysTo(y, m, d int) int64 {
 	if m <= 2 {
 		y--
 		m += 12
 	}
-	era := y / 400 // rounds the wrong way for years before 0 alone, which are out of range
+	era := y / 400 // incorrect for years before 0, which are out of range
 	yoe := y - era*400
 	doy := (153*(m-3)+2)/5 + d - 1
 	doe := yoe*365 + yoe/4 - yoe/100 + doy

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// layout is what AppendTime writes, in the words of package time.
+// layout is the format of AppendTime for package time.
 const layout = "2006-01-02T15:04:05.000000000Z"
 
 func TestAppendTime(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAppendTimeAsTimePackage(t *testing.T) {
 	}
 }
 
-// Every day of the range that ParseTime takes, so that no leap year is missed.
+// TestParseTimeEveryDay checks every day in the range of ParseTime, including all leap days.
 func TestParseTimeEveryDay(t *testing.T) {
 	for day := time.Unix(0, 0).UTC(); day.Year() < 2262; day = day.AddDate(0, 0, 1) {
 		s := day.Format(time.RFC3339)
@@ -106,7 +106,8 @@ func TestTimeAllocs(t *testing.T) {
 	}
 }
 
-// What ParseTime takes, package time takes and reads as the same instant.
+// FuzzParseTime checks that package time accepts what ParseTime accepts and returns the same
+// instant.
 func FuzzParseTime(f *testing.F) {
 	for _, s := range []string{
 		"2026-11-20T14:30:00.123456789Z", "2026-11-20T11:30:00-03:00", "2024-02-29T00:00:00.1Z",
