@@ -1,8 +1,8 @@
-// Package feed is the contract between an exchange feed and the stream.
+// Package feed defines the contract between a market data feed and the gateway.
 //
-// A feed is a Source: one blocking call that pushes normalised events into a Sink
-// and knows nothing of who is behind it. feedtest.Run checks a Source against
-// the rules written here.
+// A feed implements [Source]: one blocking call that publishes normalised events to a [Sink]. It
+// knows nothing about the subscribers of its data. feedtest.Run checks that a Source follows the
+// rules below.
 package feed
 
 import (
@@ -11,34 +11,31 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Source is a running connection to an exchange, simulated, recorded or real.
+// Source is a connection to an exchange: simulated, recorded or real.
 type Source interface {
-	// Run defines instruments in sink and publishes their events until ctx ends
-	// or the source has no more. It returns nil at the end of a finite source,
-	// ctx.Err() (or nil) when ctx ended, otherwise what went wrong, with the
-	// place (file, line, offset; address) in its text. Every goroutine it
-	// started has ended when it returns. The caller restarts it or not.
+	// Run defines instruments in sink and publishes their events until ctx ends or the source has
+	// no more. It returns nil at the end of a finite source, and ctx.Err() or nil if ctx ended. Any
+	// other error says what failed and where (file and line, offset or address). All goroutines
+	// that Run started have ended when it returns. The caller decides whether to call Run again.
 	//
-	// Rules: events of one instrument are published in order by one goroutine at
-	// a time; sizes are absolute, never deltas; where something was lost the
-	// source says KindGap and later KindSnapshot; a full sink is waited for.
+	// Rules: One goroutine at a time publishes the events of an instrument, in order. Sizes are
+	// absolute, never deltas. After a loss the source publishes KindGap and, later, KindSnapshot.
+	// If Publish blocks, the source waits.
 	Run(ctx context.Context, sink Sink) error
 }
 
-// Sink takes events. Its methods are safe for concurrent use.
+// Sink receives events. Its methods are safe for concurrent use.
 type Sink interface {
-	// Define lists an instrument, or changes the definition of a listed one,
-	// and returns the handle its events must carry. The identifier of a
-	// pattern *|MARKET|* stands for the market as a whole and takes KindStatus
-	// alone. The error says what is wrong with the definition.
+	// Define lists an instrument, or changes the definition of a listed one, and returns the handle
+	// that its events must carry. An identifier *|MARKET|* stands for the market as a whole, which
+	// accepts only KindStatus. Define returns an error for an invalid definition.
 	Define(market.Instrument) (market.Handle, error)
 
-	// Publish applies events in order; a batch of up to 64 is atomic to readers. It may
-	// wait for the sink's own work, never for a client. It keeps neither the
-	// slice nor what it points to. An event that breaks the contract (unknown
-	// handle, negative or unrepresentable size or price, unordered snapshot, levels
-	// mixed with single orders) is refused on its own and the rest is applied; the
-	// error joins what was refused, as *market.Refused values. A book may be locked
-	// or crossed, as in an auction.
+	// Publish applies events in order. Readers see a batch of up to 64 events at once. Publish may
+	// wait for the sink's own work, but never for a client. It does not keep the slice or anything
+	// it points to. Publish rejects each event that breaks the contract (unknown handle, negative
+	// or inexact size or price, unsorted snapshot, levels mixed with single orders) and applies the
+	// others; the error then joins one *market.Refused for each rejected event. A book may be
+	// locked or crossed, as in an auction.
 	Publish([]market.Event) error
 }

@@ -9,22 +9,21 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// checker is a feed.Sink that follows every instrument and notes what breaks the
-// contract.
+// checker is a feed.Sink that follows every instrument and records violations of the contract.
 type checker struct {
 	opts   Options
-	refuse bool // every definition is refused
+	refuse bool // reject every definition
 
 	mu          sync.Mutex
 	table       table
-	instruments []*instrument // as table.ids
+	instruments []*instrument // in the order of table.ids
 	calls       int
 	events      int
 	faults      []string
-	enough      chan struct{} // closed when opts.Events have come
+	enough      chan struct{} // closed after opts.Events events
 }
 
-// instrument is what the checker knows of one.
+// instrument is the state of one instrument.
 type instrument struct {
 	definition market.Instrument
 	whole      bool // stands for a market
@@ -35,10 +34,10 @@ type instrument struct {
 	stale      bool
 	gap        bool // stale since a KindGap
 	trades     map[string]struct{}
-	inside     int // the Publish call that holds it; 0: none
+	inside     int // the Publish call that is using it; 0: none
 }
 
-// maxFaults is where the notes end; a broken source breaks with every event.
+// maxFaults limits the recorded violations: a broken source violates the contract with every event.
 const maxFaults = 20
 
 func newChecker(opts Options) *checker {
@@ -99,7 +98,7 @@ func (c *checker) Publish(events []market.Event) error {
 	}
 	c.mu.Unlock()
 
-	// Give another goroutine of the source the chance to be caught.
+	// Let another goroutine of the source run, so that overlapping calls are detected.
 	runtime.Gosched()
 
 	c.mu.Lock()
@@ -134,7 +133,7 @@ func (c *checker) instrument(h market.Handle) *instrument {
 	return nil
 }
 
-// finish notes what can only be seen at the end of a finite source.
+// finish records violations that show only at the end of a finite source.
 func (c *checker) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *checker) finish() {
 	}
 }
 
-// apply follows an event and says what is wrong with it.
+// apply applies an event and returns how it violates the contract.
 func (in *instrument) apply(e *market.Event, opts *Options) error {
 	if in.whole && e.Kind != market.KindStatus {
 		return errors.New("a market as a whole takes status alone")
@@ -230,7 +229,7 @@ func (in *instrument) amount(p market.Price, z market.Size) error {
 	return nil
 }
 
-// reference checks figures of which 0 is not told.
+// reference checks reference figures, of which 0 means unknown.
 func (in *instrument) reference(e *market.Event) error {
 	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || e.Size < 0 {
 		return fmt.Errorf("previous close %s, settlement price %s or open interest %s can't be told", e.Price, e.OldPrice, e.Size)
@@ -239,7 +238,8 @@ func (in *instrument) reference(e *market.Event) error {
 }
 
 func (in *instrument) quote(e *market.Event) error {
-	calling := in.phase == market.PreOpen || in.phase == market.Auction // the quote is an indicative price
+	// the quote is an indicative price
+	calling := in.phase == market.PreOpen || in.phase == market.Auction
 	if !in.definition.OwnQuotes && !calling {
 		return errors.New("the definition says that quotes come from the book (OwnQuotes)")
 	}
@@ -288,7 +288,7 @@ func (in *instrument) levels(e *market.Event, opts *Options) error {
 	return nil
 }
 
-// level puts one level of a snapshot or update, before which earlier came.
+// level applies one level of a snapshot or update. earlier holds the levels before it.
 func (in *instrument) level(side market.Side, l market.Level, earlier []market.Level, snapshot bool, opts *Options) error {
 	if l.Size != 0 || snapshot {
 		if err := in.amount(l.Price, l.Size); err != nil {
@@ -303,7 +303,7 @@ func (in *instrument) level(side market.Side, l market.Level, earlier []market.L
 		}
 	}
 	if in.stale {
-		return nil // nobody can follow it
+		return nil // the book is unknown
 	}
 	if _, changed := in.book.Set(side, l); !changed && l.Size == 0 && !opts.UnknownDeletes {
 		return fmt.Errorf("deletes a level at %s that is not there", l.Price)
@@ -311,7 +311,7 @@ func (in *instrument) level(side market.Side, l market.Level, earlier []market.L
 	return nil
 }
 
-// ordered checks that the levels of a snapshot go away from the best.
+// ordered checks that the levels of a snapshot are sorted best first.
 func ordered(side market.Side, levels []market.Level) error {
 	for i := 1; i < len(levels); i++ {
 		a, b := levels[i-1].Price, levels[i].Price
@@ -347,7 +347,7 @@ func (in *instrument) order(e *market.Event) error {
 	return nil
 }
 
-// word checks a reason: a lower_snake_case word, or none.
+// word checks that a reason is empty or a lower_snake_case word.
 func word(s string) error {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (i == 0 || c != '_' && (c < '0' || c > '9')) {

@@ -38,10 +38,10 @@ func levels(pairs ...int64) []market.Level {
 	return out
 }
 
-// checkerTest is events and the fault of the last of them.
+// checkerTest holds events and the violation by the last of them.
 type checkerTest struct {
 	name   string
-	in     *market.Instrument // nil: definition, with a book of 10 bid, 20 asked
+	in     *market.Instrument // nil: definition, with a book of 10 bid and 20 asked
 	opts   Options
 	events []market.Event
 	want   string // "": none
@@ -56,7 +56,7 @@ func TestChecker(t *testing.T) {
 			trade,
 			{Kind: market.KindUpdate, Bids: levels(10, 0, 9, 3), Asks: levels(19, 1)},
 			{Kind: market.KindGap, Reason: "sequence_lost"},
-			{Kind: market.KindUpdate, Bids: levels(5, 0)}, // stale: nobody can tell
+			{Kind: market.KindUpdate, Bids: levels(5, 0)}, // stale: cannot be checked
 			{Kind: market.KindSnapshot, Bids: levels(10, 1, 9, 1), Asks: levels(11, 1)},
 			{Kind: market.KindCancel, Price: tick, Size: lot, TradeID: "1"},
 		}},
@@ -144,7 +144,7 @@ func TestCheckerOpenGap(t *testing.T) {
 	}
 }
 
-// sourceFunc makes a source of a function.
+// sourceFunc converts a function to a source.
 type sourceFunc func(ctx context.Context, sink feed.Sink) error
 
 func (f sourceFunc) Run(ctx context.Context, sink feed.Sink) error { return f(ctx, sink) }
@@ -166,7 +166,7 @@ func TestRun(t *testing.T) {
 	}, Options{Events: 10})
 }
 
-// TestGoroutines wants those that a source leaves behind to be found.
+// TestGoroutines checks that goroutines that a source leaves behind are detected.
 func TestGoroutines(t *testing.T) {
 	const label = `TestGoroutines "quoted"`
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -206,7 +206,7 @@ func TestRecorder(t *testing.T) {
 	if err := r.Publish([]market.Event{{Kind: market.KindSnapshot, Handle: h, Bids: bids}}); err != nil {
 		t.Fatal(err)
 	}
-	bids[0].Size = 0 // the source uses its memory again
+	bids[0].Size = 0 // the source reuses its memory
 	if got := r.Of(definition().ID); len(got) != 1 || !slices.Equal(got[0].Bids, levels(1, 1)) {
 		t.Errorf("recorded %v", got)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// HashSink is a feed.Sink that hashes definitions and events in the order of
-// their coming, whatever the batches. Two runs with the same sum published the
-// same. The zero HashSink is ready.
+// HashSink is a feed.Sink that hashes definitions and events in order, independently of their
+// batches. Two runs have the same sum if they published the same. The zero HashSink is ready to
+// use.
 type HashSink struct {
-	// Base, in Unix nanoseconds, is taken off every time that is told, so that
-	// runs with different starts can be compared. Set it before use.
+	// Base, in Unix nanoseconds, is subtracted from every known time, so that runs with different
+	// starts can be compared. Set it before use.
 	Base int64
 
 	mu     sync.Mutex
@@ -65,8 +65,8 @@ func (s *HashSink) write(b []byte) {
 	s.buf = b
 }
 
-// appendEvent writes every field but Receive, which is no part of what happened.
-// Lists and strings have their lengths before them, so no two events look alike.
+// appendEvent encodes every field except Receive, which does not describe the market. Lists and
+// strings are preceded by their length, so that the encoding is unambiguous.
 func (s *HashSink) appendEvent(b []byte, index int, e *market.Event) []byte {
 	b = append(b, byte(e.Kind), byte(e.Side), byte(e.Phase))
 	for _, v := range [...]int64{
@@ -104,7 +104,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Sum is the hash so far, in hexadecimal.
+// Sum returns the current hash, in hexadecimal.
 func (s *HashSink) Sum() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,15 +112,15 @@ func (s *HashSink) Sum() string {
 	return hex.EncodeToString(s.hash.Sum(nil))
 }
 
-// Events is the number of events hashed.
+// Events returns the number of events hashed.
 func (s *HashSink) Events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.events
 }
 
-// CountSink is a feed.Sink that does nothing but count: what a source costs by
-// itself. The zero CountSink is ready.
+// CountSink is a feed.Sink that only counts, to measure what a source itself costs. The zero
+// CountSink is ready to use.
 type CountSink struct {
 	mu     sync.Mutex
 	table  table
@@ -148,7 +148,7 @@ func (s *CountSink) Publish(events []market.Event) error {
 	return nil
 }
 
-// Count is the number of events and of trades among them.
+// Count returns the number of events and the number of trades among them.
 func (s *CountSink) Count() (events, trades int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Recorder is a feed.Sink that keeps a copy of all it gets and refuses nothing
-// but a definition or handle it cannot place. The zero Recorder is ready.
+// Recorder is a feed.Sink that keeps a copy of everything it receives. It rejects only invalid
+// definitions and unknown handles. The zero Recorder is ready to use.
 type Recorder struct {
 	mu          sync.Mutex
 	table       table
@@ -51,7 +51,7 @@ func (r *Recorder) Publish(events []market.Event) error {
 	return nil
 }
 
-// wake tells those who wait to look again. Called with mu held.
+// wake wakes all callers of Wait. mu must be held.
 func (r *Recorder) wake() {
 	if r.changed != nil {
 		close(r.changed)
@@ -59,14 +59,14 @@ func (r *Recorder) wake() {
 	}
 }
 
-// Events is what was published so far, in order.
+// Events returns the events published so far, in order.
 func (r *Recorder) Events() []market.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// Of is the events of one instrument, in order.
+// Of returns the events of one instrument, in order.
 func (r *Recorder) Of(id market.InstrumentID) []market.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,22 +83,22 @@ func (r *Recorder) Of(id market.InstrumentID) []market.Event {
 	return out
 }
 
-// Batches is how often Publish was called.
+// Batches returns the number of calls of Publish.
 func (r *Recorder) Batches() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.batches
 }
 
-// Definitions is every Define so far, in order; a definition that changed is
-// there once for each time.
+// Definitions returns the definitions so far, in order. A definition that changed occurs once for
+// each change.
 func (r *Recorder) Definitions() []market.Instrument {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.definitions)
 }
 
-// ID is the identifier behind a handle that this Recorder gave out.
+// ID returns the identifier of a handle that this Recorder returned.
 func (r *Recorder) ID(h market.Handle) market.InstrumentID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +108,8 @@ func (r *Recorder) ID(h market.Handle) market.InstrumentID {
 	return market.InstrumentID{}
 }
 
-// Wait waits until what was recorded so far satisfies enough, which gets the
-// recorder's own slice and must not keep it. The error is ctx's.
+// Wait waits until enough returns true for the recorded events. enough receives the recorder's own
+// slice and must not keep it. Wait returns the error of ctx.
 func (r *Recorder) Wait(ctx context.Context, enough func([]market.Event) bool) error {
 	for {
 		r.mu.Lock()
@@ -130,8 +130,8 @@ func (r *Recorder) Wait(ctx context.Context, enough func([]market.Event) bool) e
 	}
 }
 
-// table gives out handles. They start high and leave gaps, so that a source that
-// counts for itself is found out.
+// table assigns handles. They start high and leave gaps, so that a source that numbers its
+// instruments itself fails.
 type table struct {
 	ids     []market.InstrumentID
 	handles map[market.InstrumentID]market.Handle
@@ -142,8 +142,7 @@ const (
 	handleStep  = 7
 )
 
-// define is the handle of a definition. A market as a whole, *|MARKET|*, may be
-// defined too.
+// define returns the handle of a definition. A market as a whole, *|MARKET|*, may be defined too.
 func (t *table) define(in market.Instrument) (market.Handle, error) {
 	if !wholeMarket(in.ID) {
 		if err := in.Validate(); err != nil {
@@ -167,7 +166,7 @@ func (t *table) handle(id market.InstrumentID) (market.Handle, bool) {
 	return h, ok
 }
 
-// index is the place of a handle's definition; -1 for one that was not given out.
+// index returns the index of a handle's definition, or -1 for an unknown handle.
 func (t *table) index(h market.Handle) int {
 	i := int(h) - firstHandle
 	if i < 0 || i%handleStep != 0 || i/handleStep >= len(t.ids) {
@@ -183,7 +182,7 @@ func (t *table) id(h market.Handle) *market.InstrumentID {
 	return nil
 }
 
-// wholeMarket says whether id is *|MARKET|*.
+// wholeMarket reports whether id is *|MARKET|*.
 func wholeMarket(id market.InstrumentID) bool {
 	return id.Symbol == market.Any && id.Term == market.Any &&
 		market.InstrumentID{Symbol: "X", Market: id.Market, Term: "X"}.Valid()

@@ -14,36 +14,35 @@ import (
 	"github.com/ruedahq/rueda/feed"
 )
 
-// Options say what is particular about a source.
+// Options describe a source.
 type Options struct {
-	// Events is how many events are checked before the source is stopped; 0
-	// means 2,000. A source that ends before fails, unless it is Finite.
+	// Events is the number of events to check before the source is stopped; 0 means 2,000. A source
+	// that ends earlier fails, unless it is Finite.
 	Events int
 
-	// Finite says that the source ends by itself. All its events are checked,
-	// and it has to return nil.
+	// Finite means that the source ends by itself. All its events are checked, and Run must return
+	// nil.
 	Finite bool
 
-	// Timeout is the real time the source has for all this; 0 means 30 s.
+	// Timeout bounds the real time of each run; 0 means 30 s.
 	Timeout time.Duration
 
-	// TimeSlack is how far an event time may go back: for sources that merge
-	// several streams of a venue. 0: not at all.
+	// TimeSlack is how far an event time may go back, for sources that merge several streams of a
+	// venue. 0 means not at all.
 	TimeSlack time.Duration
 
-	// UnknownDeletes says that the venue deletes levels it never showed.
+	// UnknownDeletes allows updates that delete levels that were never shown.
 	UnknownDeletes bool
 
-	// StaleBooks says that a book may be stale at the end of a Finite source.
+	// StaleBooks allows books that are stale at the end of a Finite source.
 	StaleBooks bool
 }
 
-// Run checks sources against the contract of package feed, each from newSource:
-// that definitions come before events; that books can be rebuilt from snapshots
-// and updates, without deleting what is not there and without crossing while the
-// phase is open; that prices and sizes are exact and on tick and lot; that times
-// do not go back, trade ids are not used twice, and a gap ends in a snapshot; and
-// that Run returns when its context ends, all its goroutines with it.
+// Run checks the contract of package feed with sources from newSource. Definitions must come before
+// events. It must be possible to rebuild books from snapshots and updates, without deleting unknown
+// levels, and without a crossed book while the phase is open. Prices and sizes must be exact and
+// match tick and lot. Times must not go back, trade ids must not repeat, and a snapshot must follow
+// a gap. Run of the source must return when its context ends, after all its goroutines.
 func Run(t *testing.T, newSource func(t *testing.T) feed.Source, opts Options) {
 	t.Helper()
 	if opts.Events == 0 {
@@ -64,7 +63,7 @@ func Run(t *testing.T, newSource func(t *testing.T) feed.Source, opts Options) {
 		}
 	})
 	t.Run("definitions refused", func(t *testing.T) {
-		// The source may give up or wait for better times, but has nothing to publish.
+		// The source may give up or wait, but it must not publish anything.
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		sink := newChecker(opts)
@@ -112,8 +111,8 @@ func runEvents(t *testing.T, source feed.Source, opts Options) {
 	}
 }
 
-// run runs a source to its end and fails the test where it leaves a goroutine.
-// A label, which goroutines hand down to those they start, tells whose is whose.
+// run runs a source to its end and fails the test if goroutines are left. A profiler label, which
+// goroutines inherit, identifies them.
 func run(t *testing.T, ctx context.Context, source feed.Source, sink feed.Sink, timeout time.Duration) error {
 	t.Helper()
 	label := fmt.Sprintf("%s %p", t.Name(), sink)
@@ -133,7 +132,7 @@ func run(t *testing.T, ctx context.Context, source feed.Source, sink feed.Sink, 
 	case <-timer.C:
 		t.Fatalf("Run has not returned after %v\n%s", timeout, goroutines(label))
 	}
-	// A goroutine that was waited for may still be on its last instructions.
+	// A goroutine that was waited for may still execute its last instructions.
 	deadline := time.Now().Add(time.Second)
 	for goroutines(label) != "" {
 		if time.Now().After(deadline) {
@@ -144,7 +143,7 @@ func run(t *testing.T, ctx context.Context, source feed.Source, sink feed.Sink, 
 	return err
 }
 
-// goroutines is the stacks of the goroutines with a label; "" where there is none.
+// goroutines returns the stacks of the goroutines with a label, "" if there are none.
 func goroutines(label string) string {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {

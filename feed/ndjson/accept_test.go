@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// nameless is a listener of one connection whose getpeername failed; then it ends the context.
+// nameless is a listener of one connection whose getpeername fails. It then ends the context.
 type nameless struct {
 	net.Listener
 	conn net.Conn
@@ -35,8 +35,8 @@ type noAddress struct{ net.Conn }
 
 func (noAddress) RemoteAddr() net.Addr { return nil }
 
-// TestProducerWithoutAddress closes a connection that was reset before it was accepted, and goes
-// on.
+// TestProducerWithoutAddress checks that a connection that was reset before it was accepted is
+// closed and that the source continues.
 func TestProducerWithoutAddress(t *testing.T) {
 	s, err := New(Config{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestProducerWithoutAddress(t *testing.T) {
 	owned.Wait()
 }
 
-// exhausted is a listener whose accept fails so many times; then it ends the context.
+// exhausted is a listener whose Accept fails a number of times. It then ends the context.
 type exhausted struct {
 	net.Listener
 	errno syscall.Errno
@@ -74,8 +74,8 @@ func (l *exhausted) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", l.errno)}
 }
 
-// TestAcceptFails has accept fail for a minute for want of what others may give back. The source
-// goes on after it, and has logged once a second.
+// TestAcceptFails makes Accept fail for a minute for lack of resources. The source continues after
+// it and logs once a second.
 func TestAcceptFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,18 +13,19 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// desk is what all producers of a Run share: the sink, and what is defined there.
+// registry is shared by all producers of a Run. It holds the sink and the instruments and markets
+// defined in it.
 type desk struct {
 	source *Source
 	fail   context.CancelCauseFunc // ends the Run
 
-	mu          sync.Mutex // also: one producer publishes at a time
+	mu          sync.Mutex // held while a producer publishes
 	sink        feed.Sink
 	instruments map[market.InstrumentID]*instrument
 	venues      map[string]*venue
 }
 
-// instrument is a defined one. The switches follow its newest definition.
+// instrument is a defined instrument. Its flags follow the newest definition.
 type instrument struct {
 	id        market.InstrumentID
 	handle    market.Handle
@@ -34,13 +35,13 @@ type instrument struct {
 	phase     atomic.Uint32 // market.Phase
 }
 
-// venue is a market, as a whole *|MARKET|*. All but handle and phase is guarded by desk.mu.
+// venue is a market, defined as *|MARKET|*. registry.mu guards all fields except handle and phase.
 type venue struct {
 	name      string
 	handle    market.Handle
-	phase     atomic.Uint32 // market.Phase; NoPhase: not told
+	phase     atomic.Uint32 // market.Phase; NoPhase: unknown
 	producers int
-	down      bool // status feed_down was published
+	down      bool // feed_down was published
 }
 
 func newDesk(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *desk {
@@ -54,7 +55,7 @@ func newDesk(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *desk {
 // define lists an instrument or changes its definition.
 func (d *desk) define(in market.Instrument) (*instrument, error) {
 	if in.NoBook {
-		in.OwnQuotes = true // where else should they come from
+		in.OwnQuotes = true // there is no other source of quotes
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,8 +83,7 @@ func (d *desk) define(in market.Instrument) (*instrument, error) {
 	return i, nil
 }
 
-// openVenue is a market, which is made when its first instrument is defined.
-// Called with mu held.
+// openVenue returns a market and creates it when its first instrument is defined. mu must be held.
 func (d *desk) openVenue(name string) (*venue, error) {
 	if v, ok := d.venues[name]; ok {
 		return v, nil
@@ -112,7 +112,7 @@ func (d *desk) venue(name string) *venue {
 	return d.venues[name]
 }
 
-// instrumentsOf is the instruments of a market, in order.
+// instrumentsOf returns the instruments of a market, sorted by handle.
 func (d *desk) instrumentsOf(name string) []*instrument {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,15 +128,15 @@ func (d *desk) instrumentsOf(name string) []*instrument {
 
 func byHandle(a, b *instrument) int { return int(a.handle) - int(b.handle) }
 
-// publish gives events to the sink and returns those that it refused. Any other
-// error of the sink ends the Run.
+// publish publishes events and returns those that the sink rejected. Any other error of the sink
+// ends the Run.
 func (d *desk) publish(events []market.Event) []*market.Refused {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.publishLocked(events)
 }
 
-// publishLocked is publish for who holds mu.
+// publishLocked is publish for callers that hold mu.
 func (d *desk) publishLocked(events []market.Event) []*market.Refused {
 	err := d.sink.Publish(events)
 	d.source.count(func(c *Stats) { c.Events += len(events) })
@@ -159,7 +159,7 @@ func (d *desk) publishLocked(events []market.Event) []*market.Refused {
 	return refused
 }
 
-// join notes that a producer feeds a market, which is up again if it was down.
+// join records that a producer feeds a market. If the market's feed was down, it is up again.
 func (d *desk) join(v *venue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,8 +175,8 @@ func (d *desk) join(v *venue) {
 
 const reasonGone = "producer_gone"
 
-// leave notes that a producer has gone: its books are stale, the markets that
-// nobody else feeds are down, and in the others all that it used has a gap.
+// leave records that a producer disconnected. Its books become stale, the feeds of markets without
+// other producers are down, and the instruments it used in other markets have a gap.
 func (d *desk) leave(books map[*instrument]bool, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

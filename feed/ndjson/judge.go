@@ -9,16 +9,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// oddity is something that is logged once a minute however often it comes.
+// limitedLog counts an event and logs it at most once a minute.
 type oddity struct {
-	count int // since it was last logged
+	count int // since the last log line
 	due   time.Time
 }
 
-// logEvery is how often one kind of oddity is logged.
+// logEvery is the minimum time between two log lines of a limitedLog.
 const logEvery = time.Minute
 
-// note counts an oddity and says whether it is to be logged, and of how many lines. Source.mu is held.
+// add counts an event. If due is true, a log line with count is due. Source.mu must be held.
 func (o *oddity) note(now time.Time) (count int, due bool) {
 	o.count++
 	if now.Before(o.due) {
@@ -28,7 +28,8 @@ func (o *oddity) note(now time.Time) (count int, due bool) {
 	return count, true
 }
 
-// odd counts a line that was refused, or had members without meaning, and logs it now and then.
+// countAndLog counts a rejected line, or one with unknown members, and logs it at most once a
+// minute.
 func (p *producer) odd(o *oddity, total func(*Stats) *int, message string, example slog.Attr) {
 	s := p.source
 	s.mu.Lock()
@@ -40,15 +41,15 @@ func (p *producer) odd(o *oddity, total func(*Stats) *int, message string, examp
 	}
 }
 
-// unknown notes that a line has members without meaning.
+// unknown records that a line has unknown members.
 func (p *producer) unknown(l *wire.Line) {
 	if l.Unknown != "" {
 		p.odd(&p.source.unknown, func(s *Stats) *int { return &s.Unknown }, "lines have unknown members", slog.String("key", l.Unknown))
 	}
 }
 
-// judge refuses what no market gives: prices below 0 where it has none, and books that are crossed
-// outside of auctions. A book that is refused is stale until the next whole one.
+// validate rejects events that cannot occur in the market: negative prices if the market has none,
+// and crossed books outside auctions. A rejected book is stale until the next complete one.
 func (p *producer) judge(i *instrument, e *market.Event) *wire.Fault {
 	if p.source.config.positive(i.id.Market) && negative(e) {
 		p.odd(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines refused: prices below 0", slog.String("instrument", i.id.String()))
@@ -83,7 +84,7 @@ func (p *producer) judge(i *instrument, e *market.Event) *wire.Fault {
 	return wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed, and there is no auction", i.id))
 }
 
-// negative says whether any price of an event is below 0.
+// negative reports whether an event has a price below 0.
 func negative(e *market.Event) bool {
 	for _, side := range [2][]market.Level{e.Bids, e.Asks} {
 		for _, l := range side {
@@ -95,7 +96,8 @@ func negative(e *market.Event) bool {
 	return e.Price < 0 || e.OldPrice < 0
 }
 
-// continuous says whether an instrument is in continuous trading, by all that is known of it.
+// continuous reports whether an instrument is in continuous trading, as far as its phases are
+// known.
 func (p *producer) continuous(i *instrument) bool {
 	for _, phase := range [...]market.Phase{market.Phase(i.phase.Load()), market.Phase(i.venue.phase.Load()), p.source.config.planned(i.id)} {
 		if phase != market.NoPhase && phase != market.Open && phase != market.Quoting {
@@ -105,7 +107,7 @@ func (p *producer) continuous(i *instrument) bool {
 	return true
 }
 
-// positive says whether a market forbids prices below 0.
+// positive reports whether a market rejects prices below 0.
 func (c *Config) positive(name string) bool {
 	for i := range c.Markets {
 		if c.Markets[i].ID == name {
@@ -115,7 +117,8 @@ func (c *Config) positive(name string) bool {
 	return false
 }
 
-// planned is the phase of an instrument by its market's hours; NoPhase where it has none.
+// scheduled returns the phase of an instrument according to the hours of its market, or NoPhase if
+// the market has no hours.
 func (c *Config) planned(id market.InstrumentID) market.Phase {
 	for i := range c.Markets {
 		m := &c.Markets[i]

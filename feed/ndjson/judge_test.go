@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// lockedLog keeps a log.
+// lockedLog is a log buffer that is safe for concurrent use.
 type lockedLog struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -32,8 +32,9 @@ func (l *lockedLog) String() string {
 	return l.buf.String()
 }
 
-// TestJudged wants crossed books outside of auctions and prices below 0 where the market forbids
-// them refused, and unknown members taken; each is counted, and logged once a minute.
+// TestValidate checks that crossed books outside auctions and negative prices in a market without
+// them are rejected and that unknown members are accepted. Each case is counted, and logged once a
+// minute.
 func TestJudged(t *testing.T) {
 	const n = `,"I":"GGAL|BYMA|24hs",`
 	const g = "GGAL|BYMA|24hs "
@@ -49,7 +50,7 @@ func TestJudged(t *testing.T) {
 		lines   []string
 		answers []string
 		want    []string
-		stats   Stats // of what is counted here
+		stats   Stats // the counters that this test checks
 	}{
 		{"crossed by an update", nil, []string{whole, cross, cross, whole}, []string{"Error bad_field 3"},
 			[]string{g + "snapshot", g + "gap crossed_book", g + "update", g + "snapshot"}, Stats{Crossed: 1}},
@@ -98,7 +99,7 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-// TestOddity wants one log line a minute, with the count since the last one.
+// TestLimitedLog checks that one log line a minute is due, with the count since the last one.
 func TestOddity(t *testing.T) {
 	var o oddity
 	now := time.Now()

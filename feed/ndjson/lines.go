@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// next is the next line without its end, valid until the next call. With io.EOF
-// it may be a last line that has no end.
+// next returns the next line without its line feed, valid until the next call. With io.EOF it may
+// return a last line that has no line feed.
 func (p *producer) next() ([]byte, error) {
 	p.long = p.long[:0]
 	for {
@@ -42,8 +42,9 @@ func (p *producer) discard() error {
 
 func trim(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
-// whole says whether another line has come already: then its events go along.
+// lineBuffered reports whether another complete line has arrived, so that its events can join the
+// batch.
 func (p *producer) whole() bool {
-	waiting, _ := p.in.Peek(p.in.Buffered()) // never more than is there
+	waiting, _ := p.in.Peek(p.in.Buffered()) // Peek returns only buffered bytes
 	return bytes.IndexByte(waiting, '\n') >= 0
 }

@@ -15,29 +15,31 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config says where to listen and what to bear.
+// Config configures the address and the limits of a Source.
 type Config struct {
-	Listen         string          // TCP address, host:port; port 0 takes a free one
-	Insecure       bool            // Listen may be off the loopback interface
-	MaxProducers   int             // connections at a time; 0 means 64
-	MaxInstruments int             // defined in one Run; 0 means 10,000
-	MaxFaults      int             // bad lines in a row after which a producer is closed; 0 means 100
-	AnswerTimeout  time.Duration   // a producer that takes no answer for so long is closed; 0 means 5 s
-	Markets        []market.Market // what is known of markets: their hours, and whether prices may be below 0
-	OnListen       func(net.Addr)  // called by Run when it listens; nil: nobody
-	Logger         *slog.Logger    // nil: none
+	Listen         string // TCP address, host:port; port 0 picks a free port
+	Insecure       bool   // allows a Listen address outside the loopback interface
+	MaxProducers   int    // concurrent connections; 0 means 64
+	MaxInstruments int    // defined in one Run; 0 means 10,000
+	// invalid lines in a row before a producer is closed; 0 means 100
+	MaxFaults int
+	// a producer that accepts no answer for this long is closed; 0 means 5 s
+	AnswerTimeout time.Duration
+	Markets       []market.Market // known markets: their hours, and whether prices may be below 0
+	OnListen      func(net.Addr)  // called by Run when it listens; may be nil
+	Logger        *slog.Logger    // nil: no logging
 }
 
-// MaxLine is the longest line, in bytes, without its line feed.
+// MaxLine is the maximum length of a line in bytes, without its line feed.
 const MaxLine = 1 << 20
 
-// Source listens for producers. It is a feed.Source.
+// Source listens for producers. It implements feed.Source.
 type Source struct {
 	config  Config
 	address string
 
 	mu    sync.Mutex
-	early net.Listener // of Listen, for the next Run; nil: Run opens one
+	early net.Listener // opened by Listen for the next Run; nil: Run opens one
 	addr  net.Addr
 	conns map[net.Conn]struct{}
 	stats Stats
@@ -46,20 +48,20 @@ type Source struct {
 	unknown, crossed, negative oddity
 }
 
-// Stats counts what came, in all runs together.
+// Stats holds the counters of all runs together.
 type Stats struct {
 	Producers int // connected now
-	Lines     int // blank ones left out
-	Events    int // given to the sink, gaps and feed status of our own too
-	Faults    int // lines skipped and events refused
+	Lines     int // without blank lines
+	Events    int // published, including gaps and feed status added by the Source
+	Faults    int // lines skipped and events rejected
 	Holes     int // in SQ
-	Ignored   int // quotes of instruments whose quotes come from the book
-	Unknown   int // lines with members without meaning, which were taken
-	Crossed   int // of Faults: books that are crossed outside of an auction
-	Negative  int // of Faults: prices below 0 in a market without
+	Ignored   int // quotes of instruments whose quotes are derived from the book
+	Unknown   int // lines with unknown members; they are accepted
+	Crossed   int // of Faults: books crossed outside an auction
+	Negative  int // of Faults: prices below 0 in a market that has none
 }
 
-// New checks the configuration and makes a Source of it. It does not listen yet.
+// New checks the configuration and returns a Source. It does not listen yet.
 func New(config Config) (*Source, error) {
 	if config.Listen == "" {
 		return nil, errors.New("ndjson: no address to listen on")
@@ -89,8 +91,8 @@ func New(config Config) (*Source, error) {
 	return &Source{config: config, address: address.String(), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}, nil
 }
 
-// Listen opens the address before Run does, so that what is wrong with it shows before a
-// program says that it is ready. Producers wait until Run. The next Run closes it, or Close.
+// Listen opens the address before Run, so that a program can report a bad address before it reports
+// that it is ready. Producers wait until Run. The listener is closed by the next Run or by Close.
 func (s *Source) Listen(ctx context.Context) error {
 	listener, err := s.open(ctx)
 	if err != nil {
@@ -102,7 +104,7 @@ func (s *Source) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Listen began, where no Run has.
+// Close closes a listener that Listen opened and that no Run has used.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,14 +116,14 @@ func (s *Source) Close() error {
 	return err
 }
 
-// Addr is the address that Run or Listen listens on; nil where neither does.
+// Addr returns the address that Run or Listen listens on, or nil.
 func (s *Source) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// Stats is what came so far.
+// Stats returns the current counters.
 func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +162,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	return context.Cause(ctx)
 }
 
-// listen is what Listen opened, or else opens the address.
+// listen returns the listener opened by Listen, or opens one.
 func (s *Source) listen(ctx context.Context) (net.Listener, error) {
 	s.mu.Lock()
 	listener := s.early
@@ -195,7 +197,7 @@ func (s *Source) open(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// accept takes connections until the context ends or accepting does not come back.
+// accept accepts connections until the context ends or accepting fails permanently.
 func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, owned *sync.WaitGroup) error {
 	failures := 0
 	var logged time.Time
@@ -204,11 +206,11 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				_ = conn.Close() // it came too late to be told
+				_ = conn.Close() // the source is ending
 			}
 			return ctx.Err()
 		case err != nil:
-			// Out of file descriptors, most likely: others may give some back, however late.
+			// Most likely out of file descriptors, which may become free again.
 			if failures++; failures >= 100 && !passing(err) {
 				return fmt.Errorf("ndjson: accept: %w", err)
 			}
@@ -225,12 +227,12 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 		if from := conn.RemoteAddr(); from != nil {
 			s.admit(ctx, conn, from, desk, owned)
 		} else {
-			_ = conn.Close() // it was reset before it came here
+			_ = conn.Close() // it was reset before it was accepted
 		}
 	}
 }
 
-// passing says whether an error of accept is for want of something that others may give back.
+// temporary reports whether an error of accept is due to a resource that may become free again.
 func passing(err error) bool {
 	for _, errno := range [...]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, errno) {
@@ -251,8 +253,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// admit starts a producer. One too many is told so; of those too there are only
-// as many at a time as there may be producers.
+// admit starts a producer. If there are too many, the new one gets an error and is closed; at most
+// MaxProducers connections wait for this at a time.
 func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, desk *desk, owned *sync.WaitGroup) {
 	s.mu.Lock()
 	n := len(s.conns)
@@ -265,7 +267,7 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, desk *
 	}
 	s.mu.Unlock()
 	if n >= 2*s.config.MaxProducers {
-		_ = conn.Close() // it is refused
+		_ = conn.Close() // rejected
 		return
 	}
 	p := newProducer(s, desk, conn, from)
@@ -286,7 +288,7 @@ func (s *Source) release(conn net.Conn) {
 	s.mu.Lock()
 	delete(s.conns, conn)
 	s.mu.Unlock()
-	_ = conn.Close() // all that mattered was flushed
+	_ = conn.Close() // all that matters was flushed
 }
 
 func (s *Source) closeAll() {

@@ -74,7 +74,7 @@ func (r *running) stop() {
 	r.ended <- nil // stop may be called again
 }
 
-// client is a producer of a test.
+// client is a test producer.
 type client struct {
 	t    *testing.T
 	conn net.Conn
@@ -120,7 +120,7 @@ func (c *client) answer() answer {
 	return a
 }
 
-// closed checks that the source closed the connection and said no more.
+// closed checks that the source closed the connection without another answer.
 func (c *client) closed() {
 	c.t.Helper()
 	if c.in.Scan() {
@@ -131,7 +131,7 @@ func (c *client) closed() {
 	}
 }
 
-// wait waits until n events were recorded and describes them.
+// wait waits until n events are recorded and describes them.
 func wait(t *testing.T, r *feedtest.Recorder, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -172,7 +172,8 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// What a stream sends to its clients, and what a recorder writes down, comes out as the events it was made of.
+// TestRoundTrip checks that the messages that clients receive, and that a recorder writes, decode
+// to the original events.
 func TestRoundTrip(t *testing.T) {
 	const when = 1795185000123456789
 	one := market.Price(market.Scale)
@@ -279,7 +280,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// A line of exactly the longest length is taken.
+// TestLongestLine checks that a line of the maximum length is accepted.
 func TestLongestLine(t *testing.T) {
 	var r feedtest.Recorder
 	c := start(t, Config{}, &r).dial()
@@ -334,7 +335,7 @@ func TestTooManyInstruments(t *testing.T) {
 	}
 }
 
-// A last line may lack its end, and lines may come in pieces.
+// TestPieces checks that the last line may lack its line feed and that lines may arrive in pieces.
 func TestPieces(t *testing.T) {
 	var r feedtest.Recorder
 	c := start(t, Config{}, &r).dial()
@@ -347,7 +348,8 @@ func TestPieces(t *testing.T) {
 	same(t, wait(t, &r, 2), []string{"GGAL|BYMA|24hs trade 120 at 7050", "*|BYMA|* feed_down producer_gone"})
 }
 
-// The feed of a market is down when its last producer has gone, and up when one returns.
+// TestProducersComeAndGo checks that the feed of a market is down when its last producer
+// disconnects, and up when one returns.
 func TestProducersComeAndGo(t *testing.T) {
 	var r feedtest.Recorder
 	run := start(t, Config{}, &r)
@@ -363,7 +365,7 @@ func TestProducersComeAndGo(t *testing.T) {
 	want = append(want, "GGAL|BYMA|24hs gap producer_gone")
 	same(t, wait(t, &r, 4), want)
 
-	// Definitions hold for all, after their producer too.
+	// Definitions apply to all producers, even after the one that sent them has left.
 	b.send(tradeGGAL)
 	want = append(want, "GGAL|BYMA|24hs trade 120 at 7050")
 	same(t, wait(t, &r, 5), want)
@@ -377,7 +379,8 @@ func TestProducersComeAndGo(t *testing.T) {
 	same(t, wait(t, &r, 9), want)
 }
 
-// The end of a Run is the end of its producers, and the next one knows what was down.
+// TestRunAgain checks that the end of a Run disconnects its producers and that the next Run knows
+// which feeds were down.
 func TestRunAgain(t *testing.T) {
 	listening := make(chan net.Addr, 1)
 	source, err := New(Config{Listen: "127.0.0.1:0", OnListen: func(a net.Addr) { listening <- a }})
@@ -406,7 +409,7 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
-// refusing refuses updates, and fails on a status.
+// refusing rejects updates, and fails on a status.
 type refusing struct{ feedtest.Recorder }
 
 var errFull = errors.New("disk full")
@@ -450,7 +453,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A sink that fails ends the Run with its error.
+// TestSinkFails checks that an error of the sink ends the Run.
 func TestSinkFails(t *testing.T) {
 	run := start(t, Config{}, new(refusing))
 	run.dial().send(defineGGAL, `{"type":"H","I":"GGAL|BYMA|24hs","E":"halt"}`)
@@ -465,7 +468,7 @@ func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		listen   string
 		insecure bool
-		text     string // of the error; "" none
+		text     string // of the error; "": none
 	}{
 		{"127.0.0.1:0", false, ""},
 		{"[::1]:9000", false, ""},
@@ -505,7 +508,8 @@ func TestUsedPort(t *testing.T) {
 	}
 }
 
-// A producer that does not read what it is told is closed, and disturbs nobody.
+// TestProducerThatDoesNotRead checks that a producer that does not read its answers is closed and
+// does not affect others.
 func TestProducerThatDoesNotRead(t *testing.T) {
 	var r feedtest.Recorder
 	run := start(t, Config{MaxFaults: 1 << 30, AnswerTimeout: 50 * time.Millisecond}, &r)
@@ -532,7 +536,8 @@ func TestProducerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Two producers of one instrument: each line arrives, and the sink is called by one at a time.
+// TestManyProducers checks that each line of two producers of one instrument arrives and that calls
+// of the sink do not overlap.
 func TestManyProducers(t *testing.T) {
 	const producers, lines = 8, 500
 	var r feedtest.Recorder
@@ -558,7 +563,7 @@ func TestManyProducers(t *testing.T) {
 	}
 }
 
-// exclusive notes calls of Publish that overlap.
+// exclusive detects overlapping calls of Publish.
 type exclusive struct {
 	sink     feed.Sink
 	mu       sync.Mutex
@@ -603,11 +608,11 @@ func TestConformance(t *testing.T) {
 	}, feedtest.Options{})
 }
 
-// produce sends a market's worth of lines until it is hung up on.
+// produce sends lines until the connection is closed.
 func produce(addr net.Addr) {
 	conn, err := net.Dial("tcp", addr.String())
 	if err != nil {
-		return // Run has ended already
+		return // Run has ended
 	}
 	defer conn.Close()
 	out := bufio.NewWriter(conn)
@@ -623,7 +628,7 @@ func produce(addr net.Addr) {
 	}
 }
 
-// BenchmarkLines is lines over a real connection to a sink that only counts.
+// BenchmarkLines measures lines over a real connection to a sink that only counts.
 func BenchmarkLines(b *testing.B) {
 	listening := make(chan net.Addr, 1)
 	source, err := New(Config{Listen: "127.0.0.1:0", OnListen: func(a net.Addr) { listening <- a }})

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// producer is one connection. Its own goroutine alone touches it.
+// producer is one connection. Only its own goroutine uses it.
 type producer struct {
 	source *Source
 	desk   *desk
@@ -22,32 +22,33 @@ type producer struct {
 	log    *slog.Logger
 
 	in      *bufio.Reader
-	long    []byte // a line that does not fit into in
+	long    []byte // a line that exceeds the buffer of in
 	out     *bufio.Writer
 	decoder wire.LineDecoder
 	decoded wire.Line
-	line    int // number of the line at hand, from 1
-	faults  int // bad lines in a row
+	line    int // number of the current line, from 1
+	faults  int // invalid lines in a row
 	ignored bool
 
 	batch  []market.Event
-	lines  []int          // where each event of the batch comes from
+	lines  []int          // line number of each event of the batch
 	levels []market.Level // of the batch
 
 	known  map[market.InstrumentID]*instrument // used by this producer
-	venues map[*venue]struct{}                 // fed by it
-	books  map[*instrument]bool                // fed by it: true where it was told to be stale
-	shapes map[*instrument]*market.Book        // of its books that are whole
+	venues map[*venue]struct{}                 // fed by this producer
+	books  map[*instrument]bool                // fed by this producer; true if published as stale
+	shapes map[*instrument]*market.Book        // copies of its books that are complete
 	last   map[sequenceKey]uint64
 }
 
-// sequenceKey is what SQ counts in: T, X and C together, the others by themselves.
+// sequenceKey identifies a sequence of SQ. T, X and C share one; the others have their own.
 type sequenceKey struct {
 	handle  market.Handle
 	channel market.Kind
 }
 
-// A batch is published when no other line has come yet, or it has become this long.
+// Limits of a batch. A batch is published when it reaches one of them, or when no other line has
+// arrived.
 const (
 	maxBatch       = 512
 	maxBatchLevels = 1 << 14
@@ -72,8 +73,8 @@ func newProducer(s *Source, d *desk, conn net.Conn, from net.Addr) *producer {
 	}
 }
 
-// run reads lines until the producer or the context ends. The error is nil where
-// the producer closed the connection itself.
+// run reads lines until the producer disconnects or the context ends. It returns nil if the
+// producer closed the connection.
 func (p *producer) run(ctx context.Context) error {
 	defer func() { p.desk.leave(p.books, p.known, p.venues) }()
 	for {
@@ -104,7 +105,7 @@ func (p *producer) run(ctx context.Context) error {
 	}
 }
 
-// take handles one line, or one that is too long to be read.
+// handle processes one line. err is errTooLong for a line that was too long to be read.
 func (p *producer) take(data []byte, err error) {
 	var fault *wire.Fault
 	switch {
@@ -129,7 +130,7 @@ func (p *producer) take(data []byte, err error) {
 	p.faults = 0
 }
 
-// event adds what a line says to the batch.
+// event adds the event of a line to the batch.
 func (p *producer) event(l *wire.Line) *wire.Fault {
 	switch {
 	case l.Definition != nil:
@@ -181,7 +182,7 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 }
 
 func (p *producer) define(in *market.Instrument) *wire.Fault {
-	p.publish() // what was said before was said of the old definition
+	p.publish() // earlier lines belong to the old definition
 	i, err := p.desk.define(*in)
 	if err != nil {
 		return wire.NewFault(wire.BadField, "definition refused: "+err.Error())
@@ -213,7 +214,7 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 	return nil
 }
 
-// instrument is a defined instrument; nil where it is not.
+// instrument returns a defined instrument, or nil.
 func (p *producer) instrument(id market.InstrumentID) *instrument {
 	i, ok := p.known[id]
 	if !ok {
@@ -236,7 +237,8 @@ func (p *producer) feeds(v *venue) {
 	}
 }
 
-// sequence checks SQ. A hole in the book makes it stale, one elsewhere is a gap of the instrument.
+// sequence checks SQ. A gap in the book's numbers makes the book stale; any other gap is published
+// as a gap of the instrument.
 func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
 	key := sequenceKey{i.handle, e.Kind}
 	switch e.Kind {
@@ -275,7 +277,7 @@ func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
 	p.log.Warn("producer left out lines", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
 }
 
-// stale says that a book has lost something, unless that was said already.
+// markStale publishes that a book has lost updates, unless that was published already.
 func (p *producer) stale(i *instrument, reason string) {
 	delete(p.shapes, i)
 	if !p.books[i] {
@@ -284,7 +286,7 @@ func (p *producer) stale(i *instrument, reason string) {
 	}
 }
 
-// lostUpdate makes a book stale when a line that was to change it is skipped.
+// lostUpdate marks a book stale when a line that should have changed it is skipped.
 func (p *producer) lostUpdate(l *wire.Line) {
 	if l.Event.Kind != market.KindUpdate && l.Event.Kind != market.KindSnapshot {
 		return
@@ -296,7 +298,7 @@ func (p *producer) lostUpdate(l *wire.Line) {
 	}
 }
 
-// ignore leaves a quote out and says so, once.
+// ignore drops a quote and warns the producer once.
 func (p *producer) ignore(i *instrument) {
 	p.source.count(func(c *Stats) { c.Ignored++ })
 	if !p.ignored {
@@ -310,7 +312,7 @@ func (p *producer) add(e market.Event) {
 	p.lines = append(p.lines, p.line)
 }
 
-// keep copies levels to where they stay until the batch is published.
+// copyLevels copies levels to a buffer that stays valid until the batch is published.
 func (p *producer) keep(levels []market.Level) []market.Level {
 	if len(levels) == 0 {
 		return nil
@@ -320,7 +322,7 @@ func (p *producer) keep(levels []market.Level) []market.Level {
 	return p.levels[n:len(p.levels):len(p.levels)]
 }
 
-// publish gives the batch to the sink and answers for what it refused.
+// publish publishes the batch and answers the events that the sink rejected.
 func (p *producer) publish() {
 	for len(p.batch) > 0 {
 		refused := p.desk.publish(p.batch)
@@ -341,7 +343,7 @@ func (p *producer) publish() {
 	p.levels = p.levels[:0]
 }
 
-// staleHandle is stale for a book that the sink refused a change of.
+// markHandleStale marks a book stale after the sink rejected a change of it.
 func (p *producer) staleHandle(h market.Handle) {
 	for i := range p.books {
 		if i.handle == h {

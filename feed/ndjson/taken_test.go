@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/feed/feedtest"
 )
 
-// takenCase is lines after the definition of GGAL, what they are answered, as "Type
-// reason line", and what is published.
+// acceptedCase holds lines that follow the definition of GGAL, their answers as "Type reason line",
+// and the published events.
 type takenCase struct {
 	name    string
 	lines   []string
@@ -85,7 +85,7 @@ func takenCases() []takenCase {
 	}
 }
 
-// What is taken of lines, and where a book is told to be stale.
+// TestAccepted checks which lines are accepted and when a book becomes stale.
 func TestTaken(t *testing.T) {
 	for _, tt := range takenCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestTaken(t *testing.T) {
 			if !reflect.DeepEqual(answers, tt.answers) {
 				t.Errorf("answered %q, want %q", answers, tt.answers)
 			}
-			c.send("x") // nothing else was to be answered
+			c.send("x") // checks that there was no other answer
 			if a := c.answer(); a.Reason != "bad_json" {
 				t.Errorf("also answered %+v", a)
 			}
