@@ -5,24 +5,25 @@ import (
 	"slices"
 )
 
-// never is a virtual time that does not come.
+// never is a virtual time that is never reached.
 const never = int64(math.MaxInt64)
 
-// agenda is what the exchange itself does at its hour: sessions, auctions, halts. It is
-// short, so a sorted slice will do; the next is at the end.
+// taskQueue holds what the exchange itself does at fixed times: sessions, auctions, halts. It is
+// short, so a slice is enough. It is sorted with the next task at the end.
 type agenda struct {
 	tasks []task
 	count uint64
 }
 
-// task is one thing to do. Of two at the same time the one that was put down first goes first.
+// task is something to do at a time. Tasks with the same time run in the order in which they were
+// added.
 type task struct {
 	at    int64
 	order uint64
 	do    func()
 }
 
-// add puts something down.
+// add adds a task.
 func (a *agenda) add(at int64, do func()) {
 	a.count++
 	t := task{at: at, order: a.count, do: do}
@@ -35,7 +36,7 @@ func (a *agenda) add(at int64, do func()) {
 	a.tasks = slices.Insert(a.tasks, i, t)
 }
 
-// next is when the next task is due; never without one.
+// next returns the time of the next task, or never.
 func (a *agenda) next() int64 {
 	if len(a.tasks) == 0 {
 		return never
@@ -43,7 +44,7 @@ func (a *agenda) next() int64 {
 	return a.tasks[len(a.tasks)-1].at
 }
 
-// take takes the next task off.
+// pop removes and returns the next task.
 func (a *agenda) take() task {
 	n := len(a.tasks) - 1
 	t := a.tasks[n]

@@ -4,16 +4,16 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// cross is what an auction would come to, or came to.
+// cross is the result of an auction, or what the result would be.
 type cross struct {
 	price  int64
-	volume int64 // 0: no two orders meet
-	bids   int64 // all that buyers take at the price
-	asks   int64 // all that sellers give
+	volume int64 // 0: no orders match
+	bids   int64 // total that buyers take at the price
+	asks   int64 // total that sellers offer
 }
 
-// cross finds the auction's price: the one at which most is exchanged; of several, that which
-// leaves the least over; of several, the nearest to a reference, and the lower of two.
+// cross finds the price of an auction: the one with the largest volume; among equals the one with
+// the smallest imbalance; among equals the one closest to a reference, and the lower of two.
 func (m *matcher) cross(reference int64) (c cross) {
 	bid, hasBid := m.best(market.Buy)
 	ask, hasAsk := m.best(market.Sell)
@@ -26,8 +26,8 @@ func (m *matcher) cross(reference int64) (c cross) {
 		w.i--
 		w.now.bids += w.bids[w.i].size
 	}
-	// From the lowest price that a seller takes to the highest that a buyer gives. Something
-	// changes at the prices of orders alone, and just above those of buyers.
+	// Visit the prices from the best ask to the best bid. The result changes only at the prices of
+	// orders, and just above those of buyers.
 	for price := ask; price <= bid; {
 		c = w.at(price, reference, c)
 		next := w.next(bid + 1)
@@ -39,14 +39,14 @@ func (m *matcher) cross(reference int64) (c cross) {
 	return c
 }
 
-// walk goes up the prices of an auction: demand falls and supply rises.
+// walk visits the prices of an auction upwards: demand falls and supply rises.
 type walk struct {
 	bids, asks []queue // by rising key: the best at the end
-	i, j       int     // bids[i:] and asks[j:] take part at the price
+	i, j       int     // bids[i:] and asks[j:] participate at the price
 	now        cross
 }
 
-// at goes up to a price, and is it or best, whichever is better.
+// at moves up to a price and returns the better of its result and best.
 func (w *walk) at(price, reference int64, best cross) cross {
 	for w.j > 0 && -w.asks[w.j-1].key <= price {
 		w.j--
@@ -63,7 +63,7 @@ func (w *walk) at(price, reference int64, best cross) cross {
 	return best
 }
 
-// next is the first price of an order above where the walk is, at most an end.
+// next returns the price of the next order above the current one, at most end.
 func (w *walk) next(end int64) int64 {
 	i := w.i
 	if i < len(w.bids) && w.bids[i].key == w.now.price {
@@ -95,14 +95,14 @@ func magnitude(v int64) int64 {
 	return v
 }
 
-// uncross executes the auction at a price: the best orders of both sides, the oldest first at
-// each price.
+// uncross executes the auction at a price: the best orders of both sides first, and at each price
+// the oldest first.
 func (m *matcher) uncross(price int64) {
 	m.fills, m.touched = m.fills[:0], m.touched[:0]
 	m.calling = false
 	bids, asks := &m.sides[0], &m.sides[1]
-	nb, na := len(*bids), len(*asks) // how many queues of each side were there
-	firstBid, firstAsk := nb, na     // queues from there on were touched
+	nb, na := len(*bids), len(*asks) // remaining queues of each side
+	firstBid, firstAsk := nb, na     // first queue of each side that was touched
 	for nb > 0 && na > 0 {
 		b, a := &(*bids)[nb-1], &(*asks)[na-1]
 		if b.key < price || -a.key > price {
@@ -127,7 +127,7 @@ func (m *matcher) uncross(price int64) {
 	*bids, *asks = (*bids)[:nb], (*asks)[:na]
 }
 
-// execute takes some of a queue's oldest order; it is true where the queue is empty then.
+// execute fills part of a queue's oldest order. It returns true if the queue is then empty.
 func (m *matcher) execute(q *queue, n int64) bool {
 	o := &m.orders[q.head]
 	o.size -= n
@@ -140,7 +140,7 @@ func (m *matcher) execute(q *queue, n int64) bool {
 	return q.orders == 0
 }
 
-// clear empties the book, as when orders end with their day.
+// clear empties the book, for example at the end of the day.
 func (m *matcher) clear() {
 	m.sides[0], m.sides[1] = m.sides[0][:0], m.sides[1][:0]
 	m.orders, m.free = m.orders[:1], 0

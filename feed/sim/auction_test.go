@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// naiveCross is an auction as the rule says it: every price is tried.
+// naiveCross finds the price of an auction by trying every price.
 func naiveCross(n naive, reference int64) (best cross) {
 	low, high := int64(1<<40), int64(0)
 	for _, o := range n {
@@ -58,7 +58,7 @@ func (n *naive) uncross(c cross) (fills int64) {
 	return fills
 }
 
-// TestAuction compares auctions with ones that try every price and go lot by lot.
+// TestAuction compares auctions with a model that tries every price and executes lot by lot.
 func TestAuction(t *testing.T) {
 	crossed := 0
 	for seed := range uint64(400) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ruedahq/rueda/feed/feedtest"
 )
 
-// BenchmarkSim is how much faster than real time 400 instruments run on one
-// core, with a sink that does nothing. The bar is 1,000 times.
+// BenchmarkSim measures how much faster than real time 400 instruments run on one core, with a sink
+// that does nothing. The target is 1,000 times.
 func BenchmarkSim(b *testing.B) {
 	const span = 30 * time.Minute
 	source, err := New(Config{Seed: 1, Instruments: 400, Speed: -1, Duration: span})
@@ -32,7 +32,7 @@ func BenchmarkSim(b *testing.B) {
 	b.ReportMetric(float64(events)/float64(b.N)/span.Seconds(), "events/s")
 }
 
-// BenchmarkWarmUp is the cost of the books' filling before the start.
+// BenchmarkWarmUp measures filling the books before the start.
 func BenchmarkWarmUp(b *testing.B) {
 	listings, err := list(busySet)
 	if err != nil {
@@ -43,8 +43,8 @@ func BenchmarkWarmUp(b *testing.B) {
 	}
 }
 
-// BenchmarkDay is how much faster than real time a trading day of the whole market runs on
-// one core, with its auctions. The bar is 1,000 times.
+// BenchmarkDay measures how much faster than real time a trading day of the whole market with its
+// auctions runs on one core. The target is 1,000 times.
 func BenchmarkDay(b *testing.B) {
 	source, err := New(Config{Seed: 1, Clock: Virtual, Speed: -1, Days: 1, Start: time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)})
 	if err != nil {

@@ -13,39 +13,39 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Calendar is when the market trades, as data.
+// Calendar defines when the market trades.
 //
-// Its sessions are a pre_open, an open, an auction (the closing one) and a post_close (trade at
-// close), each at most once and in this order; open alone has to be there. Where a pre_open
-// ends in the open there is an opening auction, which goes on for a random part of RandomEnd;
-// the closing auction does likewise. A holiday with Close is a short day: the open ends earlier,
-// and what comes behind it moves to the front, so that the closing auction ends at Close.
+// Its sessions are pre_open, open, auction (the closing auction) and post_close (trade at close),
+// each at most once and in this order. Only open is required. A pre_open that ends in the open is
+// followed by an opening auction, which lasts for a random part of RandomEnd; so does the closing
+// auction. A holiday with Close is a short day: the open ends earlier, and the sessions after it
+// move forward, so that the closing auction ends at Close.
 type Calendar struct {
-	Timezone          string // IANA name; "" is UTC
+	Timezone          string // IANA name; "" means UTC
 	Schedule          market.Schedule
-	RandomEnd         time.Duration // auctions end at a random instant within so long of their hour
-	VolatilityAuction time.Duration // how long trading is interrupted where a price leaves its band
+	RandomEnd         time.Duration // auctions end at a random time within this duration
+	VolatilityAuction time.Duration // length of the auction after a price leaves its band
 }
 
 //go:embed calendar.json
 var calendarJSON []byte
 
-// DefaultCalendar is hours like those of Buenos Aires with the holidays of two years. They
-// are plausible and nobody's official calendar.
+// DefaultCalendar returns hours like those of Buenos Aires, with the holidays of two years. They
+// are plausible but not official.
 func DefaultCalendar() Calendar {
 	c, err := ParseCalendar(calendarJSON)
 	if err != nil {
-		panic(err) // the embedded file is tested
+		panic(err) // tests check the embedded file
 	}
 	return c
 }
 
-// maxCalendar bounds the text of a calendar.
+// maxCalendar limits the text of a calendar, in bytes.
 const maxCalendar = 1 << 20
 
-// ParseCalendar reads a calendar as JSON, as calendar.json of this package is one: timezone,
-// random_end and volatility_auction (Go durations), sessions (phase, start, end), weekdays
-// (0 Sunday to 6; Monday to Friday where absent) and holidays (date, name, close, terms).
+// ParseCalendar parses a calendar in JSON, with the members of calendar.json in this package:
+// timezone, random_end and volatility_auction (Go durations), sessions (phase, start, end),
+// weekdays (0 for Sunday to 6; default Monday to Friday) and holidays (date, name, close, terms).
 // Unknown members are errors.
 func ParseCalendar(text []byte) (Calendar, error) {
 	if len(text) > maxCalendar {
@@ -119,7 +119,7 @@ func ParseCalendar(text []byte) (Calendar, error) {
 	return c, c.Validate()
 }
 
-// clockTime reads a time of day, 15:04 or 15:04:05; 24:00 is the end of the day.
+// clockTime parses a time of day, 15:04 or 15:04:05. 24:00 is the end of the day.
 func clockTime(s string) (time.Duration, error) {
 	if s == "24:00" {
 		return 24 * time.Hour, nil
@@ -132,7 +132,7 @@ func clockTime(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a time of day like 16:55", s)
 }
 
-// Validate says what is wrong with the calendar, in words for whoever wrote it.
+// Validate returns an error that describes what is wrong with the calendar.
 func (c *Calendar) Validate() error {
 	if _, err := time.LoadLocation(c.Timezone); err != nil {
 		return fmt.Errorf("calendar: time zone: %w", err)
@@ -174,8 +174,8 @@ func (c *Calendar) Validate() error {
 	return nil
 }
 
-// sessions are the spans of a date on which a term trades, none where it does not; term ""
-// is the market as a whole. date counts as a calendar day, whatever its time zone.
+// sessions returns the sessions of a term on a date, none if it does not trade. Term "" is the
+// market as a whole. date is a calendar day, whatever its time zone.
 func (c *Calendar) sessions(date time.Time, term string) []market.Session {
 	weekday := date.Weekday()
 	if list := c.Schedule.Weekdays; len(list) > 0 && !slices.Contains(list, weekday) ||
@@ -196,9 +196,10 @@ func (c *Calendar) sessions(date time.Time, term string) []market.Session {
 	return c.shortened(short)
 }
 
-// shortened is the sessions of a day whose trading ends at a time; 0 is the usual one.
+// shortened returns the sessions of a day whose trading ends at a given time; 0 means the usual
+// one.
 func (c *Calendar) shortened(end time.Duration) []market.Session {
-	usual := time.Duration(0) // when trading ends: after the closing auction
+	usual := time.Duration(0) // end of trading: after the closing auction
 	for _, s := range c.Schedule.Sessions {
 		if s.Phase == market.Open || s.Phase == market.Auction {
 			usual = s.End
@@ -223,8 +224,8 @@ func (c *Calendar) shortened(end time.Duration) []market.Session {
 	return out
 }
 
-// tradingDay is the first date from a date on at which any of some terms trades; ok is false
-// where none comes within a year.
+// tradingDay returns the first date, from the given one, on which one of the terms trades. ok is
+// false if there is none within a year.
 func (c *Calendar) tradingDay(date time.Time, terms ...string) (_ time.Time, ok bool) {
 	for i := range 366 {
 		d := date.AddDate(0, 0, i)

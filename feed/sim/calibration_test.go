@@ -39,8 +39,9 @@ func measure(t *testing.T, config Config) map[string]*facts.Row {
 	return rows
 }
 
-// TestCalibrationE2E holds every class to its ranges: five days of the whole market in full, less than a
-// twentieth of that otherwise. In full it also compares what docs/simulator.md shows, which is the first day.
+// TestCalibrationE2E checks that every class is within its ranges: over five days of the whole market
+// in full, less than a twentieth of that otherwise. In full it also compares the table in
+// docs/simulator.md, which is the first day.
 func TestCalibrationE2E(t *testing.T) {
 	short := Config{Seed: 1, Days: 1, Instruments: 133, Duration: 125 * time.Minute}
 	rows := []map[string]*facts.Row{}
@@ -85,7 +86,7 @@ func TestCalibrationE2E(t *testing.T) {
 	}
 }
 
-// show wants a table in the manual, or puts it there.
+// show compares a table with the one in the manual, or updates it.
 func show(t *testing.T, name, table string) {
 	t.Helper()
 	text, err := os.ReadFile(manual)

@@ -1,49 +1,50 @@
 package sim
 
-// class is how busy and how orderly an instrument is. Rates are a second, at
-// activity 1; prices keep to bands of basis points, since the same share of a
-// price is one tick here and forty there.
+// class describes how active and how volatile an instrument is. Rates are per second at activity 1.
+// Distances of prices are in basis points, because the same share of a price may be one tick for
+// one instrument and forty for another.
 type class struct {
 	limits     float64 // limit orders
-	markets    float64 // marketable orders, besides those that others bring about
+	markets    float64 // marketable orders, besides those that others trigger
 	cancels    float64 // cancels, for each live order
 	tail       float64 // exponent of the distance at which limit orders are placed
-	inside     float64 // share placed inside the spread, where there is room
-	volatility float64 // of the value, a session
-	heat       float64 // how much the volatility itself varies: of its logarithm
-	jumps      float64 // of the value, a session
-	half       float64 // the maker's half spread, in basis points
-	levels     int     // the maker's levels a side
-	wakes      float64 // the maker's looks at the market
-	size       float64 // median order
-	sigma      float64 // of the logarithm of order sizes
+	inside     float64 // share placed inside the spread, if there is space
+	volatility float64 // of the value, per session
+	heat       float64 // variation of the volatility: standard deviation of its logarithm
+	jumps      float64 // of the value, per session
+	half       float64 // half the spread of the market maker, in basis points
+	levels     int     // levels of the market maker per side
+	wakes      float64 // updates of the market maker's quotes
+	size       float64 // median order size
+	sigma      float64 // standard deviation of the logarithm of order sizes
 	beta       float64 // weight of the market factor
-	brood      float64 // marketable orders that one brings about, on average
-	beat       int64   // longest time without a marketable order, in ns; 0: no bound
-	band       float64 // share by which the price may leave that of a minute ago; 0: as far as it wants
-	flat       bool    // the same at every hour
+	brood      float64 // marketable orders that one triggers on average
+	beat       int64   // longest time without a marketable order, in ns; 0: no limit
+	band       float64 // largest relative change of the price within a minute; 0: no limit
+	flat       bool    // the same activity at every hour
 }
 
-// Parameters that are the same for all.
+// Parameters that are the same for all classes.
 const (
-	decay     = 4.0  // of the excitement that a marketable order leaves, a second
-	company   = 1.5  // limit orders that come with each marketable order of an excited market
-	parting   = 1.2  // and cancels
-	runTail   = 1.15 // exponent of how many marketable orders in a row have one side
-	longest   = 60   // of them at most
-	capped    = 0.9  // marketable orders that take the best price alone
-	flee      = 0.85 // orders of the crowd that are cancelled when the value passes them, before they are taken
-	fickle    = 0.35 // cancels of an order at the best price
-	roundLots = 0.45 // order sizes rounded to tens
-	farthest  = 400  // ticks behind the best at which an order is placed at most
+	decay   = 4.0  // decay per second of the excitement after a marketable order
+	company = 1.5  // limit orders for each marketable order of an excited market
+	parting = 1.2  // cancels, likewise
+	runTail = 1.15 // exponent of the number of consecutive marketable orders of one side
+	longest = 60   // maximum of that number
+	capped  = 0.9  // share of marketable orders that take only the best price
+	// share of orders that are cancelled when the value passes them, before they are taken
+	flee      = 0.85
+	fickle    = 0.35 // share of cancels that are of an order at the best price
+	roundLots = 0.45 // share of order sizes rounded to tens
+	farthest  = 400  // maximum distance of an order from the best price, in ticks
 
-	heatMemory = 1800.0 // seconds in which the volatility forgets what it was
+	heatMemory = 1800.0 // seconds over which the volatility varies
 	smallJump  = 0.17   // of a session's volatility
 	largeJump  = 0.50
 )
 
-// classes of the market. A leading share sees some ten events a second, an
-// illiquid one an event in four seconds.
+// classes holds the classes of the market. A leading share has about ten events per second, an
+// illiquid one an event every four seconds.
 type classes struct {
 	leading, sovereign, general, cedear, illiquid, lively class
 }
@@ -61,8 +62,7 @@ func newClasses() *classes {
 		illiquid: class{limits: .03, markets: .0015, cancels: .0012, tail: .8, inside: .02, volatility: .030, heat: .4,
 			half: 30, levels: 3, wakes: .12, size: 150, sigma: 1.0, beta: .6, brood: .6, band: .05},
 
-		// Not like anything real: for a newcomer, who wants to see something
-		// move at once.
+		// lively is unlike any real instrument: it moves at once, for first-time users.
 		lively: class{limits: 5, markets: 1.2, cancels: .06, tail: 1.0, inside: .15, volatility: .030,
 			half: 6, levels: 5, wakes: 2, size: 50, sigma: 1.0, brood: .3, beat: 400e6, flat: true},
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// day is the trading day that the exchange is in, of a market that keeps hours.
+// day is the current trading day of the market that has hours.
 type day struct {
 	calendar Calendar
 	loc      *time.Location
-	rng      *rand.Rand // for what is the market's own: whom it halts, what it corrects
-	days     int        // how many there are; 0: no end
-	number   int        // 1 the first
-	date     time.Time  // in loc, at midnight
-	ends     int64      // virtual time at which the next one begins
-	ticking  bool       // somebody looks at auctions each second
-	shown    shown      // what is told of the market as a whole
+	rng      *rand.Rand // for decisions of the market: whom it halts, what it corrects
+	days     int        // number of days; 0: no end
+	number   int        // 1 for the first day
+	date     time.Time  // midnight in loc
+	ends     int64      // virtual time at which the next day begins
+	ticking  bool       // publishIndicative runs each second
+	shown    shown      // current status of the market as a whole
 }
 
 const (
-	// The exchange is there this long before the first session and after the last.
+	// margin is the time that the exchange runs before the first session and after the last.
 	margin = int64(5 * time.Minute)
 
-	// overnight is the share of a day's volatility that comes between two.
+	// overnight is the volatility between two days, as a share of that of a day.
 	overnight = 0.5
 
 	minute = 60 * second
@@ -41,11 +41,11 @@ const (
 	reasonNews       = "news_pending"
 )
 
-// terms are those of the market that keeps hours.
+// terms returns the terms of the market that has hours.
 func terms() []string { return []string{spot, nextDay} }
 
-// newDay is a market that keeps hours, before its first day: the first trading day on or
-// after the date of a time.
+// newDay returns the state before the first day: the first trading day on or after the date of
+// from.
 func newDay(seed uint64, c Calendar, from time.Time, days int) (*day, error) {
 	loc, err := time.LoadLocation(c.Timezone)
 	if err != nil {
@@ -64,14 +64,14 @@ func midnight(t time.Time, loc *time.Location) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, loc)
 }
 
-// hour is the Unix time of an hour of a date.
+// hour returns the Unix time, in ns, of a local time on a date.
 func (d *day) hour(date time.Time, since time.Duration) int64 {
-	// By the clock's face, as Schedule has it: a day may have 23 hours.
+	// By the clock, as in market.Schedule: a day may have 23 hours.
 	s := int(since / time.Second)
 	return time.Date(date.Year(), date.Month(), date.Day(), 0, 0, s, 0, d.loc).UnixNano()
 }
 
-// bounds are the Unix times of a date's first opening and last closing.
+// bounds returns the Unix times of the first opening and the last closing on a date.
 func (d *day) bounds(date time.Time) (first, last int64) {
 	for _, term := range terms() {
 		s := d.calendar.sessions(date, term)
@@ -86,13 +86,13 @@ func (d *day) bounds(date time.Time) (first, last int64) {
 	return first, last
 }
 
-// begins is the Unix time at which the exchange comes to its date.
+// begins returns the Unix time at which the exchange starts its date.
 func (d *day) begins() int64 {
 	first, _ := d.bounds(d.date)
 	return first - margin
 }
 
-// nextOpening is when a term, or with "" any, begins to trade after a date; 0: never.
+// nextOpening returns when a term (any term if "") next begins to trade after a date; 0 if never.
 func (d *day) nextOpening(date time.Time, term string) int64 {
 	list := []string{term}
 	if term == "" {
@@ -113,7 +113,7 @@ func (d *day) nextOpening(date time.Time, term string) int64 {
 	return at
 }
 
-// carryDays is how many days lie between the settlements of the two terms.
+// carryDays returns the number of days between the settlements of the two terms.
 func (d *day) carryDays() int {
 	next, ok := d.calendar.tradingDay(d.date.AddDate(0, 0, 1), spot)
 	if !ok {
@@ -124,7 +124,7 @@ func (d *day) carryDays() int {
 	return int(to.Sub(from) / (24 * time.Hour))
 }
 
-// beginDay starts the exchange's date: from now on virtual time is the time of this day.
+// beginDay starts the exchange's date. From now on, virtual time is the time of this day.
 func (x *exchange) beginDay() {
 	d := x.day
 	d.number++
@@ -145,8 +145,8 @@ func (x *exchange) beginDay() {
 	x.agenda.add(d.ends, x.endDay)
 }
 
-// endDay goes on to the next trading day, by way of midnight. Behind the last one nothing is told but that
-// the next has come.
+// endDay moves on to the next trading day. After the last day it only publishes the statuses of
+// midnight and of the next morning.
 func (x *exchange) endDay() {
 	d := x.day
 	opening := d.nextOpening(d.date, "")
@@ -173,17 +173,18 @@ func (x *exchange) endDay() {
 	x.beginDay()
 }
 
-// pass lets the night go by up to a Unix time, and tells how the markets are then. Whoever keeps time
-// by events learns from it which bars and days are over.
+// passNight moves the time to a Unix time and publishes the status of the markets then. Subscribers
+// that keep time by events learn from it which bars and days have ended.
 func (x *exchange) pass(to, opening int64) {
 	x.start = max(x.start, to-x.now)
-	if x.instruments[0].phase != market.Closed { // by a fault
+	if x.instruments[0].phase != market.Closed { // closed by a fault
 		x.marketStatus(lively, market.Open, "", 0)
 	}
 	x.marketStatus(venue, market.Closed, market.ReasonOutsideHours, opening)
 }
 
-// morning is an instrument before its market opens: yesterday's close is today's reference.
+// prepareDay resets an instrument before its market opens. Yesterday's close becomes today's
+// reference.
 func (x *exchange) morning(in *instrument) {
 	d := x.day
 	if d.number > 1 && in.settled != 0 {
@@ -191,7 +192,7 @@ func (x *exchange) morning(in *instrument) {
 	}
 	in.settled, in.barred, in.level, in.dealt = 0, false, 0, false
 	in.carry = in.listing.carry(d.carryDays())
-	in.fair = 0 // to be found anew
+	in.fair = 0 // forces a new computation
 	in.price(x.now, &x.world)
 	if d.number == 1 {
 		in.last = max(1, int64(in.fair+0.5))
@@ -214,7 +215,7 @@ type span struct {
 	start, end int64
 }
 
-// spans is a date's sessions for a term, and the closing behind them.
+// spans returns a date's sessions for a term, followed by the closed period after them.
 func (d *day) spans(start int64, term string) []span {
 	var out []span
 	for _, s := range d.calendar.sessions(d.date, term) {
@@ -226,7 +227,7 @@ func (d *day) spans(start int64, term string) []span {
 	return out
 }
 
-// plan puts the sessions of a term on the agenda.
+// plan schedules the sessions of a term.
 func (x *exchange) plan(term string) {
 	for _, s := range x.day.spans(x.start, term) {
 		if s.phase == market.Open {
@@ -242,8 +243,8 @@ func (x *exchange) plan(term string) {
 	}
 }
 
-// planMarket puts the phases of the market as a whole on the agenda: those of the term that
-// has most of them.
+// planMarket schedules the phases of the market as a whole, which are those of the term with most
+// sessions.
 func (x *exchange) planMarket() {
 	var list []span
 	for _, term := range terms() {
@@ -280,17 +281,16 @@ func (x *exchange) planMarket() {
 	}
 }
 
-// shown is a status of a market as a whole.
+// marketPhase is a status of a market as a whole.
 type shown struct {
 	phase  market.Phase
 	reason string
 	until  int64 // Unix time
 }
 
-// begin starts a session for an instrument, or lets the auction before it go on for a
-// random while.
+// begin starts a session of an instrument, or extends the auction before it by a random time.
 func (x *exchange) begin(in *instrument, s span) {
-	in.turn++ // what else was planned for it is off
+	in.turn++ // cancels what else was scheduled for it
 	random := int64(x.day.calendar.RandomEnd)
 	if !in.book.calling || s.phase == market.Auction || random == 0 {
 		x.enter(in, s)
@@ -303,7 +303,7 @@ func (x *exchange) begin(in *instrument, s span) {
 	x.later(in.rng.Int64N(random), x.unless(in, func() { x.enter(in, s) }))
 }
 
-// unless is something to do for an instrument, unless another session or a halt began.
+// ifCurrent returns a function that calls do unless another session or a halt has begun.
 func (x *exchange) unless(in *instrument, do func()) func() {
 	turn := in.turn
 	return func() {
@@ -313,7 +313,7 @@ func (x *exchange) unless(in *instrument, do func()) func() {
 	}
 }
 
-// enter is the beginning of a session for an instrument.
+// enter starts a session of an instrument.
 func (x *exchange) enter(in *instrument, s span) {
 	if in.barred && s.phase != market.Closed {
 		return // halted for the rest of the day
@@ -334,7 +334,7 @@ func (x *exchange) enter(in *instrument, s span) {
 	case market.Closed:
 		x.uncross(in, reasonClosing)
 		x.settle(in)
-		in.book.clear() // orders are good for the day
+		in.book.clear() // orders are valid for the day
 		in.quoted = false
 		x.status(in, market.Closed, market.ReasonOutsideHours, s.end)
 		if !x.quiet(in) {
@@ -344,7 +344,7 @@ func (x *exchange) enter(in *instrument, s span) {
 	x.redraw(in)
 }
 
-// resume opens continuous trading.
+// resume starts continuous trading.
 func (x *exchange) resume(in *instrument, until int64) {
 	in.book.calling = false
 	in.banded = in.class.band > 0 && x.keepsHours(in)
@@ -353,8 +353,8 @@ func (x *exchange) resume(in *instrument, until int64) {
 	x.status(in, market.Open, "", until)
 }
 
-// settle finds the settlement price at the end of trading: that of the closing auction, or
-// else the last price.
+// settle sets the settlement price at the end of trading: the price of the closing auction, or else
+// the last price.
 func (x *exchange) settle(in *instrument) {
 	if in.settled != 0 {
 		return
@@ -366,7 +366,7 @@ func (x *exchange) settle(in *instrument) {
 	x.reference(in, in.listing.grid.price(in.settled))
 }
 
-// call lets orders rest without meeting, up to an auction.
+// call starts a call phase, in which orders rest without matching until an auction.
 func (x *exchange) call(in *instrument, phase market.Phase, reason string, until int64) {
 	in.book.calling, in.stirred = true, true
 	in.indicated = cross{}
@@ -377,7 +377,7 @@ func (x *exchange) call(in *instrument, phase market.Phase, reason string, until
 	}
 }
 
-// uncross ends an auction: what can be exchanged is, at one price.
+// uncross ends an auction: it executes at one price whatever matches.
 func (x *exchange) uncross(in *instrument, condition string) {
 	if !in.book.calling {
 		return
@@ -392,8 +392,8 @@ func (x *exchange) uncross(in *instrument, condition string) {
 	}
 }
 
-// indicate tells, each second, at what price the auctions would end now: a quote whose two
-// sides have that price, with all that is bought and sold at it.
+// publishIndicative publishes, once a second, the price at which each auction would end now: a
+// quote with that price on both sides and the total sizes at it.
 func (x *exchange) indicate() {
 	calling := false
 	for i := range x.instruments {
@@ -413,7 +413,7 @@ func (x *exchange) indicate() {
 		in.indicated = c
 		e := x.event(market.KindQuote, in)
 		if c.volume == 0 {
-			continue // nothing meets any more
+			continue // no orders match
 		}
 		from := len(x.levels)
 		price := in.listing.grid.price(c.price)

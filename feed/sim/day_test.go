@@ -15,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// friday is an ordinary trading day; the Monday behind it is a holiday.
+// friday returns an ordinary trading day. The Monday after it is a holiday.
 func friday() time.Time { return time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC) }
 
 func buenosAires(t *testing.T) *time.Location {
@@ -27,7 +27,7 @@ func buenosAires(t *testing.T) *time.Location {
 	return loc
 }
 
-// brief is a calendar of days of an hour, with the usual holidays.
+// brief returns a calendar with days of an hour and the usual holidays.
 func brief() *Calendar {
 	c := DefaultCalendar()
 	at := func(h, m int) time.Duration { return time.Duration(h)*time.Hour + time.Duration(m)*time.Minute }
@@ -54,7 +54,7 @@ func runDays(t *testing.T, config Config, sink feed.Sink) {
 	}
 }
 
-// some is a feed.Sink that records what is wanted of it alone.
+// some is a feed.Sink that records a selection of events.
 type some struct {
 	feedtest.Recorder
 	want func(*market.Event) bool
@@ -77,8 +77,8 @@ func TestConformanceOfDaysE2E(t *testing.T) {
 	}, feedtest.Options{Finite: true, Timeout: 10 * time.Minute})
 }
 
-// TestPhases follows the market and an instrument through two days with a weekend and a
-// holiday between them.
+// TestPhases follows the market and an instrument through two days with a weekend and a holiday
+// between them.
 func TestPhases(t *testing.T) {
 	loc := buenosAires(t)
 	r := &some{want: func(e *market.Event) bool { return e.Kind == market.KindStatus }}
@@ -121,7 +121,7 @@ func TestPhases(t *testing.T) {
 		!slices.Equal(all[len(all)-2:], nights[1:]) {
 		t.Errorf("market, from the first night: %v", all[min(len(all), len(want)):])
 	}
-	// The market that is always open keeps the same time.
+	// The market that is always open reports the same times.
 	var open []string
 	for _, l := range of(market.InstrumentID{Symbol: market.Any, Market: lively, Term: market.Any}) {
 		open = append(open, l.at+" "+l.phase)
@@ -129,7 +129,7 @@ func TestPhases(t *testing.T) {
 	if !slices.Equal(open, []string{"20 10:25 open", "21 00:00 open", "25 00:00 open", "25 10:25 open"}) {
 		t.Errorf("the market that is always open: %v", open)
 	}
-	// Of the instrument halts and volatility auctions come between.
+	// The instrument also has halts and volatility auctions.
 	var plain []line
 	own := of(market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay})
 	for i, l := range own {
@@ -146,7 +146,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// dayFigures is a feed.Sink that counts what a day must have on the whole market.
+// dayFigures is a feed.Sink that counts what a day of the whole market must have.
 type dayFigures struct {
 	halts, corrections, cancels, openings, closings, atClose, indicative, volatility int
 
@@ -208,8 +208,8 @@ func (f *dayFigures) take(e *market.Event) {
 	}
 }
 
-// TestWholeDayE2E runs a day of the whole market for each of 20 seeds, or a brief day of a part of it
-// for one: every day has its auctions, a halt, a correction and a cancel.
+// TestWholeDayE2E runs a day of the whole market for each of 20 seeds, or a brief day of part of it
+// for one. Every day has its auctions, a halt, a correction and a cancel.
 func TestWholeDayE2E(t *testing.T) {
 	seeds, n, hours := uint64(1), 101, brief()
 	if os.Getenv("RUEDA_SOAK") == "1" {
@@ -243,7 +243,8 @@ func TestWholeDayE2E(t *testing.T) {
 	}
 }
 
-// TestSameDayE2E wants the same days from the same seed in whatever batches, and others from another.
+// TestSameDayE2E checks that the same seed gives the same days whatever the batches, and another seed
+// others.
 func TestSameDayE2E(t *testing.T) {
 	config := Config{Seed: 3, Clock: Virtual, Speed: -1, Start: friday(), Days: 2, Instruments: 9, Calendar: brief()}
 	want, _ := hashOf(t, config, time.Unix(0, 0))
@@ -268,7 +269,7 @@ func TestSameDayE2E(t *testing.T) {
 	}
 }
 
-// TestSpecialDays looks at a short day, a day without settlement, and what is between them.
+// TestSpecialDays checks a short day, a day without settlement, and the time between them.
 func TestSpecialDays(t *testing.T) {
 	loc := buenosAires(t)
 	r := &some{want: func(e *market.Event) bool { return e.Kind == market.KindTrade }}
@@ -290,8 +291,8 @@ func TestSpecialDays(t *testing.T) {
 	}
 }
 
-// TestCarry wants 24hs dearer than CI by the repo rate of the days to settlement, and a bond's
-// lines in dollars to be its price by the two dollars.
+// TestCarry checks that 24hs exceeds CI by the repo rate over the days to settlement, and that a
+// bond's dollar lines are its price divided by the two dollar rates.
 func TestCarry(t *testing.T) {
 	source := newSource(t, Config{Clock: Virtual, Start: friday()})
 	d, err := source.hours()

@@ -1,71 +1,67 @@
-// Package sim is a simulated exchange: a feed.Source for demonstrations and for
-// tests of whatever stands behind a feed.
+// Package sim implements a simulated exchange. It is a feed.Source for demonstrations and tests.
 //
 //	source, err := sim.New(sim.Config{Seed: 1})
 //	...
 //	err = source.Run(ctx, sink)
 //
-// It is an exchange and not a random walk. Every instrument has an order book
-// with price-time priority; trades are what happens when orders meet, and each
-// order action is published as it would come from a venue: its trades, one for
-// each order that was hit, and one book update behind them.
+// Every instrument has an order book with price-time priority. Trades occur when orders match. Each
+// order action is published as a venue would publish it: its trades, one for each order it hit,
+// followed by one book update.
 //
-// # What trades
+// # Instruments
 //
-// The default set has shares, sovereign bonds in pesos and in dollars, and
-// cedears of market BYMA in the terms CI and 24hs, with plausible prices,
-// tick tables and lots that are nobody's quotations (listings.txt), and FAKE|SIM|CI, which trades
-// several times a second at any hour. Config.Instruments takes fewer or adds made-up symbols.
+// The default set has shares, sovereign bonds in pesos and in dollars, and cedears of market BYMA
+// in the terms CI and 24hs. Prices, tick tables and lots are plausible but invented (listings.txt).
+// FAKE|SIM|CI trades several times a second at any hour. Config.Instruments selects fewer
+// instruments or adds invented symbols.
 //
-// # When
+// # Hours
 //
-// With the real clock all markets are always open. With the virtual one the market BYMA goes
-// through trading days by a calendar (calendar.json, or Config.Calendar): pre-open, opening
-// auction, continuous trading, closing auction, trade at close, closed, and the next day, with
-// bands and volatility auctions, halts, cancels and corrections of trades. Each phase is told as a status
-// of every instrument and of *|BYMA|*, previous close and settlement price as reference
-// figures, the indicative price of an auction as a quote whose two sides have it.
-// Behind each day both markets tell midnight, and behind the last one the morning of the next too, so
-// that bars and days by event times come to their end. Source.GoOn begins behind days that were told before.
+// With the real clock all markets are always open. With the virtual clock the market BYMA has
+// trading days (calendar.json, or Config.Calendar): pre-open, opening auction, continuous trading,
+// closing auction, trade at close, closed, and the next day. There are price bands with volatility
+// auctions, halts, cancels and corrections of trades. Each phase is published as a status of every
+// instrument and of *|BYMA|*, previous close and settlement price as reference figures, and the
+// indicative price of an auction as a quote with that price on both sides. After each day both
+// markets publish a status at midnight, and after the last one also on the next morning, so that
+// bars and days end by event time. Source.ResumeAfter continues after days that were published
+// before.
 //
-// # Who trades
+// # Traders
 //
-// Each underlying has a value that moves with a market factor and a noise of its
-// own, more at the open and the close than at noon and by a volatility that varies itself, with
-// rare jumps; the terms of a symbol and its dollar lines share it, carried by a
-// repo rate and by the implicit dollars. Around it three kinds of traders act at
-// random times:
+// Each underlying has a value that moves with a market factor and its own noise, more at the open
+// and the close than at noon. Its volatility varies, and there are rare jumps. The terms of a
+// symbol and its dollar lines share the value, adjusted by a repo rate and by the implicit dollar
+// rates. Three kinds of traders act at random times:
 //
-//   - the crowd rests limit orders, near the best price or, with a power law,
-//     away from it, and cancels them at random;
-//   - takers send marketable orders, whose side stays for runs with a power-law tail, and each of which
-//     brings about others for a fraction of a second (a Hawkes process, sampled exactly by
-//     thinning);
-//   - a market maker quotes some levels on both sides of the value, and moves
-//     them when it has moved. This keeps a book two-sided and, as it takes the
-//     orders that are on the wrong side by then and have not fled, lets prices follow the value.
+//   - the crowd places limit orders, near the best price or away from it with a power law, and
+//     cancels them at random;
+//   - takers send marketable orders in runs of one side with a power-law length. Each order
+//     triggers others for a fraction of a second (a Hawkes process, sampled exactly by thinning);
+//   - a market maker quotes several levels on both sides of the value and moves them with it. This
+//     keeps the book two-sided. The maker takes orders that are then on the wrong side and were not
+//     cancelled, and so prices follow the value.
 //
-// The rates are in class.go. They give spreads, clustering, tails and sign memory of the size
-// seen on real books; they are fitted to no venue. docs/simulator.md has the figures beside real ones, and
-// package facts computes them.
+// The rates are in class.go. They give spreads, clustering, tails and sign memory of the size seen
+// in real books, but are not fitted to a venue. docs/simulator.md compares the figures with real
+// ones, and package facts computes them.
 //
-// # Repeatability
+// # Reproducibility
 //
-// What happens is a function of the seed: each instrument, each underlying and
-// the market has a generator of its own, and all actions are ordered by virtual
-// time, which is independent of how fast they are published. The same binary
-// gives the same events; another architecture may round floating-point
-// intermediates in another way.
+// The seed determines all events. Each instrument, each underlying and the market has its own
+// random generator, and all actions are ordered by virtual time, which is independent of the speed
+// of publication. The same binary produces the same events; another architecture may round
+// floating-point intermediates differently.
 //
 // # Faults
 //
-// Source.Trigger makes something go wrong in an exchange that runs, for tests of clients; Faults
-// lists what, and refuses what would change nothing now. Everything heals by itself. When a fault takes place depends on the clock, so
-// repeatability ends there.
+// Source.Trigger injects a fault into a running exchange, for tests of clients. Faults returns the
+// list of faults. Trigger rejects a fault that would have no effect now. Every fault ends by
+// itself. The time of a fault depends on the clock, so the events are no longer reproducible.
 //
 // # Concurrency
 //
-// A Source starts no goroutine: Run does everything in its caller's, and sleeps
-// until the next event is due. Several Runs may go on at once. Trigger may be called from anywhere:
-// it leaves a note that Run finds before its next event.
+// A Source starts no goroutines: Run does everything in its caller's goroutine and sleeps until the
+// next event is due. Several Runs may be active at once. Trigger may be called from any goroutine;
+// Run handles the request before its next event.
 package sim

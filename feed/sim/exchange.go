@@ -7,33 +7,33 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// exchange runs all instruments in one line of virtual time, in nanoseconds. Virtual time
-// has no nights: from one trading day to the next start moves on. It knows nothing of a
-// clock: what happens, and in which order, is the seed's doing alone.
+// exchange runs all instruments on one virtual time line, in nanoseconds. Virtual time has no
+// nights: from one trading day to the next, start moves forward. The exchange does not read a
+// clock; the seed alone determines the events and their order.
 type exchange struct {
 	seed        uint64
 	world       world
-	instruments []instrument // of a fixed capacity: pointers into it stay good
+	instruments []instrument // of fixed capacity, so that pointers into it stay valid
 	underlyings map[string]*underlying
 	queue       []due // a heap by time
 	agenda      agenda
-	acting      *instrument // whose action this is; nil: the exchange's own
+	acting      *instrument // the instrument that is acting; nil: the exchange itself
 	day         *day        // nil: the markets are always open
 	start       int64       // Unix time of virtual time 0
 	now         int64
-	silent      bool // nothing is told
+	silent      bool // no events are published
 	over        bool // the last day has ended
 
-	markets map[string]market.Handle // of the markets as a whole
+	markets map[string]market.Handle // handles of the markets as a whole
 
-	// What happened since the last flush. Levels of events are slices of levels.
+	// Events since the last flush. Levels of events are subslices of levels.
 	events     []market.Event
 	levels     []market.Level
 	text       []byte
-	conditions []string // of the trades that are told now
+	conditions []string // of the trades that are published now
 }
 
-// due is the next action of an instrument.
+// due is the time of the next action of an instrument.
 type due struct {
 	at    int64
 	index int32
@@ -43,11 +43,11 @@ func (d due) before(e due) bool {
 	return d.at < e.at || d.at == e.at && d.index < e.index
 }
 
-// maxListed is how many instruments can be listed while the market is open.
+// maxListed is the number of instruments that can be listed while the exchange runs.
 const maxListed = 64
 
-// newExchange opens an exchange at a virtual time, 0 or before. Where hours are kept only
-// the markets without hours are open.
+// newExchange opens an exchange at a virtual time of 0 or less. If hours is not nil, only the
+// markets without hours are open.
 func newExchange(seed uint64, listings []listing, at int64, hours *day) *exchange {
 	x := &exchange{
 		seed:        seed,
@@ -99,15 +99,15 @@ func (x *exchange) add(l *listing) *instrument {
 	return in
 }
 
-// keepsHours says whether an instrument is of the market that opens and closes.
+// keepsHours reports whether an instrument belongs to the market that opens and closes.
 func (x *exchange) keepsHours(in *instrument) bool {
 	return x.day != nil && in.listing.definition.ID.Market == venue
 }
 
-// next is the virtual time of the next action.
+// next returns the virtual time of the next action.
 func (x *exchange) next() int64 { return min(x.queue[0].at, x.agenda.next()) }
 
-// step does the next action. Its events are at the end of x.events.
+// step performs the next action and appends its events to x.events.
 func (x *exchange) step() {
 	if at := x.agenda.next(); at <= x.queue[0].at {
 		x.now = at
@@ -126,14 +126,14 @@ func (x *exchange) step() {
 	x.sink(0)
 }
 
-// later puts something on the agenda.
+// later schedules a task.
 func (x *exchange) later(after int64, do func()) { x.agenda.add(x.now+after, do) }
 
-// redraw draws anew when instruments act, for what they do has changed.
+// redraw draws new times for the next actions of instruments whose rates have changed.
 func (x *exchange) redraw(list ...*instrument) {
 	for _, in := range list {
 		if in == x.acting {
-			continue // comes anyway
+			continue // done after its action
 		}
 		i := slices.IndexFunc(x.queue, func(d due) bool { return d.index == in.index })
 		in.relax(x.now)
@@ -142,7 +142,7 @@ func (x *exchange) redraw(list ...*instrument) {
 	}
 }
 
-// sink moves an entry of the heap down to where it belongs.
+// siftDown moves a heap entry down to its position.
 func (x *exchange) sink(i int) {
 	q := x.queue
 	moving := q[i]
@@ -163,7 +163,7 @@ func (x *exchange) sink(i int) {
 	q[i] = moving
 }
 
-// rise moves an entry of the heap up or down to where it belongs.
+// fixHeap moves a heap entry up or down to its position.
 func (x *exchange) rise(i int) {
 	for i > 0 && x.queue[i].before(x.queue[(i-1)/2]) {
 		x.queue[i], x.queue[(i-1)/2] = x.queue[(i-1)/2], x.queue[i]
@@ -172,7 +172,7 @@ func (x *exchange) rise(i int) {
 	x.sink(i)
 }
 
-// warmUp runs the markets that are open up to virtual time 0 and tells nobody.
+// warmUp runs the open markets up to virtual time 0 without publishing.
 func (x *exchange) warmUp() {
 	x.silent = true
 	for i := range x.instruments {
@@ -187,11 +187,11 @@ func (x *exchange) warmUp() {
 	x.now = 0
 }
 
-// quiet says whether nothing of an instrument is told now.
+// suppressed reports whether events of an instrument are not published now.
 func (x *exchange) quiet(in *instrument) bool { return x.silent || in.muted }
 
-// tell makes the events of what the instrument's book last did: its trades, of
-// this aggressor, and then one update.
+// report appends the events of the last action in the instrument's book: its trades, with the given
+// aggressor, and then one update.
 func (x *exchange) tell(in *instrument, aggressor market.Side) {
 	in.stirred = true
 	if n := len(in.book.fills); n > 0 {
@@ -207,7 +207,7 @@ func (x *exchange) tell(in *instrument, aggressor market.Side) {
 	if len(book.touched) == 0 {
 		return
 	}
-	// An order touches the other side first, from the best away, then its own.
+	// An order changes the other side first, from the best price outwards, and then its own.
 	e := x.event(market.KindUpdate, in)
 	from := len(x.levels)
 	for i, t := range book.touched {
@@ -229,7 +229,7 @@ func (x *exchange) tell(in *instrument, aggressor market.Side) {
 	}
 }
 
-// trade adds a trade, with the conditions of the moment.
+// trade appends a trade with the current conditions.
 func (x *exchange) trade(in *instrument, aggressor market.Side, price market.Price, size market.Size) {
 	in.trades++
 	x.text = strconv.AppendUint(x.text[:0], in.trades, 10)
@@ -240,14 +240,13 @@ func (x *exchange) trade(in *instrument, aggressor market.Side, price market.Pri
 	in.told = told{id: e.TradeID, price: price, size: size, at: x.now}
 }
 
-// event adds an event. What it returns is valid until the next.
+// event appends an event and returns it. The pointer is valid until the next call.
 func (x *exchange) event(kind market.Kind, in *instrument) *market.Event {
 	x.events = append(x.events, market.Event{Kind: kind, Handle: in.handle, Time: x.start + x.now + in.skew})
 	return &x.events[len(x.events)-1]
 }
 
-// status sets and tells the phase of an instrument. until is a virtual time, 0 where it is
-// not known.
+// status sets and publishes the phase of an instrument. until is a virtual time, 0 if unknown.
 func (x *exchange) status(in *instrument, phase market.Phase, reason string, until int64) {
 	in.phase, in.reason, in.until = phase, reason, until
 	if x.quiet(in) {
@@ -261,7 +260,8 @@ func (x *exchange) status(in *instrument, phase market.Phase, reason string, unt
 	}
 }
 
-// marketStatus tells the phase of a market as a whole, if it has an instrument; until is Unix time.
+// marketStatus publishes the phase of a market as a whole, if it has an instrument. until is a Unix
+// time.
 func (x *exchange) marketStatus(id string, phase market.Phase, reason string, until int64) {
 	if handle, ok := x.markets[id]; ok {
 		x.events = append(x.events, market.Event{
@@ -270,7 +270,7 @@ func (x *exchange) marketStatus(id string, phase market.Phase, reason string, un
 	}
 }
 
-// reference tells the previous close, and the settlement price once there is one.
+// reference publishes the previous close, and the settlement price once there is one.
 func (x *exchange) reference(in *instrument, settlement market.Price) {
 	if x.quiet(in) {
 		return
@@ -279,7 +279,7 @@ func (x *exchange) reference(in *instrument, settlement market.Price) {
 	e.Price, e.OldPrice = in.listing.grid.price(in.close), settlement
 }
 
-// snapshot adds the whole book of an instrument.
+// snapshot appends the complete book of an instrument.
 func (x *exchange) snapshot(in *instrument) {
 	e := x.event(market.KindSnapshot, in)
 	for _, side := range [...]market.Side{market.Buy, market.Sell} {
@@ -302,8 +302,8 @@ func (x *exchange) snapshot(in *instrument) {
 	}
 }
 
-// clear forgets the events once they are published, and keeps their memory.
+// clear discards the published events and keeps their memory.
 func (x *exchange) clear() {
-	clear(x.events) // lets the trade ids go
+	clear(x.events) // releases the trade ids
 	x.events, x.levels = x.events[:0], x.levels[:0]
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// tape follows one instrument's events and gathers its figures.
+// tape follows one instrument's events and collects its figures.
 type tape struct {
 	book    market.Book
-	pending market.Size // traded, and not yet seen to leave the book
-	side    market.Side // aggressor of that
+	pending market.Size // traded, but not yet removed from the book
+	side    market.Side // aggressor of that trade
 	trades  int
 	signs   []float64     // of marketable orders, not of their fills
 	counts  map[int64]int // trades by second
@@ -44,8 +44,7 @@ func (s *tapes) Publish(events []market.Event) error {
 	return nil
 }
 
-// TestFacts runs half an hour of the default set and holds it to wide bounds on
-// what markets look like.
+// TestFacts runs half an hour of the default set and checks wide bounds of realistic figures.
 func TestFacts(t *testing.T) {
 	const span = 30 * time.Minute
 	sink := tapes{t: t, byID: map[string]*tape{}}
@@ -94,8 +93,8 @@ func within(t *testing.T, id, what string, got, low, high float64) {
 	}
 }
 
-// follow checks each event against the book: what traded is exactly what the
-// update behind it takes away, the best price first, and the book never crosses.
+// follow checks each event against the book: what traded is exactly what the following update
+// removes, best price first, and the book never crosses.
 func (x *tape) follow(t *testing.T, id market.InstrumentID, e *market.Event) {
 	switch e.Kind {
 	case market.KindTrade:
@@ -165,8 +164,8 @@ func autocorrelation(s []float64) float64 {
 	return num / den
 }
 
-// fano is the variance of the counts over their mean: 1 for a Poisson process,
-// more where trades come in clusters.
+// fano returns the variance of the counts divided by their mean: 1 for a Poisson process, more if
+// trades cluster.
 func fano(counts map[int64]int, from, n int64) float64 {
 	mean, square := 0.0, 0.0
 	for s := range n {

@@ -9,13 +9,13 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Fault is something that goes wrong at the exchange when Trigger asks for it, and heals by itself.
+// Fault describes a fault that Trigger can inject. Every fault ends by itself.
 type Fault struct {
-	Name string // as Trigger takes it
-	Text string // what happens, for people
+	Name string // the argument of Trigger
+	Text string // what happens, in words
 }
 
-// Faults are all that Trigger knows, in the order of their documentation.
+// Faults returns all faults that Trigger knows, in the order of their documentation.
 func Faults() []Fault {
 	return []Fault{
 		{"gap", "events are lost for 2 s: a gap, and then a snapshot of the book"},
@@ -34,7 +34,7 @@ func Faults() []Fault {
 	}
 }
 
-// Errors of Trigger, besides market.ErrUnknownInstrument.
+// Errors returned by Trigger, besides market.ErrUnknownInstrument.
 var (
 	ErrUnknownFault = errors.New("unknown fault")
 	ErrNotRunning   = errors.New("the exchange is not running")
@@ -42,7 +42,7 @@ var (
 	ErrNotNow       = errors.New("not possible now")
 )
 
-// How long faults last.
+// Durations and sizes of faults.
 const (
 	gapLength     = 2 * second
 	stallLength   = 10 * second
@@ -60,28 +60,28 @@ const (
 	reasonTriggered = "triggered"
 )
 
-// faults is what is wrong with an instrument on purpose.
+// faults holds the active faults of an instrument.
 type faults struct {
-	muted    bool  // what happens is not told
+	muted    bool  // its events are not published
 	stalled  bool  // nothing happens
 	oneSided bool  // nobody sells
 	skew     int64 // of its event times
-	sick     int   // counts faults: the healing of an older one is off
+	sick     int   // counts faults, so that the end of an older one is ignored
 }
 
-// request is a fault that somebody asked for.
+// request is a fault that was requested.
 type request struct {
 	fault  string
 	on     int    // index of the instrument
-	symbol string // of the one that list lists
+	symbol string // of the instrument that the fault "list" lists
 }
 
-// Trigger makes something go wrong, now, in every Run that is going on; see Faults. The zero
-// identifier is FAKE|SIM|CI. It returns the identifier of the instrument that is struck, which list alone
-// has another one for. Faults with a length heal after it, and of two on the same instrument
-// the later replaces the earlier. It returns without waiting for the fault to take place.
-// The error is ErrUnknownFault, market.ErrUnknownInstrument, ErrNotRunning, ErrTooMany, or ErrNotNow where it
-// would change nothing: there is no trade yet to correct, or the instrument does not trade. All are wrapped.
+// Trigger injects a fault into every active Run; see Faults. The zero identifier means FAKE|SIM|CI.
+// Trigger returns the identifier of the affected instrument, which differs from id only for the
+// fault "list". A fault with a duration ends after it, and a later fault on the same instrument
+// replaces it. Trigger does not wait for the fault to take place. It returns ErrUnknownFault,
+// market.ErrUnknownInstrument, ErrNotRunning, ErrTooMany, or ErrNotNow if the fault would have no
+// effect: there is no trade to correct yet, or the instrument does not trade. All are wrapped.
 func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.InstrumentID, err error) {
 	if !slices.ContainsFunc(Faults(), func(f Fault) bool { return f.Name == fault }) {
 		return id, fmt.Errorf("trigger %q: %w", fault, ErrUnknownFault)
@@ -110,7 +110,7 @@ func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.In
 	return id, nil
 }
 
-// find is the index of an instrument, those included that were listed by request. r.mu is held.
+// find returns the index of an instrument, including those listed on request. r.mu must be held.
 func (r *run) find(id market.InstrumentID) (int, error) {
 	on := slices.IndexFunc(r.x.instruments, func(in instrument) bool { return in.listing.definition.ID == id })
 	switch {
@@ -122,7 +122,7 @@ func (r *run) find(id market.InstrumentID) (int, error) {
 	return on, market.ErrUnknownInstrument
 }
 
-// want notes a request of a fault of an instrument and wakes the run.
+// enqueue records a request for a fault and wakes the run.
 func (r *run) want(q *request, id market.InstrumentID) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,8 @@ func (r *run) want(q *request, id market.InstrumentID) (err error) {
 	return nil
 }
 
-// cannot says why a fault would change nothing of an instrument as it is; "": it would.
+// ineffective returns why a fault would have no effect on an instrument now, "" if it would have
+// one.
 func (x *exchange) cannot(in *instrument, fault string) string {
 	switch _, sellers := in.book.best(market.Sell); {
 	case (fault == "correction" || fault == "cancel") && in.told.id == "":
@@ -167,7 +168,7 @@ func (x *exchange) cannot(in *instrument, fault string) string {
 	return ""
 }
 
-// cause causes what is wanted, at a virtual time between the newest action and the next.
+// inject injects the pending faults at a virtual time between the newest action and the next.
 func (r *run) cause(now, next int64) error {
 	x := r.x
 	r.mu.Lock()
@@ -192,12 +193,13 @@ func (r *run) cause(now, next int64) error {
 	return nil
 }
 
-// list lists an instrument, like FAKE but of another name.
+// list lists an instrument that is like FAKE but has another name.
 func (r *run) list(symbol string) error {
 	x := r.x
 	l := fake(newClasses(), symbol)
 	l.definition.VirtualClock = x.instruments[0].listing.definition.VirtualClock
-	// The clock goes on while this is done: who listed it at the time of its own would be ahead of what follows.
+	// The clock advances during this: with the clock's time the listing would be later than the
+	// events that follow.
 	l.definition.Listed = x.start + x.now
 	if err := l.complete(); err != nil {
 		return err
@@ -216,7 +218,7 @@ func (r *run) list(symbol string) error {
 	return nil
 }
 
-// cause lets a fault happen to an instrument.
+// inject injects a fault into an instrument.
 func (x *exchange) cause(in *instrument, fault string) {
 	x.heal(in)
 	switch fault {
@@ -254,7 +256,7 @@ func (x *exchange) cause(in *instrument, fault string) {
 		}
 		in.underlying.value += jump
 		if in.phase == market.Open && !in.stalled {
-			in.fairAt-- // it is another one now
+			in.fairAt-- // the value has changed
 			in.price(x.now, &x.world)
 			in.wake(x)
 		}
@@ -266,7 +268,7 @@ func (x *exchange) cause(in *instrument, fault string) {
 	}
 }
 
-// cure heals an instrument after a time, unless another fault came in between.
+// healAfter ends a fault after a time, unless another fault has replaced it.
 func (x *exchange) cure(in *instrument, after int64) {
 	sick := in.sick
 	x.later(after, func() {
@@ -276,8 +278,7 @@ func (x *exchange) cure(in *instrument, after int64) {
 	})
 }
 
-// heal ends what is wrong with an instrument. Where something was not told it tells how
-// things are.
+// heal ends the faults of an instrument. If events were suppressed, it publishes the current state.
 func (x *exchange) heal(in *instrument) {
 	f := in.faults
 	in.faults = faults{sick: f.sick + 1}
@@ -293,19 +294,19 @@ func (x *exchange) heal(in *instrument) {
 	x.snapshot(in)
 }
 
-// lose says that events were lost.
+// publishGap publishes that events were lost.
 func (x *exchange) lose(in *instrument, reason string) {
 	x.event(market.KindGap, in).Reason = reason
 }
 
-// burst lets a great many orders come at once.
+// burst makes many orders arrive at once.
 func (x *exchange) burst(in *instrument) {
 	if in.phase != market.Open {
 		return
 	}
 	for i := range burstActions {
 		if in.phase != market.Open {
-			return // it left its band
+			return // the price left its band
 		}
 		switch {
 		case i%20 == 0:
@@ -319,11 +320,11 @@ func (x *exchange) burst(in *instrument) {
 			in.limitOrder(x)
 		}
 	}
-	in.excitement = min(in.excitement, 1) // or it would go on and on
+	in.excitement = min(in.excitement, 1) // otherwise the burst would continue
 	x.redraw(in)
 }
 
-// crossBook tells of a bid above the best ask that is not there.
+// crossBook publishes a bid above the best ask that does not exist.
 func (x *exchange) crossBook(in *instrument) {
 	ask, ok := in.book.best(market.Sell)
 	if !ok || x.quiet(in) || in.book.calling {
@@ -338,7 +339,7 @@ func (x *exchange) crossBook(in *instrument) {
 	x.cure(in, crossedLength)
 }
 
-// leave cancels all orders of a side.
+// cancelSide cancels all orders of a side.
 func (x *exchange) leave(in *instrument, side market.Side) {
 	for queues := in.book.side(side); len(*queues) > 0; {
 		in.book.cancel((*queues)[len(*queues)-1].head)
@@ -346,7 +347,7 @@ func (x *exchange) leave(in *instrument, side market.Side) {
 	}
 }
 
-// openOf is what is open of a market.
+// openOf returns the open instruments of a market.
 func (x *exchange) openOf(id string) (open []*instrument) {
 	for i := range x.instruments {
 		if in := &x.instruments[i]; in.listing.definition.ID.Market == id && in.phase == market.Open {
@@ -356,7 +357,7 @@ func (x *exchange) openOf(id string) (open []*instrument) {
 	return open
 }
 
-// closeMarket closes what is open of a market, for a while.
+// closeMarket closes the open instruments of a market for a while.
 func (x *exchange) closeMarket(id string) {
 	until := x.now + closedLength
 	shut := x.openOf(id)
@@ -376,7 +377,7 @@ func (x *exchange) closeMarket(id string) {
 	x.later(closedLength, func() {
 		now := shown{phase: market.Open}
 		if x.day != nil && id == venue {
-			now = x.day.shown // it may have moved on meanwhile
+			now = x.day.shown // it may have changed meanwhile
 		}
 		x.marketStatus(id, now.phase, now.reason, now.until)
 	})

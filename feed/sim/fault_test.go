@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// trial runs an exchange in a bubble and lets a test cause faults in it.
+// trial runs an exchange in a bubble and lets a test inject faults.
 type trial struct {
 	t      *testing.T
 	source *Source
@@ -36,7 +36,7 @@ func try(t *testing.T, config Config, test func(*trial)) {
 	})
 }
 
-// after causes a fault, and gives the events of an instrument from then on, for a while.
+// after injects a fault and returns the following events of an instrument, for a while.
 func (x *trial) after(fault string, id market.InstrumentID, wait time.Duration) []market.Event {
 	x.t.Helper()
 	before := len(x.sink.Of(id))
@@ -48,7 +48,7 @@ func (x *trial) after(fault string, id market.InstrumentID, wait time.Duration) 
 	return x.sink.Of(id)[before:]
 }
 
-// index is the first event of a kind; -1: there is none.
+// index returns the index of the first event of a kind, or -1.
 func index(events []market.Event, kind market.Kind) int {
 	for i := range events {
 		if events[i].Kind == kind {
@@ -58,7 +58,7 @@ func index(events []market.Event, kind market.Kind) int {
 	return -1
 }
 
-// rebuild applies events to an empty book and says whether it is crossed in the end.
+// rebuild applies events to an empty book and reports whether it is crossed at the end.
 func rebuild(t *testing.T, events []market.Event) (crossed, snapshot bool) {
 	t.Helper()
 	var b market.Book
@@ -77,7 +77,7 @@ func rebuild(t *testing.T, events []market.Event) (crossed, snapshot bool) {
 	return b.Crossed(), snapshot
 }
 
-// TestFaults causes every fault that there is, and wants what it promises and its end.
+// TestFaults injects every fault and checks its effect and its end.
 func TestFaults(t *testing.T) {
 	tests := map[string]func(*trial){
 		"gap": func(x *trial) {
@@ -243,8 +243,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsWithHoursE2E causes faults in a market with hours, in the middle of its day: a jump leads out
-// of the band, a halt into an auction.
+// TestFaultsWithHoursE2E injects faults in the middle of the day of a market with hours: a jump leaves
+// the band, a halt leads to an auction.
 func TestFaultsWithHoursE2E(t *testing.T) {
 	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
 	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 3600, Start: friday()} // an hour in a second
@@ -275,7 +275,7 @@ func TestFaultsWithHoursE2E(t *testing.T) {
 	})
 }
 
-// TestListedVirtual lists an instrument on a clock of its own: that is the clock which tells when.
+// TestListedVirtual checks that the listing time of an instrument comes from the virtual clock.
 func TestListedVirtual(t *testing.T) {
 	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 60, Start: friday()}
 	try(t, config, func(x *trial) {
@@ -316,7 +316,7 @@ func TestTriggerErrors(t *testing.T) {
 	}
 }
 
-// TestFaultsNotNow wants to be told of faults that would change nothing.
+// TestFaultsNotNow checks that faults without effect are rejected.
 func TestFaultsNotNow(t *testing.T) {
 	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
 	refused := func(x *trial, id market.InstrumentID, faults ...string) {
@@ -357,7 +357,7 @@ func TestFaultsNotNow(t *testing.T) {
 	})
 }
 
-// TestFaultsOfListed has every fault happen to an instrument that was listed by request.
+// TestFaultsOfListed injects every fault into an instrument that was listed on request.
 func TestFaultsOfListed(t *testing.T) {
 	listed := market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}
 	try(t, Config{Seed: 5, Instruments: 1}, func(x *trial) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// instrument is a book and those who trade in it: a crowd that places, takes and
-// cancels orders without a plan, and a market maker that knows the value.
+// instrument is a book and its traders: a crowd that places, takes and cancels orders at random,
+// and a market maker that knows the value.
 type instrument struct {
 	index      int32
 	listing    *listing
@@ -18,12 +18,12 @@ type instrument struct {
 	handle     market.Handle
 	rng        *rand.Rand
 	book       matcher
-	carry      float64 // what its term makes of the value
+	carry      float64 // factor of its term on the value
 
 	phase    market.Phase
-	reported market.Phase // as last told
+	reported market.Phase // as last published
 	reason   string
-	until    int64 // when the phase is to change, in virtual time; 0: not known
+	until    int64 // next expected change of phase, in virtual time; 0: unknown
 	session  span  // of the day
 	turn     int   // counts sessions and halts
 	barred   bool  // halted for the rest of the day
@@ -31,17 +31,17 @@ type instrument struct {
 	last      int64 // newest price, in ticks
 	lastAt    int64
 	close     int64 // previous close
-	settled   int64 // settlement price; 0: not yet
+	settled   int64 // settlement price; 0: not yet set
 	dealt     bool  // it has traded today
 	told      told
-	indicated cross // as last told
-	stirred   bool  // the book has changed since somebody looked
+	indicated cross // as last published
+	stirred   bool  // the book has changed since the last indicative price
 
-	// The band of prices, in ticks, where there is one: around a price of a minute ago, and
+	// Price bands in ticks: the dynamic band is around the price a minute ago, the static one
 	// around the previous close.
 	banded                bool
-	static                bool // it was the static one that the last order met
-	level                 int  // how often the static one was met today
+	static                bool // the last order hit the static band
+	level                 int  // how often the static band was hit today
 	low, high             int64
 	staticLow, staticHigh int64
 	bandAt                int64
@@ -49,18 +49,18 @@ type instrument struct {
 
 	faults
 
-	// fair is the value in ticks, and half the maker's half spread there.
+	// fair is the value in ticks; half is half the spread of the market maker there.
 	fair, half   float64
-	fairAt       int64 // times of the underlying and the world that fair is of
+	fairAt       int64 // times of the underlying and the world at which fair was computed
 	fairWorldAt  int64
-	excitement   float64 // marketable orders a second beyond the usual
+	excitement   float64 // marketable orders per second above the usual rate
 	excitedAt    int64
 	sign         market.Side // of the newest marketable order
 	run          int         // how many more have that side
 	lastMarket   int64
 	bound        float64 // total rate when the next action was drawn
-	beat         bool    // the next action is a marketable order at any rate
-	quoted       bool    // the maker has been here
+	beat         bool    // the next action must be a marketable order
+	quoted       bool    // the market maker has quoted
 	quotedAround float64 // the value it quoted around
 	trades       uint64
 }
@@ -78,7 +78,7 @@ func (in *instrument) price(now int64, w *world) {
 	in.half = max(1, in.class.half*1e-4*p/in.listing.grid.step(p))
 }
 
-// activity is the hour's factor on the crowd's rates.
+// activity returns the factor of the hour on the crowd's rates.
 func (in *instrument) activity(w *world) float64 {
 	if in.class.flat {
 		return 1
@@ -86,7 +86,7 @@ func (in *instrument) activity(w *world) float64 {
 	return w.activity
 }
 
-// rates is what can happen next, a second.
+// rates holds the rates of the possible actions, per second.
 type rates struct{ limit, market, cancel, wake float64 }
 
 func (r rates) total() float64 { return r.limit + r.market + r.cancel + r.wake }
@@ -113,10 +113,10 @@ func (in *instrument) rates(w *world) rates {
 	case market.PostClose:
 		return rates{market: in.class.markets / 2}
 	}
-	return rates{} // nothing happens
+	return rates{} // no actions
 }
 
-// relax lets the excitement of earlier orders fade up to now.
+// decayExcitement reduces the excitement of earlier orders to its value now.
 func (in *instrument) relax(now int64) {
 	if in.excitement != 0 {
 		in.excitement *= math.Exp(-decay * float64(now-in.excitedAt) / float64(second))
@@ -127,8 +127,8 @@ func (in *instrument) relax(now int64) {
 	in.excitedAt = now
 }
 
-// draw is the time of the next action. The rates it goes by only fall until
-// then, and act thins out what is too much, which is exact for a fading rate.
+// draw returns the time of the next action. Until then its rate only falls, and act rejects the
+// excess, which is exact for a falling rate.
 func (in *instrument) draw(now int64, w *world) int64 {
 	in.bound = in.rates(w).total()
 	in.beat = false
@@ -143,7 +143,7 @@ func (in *instrument) draw(now int64, w *world) int64 {
 	return next
 }
 
-// act does what happens at now. Each order action is told to x by itself.
+// act performs an action. Each order action is reported separately.
 func (in *instrument) act(now int64, x *exchange) {
 	in.relax(now)
 	in.price(now, &x.world)
@@ -151,7 +151,7 @@ func (in *instrument) act(now int64, x *exchange) {
 	pick := in.rng.Float64() * in.bound
 	switch {
 	case in.beat:
-		in.wake(x) // or there might be nothing to take
+		in.wake(x) // otherwise there might be nothing to take
 		in.marketOrder(now, x)
 	case pick < r.wake:
 		in.wake(x)
@@ -171,8 +171,8 @@ func (in *instrument) act(now int64, x *exchange) {
 	}
 }
 
-// regretted is the order of the crowd that is cancelled next: often one at the best price, where
-// owners think again most.
+// pickCancel returns the order of the crowd to cancel next. It is often one at the best price,
+// where orders are cancelled most.
 func (in *instrument) regretted() int32 {
 	if in.rng.Float64() < fickle {
 		if q := *in.book.side(market.Buy + market.Side(in.rng.IntN(2))); len(q) > 0 {
@@ -184,8 +184,8 @@ func (in *instrument) regretted() int32 {
 	return in.book.crowd[in.rng.IntN(len(in.book.crowd))]
 }
 
-// callOrder rests an order of the crowd in a call, at about what its owner thinks right: those
-// of buyers and sellers overlap.
+// callOrder places an order of the crowd during a call, around the value. Buyers and sellers
+// overlap.
 func (in *instrument) callOrder(x *exchange) {
 	side := market.Buy + market.Side(in.rng.IntN(2))
 	away := float64(in.rng.ExpFloat64()*2 - 1)
@@ -199,7 +199,7 @@ func (in *instrument) callOrder(x *exchange) {
 	in.send(side, max(1, int64(math.Round(limit))), in.size(), true, crowdOrder, x)
 }
 
-// closeOrder trades at the close, where both sides found each other.
+// closeOrder reports a trade at the close.
 func (in *instrument) closeOrder(x *exchange) {
 	if in.settled == 0 || x.quiet(in) {
 		return
@@ -209,7 +209,7 @@ func (in *instrument) closeOrder(x *exchange) {
 	x.conditions = nil
 }
 
-// leaning draws a side, more often towards the value.
+// drawSide draws a side, more often towards the value.
 func (in *instrument) leaning() market.Side {
 	bid, hasBid := in.book.best(market.Buy)
 	ask, hasAsk := in.book.best(market.Sell)
@@ -224,10 +224,10 @@ func (in *instrument) leaning() market.Side {
 	return market.Sell
 }
 
-// limitOrder rests an order of the crowd, which never crosses.
+// limitOrder places an order of the crowd that does not cross.
 func (in *instrument) limitOrder(x *exchange) {
 	side := in.leaning()
-	away, limit := int64(-1), int64(0) // away: towards the side's worse prices
+	away, limit := int64(-1), int64(0) // away: direction of the side's worse prices
 	if side == market.Sell {
 		away = 1
 	}
@@ -252,13 +252,13 @@ func (in *instrument) limitOrder(x *exchange) {
 	in.send(side, limit, in.size(), true, crowdOrder, x)
 }
 
-// marketOrder takes what is there, up to a limit that keeps a single order from
-// running away with the price. What it cannot get is dropped.
+// marketOrder takes the available size up to a price limit, so that a single order does not move
+// the price too far. The rest of the order is dropped.
 func (in *instrument) marketOrder(now int64, x *exchange) {
 	in.lastMarket = now
 	if in.run--; in.run < 0 {
 		in.sign = in.leaning()
-		// How long a run is has a power-law tail, as if somebody worked through a large order.
+		// The length of a run has a power-law tail, as if somebody executed a large order in parts.
 		in.run = int(min(longest, math.Exp(in.rng.ExpFloat64()/runTail))) - 1
 	}
 	other := opposite(in.sign)
@@ -290,15 +290,15 @@ func (in *instrument) size() int64 {
 	return max(1, n)
 }
 
-// wake lets the maker look at the market. It moves its quotes where the value
-// has moved, leaves those that are right where they are in the queue, and puts
-// back what was taken. Orders of the crowd that are on the wrong side of the
-// value by now are taken on the way, which is how prices follow it.
+// wake lets the market maker update its quotes. It moves its quotes if the value has moved, keeps
+// the place in the queue of those that are still right, and replaces those that were taken. On the
+// way it takes orders of the crowd that are now on the wrong side, which is how prices follow the
+// value.
 func (in *instrument) wake(x *exchange) {
 	if !in.quoted || math.Abs(in.fair-in.quotedAround) > 0.3*in.half {
 		in.quoted, in.quotedAround = true, in.fair
 	}
-	// Old quotes go first, or new ones would meet them.
+	// Cancel old quotes first; otherwise new ones would match them.
 	bids := in.withdraw(market.Buy, x)
 	asks := in.withdraw(market.Sell, x)
 	if !in.book.calling {
@@ -311,7 +311,7 @@ func (in *instrument) wake(x *exchange) {
 	}
 }
 
-// scatter lets most orders of a side flee that the maker is about to take.
+// flee cancels most orders of a side that the market maker is about to take.
 func (in *instrument) scatter(side market.Side, x *exchange) {
 	best, _ := in.ladder(opposite(side))
 	queues := in.book.side(side)
@@ -331,7 +331,8 @@ func (in *instrument) scatter(side market.Side, x *exchange) {
 	}
 }
 
-// ladder is where the maker wants its quotes: the best, and the way to the next.
+// ladder returns the best price at which the market maker wants to quote, and the step to the next
+// level.
 func (in *instrument) ladder(side market.Side) (best, step int64) {
 	step = max(1, int64(in.half/2))
 	if side == market.Buy {
@@ -340,7 +341,7 @@ func (in *instrument) ladder(side market.Side) (best, step int64) {
 	return int64(math.Ceil(in.quotedAround + in.half)), step
 }
 
-// slots is the maker's orders of a side.
+// slots returns the market maker's orders of a side.
 func (in *instrument) slots(side market.Side) []int32 {
 	if side == market.Buy {
 		return in.book.maker[:in.class.levels]
@@ -348,8 +349,8 @@ func (in *instrument) slots(side market.Side) []int32 {
 	return in.book.maker[maxMakerLevels : maxMakerLevels+in.class.levels]
 }
 
-// withdraw cancels the quotes that are not on the ladder; kept has a bit for
-// each of its rungs that is taken.
+// withdraw cancels the quotes that are not on the ladder. kept has a bit for each level that is
+// still quoted.
 func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
 	best, step := in.ladder(side)
 	for _, id := range in.slots(side) {
@@ -367,7 +368,7 @@ func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
 	return kept
 }
 
-// quote fills the rungs that are empty. The best one is thin, as a maker's is.
+// quote fills the empty levels. The best level is the smallest, as is usual for market makers.
 func (in *instrument) quote(side market.Side, kept uint, x *exchange) {
 	best, step := in.ladder(side)
 	for rung := range int64(in.class.levels) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestGoOnE2E runs days behind others: neither their time nor their trade ids come again.
+// TestGoOnE2E runs days after others: neither times nor trade ids repeat.
 func TestGoOnE2E(t *testing.T) {
 	loc := buenosAires(t)
 	config := Config{Seed: 3, Clock: Virtual, Speed: -1, Start: friday(), Days: 1, Instruments: 5, Calendar: brief()}
@@ -55,7 +55,7 @@ func TestGoOnE2E(t *testing.T) {
 		}
 		last = end
 	}
-	// Broken off in the middle of a day.
+	// Interrupted in the middle of a day.
 	s := newSource(t, config)
 	if err := s.GoOn(time.Date(2026, 11, 25, 10, 40, 0, 0, loc)); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestGoOnE2E(t *testing.T) {
 	}
 }
 
-// TestGoOnBehind refuses to let market time go back.
+// TestResumeAfterReversed checks that market time cannot go back.
 func TestGoOnBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -100,7 +100,8 @@ func TestGoOnBehind(t *testing.T) {
 	})
 }
 
-// TestListedTradeIDs wants the trades of an instrument that a fault lists to be numbered behind those of before too.
+// TestListedTradeIDs checks that the trade ids of an instrument listed by a fault also follow the
+// earlier ones.
 func TestListedTradeIDs(t *testing.T) {
 	try(t, Config{Seed: 5, Instruments: 1, FirstTrade: 1_000_000}, func(x *trial) {
 		x.after("list", fakeID, 3*time.Second)

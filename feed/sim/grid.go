@@ -6,19 +6,19 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// grid numbers the prices of a tick table from 0 up, so that matching and order
-// flow count in ticks whatever the step is.
+// grid numbers the prices of a tick table from 0, so that matching and order flow can count in
+// ticks.
 type grid []gridRow
 
-// gridRow is a row of the table; first is the number of its price from.
+// gridRow is a row of the table. first is the number of its price from.
 type gridRow struct {
 	first int64
 	from  market.Price
 	step  market.Price
 }
 
-// newGrid takes a table that begins at 0 and whose rows begin on a tick of the
-// row before.
+// newGrid returns the grid of a tick table. The table must begin at 0, and each row must begin at a
+// tick of the previous row.
 func newGrid(ticks []market.Tick) (grid, error) {
 	if len(ticks) == 0 || ticks[0].From != 0 {
 		return nil, fmt.Errorf("make price grid: tick table must begin at 0")
@@ -38,7 +38,7 @@ func newGrid(ticks []market.Tick) (grid, error) {
 	return g, nil
 }
 
-// price is the price of a number.
+// price returns the price with a number.
 func (g grid) price(n int64) market.Price {
 	i := len(g) - 1
 	for i > 0 && n < g[i].first {
@@ -47,7 +47,7 @@ func (g grid) price(n int64) market.Price {
 	return g[i].from + market.Price(n-g[i].first)*g[i].step
 }
 
-// position is where a price lies on the grid, in ticks and parts of one.
+// position returns the position of a price on the grid, in ticks with a fraction.
 func (g grid) position(price float64) float64 {
 	i := len(g) - 1
 	for i > 0 && price < float64(g[i].from) {
@@ -56,7 +56,7 @@ func (g grid) position(price float64) float64 {
 	return float64(g[i].first) + (price-float64(g[i].from))/float64(g[i].step)
 }
 
-// step is the step at a price.
+// step returns the tick size at a price.
 func (g grid) step(price float64) float64 {
 	i := len(g) - 1
 	for i > 0 && price < float64(g[i].from) {

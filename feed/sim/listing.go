@@ -18,7 +18,7 @@ type listing struct {
 	value      *class // how its underlying moves
 	underlying string
 	fx         fx
-	base       float64 // first price, in units of market.Price, before what its term carries
+	base       float64 // first price, in units of market.Price, before the carry of its term
 	grid       grid
 	lot        market.Size
 }
@@ -26,19 +26,18 @@ type listing struct {
 const (
 	venue   = "BYMA"
 	lively  = "SIM"  // market of FAKE|SIM|CI
-	spot    = "CI"   // settles the same day
-	nextDay = "24hs" // settles the next
+	spot    = "CI"   // settles on the same day
+	nextDay = "24hs" // settles on the next day
 
-	repoRate = 0.30 // a year: what 24hs is dearer than CI for each day between them
-	mepRate  = 1440 // pesos for a local dollar at the beginning
-	cclRate  = 1480 // and for a cable dollar
+	repoRate = 0.30 // annual rate by which 24hs exceeds CI
+	mepRate  = 1440 // initial pesos per local dollar
+	cclRate  = 1480 // initial pesos per cable dollar
 )
 
 //go:embed listings.txt
 var listingsText string
 
-// stock is a line of listings.txt. Prices and tick tables are plausible
-// placeholders, not quotations.
+// stock is a line of listings.txt. Prices and tick tables are invented but plausible.
 type stock struct {
 	class      string
 	symbol     string
@@ -46,11 +45,11 @@ type stock struct {
 	price      float64
 	fx         fx
 	underlying string // "": the symbol itself
-	busySpot   bool   // as busy for CI as for 24hs, not illiquid there
+	busySpot   bool   // as active in CI as in 24hs, instead of illiquid
 	lot        int64
 }
 
-// stocks reads listings.txt.
+// stocks parses listings.txt.
 func stocks(text string) ([]stock, error) {
 	var all []stock
 	prices := map[string]float64{}
@@ -84,7 +83,7 @@ func stocks(text string) ([]stock, error) {
 	return all, nil
 }
 
-// setPrice reads the price of a stock; prices are those of the lines above.
+// setPrice parses the price of a stock. prices holds those of the lines above.
 func (s *stock) setPrice(text string, prices map[string]float64) error {
 	first, second, pair := strings.Cut(text, "/")
 	if symbol, ok := strings.CutPrefix(first, "="); ok {
@@ -116,8 +115,9 @@ func (s *stock) setPrice(text string, prices map[string]float64) error {
 	return nil
 }
 
-// Classes gives the class of the simulated exchange that an instrument belongs to: leading, sovereign,
-// general, cedear, illiquid, or lively; of any other instrument its kind and term.
+// Classes returns a function that returns the class of an instrument of the simulated exchange:
+// leading, sovereign, general, cedear, illiquid or lively. For any other instrument it returns kind
+// and term.
 func Classes() func(market.Instrument) string {
 	c := newClasses()
 	names := map[*class]string{
@@ -144,14 +144,14 @@ func Classes() func(market.Instrument) string {
 	}
 }
 
-// Sizes of the default sets, without the made-up listings.
+// Sizes of the default sets, without the invented listings.
 const (
 	busySet  = 67  // the first lines, for a market that is always open
 	wholeSet = 401 // 200 symbols in two terms, for a trading day
 )
 
-// list makes the first n listings: the instrument that is always lively, the
-// stocks of listings.txt in both terms, then made-up ones.
+// list returns the first n listings: FAKE, the stocks of listings.txt in both terms, and then
+// invented ones.
 func list(n int) ([]listing, error) {
 	c := newClasses()
 	all := []listing{fake(c, "FAKE")}
@@ -179,7 +179,7 @@ func list(n int) ([]listing, error) {
 	return all, nil
 }
 
-// complete checks the definition and numbers its prices.
+// complete checks the definition and builds the price grid.
 func (l *listing) complete() (err error) {
 	in := &l.definition
 	if err := in.Validate(); err != nil {
@@ -192,7 +192,8 @@ func (l *listing) complete() (err error) {
 	return nil
 }
 
-// carry is what the price of CI is times, for a term whose settlement comes so many days later.
+// carry returns the ratio of the term's price to that of CI, if the term settles the given number
+// of days later.
 func (l *listing) carry(days int) float64 {
 	if l.definition.ID.Term != nextDay {
 		return 1
@@ -200,7 +201,7 @@ func (l *listing) carry(days int) float64 {
 	return 1 + repoRate*float64(days)/365
 }
 
-// fake is an instrument for a newcomer to look at first.
+// fake returns an instrument with constant activity, for first-time users.
 func fake(c *classes, symbol string) listing {
 	return listing{
 		definition: market.Instrument{
@@ -259,7 +260,7 @@ func newListing(c *classes, s stock, term string) listing {
 	case "sovereign":
 		l.value = &c.sovereign
 		in.Kind = "bond"
-		in.Multiplier = market.Scale / 100 // quoted for 100 nominal
+		in.Multiplier = market.Scale / 100 // quoted per 100 nominal
 		in.PriceDecimals, in.Ticks = 2, bondTicks()
 	}
 	l.class = l.value
@@ -271,8 +272,8 @@ func newListing(c *classes, s stock, term string) listing {
 	return l
 }
 
-// madeUp is a stock beyond those of the list. Of fifty, 5 are leading shares, 4
-// sovereign bonds, 15 of the general panel and 26 cedears.
+// madeUp returns an invented stock. Of fifty, 5 are leading shares, 4 sovereign bonds, 15 of the
+// general panel and 26 cedears.
 func madeUp(i int) stock {
 	s := stock{lot: 1, symbol: fmt.Sprintf("SIM%04d", i+1), name: fmt.Sprintf("Made-up instrument %d", i+1)}
 	switch n := i * 7 % 50; {

@@ -2,31 +2,29 @@ package sim
 
 import "github.com/ruedahq/rueda/market"
 
-// matcher is the order book of one instrument with price-time priority: an order
-// meets the best price first and, at a price, the oldest order first. Prices are
-// numbers of the grid, sizes are lots. Orders live in one slab and are linked
-// through it, so that in steady state nothing is allocated.
+// matcher is the order book of one instrument with price-time priority: an order matches the best
+// price first and, at a price, the oldest order first. Prices are numbers of the grid, sizes are
+// lots. Orders are linked inside one slice, so that nothing is allocated in the steady state.
 type matcher struct {
 	sides  [2][]queue // bids, asks; each by rising key, the best at the end
-	orders []order    // orders[0] is not used: 0 is no order
+	orders []order    // orders[0] is not used: 0 means no order
 	free   int32      // first of the unused orders, linked by next
-	crowd  []int32    // all orders that are not the maker's, in no order
+	crowd  []int32    // all orders except the market maker's, in no order
 	maker  [2 * maxMakerLevels]int32
 
-	// calling says that orders rest and do not meet, as before an auction.
+	// inCall is set while orders rest without matching, before an auction.
 	calling bool
 
-	// What the last submit or cancel did; overwritten by the next.
+	// Results of the last submit or cancel, overwritten by the next.
 	fills   []fill
 	touched []touch
 }
 
-// maxMakerLevels is the most levels a side that the market maker quotes.
+// maxMakerLevels is the maximum number of levels per side that the market maker quotes.
 const maxMakerLevels = 8
 
-// queue is a price level, its orders linked from the oldest to the newest. The
-// key is the price on the bid side and the negative price on the ask side, so
-// that a larger key is better on both.
+// queue is a price level with its orders linked from the oldest to the newest. The key is the price
+// on the bid side and the negative price on the ask side, so that a larger key is better on both.
 type queue struct {
 	key        int64
 	size       int64
@@ -38,17 +36,17 @@ type order struct {
 	key        int64
 	size       int64
 	prev, next int32
-	place      int32 // index in crowd, or ^slot of the maker
+	place      int32 // index in crowd, or ^slot of the market maker
 	side       market.Side
 }
 
-// fill is an execution, at the price of the order that waited.
+// fill is an execution, at the price of the resting order.
 type fill struct {
 	price int64
 	size  int64
 }
 
-// touch is a level that changed, as it is now; size 0: it is gone.
+// touch is the new state of a level that changed; size 0: removed.
 type touch struct {
 	side   market.Side
 	price  int64
@@ -56,14 +54,14 @@ type touch struct {
 	orders uint32
 }
 
-// crowdOrder stands in for a slot: the order is not the maker's.
+// crowdOrder is passed instead of a slot if the order is not the market maker's.
 const crowdOrder = -1
 
 func newMatcher() matcher {
 	return matcher{orders: make([]order, 1)}
 }
 
-// key is the key of a price on a side, and the price of a key.
+// key converts a price of a side to a key, and a key to a price.
 func key(side market.Side, price int64) int64 {
 	if side == market.Sell {
 		return -price
@@ -79,7 +77,7 @@ func opposite(side market.Side) market.Side {
 	return market.Buy + market.Sell - side
 }
 
-// best is the best price of a side.
+// best returns the best price of a side.
 func (m *matcher) best(side market.Side) (price int64, ok bool) {
 	q := *m.side(side)
 	if len(q) == 0 {
@@ -88,9 +86,8 @@ func (m *matcher) best(side market.Side) (price int64, ok bool) {
 	return key(side, q[len(q)-1].key), true
 }
 
-// submit matches an order against the other side up to its limit; what is left
-// rests in the book if rest says so, and is dropped otherwise. slot is the
-// maker's slot, or crowdOrder.
+// submit matches an order against the other side up to its limit. The remainder rests in the book
+// if rest is set, and is dropped otherwise. slot is the market maker's slot, or crowdOrder.
 func (m *matcher) submit(side market.Side, limit, size int64, rest bool, slot int) {
 	m.fills, m.touched = m.fills[:0], m.touched[:0]
 	other := opposite(side)
@@ -112,7 +109,7 @@ func (m *matcher) submit(side market.Side, limit, size int64, rest bool, slot in
 	}
 }
 
-// match fills orders of a queue, oldest first, and returns what is left of size.
+// match fills orders of a queue, oldest first, and returns the remaining size.
 func (m *matcher) match(q *queue, side market.Side, size int64) int64 {
 	for size > 0 && q.head != 0 {
 		o := &m.orders[q.head]
@@ -130,7 +127,7 @@ func (m *matcher) match(q *queue, side market.Side, size int64) int64 {
 	return size
 }
 
-// cancel takes an order out of the book.
+// cancel removes an order from the book.
 func (m *matcher) cancel(id int32) {
 	m.fills, m.touched = m.fills[:0], m.touched[:0]
 	o := &m.orders[id]
@@ -152,7 +149,7 @@ func (m *matcher) touch(side market.Side, q *queue) {
 	m.touched = append(m.touched, touch{side: side, price: key(side, q.key), size: q.size, orders: q.orders})
 }
 
-// insert puts an order at the end of its queue, which is made where there is none.
+// insert adds an order at the end of its queue and creates the queue if needed.
 func (m *matcher) insert(side market.Side, k, size int64, slot int) {
 	queues := m.side(side)
 	i := find(*queues, k)
@@ -188,7 +185,7 @@ func (m *matcher) insert(side market.Side, k, size int64, slot int) {
 	m.touch(side, q)
 }
 
-// unlink takes an order out of its queue's list.
+// unlink removes an order from its queue's list.
 func (m *matcher) unlink(q *queue, id int32) {
 	o := &m.orders[id]
 	if o.prev == 0 {
@@ -204,7 +201,7 @@ func (m *matcher) unlink(q *queue, id int32) {
 	q.orders--
 }
 
-// release gives an order's place back, in the slab and among the crowd or maker.
+// release frees an order and removes it from the crowd or the market maker's slots.
 func (m *matcher) release(id int32) {
 	o := &m.orders[id]
 	if o.place < 0 {
@@ -219,7 +216,8 @@ func (m *matcher) release(id int32) {
 	m.free = id
 }
 
-// find is the index of a key, or where it belongs. Most are near the best.
+// find returns the index of a key, or the index at which to insert it. Most keys are near the best
+// price.
 func find(s []queue, k int64) int {
 	i := len(s)
 	for n := 0; i > 0 && s[i-1].key >= k; n++ {

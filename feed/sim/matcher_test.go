@@ -8,18 +8,18 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// naiveOrder and naive are matching as the rule says it: a list of orders by
-// arrival, searched from one end to the other every time.
+// naiveOrder and naive implement matching directly from the rule: a list of orders by arrival,
+// searched completely each time.
 type naiveOrder struct {
 	side  market.Side
 	price int64
 	size  int64
-	tag   int // which order of the test it is
+	tag   int // number of the order in the test
 }
 
 type naive []naiveOrder
 
-// submit returns the fills of an order and which orders were filled.
+// submit returns the fills of an order and the orders that were filled.
 func (n *naive) submit(o naiveOrder, rest bool) (fills []fill, tags []int) {
 	for o.size > 0 {
 		at := -1
@@ -53,7 +53,7 @@ func sign(side market.Side) int64 {
 	return -1
 }
 
-// level adds up the orders at a price.
+// level returns the sum of the orders at a price.
 func (n naive) level(side market.Side, price int64) touch {
 	t := touch{side: side, price: price}
 	for _, o := range n {
@@ -65,8 +65,8 @@ func (n naive) level(side market.Side, price int64) touch {
 	return t
 }
 
-// TestMatcher compares the matcher with the naive one, order for order: who was
-// filled is seen by cancelling orders of the crowd, whose place the matcher keeps.
+// TestMatcher compares the matcher with the naive one, order by order. It cancels orders of the
+// crowd, whose index the matcher keeps, to see which ones were filled.
 func TestMatcher(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -113,7 +113,7 @@ func TestMatcher(t *testing.T) {
 	}
 }
 
-// checkLevels compares the whole book.
+// checkLevels compares the complete book.
 func checkLevels(t *testing.T, m *matcher, n naive) {
 	t.Helper()
 	for _, side := range []market.Side{market.Buy, market.Sell} {

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/feed/sim/facts"
 )
 
-// Measures of the plot, in its own units.
+// Dimensions of the plot, in its own units.
 const (
 	plotWidth  = 880
 	plotHeight = 420
@@ -16,7 +16,7 @@ const (
 	panelFoot  = 360
 )
 
-// plotColors are those of the classes, and of the real share.
+// plotColors returns the colours of the classes and of the real share.
 func plotColors() map[string]string {
 	return map[string]string{
 		"leading": "#4c8063", "sovereign": "#50689f", "general": "#a86f3c", "cedear": "#8a5a8f", "illiquid": "#8d8574", "real share": "#2b2a27",
@@ -34,8 +34,8 @@ func (p *plot) line(x1, y1, x2, y2 float64, color string, width float64) {
 	fmt.Fprintf(p, `  <line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%g"/>`+"\n", x1, y1, x2, y2, color, width)
 }
 
-// drawFacts draws how the sides of marketable orders repeat, how wide spreads are, and how
-// trades cluster and prices jump.
+// drawFacts draws how the sides of marketable orders repeat, how wide spreads are, how trades
+// cluster and how prices jump.
 func drawFacts(rows map[string]*facts.Row) []byte {
 	p := &plot{}
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, plotHeight)
@@ -56,7 +56,7 @@ func drawFacts(rows map[string]*facts.Row) []byte {
 	return []byte(p.String())
 }
 
-// signs draws the autocorrelation of signs over the lag, which is logarithmic.
+// signs draws the autocorrelation of signs over the logarithm of the lag.
 func (p *plot) signs(rows map[string]*facts.Row, measured *facts.Row) {
 	const left, right = 54.0, 300.0
 	p.text(left-30, panelTop-14, "start", "#6d6658", "autocorrelation of signs, by lag")
@@ -104,7 +104,7 @@ func (p *plot) spreads(rows map[string]*facts.Row) {
 	}
 }
 
-// tails draws figures that are one number each, on a logarithmic scale.
+// tails draws figures that are single numbers, on a logarithmic scale.
 func (p *plot) tails(rows map[string]*facts.Row, measured *facts.Row) {
 	const left, right = 620.0, 850.0
 	p.text(left, panelTop-14, "start", "#6d6658", "one figure a class")

@@ -12,16 +12,16 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Clock says what time it is on the exchange.
+// Clock selects the clock of the exchange.
 type Clock uint8
 
 // Clocks.
 const (
-	Real    Clock = iota // the machine's; all markets are open at every hour
-	Virtual              // its own: one trading day after the other, without the nights
+	Real    Clock = iota // that of the machine; all markets are always open
+	Virtual              // its own: trading days follow each other without nights
 )
 
-// ParseClock reads the word real or virtual.
+// ParseClock parses the word real or virtual.
 func ParseClock(s string) (Clock, error) {
 	switch s {
 	case "real":
@@ -32,68 +32,68 @@ func ParseClock(s string) (Clock, error) {
 	return 0, fmt.Errorf("%q is not a clock: real or virtual", s)
 }
 
-// Config says what to simulate. The zero Config is the default set of
-// instruments in real time, always open, for ever.
+// Config configures a simulated exchange. The zero Config lists the default set of instruments, in
+// real time, always open, without end.
 type Config struct {
-	// Seed decides everything that happens. The same seed, number of instruments and, with
-	// a virtual clock, first day and calendar give the same events.
+	// Seed determines all events. The same seed, number of instruments and, with a virtual clock,
+	// first day and calendar give the same events.
 	Seed uint64
 
-	// Instruments is how many are listed. 0 means 67, or with a virtual clock
-	// all 401: 200 symbols in two terms. A smaller number is the first ones, a larger one
-	// has made-up symbols behind. FAKE|SIM|CI is always the first.
+	// Instruments is the number of instruments. 0 means 67, or with a virtual clock all 401: 200
+	// symbols in two terms. A smaller number selects the first ones, a larger one adds invented
+	// symbols. FAKE|SIM|CI is always the first.
 	Instruments int
 
-	// Clock is Real, where all markets are always open, or Virtual, where the market BYMA
-	// keeps the hours of Calendar: a day from before its first session to after its last, and
-	// then the next. Nights, weekends and holidays take no time: event times jump, to midnight and on to the
-	// next day, where the last one ends too. Market SIM is open all along.
+	// Clock is Real, where all markets are always open, or Virtual, where the market BYMA has the
+	// hours of Calendar: a day from before its first session to after its last, and then the next.
+	// Nights, weekends and holidays take no time: event times jump to midnight and to the next day,
+	// also after the last day. Market SIM is always open.
 	Clock Clock
 
-	// Calendar is the hours with a virtual clock; nil means DefaultCalendar.
+	// Calendar defines the hours with a virtual clock; nil means DefaultCalendar.
 	Calendar *Calendar
 
-	// Days is how many trading days there are with a virtual clock; 0 means no end.
+	// Days is the number of trading days with a virtual clock; 0 means no end.
 	Days int
 
-	// Speed is how many seconds pass on the exchange in a second: 0 and 1 mean
-	// real time, below 0 or infinite as fast as the sink takes it.
+	// Speed is the number of seconds that pass on the exchange per second. 0 and 1 mean real time;
+	// a negative or infinite speed publishes as fast as the sink accepts.
 	Speed float64
 
-	// Start is the event time at which the exchange begins; zero means now. With a
-	// virtual clock it is the first trading day on or after the date of Start, by the
-	// calendar's time zone, five minutes before its first session. With a Start, a virtual clock,
-	// or a Speed other than real time, instruments are defined with VirtualClock.
+	// Start is the event time at which the exchange begins; zero means now. With a virtual clock it
+	// is five minutes before the first session of the first trading day on or after the date of
+	// Start, in the calendar's time zone. With a Start, a virtual clock, or a Speed other than real
+	// time, instruments are defined with VirtualClock.
 	Start time.Time
 
-	// FirstTrade is the number that the trade ids of each instrument begin with; 0 means 1, and behind GoOn
-	// one above all that came before.
+	// FirstTradeID is the first trade id of each instrument. 0 means 1, or after ResumeAfter one
+	// above all earlier ids.
 	FirstTrade uint64
 
-	// Duration is how long the exchange runs, in its own time without nights; 0 means for ever.
+	// Duration is how long the exchange runs, in its own time without nights; 0 means without end.
 	Duration time.Duration
 }
 
-// Source is a simulated exchange, a feed.Source.
+// Source is a simulated exchange. It implements feed.Source.
 type Source struct {
 	config   Config
 	calendar Calendar
 	listings []listing
 
 	mu   sync.Mutex
-	runs map[*run]struct{} // that are going on
+	runs map[*run]struct{} // active calls of Run
 }
 
-// warmUp is the simulated time before the start in which books fill. After a
-// few minutes they have about as many orders as they will ever have.
+// warmUp is the simulated time before the start during which books fill. After a few minutes the
+// number of orders is stable.
 const warmUp = 5 * time.Minute
 
-// batch is about how many events are published at once where many are due.
+// batch is the approximate number of events published at once if many are due.
 const batch = 256
 
 var errNoDay = errors.New("the calendar has no trading day within a year")
 
-// New makes an exchange. The error says what is wrong with the configuration.
+// New returns an exchange, or an error that describes what is wrong with the configuration.
 func New(config Config) (*Source, error) {
 	s := &Source{config: config, runs: map[*run]struct{}{}}
 	switch {
@@ -140,7 +140,7 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Instruments is the definitions that Run will make, in order.
+// Instruments returns the definitions that Run will make, in order.
 func (s *Source) Instruments() []market.Instrument {
 	out := make([]market.Instrument, len(s.listings))
 	for i := range s.listings {
@@ -149,17 +149,18 @@ func (s *Source) Instruments() []market.Instrument {
 	return out
 }
 
-// ErrBehind says that an exchange would begin before the end of what it is to follow.
+// ErrTimeReversed is returned if an exchange would begin before the end of what it should follow.
 var ErrBehind = errors.New("market time would go back")
 
-// setBack is how far the machine's clock may have been set back meanwhile.
+// maxSetBack is how far the machine's clock may have been set back in the meantime.
 const setBack = time.Minute
 
-// GoOn has the exchange follow what was told up to a time, so that neither market time nor trade ids come
-// twice. Without Config.Start a virtual clock begins with the first trading day that begins then or after it,
-// and a real one at a speed of its own no earlier than that. The error is ErrBehind, wrapped, where the
-// exchange would begin before: at Config.Start, or now in real time. The zero time is that of nothing: all
-// stays as it is. GoOn is called before Run.
+// ResumeAfter makes the exchange follow what was published up to a time, so that market time does
+// not go back and trade ids do not repeat. Without Config.Start a virtual clock begins with the
+// first trading day that begins at that time or later, and a real clock with a Speed begins no
+// earlier than that time. If the exchange would begin earlier (at Config.Start, or now in real
+// time), ResumeAfter returns ErrTimeReversed, wrapped. The zero time means that nothing was
+// published, and has no effect. Call ResumeAfter before Run.
 func (s *Source) GoOn(after time.Time) error {
 	if after.IsZero() {
 		return nil
@@ -184,12 +185,13 @@ func (s *Source) GoOn(after time.Time) error {
 	if begin.Before(after) {
 		return fmt.Errorf("%w: it was %s, and would be %s", ErrBehind, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
 	}
-	// Nothing trades a thousand times a second for long.
+	// No instrument trades a thousand times a second for long.
 	s.config.FirstTrade = max(s.config.FirstTrade, uint64(max(1, begin.UnixMilli())))
 	return nil
 }
 
-// dayBehind is the day of Config.Start, or else the first trading day that begins at a time or after it.
+// firstDay returns the day of Config.Start, or else the first trading day that begins at a time or
+// after it.
 func (s *Source) dayBehind(after time.Time) (*day, error) {
 	if from := s.config.Start; !from.IsZero() {
 		return newDay(s.config.Seed, s.calendar, from, s.config.Days)
@@ -205,25 +207,25 @@ func (s *Source) dayBehind(after time.Time) (*day, error) {
 	return d, err
 }
 
-// virtual says whether event times are not those of this machine's clock.
+// virtual reports whether event times differ from this machine's clock.
 func (s *Source) virtual() bool {
 	return s.config.Clock == Virtual || (s.config.Speed != 0 && s.config.Speed != 1) || !s.config.Start.IsZero()
 }
 
-// run is a Run that is going on.
+// run is an active call of Run.
 type run struct {
 	x     *exchange
 	sink  feed.Sink
 	pacer pacer
-	wake  chan struct{} // holds one when there are faults to be caused
-	past  uint64        // number that the trade ids of each instrument are above
+	wake  chan struct{} // holds a value when faults are pending
+	past  uint64        // trade ids of each instrument start above it
 
-	mu     sync.Mutex // held while x acts too, so that Trigger can see how things are
-	wanted []request  // faults to be caused
-	listed int        // instruments listed while the market is open, or about to be
+	mu     sync.Mutex // also held while x acts, so that Trigger can read its state
+	wanted []request  // faults to be injected
+	listed int        // instruments listed while the exchange runs, or about to be
 }
 
-// Run implements feed.Source. Every call begins the same exchange anew.
+// Run implements feed.Source. Every call starts the same exchange from the beginning.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	if err := ctx.Err(); err != nil {
 		return err // before the work of warming up
@@ -248,7 +250,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		r.x.start = began.UnixNano()
 	}
 	if hours != nil {
-		r.x.start = hours.begins() - r.x.now // as beginDay has it
+		r.x.start = hours.begins() - r.x.now // as in beginDay
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -270,7 +272,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	return r.trade(ctx, end)
 }
 
-// hours is the market that keeps hours; nil where none does.
+// hours returns the first day of the market that has hours, nil if there is none.
 func (s *Source) hours() (*day, error) {
 	if s.config.Clock != Virtual {
 		return nil, nil
@@ -286,8 +288,7 @@ func (s *Source) hours() (*day, error) {
 	return d, nil
 }
 
-// open defines everything, and publishes which markets are open and what the
-// books hold.
+// open defines all instruments and publishes the open markets and the books.
 func (r *run) open() error {
 	x := r.x
 	for i := range x.instruments {
@@ -325,7 +326,7 @@ func (r *run) open() error {
 	return r.publish()
 }
 
-// trade runs the exchange until its end or ctx's.
+// loop runs the exchange until its end or the end of ctx.
 func (r *run) trade(ctx context.Context, end int64) error {
 	x, p := r.x, &r.pacer
 	for {
@@ -356,14 +357,14 @@ func (r *run) trade(ctx context.Context, end int64) error {
 	}
 }
 
-// step does the next action.
+// step performs the next action.
 func (r *run) step() {
 	r.mu.Lock()
 	r.x.step()
 	r.mu.Unlock()
 }
 
-// publish hands over what happened since the last time.
+// publish publishes the events since the last call.
 func (r *run) publish() error {
 	if len(r.x.events) == 0 {
 		return nil
@@ -375,15 +376,15 @@ func (r *run) publish() error {
 	return nil
 }
 
-// pacer keeps virtual time in step with the clock.
+// clock synchronises virtual time with the real clock.
 type pacer struct {
 	speed float64
 	began time.Time
 	timer *time.Timer
-	now   time.Duration // clock since began, when last read
+	now   time.Duration // real time since began, when last read
 }
 
-// wait is how long it is until a virtual time; 0 where it is due.
+// wait returns the time until a virtual time; 0 if it is due.
 func (p *pacer) wait(at int64) time.Duration {
 	if p.speed < 0 || math.IsInf(p.speed, 1) {
 		return 0
@@ -393,13 +394,13 @@ func (p *pacer) wait(at int64) time.Duration {
 		due = time.Duration(min(float64(at)/p.speed, math.MaxInt64/2))
 	}
 	if due <= p.now {
-		return 0 // no need to read the clock for each event of a backlog
+		return 0 // avoids reading the clock for each event of a backlog
 	}
 	p.now = time.Since(p.began)
 	return max(0, due-p.now)
 }
 
-// virtual is the virtual time now; never where it does not depend on the clock.
+// virtual returns the current virtual time, or never if it does not depend on the clock.
 func (p *pacer) virtual() int64 {
 	if p.speed < 0 || math.IsInf(p.speed, 1) {
 		return never
@@ -411,8 +412,8 @@ func (p *pacer) virtual() int64 {
 	return int64(min(float64(time.Since(p.began))*speed, math.MaxInt64/2))
 }
 
-// sleep waits, or returns ctx's error. It looks at ctx and at wake even where wait is 0;
-// woken says that wake came first.
+// sleep waits for a duration, or returns the error of ctx. It checks ctx and wake even if the
+// duration is 0. woken reports that wake came first.
 func (p *pacer) sleep(ctx context.Context, wait time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	if wait <= 0 {
 		select {

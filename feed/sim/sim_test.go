@@ -51,8 +51,8 @@ func hashOf(t *testing.T, config Config, base time.Time) (sum string, events int
 	return sink.Sum(), sink.Events()
 }
 
-// TestDeterministic wants the same events from the same seed, at whatever pace
-// and start, and others from another seed.
+// TestDeterministic checks that the same seed gives the same events at any speed and start, and
+// another seed others.
 func TestDeterministic(t *testing.T) {
 	start := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 	config := Config{Seed: 7, Speed: -1, Start: start, Duration: 3 * time.Minute}
@@ -86,7 +86,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// TestStreamsOfTheirOwn wants an instrument to do the same whoever else is listed.
+// TestIndependentStreams checks that an instrument has the same events whatever else is listed.
 func TestStreamsOfTheirOwn(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	trades := func(n int) string {
@@ -107,7 +107,7 @@ func TestStreamsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// clockSink checks when events come.
+// clockSink checks the times at which events arrive.
 type clockSink struct {
 	feedtest.Recorder
 	t     *testing.T
@@ -120,7 +120,7 @@ func (s *clockSink) Publish(events []market.Event) error {
 	now := time.Duration(float64(time.Since(s.began)) * s.speed)
 	for _, e := range events {
 		at := time.Duration(e.Time - s.start.UnixNano())
-		// Nothing early; nothing late, in a bubble where no work takes time.
+		// Nothing early and, in a bubble where work takes no time, nothing late.
 		if late := now - at; late < -time.Microsecond || late > time.Microsecond {
 			s.t.Errorf("event of %v came at %v", at, now)
 		}
@@ -152,7 +152,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestFirstTrade wants something to see within a second, with any seed.
+// TestFirstTrade checks that with any seed there is a trade within a second.
 func TestFirstTrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(8) {
@@ -237,7 +237,7 @@ func TestBrokenSink(t *testing.T) {
 	}
 }
 
-// TestAllocs wants no allocation in steady state but the trade ids.
+// TestAllocs checks that only trade ids are allocated in the steady state.
 func TestAllocs(t *testing.T) {
 	listings, err := list(busySet)
 	if err != nil {
@@ -260,7 +260,7 @@ func TestAllocs(t *testing.T) {
 		}
 	}
 	for range 40 {
-		minute() // until the busiest minute has been
+		minute() // until after the busiest minute
 	}
 	trades = 0
 	const runs = 10

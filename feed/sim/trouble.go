@@ -4,27 +4,27 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// told is the newest trade that was told of an instrument, which can be cancelled or corrected.
+// lastTrade is the newest published trade of an instrument, which can be cancelled or corrected.
 type told struct {
-	id    string // "": none, or it was cancelled or corrected
+	id    string // "": there is none, or it was cancelled or corrected
 	price market.Price
 	size  market.Size
 	at    int64
 }
 
 const (
-	// Bands of prices, as shares of the previous close: each time one is reached
-	// trading is interrupted, at the last it ends for the day.
+	// Price bands, as shares of the previous close. When the price reaches one, trading is
+	// interrupted; at the last one it ends for the day.
 	firstBand, secondBand, lastBand = 0.10, 0.15, 0.20
 
-	bandMemory = minute     // a dynamic band goes by the price of one to two times as long ago
-	lastCounts = 5 * minute // an older last price says nothing: the middle of the book does
+	bandMemory = minute     // a dynamic band follows the price between one and two periods ago
+	lastCounts = 5 * minute // the mid price replaces an older last price
 
-	haltLength = 10 * minute // of those that the market decides
+	haltLength = 10 * minute // of halts by the market
 )
 
-// planTrouble puts on the agenda what goes wrong on a trading day, a few things on the whole
-// market: at least one instrument is halted and at least one trade corrected.
+// planIncidents schedules a few incidents of a trading day on the whole market: at least one halt
+// and at least two corrections.
 func (x *exchange) planTrouble() {
 	open, shut := x.world.open, x.world.open+x.world.length
 	length := shut - open
@@ -44,7 +44,7 @@ func (x *exchange) planTrouble() {
 	}
 }
 
-// somebody is the first instrument that will do, from a random one on; nil: none does.
+// pickInstrument returns the first instrument that matches, starting at a random one, or nil.
 func (x *exchange) somebody(will func(*instrument) bool) *instrument {
 	n := len(x.instruments)
 	from := x.day.rng.IntN(n)
@@ -56,7 +56,7 @@ func (x *exchange) somebody(will func(*instrument) bool) *instrument {
 	return nil
 }
 
-// haltSomebody halts an instrument that trades, as when its company has news to tell.
+// haltRandom halts a trading instrument, as for pending news of its company.
 func (x *exchange) haltSomebody() {
 	in := x.somebody(func(in *instrument) bool { return in.phase == market.Open })
 	if in != nil {
@@ -64,7 +64,7 @@ func (x *exchange) haltSomebody() {
 	}
 }
 
-// amendSomething cancels or corrects a trade of the last minutes.
+// amendRandom cancels or corrects a recent trade.
 func (x *exchange) amendSomething(kind market.Kind) {
 	in := x.somebody(func(in *instrument) bool {
 		return in.phase == market.Open && in.told.id != "" && x.now-in.told.at < 15*minute
@@ -74,7 +74,7 @@ func (x *exchange) amendSomething(kind market.Kind) {
 	}
 }
 
-// amend cancels or corrects the newest trade; ok is false where there is none.
+// amend cancels or corrects the newest trade. ok is false if there is none.
 func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 	t := in.told
 	if t.id == "" || x.quiet(in) {
@@ -84,7 +84,7 @@ func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 	e.TradeID, e.Price, e.Size = t.id, t.price, t.size
 	if kind == market.KindCorrect {
 		e.OldPrice, e.OldSize = t.price, t.size
-		// Somebody mistook a price or a size: it moves by some ticks, or to another number of lots.
+		// Simulate a typing error: the price moves by some ticks, or the size by some lots.
 		step := market.Price(in.listing.grid.step(float64(t.price)))
 		if shift := step * market.Price(1+in.rng.IntN(20)); in.rng.IntN(2) == 0 && t.price > 2*shift {
 			e.Price -= shift
@@ -93,14 +93,14 @@ func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 		}
 	}
 	in.told = told{}
-	if kind == market.KindCorrect { // it stands, and may be corrected again or cancelled
+	if kind == market.KindCorrect { // a corrected trade may be corrected or cancelled again
 		in.told = told{id: t.id, price: e.Price, size: e.Size, at: t.at}
 	}
 	return true
 }
 
-// halt stops trading in an instrument. After the time there is an auction, and then trading
-// goes on; in a market without hours it goes on at once.
+// halt stops trading in an instrument. After the given time there is an auction, and then trading
+// resumes; in a market without hours it resumes at once.
 func (x *exchange) halt(in *instrument, reason string, length int64) {
 	in.turn++
 	in.book.calling = false
@@ -113,7 +113,7 @@ func (x *exchange) halt(in *instrument, reason string, length int64) {
 	x.redraw(in)
 }
 
-// interrupt goes over from trading to an auction and, after it, back.
+// interrupt interrupts trading with an auction, after which trading resumes.
 func (x *exchange) interrupt(in *instrument, reason string) {
 	in.turn++
 	length := int64(x.day.calendar.VolatilityAuction)
@@ -127,7 +127,7 @@ func (x *exchange) interrupt(in *instrument, reason string) {
 	x.redraw(in)
 }
 
-// leaveBand is what becomes of an instrument whose price would leave its band.
+// leaveBand handles an order that would move the price out of its band.
 func (x *exchange) leaveBand(in *instrument) {
 	if in.static {
 		in.level++
@@ -142,7 +142,7 @@ func (x *exchange) leaveBand(in *instrument) {
 	x.redraw(in)
 }
 
-// here is where the price of an instrument is, in ticks.
+// midPrice returns the current price of an instrument, in ticks.
 func (in *instrument) here() int64 {
 	bid, hasBid := in.book.best(market.Buy)
 	ask, hasAsk := in.book.best(market.Sell)
@@ -152,7 +152,7 @@ func (in *instrument) here() int64 {
 	return in.last
 }
 
-// setBand sets how far the price may go now: from a reference, and from the previous close.
+// setBand sets the bands around a reference and around the previous close.
 func (in *instrument) setBand(now, reference int64) {
 	in.bandAt = now
 	if !in.banded {
@@ -163,7 +163,7 @@ func (in *instrument) setBand(now, reference int64) {
 	in.staticLow, in.staticHigh = in.within(in.close, width)
 }
 
-// within is the ticks that lie within a share of a price.
+// within returns the range of ticks within a share of a price.
 func (in *instrument) within(tick int64, share float64) (low, high int64) {
 	p := float64(in.listing.grid.price(tick))
 	low = int64(in.listing.grid.position(p*(1-share))) + 1
@@ -171,8 +171,8 @@ func (in *instrument) within(tick int64, share float64) (low, high int64) {
 	return min(low, tick), max(high, tick)
 }
 
-// send submits an order of continuous trading or of a call. What would trade outside of the
-// band waits at its edge, and trading is interrupted.
+// send submits an order of continuous trading or of a call. If it would trade outside the band, its
+// remainder rests at the edge of the band and trading is interrupted.
 func (in *instrument) send(side market.Side, limit, size int64, rest bool, slot int, x *exchange) {
 	if !in.banded || in.book.calling {
 		in.book.submit(side, limit, size, rest, slot)
@@ -184,7 +184,7 @@ func (in *instrument) send(side market.Side, limit, size int64, rest bool, slot 
 		if x.now-in.lastAt > lastCounts {
 			reference = in.here()
 		}
-		// What was the price a minute ago is the reference for the next one.
+		// The current price becomes the reference a minute from now.
 		in.setBand(x.now, in.noted)
 		in.noted = reference
 	}

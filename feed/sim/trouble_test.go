@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// opened is an exchange of a few instruments whose day has gone on for a while.
+// opened returns an exchange of a few instruments some time after the opening.
 func opened(t *testing.T) *exchange {
 	t.Helper()
 	source := newSource(t, Config{Clock: Virtual, Start: friday(), Instruments: 3})
@@ -26,7 +26,7 @@ func opened(t *testing.T) *exchange {
 	return x
 }
 
-// runTo runs up to a virtual time and forgets what happened.
+// runTo runs up to a virtual time and discards the events.
 func (x *exchange) runTo(at int64) {
 	for x.next() <= at {
 		x.step()
@@ -34,7 +34,7 @@ func (x *exchange) runTo(at int64) {
 	}
 }
 
-// story is the phases of an instrument from now on, for a while.
+// story returns the phases of an instrument from now on, for a while.
 func (x *exchange) story(handle market.Handle, length int64) string {
 	var out strings.Builder
 	for end := x.now + length; x.next() <= end; {
@@ -49,8 +49,8 @@ func (x *exchange) story(handle market.Handle, length int64) string {
 	return out.String()
 }
 
-// TestBands lets a value run away: the price is interrupted on the way, and where it goes
-// too far trading ends for the day, up to the settlement.
+// TestBands moves a value too far: trading is interrupted on the way, and at the last band it ends
+// for the day, except for the settlement.
 func TestBands(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[1]
@@ -75,7 +75,7 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestQuietDay wants a day without jumps to have no interruption of a leading share.
+// TestQuietDay checks that on a day without jumps no leading share is interrupted.
 func TestQuietDay(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[1]
@@ -89,7 +89,7 @@ func TestQuietDay(t *testing.T) {
 	}
 }
 
-// TestAmendments corrects a trade, and then cancels it as it stands.
+// TestAmendments corrects a trade, and then cancels the corrected trade.
 func TestAmendments(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[0]

@@ -6,43 +6,42 @@ import (
 	"math/rand/v2"
 )
 
-// The session that rates and volatilities are given for is six hours; the
-// simulated market, which never closes, goes through one after another.
+// Rates and volatilities are given per session of six hours. A market that never closes has one
+// session after another.
 const (
 	session = 6 * 3600.0 // seconds
 
-	// Values are pulled back to where they began with this time constant, in
-	// sessions: far too slow to be seen in a day, and it keeps prices
-	// plausible in a process that runs for months.
+	// Values are pulled back to their start with this time constant, in sessions. It is too slow to
+	// be visible within a day, and keeps prices plausible in a process that runs for months.
 	memory = 8.0
 
-	fxVolatility = 0.006 // of the implicit dollars, a session
+	fxVolatility = 0.006 // of the implicit dollar rates, per session
 	second       = int64(1e9)
 )
 
-// fx says which dollar moves a price.
+// fx is the kind of dollar rate that affects a price.
 type fx uint8
 
 const (
 	noFX    fx = iota
 	byMEP      // quoted in dollars: the peso value divided by the local dollar
-	byCCL      // likewise by the cable dollar
-	byCable    // quoted in pesos, worth dollars abroad: times the cable dollar
+	byCCL      // likewise with the cable dollar
+	byCable    // quoted in pesos, valued abroad in dollars: times the cable dollar
 	fxKinds    // number of kinds
 )
 
-// world is what all instruments have in common: the hour and the factors that
-// move everything. It steps once a simulated second.
+// world holds what all instruments have in common: the hour and the factors that move all values.
+// It advances in steps of one simulated second.
 type world struct {
 	rng      *rand.Rand
-	at       int64 // newest step, in ns
-	hours    bool  // there are days; otherwise one session follows the other
-	open     int64 // the day's, in ns
+	at       int64 // time of the newest step, in ns
+	hours    bool  // there are days; otherwise one session follows another
+	open     int64 // opening of the day, in ns
 	length   int64
 	activity float64
-	breath   float64          // square root of activity, what volatility goes by
-	common   float64          // the market factor, summed up
-	dollars  [fxKinds]float64 // log change of a price by each kind of fx
+	breath   float64          // square root of activity, a factor of the volatility
+	common   float64          // cumulative market factor
+	dollars  [fxKinds]float64 // logarithmic change of a price by each kind of fx
 }
 
 func newWorld(seed uint64, at int64, hours bool) world {
@@ -51,14 +50,14 @@ func newWorld(seed uint64, at int64, hours bool) world {
 	return w
 }
 
-// newRand is a generator of its own for each name.
+// newRand returns a random generator of its own for each name.
 func newRand(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// advance steps up to now.
+// advance performs the steps up to now.
 func (w *world) advance(now int64) {
 	for w.at+second <= now {
 		w.at += second
@@ -71,10 +70,10 @@ func (w *world) advance(now int64) {
 	}
 }
 
-// setDay is the day's hours of trading.
+// setDay sets the trading hours of the day.
 func (w *world) setDay(open, shut int64) { w.open, w.length = open, max(second, shut-open) }
 
-// night is what the factors do between two days.
+// night applies the changes between two days to the factors.
 func (w *world) night() {
 	const seconds = overnight * overnight * session
 	w.common += math.Sqrt(seconds) * w.rng.NormFloat64()
@@ -84,14 +83,14 @@ func (w *world) night() {
 	w.dollars[byCCL] = -w.dollars[byCable]
 }
 
-// walk moves a dollar; the two dollars go together most of the time.
+// walk moves a dollar rate. The two rates are mostly correlated.
 func (w *world) walk(kind fx, sign, both float64) {
 	z := 0.95*both + 0.31*w.rng.NormFloat64()
 	v := w.dollars[kind]
 	w.dollars[kind] = v + sign*w.breath*fxVolatility/math.Sqrt(session)*z - v/(memory*session)
 }
 
-// setHour sets activity by the hour: high at the open and the close, low at noon.
+// setHour sets the activity of the hour: high at the open and the close, low at noon.
 func (w *world) setHour() {
 	x := 0.0
 	if w.hours {
@@ -107,21 +106,21 @@ func (w *world) setHour() {
 	w.breath = math.Sqrt(w.activity)
 }
 
-// underlying is what several instruments are claims on: the terms of a share, a
-// bond in pesos and in dollars.
+// underlying is the common value of several instruments: the terms of a share, or a bond in pesos
+// and in dollars.
 type underlying struct {
 	rng    *rand.Rand
 	class  *class
 	at     int64
-	common float64 // the world's at that time
-	value  float64 // log change since the beginning
-	heat   float64 // logarithm of what its volatility is times, but for the mean
+	common float64 // the common factor of the world at that time
+	value  float64 // logarithmic change since the beginning
+	heat   float64 // logarithm of the factor on its volatility, without the mean
 	heatAt int64
-	nights int // that it has seen
+	nights int // number of nights applied
 }
 
-// advance moves the value to now. The walk is exact in law for any span, so that
-// a quiet instrument costs nothing between its events.
+// advance moves the value to now. The random walk has the exact distribution for any time span, so
+// that a quiet instrument costs nothing between its events.
 func (u *underlying) advance(now int64, w *world) {
 	const finest = second / 10
 	span := now - u.at
@@ -143,8 +142,8 @@ func (u *underlying) advance(now int64, w *world) {
 	u.at, u.common = now, w.common
 }
 
-// warmth is what the volatility is times now: its logarithm goes to and fro around a mean. The
-// mean of its square is 1.
+// volatilityFactor returns the current factor on the volatility. Its logarithm fluctuates around a
+// mean such that the mean of its square is 1.
 func (u *underlying) warmth(now int64) float64 {
 	s := u.class.heat
 	if s == 0 {

@@ -7,9 +7,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Collector is a feed.Sink that computes the facts of all instruments it is told of. New makes one.
+// Collector is a feed.Sink that computes the facts of all instruments it receives. Use New to
+// create one.
 type Collector struct {
-	// Class is the class of an instrument, a row of the table. nil means its kind and
+	// Class returns the class of an instrument, which is a row of the table. nil means kind and
 	// term. Set it before use.
 	Class func(market.Instrument) string
 
@@ -18,7 +19,7 @@ type Collector struct {
 	index map[market.InstrumentID]market.Handle
 }
 
-// New makes a Collector.
+// New returns an empty Collector.
 func New() *Collector {
 	return &Collector{index: make(map[market.InstrumentID]market.Handle)}
 }

@@ -14,7 +14,7 @@ const lot = market.Size(market.Scale)
 
 func price(p float64) market.Price { return market.Price(math.Round(p * market.Scale)) }
 
-// tape writes events of one instrument into a collector.
+// tape sends events of one instrument to a collector.
 type tape struct {
 	t  *testing.T
 	c  *Collector
@@ -76,8 +76,8 @@ func near(t *testing.T, what string, got Figure, want float64) {
 	}
 }
 
-// TestLateTrades leaves trades out whose second is over, and tells how many they were: counted in the second in which they came, a
-// lump of them would pass for trades that cluster.
+// TestLateTrades checks that trades are not counted, but reported, if they arrive after their
+// second. Counted in the second of their arrival, a burst of them would look like clustered trades.
 func TestLateTrades(t *testing.T) {
 	x := newTape(t, nil)
 	x.update([]market.Level{level(10, 5)}, []market.Level{level(11, 5)})
@@ -90,7 +90,7 @@ func TestLateTrades(t *testing.T) {
 		x.at = begin + 98*second
 		x.trade(market.Buy, 11, 1)
 	}
-	x.at = begin + 99*second - 1e6 // by as much as channels part
+	x.at = begin + 99*second - 1e6 // by as much as channels differ
 	x.trade(market.Buy, 11, 1)
 	x.at = begin + 200*second
 	x.update([]market.Level{level(10, 6)}, nil)
@@ -104,7 +104,7 @@ func TestLateTrades(t *testing.T) {
 	}
 }
 
-// TestByHand follows a few minutes whose figures can be counted on fingers.
+// TestByHand checks a few minutes whose figures can be calculated by hand.
 func TestByHand(t *testing.T) {
 	x := newTape(t, nil)
 	x.tell(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(99, 5)}, Asks: []market.Level{level(101, 5), level(103, 5)}})
@@ -163,7 +163,7 @@ func TestSigns(t *testing.T) {
 		list = append(list, 3-2*float64(side))
 		told := side
 		if rng.IntN(2) == 0 {
-			told = market.NoSide // found by the middle of the book
+			told = market.NoSide // inferred from the mid price
 		}
 		x.trade(told, p, 1)
 	}
@@ -183,12 +183,12 @@ func TestSigns(t *testing.T) {
 		}
 	}
 	near(t, "Fano", r.Fano, float64(x.c.all[0].count.fano()))
-	if r.Fano > .1 { // three a second, always
+	if r.Fano > .1 { // three per second, always
 		t.Errorf("Fano %v of a clock", r.Fano)
 	}
 }
 
-// TestReturns wants volatility and tails of returns that are known.
+// TestReturns checks volatility and tails of known returns.
 func TestReturns(t *testing.T) {
 	x := newTape(t, func(in *market.Instrument) { in.Ticks = nil; in.OwnQuotes = true; in.NoBook = true })
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -204,7 +204,7 @@ func TestReturns(t *testing.T) {
 		before := math.Log(float64(price(mid-1)+price(mid+1)) / 2)
 		mid *= math.Exp(r)
 		r = math.Log(float64(price(mid-1)+price(mid+1))/2) - before
-		if i < n-2 { // the last one is not seen a minute later
+		if i < n-2 { // no minute follows the last one
 			second2 += r * r
 			four += r * r * r * r
 		}
@@ -217,7 +217,7 @@ func TestReturns(t *testing.T) {
 	}
 }
 
-// TestSingleOrders wants order lives where orders are told one by one.
+// TestSingleOrders checks order lives of order-by-order events.
 func TestSingleOrders(t *testing.T) {
 	x := newTape(t, nil)
 	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 1, Side: market.Buy, Price: price(99), Size: lot})
@@ -226,7 +226,7 @@ func TestSingleOrders(t *testing.T) {
 	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 3, Side: market.Buy, Price: price(99), Size: lot})
 	x.at += 3 * second
 	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 3})
-	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 77}) // never heard of
+	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 77}) // unknown order
 	x.trade(market.Buy, 101, 2)
 	x.tell(market.Event{Kind: market.KindOrderFill, OrderID: 2, Size: 2 * lot})
 	r := x.row()
@@ -238,7 +238,7 @@ func TestSingleOrders(t *testing.T) {
 	}
 }
 
-// TestGap wants nothing counted while the book is not known.
+// TestGap checks that nothing is counted while the book is unknown.
 func TestGap(t *testing.T) {
 	x := newTape(t, nil)
 	x.update([]market.Level{level(99, 5)}, []market.Level{level(101, 5)})
@@ -305,8 +305,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestText wants the classes of the simulated exchange in their order, no line too wide, and marks behind
-// what leaves its range, but not of less than an hour.
+// TestText checks the order of the simulated classes, the width of lines, and the marks of figures
+// outside their range, which need at least an hour.
 func TestText(t *testing.T) {
 	var table Table
 	for _, name := range append([]string{"another class"}, simulated()...) {

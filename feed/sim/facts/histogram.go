@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// histogram is weights of positive values on a logarithmic scale, 1 % a bin.
+// histogram holds weights of positive values on a logarithmic scale, with bins of 1 %.
 type histogram struct {
 	bins  map[int32]float64
 	total float64
@@ -24,7 +24,7 @@ func (h *histogram) add(value, weight float64) {
 	h.total += weight
 }
 
-// merge adds another one, its weight scaled to a total of 1.
+// merge adds x, scaled to a total weight of 1.
 func (h *histogram) merge(x *histogram) {
 	if x.total == 0 {
 		return
@@ -32,7 +32,7 @@ func (h *histogram) merge(x *histogram) {
 	if h.bins == nil {
 		h.bins = make(map[int32]float64)
 	}
-	for _, bin := range x.sorted() { // floating-point sums in one order
+	for _, bin := range x.sorted() { // a fixed order makes floating-point sums reproducible
 		h.bins[bin] += x.bins[bin] / x.total
 	}
 	h.total++
@@ -47,7 +47,7 @@ func (h *histogram) sorted() []int32 {
 	return keys
 }
 
-// quantile is the value below which a share of the weight lies; NaN of nothing.
+// quantile returns the value below which the share q of the weight lies, or NaN if there is none.
 func (h *histogram) quantile(q float64) float64 {
 	left := q * h.total
 	keys := h.sorted()

@@ -11,22 +11,22 @@ const (
 	minute = 60 * second
 )
 
-// instrument follows one instrument.
+// instrument holds the state of one instrument.
 type instrument struct {
 	definition market.Instrument
 	class      string
-	whole      bool // stands for a market: not followed
+	whole      bool // stands for a market and is not followed
 
 	phase  market.Phase
 	stale  bool
 	book   market.Book
 	orders market.OrderBook
-	single bool             // events are of single orders
-	births map[uint64]int64 // times at which live orders came
-	quote  [2]market.Level  // best bid and offer, where there is no book
+	single bool             // the events are order by order
+	births map[uint64]int64 // times at which live orders were added
+	quote  [2]market.Level  // best bid and offer, if there is no book
 
-	open    int64 // time of continuous trading, ns
-	since   int64 // continuous trading is known from then on; 0: it is not going on
+	open    int64 // duration of continuous trading, ns
+	since   int64 // start of the current period of continuous trading; 0: none
 	now     int64 // newest time
 	spread  spread
 	count   second64
@@ -35,16 +35,17 @@ type instrument struct {
 
 	events                     int
 	trades, amends, orderCount int
-	late                       int // trades that are left out
+	late                       int // trades that are not counted
 	adds, cancels              int
-	placed                     [5]int // adds inside the spread, at the best, 1 to 5 ticks behind, 6 to 20, more
-	pending                    [2]market.Size
-	lastTrade                  int64 // its time
-	lastSide                   market.Side
-	lastPrice                  market.Price
-	life                       histogram // of cancelled orders, in seconds
-	spreadTicks, spreadBasis   histogram
-	levels, looked             float64 // levels a side, at whole minutes
+	// adds inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
+	placed                   [5]int
+	pending                  [2]market.Size
+	lastTrade                int64 // its time
+	lastSide                 market.Side
+	lastPrice                market.Price
+	life                     histogram // of cancelled orders, in seconds
+	spreadTicks, spreadBasis histogram
+	levels, looked           float64 // levels per side, sampled each minute
 }
 
 func newInstrument(in market.Instrument) *instrument {
@@ -55,7 +56,7 @@ func newInstrument(in market.Instrument) *instrument {
 	return &instrument{definition: in, phase: phase, stale: !in.BookReady && !in.NoBook, births: make(map[uint64]int64)}
 }
 
-// take takes an event.
+// apply applies an event.
 func (x *instrument) take(e *market.Event) {
 	x.events++
 	at := e.Time
@@ -97,8 +98,8 @@ func (x *instrument) take(e *market.Event) {
 	x.look()
 }
 
-// isLate says of a trade that its second is over: it would count as one of another second, and be held against a book that it
-// did not meet.
+// isLate reports whether a trade comes after its second is over. It would be counted in the wrong
+// second and compared with a book that it did not meet.
 func (x *instrument) isLate(e *market.Event, at int64) bool {
 	return e.Kind == market.KindTrade && x.now-at >= second
 }
@@ -124,10 +125,10 @@ func (x *instrument) setPhase(p market.Phase) {
 	}
 }
 
-// running says whether continuous trading goes on and is known.
+// running reports whether continuous trading is in progress and the book is known.
 func (x *instrument) running() bool { return x.phase == market.Open && !x.stale }
 
-// advance lets time pass.
+// advance moves the time forward.
 func (x *instrument) advance(at int64) {
 	if x.since != 0 {
 		x.spread.pass(x, at)
@@ -138,7 +139,7 @@ func (x *instrument) advance(at int64) {
 	x.now = at
 }
 
-// pause ends a span of continuous trading.
+// pause ends a period of continuous trading.
 func (x *instrument) pause() {
 	x.since = 0
 	x.spread = spread{}
@@ -147,7 +148,7 @@ func (x *instrument) pause() {
 	x.pending = [2]market.Size{}
 }
 
-// look notes the spread as it is now.
+// observe records the current spread.
 func (x *instrument) look() {
 	if !x.running() {
 		return
@@ -160,7 +161,7 @@ func (x *instrument) look() {
 	x.spread.set(x, bid.Price, ask.Price, bid.Size > 0 && ask.Size > 0 && bid.Price < ask.Price && bid.Price > 0)
 }
 
-// best is the best bid and offer; Size 0: there is none.
+// best returns the best bid and offer; Size 0 means none.
 func (x *instrument) best() (bid, ask market.Level) {
 	if x.definition.NoBook || x.definition.OwnQuotes && x.quote != [2]market.Level{} {
 		return x.quote[0], x.quote[1]
@@ -174,7 +175,7 @@ func (x *instrument) best() (bid, ask market.Level) {
 	return bid, ask
 }
 
-// trade takes a print.
+// trade applies a trade.
 func (x *instrument) trade(e *market.Event) {
 	if !x.running() || x.since == 0 {
 		return
@@ -191,14 +192,14 @@ func (x *instrument) trade(e *market.Event) {
 	}
 	x.pending[side-market.Buy] += e.Size
 	if x.lastSide == side && x.lastTrade == x.now {
-		return // the same order met another one
+		return // another fill of the same order
 	}
 	x.lastSide, x.lastTrade = side, x.now
 	x.orderCount++
 	x.signs.add(side)
 }
 
-// guess is the side of a trade by where it lies in the spread, or by the price before.
+// inferSide infers the side of a trade from its position in the spread, or from the previous price.
 func (x *instrument) guess(p market.Price) market.Side {
 	if s := &x.spread; s.good {
 		switch mid := float64(s.bid+s.ask) / 2; {
@@ -217,7 +218,7 @@ func (x *instrument) guess(p market.Price) market.Side {
 	return market.Sell
 }
 
-// update takes changed levels: what shrank by more than traded was cancelled.
+// update applies changed levels. A level that shrank by more than was traded had a cancel.
 func (x *instrument) update(e *market.Event) {
 	if x.stale {
 		return
@@ -245,7 +246,7 @@ func (x *instrument) update(e *market.Event) {
 	x.pending = [2]market.Size{}
 }
 
-// placedAt counts a new order by how far from the best it is.
+// placedAt counts a new order by its distance from the best price.
 func (x *instrument) placedAt(side market.Side, p market.Price, best market.Level, hasBest bool) {
 	x.adds++
 	if !hasBest {
@@ -288,8 +289,7 @@ func (x *instrument) snapshot(e *market.Event) {
 	x.pending = [2]market.Size{}
 }
 
-// order takes an event of a single order. What can't be is left out: verifying is not
-// the task here.
+// order applies an order-by-order event. Invalid events are ignored: this package does not verify.
 func (x *instrument) order(e *market.Event) {
 	x.single, x.stale = true, false
 	b := x.orders.Book()

@@ -6,10 +6,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// spread is the best prices as they stand.
+// spread holds the current best prices.
 type spread struct {
 	bid, ask market.Price
-	good     bool // there are both, and they are not crossed
+	good     bool // both exist and are not crossed
 	ticks    float64
 	basis    float64
 }
@@ -28,7 +28,7 @@ func (s *spread) set(x *instrument, bid, ask market.Price, good bool) {
 	}
 }
 
-// pass lets the spread stand until a time.
+// pass adds the time until at to the weight of the current spread.
 func (s *spread) pass(x *instrument, at int64) {
 	if s.good {
 		x.spreadBasis.add(s.basis, float64(at-x.now))
@@ -36,7 +36,7 @@ func (s *spread) pass(x *instrument, at int64) {
 	}
 }
 
-// second64 counts trades by second.
+// secondCounts counts trades per second.
 type second64 struct {
 	from        int64
 	here        float64
@@ -48,7 +48,7 @@ func (c *second64) begin(at int64) { c.from, c.here = at, 0 }
 
 func (c *second64) add() { c.here++ }
 
-// pass ends the seconds that lie before a time.
+// pass closes the seconds before a time.
 func (c *second64) pass(at int64) {
 	n := (at - c.from) / second
 	if n <= 0 {
@@ -61,7 +61,7 @@ func (c *second64) pass(at int64) {
 	c.here = 0
 }
 
-// fano is the variance of the counts over their mean: 1 of a Poisson process.
+// fano returns the variance of the counts divided by their mean: 1 for a Poisson process.
 func (c *second64) fano() float64 {
 	if c.sum == 0 {
 		return math.NaN()
@@ -70,16 +70,16 @@ func (c *second64) fano() float64 {
 	return (c.square/c.n - mean*mean) / mean
 }
 
-// minutes are the returns of the middle of the book from minute to minute.
+// minutes accumulates the returns of the mid price from minute to minute.
 type minutes struct {
-	next         int64 // the end of the current one
+	next         int64 // the end of the current minute
 	last         float64
 	n            float64
 	second, four float64 // sums of powers
-	before       float64 // the return before, where bounced counts it
+	before       float64 // the previous return, if hasPrevious
 	follows      bool
 	pairs        float64
-	bounced      float64 // sum of products of neighbours
+	bounced      float64 // sum of products of consecutive returns
 }
 
 func (m *minutes) restart() { m.next, m.last, m.follows = 0, 0, false }
@@ -114,10 +114,10 @@ func (m *minutes) pass(x *instrument, at int64) {
 	}
 }
 
-// enough returns to say something of their tails.
+// enough is the number of returns needed to describe their tails.
 const enough = 30
 
-// volatility is that of a day of six hours; kurtosis is 3 of a normal distribution.
+// volatility returns the volatility of a day of six hours.
 func (m *minutes) volatility() float64 {
 	if m.n < enough {
 		return math.NaN()
@@ -132,8 +132,8 @@ func (m *minutes) kurtosis() float64 {
 	return m.four / m.n / (m.second / m.n * m.second / m.n)
 }
 
-// bounce is the autocorrelation of a minute's return with that of the minute before: well under 0
-// where the price goes to and fro without going anywhere.
+// autocorrelation returns the correlation of a minute's return with the previous one. It is well
+// below 0 if the price bounces without a trend.
 func (m *minutes) bounce() float64 {
 	if m.pairs < enough || m.second == 0 {
 		return math.NaN()
@@ -141,13 +141,13 @@ func (m *minutes) bounce() float64 {
 	return m.bounced / m.pairs / (m.second / m.n)
 }
 
-// lags are those of the sign's autocorrelation.
+// lags holds the lags of the autocorrelation of signs.
 var lags = [...]int{1, 2, 5, 10, 20}
 
-// signs are the sides of marketable orders.
+// signs accumulates the sides of marketable orders.
 type signs struct {
-	recent [32]float64 // a ring
-	known  int         // of a span
+	recent [32]float64 // a ring buffer
+	known  int         // number in the current period
 	n, sum float64
 	pairs  [len(lags)]float64
 	both   [len(lags)]float64 // sums of products
@@ -172,8 +172,8 @@ func (s *signs) add(side market.Side) {
 	s.known++
 }
 
-// merge adds what another one has seen. Its orders count as if they had the same mean: a mean of
-// few orders would take away from their correlation.
+// merge adds the orders of x and treats them as if they had the same mean. With the mean of few
+// orders their correlation would be too low.
 func (s *signs) merge(x *signs) {
 	s.n += x.n
 	s.sum += x.sum
@@ -183,7 +183,7 @@ func (s *signs) merge(x *signs) {
 	}
 }
 
-// correlation is the autocorrelation at the i-th lag.
+// correlation returns the autocorrelation at the i-th lag.
 func (s *signs) correlation(i int) float64 {
 	if s.pairs[i] < enough {
 		return math.NaN()

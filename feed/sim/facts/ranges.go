@@ -1,12 +1,12 @@
 package facts
 
-// Fact is a figure that classes of the simulated exchange keep to a range of.
+// Fact is a figure that has a range for each class of the simulated exchange.
 type Fact struct {
 	Name string
 	Of   func(*Row) Figure
 }
 
-// Ranged are the facts that have ranges, in the order of Ranges.
+// Ranged returns the facts that have ranges, in the order of Ranges.
 func Ranged() []Fact {
 	var list []Fact
 	for _, f := range factList() {
@@ -17,8 +17,9 @@ func Ranged() []Fact {
 	return list
 }
 
-// Ranges are what a class of the simulated exchange keeps to in any part of a day from an hour on, of the
-// facts that have a range, in the order of docs/simulator.md; nil of any other class.
+// Ranges returns the ranges [low, high] of a class of the simulated exchange, for any part of a day
+// of at least an hour. They are in the order of docs/simulator.md. Ranges returns nil for any other
+// class.
 func Ranges(class string) [][2]float64 {
 	switch class {
 	case "leading":
@@ -50,7 +51,7 @@ func Ranges(class string) [][2]float64 {
 	return nil
 }
 
-// simulated are the classes of the simulated exchange, in the order of docs/simulator.md.
+// simulated returns the classes of the simulated exchange, in the order of docs/simulator.md.
 func simulated() []string {
 	return []string{"leading", "sovereign", "general", "cedear", "illiquid", "lively"}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Figure is a number; NaN where there is not enough to tell it, in JSON null.
+// Figure is a number, or NaN (null in JSON) if there is too little data for it.
 type Figure float64
 
 // MarshalJSON implements json.Marshaler.
@@ -18,12 +18,12 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(f))
 }
 
-// Known says whether there is a number.
+// Known reports whether f is a number.
 func (f Figure) Known() bool { return !math.IsNaN(float64(f)) }
 
-// Row is the facts of an instrument or of a class of them, of which it is the mean: of spreads,
-// placements and order lives all instruments count the same, of signs and returns all
-// observations.
+// Row holds the facts of an instrument, or the mean of the instruments of a class. In the mean,
+// every instrument has the same weight for spreads, placement and order life, and every observation
+// for signs and returns.
 type Row struct {
 	Name        string `json:"name"`
 	Class       string `json:"class,omitempty"` // of an instrument
@@ -33,32 +33,35 @@ type Row struct {
 	Trades      int    `json:"trades"`
 	Amends      int    `json:"amends"` // cancels and corrections
 
-	EventsPerSecond Figure `json:"events_per_second"` // an instrument, whatever the phase
-	TradesPerDay    Figure `json:"trades_per_day"`    // an instrument, in six hours
+	EventsPerSecond Figure `json:"events_per_second"` // per instrument, in all phases
+	TradesPerDay    Figure `json:"trades_per_day"`    // per instrument, in six hours
 	AddsPerTrade    Figure `json:"adds_per_trade"`
 	CancelsPerTrade Figure `json:"cancels_per_trade"`
 
-	SpreadTicks [3]Figure `json:"spread_ticks"`         // p10, p50, p90 by time
-	SpreadBasis [3]Figure `json:"spread_basis_points"`  // likewise
-	Levels      Figure    `json:"levels"`               // a side
-	SignACF     [5]Figure `json:"sign_autocorrelation"` // of marketable orders, at lags 1, 2, 5, 10, 20
-	Fano        Figure    `json:"fano"`                 // of trades a second
-	Volatility  Figure    `json:"day_volatility"`       // from minute returns, of six hours
-	Kurtosis    Figure    `json:"minute_kurtosis"`
-	Bounce      Figure    `json:"minute_autocorrelation"` // of a minute's return with the one before
-	Placement   [5]Figure `json:"placement"`              // of adds: inside the spread, at the best, 1-5 ticks behind, 6-20, more
-	Life        [3]Figure `json:"order_life_seconds"`     // until cancelled: p10, p50, p90; where events are of single orders
+	SpreadTicks [3]Figure `json:"spread_ticks"`        // p10, p50, p90 by time
+	SpreadBasis [3]Figure `json:"spread_basis_points"` // p10, p50, p90 by time
+	Levels      Figure    `json:"levels"`              // per side
+	// of marketable orders, at lags 1, 2, 5, 10, 20
+	SignACF    [5]Figure `json:"sign_autocorrelation"`
+	Fano       Figure    `json:"fano"`           // of trades per second
+	Volatility Figure    `json:"day_volatility"` // of six hours, from minute returns
+	Kurtosis   Figure    `json:"minute_kurtosis"`
+	Bounce     Figure    `json:"minute_autocorrelation"` // of minute returns, at lag 1
+	// of adds: inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
+	Placement [5]Figure `json:"placement"`
+	// until cancelled: p10, p50, p90; only for order-by-order events
+	Life [3]Figure `json:"order_life_seconds"`
 }
 
-// Table is the facts of a stream.
+// Table holds the facts of a stream.
 type Table struct {
 	Classes     []Row `json:"classes"`     // by name
 	Instruments []Row `json:"instruments"` // by name
-	Late        int   `json:"late_trades"` // that came when their second was over, and are in no figure
+	Late        int   `json:"late_trades"` // received after their second was over, and not counted
 }
 
-// Measured is what an hour of one share of a large market shows, order by order: AAPL at NASDAQ.
-// It is what the simulated exchange is calibrated by.
+// Measured returns figures measured order by order during an hour of one share of a large market
+// (AAPL at NASDAQ). The simulated exchange is calibrated with them.
 func Measured() Row {
 	unknown := Figure(math.NaN())
 	return Row{
@@ -72,7 +75,7 @@ func Measured() Row {
 	}
 }
 
-// Table computes the facts of all that has come so far.
+// Table computes the facts of all events received so far.
 func (c *Collector) Table() Table {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +105,7 @@ func (c *Collector) Table() Table {
 	return t
 }
 
-// mean is a weighted one of what is known.
+// mean is a weighted mean of known values.
 type mean struct{ sum, weight float64 }
 
 func (m *mean) add(value, weight float64) {
@@ -114,7 +117,7 @@ func (m *mean) add(value, weight float64) {
 
 func (m *mean) figure() Figure { return Figure(m.sum / m.weight) } // NaN without weight
 
-// sum is the row of some instruments.
+// sum returns the row of several instruments.
 func sum(list []*instrument) Row {
 	r := Row{Instruments: len(list)}
 	var ticks, basis, life histogram
@@ -148,7 +151,8 @@ func sum(list []*instrument) Row {
 	r.AddsPerTrade = Figure(float64(adds) / float64(r.Trades))
 	r.CancelsPerTrade = Figure(float64(cancels) / float64(r.Trades))
 	for i := range 3 {
-		r.SpreadTicks[i] = Figure(math.Round(ticks.quantiles()[i])) // whole ones, put into bins
+		// spreads are whole ticks; the bins are not
+		r.SpreadTicks[i] = Figure(math.Round(ticks.quantiles()[i]))
 		r.SpreadBasis[i] = Figure(basis.quantiles()[i])
 		r.Life[i] = Figure(life.quantiles()[i])
 	}

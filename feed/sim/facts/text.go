@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// fact is a figure of a row as it is told to people.
+// fact describes how a figure of a row is printed.
 type fact struct {
-	name     string // as in docs/simulator.md, where it is there
+	name     string // as in docs/simulator.md
 	decimals int
 	of       func(*Row) Figure
 	needs    need
-	ranged   bool // a class of the simulated exchange keeps to a range of it
-	place    int  // of that among Ranges
+	ranged   bool // classes of the simulated exchange have a range for it
+	place    int  // index in Ranges
 }
 
-// need is what a fact lacks where it is not known.
+// need is what a row lacks if a fact is unknown.
 type need uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	someTrades
 )
 
-// factList are the facts of a class, those of docs/simulator.md in its order.
+// factList returns the facts of a class; those of docs/simulator.md come in its order.
 func factList() []fact {
 	list := []fact{
 		{name: "instruments", decimals: 0, of: func(r *Row) Figure { return Figure(r.Instruments) }},
@@ -72,13 +72,13 @@ func factList() []fact {
 	return list
 }
 
-// known says whether a row tells the fact.
+// known reports whether a row has the fact.
 func (f *fact) known(r *Row) bool {
 	v := float64(f.of(r))
 	return !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// text is the fact of a row, or what the row lacks for it.
+// text formats the fact of a row, or what the row lacks for it.
 func (f *fact) text(r *Row) string {
 	switch {
 	case f.known(r):
@@ -97,7 +97,7 @@ const (
 	unknown  = "-"
 )
 
-// number writes so many decimals, or two digits of what would be none of them.
+// number formats v with the given decimals, or with two significant digits if it would be 0.
 func number(v float64, decimals int) string {
 	if v != 0 && math.Abs(v) < math.Pow10(-decimals) {
 		return strconv.FormatFloat(v, 'g', 2, 64)
@@ -105,11 +105,11 @@ func number(v float64, decimals int) string {
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
-// width is how wide a table may be.
+// width is the maximum width of a table, in characters.
 const width = 104
 
-// WriteText writes the table for people: facts below one another, the classes beside a measured share; the ranges
-// that classes of the simulated exchange keep to; and some facts of each instrument.
+// WriteText writes the table as text: the facts of the classes beside those of a measured share,
+// the ranges of the simulated classes, and some facts of each instrument.
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	list := slices.DeleteFunc(factList(), func(f fact) bool {
@@ -137,7 +137,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	return err
 }
 
-// ordered are the classes, those of the simulated exchange first.
+// ordered returns the classes, those of the simulated exchange first.
 func (t *Table) ordered() []Row {
 	rank := func(r Row) int {
 		if i := slices.Index(simulated(), r.Name); i >= 0 {
@@ -150,7 +150,7 @@ func (t *Table) ordered() []Row {
 	return classes
 }
 
-// ranges are those that the row is held against; nil: none, or it is of less than an hour.
+// ranges returns the ranges of the row, or nil if it has none or covers less than an hour.
 func (r *Row) ranges() [][2]float64 {
 	if r.Hours < Figure(r.Instruments) {
 		return nil
@@ -158,7 +158,8 @@ func (r *Row) ranges() [][2]float64 {
 	return Ranges(r.Name)
 }
 
-// column is the facts of a class below its name. Behind what leaves the range of the class stands a mark.
+// column returns the name of a class followed by its facts. Facts outside the range of the class
+// are marked.
 func (r *Row) column(list []fact) []string {
 	column := []string{r.Name + " "}
 	ranges := r.ranges()
@@ -177,7 +178,7 @@ func (r *Row) column(list []fact) []string {
 	return column
 }
 
-// legend explains the words and marks that are there.
+// legend explains the words and marks that occur in the table.
 func legend(b *strings.Builder, columns [][]string, classes []Row) {
 	has := func(part string) bool {
 		return slices.ContainsFunc(columns[1:], func(column []string) bool {
@@ -198,7 +199,7 @@ func legend(b *strings.Builder, columns [][]string, classes []Row) {
 	}
 }
 
-// writeRanges writes what the simulated exchange keeps to, of the classes that are there.
+// writeRanges writes the ranges of the classes in the table.
 func writeRanges(b *strings.Builder, classes []Row) {
 	columns := [][]string{{"range of the class"}}
 	for _, f := range factList() {
@@ -223,7 +224,7 @@ func writeRanges(b *strings.Builder, classes []Row) {
 	}
 }
 
-// perInstrument is a line of the main facts for each instrument.
+// perInstrument returns columns with the main facts of each instrument.
 func (t *Table) perInstrument() [][]string {
 	columns := [][]string{{"instrument"}, {"class"}}
 	for i := range t.Instruments {
@@ -248,8 +249,8 @@ func (t *Table) perInstrument() [][]string {
 	return columns
 }
 
-// writeColumns writes columns beside one another, the first ones to the left and the others to the right. What
-// is too wide goes on below, behind the first ones again.
+// writeColumns writes columns side by side, the first ones left-aligned and the others
+// right-aligned. Columns that exceed the width continue below, after the first ones again.
 func writeColumns(b *strings.Builder, columns [][]string, left int) {
 	wide := make([]int, len(columns))
 	begin := 0
