@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// binance is a capture of messages of Binance, of one symbol.
+// binance is a capture of Binance messages of one symbol.
 type binance struct {
 	*shared
 	futures    bool
@@ -56,7 +56,7 @@ func (s *binance) play(ctx context.Context, run *run) (err error) {
 	return err
 }
 
-// player is one pass through a recording.
+// player plays a capture once.
 type player struct {
 	source *binance
 	run    *run
@@ -64,19 +64,20 @@ type player struct {
 	pace   pace
 	book   splicer
 	fields fields
-	newest int64 // receive time of the line before
+	newest int64 // receive time of the previous line
 	batch  []market.Event
 	levels []market.Level // of the batch
 	stats  Stats
 }
 
-// A batch is published when the next line is not yet due or it has become this long.
+// Limits of a batch. A batch is published when it reaches one of them, or when the next line is not
+// due yet.
 const (
 	maxBatch       = 256
 	maxBatchLevels = 1 << 14
 )
 
-// line plays the next line; io.EOF at the end.
+// line plays the next line. It returns io.EOF at the end.
 func (p *player) line(ctx context.Context, in *lines) error {
 	path := p.source.path
 	line, err := in.next()
@@ -116,14 +117,14 @@ func (p *player) line(ctx context.Context, in *lines) error {
 	return nil
 }
 
-// message turns a message into events.
+// message converts a message to events.
 func (p *player) message(k kind) error {
 	f := &p.fields
 	e := market.Event{Time: f.eventTime(), Receive: f.receive, Sequence: f.last}
 	switch k {
 	case trade:
 		if f.size == 0 {
-			p.stats.Other++ // a futures trade that was none
+			p.stats.Other++ // a futures message that is not a trade
 			return nil
 		}
 		p.stats.Trades++
@@ -155,7 +156,7 @@ func (p *player) message(k kind) error {
 	return nil
 }
 
-// side is the levels of one side of a quote, none where it is empty.
+// side returns the levels of one side of a quote, none if it is empty.
 func (p *player) side(l market.Level) []market.Level {
 	if l.Size == 0 {
 		return nil
@@ -189,7 +190,7 @@ func (p *player) snapshot(e market.Event) error {
 	return nil
 }
 
-// follow applies a depth message, or does with it what else is to be done.
+// follow applies, drops or holds a depth message, or reports a gap.
 func (p *player) follow(d *diff) {
 	switch p.book.follow(d) {
 	case apply:
@@ -208,7 +209,7 @@ func (p *player) follow(d *diff) {
 	}
 }
 
-// keep copies levels to where they stay until the batch is published.
+// copyLevels copies levels to a buffer that stays valid until the batch is published.
 func (p *player) keep(levels []market.Level) []market.Level {
 	n := len(p.levels)
 	p.levels = append(p.levels, levels...)
@@ -220,7 +221,7 @@ func (p *player) add(e market.Event) {
 	p.batch = append(p.batch, e)
 }
 
-// flush publishes the batch and brings the counts up to date.
+// flush publishes the batch and updates the counters.
 func (p *player) flush(ctx context.Context) error {
 	var err error
 	if len(p.batch) > 0 {

@@ -18,15 +18,15 @@ var (
 	}
 )
 
-// dateInName is a way to write a day in the name of a file: 2012-06-21, 20120621, and as
-// NASDAQ does, 06212012 or 062112.
+// dateInName is a way to write a day in a file name: 2012-06-21, 20120621 or, as NASDAQ does,
+// 06212012 or 062112.
 type dateInName struct {
 	pattern *regexp.Regexp
 	layout  string
 }
 
-// date is midnight in New York of the day of a recording that does not hold it, in Unix
-// nanoseconds.
+// date returns midnight in New York, in Unix nanoseconds, of the day of a recording that does not
+// contain it.
 func (s *shared) date() (int64, error) {
 	zone, err := time.LoadLocation("America/New_York")
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *shared) date() (int64, error) {
 	return day.UnixNano(), nil
 }
 
-// dateOf is the day that a name says, and how it is written; "" where it says none.
+// dateOf returns the day in a file name and its layout, or "" if there is none.
 func dateOf(name string) (text, layout string) {
 	for _, d := range dateInNames {
 		if m := d.pattern.FindStringSubmatch(name); m != nil {

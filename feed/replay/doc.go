@@ -1,63 +1,65 @@
 // Package replay plays recorded market data as a feed.
 //
-//	source, err := replay.Open("01302019.NASDAQ_ITCH50.gz", replay.Config{Speed: 10, FromName: true})
+//	source, err := replay.Open("01302019.NASDAQ_ITCH50.gz", replay.Config{
+//		Speed: 10, FromName: true,
+//	})
 //	...
 //	err = source.Run(ctx, sink)
 //
-// What a file is, is told by its content: its name does not matter. It may be packed with gzip
-// or zstd. These are known:
+// Open detects the format from the content of the file, which may be compressed with gzip or zstd.
+// The known formats are:
 //
 //   - recordings of rueda record
+//   - journals of a gateway
 //   - Databento DBN: MBO, MBP-1, MBP-10, TBBO, trades and status (package dbn)
 //   - NASDAQ TotalView-ITCH 5.0 (package itch)
 //   - captures of IEX TOPS 1.6 and DEEP 1.0, as pcap or pcapng (package iex)
-//   - LOBSTER message files, with their order book files beside them (package lobster)
+//   - LOBSTER message files, with their order book files (package lobster)
 //   - captures of Binance, see below
 //
-// ITCH and LOBSTER files do not say of which day they are, and LOBSTER files not of which
-// stock: Config does, or with FromName the name of the file. The order book file is found by the
-// name that LOBSTER gives it (_orderbook_ for _message_). Instruments are listed as they appear, with a
-// clock of their own (VirtualClock). Another format is a row in open.go.
+// ITCH and LOBSTER files do not contain their date, and LOBSTER files not their symbol. Set them in
+// Config, or set FromName to take them from the file name. The order book file must have the name
+// that LOBSTER gives it (_orderbook_ instead of _message_). Instruments are listed as they appear,
+// with VirtualClock set. To add a format, add a row in open.go.
 //
-// Events are published when they are due by their receive time, or where there is none by their
-// event time; one that is older than those before it at once. Those of a recording of rueda record, which has them
-// as they arrived, are put in the order of their event times first, as far as they arrived together.
+// Events are published when they are due by their receive time, or by their event time if they have
+// none. An event that is older than the previous ones is published at once. A recording of rueda
+// record has events in the order in which they arrived; those that arrived together are first
+// sorted by event time.
 //
 // # Damage
 //
-// Whatever is wrong with a file, all that stands before it is played; then Run returns
-// an *Error with the file and the offset, after unpacking, of the record or line. This goes for
-// files that are cut off, packed or not, for those with records that cannot be, and for those whose
-// records contradict one another: each decoder says which. A part of a file that means nothing to a
-// market is passed over and counted in Stats; where something is left out that would have
-// meant something, it is also logged, once for each reason.
+// If a file is damaged, Run plays what comes before the damage and returns an *Error with the file
+// and the offset, after decompression, of the record or line. This applies to truncated files,
+// compressed or not, to files with invalid records, and to records that contradict each other, as
+// each decoder documents. Parts of a file that have no meaning for a market are skipped and counted
+// in Stats. If something that has a meaning is skipped, it is also logged, once per reason.
 //
 // # Captures of Binance
 //
-// Such a recording is lines
+// Such a recording consists of lines
 //
 //	1723161255088176367 {"stream":"btcusdt@trade","data":{"e":"trade",...}}
 //
-// the receive time in Unix nanoseconds, a space, and a message of Binance as it
-// was received: streams trade, bookTicker and depth of one symbol, spot or
-// USD-margined futures, and snapshots of the book as the REST interface gives them
-// (lastUpdateId, bids, asks). Messages of other streams are passed over.
+// with the receive time in Unix nanoseconds, a space, and a Binance message as it was received: the
+// streams trade, bookTicker and depth of one symbol, spot or USD-margined futures, and snapshots of
+// the book in the format of the REST interface (lastUpdateId, bids, asks). Messages of other
+// streams are skipped.
 //
-// One recording is one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT.
-// Several are several sources, which run side by side.
+// A recording has one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT. Play several
+// recordings as several sources, side by side.
 //
-// Depth messages wait for a snapshot; those that ended before it are dropped; the
-// first one kept must span it, and each next one must follow the one before. Where
-// one does not the source says KindGap, and the book is stale until the next
-// snapshot that can be joined to what came since. A recording without a snapshot
-// plays trades and quotes alone. Quotes are the bookTicker messages,
-// which run ahead of the depth messages.
+// Depth messages wait for a snapshot. Those that ended before it are dropped, the first one that is
+// kept must span it, and each further message must follow the previous one. If one does not, the
+// source publishes KindGap, and the book is stale until the next snapshot that connects to the
+// messages since. Without a snapshot, only trades and quotes are played. Quotes are the bookTicker
+// messages, which run ahead of the depth messages.
 //
-// Sequence of an event is the update id of its message (u, lastUpdateId), of a
-// trade its id. Update ids rise, but not by one.
+// The Sequence of an event is the update id of its message (u, lastUpdateId), and for a trade its
+// id. Update ids rise, but not by one.
 //
 // # Concurrency
 //
-// Run does everything on the goroutine that calls it. Stats and Progress may be called
-// meanwhile from any other; Run itself is called once at a time.
+// Run does everything on the goroutine that calls it. Stats and Progress may be called from other
+// goroutines meanwhile. Only one Run may be active at a time.
 package replay

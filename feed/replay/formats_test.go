@@ -15,7 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	_ "time/tzdata" // midnight in New York, on systems without time zones too
+	_ "time/tzdata" // for midnight in New York on systems without time zones
 
 	"github.com/klauspost/compress/zstd"
 
@@ -26,20 +26,20 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// The day of the files, and half past nine of it in New York.
+// The day of the files, and 09:30 on it in New York.
 const (
 	date     = "2024-01-02"
 	midnight = 1704171600 * 1_000_000_000
 	opening  = midnight + 34_200*1_000_000_000
 )
 
-// sample is a file of each format, of a flow of orders of some instruments.
+// sample is a file of each format, with orders of several instruments.
 type sample struct {
 	name   string
 	data   []byte
 	beside []byte // the order book file of LOBSTER
 	ids    []string
-	depth  int // of the books that come out, 0: all
+	depth  int // of the resulting books; 0: all
 	flow   *replaytest.Flow
 	trades int
 }
@@ -50,7 +50,7 @@ func samples() []*sample {
 	return []*sample{sampleITCH(), sampleMBO(), sampleMBP10(), sampleDEEP(), sampleLOBSTER(0), sampleLOBSTER(10)}
 }
 
-// fill writes a flow.
+// fill writes a flow of orders.
 func (s *sample) fill(instruments int, write func(i int, e *market.Event, side market.Side)) {
 	s.flow = replaytest.NewFlow(9, instruments, opening)
 	sides := map[uint64]market.Side{}
@@ -144,7 +144,7 @@ func sampleLOBSTER(depth int) *sample {
 	return s
 }
 
-// packZstd is data as a zstd file.
+// packZstd compresses data with zstd.
 func packZstd(t testing.TB, data []byte) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
@@ -154,7 +154,7 @@ func packZstd(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// save writes a sample as files are called that LOBSTER makes, for all formats are told by content.
+// save writes a sample with a LOBSTER file name; the other formats are detected from the content.
 func (s *sample) save(t testing.TB, pack func(testing.TB, []byte) []byte) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -173,7 +173,8 @@ func (s *sample) save(t testing.TB, pack func(testing.TB, []byte) []byte) string
 	return path
 }
 
-// Every format, plain and packed, is told by its content, and what was written into it comes out.
+// TestFormats checks that every format, compressed or not, is detected from its content and plays
+// what was written.
 func TestFormats(t *testing.T) {
 	for _, s := range samples() {
 		for _, packed := range []struct {
@@ -208,8 +209,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// listedThen wants all to be listed at the time of the recording, not at that of its being played: what is kept of it
-// would begin on a day of its own, and be ahead of what follows.
+// listedThen checks that all instruments are listed at the time of the recording and not of the
+// replay. Otherwise a journal of the replay would begin on another day and be ahead of the events.
 func listedThen(t *testing.T, r *feedtest.Recorder) {
 	t.Helper()
 	first := r.Events()[0]
@@ -229,7 +230,7 @@ func size(t testing.TB, path string) int64 {
 	return info.Size()
 }
 
-// compare applies what was recorded to books and wants those to be the flow's.
+// compare applies the recorded events to books and compares them with the flow's.
 func (s *sample) compare(t *testing.T, r *feedtest.Recorder, stats Stats) {
 	t.Helper()
 	orders, levels := map[string]*market.OrderBook{}, map[string]*market.Book{}
@@ -291,7 +292,7 @@ func TestFormatsConform(t *testing.T) {
 	}
 }
 
-// The stream takes all of it: no event is refused, and its book is the flow's.
+// TestFormatsInHub checks that a hub accepts all events and has the same books.
 func TestFormatsInHub(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
@@ -318,7 +319,8 @@ func TestFormatsInHub(t *testing.T) {
 	}
 }
 
-// Events come when they were, at any speed, to the nanosecond of the fake clock.
+// TestFormatsPace checks that events come when they are due, at any speed, to the nanosecond of the
+// fake clock.
 func TestFormatsPace(t *testing.T) {
 	for _, s := range samples() {
 		path := s.save(t, nil)
@@ -351,7 +353,7 @@ func TestFormatsPace(t *testing.T) {
 	}
 }
 
-// The second time is as the first, behind gaps.
+// TestFormatsLoop checks that the second pass equals the first, after gaps.
 func TestFormatsLoop(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
@@ -390,7 +392,7 @@ func TestFormatsLoop(t *testing.T) {
 	}
 }
 
-// Of a packed file that breaks off, what is whole is played.
+// TestFormatsCutOff checks that the complete records of a truncated compressed file are played.
 func TestFormatsCutOff(t *testing.T) {
 	for _, s := range samples() {
 		for name, pack := range map[string]func(testing.TB, []byte) []byte{"gzip": pack, "zstd": packZstd} {
@@ -416,7 +418,8 @@ func TestFormatsCutOff(t *testing.T) {
 	}
 }
 
-// What is wrong in the middle of a file is told with its place, and what is before it is played.
+// TestFormatsDamage checks that damage in the middle of a file is reported with its position, after
+// what comes before it was played.
 func TestFormatsDamage(t *testing.T) {
 	for _, tt := range []struct {
 		s    *sample
@@ -510,7 +513,7 @@ func TestDateOfName(t *testing.T) {
 	}
 }
 
-// The order book file has to be the message file's.
+// TestOrderBookFile checks that the order book file must match the message file.
 func TestOrderBookFile(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -547,7 +550,7 @@ func TestOrderBookFile(t *testing.T) {
 	}
 }
 
-// Progress may be looked at while a recording is played, and rises.
+// TestProgress checks that the progress rises and may be read while a recording is played.
 func TestProgress(t *testing.T) {
 	s := sampleITCH()
 	source := open(t, s.save(t, pack), Config{Speed: -1, FromName: true})
@@ -577,7 +580,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// BenchmarkFormats plays whole files, from the disk to a sink that counts.
+// BenchmarkFormats plays whole files from the disk to a sink that counts.
 func BenchmarkFormats(b *testing.B) {
 	for _, s := range samples() {
 		b.Run(s.name, func(b *testing.B) {

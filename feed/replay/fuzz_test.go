@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Whatever stands in a line, it is a message or a fault with a place inside the line.
-// What is taken is JSON, and what is published keeps the contract of events.
+// FuzzReplayLine checks that any line is a message or an error with a position inside the line. An
+// accepted line is valid JSON, and its events follow the contract.
 func FuzzReplayLine(f *testing.F) {
 	for _, file := range []string{"testdata/futures.jsonl", "testdata/spot.jsonl"} {
 		for line := range bytes.Lines(read(f, file)) {
@@ -18,7 +18,7 @@ func FuzzReplayLine(f *testing.F) {
 		}
 	}
 	f.Add([]byte(`1723161255020000000 {"x":["\u00e9\\",-1.5e+3,true,false,null,{},[]],"stream":"a@trade"}`))
-	var fs fields // kept, as by a player: nothing of a line may stay for the next
+	var fs fields // reused as in a player, to check that nothing carries over to the next line
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if err := fs.read(line); err != nil {
 			if bad, ok := err.(*scanError); !ok || bad.at < 0 || bad.at > len(line) || bad.what == "" {

@@ -18,8 +18,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// holed leaves a journal in a folder that lost what the second of the parts published, as on a full disk
-// that has room again. A folder takes the place of the next segment: the journal cannot begin it, and suspends.
+// writeWithGap writes a journal that loses what the second part publishes, as on a full disk that
+// later has space again. A folder with the name of the next segment prevents the journal from
+// creating it, so that it suspends.
 func holed(t *testing.T, folder, date string, parts [3][]market.Event, instruments ...market.Instrument) {
 	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12, BootID: "boot"})
 	if err != nil {
@@ -55,7 +56,7 @@ func holed(t *testing.T, folder, date string, parts [3][]market.Event, instrumen
 	if err := os.Remove(obstacle); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // Run looks for room
+	time.Sleep(2 * time.Second) // Run checks for space
 	publish(parts[1]...)
 	if _, err, ok := j.Suspended(); ok {
 		t.Fatalf("there is room, and the journal does not go on: %v", err)
@@ -67,8 +68,9 @@ func holed(t *testing.T, folder, date string, parts [3][]market.Event, instrumen
 	}
 }
 
-// TestJournalWithHole plays a journal that lost rows in the middle: the checkpoint that ends the hole tells
-// the books that changed meanwhile, and those that are not known any more; a book that did not change is not told again.
+// TestJournalWithGap plays a journal that lost rows in the middle. The checkpoint at the end of the
+// gap restores the books that changed meanwhile and reports those that are unknown. A book that did
+// not change is not published again.
 func TestJournalWithHole(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
 	var list []market.Instrument
@@ -126,8 +128,8 @@ func TestJournalWithHole(t *testing.T) {
 	}
 }
 
-// TestJournalWithGaps plays a journal with gaps of instruments and of a market: what is kept of that
-// has the same statuses, numbered alike.
+// TestJournalWithGapEvents plays a journal with gaps of instruments and of a market. A journal of
+// the replay has the same statuses with the same numbers.
 func TestJournalWithGaps(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	j, err := journal.Open(journal.Config{Folder: first})
@@ -197,7 +199,7 @@ func TestJournalWithGaps(t *testing.T) {
 	}
 }
 
-// statuses are those of an instrument in a journal.
+// statuses returns the statuses of an instrument in a journal.
 func statuses(t *testing.T, folder, name string) (list []string) {
 	t.Helper()
 	r, err := journal.OpenReader(folder)

@@ -12,33 +12,34 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// input is an opened file, unpacked as it is read. Decoders look at a window of it.
+// input is an open file that is decompressed as it is read. Decoders read from a window of its
+// data.
 type input struct {
 	path   string
 	file   *os.File
-	reader io.Reader // unpacked
+	reader io.Reader // decompressed
 	zstd   *zstd.Decoder
-	packed string // gzip, zstd; "": plain
+	packed string // gzip, zstd; "": not compressed
 	buf    []byte
-	from   int   // of buf: the window's begin
-	to     int   // and its end
-	base   int64 // of buf[from], in bytes from the beginning of the data
+	from   int   // start of the window in buf
+	to     int   // end of the window in buf
+	base   int64 // offset of buf[from] in the data
 	err    error // of the reader
 }
 
-// Sizes of the window. It grows for a record that does not fit; the longest known is
-// the header of a DBN file.
+// Sizes of the window. It grows for a record that does not fit; the longest known one is the header
+// of a DBN file.
 const (
 	minWindow = 256 << 10
 	maxWindow = 65 << 20
 )
 
-// maxZstdWindow is the memory that a zstd file may ask for.
+// maxZstdWindow is the maximum memory that a zstd file may require.
 const maxZstdWindow = 128 << 20
 
 var errRecordTooLong = errors.New("a record is longer than 65 MiB")
 
-// counted counts the bytes that are read.
+// countingReader counts the bytes that are read.
 type counted struct {
 	file *os.File
 	read *atomic.Int64
@@ -52,7 +53,8 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// openInput opens a file, packed or plain. read counts what is read of it, where it is not nil.
+// openInput opens a file, compressed or not. If read is not nil, it counts the bytes read from the
+// file.
 func openInput(path string, read *atomic.Int64) (*input, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -61,7 +63,7 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 	in := &input{path: path, file: file}
 	raw := bufio.NewReaderSize(counted{file, read}, 128<<10)
 	in.reader = raw
-	// A file of one byte is not packed; what is wrong with it shows later.
+	// A shorter file is not compressed; its format is checked later.
 	magic, err := raw.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("read recording %s: %w", path, err), file.Close())
@@ -78,7 +80,7 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 		err = nil
 	}
 	if err != nil {
-		if errors.Is(err, io.EOF) { // within the head of the packed file
+		if errors.Is(err, io.EOF) { // within the header of the compressed file
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, errors.Join(in.fault(in.readError(err)), file.Close())
@@ -86,7 +88,7 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 	return in, nil
 }
 
-// isZstd knows the magic numbers of a frame and of a frame to be skipped.
+// isZstd reports whether m is the magic number of a zstd frame or of a skippable frame.
 func isZstd(m []byte) bool {
 	return m[0] == 0x28 && m[1] == 0xb5 && m[2] == 0x2f && m[3] == 0xfd ||
 		m[0]&0xf0 == 0x50 && m[1] == 0x2a && m[2] == 0x4d && m[3] == 0x18
@@ -99,16 +101,16 @@ func (in *input) close() error {
 	return in.file.Close()
 }
 
-// data is the window.
+// data returns the window.
 func (in *input) data() []byte { return in.buf[in.from:in.to] }
 
-// skip moves the window's begin.
+// skip moves the start of the window.
 func (in *input) skip(n int) {
 	in.from += n
 	in.base += int64(n)
 }
 
-// more makes the window longer. The error is io.EOF where the file has ended.
+// more extends the window. It returns io.EOF at the end of the file.
 func (in *input) more() error {
 	if in.err != nil {
 		return in.err
@@ -139,8 +141,8 @@ func (in *input) more() error {
 	return io.ErrNoProgress
 }
 
-// peek makes the window n bytes long, or as long as the file is, and says whether it
-// is all of the file.
+// peek extends the window to n bytes, or to the end of the file, and returns it. whole reports
+// whether it is the complete file.
 func (in *input) peek(n int) (data []byte, whole bool, err error) {
 	for len(in.data()) < n {
 		if err := in.more(); errors.Is(err, io.EOF) {
@@ -152,7 +154,7 @@ func (in *input) peek(n int) (data []byte, whole bool, err error) {
 	return in.data(), false, nil
 }
 
-// Read gives the window first, and then the rest.
+// Read implements io.Reader. It returns the window first, and then the rest.
 func (in *input) Read(p []byte) (int, error) {
 	if in.from < in.to {
 		n := copy(p, in.data())
@@ -167,7 +169,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, in.readError(err)
 }
 
-// readError says in words what became of a packed file.
+// readError describes an error in a compressed file.
 func (in *input) readError(err error) error {
 	switch {
 	case err == nil, in.packed == "", errors.Is(err, io.EOF):
@@ -178,7 +180,7 @@ func (in *input) readError(err error) error {
 	return fmt.Errorf("the %s file is damaged: %w", in.packed, err)
 }
 
-// fault is an error at the window's begin.
+// fault returns an error at the start of the window.
 func (in *input) fault(err error) *Error {
 	return &Error{File: in.path, Offset: in.base, Err: err}
 }

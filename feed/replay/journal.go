@@ -10,23 +10,25 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A journal is played as the events that its rows were made of: what a hub makes of others by
-// itself (bars, summaries, quotes from books) is left to it.
+// A journal is played as the events that its rows were made of. What a hub derives from other
+// events (bars, summaries, quotes from books) is not played, because the receiving hub derives it
+// again.
 
-// isJournal says whether a recording is the folder of a journal, or a segment of one.
+// isJournal reports whether a recording is the folder or a segment of a journal.
 func isJournal(h *head) bool {
 	if h.folder {
-		days, _ := filepath.Glob(filepath.Join(h.path, "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]")) // the pattern is good
+		// the pattern is valid
+		days, _ := filepath.Glob(filepath.Join(h.path, "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"))
 		return len(days) > 0
 	}
 	return len(h.data) >= 8 && (string(h.data[:8]) == "RUEDAJRN" || string(h.data[:8]) == "RUEDAJRZ")
 }
 
-// journalTape is a journal.
+// journalSource is a journal.
 type journalTape struct {
 	*shared
 	listed []market.Instrument
-	weight float64 // bytes of a row on disk, on average
+	weight float64 // average size of a row on disk
 }
 
 func openJournal(s *shared, _ *input) (_ playable, err error) {
@@ -55,7 +57,7 @@ func openJournal(s *shared, _ *input) (_ playable, err error) {
 	return t, nil
 }
 
-// recorded is a definition as it is listed when it is played, at the time of its first row.
+// recorded returns a definition as it is listed in a replay, at the time of its first row.
 func recorded(def market.Instrument, at int64) market.Instrument {
 	def.VirtualClock, def.Listed = true, at
 	return def
@@ -92,7 +94,7 @@ func (t *journalTape) play(ctx context.Context, run *run) (err error) {
 	return p.flush(ctx)
 }
 
-// journalPlayer is one time through a journal.
+// journalPlayer plays a journal once.
 type journalPlayer struct {
 	*run
 	reader  *journal.Reader
@@ -101,7 +103,7 @@ type journalPlayer struct {
 	handles map[uint32]*journalItem
 	stats   Stats
 	events  []market.Event
-	levels  []market.Level // that the events point to
+	levels  []market.Level // of the events
 	epoch   int
 	newest  int64
 	rows    int64
@@ -112,20 +114,20 @@ type journalPlayer struct {
 type journalItem struct {
 	handle  market.Handle
 	market  string
-	venue   string // the market, if it is one as a whole
-	taken   bool   // it is one of those asked for
-	quoted  bool   // its quotes are not those of its book
-	ready   bool   // its book is empty when it is listed
+	venue   string // the name of a market as a whole; "": an instrument
+	taken   bool   // selected by the filter
+	quoted  bool   // its quotes are not derived from its book
+	ready   bool   // its book is empty at listing
 	phase   market.Phase
-	listing bool   // its first row is the status that its listing tells
-	epoch   int    // in which its book was told
+	listing bool   // its first row is the status of its listing
+	epoch   int    // in which its book was last played
 	last    uint64 // N of its book's newest row
-	unknown bool   // its book is not known at present
+	unknown bool   // its book is currently unknown
 }
 
-// old says whether a row of a checkpoint tells nothing that has to be played. It does where rows were lost
-// in front of it: its state of a book is of another N than the newest row, or the book is
-// not known any more.
+// redundant reports whether a row of a checkpoint need not be played. It must be played if rows
+// before it were lost: its book state then has a different N than the newest row, or the book is no
+// longer known.
 func (it *journalItem) old(r *journal.Row, epoch int) bool {
 	switch r.Kind {
 	case journal.BookState:
@@ -136,7 +138,7 @@ func (it *journalItem) old(r *journal.Row, epoch int) bool {
 	return true
 }
 
-// restart has the books told anew when the journal begins again.
+// restart makes the books stale when the journal is played again.
 func (p *journalPlayer) restart() error {
 	var events []market.Event
 	for _, in := range p.known {
@@ -178,13 +180,13 @@ func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
 	return it, nil
 }
 
-// Events that are published together at most.
+// journalBatch is the maximum number of events that are published together.
 const journalBatch = 256
 
-// row takes one row of the journal.
+// row plays one row of the journal.
 func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Kind == journal.Hole {
-		return nil // of each book, its N tells whether something was lost
+		return nil // the N of each book shows whether it lost rows
 	}
 	it, err := p.item(r)
 	if err != nil || !it.taken {
@@ -198,7 +200,7 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if !ok {
 		return nil
 	}
-	if !r.Checkpoint { // whose rows may have a time of another clock
+	if !r.Checkpoint { // rows of checkpoints may have times of another clock
 		p.rows++
 		p.read.Store(int64(float64(p.rows) * p.weight))
 		p.newest = max(p.newest, r.At)
@@ -218,7 +220,7 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	return nil
 }
 
-// tally counts a row that is played, or that a hub makes of those that are.
+// tally counts a row that is played, or that a hub derives from the played ones.
 func (p *journalPlayer) tally(r *journal.Row) {
 	s := &p.stats
 	switch r.Kind {
@@ -244,7 +246,7 @@ func (p *journalPlayer) tally(r *journal.Row) {
 	}
 }
 
-// event is what a row was made of; ok is false where a hub makes it by itself.
+// event returns the event that a row was made of. ok is false if a hub derives the row itself.
 func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, ok bool) {
 	e = market.Event{Handle: it.handle, Time: r.Time, Side: r.Side, Price: r.Price, Size: r.Size, OldPrice: r.OldPrice,
 		OldSize: r.OldSize, TradeID: r.ID, Reason: r.Reason, Until: r.Until, Phase: r.Phase}
@@ -275,17 +277,18 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 	case journal.Quote:
 		e.Kind = market.KindQuote
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
-		// In an auction a market tells an indicative price, which is not that of the book.
+		// In an auction, a quote is an indicative price and not that of the book.
 		return e, it.quoted || it.phase == market.PreOpen || it.phase == market.Auction
 	case journal.BookState:
-		told := it.ready && it.epoch == 0 && r.N == 1 && len(r.Bids)+len(r.Asks) == 0 // by the listing
+		// implied by the listing
+		told := it.ready && it.epoch == 0 && r.N == 1 && len(r.Bids)+len(r.Asks) == 0
 		it.epoch, it.last, it.unknown = p.epoch, r.N, false
 		e.Kind = market.KindSnapshot
 		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
 		return e, !told
 	case journal.BookUpdate:
 		if it.epoch != p.epoch || it.unknown {
-			return e, false // the state that the checkpoint tells has it in it
+			return e, false // the checkpoint's book state includes it
 		}
 		if r.N != it.last+1 {
 			e.Kind, e.Reason = market.KindGap, "not_kept"
@@ -300,14 +303,14 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		known := !it.unknown
 		it.last, it.unknown = r.N, true
 		if r.Checkpoint {
-			e.Time = 0 // it is that of the book's newest change; when the book was lost is not told
+			e.Time = 0 // the time is that of the newest change; the time of the loss is unknown
 		}
-		return e, known // or else the gap that lost it was played
+		return e, known // otherwise the gap that caused it was played
 	}
 	return e, true
 }
 
-// lose notes that a gap loses the book of an instrument or, of a market as a whole, every book there.
+// markUnknown records that a gap loses the book of an instrument, or all books of a market.
 func (p *journalPlayer) lose(it *journalItem) {
 	it.unknown = true
 	if it.venue == "" {
@@ -318,7 +321,7 @@ func (p *journalPlayer) lose(it *journalItem) {
 	}
 }
 
-// keep copies levels, which are the reader's, until the next flush.
+// copyLevels copies levels of the reader, which are valid until the next row.
 func (p *journalPlayer) keep(list []market.Level) []market.Level {
 	if len(list) == 0 {
 		return nil
@@ -328,7 +331,7 @@ func (p *journalPlayer) keep(list []market.Level) []market.Level {
 	return p.levels[n:len(p.levels):len(p.levels)]
 }
 
-// flush publishes what was gathered.
+// flush publishes the collected events.
 func (p *journalPlayer) flush(ctx context.Context) error {
 	if len(p.events) == 0 {
 		return ctx.Err()

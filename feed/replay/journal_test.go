@@ -34,7 +34,7 @@ func kept(t *testing.T, folder string, source feed.Source) {
 	}
 }
 
-// rows is what a series of a journal says, but for when it was published.
+// rows describes the rows of a series of a journal, without their time of publication.
 func rows(t *testing.T, r *journal.Reader, s journal.Series) (list []string) {
 	t.Helper()
 	err := r.Read(t.Context(), s, journal.Range{}, func(_ string, x *journal.Row) bool {
@@ -47,8 +47,8 @@ func rows(t *testing.T, r *journal.Reader, s journal.Series) (list []string) {
 	return list
 }
 
-// TestJournal plays the journal of a simulated morning: what another gateway keeps of that is what
-// the first one kept.
+// TestJournal plays the journal of a simulated morning. The journal of the replay equals the
+// original.
 func TestJournal(t *testing.T) {
 	source, err := sim.New(sim.Config{
 		Seed: 5, Clock: sim.Virtual, Instruments: 12, Speed: math.Inf(1),

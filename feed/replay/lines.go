@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Error is what is wrong with a recording, and where.
+// Error reports what is wrong with a recording, and where.
 type Error struct {
 	File   string
-	Line   int   // of a text, from 1; 0: not told by lines
-	Offset int64 // in bytes from the beginning, after unpacking
+	Line   int   // of a text file, from 1; 0: not a text file
+	Offset int64 // in bytes from the start of the data, after decompression
 	Err    error
 }
 
@@ -22,33 +22,33 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("replay %s: line %d, offset %d: %v", e.File, e.Line, e.Offset, e.Err)
 }
 
-// Final says that the recording is damaged and stays so: there is no use in playing it again.
+// Final returns true: the recording is damaged, and playing it again will fail again.
 func (e *Error) Final() bool { return true }
 
-// Unwrap is what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxLine is the longest line: sixty times the longest of the recordings at hand.
+// maxLine is the maximum length of a line: sixty times the longest line in known recordings.
 const maxLine = 4 << 20
 
 var errLineTooLong = errors.New("line longer than 4 MiB")
 
-// lines reads a recording line by line and knows where it is.
+// lines reads a recording line by line and tracks the position.
 type lines struct {
 	buf    *bufio.Reader
-	long   []byte // a line that does not fit into buf
-	number int    // of the line that next gave last, from 1
+	long   []byte // a line that exceeds buf
+	number int    // of the line that next returned last, from 1
 	start  int64  // of that line
-	end    int64  // of what was read
+	end    int64  // of the data read so far
 }
 
 func newLines(in *input) *lines {
 	return &lines{buf: bufio.NewReaderSize(in, 64<<10)}
 }
 
-// next is the next line without its end, valid until the next call; io.EOF
-// after the last. A line that the file breaks off in is not given when the
-// file is packed, since there an end is an end of the data, not of the text.
+// next returns the next line without its line feed, valid until the next call. It returns io.EOF
+// after the last line. If a compressed file is truncated, its last, incomplete line is not
+// returned.
 func (l *lines) next() ([]byte, error) {
 	l.start = l.end
 	l.number++
@@ -86,7 +86,7 @@ func trimEnd(line []byte) []byte {
 	return line
 }
 
-// fault is an error at a place in the line that next gave last.
+// fault returns an error at an offset in the line that next returned last.
 func (l *lines) fault(path string, at int, err error) *Error {
 	return &Error{File: path, Line: max(l.number, 1), Offset: l.start + int64(at), Err: err}
 }

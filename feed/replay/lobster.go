@@ -49,7 +49,7 @@ func openLOBSTER(s *shared, in *input) (playable, error) {
 	})
 }
 
-// symbol is the stock of a recording that does not hold it.
+// symbol returns the symbol of a recording that does not contain it.
 func (s *shared) symbol() (string, error) {
 	name := ""
 	if len(s.config.Symbols) == 1 {
@@ -64,7 +64,7 @@ func (s *shared) symbol() (string, error) {
 	return name, nil
 }
 
-// books is the path of the order book file beside a message file, "" where there is none.
+// books returns the path of the order book file of a message file, or "" if there is none.
 func (s *shared) books() (string, error) {
 	folder, name := filepath.Split(s.path)
 	if !strings.Contains(name, "_message_") {
@@ -79,8 +79,8 @@ func (s *shared) books() (string, error) {
 	return path, nil
 }
 
-// complete reads all of a message file and says whether every order in it is known. A file that
-// is damaged is, up to the damage.
+// complete reads a complete message file and reports whether every order in it is known. For a
+// damaged file the result covers the part before the damage.
 func (s *shared) complete(c lobster.Config) (known bool, err error) {
 	in, err := openInput(s.path, nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *shared) complete(c lobster.Config) (known bool, err error) {
 	return false, nil
 }
 
-// pair decodes a message file and reads the order book file along with it.
+// pair decodes a message file together with its order book file.
 type pair struct {
 	*lobster.Decoder
 	books *input
@@ -125,14 +125,14 @@ func (p *pair) Decode(data []byte, b *decode.Batch) (int, error) {
 			}
 			return n, nil
 		}
-		// There is a message, and no book.
+		// There is a message without a book line.
 		if err := p.more(); err != nil {
 			return n, err
 		}
 	}
 }
 
-// more reads on in the order book file, whose last line may have no end.
+// more reads more of the order book file, whose last line may lack its line feed.
 func (p *pair) more() error {
 	err := p.books.more()
 	if !ended(err) {
@@ -171,7 +171,7 @@ func (p *pair) End(rest []byte, b *decode.Batch) error {
 	return nil
 }
 
-// place gives an error of the order book file its place there.
+// locate adds the position to an error of the order book file.
 func (p *pair) place(err error) error {
 	if _, ok := errors.AsType[*lobster.BookError](err); !ok {
 		return err

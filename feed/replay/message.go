@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// kind is what a message of the recording is.
+// kind is the kind of a Binance message.
 type kind uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	snapshot
 )
 
-// key is a name that a message may have, as a bit.
+// key is a set of member names, one bit each.
 type key uint32
 
 const (
@@ -30,14 +30,14 @@ const (
 	keyTradeID    // t
 	keyPrice      // p
 	keyQuantity   // q
-	keyOrderType  // X, futures alone
-	keyMaker      // m, the buyer was there first
-	keyIgnore     // M, spot alone
+	keyOrderType  // X, futures only
+	keyMaker      // m, the buyer is the maker
+	keyIgnore     // M, spot only
 	keyFirst      // U
 	keyLast       // u
-	keyPrevious   // pu, futures alone
-	keyBid        // b, bids of depth
-	keyAsk        // a
+	keyPrevious   // pu, futures only
+	keyBid        // b, in depth messages the bids
+	keyAsk        // a, in depth messages the asks
 	keyBidSize    // B
 	keyAskSize    // A
 	keyLastUpdate // lastUpdateId
@@ -45,14 +45,14 @@ const (
 	keyAsks
 )
 
-// fields are what was found in a line. Names differ by case alone: E is not e.
+// fields holds the members of a line. Names are case-sensitive: E is not e.
 type fields struct {
 	set      key
 	receive  int64 // Unix ns
 	stream   []byte
 	event    []byte
 	symbol   []byte
-	time     [2]int64 // E, T in Unix ms
+	time     [2]int64 // E and T in Unix ms
 	tradeID  uint64
 	price    market.Price
 	size     market.Size
@@ -64,20 +64,20 @@ type fields struct {
 	bids     []market.Level
 	asks     []market.Level
 
-	// The most decimals of any price and size of the line, as written.
+	// Maximum number of decimals of any price and size of the line, as written.
 	priceDecimals int
 	sizeDecimals  int
 }
 
 func (f *fields) has(k key) bool { return f.set&k == k }
 
-// read takes a line apart. It keeps the memory of bids and asks, which are valid
-// until the next call, as are the texts, views of the line.
+// read parses a line. Bids, asks and texts are valid until the next call; texts are views of the
+// line.
 func (f *fields) read(line []byte) error {
 	*f = fields{bids: f.bids[:0], asks: f.asks[:0]}
 	s := &scanner{in: line}
-	// Times before 1973 are times in another unit.
-	receive, err := s.whole() // which passes over space, and there is to be none
+	// A smaller number is a time in another unit.
+	receive, err := s.whole() // whole skips spaces, but none are allowed here
 	if err != nil || receive < 1e17 || line[0]-'0' > 9 || s.at >= len(line) || line[s.at] != ' ' {
 		return &scanError{0, "does not begin with a receive time in Unix nanoseconds and a space"}
 	}
@@ -91,7 +91,7 @@ func (f *fields) read(line []byte) error {
 	return nil
 }
 
-// object reads a message, or with inside the data member of one.
+// object parses a message, or if inside is set its data member.
 func (f *fields) object(s *scanner, inside bool) error {
 	more, err := s.open('{', '}')
 	for more && err == nil {
@@ -119,10 +119,10 @@ func (f *fields) object(s *scanner, inside bool) error {
 	return err
 }
 
-// maxTime is the last Unix millisecond whose nanoseconds fit an int64.
+// maxTime is the last Unix millisecond that fits an int64 in nanoseconds.
 const maxTime = (1<<63 - 1) / 1_000_000
 
-// member reads the value of a member.
+// member parses the value of a member.
 func (f *fields) member(s *scanner, k key) (err error) {
 	var v uint64
 	switch k {
@@ -165,7 +165,7 @@ func (f *fields) member(s *scanner, k key) (err error) {
 	return err
 }
 
-// side reads the value of b, a, bids or asks: levels or, of b and a, a price.
+// side parses the value of b, a, bids or asks: levels or, for b and a, a price.
 func (f *fields) side(s *scanner, k, whole key, levels []market.Level, best *market.Level) (_ []market.Level, err error) {
 	if k != whole && s.peek() != '[' {
 		best.Price, err = s.price(&f.priceDecimals)
@@ -235,7 +235,7 @@ func keyOf(name []byte) key {
 	return 0
 }
 
-// kind tells what the message is and that it has what belongs to it.
+// kind returns the kind of the message and checks that it has the required members.
 func (f *fields) kind() (kind, error) {
 	k, need, what := f.named()
 	if !f.has(need) || k == quote && f.set&(keyBids|keyAsks) != 0 {
@@ -247,8 +247,8 @@ func (f *fields) kind() (kind, error) {
 	return k, nil
 }
 
-// named goes by the event's name or else the stream's: bookTicker of spot has
-// no event name.
+// named determines the kind by the event name or the stream name: bookTicker of spot has no event
+// name.
 func (f *fields) named() (k kind, need key, what string) {
 	if f.has(keyLastUpdate) {
 		return snapshot, keyBids | keyAsks, "snapshot"
@@ -269,7 +269,7 @@ func (f *fields) named() (k kind, need key, what string) {
 	return other, 0, ""
 }
 
-// futures tells a message of the futures market from one of the spot market.
+// futures reports whether the message is of the futures market and not of the spot market.
 func (f *fields) futures(k kind) bool {
 	switch k {
 	case trade:
@@ -280,8 +280,8 @@ func (f *fields) futures(k kind) bool {
 	return f.has(keyTradeTime)
 }
 
-// eventTime is the matching engine's time, or else that of the message, in Unix
-// nanoseconds; 0 where the message has neither.
+// eventTime returns the time of the matching engine, or else of the message, in Unix nanoseconds; 0
+// if there is none.
 func (f *fields) eventTime() int64 {
 	if f.has(keyTradeTime) {
 		return f.time[1] * 1e6

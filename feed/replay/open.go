@@ -13,40 +13,40 @@ import (
 	"github.com/ruedahq/rueda/feed/replay/iex"
 	"github.com/ruedahq/rueda/feed/replay/itch"
 	"github.com/ruedahq/rueda/feed/replay/lobster"
-	recorder "github.com/ruedahq/rueda/internal/recording" // a test here calls its files recordings
+	recorder "github.com/ruedahq/rueda/internal/recording" // a test type is called recording
 	"github.com/ruedahq/rueda/market"
 )
 
 // playable is a recording of one format.
 type playable interface {
-	// instruments are what is known of before the recording is played.
+	// instruments returns the instruments that are known before the recording is played.
 	instruments() []market.Instrument
 
-	// play plays it once. Instruments are defined by run, and what was played
-	// is counted there. What stands before a fault is published; the error is then an *Error.
+	// play plays the recording once. run defines the instruments and counts the events. If the
+	// recording is damaged, play publishes what comes before the damage and returns an *Error.
 	play(ctx context.Context, run *run) error
 }
 
-// head is the beginning of a recording, by which its format is told.
+// head is the beginning of a recording, from which its format is detected.
 type head struct {
-	data   []byte // unpacked
-	whole  bool   // data is all of the file
-	folder bool   // it is no file, and data is empty
+	data   []byte // decompressed
+	whole  bool   // data is the complete file
+	folder bool   // path is a folder, and data is empty
 	path   string
 }
 
-// format is one that is known.
+// format is a known format.
 type format struct {
-	name string // in the words of the error that lists them
+	name string // for the error message that lists the formats
 	is   func(h *head) bool
 
-	// open makes the playable of a recording. in stands at its beginning and is not kept:
-	// play opens the file again. It is nil for a folder.
+	// open returns the playable of a recording. in is at the beginning of the file and must not be
+	// kept: play opens the file again. in is nil for a folder.
 	open func(s *shared, in *input) (playable, error)
 }
 
-// formats are all that are known. The first that is, is. The last takes any text, for its
-// errors tell best what is wrong with one.
+// formats returns the known formats, in the order in which they are tried. The last one accepts any
+// text, because its errors describe best what is wrong with one.
 func formats() []format {
 	return []format{
 		{"journals of a gateway", isJournal, openJournal},
@@ -59,7 +59,7 @@ func formats() []format {
 	}
 }
 
-// known lists the formats.
+// formatList returns the names of the formats.
 func known() string {
 	var names []string
 	for _, f := range formats() {
@@ -68,12 +68,12 @@ func known() string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + ", plain, gzip or zstd"
 }
 
-// headSize is how much of a recording its format is told by.
+// headSize is the number of bytes used to detect the format.
 const headSize = 64 << 10
 
-// Open looks at a recording, tells what format it is of, and makes a Source of it.
-// The file is opened again by each Run. The error says so where it is none of the
-// recordings that are known, and is an *Error where one is damaged.
+// Open detects the format of a recording and returns a Source that plays it. Each Run opens the
+// file again. Open returns an error that wraps ErrUnknownFormat if the format is unknown, and an
+// *Error if the recording is damaged.
 func Open(path string, config Config) (*Source, error) {
 	s := &Source{shared: shared{path: path, config: config, placed: make(map[market.InstrumentID]bool)}}
 	if err := s.prepare(); err != nil {
@@ -114,7 +114,7 @@ func (s *Source) openFile(size int64) (err error) {
 	return s.recognize(&head{data: data, whole: whole, path: s.path}, in)
 }
 
-// recognize makes the playable of the format that is the recording's.
+// recognize detects the format and opens the recording.
 func (s *Source) recognize(h *head, in *input) (err error) {
 	for _, f := range formats() {
 		if f.is(h) {
@@ -125,19 +125,19 @@ func (s *Source) recognize(h *head, in *input) (err error) {
 	return unknown{fmt.Errorf("replay %s: not a recording that is known: %s", s.path, known())}
 }
 
-// ErrUnknown is of a file in none of the formats that are known, which [Formats] lists.
+// ErrUnknownFormat is returned for a file in an unknown format. [Formats] lists the known ones.
 var ErrUnknown = errors.New("not a recording that is known")
 
-// unknown is an error of words of its own that is ErrUnknown.
+// unknownFormat wraps an error so that it matches ErrUnknownFormat.
 type unknown struct{ error }
 
 func (u unknown) Is(err error) bool { return err == ErrUnknown }
 func (u unknown) Unwrap() error     { return u.error }
 
-// Formats lists the formats that are known, in words.
+// Formats returns the names of the known formats.
 func Formats() string { return known() }
 
-// prepare fills in what the configuration leaves open.
+// prepare fills in the defaults of the configuration.
 func (s *shared) prepare() error {
 	if math.IsNaN(s.config.Speed) {
 		return errors.New("speed is not a number")
@@ -172,10 +172,10 @@ func openITCH(s *shared, in *input) (playable, error) {
 	return openRecords(s, in, func() (decoder, error) { return itch.New(c), nil })
 }
 
-// at end of file there is nothing more to read; any other error is one.
+// ended reports whether err is the end of the file.
 func ended(err error) bool { return errors.Is(err, io.EOF) }
 
-// cut says that a file is cut off and its format has a use for what is left: a recorder that was
+// truncated reports whether a file is truncated and its format allows that: a recorder that was
 // killed leaves such files.
 func cut(d decoder, err error) bool {
 	_, ok := d.(interface{ MayBeCut() })

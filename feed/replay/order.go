@@ -8,34 +8,35 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// arrived puts events that stand in the order of their arrival in that of their times. A server sends what it has topic by
-// topic, so that an event of one instrument may come before an older one of another. Those who tell the time of a market by its
-// newest event, as bars do, would be ahead of the second: at 600 times the market's speed by minutes. What one
-// channel tells of an instrument keeps its order, whatever its times are.
+// reorderBuffer sorts events by time that are recorded in order of arrival. A server sends its data
+// topic by topic, so an event of one instrument may come before an older one of another. A reader
+// that takes the newest event time as the time of the market, as bars do, would then be ahead of
+// the older event: by minutes, at 600 times the market's speed. Events of one channel of an
+// instrument keep their order, whatever their times.
 type arrived struct {
 	held   []arrival
-	bytes  int   // that are held
-	most   int   // that may be; 0: maxArrived
-	order  []int // of held, by their places
+	bytes  int   // used by held
+	most   int   // limit of bytes; 0: maxHeldBytes
+	order  []int // indexes into held, sorted by time
 	block  []byte
-	placed [][numRows]int64 // by handle: the places of the newest events
+	placed [][numRows]int64 // by handle: the newest times
 	newest int64            // receive time
-	behind int64            // the newest receive time at which old events were still to come
-	passed int64            // the last place that was given
-	late   int              // trades that came when later places had been given
-	full   int              // how often events were given since there were too many
-	events []market.Event   // that are given, with their levels
+	behind int64            // newest receive time at which old events were still expected
+	passed int64            // time of the newest event that was emitted
+	late   int              // trades that arrived after later events were emitted
+	full   int              // number of times that events were emitted early for lack of memory
+	events []market.Event   // being emitted, with their levels
 	levels []market.Level
 }
 
-// arrival is an event that is held back until those have come that may belong before it.
+// heldEvent is an event that is held until no earlier event can arrive.
 type arrival struct {
-	place   int64 // in time
+	place   int64 // event time, at least that of the event before it in its series
 	receive int64
-	packed  []byte // the event: as it is it takes five times as much, and of books many are held
+	packed  []byte // the encoded event; it is five times smaller, and books have many events
 }
 
-// row is what keeps its order among the events of an instrument.
+// series is a channel whose events of an instrument keep their order.
 type row uint8
 
 const (
@@ -62,17 +63,18 @@ func rowOf(k market.Kind) row {
 }
 
 const (
-	// arrivalWindow is how long after others an event may come and still find its place. A gateway that sends more than its
-	// client reads has a queue for each channel: at 600 times the market's speed trades came 3 s after the books of their
-	// time, and on the newest connection those that were queued come behind CaughtUp.
+	// reorderWindow is how much later than others an event may arrive and still be sorted. A
+	// gateway that sends more than its client reads queues each channel separately: at 600 times
+	// the market's speed, trades arrived 3 s after the books of their time, and on a new connection
+	// the queued ones come after CaughtUp.
 	arrivalWindow = int64(8 * time.Second)
-	maxArrived    = 512 << 20 // bytes that are held
-	arrivalBytes  = 64        // that an event takes beside what is packed
-	arrivalBlock  = 64 << 10  // bytes of events that share memory
+	maxArrived    = 512 << 20 // bytes in held
+	arrivalBytes  = 64        // size of a heldEvent, besides the encoded event
+	arrivalBlock  = 64 << 10  // bytes of encoded events that share memory
 	givenAtOnce   = 256       // events
 )
 
-// take takes a copy of an event; its handle is that of a batch.
+// add adds a copy of an event, whose handle is that of a batch.
 func (a *arrived) take(e *market.Event) {
 	for int(e.Handle) >= len(a.placed) {
 		a.placed = append(a.placed, [numRows]int64{})
@@ -93,10 +95,11 @@ func (a *arrived) take(e *market.Event) {
 	a.bytes += len(a.block) - n + arrivalBytes
 }
 
-// due gives the events that nothing can come before any more, or all, in order. behind says that old ones are still to
-// come: however long that takes, and however often the connection is lost meanwhile, what belongs behind them waits. Only where
-// they are too many those of the earlier times go, so that what comes before them is late. The events that are given
-// are valid until give returns.
+// flush emits, in order, the events before which no other can arrive, or all events. catchingUp
+// reports that old events are still expected; later events are then held for as long as that takes,
+// even across lost connections. If they exceed the memory limit, the earliest half is emitted, and
+// what should have come before them will be late. The events passed to emit are valid until it
+// returns.
 func (a *arrived) due(behind, all bool, give func([]market.Event) error) error {
 	if behind {
 		a.behind = a.newest
@@ -127,7 +130,8 @@ func (a *arrived) due(behind, all bool, give func([]market.Event) error) error {
 	return a.give(give)
 }
 
-// settled is how many of the events in order can be given: those up to the last one that has waited for long enough.
+// ready returns how many of the sorted events can be emitted: those up to the last one that has
+// been held long enough.
 func (a *arrived) settled() int {
 	for n := len(a.order); n > 0; n-- {
 		w := &a.held[a.order[n-1]]
@@ -139,8 +143,8 @@ func (a *arrived) settled() int {
 	return 0
 }
 
-// give gives the events that are in order, and holds them no more. An event is due no later than those behind it: of what was
-// sent again after a lost connection nothing waits for the time when it came.
+// emit emits the sorted events and removes them. An event is due no later than those after it, so
+// that replayed events of a lost connection do not wait for the time at which they arrived.
 func (a *arrived) give(give func([]market.Event) error) error {
 	for i := len(a.order) - 2; i >= 0; i-- {
 		w := &a.held[a.order[i]]

@@ -15,8 +15,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// writeRecording writes a recording of trades, with what else its first line has, and opens it. A line is seconds of receiving,
-// an instrument, N and seconds of T; others are taken as they are.
+// writeRecording writes a recording of trades and opens it. more is added to its first line. A line
+// is the receive time in seconds, an instrument, N and the seconds of T; other lines are written
+// unchanged.
 func writeRecording(t *testing.T, more string, config Config, lines ...string) *Source {
 	t.Helper()
 	var b strings.Builder
@@ -41,7 +42,8 @@ func writeRecording(t *testing.T, more string, config Config, lines ...string) *
 	return open(t, path, config)
 }
 
-// TestOrderOfArrival plays what arrived out of order in the order of its times; late trades stay late.
+// TestOrderOfArrival checks that events that arrived out of order are played in the order of their
+// times. Late trades stay late.
 func TestOrderOfArrival(t *testing.T) {
 	const cut, back, subscribed, caughtUp = `{"recording":"disconnected"}`, `{"recording":"connected"}`, `{"type":"Subscription","id":1,"epoch":"e"}`, `{"type":"CaughtUp","id":1}`
 	for _, tc := range []struct {
@@ -72,12 +74,13 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 }
 
-// TestOrderLostWhileCatchingUp has connections that are lost before what was missed has come, at ten minutes of the market in a second.
-// Each brings what is now of one instrument and goes on with what was missed of another, of which the newest connection alone comes
-// to the end. What was queued for the slow client then comes behind CaughtUp.
+// TestOrderLostWhileCatchingUp has connections that are lost before they have caught up, at ten
+// minutes of the market per second. Each receives the present of one instrument and a part of the
+// past of another; only the newest connection catches up. The events queued for the slow client
+// then follow CaughtUp.
 func TestOrderLostWhileCatchingUp(t *testing.T) {
 	const connections, rows = 7, 400 // more rows than are decoded at once
-	const lost = 600 * 10            // when the first connection was
+	const lost = 600 * 10            // time of the first connection
 	var lines []string
 	now, missed := 0, 0
 	tell := func(received float64, symbol string, n *int, at int) {
@@ -131,7 +134,7 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 	}
 }
 
-// gather gives what is due, as seconds of T and of receiving.
+// gather returns the events that are due, as seconds of T and of the receive time.
 func gather(t *testing.T, a *arrived, behind, all bool) string {
 	t.Helper()
 	var got []string
@@ -150,8 +153,9 @@ func trade1(handle int, received, at float64) *market.Event {
 	return &market.Event{Kind: market.KindTrade, Handle: market.Handle(handle), Time: int64(at * 1e9), Receive: begin + int64(received*1e9)}
 }
 
-// TestOrderWaits holds events back for a while, and as long as old ones are to come. None is due later than those behind it: else
-// what came last would keep all of a lost connection waiting, and then all would come at once.
+// TestOrderWaits checks that events are held for a while, and as long as old ones are expected. No
+// event is due later than those after it; otherwise the last one would delay all events of a lost
+// connection, which would then come at once.
 func TestOrderWaits(t *testing.T) {
 	var a arrived
 	for i, step := range []struct {
@@ -165,9 +169,9 @@ func TestOrderWaits(t *testing.T) {
 		{16, 71, false, "10@0 11@7 70@7"},
 		{17, 5, false, ""}, // too late
 		{18, 73, true, ""},
-		{99, 74, true, ""}, // the connection is lost again and again
+		{99, 74, true, ""}, // the connection is lost repeatedly
 		{100, 72, true, ""},
-		{107, 76, false, ""}, // what was queued is still to come
+		{107, 76, false, ""}, // queued events are still expected
 		{107.9, 73.5, false, ""},
 		{108, 77, false, "5@16 71@16 72@18 73@18 73@99 74@99"},
 	} {
@@ -181,14 +185,14 @@ func TestOrderWaits(t *testing.T) {
 	}
 }
 
-// TestOrderIsBounded holds no more than it may while old events are to come. Those of early times go first, since what is still
-// to come belongs in front of the others rather than of them; and what comes too late is counted.
+// TestOrderIsBounded checks the memory limit while old events are expected. The earliest events are
+// emitted first, because later arrivals belong before the others. Late arrivals are counted.
 func TestOrderIsBounded(t *testing.T) {
 	a := arrived{most: 40 * (arrivalBytes + 30)}
 	given, most := 0, 0
 	for i := range 1000 {
-		a.take(trade1(0, float64(i)/10, 1e6+float64(i))) // of now
-		a.take(trade1(1, float64(i)/10, float64(i)))     // sent again
+		a.take(trade1(0, float64(i)/10, 1e6+float64(i))) // current
+		a.take(trade1(1, float64(i)/10, float64(i)))     // replayed
 		if got := gather(t, &a, true, false); got != "" {
 			given += len(strings.Fields(got))
 		}
@@ -202,7 +206,7 @@ func TestOrderIsBounded(t *testing.T) {
 	}
 }
 
-// TestOrderKeepsEvents has events of all fields and many books held at once: each is given as it came.
+// TestOrderKeepsEvents holds events with all fields and many books; each is emitted unchanged.
 func TestOrderKeepsEvents(t *testing.T) {
 	var a arrived
 	whole := market.Event{
@@ -214,7 +218,7 @@ func TestOrderKeepsEvents(t *testing.T) {
 	const n = 100_000
 	levels := make([]market.Level, 3)
 	for i := range int64(n) {
-		at := 2 + i ^ 1 // in pairs that changed places
+		at := 2 + i ^ 1 // in swapped pairs
 		levels[0].Price = market.Price(at)
 		a.take(&market.Event{Kind: market.KindUpdate, Handle: market.Handle(at & 1), Time: at, Receive: begin + at, Bids: levels})
 	}
@@ -239,7 +243,8 @@ func TestOrderKeepsEvents(t *testing.T) {
 	}
 }
 
-// TestOrderTellsLateTrades has a trade come when the market had gone on for longer than is waited for: it is played, and told.
+// TestOrderReportsLateTrades has a trade that arrives after the reorder window. It is played and
+// reported.
 func TestOrderTellsLateTrades(t *testing.T) {
 	var log strings.Builder
 	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -256,7 +261,8 @@ func TestOrderTellsLateTrades(t *testing.T) {
 	}
 }
 
-// TestMarketsOfRecording has the markets of a recording for whoever plays it, each once, and names its instruments.
+// TestMarketsOfRecording checks that AppendMarkets returns each market of a recording once and that
+// Summary names its instruments.
 func TestMarketsOfRecording(t *testing.T) {
 	more := `,"markets":[{"market":"BYMA","name":"Bolsas","timezone":"America/Argentina/Buenos_Aires","terms":[]},{"market":"ROFX","timezone":"UTC","terms":[]}]`
 	lines := []string{"1 A 1 1", "2 B 1 2", "3 C 1 3", "4 D 1 4", "5 E 1 5", "6 F 1 6"}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// pace tells when a line is due.
+// pace determines when a line is due.
 type pace struct {
-	speed float64 // 0: at once
-	from  int64   // what was received before is due at once
+	speed float64 // 0: as fast as possible
+	from  int64   // lines received before this time are due at once
 	begun time.Time
 	first int64 // receive time of the first line
 	timer *time.Timer
@@ -25,7 +25,7 @@ func newPace(speed float64, from int64) pace {
 	return pace{speed: speed, from: from}
 }
 
-// until is how long it is until a line is due.
+// until returns the time until a line is due.
 func (p *pace) until(receive int64) time.Duration {
 	if p.speed == 0 || receive < p.from {
 		return 0
@@ -34,7 +34,7 @@ func (p *pace) until(receive int64) time.Duration {
 		p.begun, p.first = time.Now(), receive
 	}
 	after := float64(receive-p.first) / p.speed
-	// A speed near 0 may ask for more than a Duration holds.
+	// A speed near 0 could exceed the range of a Duration.
 	return time.Duration(min(after, 1<<62)) - time.Since(p.begun)
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// packedMost is more than an event takes when it is packed.
+// maxPacked returns an upper bound for the size of an encoded event.
 func packedMost(e *market.Event) int {
 	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*16
 	for _, c := range e.Conditions {
@@ -15,7 +15,8 @@ func packedMost(e *market.Event) int {
 	return n + 3*binary.MaxVarintLen64*(len(e.Bids)+len(e.Asks))
 }
 
-// packEvent appends an event without its receive time: most of its fields are zero, and the prices of a book lie close together.
+// packEvent appends an event without its receive time. Most fields are zero, and prices in a book
+// are stored as differences.
 func packEvent(b []byte, e *market.Event) []byte {
 	b = append(b, byte(e.Kind), byte(e.Side), byte(e.Phase))
 	b = binary.AppendUvarint(b, uint64(e.Handle))
@@ -48,7 +49,7 @@ func packLevels(b []byte, list []market.Level) []byte {
 	return b
 }
 
-// unpackEvent reads what packEvent wrote. The levels of the event are appended to those that are given.
+// unpackEvent decodes an event. It appends the levels of the event to levels and returns them.
 func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Level {
 	p := packed(b[3:])
 	e.Kind, e.Side, e.Phase = market.Kind(b[0]), market.Side(b[1]), market.Phase(b[2])
@@ -66,7 +67,7 @@ func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Leve
 	return levels
 }
 
-// packed is what is left of a packed event.
+// packed is the remainder of an encoded event.
 type packed []byte
 
 func (p *packed) count() uint64 {

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// decoder is what package decode says of decoders.
+// decoder is the interface described in package decode.
 type decoder interface {
 	Decode(data []byte, b *decode.Batch) (n int, err error)
 	End(rest []byte, b *decode.Batch) error
@@ -21,16 +21,16 @@ type decoder interface {
 // records is a recording that a decoder reads.
 type records struct {
 	*shared
-	decoder func() (decoder, error) // for one time through the file
+	decoder func() (decoder, error) // returns a new decoder for each pass
 	listed  []market.Instrument
 	markets []market.Market
 }
 
-// scouted is how much of a file is looked at for its instruments.
+// previewSize is how many bytes are read to find the instruments of a file.
 const scouted = 4 << 20
 
-// openRecords makes a playable of a file whose format is known. It reads the beginning, to
-// tell what instruments are in it.
+// openRecords returns the playable of a file of known format. It reads the beginning of the file to
+// find its instruments.
 func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playable, err error) {
 	r := &records{shared: s, decoder: decoder}
 	d, err := decoder()
@@ -56,7 +56,7 @@ func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playa
 	return r, nil
 }
 
-// scout decodes the beginning of a file.
+// preview decodes the beginning of a file.
 func (r *records) scout(in *input, d decoder, b *decode.Batch) error {
 	for in.base < scouted {
 		n, err := d.Decode(in.data(), b)
@@ -78,7 +78,8 @@ func (r *records) scout(in *input, d decoder, b *decode.Batch) error {
 	return nil
 }
 
-// place gives an error its place, n bytes behind the window's begin, unless it has one.
+// locate adds the position to an error that has none. The position is n bytes after the start of
+// the window.
 func place(in *input, d decoder, n int, err error) error {
 	if _, ok := errors.AsType[*Error](err); err == nil || ok {
 		return err
@@ -90,7 +91,7 @@ func place(in *input, d decoder, n int, err error) error {
 	return bad
 }
 
-// closeDecoder closes what a decoder has open.
+// closeDecoder closes the files of a decoder.
 func closeDecoder(d decoder) error {
 	if c, ok := d.(io.Closer); ok {
 		return c.Close()
@@ -98,7 +99,7 @@ func closeDecoder(d decoder) error {
 	return nil
 }
 
-// whole leaves out markets as a whole.
+// withoutMarkets returns the instruments that are not markets as a whole.
 func whole(list []market.Instrument) []market.Instrument {
 	var out []market.Instrument
 	for _, in := range list {
@@ -109,7 +110,7 @@ func whole(list []market.Instrument) []market.Instrument {
 	return out
 }
 
-// merge is a, and behind it what b has besides.
+// merge returns a followed by the elements of b that are not in a.
 func merge(a, b []market.Instrument) []market.Instrument {
 	seen := make(map[market.InstrumentID]bool, len(a))
 	for _, in := range a {
@@ -171,21 +172,20 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 	}
 }
 
-// recordPlayer is one time through a recording.
+// recordPlayer plays a recording once.
 type recordPlayer struct {
 	*run
 	in      *input
 	pace    pace
 	batch   decode.Batch
-	handles []market.Handle // by those of the batch
+	handles []market.Handle // the sink's handles, by the handles of the batch
 	noted   int
-	newest  int64    // when the newest event was due
-	arrived *arrived // nil: the recording is in order
+	newest  int64    // due time of the newest event
+	arrived *arrived // nil: the recording is sorted
 	behind  func() bool
 }
 
-// restart makes the books that are left from the time before stale, and empty where
-// they are known to begin so.
+// restart makes the books of the previous pass stale, and empty if they are known to begin empty.
 func (p *recordPlayer) restart(ctx context.Context) error {
 	if p.stats.Passes == 1 {
 		return nil
@@ -210,8 +210,8 @@ func (p *recordPlayer) restart(ctx context.Context) error {
 	return p.send(ctx, events)
 }
 
-// publish publishes what is in the batch up to its last cut, each event when it is
-// due; all of it where no more is to come.
+// publish publishes the batch up to its last cut, each event when it is due. If last is set it
+// publishes everything.
 func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 	b := &p.batch
 	if last {
@@ -235,14 +235,14 @@ func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 			return err
 		}
 	}
-	if last { // of some there may be no event
+	if last { // instruments without events
 		return p.list(&market.Event{Receive: p.newest})
 	}
 	return nil
 }
 
-// list lists what the recording has come to, at the time of the event that is next: a file says of few instruments when
-// they began.
+// list defines the new instruments of the batch, listed at the time of the next event: most files
+// do not contain listing times.
 func (p *recordPlayer) list(next *market.Event) error {
 	for len(p.handles) < len(p.batch.Listed) {
 		in := p.batch.Listed[len(p.handles)]
@@ -258,10 +258,10 @@ func (p *recordPlayer) list(next *market.Event) error {
 	return nil
 }
 
-// release publishes what is in order by now, or all of it. Of trades that came too late for that it is told how many
-// there were: bars and figures of the market may be other than they were.
+// release publishes the events that are in order, or all events. It reports the number of late
+// trades, because bars and figures may differ from the original.
 func (p *recordPlayer) release(ctx context.Context, all bool) error {
-	var cuts [givenAtOnce]int // and so many events at a time
+	var cuts [givenAtOnce]int // each event can be published on its own
 	for i := range cuts {
 		cuts[i] = i + 1
 	}
@@ -280,7 +280,8 @@ func (p *recordPlayer) release(ctx context.Context, all bool) error {
 	return ctx.Err()
 }
 
-// pass publishes events with the sink's handles. They may be parted at the cuts, which end with the last.
+// pass publishes events with the sink's handles. They may be split at the cuts, of which the last
+// is their end.
 func (p *recordPlayer) pass(ctx context.Context, events []market.Event, cuts []int) error {
 	if len(events) == 0 {
 		return ctx.Err()
@@ -300,7 +301,7 @@ func (p *recordPlayer) pass(ctx context.Context, events []market.Event, cuts []i
 	return p.send(ctx, events)
 }
 
-// wait publishes events as they become due, and returns those that are due with the last.
+// wait publishes events as they become due, and returns the events that are due with the last one.
 func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []int) ([]market.Event, error) {
 	sent, begin := 0, 0
 	for _, cut := range cuts {
@@ -324,7 +325,7 @@ func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []i
 	return events[sent:], nil
 }
 
-// send publishes events and brings the counts up to date.
+// send publishes events and updates the counters.
 func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	var err error
 	if len(events) > 0 {
@@ -337,7 +338,7 @@ func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	return err
 }
 
-// note logs what is not played, once for each reason.
+// logNotes logs what is not played, once per reason.
 func (p *recordPlayer) note() {
 	for ; p.noted < len(p.batch.Notes); p.noted++ {
 		n := p.batch.Notes[p.noted]

@@ -15,19 +15,22 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Config says how a recording is played. The zero Config plays all of it once, as fast
-// as it was recorded.
+// Config configures how a recording is played. The zero Config plays it once, at its recorded
+// speed.
 type Config struct {
-	Speed    float64      // times as fast as recorded; 0 means 1; negative or +Inf: as fast as the sink takes it
-	From     int64        // what was received before this time, Unix ns, is played at once; 0: nothing
-	Loop     bool         // begin again at the end; books are then stale until they are whole again
-	Symbols  []string     // of a recording of many instruments, those to play: symbols or identifiers; empty: all
-	Date     string       // the day of a recording that holds none (NASDAQ ITCH, LOBSTER), as 2006-01-02, in New York
-	FromName bool         // take Date, and the symbol of LOBSTER, from the name of the file where they are not given
-	Logger   *slog.Logger // nil: none
+	// multiple of the recorded speed; 0 means 1; negative or +Inf: as fast as the sink accepts
+	Speed   float64
+	From    int64    // events received before this time (Unix ns) are played at once; 0: none
+	Loop    bool     // start again at the end; books are then stale until their next snapshot
+	Symbols []string // symbols or identifiers to play; empty: all
+	// day of a recording that has none (NASDAQ ITCH, LOBSTER), as 2006-01-02, in New York
+	Date string
+	// take Date, and the symbol of LOBSTER, from the file name if they are not set
+	FromName bool
+	Logger   *slog.Logger // nil: no logging
 }
 
-// Source plays one recording. It is a feed.Source.
+// Source plays one recording. It implements feed.Source.
 type Source struct {
 	shared
 	tape playable
@@ -36,13 +39,13 @@ type Source struct {
 // Stats counts what was played.
 type Stats = decode.Stats
 
-// shared is what a Source and the recording of its format both see.
+// shared is the state that a Source shares with its playable.
 type shared struct {
 	path   string
 	config Config
 	known  []market.Instrument // defined so far, in order
 	placed map[market.InstrumentID]bool
-	read   atomic.Int64 // bytes of the file, this time through it
+	read   atomic.Int64 // bytes of the file in this pass
 	total  atomic.Int64
 
 	mu    sync.Mutex
@@ -51,7 +54,7 @@ type shared struct {
 
 func noLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Instrument is what the recording is of, where it is of one; of many it is the first.
+// Instrument returns the first instrument of the recording.
 func (s *Source) Instrument() market.Instrument {
 	if list := s.tape.instruments(); len(list) > 0 {
 		return list[0]
@@ -59,11 +62,12 @@ func (s *Source) Instrument() market.Instrument {
 	return market.Instrument{}
 }
 
-// Instruments are what the recording is of, as far as is told by its beginning: a
-// format that does not list them may come to others later.
+// Instruments returns the instruments of the recording that its beginning names. A format without a
+// list of instruments may name others later.
 func (s *Source) Instruments() []market.Instrument { return s.tape.instruments() }
 
-// Few names the first instruments of a recording, and says how many more there are.
+// Summary returns the identifiers of the first instruments of the recording, and the number of
+// others.
 func (s *Source) Few() string {
 	const most = 4
 	list := s.Instruments()
@@ -78,8 +82,8 @@ func (s *Source) Few() string {
 	return text
 }
 
-// AppendMarkets appends the definitions of markets that the recording has, but for markets that dst has: their zones and
-// hours, which a feed cannot tell.
+// AppendMarkets appends the markets that the recording defines and dst does not have, with their
+// time zones and hours, which a feed cannot publish.
 func (s *Source) AppendMarkets(dst []market.Market) []market.Market {
 	r, ok := s.tape.(*records)
 	if !ok {
@@ -93,19 +97,19 @@ func (s *Source) AppendMarkets(dst []market.Market) []market.Market {
 	return dst
 }
 
-// Stats is what was played so far, in all runs together.
+// Stats returns the counters of all runs together.
 func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stats
 }
 
-// Progress is how many bytes of the file, as it is stored, were read, and how many it
-// has. With Loop it begins again with each time through the file.
+// Progress returns how many bytes of the file, as stored, were read, and its size. With Loop it
+// starts again in each pass.
 func (s *Source) Progress() (read, total int64) { return s.read.Load(), s.total.Load() }
 
-// Run implements feed.Source. What stands in the recording before a fault is
-// published; the error is then an *Error.
+// Run implements feed.Source. If the recording is damaged, it publishes what comes before the
+// damage and returns an *Error.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	r := &run{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}
 	for {
@@ -120,7 +124,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	}
 }
 
-// openInput opens the file, to be played from its beginning.
+// openInput opens the file from its beginning.
 func (s *shared) openInput() (*input, error) {
 	s.read.Store(0)
 	return openInput(s.path, &s.read)
@@ -128,7 +132,7 @@ func (s *shared) openInput() (*input, error) {
 
 func (s *shared) filter() decode.Filter { return decode.NewFilter(s.config.Symbols) }
 
-// count brings the counts up to date.
+// count stores the counters.
 func (s *shared) count(stats Stats) {
 	s.mu.Lock()
 	s.stats = stats
@@ -140,10 +144,10 @@ type run struct {
 	*shared
 	sink    feed.Sink
 	handles map[market.InstrumentID]market.Handle
-	stats   Stats // at the beginning of this time through the file, which is counted
+	stats   Stats // at the beginning of this pass, including it
 }
 
-// define is the sink's handle of an instrument.
+// define returns the sink's handle of an instrument.
 func (r *run) define(in market.Instrument) (market.Handle, error) {
 	if h, ok := r.handles[in.ID]; ok {
 		return h, nil
@@ -160,8 +164,8 @@ func (r *run) define(in market.Instrument) (market.Handle, error) {
 	return h, nil
 }
 
-// refused counts the events that the sink did not take: what it takes is for the
-// sink to say, and the others go on. Any other error ends the run.
+// countRejected counts the events that the sink rejected; the others are played. Any other error
+// ends the run.
 func (r *run) refused(err error, stats *Stats) error {
 	if err == nil {
 		return nil

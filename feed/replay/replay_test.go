@@ -33,7 +33,7 @@ func open(t testing.TB, path string, config Config) *Source {
 	return source
 }
 
-// describe is an event in a few words; times are ms since begin.
+// describe describes an event in a few words; times are ms since begin.
 func describe(e market.Event) string {
 	var b strings.Builder
 	ms := func(ns int64) int64 {
@@ -58,7 +58,7 @@ func describe(e market.Event) string {
 	return b.String()
 }
 
-// recording is a file of testdata and what is to come out of it.
+// recording is a file of testdata and its expected events.
 type recording struct {
 	file  string
 	in    market.Instrument
@@ -156,11 +156,11 @@ func TestConformance(t *testing.T) {
 	}, feedtest.Options{Finite: true, StaleBooks: true})
 }
 
-// Each event comes when it is due, to the millisecond of the fake clock.
+// TestPace checks that each event comes when it is due, to the millisecond of the fake clock.
 func TestPace(t *testing.T) {
 	for _, tt := range []struct {
 		speed float64
-		last  time.Duration // when the last line, of 120 ms, is due
+		last  time.Duration // due time of the last line (120 ms)
 	}{
 		{0, 120 * time.Millisecond},
 		{1, 120 * time.Millisecond},
@@ -180,7 +180,7 @@ func TestPace(t *testing.T) {
 				if last := sink.at[len(sink.at)-1]; last != tt.last {
 					t.Errorf("last event after %v, want %v", last, tt.last)
 				}
-				if first := sink.at[0]; first != tt.last/6 { // its line is of 20 ms
+				if first := sink.at[0]; first != tt.last/6 { // due time of its line (20 ms)
 					t.Errorf("first event after %v, want %v", first, tt.last/6)
 				}
 			})
@@ -188,7 +188,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// timing notes when events come.
+// timing records when events come.
 type timing struct {
 	feedtest.Recorder
 	begun time.Time
@@ -245,7 +245,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// pack is text as a gzip file.
+// pack compresses text with gzip.
 func pack(t testing.TB, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -277,7 +277,8 @@ func read(t testing.TB, path string) []byte {
 	return data
 }
 
-// A damaged recording plays up to the damage and then says where it is.
+// TestDamage checks that a damaged recording is played up to the damage and that the error has its
+// position.
 func TestDamage(t *testing.T) {
 	good := read(t, "testdata/futures.jsonl")
 	rows := bytes.SplitAfter(good, []byte("\n"))
@@ -350,7 +351,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Where a packed file breaks off in the middle, every whole line before is played.
+// TestCutOff checks that every complete line of a truncated compressed file is played.
 func TestCutOff(t *testing.T) {
 	var text []byte
 	for i := range 2000 {
@@ -407,7 +408,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Line ends of other systems, and a last line without one.
+// TestLineEnds checks the line ends of other systems, and a last line without one.
 func TestLineEnds(t *testing.T) {
 	good := read(t, "testdata/futures.jsonl")
 	for name, data := range map[string][]byte{
@@ -427,7 +428,7 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// refusing takes no snapshot, or fails.
+// refusing rejects snapshots, or fails.
 type refusing struct {
 	feedtest.Recorder
 	err error
@@ -460,7 +461,8 @@ func TestRefusedEvents(t *testing.T) {
 	}
 }
 
-// What waits for a snapshot is bounded, and a snapshot too old for what is left is found out.
+// TestHeldIsBounded checks the limit of messages that wait for a snapshot, and that a snapshot that
+// is too old for the rest is not used.
 func TestHeldIsBounded(t *testing.T) {
 	var p splicer
 	levels := make([]market.Level, 100)

@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// scanError is what is wrong with a line and where in it.
+// scanError is an error in a line, with its position.
 type scanError struct {
 	at   int
 	what string
@@ -15,9 +15,8 @@ type scanError struct {
 
 func (e *scanError) Error() string { return e.what }
 
-// scanner reads the JSON of a message in one pass, without building a tree of it: a
-// recording is mostly levels, and they go straight to where they are needed. It takes no
-// text that is not JSON.
+// scanner parses the JSON of a message in one pass, without building a tree: a recording consists
+// mostly of levels, which are stored directly. It accepts only valid JSON.
 type scanner struct {
 	in []byte
 	at int
@@ -27,7 +26,7 @@ func (s *scanner) fail(format string, args ...any) error {
 	return &scanError{s.at, fmt.Sprintf(format, args...)}
 }
 
-// peek is the next byte that is not space; 0 at the end.
+// peek returns the next byte that is not space, 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.in); s.at++ {
 		switch c := s.in[s.at]; c {
@@ -39,7 +38,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// expect steps over one byte.
+// expect skips the byte c.
 func (s *scanner) expect(c byte) error {
 	if got := s.peek(); got != c {
 		if s.at >= len(s.in) {
@@ -51,7 +50,7 @@ func (s *scanner) expect(c byte) error {
 	return nil
 }
 
-// more steps over what stands behind an element: a comma, or the closing bracket.
+// more skips the comma or the closing bracket after an element.
 func (s *scanner) more(end byte) (bool, error) {
 	if s.peek() == ',' {
 		s.at++
@@ -60,7 +59,7 @@ func (s *scanner) more(end byte) (bool, error) {
 	return false, s.expect(end)
 }
 
-// open steps over an opening bracket and says whether something is inside.
+// open skips an opening bracket and reports whether the brackets have content.
 func (s *scanner) open(begin, end byte) (bool, error) {
 	if err := s.expect(begin); err != nil {
 		return false, err
@@ -72,7 +71,7 @@ func (s *scanner) open(begin, end byte) (bool, error) {
 	return true, nil
 }
 
-// name steps over a member's name and its colon.
+// name skips a member's name and its colon.
 func (s *scanner) name() ([]byte, error) {
 	name, err := s.text()
 	if err != nil {
@@ -81,8 +80,7 @@ func (s *scanner) name() ([]byte, error) {
 	return name, s.expect(':')
 }
 
-// text steps over a string and returns it as written: nothing that is looked
-// for has an escape in it.
+// text skips a string and returns it as written: no expected text has escapes.
 func (s *scanner) text() ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return nil, err
@@ -104,7 +102,7 @@ func (s *scanner) text() ([]byte, error) {
 	return nil, s.fail("bad JSON: ends early")
 }
 
-// escape steps to the last byte of an escape.
+// escape moves to the last byte of an escape.
 func (s *scanner) escape() error {
 	s.at++
 	if s.at == len(s.in) {
@@ -125,7 +123,7 @@ func (s *scanner) escape() error {
 	return nil
 }
 
-// whole steps over a whole number that is not negative and fits an int64.
+// whole skips a non-negative integer that fits an int64.
 func (s *scanner) whole() (uint64, error) {
 	if s.peek() == 0 {
 		return 0, s.fail("bad JSON: ends early")
@@ -143,7 +141,7 @@ func (s *scanner) whole() (uint64, error) {
 	return v, nil
 }
 
-// price steps over a price, which is a string.
+// price skips a price, which is a string.
 func (s *scanner) price(decimals *int) (market.Price, error) {
 	text, err := s.text()
 	if err != nil {
@@ -158,7 +156,7 @@ func (s *scanner) price(decimals *int) (market.Price, error) {
 	return p, nil
 }
 
-// size steps over a size, which is a string.
+// size skips a size, which is a string.
 func (s *scanner) size(decimals *int) (market.Size, error) {
 	text, err := s.text()
 	if err != nil {
@@ -179,7 +177,7 @@ func countDecimals(decimals *int, text []byte) {
 	}
 }
 
-// levels steps over an array of [price,size], both strings.
+// levels skips an array of [price,size], both strings.
 func (s *scanner) levels(dst []market.Level, f *fields) ([]market.Level, error) {
 	more, err := s.open('[', ']')
 	for more && err == nil {
@@ -210,7 +208,7 @@ func (s *scanner) level(f *fields) (market.Level, error) {
 	return l, s.expect(']')
 }
 
-// boolean steps over true or false.
+// boolean skips true or false.
 func (s *scanner) boolean() (bool, error) {
 	if s.peek() == 't' {
 		return true, s.word("true")
@@ -226,10 +224,10 @@ func (s *scanner) word(w string) error {
 	return nil
 }
 
-// maxDepth is how deep values that mean nothing to us may nest.
+// maxDepth is the maximum nesting of skipped values.
 const maxDepth = 32
 
-// skip steps over any value.
+// skip skips any value.
 func (s *scanner) skip(depth int) error {
 	if depth > maxDepth {
 		return s.fail("bad JSON: nested too deep")
@@ -266,7 +264,7 @@ func (s *scanner) skip(depth int) error {
 	return s.number()
 }
 
-// number steps over any number.
+// number skips any number.
 func (s *scanner) number() error {
 	digits := func() bool {
 		start := s.at

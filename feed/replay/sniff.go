@@ -10,10 +10,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// maxSniff is in how many lines a message that names its symbol must be found.
+// maxSniff is the number of lines within which a message must name its symbol.
 const maxSniff = 100
 
-// sniff tells what the recording is of by its first messages.
+// sniff detects the market and the symbol of the recording from its first messages.
 func (s *binance) sniff(in *lines) error {
 	var f fields
 	for range maxSniff {
@@ -47,7 +47,7 @@ func (s *binance) sniff(in *lines) error {
 	return fmt.Errorf("replay %s: no trade, bookTicker or depth message in the first %d lines", s.path, maxSniff)
 }
 
-// at gives an error its place.
+// at adds the position to an error.
 func (s *binance) at(in *lines, err error) error {
 	at := 0
 	if bad, ok := errors.AsType[*scanError](err); ok {
@@ -56,7 +56,7 @@ func (s *binance) at(in *lines, err error) error {
 	return in.fault(s.path, at, err)
 }
 
-// read takes a line apart and holds it against what the recording is of.
+// read parses a line and checks it against the market and the symbol of the recording.
 func (s *binance) read(f *fields, line []byte) (kind, error) {
 	if err := f.read(line); err != nil {
 		return other, err
@@ -74,7 +74,7 @@ func (s *binance) read(f *fields, line []byte) (kind, error) {
 	return k, nil
 }
 
-// define makes the definition from a message.
+// define creates the definition from a message.
 func (s *binance) define(f *fields) error {
 	in := market.Instrument{
 		ID:            market.InstrumentID{Symbol: string(f.symbol), Market: "BINANCE", Term: "SPOT"},
@@ -97,7 +97,7 @@ func (s *binance) define(f *fields) error {
 	return nil
 }
 
-// currency is what a symbol is priced in, by its end; "" where that is not plain.
+// currency returns the currency at the end of a symbol, "" if it is unknown.
 func currency(symbol string) string {
 	for _, c := range [...]string{"FDUSD", "USDT", "USDC", "TUSD", "BUSD", "BTC", "ETH", "BNB", "EUR", "TRY", "BRL", "ARS"} {
 		if len(symbol) > len(c) && strings.HasSuffix(symbol, c) {

@@ -8,11 +8,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// splicer joins depth messages to a snapshot and then to one another.
+// splicer connects depth messages to a snapshot and to each other.
 type splicer struct {
 	futures bool
 	state   spliceState
-	last    uint64 // update id of the snapshot, or of the newest message applied
+	last    uint64 // update id of the snapshot, or of the newest applied message
 	held    []diff // since the gap, or the beginning
 	levels  int    // in held
 }
@@ -31,23 +31,23 @@ type diff struct {
 	event                 market.Event
 }
 
-// What waits for a snapshot is bounded; a recording without one would else be held whole.
+// Limits of the messages that wait for a snapshot. A recording may have none.
 const (
 	maxHeld       = 2000
 	maxHeldLevels = 200_000
 )
 
-// verdict is what becomes of a depth message.
+// verdict is what to do with a depth message.
 type verdict uint8
 
 const (
 	apply verdict = iota
 	drop          // it ended before the snapshot
 	hold          // until there is a snapshot
-	gap           // it does not follow: the book is lost; held too
+	gap           // it does not follow: the book is lost; the message is also held
 )
 
-// follow judges a depth message. Held ones are copied.
+// follow decides about a depth message. It copies messages that it holds.
 func (p *splicer) follow(d *diff) verdict {
 	switch {
 	case p.state == waiting:
@@ -64,8 +64,8 @@ func (p *splicer) follow(d *diff) verdict {
 	return gap
 }
 
-// snapshot judges a snapshot: whether it is to be used. If so, the messages that
-// were held are to be followed next.
+// snapshot decides whether to use a snapshot. If so, the returned held messages must be followed
+// next.
 func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 	switch p.state {
 	case chained:
@@ -77,7 +77,7 @@ func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 	case waiting:
 		i := slices.IndexFunc(p.held, func(d diff) bool { return !p.old(&d, id) })
 		if i >= 0 && !p.spans(&p.held[i], id) {
-			return nil, false // something is missing between it and what came since
+			return nil, false // messages are missing between it and the held ones
 		}
 	}
 	held, p.held, p.levels = p.held, nil, 0
@@ -85,7 +85,7 @@ func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 	return held, true
 }
 
-// old says that d ended before snapshot id.
+// precedes reports whether d ended before snapshot id.
 func (p *splicer) old(d *diff, id uint64) bool {
 	if p.futures {
 		return d.last < id
@@ -93,7 +93,7 @@ func (p *splicer) old(d *diff, id uint64) bool {
 	return d.last <= id
 }
 
-// spans says that d is the first message to apply to snapshot id.
+// spans reports whether d is the first message to apply to snapshot id.
 func (p *splicer) spans(d *diff, id uint64) bool {
 	if !p.futures {
 		id++
@@ -108,8 +108,8 @@ func (p *splicer) chains(d *diff) bool {
 	return d.first == p.last+1
 }
 
-// hold keeps a copy of a message. Where there are too many the older half goes:
-// a snapshot is then too old for the rest, which the splice will find.
+// hold holds a copy of a message. If there are too many, it drops the older half; a snapshot is
+// then too old for the rest, which snapshot detects.
 func (p *splicer) hold(d *diff) {
 	c := *d
 	c.event.Bids, c.event.Asks = slices.Clone(c.event.Bids), slices.Clone(c.event.Asks)
@@ -126,7 +126,7 @@ func (p *splicer) hold(d *diff) {
 
 var errPriceTwice = errors.New("a price twice on one side")
 
-// bestFirst puts the levels of a side in order. They come in one or the other.
+// bestFirst sorts the levels of a side best first. They come in either order.
 func bestFirst(levels []market.Level, side market.Side) error {
 	compare := func(a, b market.Level) int { return cmp.Compare(a.Price, b.Price) }
 	if side == market.Buy {

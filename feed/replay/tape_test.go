@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// tape is the path of a recorded tape; the test is left out where there is none.
+// capture returns the path of a recorded capture, or skips the test if there is none.
 func tape(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("RUEDA_TAPES")
@@ -30,7 +30,7 @@ func tape(t testing.TB, name string) string {
 	return path
 }
 
-// tapes are the recordings and what a reference reading of them found.
+// captures holds the captures and what a reference implementation found in them.
 var tapes = []struct {
 	file                   string
 	id                     string
@@ -41,14 +41,14 @@ var tapes = []struct {
 	{"binance_spot_btcusdt_20240808.jsonl.gz", "BTCUSDT|BINANCE|SPOT", 41_249, 9_757, 28_040, 3_451, 3_449, 124_090},
 }
 
-// top is the best bid and offer as of an update id.
+// top is the best bid and offer at an update id.
 type top struct {
 	sequence uint64
 	bid, ask market.Level
 }
 
-// oracle is a sink that notes the quotes, and the best bid and offer of the book after each
-// depth message. Either may be ahead of the other, so they are compared in the end.
+// oracle is a sink that records the quotes, and the best bid and offer of the book after each depth
+// message. Either may be ahead of the other, so they are compared at the end.
 type oracle struct {
 	mu      sync.Mutex
 	book    market.Book
@@ -95,8 +95,8 @@ func (o *oracle) Publish(events []market.Event) error {
 	return nil
 }
 
-// equal is after how many depth messages the book agreed with the newest quote
-// whose update id is not above the message's.
+// equal returns after how many depth messages the book agreed with the newest quote whose update id
+// is not above that of the message.
 func (o *oracle) equal(t *testing.T) (n int) {
 	slices.SortStableFunc(o.quotes, func(a, b top) int { return cmp.Compare(a.sequence, b.sequence) })
 	i := 0
@@ -113,7 +113,7 @@ func (o *oracle) equal(t *testing.T) (n int) {
 	return n
 }
 
-// Both tapes are played side by side, as two sources of one gateway would.
+// TestCaptures plays both captures side by side, as two sources of one gateway.
 func TestTapes(t *testing.T) {
 	for _, tt := range tapes {
 		t.Run(tt.id, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestTapesConform(t *testing.T) {
 	}
 }
 
-// BenchmarkTape is a whole tape, unpacked, read and spliced.
+// BenchmarkCapture decompresses, parses and splices a whole capture.
 func BenchmarkTape(b *testing.B) {
 	for _, tt := range tapes {
 		b.Run(tt.id, func(b *testing.B) {

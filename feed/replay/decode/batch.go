@@ -8,20 +8,20 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Batch gathers the events of records. The zero Batch is ready. It must not be
-// copied, and is not safe for concurrent use.
+// Batch collects the events of records. The zero Batch is ready to use. It must not be copied and
+// is not safe for concurrent use.
 type Batch struct {
-	// Events are those since the last Reset.
+	// Events holds the events since the last Reset.
 	Events []market.Event
 
-	// Cuts are where Events may be parted: the number of events up to the end of a
-	// record, or of several that belong together and are to be seen at once.
+	// Cuts holds the positions at which Events may be split: the number of events up to the end of
+	// a record, or of several records that must be seen together.
 	Cuts []int
 
-	// Listed are the instruments so far, in the order of their appearance.
+	// Listed holds all instruments so far, in order of appearance.
 	Listed []market.Instrument
 
-	// Notes are what was left out and why, the first of each reason.
+	// Notes holds what was skipped and why, the first of each reason.
 	Notes []Note
 
 	Stats Stats
@@ -31,7 +31,7 @@ type Batch struct {
 	places map[market.InstrumentID]market.Handle
 }
 
-// Note tells of something in a file that was not played. How often it was is in Stats.
+// Note describes something in a file that was not played. Stats has its frequency.
 type Note struct {
 	Reason string // a lower_snake_case word
 	Detail string
@@ -42,29 +42,29 @@ type Stats struct {
 	Lines     int // lines, or records of a binary file
 	Trades    int
 	Quotes    int
-	Orders    int // events of single orders
-	Depth     int // depth messages, also those that were not applied
-	Levels    int // that depth messages held
+	Orders    int // order-by-order events
+	Depth     int // depth messages, including those not applied
+	Levels    int // levels of depth messages
 	Statuses  int
-	Snapshots int // that a book was built on
-	Gaps      int // where something is missing and a book is lost
-	Unused    int // depth or order records of a book that is stale
-	Filtered  int // records of instruments that were not asked for
-	Inexact   int // records with a price or size that cannot be held exactly
-	Other     int // records that mean nothing to a market: other streams, snapshots without use, trades of size 0
-	Refused   int // events that the sink did not take
-	Passes    int // how often the recording was begun
+	Snapshots int // used to build a book
+	Gaps      int // losses that make a book stale
+	Unused    int // depth or order records of a stale book
+	Filtered  int // records of instruments that the filter excludes
+	Inexact   int // records with a price or size that cannot be represented exactly
+	// records without meaning for a market: other streams, unused snapshots, trades of size 0
+	Other   int
+	Refused int // events that the sink rejected
+	Passes  int // how often the recording was started
 }
 
-// full is when a batch takes no further record. A record adds but a few events, and
-// so many still lie in the processor's cache when they are published.
+// full is the number of events at which a batch accepts no further record. One record adds only a
+// few events, and this many still fit the processor's cache when they are published.
 const full = 256
 
-// Full says that the batch is to be published.
+// Full reports whether the batch should be published.
 func (b *Batch) Full() bool { return len(b.Events) >= full }
 
-// Add appends an event, all else zero: Reset has cleared those it took out. The pointer is valid
-// until the next Add.
+// Add appends an event whose other fields are zero. The pointer is valid until the next Add.
 func (b *Batch) Add(kind market.Kind, h market.Handle) *market.Event {
 	n := len(b.Events)
 	if n == cap(b.Events) {
@@ -82,14 +82,14 @@ func (b *Batch) grow() {
 	b.Events = events
 }
 
-// Cut says that what was added so far may be published without what comes next.
+// Cut marks that the events so far may be published without the next ones.
 func (b *Batch) Cut() {
 	if n := len(b.Events); n > 0 && (len(b.Cuts) == 0 || b.Cuts[len(b.Cuts)-1] < n) {
 		b.Cuts = append(b.Cuts, n)
 	}
 }
 
-// One keeps a level and returns it as a side of a book; none where its size is 0.
+// Level stores a level and returns it as a side of a book, empty if its size is 0.
 func (b *Batch) One(l market.Level) []market.Level {
 	if l.Size == 0 {
 		return nil
@@ -99,16 +99,16 @@ func (b *Batch) One(l market.Level) []market.Level {
 	return b.levels[n-1 : n : n]
 }
 
-// Keep keeps a copy of levels and returns it.
+// CopyLevels stores a copy of levels and returns it.
 func (b *Batch) Keep(levels []market.Level) []market.Level {
 	b.levels = append(b.levels, levels...)
 	return b.Last(len(levels), 0)
 }
 
-// Put keeps a level, for Last.
+// AppendLevel stores a level, for LastLevels.
 func (b *Batch) Put(l market.Level) { b.levels = append(b.levels, l) }
 
-// Last is the n levels that were put before the newest skip ones.
+// LastLevels returns the n levels that were stored before the newest skip ones.
 func (b *Batch) Last(n, skip int) []market.Level {
 	if n == 0 {
 		return nil
@@ -117,11 +117,11 @@ func (b *Batch) Last(n, skip int) []market.Level {
 	return b.levels[to-n : to : to]
 }
 
-// textBlock is the memory that texts share. Whoever keeps one text keeps its block,
-// which is why it is small.
+// textBlock is the size of the memory blocks that texts share. It is small because a text that is
+// kept keeps its whole block.
 const textBlock = 2 << 10
 
-// Number is the decimal text of n, which stays valid after a Reset.
+// Decimal returns the decimal text of n, which stays valid after a Reset.
 func (b *Batch) Number(n uint64) string {
 	var digits [20]byte
 	d := strconv.AppendUint(digits[:0], n, 10)
@@ -134,7 +134,7 @@ func (b *Batch) Number(n uint64) string {
 	return b.text.String()[from:]
 }
 
-// List is the handle of an instrument, which is listed where it is not yet.
+// List returns the handle of an instrument, and lists the instrument if it is new.
 func (b *Batch) List(in market.Instrument) market.Handle {
 	if h, ok := b.places[in.ID]; ok {
 		return h
@@ -148,7 +148,7 @@ func (b *Batch) List(in market.Instrument) market.Handle {
 	return h
 }
 
-// Tell notes something once for each reason.
+// Note adds a note, once per reason.
 func (b *Batch) Tell(reason, format string, args ...any) {
 	for i := range b.Notes {
 		if b.Notes[i].Reason == reason {
@@ -158,15 +158,15 @@ func (b *Batch) Tell(reason, format string, args ...any) {
 	b.Notes = append(b.Notes, Note{reason, fmt.Sprintf(format, args...)})
 }
 
-// Gap says of a book that something is missing.
+// Gap appends a gap of a book.
 func (b *Batch) Gap(h market.Handle, time, receive int64, reason string) {
 	b.Stats.Gaps++
 	e := b.Add(market.KindGap, h)
 	e.Time, e.Receive, e.Reason = time, receive, reason
 }
 
-// Reset empties the batch of the events up to the last cut. Those behind it stay, and
-// so does what is listed and counted, and the memory.
+// Reset removes the events up to the last cut. Later events, listed instruments, counters and
+// memory are kept.
 func (b *Batch) Reset() {
 	n := 0
 	if len(b.Cuts) > 0 {
@@ -179,6 +179,6 @@ func (b *Batch) Reset() {
 	if left == 0 {
 		b.levels = b.levels[:0]
 	} else if n > 0 {
-		b.levels = nil // those who stay keep theirs
+		b.levels = nil // the remaining events keep their levels
 	}
 }

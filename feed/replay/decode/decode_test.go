@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Orders do what a map does, through growth, removals in clusters and emptying.
+// TestOrders compares Orders with a map through growth, removals in clusters and resets.
 func TestOrders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table Orders
@@ -50,7 +50,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// What stands behind the last cut stays, with its levels; what was taken out stays as it was.
+// TestBatchReset checks that events after the last cut stay, with their levels, and that removed
+// events are unchanged.
 func TestBatchReset(t *testing.T) {
 	var b Batch
 	h := b.List(Equity("A", "M"))
@@ -91,7 +92,7 @@ func TestBatchReset(t *testing.T) {
 	}
 }
 
-// Texts are good after their batch, and cost a block each few hundred.
+// TestDecimal checks that texts stay valid after their batch and cost one block per few hundred.
 func TestNumber(t *testing.T) {
 	var b Batch
 	var texts []string
@@ -132,7 +133,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Every word of a halt is one that feeds may use.
+// TestHaltReason checks that every reason is a valid word.
 func TestHaltReason(t *testing.T) {
 	for code, want := range map[string]string{
 		"    ": "", "NA  ": "", "T1  ": "news_pending", "T12 ": "information_requested", "LUDP": "volatility_pause",

@@ -1,19 +1,19 @@
-// Package decode is what the decoders of recorded formats have in common.
+// Package decode contains what the decoders of recorded formats have in common.
 //
 // A decoder is a type with two methods:
 //
 //	Decode(data []byte, b *Batch) (n int, err error)
 //	End(rest []byte, b *Batch) error
 //
-// Decode takes whole records from the head of data until the batch is full or no whole
-// record is left, puts their events into the batch, and says how many bytes it took;
-// with an error, how many bytes were good. End is called once, with what is left
-// behind the last whole record, and says whether a file may end there.
+// Decode decodes complete records from the beginning of data until the batch is full or no complete
+// record is left. It adds their events to the batch and returns the number of bytes decoded; if it
+// also returns an error, n is the number of valid bytes. End is called once, with the bytes after
+// the last complete record. It returns an error if a file must not end there.
 //
-// Decoders do no I/O, read no clock and start no goroutine. They keep nothing of data.
-// In the events of a batch a handle is the index of an instrument in [Batch.Listed]:
-// whoever publishes them defines those first and puts the sink's handles in.
+// Decoders do no I/O, read no clock and start no goroutines. They keep no reference to data. The
+// handle of an event in a batch is the index of its instrument in [Batch.Listed]; the caller
+// defines these instruments in its sink and replaces the handles.
 //
-// In steady state decoding allocates nothing for a record: what a batch needs is
-// kept from one Reset to the next, and texts share blocks of memory.
+// In the steady state, decoding a record allocates nothing: a batch keeps its memory after Reset,
+// and texts share blocks of memory.
 package decode

@@ -10,31 +10,30 @@ import (
 type Order struct {
 	ID    uint64
 	Price market.Price
-	Size  uint32 // above 0, in whole units, as files have it
+	Size  uint32 // above 0, in whole units, as in files
 	Side  market.Side
 }
 
-// Orders finds the resting orders of one instrument by their ids: feeds tell of a
-// change by the id alone, and by how much instead of to what. It is open addressing
-// with linear probing, where a removal shifts the cluster behind it back. There is no
-// pointer in it for the collector to follow. The zero Orders is empty and ready.
+// Orders maps ids to the resting orders of one instrument. Feeds identify an order by its id alone,
+// and give the change of its size instead of the new size. Orders uses open addressing with linear
+// probing; a removal shifts the following entries back. It contains no pointers for the garbage
+// collector to follow. The zero Orders is empty and ready to use.
 type Orders struct {
-	slots []Order // a power of two, at most three quarters used; Size 0 is an empty slot
+	slots []Order // a power of two, at most three quarters used; Size 0 marks an empty slot
 	n     int
 	shift uint // 64 - log2(len(slots))
 }
 
-// Len is the number of orders.
+// Len returns the number of orders.
 func (t *Orders) Len() int { return t.n }
 
-// home is where the search for an id begins: Fibonacci hashing, which spreads runs of
-// neighbouring ids.
+// home returns the slot at which the search for an id begins. It uses Fibonacci hashing, which
+// spreads runs of consecutive ids.
 func (t *Orders) home(id uint64) int {
 	return int((id * 0x9E3779B97F4A7C15) >> t.shift)
 }
 
-// Find is the order of an id, nil where there is none. It is valid until the next
-// Add or Remove.
+// Find returns the order with an id, or nil. The pointer is valid until the next Add or Remove.
 func (t *Orders) Find(id uint64) *Order {
 	if t.n == 0 {
 		return nil
@@ -51,7 +50,7 @@ func (t *Orders) Find(id uint64) *Order {
 	}
 }
 
-// Add puts an order with a size above 0. It is false where the id is there already.
+// Add adds an order with a size above 0. It returns false if the id exists already.
 func (t *Orders) Add(o Order) bool {
 	if (t.n+1)*4 > len(t.slots)*3 {
 		t.grow()
@@ -64,7 +63,7 @@ func (t *Orders) Add(o Order) bool {
 	return free
 }
 
-// place is where an id belongs, and whether nothing is there.
+// slot returns the slot of an id, and whether it is free.
 func (t *Orders) place(id uint64) (i int, free bool) {
 	mask := len(t.slots) - 1
 	for i = t.home(id); ; i = (i + 1) & mask {
@@ -90,8 +89,8 @@ func (t *Orders) grow() {
 	}
 }
 
-// Remove takes out an order, if it is there, and moves back those behind it that would
-// be cut off from their home.
+// Remove removes an order, if it exists, and moves back the entries that could no longer be found
+// past it.
 func (t *Orders) Remove(id uint64) {
 	if t.n == 0 {
 		return
@@ -108,7 +107,7 @@ func (t *Orders) Remove(id uint64) {
 		if s.Size == 0 {
 			break
 		}
-		// s may move to i unless its home lies behind i, on the way to j.
+		// s may move to i unless its home lies after i, on the way to j.
 		if (j-t.home(s.ID))&mask >= (j-i)&mask {
 			t.slots[i] = *s
 			i = j
@@ -125,6 +124,6 @@ func (t *Orders) Reset() {
 	}
 }
 
-// MaxOrders is how many orders a decoder holds at a time, of all instruments
-// together: several times what the largest exchanges have, and 0.8 GB of memory.
+// MaxOrders is the maximum number of orders that a decoder holds at a time, for all instruments
+// together. It is several times what the largest exchanges have, and takes 0.8 GB of memory.
 const MaxOrders = 1 << 24

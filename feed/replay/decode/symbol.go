@@ -6,9 +6,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Symbol is the symbol of an identifier for what a file calls an instrument: the space
-// and zeros that fill a field are left out, and _ stands for a byte that identifiers
-// do not have. It is "" where nothing is left.
+// Symbol converts the name of an instrument in a file to the symbol of an identifier: it removes
+// padding and replaces characters that identifiers may not have with "_". It returns "" if nothing
+// is left.
 func Symbol(raw []byte) string {
 	if i := bytes.IndexByte(raw, 0); i >= 0 {
 		raw = raw[:i]
@@ -24,10 +24,10 @@ func Symbol(raw []byte) string {
 	return string(s)
 }
 
-// Filter is which instruments are asked for. The empty Filter takes all.
+// Filter is a set of selected instruments. The empty Filter selects all.
 type Filter map[string]bool
 
-// NewFilter is a filter of symbols (AAPL) and identifiers (AAPL|NASDAQ|24hs).
+// NewFilter returns a filter of symbols (AAPL) and identifiers (AAPL|NASDAQ|24hs).
 func NewFilter(names []string) Filter {
 	f := make(Filter, len(names))
 	for _, name := range names {
@@ -36,19 +36,19 @@ func NewFilter(names []string) Filter {
 	return f
 }
 
-// Takes says whether an instrument is asked for.
+// Matches reports whether an instrument is selected.
 func (f Filter) Takes(id market.InstrumentID) bool {
 	return len(f) == 0 || f[id.Symbol] || f[id.String()]
 }
 
-// The words of American shares: they settle a day after the trade, and have prices of up to
-// four decimals, in dollars.
+// Values of American shares: they settle a day after the trade, and have prices in dollars with up
+// to four decimals.
 const (
 	equityTerm     = "24hs"
 	equityDecimals = 4
 )
 
-// Equity is the definition of an American share.
+// Equity returns the definition of an American share.
 func Equity(symbol, mkt string) market.Instrument {
 	return market.Instrument{
 		ID:             market.InstrumentID{Symbol: symbol, Market: mkt, Term: equityTerm},
@@ -61,12 +61,12 @@ func Equity(symbol, mkt string) market.Instrument {
 	}
 }
 
-// Venue is the identifier of a market as a whole.
+// WholeMarket returns the definition of a market as a whole.
 func Venue(mkt string) market.Instrument {
 	return market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: mkt, Term: market.Any}}
 }
 
-// Opposite is the side that a trade's aggressor was on, by that of the resting order.
+// Opposite returns the aggressor side of a trade, given the side of the resting order.
 func Opposite(s market.Side) market.Side {
 	switch s {
 	case market.Buy:
@@ -77,8 +77,8 @@ func Opposite(s market.Side) market.Side {
 	return market.NoSide
 }
 
-// HaltReason is a word for the code by which American exchanges give the reason of a halt; ""
-// for none.
+// HaltReason converts the code of a halt at American exchanges to a reason word, "" if there is
+// none.
 func HaltReason(code []byte) string {
 	code = bytes.TrimRight(code, " \x00")
 	switch string(code) {
