@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Kinds of records.
+// Types of records.
 const (
 	typeTrades  = 0x00
 	typeMBP1    = 0x01
@@ -23,7 +23,7 @@ const (
 	typeMBO     = 0xa0
 )
 
-// Sizes of records, without the time they were sent.
+// Sizes of records, without the send time.
 const (
 	headSize   = 16
 	tradesSize = 48
@@ -42,50 +42,51 @@ const (
 	flagBadBook  = 1 << 2
 )
 
-// cacheBits sizes what stands before the table of instruments: a map costs a fifth of a record.
+// cacheBits is the size of the cache in front of the map of instruments, as a power of two. A map
+// lookup costs a fifth of decoding a record.
 const cacheBits = 11
 
-// none is the price that is none, and the time that is none.
+// none marks an undefined price or time.
 const none = math.MaxInt64
 
-// maxGroup bounds how many events wait for a record with F_LAST: snapshots are the
-// longest, at one event an order.
+// maxGroup limits the events that wait for a record with F_LAST. Snapshots are the longest groups,
+// with one event per order.
 const maxGroup = 1 << 14
 
-// Decoder decodes one file from its beginning to its end.
+// Decoder decodes one file from beginning to end.
 type Decoder struct {
 	filter  decode.Filter
 	header  *header
-	play    byte // the kind of record that is played
+	play    byte // the type of records that is played
 	chosen  bool
 	single  uint16 // the first publisher
-	several bool   // a publisher is known
+	several bool   // single is set
 	live    map[uint32]string
 	known   map[uint64]*instrument
-	near    [1 << cacheBits]*instrument // some of them, by a hash of the key
+	near    [1 << cacheBits]*instrument // cache of known, by a hash of the key
 	time    uint64                      // event time of the newest record
 	orders  int                         // in all books
 }
 
-// instrument is one publisher's instrument.
+// instrument is an instrument of one publisher.
 type instrument struct {
 	key     uint64
-	until   int64 // when its symbol is to be looked up again
+	until   int64 // when to look up its symbol again
 	id      market.InstrumentID
 	handle  market.Handle
-	skipped bool // not asked for
+	skipped bool // excluded by the filter
 	ready   bool // the book is known
 	orders  decode.Orders
 	levels  [10 * levelSize]byte // of the newest record of levels
 }
 
-// New is a decoder for a file.
+// New returns a decoder for a file.
 func New(filter decode.Filter) *Decoder {
 	return &Decoder{filter: filter, live: make(map[uint32]string), known: make(map[uint64]*instrument)}
 }
 
-// Named are the instruments that the header names, by symbol, once a record was decoded.
-// A file need not have records of all.
+// Named returns the instruments that the header names, sorted by symbol, after a record was
+// decoded. The file need not have records of all of them.
 func (d *Decoder) Named() []market.Instrument {
 	if d.header == nil {
 		return nil
@@ -105,7 +106,7 @@ func (d *Decoder) Named() []market.Instrument {
 	return list
 }
 
-// Decode implements what package decode says of it.
+// Decode implements the decoder interface of package decode.
 func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	if d.header == nil {
 		if d.header, n, err = readHeader(data); n == 0 {
@@ -137,7 +138,8 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	return n, nil
 }
 
-// full lets a group of events that belong together become whole, within bounds.
+// full reports whether the batch is full. It lets a group of events that belong together be
+// completed, within limits.
 func (d *Decoder) full(b *decode.Batch) bool {
 	if len(b.Events) >= maxGroup {
 		b.Cut()
@@ -145,7 +147,7 @@ func (d *Decoder) full(b *decode.Batch) bool {
 	return b.Full() && len(b.Cuts) > 0 && b.Cuts[len(b.Cuts)-1] == len(b.Events)
 }
 
-// End implements what package decode says of it.
+// End implements the decoder interface of package decode.
 func (d *Decoder) End(rest []byte, b *decode.Batch) error {
 	b.Cut()
 	switch {
@@ -165,7 +167,7 @@ func (d *Decoder) playable() bool {
 	return false
 }
 
-// fix sets the kind of records that is played, where the schema says it.
+// choosePlayed selects the type of records to play if the schema determines it.
 func (d *Decoder) fix() {
 	d.chosen = true
 	switch d.header.schema {
@@ -182,7 +184,7 @@ func (d *Decoder) fix() {
 	}
 }
 
-// choose finds it out by the first records where they are mixed.
+// detectPlayed selects the type of records to play from the first records of a mixed file.
 func (d *Decoder) choose(data []byte) {
 	best := 0
 	rank := map[byte]int{typeTrades: 1, typeMBP1: 2, typeMBP10: 3, typeMBO: 4}
@@ -247,8 +249,8 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 	return nil
 }
 
-// part ends a group of events where time goes on, should F_LAST be missing. Records of a
-// snapshot have the times at which their orders came.
+// endGroup ends a group of events when the time advances, in case F_LAST is missing. Records of a
+// snapshot have the times at which their orders were entered.
 func (d *Decoder) part(m []byte, b *decode.Batch) {
 	t, flags := binary.LittleEndian.Uint64(m[8:]), byte(0)
 	switch m[1] {
@@ -264,7 +266,7 @@ func (d *Decoder) part(m []byte, b *decode.Batch) {
 	d.time = t
 }
 
-// clock is the times of a record: of the event, and when it was received.
+// times returns the event time and the receive time of a record.
 func clock(m []byte) (event, receive int64) {
 	at := 32
 	switch m[1] {
@@ -276,7 +278,7 @@ func clock(m []byte) (event, receive int64) {
 	return instant(m[8:]), instant(m[at:])
 }
 
-// instant is a time, 0 where it is none.
+// instant returns a time, 0 if it is undefined.
 func instant(m []byte) int64 {
 	t := binary.LittleEndian.Uint64(m)
 	if t >= none {
@@ -285,7 +287,7 @@ func instant(m []byte) int64 {
 	return int64(t)
 }
 
-// instrument is what a record is of.
+// instrument returns the instrument of a record.
 func (d *Decoder) instrument(m []byte, b *decode.Batch) (*instrument, error) {
 	key := binary.LittleEndian.Uint64(m) >> 16 // publisher and number
 	event, receive := clock(m)
@@ -308,7 +310,7 @@ func (d *Decoder) instrument(m []byte, b *decode.Batch) (*instrument, error) {
 	return in, nil
 }
 
-// meet makes the instrument of a key, or looks whether it has another name by now.
+// resolve returns the instrument of a key, and a new one if its symbol has changed.
 func (d *Decoder) meet(was *instrument, key uint64, t int64, b *decode.Batch) (*instrument, error) {
 	number, publisher := uint32(key>>16), uint16(key)
 	symbol, until := d.header.find(number, t)
@@ -347,7 +349,7 @@ func (d *Decoder) meet(was *instrument, key uint64, t int64, b *decode.Batch) (*
 	before := len(b.Listed)
 	in.handle = b.List(def)
 	if len(b.Listed) == before && !def.NoBook {
-		// Another number had this name until now: what rests there is not this one's.
+		// Another number had this symbol before; its orders do not belong to this instrument.
 		b.Gap(in.handle, 0, t, "instrument_changed")
 	}
 	return in, nil
@@ -362,12 +364,12 @@ func (d *Decoder) define(symbol, venue string) market.Instrument {
 	}
 	switch d.play {
 	case typeMBP1, typeTrades:
-		def.OwnQuotes, def.NoBook = true, true
+		def.QuotesFromFeed, def.NoBook = true, true
 	}
 	return def
 }
 
-// mapping takes a name of live data.
+// mapping applies a symbol mapping of live data.
 func (d *Decoder) mapping(m []byte, b *decode.Batch) error {
 	at, width := headSize+1+71+1, 71
 	if d.header.version == 1 {
@@ -388,12 +390,12 @@ func (d *Decoder) mapping(m []byte, b *decode.Batch) error {
 	d.live[number] = symbol
 	for key, in := range d.known {
 		if uint32(key>>16) == number {
-			in.until = 0 // to be looked up again
+			in.until = 0 // look it up again
 		}
 	}
 	b.Stats.Other++
 	return nil
 }
 
-// maxLive bounds the names of live data; the largest dataset has two million options.
+// maxLive limits the symbols of live data. The largest dataset has two million options.
 const maxLive = 1 << 22

@@ -21,7 +21,7 @@ type (
 
 var apple = replaytest.Mapping{Symbol: "AAPL", Number: "32", From: 20240101, To: 20240201}
 
-// nine is a price in units of 1e-9 by its cents.
+// nine converts cents to units of 1e-9.
 func nine(cents int64) int64 { return cents * 10_000_000 }
 
 func run(data []byte, filter ...string) *replaytest.Decoded {
@@ -49,13 +49,13 @@ func expect(t *testing.T, got *replaytest.Decoded, want ...string) {
 	}
 }
 
-// at is a record of some nanoseconds after begin.
+// at returns a record some nanoseconds after begin.
 func at(ns int64, r rec) *rec {
 	r.Time, r.Receive, r.Instrument = begin+ns, begin+ns+700, 32
 	return &r
 }
 
-// orders is a file of MBO with every action in it.
+// orders returns a file of MBO with every action.
 func orders(version byte, sent bool) []byte {
 	w := replaytest.DBN{Version: version, SendTime: sent}
 	w.Header("XNAS.ITCH", replaytest.SchemaMBO, apple)
@@ -109,7 +109,7 @@ func TestOrders(t *testing.T) {
 			if e := got.Events[1]; e.Receive != begin+701 || e.Sequence != 5 {
 				t.Errorf("%+v", e)
 			}
-			if in := got.Listed[0]; in.ID.String() != "AAPL|XNAS|24hs" || in.OwnQuotes || in.NoBook || in.BookReady || !in.VirtualClock || in.PriceDecimals != 4 {
+			if in := got.Listed[0]; in.ID.String() != "AAPL|XNAS|24hs" || in.QuotesFromFeed || in.NoBook || in.StartsEmpty || !in.VirtualClock || in.PriceDecimals != 4 {
 				t.Errorf("listed %+v", in)
 			}
 		}
@@ -123,13 +123,13 @@ func file(schema uint16, write func(w *replaytest.DBN)) []byte {
 	return w.Bytes
 }
 
-// clear and one order of 300 at 150.
+// known writes a clear and one order of 300 at 150.
 func known(w *replaytest.DBN) {
 	w.MBO(at(1, rec{Action: 'R', Side: 'N', Flags: replaytest.Last}))
 	w.MBO(at(2, rec{Action: 'A', Side: 'B', OrderID: 1, Price: nine(15000), Size: 300, Flags: replaytest.Last}))
 }
 
-// Where a book cannot be followed it is lost until the next clear.
+// TestLostBooks checks that a book that cannot be followed is stale until the next clear.
 func TestLostBooks(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
@@ -188,13 +188,13 @@ func TestQuotes(t *testing.T) {
 	}
 	got := run(file(replaytest.SchemaMBP1, write))
 	expect(t, got, quotes...)
-	if in := got.Listed[0]; !in.OwnQuotes || !in.NoBook {
+	if in := got.Listed[0]; !in.QuotesFromFeed || !in.NoBook {
 		t.Errorf("listed %+v", in)
 	}
 	if got.Stats.Inexact != 1 || got.Stats.Quotes != 4 {
 		t.Errorf("counted %+v", got.Stats)
 	}
-	// The quote of TBBO was before its trade.
+	// The quote of TBBO precedes its trade.
 	quotes[2], quotes[3] = quotes[3], quotes[2]
 	expect(t, run(file(replaytest.SchemaTBBO, write)), quotes...)
 }
@@ -266,12 +266,12 @@ func TestLevels(t *testing.T) {
 		"AAPL gap  upstream_gap +10",
 		"AAPL snapshot [] [] +11",
 	)
-	if in := got.Listed[0]; in.OwnQuotes || in.NoBook || in.BookReady {
+	if in := got.Listed[0]; in.QuotesFromFeed || in.NoBook || in.StartsEmpty {
 		t.Errorf("listed %+v", in)
 	}
 }
 
-// What a flow does to books is what comes out of its file, as orders and as levels.
+// TestRoundTrip checks that a file, with orders or with levels, plays the books of its flow.
 func TestRoundTrip(t *testing.T) {
 	const n = 10_000
 	for _, piece := range []int{0, 1 << 16, 991} {
@@ -314,7 +314,7 @@ func flowHeader(instruments int, schema uint16) *replaytest.DBN {
 	return w
 }
 
-// compare applies events to books and wants those to be the flow's.
+// compare applies events to books and compares them with the flow's.
 func compare(t *testing.T, got *replaytest.Decoded, f *replaytest.Flow, depth int) {
 	t.Helper()
 	orders := make([]market.OrderBook, len(got.Listed))

@@ -1,33 +1,34 @@
-// Package dbn decodes files of the Databento Binary Encoding, versions 1 to 3, into events.
+// Package dbn decodes files of the Databento Binary Encoding, versions 1 to 3.
 //
-// A file is a header, which names the dataset, the schema and the symbols, and records
-// of fixed size, little-endian. These are played:
+// A file consists of a header, which names the dataset, the schema and the symbols, and of
+// little-endian records of fixed size. These are played:
 //
-//	MBO            orders; trades (action T)
-//	MBP-10         ten levels a side, as a snapshot and then what changed; trades
-//	MBP-1, TBBO    quotes, where they changed; trades. The quote of a TBBO record was before its trade
-//	trades         trades
-//	status         trading status
-//	symbol mapping of live data: what an instrument is called
+//	MBO             orders; trades (action T)
+//	MBP-10          ten levels per side, as a snapshot and then changes; trades
+//	MBP-1, TBBO     quotes that change; trades. In TBBO the quote precedes its trade
+//	trades          trades
+//	status          trading status
+//	symbol mapping  of live data: the symbol of an instrument
 //
-// Records of other kinds are passed over, as are those that tell of the same trades a second
-// time where kinds are mixed: the first of MBO, MBP-10, MBP-1, trades that the beginning of
-// the file has is played. A record of a kind that is not known is passed over by its length.
+// Records of other types are skipped by their length. If types are mixed, records that repeat the
+// same trades are skipped too: only the first of MBO, MBP-10, MBP-1, trades that the beginning of
+// the file contains is played.
 //
-// An instrument is SYMBOL|VENUE|TERM: the symbol of the file's own mapping on the day of the
-// record, or the number of the instrument where there is none; the dataset's name up to the
-// point, with the publisher's number behind another point for all but the first publisher;
-// and the term 24hs for American shares, FUT for futures, OPT for options, SPOT otherwise.
+// An instrument is SYMBOL|VENUE|TERM. SYMBOL comes from the file's mapping for the day of the
+// record, or else is the number of the instrument. VENUE is the name of the dataset up to the
+// point; for all but the first publisher, a point and the publisher's number follow. TERM is 24hs
+// for American shares, FUT for futures, OPT for options, and SPOT otherwise.
 //
-// Prices are multiples of 1e-9, events hold 1e-8: a record with a price between is left out
-// and counted as inexact. Where it was of a book, the book is lost until it is whole again.
+// Prices in the file are multiples of 1e-9, prices in events of 1e-8. A record with a price in
+// between is skipped and counted as inexact. If it changes a book, the book is stale until it is
+// complete again.
 //
 // # Books
 //
-// Actions add, cancel, modify and clear change the book of MBO; trade and fill do not, since
-// a cancel follows them. A clear begins a book that is known, empty; before it nothing is known.
-// An order that is not there, or is there twice, loses the book (KindGap, reason
-// unknown_order or duplicate_order) until the next clear, and so does the flag
-// F_MAYBE_BAD_BOOK (upstream_gap). Records with F_TOB are of no single order and are passed
-// over. Events up to a record with F_LAST are to be seen at once.
+// The actions add, cancel, modify and clear change the book of MBO. Trade and fill do not, because
+// a cancel follows them. A clear starts a known, empty book; before it the book is unknown. An
+// unknown or duplicate order makes the book stale (KindGap, reason unknown_order or
+// duplicate_order) until the next clear, and so does the flag F_MAYBE_BAD_BOOK (upstream_gap).
+// Records with F_TOB do not describe a single order and are skipped. Events up to a record with
+// F_LAST belong together.
 package dbn

@@ -10,7 +10,8 @@ import (
 	"github.com/ruedahq/rueda/feed/replay/replaytest"
 )
 
-// Symbols go by the day of the record, by what live data say, and by number otherwise.
+// TestNames checks that symbols come from the day of the record, from live data, or else are
+// numbers.
 func TestNames(t *testing.T) {
 	const day = 24 * 3600 * 1_000_000_000
 	trade := func(w *replaytest.DBN, number uint32, publisher uint16, days int64) {
@@ -61,7 +62,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Where an identifier goes over to another number, its book is lost.
+// TestRoll checks that a book becomes stale when its symbol moves to another number.
 func TestRoll(t *testing.T) {
 	const day = 24 * 3600 * 1_000_000_000
 	w := replaytest.DBN{Version: 2}
@@ -82,7 +83,7 @@ func TestRoll(t *testing.T) {
 	)
 }
 
-// Of several kinds of records that tell of the same, one is played.
+// TestMixed checks that only one of several types of records with the same content is played.
 func TestMixed(t *testing.T) {
 	data := file(replaytest.SchemaMixed, func(w *replaytest.DBN) {
 		w.Levels(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1}), 0)
@@ -138,7 +139,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A group that does not end is published in pieces, and one without F_LAST when time goes on.
+// TestGroups checks that a group without an end is published in pieces, and one without F_LAST when
+// the time advances.
 func TestGroups(t *testing.T) {
 	got := run(file(replaytest.SchemaMBO, func(w *replaytest.DBN) {
 		w.MBO(at(1, rec{Action: 'R', Side: 'N', Flags: replaytest.Snapshot}))
@@ -154,8 +156,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is played up to a fault, and what is played keeps the contract.
-// Pieces do not matter, but for the choice among mixed kinds and where groups end.
+// FuzzDBN checks that any file is played up to an error and that its events keep the contract. The
+// sizes of pieces make no difference, except for the choice among mixed types and the ends of
+// groups.
 func FuzzDBN(f *testing.F) {
 	f.Add(orders(1, false), 7)
 	f.Add(orders(3, true), 64)
@@ -259,7 +262,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// In steady state a record costs no allocation: what there is are the tables, and the blocks of texts.
+// TestAllocations checks that records cost no allocation in the steady state, apart from the tables
+// and the blocks of texts.
 func TestAllocations(t *testing.T) {
 	w := flowHeader(10, replaytest.SchemaMBO)
 	f := replaytest.NewFlow(15, 10, begin)

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay/decode"
 )
 
-// schema is what a file holds.
+// schema is the content of a file.
 type schema uint16
 
 const (
@@ -31,22 +31,22 @@ const (
 	bySymbol = 1
 )
 
-// header is what the head of a file says.
+// header is the decoded header of a file.
 type header struct {
 	version byte
 	venue   string
 	schema  schema
-	extra   int // bytes behind each record: the time it was sent
+	extra   int // bytes after each record: the send time
 	names   map[uint32][]name
 }
 
-// name is a symbol of an instrument for some days.
+// name is the symbol of an instrument for a number of days.
 type name struct {
-	from, to int64 // Unix ns; to is the first that is not of it
+	from, to int64 // Unix ns; to is exclusive
 	symbol   string
 }
 
-// Sizes in the header.
+// Sizes and positions in the header.
 const (
 	magicSize  = 8 // "DBN", version, length of the rest
 	fixedSize  = 100
@@ -54,17 +54,17 @@ const (
 	oldSymbol  = 22
 	maxSymbol  = 1 << 10
 	schemaAt   = 16
-	namesAt    = 42 // version 1: 50, behind the count of records
-	symbolAt   = 45 // length of symbols, from version 2 on
+	namesAt    = 42 // in version 1 it is 50, after the number of records
+	symbolAt   = 45 // length of symbols, from version 2
 	oldNamesAt = 50
 )
 
-// Sniff says whether data is the beginning of such a file.
+// Sniff reports whether data is the beginning of a DBN file.
 func Sniff(data []byte) bool {
 	return len(data) >= 4 && string(data[:3]) == "DBN"
 }
 
-// readHeader reads the head of a file. n is 0 where data does not hold all of it.
+// readHeader parses the header of a file. n is 0 if data is incomplete.
 func readHeader(data []byte) (h *header, n int, err error) {
 	if len(data) < magicSize {
 		return nil, 0, nil
@@ -108,7 +108,7 @@ func (h *header) read(data []byte) error {
 	if n := r.count(); n != 0 {
 		return errors.New("a definition of the schema, which no version has")
 	}
-	for range 3 { // symbols asked for, found in part, not found
+	for range 3 { // symbols requested, partly found, not found
 		r.skip(r.count(), width)
 	}
 	h.names = make(map[uint32][]name)
@@ -131,7 +131,7 @@ func (h *header) read(data []byte) error {
 	return r.bad
 }
 
-// name keeps a row of the mapping where one side of it is the instrument's number.
+// name stores a row of the mapping if one side of it is the instrument's number.
 func (h *header) name(in, out byte, raw, mapped []byte, from, to int64) {
 	number, symbol := mapped, raw
 	switch {
@@ -147,7 +147,7 @@ func (h *header) name(in, out byte, raw, mapped []byte, from, to int64) {
 	}
 }
 
-// cutter takes the lists of a header apart. Once something is missing it is short for good.
+// cutter parses the lists of a header. Once data are missing, short stays set.
 type cutter struct {
 	data  []byte
 	width int
@@ -165,7 +165,7 @@ func (r *cutter) take(n int) []byte {
 	return t
 }
 
-// count is a number of things to come. It is 0 where as many cannot be there.
+// count returns a number of entries. It returns 0 if the rest cannot hold so many.
 func (r *cutter) count() int {
 	t := r.take(4)
 	if t == nil {
@@ -186,7 +186,7 @@ func (r *cutter) symbol() []byte {
 	return s
 }
 
-// date is the beginning of a day, in Unix nanoseconds.
+// date returns the beginning of a day, in Unix nanoseconds.
 func (r *cutter) date() int64 {
 	t := r.take(4)
 	if t == nil {
@@ -204,7 +204,7 @@ func (r *cutter) date() int64 {
 	return day.UnixNano()
 }
 
-// find is the symbol of an instrument at a time, and until when it is.
+// find returns the symbol of an instrument at a time, and until when it is valid.
 func (h *header) find(id uint32, t int64) (symbol string, until int64) {
 	until = math.MaxInt64
 	for _, n := range h.names[id] {
@@ -212,18 +212,19 @@ func (h *header) find(id uint32, t int64) (symbol string, until int64) {
 		case n.from <= t && t < n.to:
 			symbol, until = n.symbol, n.to
 		case symbol == "" && n.from > t && n.from < until:
-			until = n.from // a name to come
+			until = n.from // a later symbol
 		}
 	}
 	if symbol == "" {
 		if names := h.names[id]; len(names) > 0 {
-			symbol = names[0].symbol // the record is of a day before or after: the best there is
+			// the record is of a day before or after: use the closest symbol
+			symbol = names[0].symbol
 		}
 	}
 	return symbol, until
 }
 
-// term is how instruments of the dataset settle, and what they are.
+// term returns the settlement term and the kind of the dataset's instruments.
 func (h *header) term() (term, kind string) {
 	switch h.venue {
 	case "XNAS", "XBOS", "XPSX", "XNYS", "XASE", "XCHI", "XCIS", "ARCX", "BATS", "BATY", "EDGA", "EDGX",

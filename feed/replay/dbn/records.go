@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// price turns 1e-9 into 1e-8; ok is false where that is not exact.
+// price converts units of 1e-9 to 1e-8. ok is false if the result is not exact.
 func price(m []byte) (p market.Price, ok bool) {
 	v := int64(binary.LittleEndian.Uint64(m))
 	return market.Price(v / 10), v%10 == 0
@@ -30,14 +30,14 @@ func side(c byte) market.Side {
 	return market.NoSide
 }
 
-// inexact counts a record with a price that cannot be held.
+// inexact counts a record whose price cannot be represented.
 func inexact(in *instrument, m []byte, b *decode.Batch) {
 	b.Stats.Inexact++
 	b.Tell("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
 }
 
-// trade plays the trade of a record that has price, size and side from byte at on, as
-// records of levels do; those of MBO have them elsewhere.
+// trade plays the trade of a record. from is the type of the record: those of MBO have a different
+// layout from those of levels.
 func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
 	sizeAt, sideAt, sequenceAt, priceAt := 24, 29, 44, 16
 	if from == typeMBO {
@@ -60,7 +60,7 @@ func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
 	e.Price, e.Size, e.Side = p, units(size), side(m[sideAt])
 }
 
-// lose makes a book stale, once.
+// markStale makes a known book stale.
 func (d *Decoder) lose(in *instrument, m []byte, reason string, b *decode.Batch) {
 	if !in.ready {
 		return
@@ -105,7 +105,7 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 	return err
 }
 
-// clear begins a book that is empty.
+// clear starts an empty book.
 func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
 	d.orders -= in.orders.Len()
 	in.orders.Reset()
@@ -114,7 +114,7 @@ func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
 	d.event(market.KindSnapshot, in, m, b).OrderID = 0
 }
 
-// event is an event of a record of MBO.
+// event appends an event of a record of MBO.
 func (d *Decoder) event(kind market.Kind, in *instrument, m []byte, b *decode.Batch) *market.Event {
 	e := b.Add(kind, in.handle)
 	e.Time, e.Receive = clock(m)
@@ -148,7 +148,7 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 		d.lose(in, m, "duplicate_order", b)
 	case now == market.NoSide || size == 0:
 		if o == nil {
-			b.Stats.Other++ // an order that nobody sees
+			b.Stats.Other++ // a hidden order
 			return nil
 		}
 		d.delete(in, id, m, b)
@@ -173,7 +173,7 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 	return nil
 }
 
-// cancel takes a size off an order, all of it or a part.
+// cancel reduces an order by a size, or removes it.
 func (d *Decoder) cancel(in *instrument, id uint64, size uint32, m []byte, b *decode.Batch) {
 	o := in.orders.Find(id)
 	switch {
@@ -230,7 +230,7 @@ func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) {
 	}
 }
 
-// level is one side of a pair of levels, of size 0 where there is none.
+// level returns one side of a pair of levels, of size 0 if it is empty.
 func level(pair []byte, s market.Side) (l market.Level, ok bool) {
 	priceAt, sizeAt, countAt := 0, 16, 24
 	if s == market.Sell {
@@ -262,7 +262,7 @@ func (d *Decoder) levels(in *instrument, m []byte, b *decode.Batch) {
 	}
 }
 
-// depth brings a book of ten levels a side up to date.
+// depth updates a book of ten levels per side.
 func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	b.Stats.Depth++
 	kind, was := market.KindUpdate, in.levels[:]
@@ -305,13 +305,14 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
 }
 
-// span is a part of the pairs of a record, in bytes.
+// span is a range of the pairs of a record, in bytes.
 type span struct{ from, to int }
 
-// changed is where bids differ, and asks: of twenty levels a record changes one or two.
+// changed returns the ranges in which bids and asks differ. A record changes one or two of twenty
+// levels.
 func changed(was, now *[10 * levelSize]byte) (bid, ask span) {
 	bid, ask = span{len(was), 0}, span{len(was), 0}
-	for i := 0; i < len(was); i += levelSize { // in the order of the file, as memory is read best
+	for i := 0; i < len(was); i += levelSize { // in the order of the file, which is fastest to read
 		w, n := (*[levelSize]byte)(was[i:]), (*[levelSize]byte)(now[i:])
 		bids := binary.LittleEndian.Uint64(w[0:]) ^ binary.LittleEndian.Uint64(n[0:])
 		asks := binary.LittleEndian.Uint64(w[8:]) ^ binary.LittleEndian.Uint64(n[8:])
@@ -330,9 +331,9 @@ func changed(was, now *[10 * levelSize]byte) (bid, ask span) {
 	return bid, ask
 }
 
-// diff puts what turns one side of the pairs was into that of the pairs now, which differ in a
-// part alone, and says how many levels it put. wrong is the price of a level that cannot be:
-// out of order, or not exact.
+// diff appends the levels that turn one side of the pairs was into that of the pairs now, which
+// differ only in part. It returns the number of levels. wrong is the price of a level that is out
+// of order or not exact.
 func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wrong []byte) {
 	if part.from >= part.to {
 		return 0, nil
@@ -365,7 +366,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 			return n, l
 		}
 		before = sign * p
-		// Levels that were better and are no more.
+		// Better levels that no longer exist.
 		for ; i < len(was); i += levelSize {
 			q := raw(was[i+priceAt:])
 			if q != none && sign*q <= before {
@@ -402,7 +403,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 	return n, nil
 }
 
-// gone puts the deletion of a level, if there was one.
+// removed appends the deletion of a level, if there was one.
 func gone(pair []byte, priceAt, sizeAt int, b *decode.Batch) int {
 	if undefined(pair[priceAt:]) || binary.LittleEndian.Uint32(pair[sizeAt:]) == 0 {
 		return 0
@@ -448,7 +449,7 @@ func status(in *instrument, m []byte, b *decode.Batch) {
 	b.Cut()
 }
 
-// reasons are the words of a status.
+// reasons maps the reason codes of a status to words.
 var reasons = map[uint16]string{
 	1: "scheduled", 2: "surveillance", 3: "market_event", 4: "instrument_activation", 5: "instrument_expiration",
 	6: "recovery", 10: "regulatory", 11: "administrative", 12: "non_compliance", 13: "filings_not_current",

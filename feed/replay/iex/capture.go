@@ -7,44 +7,44 @@ import (
 	"math/bits"
 )
 
-// capture takes packets out of a pcap or pcapng file.
+// capture extracts packets from a pcap or pcapng file.
 type capture struct {
-	order      binary.ByteOrder // nil: the head is not read yet
+	order      binary.ByteOrder // nil: the header was not read yet
 	blocks     bool             // pcapng
 	interfaces []device         // pcap: one
 }
 
-// device is an interface that packets were captured on.
+// device is an interface on which packets were captured.
 type device struct {
 	link  uint16
-	scale int64 // ns a unit of time; 0: units are finer than a ns, or no whole number of them
+	scale int64 // ns per unit of time; 0: not a whole number of ns
 	per   uint64
 	shift int64 // ns to add
 }
 
 // packet is one captured packet.
 type packet struct {
-	time int64 // Unix ns; 0: not known
+	time int64 // Unix ns; 0: unknown
 	link uint16
 	data []byte
-	cut  bool // the capture has not all of it
+	cut  bool // the capture does not have all of it
 }
 
-// Bounds of what a capture may hold.
+// Limits of a capture.
 const (
 	maxPacket     = 256 << 10
 	maxBlock      = 16 << 20
 	maxInterfaces = 1 << 10
 )
 
-// Kinds of links.
+// Link types.
 const (
 	linkEthernet = 1
 	linkRaw      = 101
 	linkCooked   = 113
 )
 
-// Sniff says whether data is the beginning of a capture.
+// Sniff reports whether data is the beginning of a capture.
 func Sniff(data []byte) bool {
 	if len(data) < 12 {
 		return false
@@ -54,7 +54,7 @@ func Sniff(data []byte) bool {
 	return order != nil
 }
 
-// magic tells the format and byte order by the first bytes.
+// magic determines the format and the byte order from the first bytes.
 func (c *capture) magic(data []byte) (order binary.ByteOrder, blocks, nano bool) {
 	le, be := binary.LittleEndian, binary.BigEndian
 	switch {
@@ -89,8 +89,8 @@ const (
 	blockFrame = 12 // type, and the length at both ends
 )
 
-// next takes the next part of a capture from data: n is its size, 0 where data does not hold
-// all of it. ok says that it is a packet.
+// next decodes the next part of a capture. n is its size, 0 if data is incomplete. ok reports that
+// it is a packet.
 func (c *capture) next(data []byte, p *packet) (n int, ok bool, err error) {
 	if c.order == nil {
 		return c.head(data)
@@ -119,7 +119,7 @@ func (c *capture) next(data []byte, p *packet) (n int, ok bool, err error) {
 	return n, true, nil
 }
 
-// head reads the head of a pcap file; a pcapng file has its in blocks.
+// head parses the header of a pcap file. The header of a pcapng file consists of blocks.
 func (c *capture) head(data []byte) (n int, ok bool, err error) {
 	if len(data) < 12 {
 		return 0, false, nil
@@ -151,7 +151,7 @@ func (d *device) known() error {
 	return fmt.Errorf("packets of link type %d; Ethernet (1), raw IP (101) and Linux cooked (113) are known", d.link)
 }
 
-// block takes a block of a pcapng file.
+// block parses a block of a pcapng file.
 func (c *capture) block(data []byte, p *packet) (n int, ok bool, err error) {
 	if len(data) < blockFrame {
 		return 0, false, nil
@@ -189,7 +189,7 @@ func (c *capture) block(data []byte, p *packet) (n int, ok bool, err error) {
 	return n, ok, err
 }
 
-// device takes the description of an interface.
+// device parses the description of an interface.
 func (c *capture) device(body []byte) error {
 	if len(body) < 8 {
 		return errors.New("an interface block that is too short")
@@ -226,8 +226,8 @@ func (c *capture) device(body []byte) error {
 	return nil
 }
 
-// resolution is the unit of an interface's clock: a power of ten, or with the highest bit
-// set of two.
+// resolution sets the unit of an interface's clock: a power of ten or, with the highest bit set, of
+// two.
 func (d *device) resolution(r byte) error {
 	power := r & 0x7f
 	if r&0x80 != 0 {
@@ -250,7 +250,7 @@ func (d *device) resolution(r byte) error {
 	return nil
 }
 
-// instant is a time of the interface's clock, 0 where it cannot be.
+// instant converts a time of the interface's clock to Unix nanoseconds, 0 if it is out of range.
 func (d *device) instant(t uint64) int64 {
 	hi, lo := bits.Mul64(t, uint64(d.scale))
 	if d.scale == 0 {
@@ -267,7 +267,7 @@ func (d *device) instant(t uint64) int64 {
 	return max(0, int64(lo)+d.shift)
 }
 
-// packet takes a packet of an enhanced packet block, or of one of the kind before it.
+// packet parses an enhanced packet block, or an obsolete packet block.
 func (c *capture) packet(body []byte, kind uint32, p *packet) (bool, error) {
 	const head = 20
 	if len(body) < head {
@@ -294,7 +294,7 @@ func (c *capture) packet(body []byte, kind uint32, p *packet) (bool, error) {
 	return true, d.known()
 }
 
-// simple takes a packet of a simple packet block, which tells neither time nor interface.
+// simple parses a simple packet block, which has neither time nor interface.
 func (c *capture) simple(body []byte, p *packet) (bool, error) {
 	if len(body) < 4 || len(c.interfaces) == 0 {
 		return false, errors.New("a simple packet block without an interface")
@@ -308,7 +308,7 @@ func (c *capture) simple(body []byte, p *packet) (bool, error) {
 	return true, c.interfaces[0].known()
 }
 
-// datagram is the payload of an UDP datagram in a packet, nil where there is none.
+// datagram returns the payload of a UDP datagram in the packet, nil if there is none.
 func (p *packet) datagram() []byte {
 	const (
 		typeIPv4 = 0x0800
@@ -339,11 +339,11 @@ func (p *packet) datagram() []byte {
 		return nil
 	}
 	head, total := int(data[0]&0xf)*4, int(be.Uint16(data[2:]))
-	const fragment = 0x3fff // more to come, or not the first
+	const fragment = 0x3fff // a fragment
 	if head < 20 || data[9] != udp || be.Uint16(data[6:])&fragment != 0 || total < head+8 {
 		return nil
 	}
-	data = data[:min(total, len(data))] // behind it is padding
+	data = data[:min(total, len(data))] // padding follows
 	if len(data) < head+8 {
 		return nil
 	}

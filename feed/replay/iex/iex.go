@@ -18,18 +18,18 @@ const (
 	protocolDEEP = 0x8004
 )
 
-// Decoder decodes one capture from its beginning to its end.
+// Decoder decodes one capture from beginning to end.
 type Decoder struct {
 	filter   decode.Filter
 	capture  capture
-	protocol uint16 // that is played; 0: none was met
-	other    uint16 // one that was met and is not
+	protocol uint16 // that is played; 0: none yet
+	other    uint16 // one that occurs and is not played
 	channels []channel
 	stocks   []stock
 	places   map[uint64]int32
 	near     [1 << cacheBits]near
 	venue    market.Handle
-	listed   bool // the venue is
+	listed   bool // the venue is listed
 	words    [32][]string
 }
 
@@ -38,29 +38,29 @@ type channel struct {
 	id      uint32
 	session uint32
 	next    uint64 // number of the next message
-	whole   bool   // nothing is missing since the first of the session
+	whole   bool   // nothing is missing since the first message of the session
 }
 
 // stock is an instrument.
 type stock struct {
 	handle  market.Handle
 	channel int
-	skipped bool         // not asked for
-	phase   market.Phase // by H
-	stopped bool         // by O
+	skipped bool         // excluded by the filter
+	phase   market.Phase // set by H
+	stopped bool         // set by O
 	bids    []market.Level
-	asks    []market.Level // of an event that is not complete, best first
+	asks    []market.Level // of an incomplete event, best first
 }
 
-// near is a place in a table before the map of stocks, by a hash of the symbol.
+// cacheEntry is an entry of the cache in front of the map of stocks, by a hash of the symbol.
 type near struct {
 	symbol uint64
-	place  int32 // from 1
+	place  int32 // index into stocks, from 1
 }
 
 const cacheBits = 12
 
-// New is a decoder for a capture.
+// New returns a decoder for a capture.
 func New(filter decode.Filter) *Decoder {
 	d := &Decoder{filter: filter, places: make(map[uint64]int32)}
 	for i := range d.words {
@@ -73,7 +73,7 @@ func New(filter decode.Filter) *Decoder {
 	return d
 }
 
-// Decode implements what package decode says of it. A record is a packet.
+// Decode implements the decoder interface of package decode. A record is a packet.
 func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	var p packet
 	for !b.Full() {
@@ -90,7 +90,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	return n, nil
 }
 
-// End implements what package decode says of it.
+// End implements the decoder interface of package decode.
 func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
 	switch {
 	case len(rest) > 0 || d.capture.order == nil:
@@ -103,7 +103,7 @@ func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
 	return nil
 }
 
-// segment is the head of a segment of IEX-TP.
+// segment is the header of a segment of IEX-TP.
 type segment struct {
 	protocol uint16
 	channel  uint32
@@ -116,7 +116,7 @@ type segment struct {
 
 const segmentHead = 40
 
-// packet decodes a packet. One that is no segment of IEX-TP is passed over.
+// packet decodes a packet. It skips packets that are not segments of IEX-TP.
 func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	data := p.datagram()
 	if len(data) < segmentHead || data[0] != 1 || data[1] != 0 {
@@ -157,7 +157,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	return d.segment(&s, body[:s.length], receive, b)
 }
 
-// segment decodes the messages of a segment that are new.
+// segment decodes the new messages of a segment.
 func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batch) error {
 	ci, err := d.follow(s, receive, b)
 	if err != nil {
@@ -190,10 +190,10 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 	return nil
 }
 
-// maxChannels bounds the channels of a capture; the exchange has one.
+// maxChannels limits the channels of a capture; the exchange has one.
 const maxChannels = 64
 
-// follow finds the channel of a segment and whether messages are missing before it.
+// follow returns the index of a segment's channel and reports messages that are missing before it.
 func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error) {
 	for i := range d.channels {
 		c := &d.channels[i]
@@ -218,8 +218,8 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 	return len(d.channels) - 1, nil
 }
 
-// lose says of every instrument of a channel that something is missing; and with empty, that
-// its book is empty now.
+// markStale publishes a gap for every instrument of a channel. If empty is set, it then publishes
+// empty books.
 func (d *Decoder) lose(channel int, receive int64, reason string, empty bool, b *decode.Batch) {
 	for i := range d.stocks {
 		s := &d.stocks[i]

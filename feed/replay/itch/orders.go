@@ -10,14 +10,14 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// price is a price of four decimals.
+// price parses a price of four decimals.
 func price(m []byte) market.Price {
 	return market.Price(binary.BigEndian.Uint32(m)) * (market.Scale / 10_000)
 }
 
 func units(n uint32) market.Size { return market.Size(n) * market.Scale }
 
-// event is an event of an order.
+// event appends an event of an order.
 func (d *Decoder) event(kind market.Kind, s *stock, t int64, id uint64, b *decode.Batch) *market.Event {
 	b.Stats.Orders++
 	e := b.Add(kind, s.handle)
@@ -42,7 +42,7 @@ func (d *Decoder) add(s *stock, m []byte, t int64, b *decode.Batch) error {
 	return d.rest(s, &o, t, b)
 }
 
-// rest puts an order into its book.
+// insert adds an order to its book.
 func (d *Decoder) rest(s *stock, o *decode.Order, t int64, b *decode.Batch) error {
 	if o.Size == 0 {
 		return fmt.Errorf("order %d: no shares", o.ID)
@@ -63,8 +63,8 @@ func (d *Decoder) rest(s *stock, o *decode.Order, t int64, b *decode.Batch) erro
 	return nil
 }
 
-// find is the order that a message is of, nil where it was added before a piece of a
-// day began.
+// find returns the order of a message, or nil if it was added before the beginning of a file that
+// covers part of a day.
 func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, error) {
 	id := binary.BigEndian.Uint64(m[11:])
 	o := s.orders.Find(id)
@@ -79,7 +79,7 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 	return nil, nil
 }
 
-// less takes shares off an order and says whether any are left.
+// reduceBy removes shares from an order and reports whether any remain.
 func (d *Decoder) less(s *stock, o *decode.Order, shares uint32) (bool, error) {
 	switch {
 	case shares == 0:
@@ -175,7 +175,7 @@ func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
 		Size:  binary.BigEndian.Uint32(m[27:]),
 		Side:  old.Side,
 	}
-	// Nothing may be published of a message that turns out to be wrong.
+	// Check first, so that nothing is published of an invalid message.
 	if o.Size == 0 || o.ID != old.ID && s.orders.Find(o.ID) != nil {
 		return fmt.Errorf("order %d of %s cannot be replaced by %d of %d shares", old.ID, s.symbol, o.ID, o.Size)
 	}
@@ -183,7 +183,7 @@ func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
 	return d.rest(s, &o, t, b)
 }
 
-// print is a trade.
+// print appends a trade.
 func (d *Decoder) print(s *stock, t int64, match uint64, p market.Price, z market.Size, b *decode.Batch) *market.Event {
 	b.Stats.Trades++
 	e := b.Add(market.KindTrade, s.handle)
@@ -191,7 +191,7 @@ func (d *Decoder) print(s *stock, t int64, match uint64, p market.Price, z marke
 	return e
 }
 
-// conditions of the trades of a cross, by its type.
+// conditions maps the type of a cross to the conditions of its trades.
 var conditions = map[byte][]string{
 	'O': {"opening_cross"},
 	'C': {"closing_cross"},
@@ -211,7 +211,7 @@ func (d *Decoder) trade(s *stock, m []byte, t int64, b *decode.Batch) error {
 		return nil
 	}
 	shares := binary.BigEndian.Uint64(m[11:])
-	if shares == 0 { // nothing was there to cross
+	if shares == 0 { // nothing was crossed
 		b.Stats.Other++
 		return nil
 	}
@@ -238,18 +238,18 @@ func (d *Decoder) broken(s *stock, m []byte, t int64, b *decode.Batch) {
 	e.Time, e.Price, e.Size, e.TradeID = t, x.price, x.size, b.Number(match)
 }
 
-// done is a trade that may be broken later.
+// tradeRecord is a trade that may be cancelled later.
 type done struct {
 	match uint64
 	price market.Price
 	size  market.Size
 }
 
-// maxTrades is how many are kept: a third of a day of the whole market, 100 MB.
+// maxTrades is the number of trades kept: a third of a day of the whole market, 100 MB.
 const maxTrades = 1 << 22
 
-// tradeRing keeps the latest trades. A message of a broken one names it by its match
-// number alone, a few times a day, so that it is looked for one by one.
+// tradeRing keeps the latest trades. A few times a day, a message cancels a trade and identifies it
+// by its match number alone, so a linear search is enough.
 type tradeRing struct {
 	list []done
 	next int // of a full ring: the oldest

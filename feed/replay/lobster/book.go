@@ -12,22 +12,22 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// row is a line of the order book file, and the one before. Most lines change one level of
-// twenty: what is the same in text is not read again.
+// row is a line of the order book file together with the previous line. Most lines change one of
+// twenty levels, so text that did not change is not parsed again.
 type row struct {
 	text   []byte
 	starts []int // of each pair of levels in text
 	pairs  []levels
-	before []levels // of the line before, those that are not the same
-	from   int      // the first pair that is not as before
-	to     int      // behind the last
+	before []levels // pairs of the previous line that have changed
+	from   int      // first pair that differs from the previous line
+	to     int      // end of the pairs that differ
 	began  bool     // a book was played
 }
 
-// levels are one column of levels: of size 0 where there is none.
+// levels is one pair of levels. A side of size 0 is empty.
 type levels struct{ ask, bid market.Level }
 
-// nobody is the price where there is no level: the bid's with a minus.
+// noPrice is the price of an empty level; for bids it is negative.
 const nobody = 9_999_999_999
 
 var (
@@ -35,7 +35,7 @@ var (
 	errOrdered = errors.New("levels that are not best first")
 )
 
-// read reads a line.
+// read parses a line.
 func (r *row) read(line []byte) error {
 	if r.text == nil {
 		return r.all(line)
@@ -49,7 +49,7 @@ func (r *row) read(line []byte) error {
 	for k+1 < len(r.starts) && r.starts[k+1] <= same {
 		k++
 	}
-	// Pairs are read over those of the line before, until both lines go on alike.
+	// Parse pairs over those of the previous line until the rest of both lines is equal.
 	at, columns := r.starts[k], len(r.pairs)
 	for r.from = k; ; k++ {
 		if k == columns {
@@ -85,7 +85,7 @@ func (r *row) read(line []byte) error {
 	return r.ordered()
 }
 
-// all reads the first line.
+// all parses the first line.
 func (r *row) all(line []byte) error {
 	for at := 0; ; at++ {
 		r.starts = append(r.starts, at)
@@ -107,7 +107,7 @@ func (r *row) all(line []byte) error {
 	return r.ordered()
 }
 
-// surplus is what is wrong with a line that has more pairs than the one before.
+// surplus returns the error for a line that has more pairs than the previous one.
 func surplus(line []byte, at, columns int) (err error) {
 	n := columns + 1
 	for l := (levels{}); ; n++ {
@@ -124,7 +124,7 @@ func surplus(line []byte, at, columns int) (err error) {
 	}
 }
 
-// shift moves the starts of the pairs from one on.
+// shift moves the starts of the pairs from an index on.
 func (r *row) shift(from, by int) {
 	if by == 0 {
 		return
@@ -134,8 +134,8 @@ func (r *row) shift(from, by int) {
 	}
 }
 
-// common is how many bytes of two texts are the same. Where they part is as good as random, and
-// so branches are guessed wrong there: the fewer, the better.
+// common returns the length of the common prefix of two texts. The position of the difference is
+// unpredictable, so few branches make it faster.
 func common(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for i+32 <= n {
@@ -160,7 +160,7 @@ func common(a, b []byte) int {
 	return i
 }
 
-// read reads a pair from a place on, and says where it ends.
+// read parses a pair at an offset and returns its end.
 func (l *levels) read(line []byte, at int) (end int, err error) {
 	var v [4]int64
 	for i := range v {
@@ -192,7 +192,7 @@ func level(price, size int64) (l market.Level, err error) {
 	return market.Level{Price: market.Price(price * unit), Size: market.Size(size) * market.Scale}, nil
 }
 
-// ordered checks what changed, and where it meets what did not.
+// ordered checks the order of the levels that changed and of their neighbours.
 func (r *row) ordered() error {
 	from := r.from
 	for from > 0 && (from == r.from || r.pairs[from].ask.Size == 0 || r.pairs[from].bid.Size == 0) {
@@ -244,8 +244,8 @@ func (d *Decoder) book(t int64, b *decode.Batch) {
 	e.Time, e.Bids, e.Asks = t, b.Last(bids, asks), b.Last(asks, 0)
 }
 
-// diffBids puts what turns the bids of some pairs into those of others, best first, and says how
-// many levels it put.
+// diffBids appends the levels that turn the bids of some pairs into those of others, best first. It
+// returns the number of levels.
 func diffBids(was, now []levels, b *decode.Batch) (n int) {
 	i := 0
 	for j := range now {
@@ -295,7 +295,7 @@ func diffAsks(was, now []levels, b *decode.Batch) (n int) {
 	return n
 }
 
-// gone puts the deletion of a level, if there was one.
+// removed appends the deletion of a level, if there was one.
 func gone(l market.Level, b *decode.Batch) int {
 	if l.Size == 0 {
 		return 0

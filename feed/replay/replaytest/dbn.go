@@ -24,24 +24,24 @@ const (
 	BadBook  = 1 << 2
 )
 
-// Undefined is the price that is none, in units of 1e-9.
+// Undefined marks an undefined price, in units of 1e-9.
 const Undefined = math.MaxInt64
 
-// DBN writes a file of the Databento Binary Encoding into Bytes.
+// DBN writes a file of the Databento Binary Encoding to Bytes.
 type DBN struct {
 	Bytes    []byte
 	Version  byte
-	SendTime bool // each record has the time it was sent behind it
+	SendTime bool // append the send time to each record
 }
 
-// Mapping is what an instrument is called on days from From to before To, as 20240102.
+// Mapping is the symbol of an instrument on days from From to before To, as 20240102.
 type Mapping struct {
 	Symbol   string
 	Number   string
 	From, To uint32
 }
 
-// Header writes the head of a file.
+// Header writes the header of a file.
 func (w *DBN) Header(dataset string, schema uint16, mappings ...Mapping) {
 	le := binary.LittleEndian
 	width := 71
@@ -60,9 +60,9 @@ func (w *DBN) Header(dataset string, schema uint16, mappings ...Mapping) {
 	b = le.AppendUint64(b, math.MaxUint64) // end
 	b = le.AppendUint64(b, 0)              // limit
 	if w.Version == 1 {
-		b = le.AppendUint64(b, math.MaxUint64) // count of records
+		b = le.AppendUint64(b, math.MaxUint64) // number of records
 	}
-	b = append(b, 1, 0, 0) // from raw symbols to numbers; time of sending
+	b = append(b, 1, 0, 0) // from raw symbols to numbers; send time
 	if w.SendTime {
 		b[len(b)-1] = 1
 	}
@@ -75,7 +75,7 @@ func (w *DBN) Header(dataset string, schema uint16, mappings ...Mapping) {
 	for _, m := range mappings {
 		b = cstr(b, m.Symbol, width)
 	}
-	b = le.AppendUint32(b, 0) // in part
+	b = le.AppendUint32(b, 0) // partly found
 	b = le.AppendUint32(b, 1) // not found
 	b = cstr(b, "NOSUCH", width)
 	b = le.AppendUint32(b, uint32(len(mappings)))
@@ -91,7 +91,7 @@ func (w *DBN) Header(dataset string, schema uint16, mappings ...Mapping) {
 	w.Bytes = append(w.Bytes, b...)
 }
 
-// Record is what records have in common. Price is in units of 1e-9.
+// Record holds what all records have in common. Price is in units of 1e-9.
 type Record struct {
 	Publisher     uint16 // 0: 2
 	Instrument    uint32
@@ -111,7 +111,7 @@ type Pair struct {
 	BidCount, AskCount uint32
 }
 
-// begin appends a record of a size and returns it for the rest to be filled in.
+// begin appends a record of a size and returns it to be filled in.
 func (w *DBN) begin(kind byte, size int, r *Record) []byte {
 	from := len(w.Bytes)
 	w.Bytes = append(w.Bytes, make([]byte, size)...)
@@ -143,8 +143,8 @@ func (w *DBN) MBO(r *Record) {
 	le.PutUint32(m[52:], r.Sequence)
 }
 
-// Levels writes a record of a trade or change with no level (trades), one (MBP-1, TBBO)
-// or ten (MBP-10); those that are missing are undefined.
+// Levels writes a record of a trade or change with no level (trades), one (MBP-1, TBBO) or ten
+// (MBP-10). Missing levels are undefined.
 func (w *DBN) Levels(r *Record, depth int, levels ...Pair) {
 	le := binary.LittleEndian
 	m := w.begin(byte(depth), 48+32*depth, r)
@@ -177,7 +177,7 @@ func (w *DBN) Status(r *Record, action, reason uint16) {
 	m[30], m[31], m[32] = '~', '~', '~'
 }
 
-// SymbolMapping writes a record by which live data give an instrument a name.
+// SymbolMapping writes a record that gives an instrument a symbol in live data.
 func (w *DBN) SymbolMapping(r *Record, symbol string) {
 	if w.Version == 1 {
 		m := w.begin(0x16, 80, r)
@@ -192,13 +192,13 @@ func (w *DBN) SymbolMapping(r *Record, symbol string) {
 	copy(m[89:160], symbol)
 }
 
-// Other writes a record of any kind and size, empty but for its head.
+// Other writes a record of any type and size, empty after its header.
 func (w *DBN) Other(r *Record, kind byte, size int) { w.begin(kind, size, r) }
 
-// Nano is a price in units of 1e-9.
+// Nano converts a price to units of 1e-9.
 func Nano(p market.Price) int64 { return int64(p) * 10 }
 
-// Order writes an event of a Flow: an execution as trade, fill and cancel.
+// Order writes an event of a Flow. An execution becomes trade, fill and cancel.
 func (w *DBN) Order(e *market.Event, sequence uint32) {
 	side := func(s market.Side) byte {
 		if s == market.Sell {
@@ -232,7 +232,7 @@ func (w *DBN) Order(e *market.Event, sequence uint32) {
 	w.MBO(&r)
 }
 
-// Pairs are the ten best levels of a book.
+// Pairs returns the ten best levels of a book.
 func Pairs(b *market.Book) []Pair {
 	var out []Pair
 	for i := range max(min(10, b.Len(market.Buy)), min(10, b.Len(market.Sell))) {

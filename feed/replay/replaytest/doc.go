@@ -1,5 +1,5 @@
-// Package replaytest writes files of the formats that package replay plays, after their published
-// specifications, for tests: small ones by hand, and long ones of a [Flow] of orders.
+// Package replaytest writes files of the formats that package replay plays, following their
+// published specifications, for tests: small ones by hand, and long ones from a [Flow] of orders.
 //
-// The writers check nothing. What is to be a bad file is made bad by the test.
+// The writers check nothing, so that tests can write invalid files.
 package replaytest

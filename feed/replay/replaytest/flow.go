@@ -7,9 +7,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Flow is an endless random flow of orders, the same for the same seed. Its events can
-// be written in every format that knows of orders, or by their books in those that know of
-// levels. Prices are cents, sizes whole.
+// Flow is an endless random flow of orders, the same for the same seed. Its events can be written
+// in every format with orders, or its books in formats with levels. Prices are whole cents, sizes
+// are whole.
 type Flow struct {
 	rng   *rand.Rand
 	books []*market.OrderBook
@@ -19,7 +19,7 @@ type Flow struct {
 	time  int64
 }
 
-// NewFlow is a flow of some instruments from a time on, in nanoseconds.
+// NewFlow returns a flow of several instruments that begins at a time in nanoseconds.
 func NewFlow(seed uint64, instruments int, begin int64) *Flow {
 	f := &Flow{rng: rand.New(rand.NewPCG(seed, 1)), live: make([][]uint64, instruments), time: begin, id: 1000, match: 1}
 	for range instruments {
@@ -28,15 +28,15 @@ func NewFlow(seed uint64, instruments int, begin int64) *Flow {
 	return f
 }
 
-// Book is the book of an instrument after the newest event.
+// Book returns the book of an instrument after the newest event.
 func (f *Flow) Book(instrument int) *market.Book { return f.books[instrument].Book() }
 
-// Symbol is a name for an instrument.
+// Symbol returns the symbol of an instrument.
 func Symbol(instrument int) string { return fmt.Sprintf("SYM%d", instrument) }
 
-// Next is an order that is added, reduced (a modify with a smaller size), deleted, or
-// executed; an execution is a fill, with the trade's id and price and the aggressor's side in
-// it, and the size before in OldSize. Handle is the number of the instrument.
+// Next returns an order that is added, reduced (a modify with a smaller size), deleted or executed.
+// An execution is a fill that also has the id and price of the trade, the side of the aggressor,
+// and the previous size in OldSize. Handle is the number of the instrument.
 func (f *Flow) Next() market.Event {
 	h := f.rng.IntN(len(f.books))
 	f.time += 1 + int64(f.rng.ExpFloat64()*20_000)
@@ -88,7 +88,7 @@ func (f *Flow) add(e *market.Event, h int) {
 	}
 }
 
-// Apply puts an event of an order into a book.
+// Apply applies an order event to a book.
 func Apply(o *market.OrderBook, e *market.Event) (err error) {
 	switch e.Kind {
 	case market.KindOrderAdd:

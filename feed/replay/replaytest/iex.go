@@ -6,8 +6,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// IEX writes messages of TOPS 1.6 and DEEP 1.0 and puts them into segments of IEX-TP. Times
-// are Unix nanoseconds, prices have four decimals.
+// IEX writes messages of TOPS 1.6 and DEEP 1.0 and puts them into segments of IEX-TP. Times are
+// Unix nanoseconds, prices have four decimals.
 type IEX struct {
 	Protocol uint16 // TOPS or DEEP
 	Channel  uint32 // 0: 1
@@ -23,7 +23,7 @@ const (
 	DEEP = 0x8004
 )
 
-// message begins a message; other is the byte behind the type.
+// message begins a message. other is the byte after the type.
 func (w *IEX) message(kind, other byte, size int, t int64, symbol string) []byte {
 	w.messages = binary.LittleEndian.AppendUint16(w.messages, uint16(size))
 	from := len(w.messages)
@@ -38,25 +38,25 @@ func (w *IEX) message(kind, other byte, size int, t int64, symbol string) []byte
 	return m
 }
 
-// System is S.
+// System writes a message of type S.
 func (w *IEX) System(t int64, code byte) { w.message('S', code, 10, t, "") }
 
-// Directory is D.
+// Directory writes a message of type D.
 func (w *IEX) Directory(t int64, symbol string, close int64) {
 	m := w.message('D', 0, 31, t, symbol)
 	binary.LittleEndian.PutUint32(m[18:], 100)
 	binary.LittleEndian.PutUint64(m[22:], uint64(close))
 }
 
-// Status is H.
+// Status writes a message of type H.
 func (w *IEX) Status(t int64, symbol string, state byte, reason string) {
 	text(w.message('H', state, 22, t, symbol)[18:], reason)
 }
 
-// Operational is O.
+// Operational writes a message of type O.
 func (w *IEX) Operational(t int64, symbol string, state byte) { w.message('O', state, 18, t, symbol) }
 
-// Quote is Q.
+// Quote writes a message of type Q.
 func (w *IEX) Quote(t int64, symbol string, bidSize uint32, bid, ask int64, askSize uint32) {
 	m := w.message('Q', 0, 42, t, symbol)
 	binary.LittleEndian.PutUint32(m[18:], bidSize)
@@ -65,14 +65,14 @@ func (w *IEX) Quote(t int64, symbol string, bidSize uint32, bid, ask int64, askS
 	binary.LittleEndian.PutUint32(m[38:], askSize)
 }
 
-// Level is 8 for the bid side, 5 for the other.
+// Level writes a message of type 8 for a bid, 5 for an ask.
 func (w *IEX) Level(t int64, symbol string, kind byte, flags byte, size uint32, price int64) {
 	m := w.message(kind, flags, 30, t, symbol)
 	binary.LittleEndian.PutUint32(m[18:], size)
 	binary.LittleEndian.PutUint64(m[22:], uint64(price))
 }
 
-// Trade is T, or B for a break.
+// Trade writes a message of type T, or B for a cancellation.
 func (w *IEX) Trade(t int64, symbol string, kind, flags byte, size uint32, price int64, id uint64) {
 	m := w.message(kind, flags, 38, t, symbol)
 	binary.LittleEndian.PutUint32(m[18:], size)
@@ -80,15 +80,16 @@ func (w *IEX) Trade(t int64, symbol string, kind, flags byte, size uint32, price
 	binary.LittleEndian.PutUint64(m[30:], id)
 }
 
-// Official is X.
+// Official writes a message of type X.
 func (w *IEX) Official(t int64, symbol string, kind byte, price int64) {
 	binary.LittleEndian.PutUint64(w.message('X', kind, 26, t, symbol)[18:], uint64(price))
 }
 
-// Other is a message of any type and size.
+// Other writes a message of any type and size.
 func (w *IEX) Other(t int64, symbol string, kind byte, size int) { w.message(kind, 0, size, t, symbol) }
 
-// Segment is the messages since the last one as a segment of IEX-TP; without any, a heartbeat.
+// Segment returns the messages since the last call as a segment of IEX-TP. Without messages it is a
+// heartbeat.
 func (w *IEX) Segment(sent int64) []byte {
 	if w.Next == 0 {
 		w.Next = 1
@@ -113,10 +114,10 @@ func (w *IEX) Segment(sent int64) []byte {
 	return b
 }
 
-// Len is the number of messages in the segment that is being written.
+// Len returns the number of messages in the current segment.
 func (w *IEX) Len() int { return w.count }
 
-// Capture writes a pcap or pcapng file of UDP datagrams into Bytes.
+// Capture writes a pcap or pcapng file of UDP datagrams to Bytes.
 type Capture struct {
 	Bytes  []byte
 	Blocks bool // pcapng
@@ -134,7 +135,7 @@ const (
 	LinkCooked   = 113
 )
 
-// Head writes the head of the file.
+// Head writes the header of the file.
 func (c *Capture) Head() {
 	c.order = binary.LittleEndian
 	if c.Big {
@@ -187,7 +188,7 @@ func (c *Capture) Block(kind uint32, body []byte) {
 // Datagram writes a packet with a payload.
 func (c *Capture) Datagram(t int64, payload []byte) { c.Packet(t, c.Frame(payload), 0) }
 
-// Frame is a packet with a payload, by UDP over IPv4.
+// Frame returns a packet with a payload, as UDP over IPv4.
 func (c *Capture) Frame(payload []byte) []byte {
 	be := binary.BigEndian
 	var b []byte
@@ -211,7 +212,7 @@ func (c *Capture) Frame(payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Packet writes a packet of which cut bytes at the end were not captured.
+// Packet writes a packet whose last cut bytes were not captured.
 func (c *Capture) Packet(t int64, frame []byte, cut int) {
 	o := c.order
 	unit := int64(1000)
@@ -235,11 +236,11 @@ func (c *Capture) Packet(t int64, frame []byte, cut int) {
 	c.Bytes = append(c.Bytes, have...)
 }
 
-// Ten is a price in units of 1e-4.
+// Ten converts a price to units of 1e-4.
 func Ten(p market.Price) int64 { return int64(p / (market.Scale / 10_000)) }
 
-// Order writes what an event of a Flow does to a level of DEEP, by the book after it, and the
-// trade of an execution before.
+// Order writes the change of a DEEP level by an event of a Flow, given the book after it. For an
+// execution it writes the trade first.
 func (w *IEX) Order(e *market.Event, side market.Side, book *market.Book) {
 	symbol := Symbol(int(e.Handle))
 	if e.Kind == market.KindOrderFill {

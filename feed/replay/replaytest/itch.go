@@ -7,14 +7,14 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// ITCH writes messages of NASDAQ TotalView-ITCH 5.0 into Bytes. Times are nanoseconds
-// after midnight, prices have four decimals.
+// ITCH writes messages of NASDAQ TotalView-ITCH 5.0 to Bytes. Times are nanoseconds after midnight,
+// prices have four decimals.
 type ITCH struct {
 	Bytes    []byte
-	NoLength bool // zeros stand where the length of a message would
+	NoLength bool // write zeros instead of the length of a message
 }
 
-// message begins a message of a size and returns it for the rest to be filled in.
+// message begins a message of a size and returns it to be filled in.
 func (w *ITCH) message(kind byte, size int, locate uint16, t int64) []byte {
 	told := uint16(size)
 	if w.NoLength {
@@ -30,7 +30,7 @@ func (w *ITCH) message(kind byte, size int, locate uint16, t int64) []byte {
 	return m
 }
 
-// text fills a field with a text and space.
+// text fills a field with a text, padded with spaces.
 func text(dst []byte, s string) {
 	for i := range dst {
 		dst[i] = ' '
@@ -38,10 +38,10 @@ func text(dst []byte, s string) {
 	copy(dst, s)
 }
 
-// System is S.
+// System writes a message of type S.
 func (w *ITCH) System(t int64, code byte) { w.message('S', 12, 0, t)[11] = code }
 
-// Directory is R.
+// Directory writes a message of type R.
 func (w *ITCH) Directory(t int64, locate uint16, symbol string) {
 	m := w.message('R', 39, locate, t)
 	text(m[11:19], symbol)
@@ -49,7 +49,7 @@ func (w *ITCH) Directory(t int64, locate uint16, symbol string) {
 	binary.BigEndian.PutUint32(m[21:], 100)
 }
 
-// Action is H.
+// Action writes a message of type H.
 func (w *ITCH) Action(t int64, locate uint16, symbol string, state byte, reason string) {
 	m := w.message('H', 25, locate, t)
 	text(m[11:19], symbol)
@@ -57,14 +57,14 @@ func (w *ITCH) Action(t int64, locate uint16, symbol string, state byte, reason 
 	text(m[21:25], reason)
 }
 
-// Halt is h.
+// Halt writes a message of type h.
 func (w *ITCH) Halt(t int64, locate uint16, symbol string, venue, action byte) {
 	m := w.message('h', 21, locate, t)
 	text(m[11:19], symbol)
 	m[19], m[20] = venue, action
 }
 
-// Add is A, or F where somebody is named.
+// Add writes a message of type A, or F if a participant is named.
 func (w *ITCH) Add(t int64, locate uint16, id uint64, side byte, shares uint32, symbol string, price uint32, who string) {
 	kind, size := byte('A'), 36
 	if who != "" {
@@ -79,7 +79,7 @@ func (w *ITCH) Add(t int64, locate uint16, id uint64, side byte, shares uint32, 
 	copy(m[36:], who)
 }
 
-// Execute is E.
+// Execute writes a message of type E.
 func (w *ITCH) Execute(t int64, locate uint16, id uint64, shares uint32, match uint64) {
 	m := w.message('E', 31, locate, t)
 	binary.BigEndian.PutUint64(m[11:], id)
@@ -87,7 +87,7 @@ func (w *ITCH) Execute(t int64, locate uint16, id uint64, shares uint32, match u
 	binary.BigEndian.PutUint64(m[23:], match)
 }
 
-// ExecuteAt is C.
+// ExecuteAt writes a message of type C.
 func (w *ITCH) ExecuteAt(t int64, locate uint16, id uint64, shares uint32, match uint64, printed byte, price uint32) {
 	m := w.message('C', 36, locate, t)
 	binary.BigEndian.PutUint64(m[11:], id)
@@ -97,19 +97,19 @@ func (w *ITCH) ExecuteAt(t int64, locate uint16, id uint64, shares uint32, match
 	binary.BigEndian.PutUint32(m[32:], price)
 }
 
-// Cancel is X.
+// Cancel writes a message of type X.
 func (w *ITCH) Cancel(t int64, locate uint16, id uint64, shares uint32) {
 	m := w.message('X', 23, locate, t)
 	binary.BigEndian.PutUint64(m[11:], id)
 	binary.BigEndian.PutUint32(m[19:], shares)
 }
 
-// Delete is D.
+// Delete writes a message of type D.
 func (w *ITCH) Delete(t int64, locate uint16, id uint64) {
 	binary.BigEndian.PutUint64(w.message('D', 19, locate, t)[11:], id)
 }
 
-// Replace is U.
+// Replace writes a message of type U.
 func (w *ITCH) Replace(t int64, locate uint16, old, id uint64, shares, price uint32) {
 	m := w.message('U', 35, locate, t)
 	binary.BigEndian.PutUint64(m[11:], old)
@@ -118,7 +118,7 @@ func (w *ITCH) Replace(t int64, locate uint16, old, id uint64, shares, price uin
 	binary.BigEndian.PutUint32(m[31:], price)
 }
 
-// Trade is P.
+// Trade writes a message of type P.
 func (w *ITCH) Trade(t int64, locate uint16, shares uint32, symbol string, price uint32, match uint64) {
 	m := w.message('P', 44, locate, t)
 	m[19] = 'B'
@@ -128,7 +128,7 @@ func (w *ITCH) Trade(t int64, locate uint16, shares uint32, symbol string, price
 	binary.BigEndian.PutUint64(m[36:], match)
 }
 
-// Cross is Q.
+// Cross writes a message of type Q.
 func (w *ITCH) Cross(t int64, locate uint16, shares uint64, symbol string, price uint32, match uint64, kind byte) {
 	m := w.message('Q', 40, locate, t)
 	binary.BigEndian.PutUint64(m[11:], shares)
@@ -138,12 +138,12 @@ func (w *ITCH) Cross(t int64, locate uint16, shares uint64, symbol string, price
 	m[39] = kind
 }
 
-// Broken is B.
+// Broken writes a message of type B.
 func (w *ITCH) Broken(t int64, locate uint16, match uint64) {
 	binary.BigEndian.PutUint64(w.message('B', 19, locate, t)[11:], match)
 }
 
-// Other is a message of any type and size, empty but for its head.
+// Other writes a message of any type and size, empty after its header.
 func (w *ITCH) Other(t int64, locate uint16, kind byte, size int) { w.message(kind, size, locate, t) }
 
 // Order writes an event of a Flow.

@@ -14,8 +14,8 @@ type LOBSTER struct {
 	Depth    int // levels in the order book file
 }
 
-// Line writes a line of the message file. The time is in ns after midnight, the price in
-// units of 1e-4.
+// Line writes a line of the message file. The time is in ns after midnight, the price in units of
+// 1e-4.
 func (w *LOBSTER) Line(t int64, kind int, id uint64, size uint32, price int64, direction int) {
 	w.Messages = fmt.Appendf(w.Messages, "%d.%09d,%d,%d,%d,%d,%d\n", t/1_000_000_000, t%1_000_000_000, kind, id, size, price, direction)
 }
@@ -45,7 +45,7 @@ func (w *LOBSTER) Book(b *market.Book) {
 	w.Books = append(w.Books, '\n')
 }
 
-// Order writes an event of a Flow. For an execution side is that of the order.
+// Order writes an event of a Flow. side is the side of the order, also for an execution.
 func (w *LOBSTER) Order(e *market.Event, side market.Side, midnight int64) {
 	direction := 1
 	if side == market.Sell {

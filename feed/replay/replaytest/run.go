@@ -10,25 +10,24 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Decoder is what package decode says of decoders.
+// Decoder is the interface described in package decode.
 type Decoder interface {
 	Decode(data []byte, b *decode.Batch) (n int, err error)
 	End(rest []byte, b *decode.Batch) error
 }
 
-// Decoded is what a decoder made of a file.
+// Decoded is the result of decoding a file.
 type Decoded struct {
 	Events []market.Event
 	Groups []int // number of events up to each cut
 	Listed []market.Instrument
 	Notes  []decode.Note
 	Stats  decode.Stats
-	Offset int // of the end, or of the fault
+	Offset int // of the end, or of the error
 	Err    error
 }
 
-// Run gives a file to a decoder in pieces of some size, as they might be read; 0 is all at
-// once.
+// Run feeds a file to a decoder in pieces of some size; 0 means all at once.
 func Run(d Decoder, data []byte, piece int) *Decoded {
 	out := new(Decoded)
 	var b decode.Batch
@@ -76,7 +75,7 @@ func Run(d Decoder, data []byte, piece int) *Decoded {
 	return out
 }
 
-// Describe is an event in a few words; the time is in ns since begin.
+// Describe describes an event in a few words. Its time is in ns since begin.
 func (d *Decoded) Describe(e *market.Event, begin int64) string {
 	var b strings.Builder
 	names := [...]string{
@@ -102,7 +101,7 @@ func (d *Decoded) Describe(e *market.Event, begin int64) string {
 	case market.KindStatus, market.KindGap:
 		fmt.Fprintf(&b, " %s%s", e.Phase, strings.TrimRight(" "+e.Reason, " "))
 	case market.KindReference:
-		fmt.Fprintf(&b, " close %s, settlement %s", e.Price, e.OldPrice)
+		fmt.Fprintf(&b, " close %s, settlement %s", e.PreviousClose, e.Settlement)
 	default:
 		fmt.Fprintf(&b, " %s %s", sideText(e.Bids), sideText(e.Asks))
 	}
@@ -124,14 +123,14 @@ func sideText(levels []market.Level) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
-// Check says what in the events breaks the contract of feeds, by itself.
+// Check returns an error if the events break the contract of feeds.
 func (d *Decoded) Check() error {
 	for i := range d.Events {
 		e := &d.Events[i]
 		if int(e.Handle) >= len(d.Listed) {
 			return fmt.Errorf("event %d: handle %d of %d instruments", i, e.Handle, len(d.Listed))
 		}
-		if e.Time < 0 || e.Receive < 0 || e.Size < 0 || e.OldSize < 0 {
+		if e.Time < 0 || e.Receive < 0 || e.Size < 0 || e.OldSize < 0 || e.OpenInterest < 0 {
 			return fmt.Errorf("event %d: %+v", i, *e)
 		}
 		switch e.Kind {
@@ -177,8 +176,8 @@ func ordered(e *market.Event) error {
 	return nil
 }
 
-// Equal says how the books of two sides differ, down to a depth; 0 is all of it. Numbers
-// of orders are compared where both have them.
+// Equal returns an error if two books differ, down to a depth; 0 means all levels. It compares
+// numbers of orders only if both books have them.
 func Equal(got, want *market.Book, depth int) error {
 	for _, s := range []market.Side{market.Buy, market.Sell} {
 		g, w := got.Append(nil, s, depth), want.Append(nil, s, depth)
@@ -197,8 +196,8 @@ func Equal(got, want *market.Book, depth int) error {
 	return nil
 }
 
-// Mutants damages a file in n ways, a few bytes each, and gives each to a decoder in pieces: what is
-// played keeps the contract of feeds, and nothing panics.
+// Mutants damages a file in n random ways, a few bytes each, and decodes each result in pieces. It
+// returns an error if the decoded events break the contract of feeds.
 func Mutants(seed uint64, n int, data []byte, decoder func() Decoder) error {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for range n {
@@ -210,13 +209,13 @@ func Mutants(seed uint64, n int, data []byte, decoder func() Decoder) error {
 				bad[at] ^= 1 << rng.IntN(8)
 			case 1:
 				bad[at] = [...]byte{0, 1, 0x7f, 0x80, 0xff, '0', '-', ','}[rng.IntN(8)]
-			case 2: // bytes are missing
+			case 2: // remove bytes
 				bad = slices.Delete(bad, at, min(len(bad), at+1+rng.IntN(100)))
-			case 3: // bytes are there twice
+			case 3: // duplicate bytes
 				bad = slices.Insert(bad, at, slices.Clone(bad[at:min(len(bad), at+1+rng.IntN(100))])...)
-			case 4: // the file is cut off
+			case 4: // truncate the file
 				bad = bad[:at]
-			default: // bytes are swapped
+			default: // swap bytes
 				other := rng.IntN(len(bad))
 				bad[at], bad[other] = bad[other], bad[at]
 			}
