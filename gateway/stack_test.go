@@ -145,7 +145,7 @@ func (m metronome) Run(ctx context.Context, sink feed.Sink) error {
 		if err != nil {
 			return err
 		}
-		h, err := sink.Define(market.Instrument{ID: id, PriceDecimals: 2, BookReady: true})
+		h, err := sink.Define(market.Instrument{ID: id, PriceDecimals: 2, StartsEmpty: true})
 		if err != nil {
 			return err
 		}

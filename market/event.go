@@ -49,24 +49,27 @@ const (
 // Event is one normalised market event. It is one flat struct for all kinds, so that a batch is a
 // slice without boxing. Times are Unix nanoseconds in UTC.
 type Event struct {
-	Kind       Kind
-	Side       Side
-	Phase      Phase
-	Handle     Handle
-	Time       int64  // event time at the market; 0: unknown, the receive time is used instead
-	Receive    int64  // receive time; 0: set by the sink
-	Sequence   uint64 // the source's own sequence number; 0: none
-	Price      Price
-	Size       Size
-	OldPrice   Price
-	OldSize    Size
-	OrderID    uint64
-	Until      int64 // next expected status change; 0: unknown
-	TradeID    string
-	Reason     string // a lower_snake_case word
-	Conditions []string
-	Bids       []Level // best first
-	Asks       []Level // best first
+	Kind          Kind
+	Side          Side
+	Phase         Phase
+	Handle        Handle
+	Time          int64  // event time at the market; 0: unknown, the receive time is used instead
+	Receive       int64  // receive time; 0: set by the sink
+	Sequence      uint64 // the source's own sequence number; 0: none
+	Price         Price
+	Size          Size
+	OldPrice      Price
+	OldSize       Size
+	PreviousClose Price
+	Settlement    Price
+	OpenInterest  Size
+	OrderID       uint64
+	Until         int64 // next expected status change; 0: unknown
+	TradeID       string
+	Reason        string // a lower_snake_case word
+	Conditions    []string
+	Bids          []Level // best first
+	Asks          []Level // best first
 }
 
 // Phase is the trading status of an instrument or a market.

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Instrument is the definition of an instrument in a catalogue.
+// Instrument is the definition of an instrument in a catalogue. Journals store it as JSON, so the
+// names of its fields in JSON must not change.
 type Instrument struct {
 	ID             InstrumentID
 	Name           string
@@ -20,12 +21,15 @@ type Instrument struct {
 	Lot            Size   // sizes are multiples of it; 0: any size
 	MinSize        Size   // smallest order; 0: none
 	Phase          Phase  // status at listing; NoPhase means Open
-	// quotes come from the feed as KindQuote, and are not derived from the book
-	OwnQuotes bool
-	NoBook    bool // the feed gives no book; subscriptions to order_book are rejected
-	// the book is empty at listing; if false, it is stale until a KindSnapshot
-	BookReady bool
-	// event times are not the present of this machine (replay, speed); no latency is measured
+	// QuotesFromFeed means that quotes come as KindQuote and are not derived from the book.
+	QuotesFromFeed bool `json:"OwnQuotes"`
+	// NoBook means that the feed gives no book; subscriptions to order_book are rejected.
+	NoBook bool
+	// StartsEmpty means that the book is empty at listing; otherwise it is stale until a
+	// KindSnapshot.
+	StartsEmpty bool `json:"BookReady"`
+	// VirtualClock means that event times are not the present of this machine (replay, speed), so
+	// that no latency is measured.
 	VirtualClock bool
 	Listed       int64 // event time of the listing, Unix ns; 0: now
 }
@@ -78,13 +82,13 @@ type Term struct {
 
 // Market is a venue, the middle part of an instrument identifier.
 type Market struct {
-	ID       string
-	Name     string
-	Timezone string // IANA name; "" means UTC
-	Terms    []Term
-	Schedule Schedule
-	FeedTold bool // the feed sends the trading status; Schedule is only shown in the calendar
-	Positive bool // prices are never below 0
+	ID             string
+	Name           string
+	Timezone       string // IANA name; "" means UTC
+	Terms          []Term
+	Schedule       Schedule
+	StatusFromFeed bool // the feed sends the trading status; Schedule is only shown in the calendar
+	Positive       bool // prices are never below 0
 }
 
 // ErrUnknownInstrument is returned for a well-formed identifier that is not listed.

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -62,5 +63,19 @@ func TestPhaseWords(t *testing.T) {
 	}
 	if got := (Gap + 1).String(); got != "" {
 		t.Errorf("a phase past the last has the word %q", got)
+	}
+}
+
+// TestInstrumentJSON checks the names of fields in JSON, which are part of the journal's format.
+func TestInstrumentJSON(t *testing.T) {
+	text, err := json.Marshal(Instrument{ID: InstrumentID{"A", "M", "CI"}, QuotesFromFeed: true, StartsEmpty: true, Listed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"ID":{"Symbol":"A","Market":"M","Term":"CI"},"Name":"","Kind":"","ISIN":"","Currency":"","SettlementDays":0,` +
+		`"Multiplier":0,"PriceDecimals":0,"SizeDecimals":0,"Ticks":null,"Lot":0,"MinSize":0,"Phase":0,"OwnQuotes":true,` +
+		`"NoBook":false,"BookReady":true,"VirtualClock":false,"Listed":7}`
+	if string(text) != want {
+		t.Errorf("%s, want %s", text, want)
 	}
 }

@@ -35,7 +35,7 @@ func (b *OrderBook) Order(id uint64) (side Side, price Price, size Size, ok bool
 	if !ok {
 		return NoSide, 0, 0, false
 	}
-	side, size = b.orders.slots[i].rest()
+	side, size = b.orders.slots[i].remaining()
 	return side, b.orders.slots[i].price, size, true
 }
 
@@ -75,7 +75,7 @@ func (b *OrderBook) Modify(id uint64, price Price, size Size) (side Side, from, 
 		return NoSide, Level{}, Level{}, ErrUnknownOrder
 	}
 	slot := &b.orders.slots[i]
-	side, old := slot.rest()
+	side, old := slot.remaining()
 	oldPrice, ok := slot.price, false
 	if price == oldPrice {
 		to, ok = b.book.adjust(side, price, size-old, 0)
@@ -96,7 +96,7 @@ func (b *OrderBook) Delete(id uint64) (Side, Level, error) {
 	if !found {
 		return NoSide, Level{}, ErrUnknownOrder
 	}
-	side, size := b.orders.slots[i].rest()
+	side, size := b.orders.slots[i].remaining()
 	price := b.orders.slots[i].price
 	b.orders.remove(i)
 	l, _ := b.book.adjust(side, price, -size, -1)
@@ -114,7 +114,7 @@ func (b *OrderBook) Fill(id uint64, size Size) (Side, Level, error) {
 		return NoSide, Level{}, ErrUnknownOrder
 	}
 	slot := &b.orders.slots[i]
-	side, left := slot.rest()
+	side, left := slot.remaining()
 	price, gone := slot.price, int32(0)
 	switch {
 	case size > left:
@@ -154,7 +154,7 @@ func newOrderSlot(id uint64, side Side, price Price, size Size) orderSlot {
 }
 
 // remaining returns the side and the remaining size of the order.
-func (s *orderSlot) rest() (Side, Size) {
+func (s *orderSlot) remaining() (Side, Size) {
 	if s.signed < 0 {
 		return Sell, -s.signed
 	}

@@ -42,7 +42,7 @@ func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool)
 	score := -1
 	consider := func(candidate string) {
 		for _, i := range n.bySymbol[candidate] {
-			if s := likeness(id, list[i].ID); s > score || (s == score && i < best) {
+			if s := similarity(id, list[i].ID); s > score || (s == score && i < best) {
 				best, score, ok = i, s, true
 			}
 		}
@@ -52,7 +52,7 @@ func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool)
 	}
 	for key := range nearKeys(symbol) {
 		for _, candidate := range n.byKey[key] {
-			if oneSlip(symbol, candidate) {
+			if oneEdit(symbol, candidate) {
 				consider(candidate)
 			}
 		}
@@ -61,7 +61,7 @@ func (n *nearIndex) find(id InstrumentID, list []Instrument) (best int, ok bool)
 }
 
 // similarity scores how well market and term agree. The market weighs more.
-func likeness(want, have InstrumentID) int {
+func similarity(want, have InstrumentID) int {
 	score := 0
 	market, term := strings.EqualFold(want.Market, have.Market), strings.EqualFold(want.Term, have.Term)
 	if !market && !term && strings.EqualFold(want.Market, have.Term) && strings.EqualFold(want.Term, have.Market) {
@@ -92,7 +92,7 @@ func nearKeys(symbol string) map[string]struct{} {
 
 // oneEdit reports whether a becomes b by changing, removing or inserting one letter, or by swapping
 // two neighbours.
-func oneSlip(a, b string) bool {
+func oneEdit(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++

@@ -59,14 +59,14 @@ func (s Sum) Append(b []byte, decimals int) []byte {
 // significant digits, whichever is coarser.
 func AppendAverage(b []byte, value, volume Sum) []byte {
 	m, negative := value.magnitude()
-	q, rest := m.over(volume)
+	q, rest := m.divide(volume)
 	var buf [maxSumDigits]byte
 	return appendRounded(b, Sum{Lo: q}.digits(&buf), 8, rest, negative)
 }
 
 // divide returns the whole part of s / d, which must fit 64 bits, and how the remainder compares
 // with half of d.
-func (s Sum) over(d Sum) (q uint64, rest remainder) {
+func (s Sum) divide(d Sum) (q uint64, rest remainder) {
 	var r Sum
 	if d.Hi == 0 && s.Hi < d.Lo {
 		q, r.Lo = bits.Div64(s.Hi, s.Lo, d.Lo)
@@ -139,7 +139,7 @@ func appendRounded(b, digits []byte, decimals int, rest remainder, negative bool
 	}
 	d = append(d, digits...)
 	keep := min(len(d), lead+MaxDigits)
-	rest = cut(d[keep:], rest)
+	rest = roundingOf(d[keep:], rest)
 	if rest == aboveHalf || rest == half && d[keep-1]%2 == 1 { // '0' is even
 		i := keep - 1
 		for ; d[i] == '9'; i-- {
@@ -167,7 +167,7 @@ func appendRounded(b, digits []byte, decimals int, rest remainder, negative bool
 
 // roundingOf sets the digits after the last one kept to zero and classifies them, together with the
 // rest after them.
-func cut(digits []byte, rest remainder) remainder {
+func roundingOf(digits []byte, rest remainder) remainder {
 	if len(digits) == 0 {
 		return rest
 	}

@@ -112,7 +112,7 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 	case market.KindGap:
 		e.Reason = r.reason()
 	case market.KindReference:
-		e.Price, e.OldPrice, e.Size = r.priceIf(keyCL), r.priceIf(keySE), r.size(keyOI)
+		e.PreviousClose, e.Settlement, e.OpenInterest = r.priceIf(keyCL), r.priceIf(keySE), r.size(keyOI)
 	}
 	return r.fault
 }
@@ -284,7 +284,7 @@ func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fa
 		Lot:            r.size(keyLot),
 		MinSize:        r.size(keyMinSize),
 		Ticks:          r.ticks(),
-		OwnQuotes:      r.flag(keyOwnQuotes),
+		QuotesFromFeed: r.flag(keyOwnQuotes),
 		NoBook:         r.flag(keyNoBook),
 		VirtualClock:   r.flag(keyVirtualClock),
 	}

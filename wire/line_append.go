@@ -39,13 +39,13 @@ func AppendLine(b []byte, ident Ident, e *market.Event) []byte {
 		b = append(b, '}')
 	case market.KindReference:
 		b = appendHeader(b, "D", h)
-		if e.Price != 0 {
-			b = appendPrice(b, `,"CL":`, e.Price)
+		if e.PreviousClose != 0 {
+			b = appendPrice(b, `,"CL":`, e.PreviousClose)
 		}
-		if e.OldPrice != 0 {
-			b = appendPrice(b, `,"SE":`, e.OldPrice)
+		if e.Settlement != 0 {
+			b = appendPrice(b, `,"SE":`, e.Settlement)
 		}
-		b = appendSize(b, "OI", e.Size)
+		b = appendSize(b, "OI", e.OpenInterest)
 		b = append(b, '}')
 	default:
 		return b
@@ -103,7 +103,7 @@ func AppendDefinition(b []byte, in *market.Instrument) []byte {
 		b = strconv.AppendInt(b, int64(in.SettlementDays), 10)
 	}
 	b = appendText(b, "status", in.Phase.String())
-	b = appendSwitch(b, "own_quotes", in.OwnQuotes)
+	b = appendSwitch(b, "own_quotes", in.QuotesFromFeed)
 	b = appendSwitch(b, "no_book", in.NoBook)
 	b = appendSwitch(b, "virtual_clock", in.VirtualClock)
 	return append(b, '}')

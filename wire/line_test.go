@@ -23,7 +23,7 @@ func goldenLines(t testing.TB) []Line {
 		{ID: ggal, Definition: &market.Instrument{
 			ID: ggal, Name: "Grupo Galicia", Kind: "equity", ISIN: "ARP495251018", Currency: "ARS", SettlementDays: 1, Multiplier: one,
 			PriceDecimals: 2, Ticks: []market.Tick{{From: 0, Step: price(t, "0.01")}, {From: price(t, "100"), Step: price(t, "0.05")}},
-			Lot: one, MinSize: one, Phase: market.PreOpen, OwnQuotes: true, NoBook: true, VirtualClock: true}},
+			Lot: one, MinSize: one, Phase: market.PreOpen, QuotesFromFeed: true, NoBook: true, VirtualClock: true}},
 		event(market.Event{Kind: market.KindTrade, Time: someTime, Receive: 1795185000123500000, Sequence: 17, Price: price(t, "7050"), Size: size(t, "120"),
 			TradeID: "88123", Side: market.Buy, Conditions: []string{"odd_lot"}}),
 		event(market.Event{Kind: market.KindTrade, Price: price(t, "-0.5"), Size: 1}),
@@ -39,8 +39,8 @@ func goldenLines(t testing.TB) []Line {
 		{ID: all, Event: market.Event{Kind: market.KindStatus, Phase: market.Closed}},
 		event(market.Event{Kind: market.KindGap, Reason: "line_down"}),
 		{ID: all, Event: market.Event{Kind: market.KindGap}},
-		event(market.Event{Kind: market.KindReference, Time: someTime, Price: price(t, "7020"), OldPrice: price(t, "7021.5"), Size: size(t, "1200")}),
-		event(market.Event{Kind: market.KindReference, Sequence: 18, OldPrice: price(t, "-0.25")}),
+		event(market.Event{Kind: market.KindReference, Time: someTime, PreviousClose: price(t, "7020"), Settlement: price(t, "7021.5"), OpenInterest: size(t, "1200")}),
+		event(market.Event{Kind: market.KindReference, Sequence: 18, Settlement: price(t, "-0.25")}),
 	}
 }
 

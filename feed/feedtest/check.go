@@ -75,7 +75,7 @@ func (c *checker) Define(in market.Instrument) (market.Handle, error) {
 		definition: in,
 		whole:      wholeMarket(in.ID),
 		phase:      phase,
-		stale:      !in.BookReady,
+		stale:      !in.StartsEmpty,
 		trades:     make(map[string]struct{}),
 	})
 	return h, nil
@@ -231,8 +231,8 @@ func (in *instrument) amount(p market.Price, z market.Size) error {
 
 // reference checks reference figures, of which 0 means unknown.
 func (in *instrument) reference(e *market.Event) error {
-	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || e.Size < 0 {
-		return fmt.Errorf("previous close %s, settlement price %s or open interest %s can't be told", e.Price, e.OldPrice, e.Size)
+	if !e.PreviousClose.Exact() || !e.Settlement.Exact() || !e.OpenInterest.Exact() {
+		return fmt.Errorf("previous close %s, settlement price %s or open interest %s is not exact", e.PreviousClose, e.Settlement, e.OpenInterest)
 	}
 	return nil
 }
@@ -240,8 +240,8 @@ func (in *instrument) reference(e *market.Event) error {
 func (in *instrument) quote(e *market.Event) error {
 	// the quote is an indicative price
 	calling := in.phase == market.PreOpen || in.phase == market.Auction
-	if !in.definition.OwnQuotes && !calling {
-		return errors.New("the definition says that quotes come from the book (OwnQuotes)")
+	if !in.definition.QuotesFromFeed && !calling {
+		return errors.New("the definition says that quotes come from the book (QuotesFromFeed)")
 	}
 	if len(e.Bids) > 1 || len(e.Asks) > 1 {
 		return errors.New("more than one level a side")

@@ -26,7 +26,7 @@ func definition() market.Instrument {
 		PriceDecimals: 2,
 		Ticks:         []market.Tick{{From: 0, Step: tick}},
 		Lot:           lot,
-		BookReady:     true,
+		StartsEmpty:   true,
 	}
 }
 
@@ -50,7 +50,7 @@ type checkerTest struct {
 func TestChecker(t *testing.T) {
 	trade := market.Event{Kind: market.KindTrade, Price: tick, Size: lot, Side: market.Buy, TradeID: "1"}
 	own := definition()
-	own.OwnQuotes, own.NoBook = true, true
+	own.QuotesFromFeed, own.NoBook = true, true
 	for _, tt := range []checkerTest{
 		{name: "good", events: []market.Event{
 			trade,
@@ -84,7 +84,7 @@ func TestChecker(t *testing.T) {
 		{name: "empty update", events: []market.Event{{Kind: market.KindUpdate}}, want: "no level"},
 		{name: "unordered snapshot", events: []market.Event{{Kind: market.KindSnapshot, Asks: levels(9, 1, 8, 1)}}, want: "not best first"},
 		{name: "empty level of a snapshot", events: []market.Event{{Kind: market.KindSnapshot, Asks: levels(9, 0)}}, want: "not above 0"},
-		{name: "derived quotes", events: []market.Event{{Kind: market.KindQuote, Bids: levels(9, 1)}}, want: "OwnQuotes"},
+		{name: "derived quotes", events: []market.Event{{Kind: market.KindQuote, Bids: levels(9, 1)}}, want: "QuotesFromFeed"},
 		{name: "own quotes", in: &own, events: []market.Event{{Kind: market.KindQuote, Bids: levels(9, 1), Asks: levels(9, 1)}}, want: "at or above"},
 		{name: "no book", in: &own, events: []market.Event{{Kind: market.KindUpdate, Bids: levels(9, 1)}}, want: "NoBook"},
 		{name: "unknown order", events: []market.Event{{Kind: market.KindOrderDelete, OrderID: 4}}, want: "unknown order"},

@@ -71,6 +71,7 @@ func (s *HashSink) appendEvent(b []byte, index int, e *market.Event) []byte {
 	b = append(b, byte(e.Kind), byte(e.Side), byte(e.Phase))
 	for _, v := range [...]int64{
 		int64(index), s.relative(e.Time), s.relative(e.Until), int64(e.Price), int64(e.Size), int64(e.OldPrice), int64(e.OldSize),
+		int64(e.PreviousClose), int64(e.Settlement), int64(e.OpenInterest),
 	} {
 		b = binary.AppendVarint(b, v)
 	}

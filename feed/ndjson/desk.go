@@ -55,7 +55,7 @@ func newDesk(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *desk {
 // define lists an instrument or changes its definition.
 func (d *desk) define(in market.Instrument) (*instrument, error) {
 	if in.NoBook {
-		in.OwnQuotes = true // there is no other source of quotes
+		in.QuotesFromFeed = true // there is no other source of quotes
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *desk) define(in market.Instrument) (*instrument, error) {
 		i = &instrument{id: in.ID, handle: handle, venue: v}
 		d.instruments[in.ID] = i
 	}
-	i.ownQuotes.Store(in.OwnQuotes)
+	i.ownQuotes.Store(in.QuotesFromFeed)
 	i.noBook.Store(in.NoBook)
 	if in.Phase != market.NoPhase {
 		i.phase.Store(uint32(in.Phase))

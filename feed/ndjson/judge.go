@@ -93,7 +93,7 @@ func negative(e *market.Event) bool {
 			}
 		}
 	}
-	return e.Price < 0 || e.OldPrice < 0
+	return e.Price < 0 || e.OldPrice < 0 || e.PreviousClose < 0 || e.Settlement < 0
 }
 
 // continuous reports whether an instrument is in continuous trading, as far as its phases are
@@ -122,7 +122,7 @@ func (c *Config) positive(name string) bool {
 func (c *Config) planned(id market.InstrumentID) market.Phase {
 	for i := range c.Markets {
 		m := &c.Markets[i]
-		if m.ID != id.Market || len(m.Schedule.Sessions) == 0 || m.FeedTold {
+		if m.ID != id.Market || len(m.Schedule.Sessions) == 0 || m.StatusFromFeed {
 			continue
 		}
 		zone, err := time.LoadLocation(m.Timezone)

@@ -181,7 +181,7 @@ func TestRoundTrip(t *testing.T) {
 	asks := []market.Level{{Price: 7050 * one, Size: 12 * market.Scale}}
 	definition := market.Instrument{
 		ID: ggal, Name: "Grupo \"Galicia\" ñ", Kind: "equity", ISIN: "ARP495251018", Currency: "ARS", SettlementDays: 1, Multiplier: market.Scale,
-		PriceDecimals: 2, Ticks: []market.Tick{{From: 0, Step: 1}, {From: one, Step: 5}}, Lot: 1, MinSize: 2, Phase: market.PreOpen, OwnQuotes: true,
+		PriceDecimals: 2, Ticks: []market.Tick{{From: 0, Step: 1}, {From: one, Step: 5}}, Lot: 1, MinSize: 2, Phase: market.PreOpen, QuotesFromFeed: true,
 	}
 	events := []market.Event{
 		{Kind: market.KindStatus, Phase: market.Open, Time: when, Until: when + 1},

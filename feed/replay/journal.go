@@ -162,7 +162,7 @@ func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
 	if !ok {
 		return nil, fmt.Errorf("replay %s: instrument %d is not defined", p.path, number)
 	}
-	it := &journalItem{market: def.ID.Market, taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.OwnQuotes || def.NoBook, ready: def.BookReady}
+	it := &journalItem{market: def.ID.Market, taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.QuotesFromFeed || def.NoBook, ready: def.StartsEmpty}
 	if def.ID.IsPattern() {
 		it.venue = def.ID.Market
 	}
@@ -261,7 +261,8 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 	case journal.Correct:
 		e.Kind = market.KindCorrect
 	case journal.Reference:
-		e.Kind = market.KindReference
+		e = market.Event{Kind: market.KindReference, Handle: it.handle, Time: r.Time,
+			PreviousClose: r.Price, Settlement: r.OldPrice, OpenInterest: r.Size}
 	case journal.Status:
 		e.Kind = market.KindStatus
 		if r.Phase == market.Gap {

@@ -268,7 +268,7 @@ func TestMarketsOfRecording(t *testing.T) {
 	lines := []string{"1 A 1 1", "2 B 1 2", "3 C 1 3", "4 D 1 4", "5 E 1 5", "6 F 1 6"}
 	s := writeRecording(t, more, Config{}, lines...)
 	list := s.AppendMarkets([]market.Market{{ID: "ROFX", Name: "mine"}})
-	if len(list) != 2 || list[0].Name != "mine" || list[1].ID != "BYMA" || list[1].Timezone != "America/Argentina/Buenos_Aires" || !list[1].FeedTold {
+	if len(list) != 2 || list[0].Name != "mine" || list[1].ID != "BYMA" || list[1].Timezone != "America/Argentina/Buenos_Aires" || !list[1].StatusFromFeed {
 		t.Errorf("%+v", list)
 	}
 	if got := s.Few(); got != "A|BYMA|CI, B|BYMA|CI, C|BYMA|CI, D|BYMA|CI and 2 more" {

@@ -8,7 +8,7 @@ import (
 
 // maxPacked returns an upper bound for the size of an encoded event.
 func packedMost(e *market.Event) int {
-	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*16
+	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*20
 	for _, c := range e.Conditions {
 		n += binary.MaxVarintLen64 + len(c)
 	}
@@ -22,6 +22,7 @@ func packEvent(b []byte, e *market.Event) []byte {
 	b = binary.AppendUvarint(b, uint64(e.Handle))
 	for _, v := range [...]int64{
 		e.Time, int64(e.Sequence), int64(e.Price), int64(e.Size), int64(e.OldPrice), int64(e.OldSize), int64(e.OrderID), e.Until,
+		int64(e.PreviousClose), int64(e.Settlement), int64(e.OpenInterest),
 	} {
 		b = binary.AppendVarint(b, v)
 	}
@@ -58,6 +59,8 @@ func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Leve
 	e.Price, e.Size = market.Price(p.whole()), market.Size(p.whole())
 	e.OldPrice, e.OldSize = market.Price(p.whole()), market.Size(p.whole())
 	e.OrderID, e.Until = uint64(p.whole()), p.whole()
+	e.PreviousClose, e.Settlement = market.Price(p.whole()), market.Price(p.whole())
+	e.OpenInterest = market.Size(p.whole())
 	e.TradeID, e.Reason = p.text(), p.text()
 	for range p.count() {
 		e.Conditions = append(e.Conditions, p.text())

@@ -200,7 +200,7 @@ func (p *recordPlayer) restart(ctx context.Context) error {
 			return err
 		}
 		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "replay_restarted"})
-		if in.BookReady {
+		if in.StartsEmpty {
 			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h})
 		}
 	}

@@ -73,7 +73,7 @@ func recordings() []recording {
 			market.Instrument{
 				ID:   market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "PERP"},
 				Name: "BTCUSDT perpetual", Kind: "perpetual", Currency: "USDT",
-				PriceDecimals: 2, SizeDecimals: 3, OwnQuotes: true, VirtualClock: true, Listed: begin + 1e9,
+				PriceDecimals: 2, SizeDecimals: 3, QuotesFromFeed: true, VirtualClock: true, Listed: begin + 1e9,
 			},
 			[]string{
 				"trade 7: 0.25 at 100.1, aggressor 1 (7, event 1020, received 20)",
@@ -94,7 +94,7 @@ func recordings() []recording {
 			market.Instrument{
 				ID:   market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "SPOT"},
 				Name: "BTCUSDT spot", Kind: "spot", Currency: "USDT",
-				PriceDecimals: 8, SizeDecimals: 8, OwnQuotes: true, VirtualClock: true, Listed: begin + 1e9,
+				PriceDecimals: 8, SizeDecimals: 8, QuotesFromFeed: true, VirtualClock: true, Listed: begin + 1e9,
 			},
 			[]string{
 				"snapshot [{100 2 0}] [{100.1 3 0}] (100, event -1, received 10)",
@@ -111,7 +111,7 @@ func recordings() []recording {
 			market.Instrument{
 				ID:   market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "SPOT"},
 				Name: "BTCUSDT spot", Kind: "spot", Currency: "USDT",
-				PriceDecimals: 8, SizeDecimals: 8, OwnQuotes: true, VirtualClock: true, Listed: begin + 1e9,
+				PriceDecimals: 8, SizeDecimals: 8, QuotesFromFeed: true, VirtualClock: true, Listed: begin + 1e9,
 			},
 			[]string{
 				"trade 1: 0.5 at 100.1, aggressor 2 (1, event 1010, received 10)",

@@ -77,14 +77,14 @@ func (s *binance) read(f *fields, line []byte) (kind, error) {
 // define creates the definition from a message.
 func (s *binance) define(f *fields) error {
 	in := market.Instrument{
-		ID:            market.InstrumentID{Symbol: string(f.symbol), Market: "BINANCE", Term: "SPOT"},
-		Kind:          "spot",
-		Currency:      currency(string(f.symbol)),
-		PriceDecimals: f.priceDecimals,
-		SizeDecimals:  f.sizeDecimals,
-		OwnQuotes:     true,
-		VirtualClock:  true,
-		Listed:        cmp.Or(f.eventTime(), f.receive),
+		ID:             market.InstrumentID{Symbol: string(f.symbol), Market: "BINANCE", Term: "SPOT"},
+		Kind:           "spot",
+		Currency:       currency(string(f.symbol)),
+		PriceDecimals:  f.priceDecimals,
+		SizeDecimals:   f.sizeDecimals,
+		QuotesFromFeed: true,
+		VirtualClock:   true,
+		Listed:         cmp.Or(f.eventTime(), f.receive),
 	}
 	if s.futures {
 		in.ID.Term, in.Kind = "PERP", "perpetual"

@@ -123,7 +123,7 @@ func TestTapes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if in := source.Instrument(); in.ID.String() != tt.id || !in.OwnQuotes || !in.VirtualClock || in.BookReady || in.Currency != "USDT" {
+			if in := source.Instrument(); in.ID.String() != tt.id || !in.QuotesFromFeed || !in.VirtualClock || in.StartsEmpty || in.Currency != "USDT" {
 				t.Errorf("instrument %+v", in)
 			}
 			var o oracle

@@ -187,10 +187,10 @@ func (f *dayFigures) take(e *market.Event) {
 	case market.KindQuote:
 		f.indicative++
 	case market.KindReference:
-		if e.Price == 0 {
+		if e.PreviousClose == 0 {
 			f.t.Errorf("%s: no previous close", f.ids[e.Handle])
 		}
-		f.settled[e.Handle] = e.OldPrice
+		f.settled[e.Handle] = e.Settlement
 	case market.KindTrade:
 		f.traded[e.Handle] = true
 		switch {

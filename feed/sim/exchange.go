@@ -276,7 +276,7 @@ func (x *exchange) reference(in *instrument, settlement market.Price) {
 		return
 	}
 	e := x.event(market.KindReference, in)
-	e.Price, e.OldPrice = in.listing.grid.price(in.close), settlement
+	e.PreviousClose, e.Settlement = in.listing.grid.price(in.close), settlement
 }
 
 // snapshot appends the complete book of an instrument.

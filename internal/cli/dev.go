@@ -198,7 +198,7 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 
 // bymaHours is the market of a virtual clock, for the calendar that clients ask for.
 func bymaHours(c *sim.Calendar) market.Market {
-	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, FeedTold: true}
+	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, StatusFromFeed: true}
 }
 
 // market makes the simulated exchange and whatever else was asked for.

@@ -167,7 +167,7 @@ func (c *instrumentConfig) instrument(doc *document, key string, terms map[[2]st
 	in := market.Instrument{
 		ID: market.InstrumentID(c.ID), Name: c.Name, Kind: c.Kind, ISIN: c.ISIN, Currency: c.Currency,
 		Multiplier: market.Size(c.Multiplier), PriceDecimals: c.PriceDecimals, SizeDecimals: c.SizeDecimals,
-		Lot: market.Size(c.Lot), MinSize: market.Size(c.MinSize), OwnQuotes: c.OwnQuotes, NoBook: c.NoBook,
+		Lot: market.Size(c.Lot), MinSize: market.Size(c.MinSize), QuotesFromFeed: c.OwnQuotes, NoBook: c.NoBook,
 		SettlementDays: terms[[2]string{c.ID.Market, c.ID.Term}],
 	}
 	if c.SettlementDays != nil {

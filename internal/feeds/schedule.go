@@ -69,7 +69,7 @@ func NewSchedule(markets []market.Market, sink feed.Sink, log *slog.Logger) (*Sc
 		if len(m.Schedule.Sessions) == 0 && len(m.Schedule.Holidays) == 0 && len(m.Schedule.Weekdays) == 0 {
 			continue // always open
 		}
-		if m.FeedTold {
+		if m.StatusFromFeed {
 			continue
 		}
 		loc, err := time.LoadLocation(m.Timezone)

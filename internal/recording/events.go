@@ -144,7 +144,7 @@ func (e *Events) Markets() []market.Market {
 	}
 	list, _ := e.meta.markets() // begin told what is wrong with others
 	for i := range list {
-		list[i].FeedTold = true
+		list[i].StatusFromFeed = true
 		if !e.has("status") {
 			list[i].Schedule = market.Schedule{}
 		}
@@ -175,9 +175,9 @@ func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 		return nil
 	}
 	in.VirtualClock = true
-	in.OwnQuotes = e.has("quotes")
+	in.QuotesFromFeed = e.has("quotes")
 	in.NoBook = in.NoBook || !e.has("order_book")
-	in.BookReady = false
+	in.StartsEmpty = false
 	if !e.has("status") {
 		in.Phase = market.NoPhase
 	}
@@ -278,15 +278,15 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 // once for each day: the close of the day before is that of one day.
 func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
 	b.Stats.Other++
-	now := market.Event{Price: m.Close, OldPrice: m.Settlement, Size: m.Interest}
-	same := now.Price == p.told.Price && now.OldPrice == p.told.OldPrice && now.Size == p.told.Size
-	if same && m.Time < p.toldUpTo || now.Price == 0 && now.OldPrice == 0 && now.Size == 0 {
+	now := market.Event{PreviousClose: m.Close, Settlement: m.Settlement, OpenInterest: m.Interest}
+	same := now.PreviousClose == p.told.PreviousClose && now.Settlement == p.told.Settlement && now.OpenInterest == p.told.OpenInterest
+	if same && m.Time < p.toldUpTo || now.PreviousClose == 0 && now.Settlement == 0 && now.OpenInterest == 0 {
 		return
 	}
 	_, end := market.TradingDay(time.Unix(0, m.Time), p.zone)
 	p.told, p.toldUpTo = now, max(p.toldUpTo, end.UnixNano())
 	x := e.event(market.KindReference, at, p, m, b)
-	x.Price, x.OldPrice, x.Size = m.Close, m.Settlement, m.Interest
+	x.PreviousClose, x.Settlement, x.OpenInterest = m.Close, m.Settlement, m.Interest
 }
 
 func (e *Events) event(kind market.Kind, at int64, p *played, m *Message, b *decode.Batch) *market.Event {

@@ -70,7 +70,7 @@ func TestMarkets(t *testing.T) {
 				t.Fatal(err, b.Notes)
 			}
 			list := e.Markets()
-			if len(list) != 1 || list[0].Name != "Bolsas" || list[0].Timezone != "America/Argentina/Buenos_Aires" || !list[0].FeedTold || len(list[0].Terms) != 2 {
+			if len(list) != 1 || list[0].Name != "Bolsas" || list[0].Timezone != "America/Argentina/Buenos_Aires" || !list[0].StatusFromFeed || len(list[0].Terms) != 2 {
 				t.Fatalf("markets %+v", list)
 			}
 			s := list[0].Schedule
@@ -122,7 +122,7 @@ func TestReferences(t *testing.T) {
 		if x.Kind != market.KindReference || x.Receive != int64(x.Sequence) {
 			t.Errorf("%+v", x)
 		}
-		got = append(got, fmt.Sprintf("%d: %v %v %v", x.Sequence, x.Price, x.OldPrice, x.Size))
+		got = append(got, fmt.Sprintf("%d: %v %v %v", x.Sequence, x.PreviousClose, x.Settlement, x.OpenInterest))
 	}
 	if want := "1: 7089 7479 0; 4: 7089 7479 0; 5: 7089 7480 12"; strings.Join(got, "; ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, "; "), want)

@@ -356,7 +356,7 @@ func TestEvents(t *testing.T) {
 	ids := []string{}
 	for _, in := range b.Listed {
 		ids = append(ids, in.ID.String())
-		if !in.VirtualClock || !in.OwnQuotes || in.NoBook {
+		if !in.VirtualClock || !in.QuotesFromFeed || in.NoBook {
 			t.Errorf("%+v", in)
 		}
 	}

@@ -42,7 +42,7 @@ func (h *Handler) calendar(q *request) (result, error) {
 		found = true
 		loc := h.zones.load(m.Timezone, h.log)
 		c := calendar{market: &m, loc: loc, now: now}
-		if m.FeedTold {
+		if m.StatusFromFeed {
 			c.now = h.cfg.Hub.Clock(m.ID)
 		}
 		b = c.append(b, span.of(c.now, loc))

@@ -115,7 +115,7 @@ func TestFollowStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", BookReady: true}); err != nil {
+		if _, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", StartsEmpty: true}); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
@@ -146,7 +146,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", BookReady: true})
+			h, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", StartsEmpty: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -131,11 +131,11 @@ func newHub(t testing.TB) *stream.Hub {
 	const unit = market.Scale
 	ggal := define(market.Instrument{ID: id("GGAL|BYMA|24hs"), Name: "Grupo Galicia", Kind: "equity", ISIN: "ARP495251018", Currency: "ARS",
 		SettlementDays: 1, PriceDecimals: 2, Ticks: []market.Tick{{From: 0, Step: price("0.01")}, {From: price("10"), Step: price("0.5")}},
-		Lot: unit, MinSize: unit, BookReady: true})
-	al30 := define(market.Instrument{ID: id("AL30|BYMA|CI"), Name: "Bonar 2030", Kind: "bond", Currency: "ARS", BookReady: true})
-	define(market.Instrument{ID: id("IMV|BYMA|CI"), Name: "S&P Merval", Kind: "index", Currency: "ARS", NoBook: true, OwnQuotes: true})
+		Lot: unit, MinSize: unit, StartsEmpty: true})
+	al30 := define(market.Instrument{ID: id("AL30|BYMA|CI"), Name: "Bonar 2030", Kind: "bond", Currency: "ARS", StartsEmpty: true})
+	define(market.Instrument{ID: id("IMV|BYMA|CI"), Name: "S&P Merval", Kind: "index", Currency: "ARS", NoBook: true, QuotesFromFeed: true})
 	define(market.Instrument{ID: id("STALE|BYMA|CI"), Kind: "equity", Currency: "ARS"})
-	define(market.Instrument{ID: id("XYZ|OTHER|CI"), Kind: "equity", Currency: "USD", BookReady: true})
+	define(market.Instrument{ID: id("XYZ|OTHER|CI"), Kind: "equity", Currency: "USD", StartsEmpty: true})
 	at := time.Date(2026, 11, 20, 14, 30, 0, 123456789, time.UTC).UnixNano()
 	if err := hub.Publish([]market.Event{
 		{Kind: market.KindSnapshot, Handle: ggal, Time: at,

@@ -31,7 +31,7 @@ func TestStalledJournal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", BookReady: true}); err != nil {
+			if _, err := s.hub.Define(market.Instrument{ID: id, Kind: "equity", StartsEmpty: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -34,7 +34,7 @@ func newBoundary(t *testing.T, rights session.Rights) *boundary {
 	d.sess = new(session.Session)
 	d.sess.Start(world.Env, session.Peer{Identity: id}, d.shard, d, d.now)
 	t.Cleanup(d.sess.PeerGone)
-	if d.handle, err = world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, PriceDecimals: 2, BookReady: true}); err != nil {
+	if d.handle, err = world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, PriceDecimals: 2, StartsEmpty: true}); err != nil {
 		t.Fatal(err)
 	}
 	d.take()

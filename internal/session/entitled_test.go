@@ -89,7 +89,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := w.hub.Define(market.Instrument{ID: id, BookReady: true, OwnQuotes: i%2 == 1})
+		h, err := w.hub.Define(market.Instrument{ID: id, StartsEmpty: true, QuotesFromFeed: i%2 == 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -168,7 +168,7 @@ func (w *recoveryWorld) start() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		h, err := w.hub.Define(market.Instrument{ID: id, BookReady: true, OwnQuotes: i%2 == 1})
+		h, err := w.hub.Define(market.Instrument{ID: id, StartsEmpty: true, QuotesFromFeed: i%2 == 1})
 		if err != nil {
 			w.t.Fatal(err)
 		}

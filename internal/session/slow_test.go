@@ -13,7 +13,7 @@ import (
 func (d *drive) publish(quotes, trades int) {
 	d.t.Helper()
 	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}
-	h, err := d.world.Hub.Define(market.Instrument{ID: id, OwnQuotes: true, BookReady: true})
+	h, err := d.world.Hub.Define(market.Instrument{ID: id, QuotesFromFeed: true, StartsEmpty: true})
 	if err != nil {
 		d.t.Fatal(err)
 	}

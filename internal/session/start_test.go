@@ -35,7 +35,7 @@ func newStarter(t *testing.T) *starter {
 	}
 	var hd market.Handle
 	for _, symbol := range []string{"AL30", "GGAL"} {
-		if hd, err = s.hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "24hs"}, BookReady: true}); err != nil {
+		if hd, err = s.hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "24hs"}, StartsEmpty: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

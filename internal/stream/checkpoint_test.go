@@ -46,7 +46,7 @@ func (w *checkpointed) define() {
 	w.handles = w.handles[:0]
 	for i := range checkpointedInstruments {
 		w.handles = append(w.handles, define(w.t, w.hub, fmt.Sprintf("S%d|M|CI", i), func(in *market.Instrument) {
-			in.VirtualClock, in.Listed, in.BookReady = true, 1, false
+			in.VirtualClock, in.Listed, in.StartsEmpty = true, 1, false
 		}))
 	}
 }
@@ -73,7 +73,7 @@ func (w *checkpointed) event() market.Event {
 			e.Phase = market.Open
 		}
 	case 5:
-		e.Kind, e.Price, e.OldPrice, e.Size = market.KindReference, market.Price(w.rng.Int64N(90))*market.Scale, 7*market.Scale, 3*market.Scale
+		e.Kind, e.PreviousClose, e.Settlement, e.OpenInterest = market.KindReference, market.Price(w.rng.Int64N(90))*market.Scale, 7*market.Scale, 3*market.Scale
 	case 6:
 		e.Kind, e.TradeID = market.KindCancel, fmt.Sprint(w.rng.IntN(w.ids+1))
 		e.Price, e.Size = 100*market.Scale, market.Scale

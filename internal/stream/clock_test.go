@@ -14,7 +14,7 @@ import (
 func TestConflationWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
-		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.NoBook, in.OwnQuotes, in.BookReady = true, true, false })
+		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.NoBook, in.QuotesFromFeed, in.StartsEmpty = true, true, false })
 		sh := h.NewShard(func(bool) {})
 		c := newClient(t, sh)
 		c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), Tier{Conflate: 100}}}, Options{})

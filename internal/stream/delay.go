@@ -61,7 +61,7 @@ func (ln *line) list(h *Hub, x *instrument) {
 		return
 	case x.unfed:
 		x.unfed = false
-		x.stale = !x.def.BookReady
+		x.stale = !x.def.StartsEmpty
 	}
 	x.ripen()
 	h.list(x)

@@ -75,7 +75,7 @@ func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 	if err := w.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.venue = define(t, w.hub, "*|M|*", func(in *market.Instrument) { in.BookReady = false })
+	w.venue = define(t, w.hub, "*|M|*", func(in *market.Instrument) { in.StartsEmpty = false })
 	for range 2 {
 		w.shards = append(w.shards, w.hub.NewShard(func(bool) {}))
 	}

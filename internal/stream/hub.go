@@ -239,7 +239,7 @@ func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
 func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	in := h.wakeUp(def)
 	if in == nil {
-		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: !def.BookReady}
+		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: !def.StartsEmpty}
 	}
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
@@ -268,7 +268,7 @@ func (h *Hub) list(in *instrument) {
 		in.reason, in.until = "", 0
 		h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, 0)
 	}
-	if in.def.BookReady && !in.def.NoBook {
+	if in.def.StartsEmpty && !in.def.NoBook {
 		h.sendBook(in, stamp{at, -1}, now)
 	}
 }

@@ -66,7 +66,7 @@ func (in *instrument) startTier(c wire.Channel, t *tierState) {
 }
 
 // derivesQuotes says whether the quotes come from the book.
-func (in *instrument) derivesQuotes() bool { return !in.def.OwnQuotes && !in.def.NoBook }
+func (in *instrument) derivesQuotes() bool { return !in.def.QuotesFromFeed && !in.def.NoBook }
 
 // stamp is the time part of a header.
 type stamp struct {

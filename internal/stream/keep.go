@@ -90,7 +90,7 @@ func (h *Hub) keepBarRow(in *instrument, rec record, s stamp, b *bars.Bar) {
 // keepReferenceRow keeps reference figures, with the N of the summary that tells them.
 func (h *Hub) keepReferenceRow(in *instrument, rec record, s stamp, e *market.Event) {
 	if j := h.row(in, journal.Reference, rec, s); j != nil {
-		j.Price, j.OldPrice, j.Size = e.Price, e.OldPrice, e.Size
+		j.Price, j.OldPrice, j.Size = e.PreviousClose, e.Settlement, e.OpenInterest
 		h.keep(j)
 	}
 }

@@ -25,7 +25,9 @@ func defineMany(t testing.TB, h *Hub, n int, edit func(*market.Instrument)) (lis
 }
 
 // withoutBook is of an instrument without a book.
-func withoutBook(in *market.Instrument) { in.NoBook, in.OwnQuotes, in.BookReady = true, true, false }
+func withoutBook(in *market.Instrument) {
+	in.NoBook, in.QuotesFromFeed, in.StartsEmpty = true, true, false
+}
 
 // heap is what is in use once all garbage is collected.
 func heap() int64 {

@@ -113,7 +113,7 @@ func TestChangeInTheMiddleOfAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{Delays: []time.Duration{time.Minute}, Epoch: "e"})
 		go h.Run(t.Context())
-		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.BookReady = true })
+		hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.StartsEmpty = true })
 		sh := h.NewShard(func(bool) {})
 		sub := open(sh)
 		read := func(max int) []message { return frames(t, sub.Gather(nil, max, wire.JSON, false)) }

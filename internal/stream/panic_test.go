@@ -85,7 +85,7 @@ func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 		"order":     of(wire.OrderBook, market.Event{Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: 99 * market.Scale, Size: market.Scale}),
 		"status":    of(wire.Status, market.Event{Kind: market.KindStatus, Phase: market.Halt}),
 		"gap":       of(wire.Status, market.Event{Kind: market.KindGap}),
-		"reference": of(wire.Summary, market.Event{Kind: market.KindReference, Price: market.Scale}),
+		"reference": of(wire.Summary, market.Event{Kind: market.KindReference, PreviousClose: market.Scale}),
 		"market status": func() (*market.Event, bool) {
 			d.poison(h.handles[d.venue], marketStatus)
 			return &market.Event{Kind: market.KindStatus, Handle: d.venue, Phase: market.FeedDown}, false

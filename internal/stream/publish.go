@@ -145,7 +145,7 @@ func check(in *instrument, e *market.Event) (reason, detail string) {
 		}
 	case market.KindGap:
 	case market.KindReference:
-		if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() {
+		if !e.PreviousClose.Exact() || !e.Settlement.Exact() || !e.OpenInterest.Exact() {
 			return "bad_reference", "a reference figure has at most 15 significant digits, open interest is not negative"
 		}
 	default:

@@ -176,7 +176,7 @@ func id(s string) market.InstrumentID {
 
 func define(t testing.TB, h *Hub, s string, edit func(*market.Instrument)) market.Handle {
 	t.Helper()
-	def := market.Instrument{ID: id(s), PriceDecimals: 2, BookReady: true}
+	def := market.Instrument{ID: id(s), PriceDecimals: 2, StartsEmpty: true}
 	if edit != nil {
 		edit(&def)
 	}

@@ -17,7 +17,7 @@ import (
 func TestReliefOrder(t *testing.T) {
 	const count = 20_000
 	h := New(Config{Memory: 3 << 20})
-	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.OwnQuotes = true })
+	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.QuotesFromFeed = true })
 	sh := h.NewShard(func(bool) {})
 	follow := func(c wire.Channel, tier Tier) *client {
 		x := newClient(t, sh)

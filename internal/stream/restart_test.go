@@ -186,7 +186,7 @@ func happenings(n, instruments int, seed uint64) []market.Event {
 			was := done[len(done)-1-rng.IntN(min(len(done), 300))]
 			e.Handle, e.Kind, e.TradeID, e.OldPrice, e.OldSize = was.Handle, market.KindCorrect, was.TradeID, was.Price, was.Size
 		case k == 2:
-			e = market.Event{Kind: market.KindReference, Handle: e.Handle, Time: at, Price: 88 * market.Scale}
+			e = market.Event{Kind: market.KindReference, Handle: e.Handle, Time: at, PreviousClose: 88 * market.Scale}
 		case k == 3:
 			e = market.Event{Kind: market.KindStatus, Handle: e.Handle, Time: at, Phase: market.Halt + market.Phase(rng.IntN(2)), Reason: "volatility"}
 		case k == 4:

@@ -277,7 +277,7 @@ func (h *Hub) keepsRows(in *instrument) bool {
 // The hub's lock is held.
 func (h *Hub) fed(in *instrument) {
 	in.unfed = false
-	in.stale = !in.def.BookReady
+	in.stale = !in.def.StartsEmpty
 	for _, x := range in.later {
 		x.line.push(h, delayed{due: h.clock() + x.line.delay, in: x, list: true})
 	}
@@ -293,7 +293,7 @@ func (h *Hub) wakeUp(def market.Instrument) *instrument {
 	}
 	delete(h.asleep, def.ID)
 	in.def = def
-	in.stale = !def.BookReady
+	in.stale = !def.StartsEmpty
 	return in
 }
 

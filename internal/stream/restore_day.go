@@ -139,7 +139,7 @@ func (h *Hub) recountRow(in *instrument, j *journal.Row) {
 	case journal.Trade:
 		h.countTrade(in, bars.Deal{N: j.N, ID: h.hash(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At)
 	case journal.Reference:
-		in.sum.refer(&e)
+		in.sum.refer(&market.Event{PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size})
 	default:
 		e.Kind = market.KindCancel
 		if j.Kind == journal.Correct {

@@ -47,7 +47,7 @@ func restart(t testing.TB, folder string, cfg Config) *restarted {
 	}}
 }
 
-func ownQuotes(in *market.Instrument) { in.OwnQuotes = true }
+func ownQuotes(in *market.Instrument) { in.QuotesFromFeed = true }
 
 // TestRestartTellsNothingEarly asks for delayed data right after a restart: of what was
 // published within the delay, nothing is there, and all of it after the delay.
@@ -55,7 +55,7 @@ func TestRestartTellsNothingEarly(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		t.Run(fmt.Sprint("virtual ", virtual), func(t *testing.T) {
 			cfg := Config{Delays: []time.Duration{2 * time.Second}, TradesKept: 512}
-			edit := func(in *market.Instrument) { in.OwnQuotes, in.VirtualClock = true, virtual }
+			edit := func(in *market.Instrument) { in.QuotesFromFeed, in.VirtualClock = true, virtual }
 			folder := t.TempDir()
 			r := restart(t, folder, cfg)
 			hd := define(t, r.hub, "A|M|CI", edit)
@@ -217,7 +217,7 @@ func goOn(t *testing.T, folder string, seed uint64) {
 		e.Price = market.Price(100+rng.IntN(30)) * market.Scale
 		switch rng.IntN(12) {
 		case 0:
-			e = market.Event{Kind: market.KindReference, Handle: hd, Price: market.Price(80+rng.IntN(9)) * market.Scale, OldPrice: 95 * market.Scale}
+			e = market.Event{Kind: market.KindReference, Handle: hd, PreviousClose: market.Price(80+rng.IntN(9)) * market.Scale, Settlement: 95 * market.Scale}
 		case 1:
 			e = market.Event{Kind: market.KindStatus, Handle: hd, Phase: market.Open + market.Phase(rng.IntN(2)), Reason: "why"}
 		case 2, 3:

@@ -380,7 +380,7 @@ func TestPatternCoversWhatIsListedLater(t *testing.T) {
 func TestStaleBookIsTold(t *testing.T) {
 	h := New(Config{})
 	sh := h.NewShard(func(bool) {})
-	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.BookReady = false })
+	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.StartsEmpty = false })
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.OrderBook, "A|M|CI")
 	subscribe(t, c.sub, wire.Quotes, "A|M|CI")

@@ -63,14 +63,14 @@ func (in *instrument) today() (t bars.Tally) {
 
 // refer takes the figures that a reference tells.
 func (s *summary) refer(e *market.Event) {
-	if e.Price != 0 {
-		s.close, s.closeTold = e.Price, true
+	if e.PreviousClose != 0 {
+		s.close, s.closeTold = e.PreviousClose, true
 	}
-	if e.OldPrice != 0 {
-		s.settlement = e.OldPrice
+	if e.Settlement != 0 {
+		s.settlement = e.Settlement
 	}
-	if e.Size != 0 {
-		s.interest = e.Size
+	if e.OpenInterest != 0 {
+		s.interest = e.OpenInterest
 	}
 }
 

@@ -85,7 +85,7 @@ func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
 // EventOf is the event that a row of the journal was made of.
 func EventOf(j *journal.Row) market.Event {
 	if j.Kind == journal.Reference {
-		e := market.Event{Kind: market.KindReference, Time: j.Time, Price: j.Price, OldPrice: j.OldPrice, Size: j.Size}
+		e := market.Event{Kind: market.KindReference, Time: j.Time, PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size}
 		if j.Latency < 0 {
 			e.Time, e.Receive = 0, j.Time
 		}

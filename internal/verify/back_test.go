@@ -133,7 +133,7 @@ func TestTwoClocks(t *testing.T) {
 	h := stream.New(stream.Config{Journal: j})
 	begin := time.Date(2024, 8, 8, 23, 54, 0, 0, time.UTC).UnixNano()
 	in, err := h.Define(market.Instrument{ID: market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "SPOT"},
-		PriceDecimals: 8, SizeDecimals: 8, OwnQuotes: true, VirtualClock: true, Listed: begin})
+		PriceDecimals: 8, SizeDecimals: 8, QuotesFromFeed: true, VirtualClock: true, Listed: begin})
 	if err != nil {
 		t.Fatal(err)
 	}

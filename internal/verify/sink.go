@@ -54,7 +54,7 @@ func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 	if !whole {
 		in.phases.set(math.MinInt64, phase)
 	}
-	in.whole = def.BookReady
+	in.whole = def.StartsEmpty
 	h := market.Handle(len(s.handles))
 	s.handles = append(s.handles, in)
 	s.byID[id] = h
@@ -147,7 +147,8 @@ func unfit(e *market.Event) string {
 	if e.Time < 0 || e.Receive < 0 {
 		return "a time before 1970"
 	}
-	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || !e.OldSize.Exact() {
+	if !e.Price.Exact() || !e.OldPrice.Exact() || !e.Size.Exact() || !e.OldSize.Exact() ||
+		!e.PreviousClose.Exact() || !e.Settlement.Exact() || !e.OpenInterest.Exact() {
 		return fmt.Sprintf("price %s or size %s is negative or has more than %d digits", e.Price, e.Size, market.MaxDigits)
 	}
 	for _, side := range [2][]market.Level{e.Bids, e.Asks} {

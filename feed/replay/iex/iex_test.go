@@ -39,7 +39,7 @@ func expect(t *testing.T, got *replaytest.Decoded, want ...string) {
 	}
 }
 
-// captures are all ways to write one.
+// captures returns all ways to write a capture.
 func captures() []replaytest.Capture {
 	var list []replaytest.Capture
 	for _, blocks := range []bool{false, true} {
@@ -54,10 +54,10 @@ func captures() []replaytest.Capture {
 	return list
 }
 
-// at is some nanoseconds after begin.
+// at returns some nanoseconds after begin.
 func at(ns int64) int64 { return begin + ns }
 
-// tops has every message of TOPS in it, in three segments.
+// tops returns a capture with every message of TOPS, in three segments.
 func tops(c replaytest.Capture) []byte {
 	w := replaytest.IEX{Protocol: replaytest.TOPS, Session: 5}
 	c.Head()
@@ -132,7 +132,7 @@ func TestTOPS(t *testing.T) {
 			for _, in := range got.Listed {
 				ids = append(ids, in.ID.String())
 			}
-			if !slices.Equal(ids, []string{"*|IEX|*", "AAPL|IEX|24hs", "ZVZZT|IEX|24hs"}) || !got.Listed[1].OwnQuotes || !got.Listed[1].NoBook {
+			if !slices.Equal(ids, []string{"*|IEX|*", "AAPL|IEX|24hs", "ZVZZT|IEX|24hs"}) || !got.Listed[1].QuotesFromFeed || !got.Listed[1].NoBook {
 				t.Errorf("listed %+v", got.Listed)
 			}
 			e := got.Events[4] // the first quote
@@ -156,7 +156,7 @@ func pcap(segments ...[]byte) []byte {
 	return c.Bytes
 }
 
-// Levels of one event are seen at once.
+// TestDEEP checks that levels of one event are published together.
 func TestDEEP(t *testing.T) {
 	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 5}
 	w.System(at(1), 'O')
@@ -178,7 +178,7 @@ func TestDEEP(t *testing.T) {
 		"MSFT update [1@100] [] +4",
 		"AAPL update [60@150.01 70@149.99] [0@150.01] +4",
 	)
-	if in := got.Listed[0]; in.ID.String() != "AAPL|IEX|24hs" || !in.BookReady || in.OwnQuotes || in.NoBook || in.PriceDecimals != 4 || in.SettlementDays != 1 {
+	if in := got.Listed[0]; in.ID.String() != "AAPL|IEX|24hs" || !in.StartsEmpty || in.QuotesFromFeed || in.NoBook || in.PriceDecimals != 4 || in.SettlementDays != 1 {
 		t.Errorf("listed %+v", in)
 	}
 	want := decode.Stats{Lines: 11, Trades: 1, Depth: 4, Levels: 7, Other: 3}
@@ -187,7 +187,7 @@ func TestDEEP(t *testing.T) {
 	}
 }
 
-// What is missing is told, what is there twice is left out.
+// TestSequence checks that missing messages are reported and repetitions skipped.
 func TestSequence(t *testing.T) {
 	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 5}
 	segment := func(n int64) []byte {
@@ -232,7 +232,7 @@ func TestSequence(t *testing.T) {
 			expect(t, run(pcap(tt.segments...)), slices.Concat(tt.want...)...)
 		})
 	}
-	if in := run(pcap(s[1])).Listed[0]; in.BookReady {
+	if in := run(pcap(s[1])).Listed[0]; in.StartsEmpty {
 		t.Error("a capture that begins in the middle has a book that is known")
 	}
 }
@@ -244,7 +244,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// What a flow does to books is what comes out of its capture.
+// TestRoundTrip checks that a capture plays the books of its flow.
 func TestRoundTrip(t *testing.T) {
 	data, f, trades := flow(7, 5, 20_000)
 	for _, piece := range []int{0, 1 << 16, 1009} {
@@ -274,7 +274,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// flow is a capture of a random flow, about ten messages a segment.
+// flow returns a capture of a random flow, about ten messages per segment.
 func flow(seed uint64, instruments, n int) (data []byte, f *replaytest.Flow, trades int) {
 	f = replaytest.NewFlow(seed, instruments, begin)
 	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 1}
@@ -357,7 +357,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A packet that was not captured in full is missing, and so are prices out of range.
+// TestLeftOut checks that packets that were not captured completely and prices out of range are
+// skipped.
 func TestLeftOut(t *testing.T) {
 	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 5}
 	var c replaytest.Capture
@@ -382,7 +383,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// Units of time of pcapng.
+// TestResolution checks the time units of pcapng.
 func TestResolution(t *testing.T) {
 	for _, tt := range []struct {
 		unit byte
@@ -407,8 +408,8 @@ func TestResolution(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is played up to a fault, and what is played keeps the contract.
-// Pieces do not matter.
+// FuzzIEX checks that any file is played up to an error and that its events keep the contract,
+// whatever the sizes of pieces.
 func FuzzIEX(f *testing.F) {
 	for i, c := range captures() {
 		f.Add(tops(c), 100*i)
@@ -430,7 +431,7 @@ func FuzzIEX(f *testing.F) {
 	})
 }
 
-// BenchmarkIEX decodes a flow of a hundred stocks; a record is a message.
+// BenchmarkIEX decodes a flow of a hundred stocks. A record is a message.
 func BenchmarkIEX(b *testing.B) {
 	for _, blocks := range []uint64{0, 1} {
 		b.Run([]string{"pcap", "pcapng"}[blocks], func(b *testing.B) {
@@ -465,7 +466,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// In steady state a record costs no allocation: what there is are the tables, and the blocks of texts.
+// TestAllocations checks that records cost no allocation in the steady state, apart from the tables
+// and the blocks of texts.
 func TestAllocations(t *testing.T) {
 	data, _, _ := flow(15, 10, 100_000)
 	records := 0

@@ -12,13 +12,13 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// lengths are the least ones of messages, by type; they may grow.
+// lengths holds the minimum lengths of messages, by type. Later versions may be longer.
 var lengths = [256]uint8{
 	'S': 10, 'D': 31, 'H': 22, 'I': 18, 'O': 18, 'P': 19, 'E': 18,
 	'Q': 42, '8': 30, '5': 30, 'T': 38, 'B': 38, 'X': 26, 'A': 80,
 }
 
-// message decodes a message with a number.
+// message decodes a message with its number.
 func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b *decode.Batch) error {
 	size := int(lengths[m[0]])
 	if size == 0 {
@@ -62,7 +62,7 @@ func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b
 	return nil
 }
 
-// stamp is when and as which a message came.
+// stamp holds the times and the number of a message.
 type stamp struct {
 	time, receive int64
 	sequence      uint64
@@ -75,7 +75,7 @@ func add(kind market.Kind, h market.Handle, at stamp, b *decode.Batch) *market.E
 	return e
 }
 
-// system tells of the market as a whole.
+// system publishes the status of the market as a whole.
 func (d *Decoder) system(code byte, at stamp, b *decode.Batch) {
 	var phase market.Phase
 	switch code {
@@ -98,10 +98,10 @@ func (d *Decoder) system(code byte, at stamp, b *decode.Batch) {
 	add(market.KindStatus, d.venue, at, b).Phase = phase
 }
 
-// maxStocks bounds the instruments of a capture; the exchange has some ten thousand.
+// maxStocks limits the instruments of a capture; the exchange has about ten thousand.
 const maxStocks = 1 << 18
 
-// stock finds an instrument by its symbol, and lists it where it is new.
+// stock returns the instrument with a symbol, and lists it if it is new.
 func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (*stock, error) {
 	n := &d.near[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
 	if n.symbol == key && n.place > 0 {
@@ -118,9 +118,9 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 		}
 		in := decode.Equity(symbol, Market)
 		if d.protocol == protocolTOPS {
-			in.OwnQuotes, in.NoBook = true, true
+			in.QuotesFromFeed, in.NoBook = true, true
 		} else {
-			in.BookReady = d.channels[channel].whole
+			in.StartsEmpty = d.channels[channel].whole
 		}
 		s := stock{channel: channel, skipped: !d.filter.Takes(in.ID)}
 		if !s.skipped {
@@ -134,7 +134,7 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 	return &d.stocks[place-1], nil
 }
 
-// price is a price of four decimals; ok is false where it does not fit.
+// price parses a price of four decimals. ok is false if it is out of range.
 func price(m []byte) (p market.Price, ok bool) {
 	const unit = market.Scale / 10_000
 	v := int64(binary.LittleEndian.Uint64(m))
@@ -189,10 +189,10 @@ func (d *Decoder) trade(s *stock, m []byte, at stamp, b *decode.Batch) {
 	e.Conditions = d.words[m[1]>>3]
 }
 
-// maxPending bounds the levels of one event of the matching engine.
+// maxPending limits the levels of one event of the matching engine.
 const maxPending = 1 << 12
 
-// level takes a changed level. It waits for the event that it is of to be complete.
+// level decodes a changed level and holds it until its event is complete.
 func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	if d.protocol != protocolDEEP {
 		b.Stats.Other++
@@ -212,7 +212,7 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	if m[0] == '5' {
 		side, waiting = market.Sell, &s.asks
 	}
-	if complete && len(s.bids)+len(s.asks) == 0 { // nearly all
+	if complete && len(s.bids)+len(s.asks) == 0 { // the usual case
 		b.Stats.Depth++
 		e := add(market.KindUpdate, s.handle, at, b)
 		b.Put(l)
@@ -235,7 +235,7 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	return nil
 }
 
-// put puts a level among others, best first, each price once.
+// put inserts a level among others, best first, each price once.
 func put(levels []market.Level, l market.Level, side market.Side) []market.Level {
 	i, found := slices.BinarySearchFunc(levels, l.Price, func(x market.Level, p market.Price) int {
 		if side == market.Buy {
@@ -250,7 +250,7 @@ func put(levels []market.Level, l market.Level, side market.Side) []market.Level
 	return slices.Insert(levels, i, l)
 }
 
-// status takes the trading status of a stock, of all markets (H) or of this one alone (O).
+// status decodes the trading status of a stock, of all markets (H) or of this one (O).
 func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 	before, reason := s.now(), ""
 	first := m[0] == 'H' && s.phase == market.NoPhase
@@ -283,7 +283,7 @@ func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 	e.Phase, e.Reason = s.now(), reason
 }
 
-// now is the status of a stock, by both kinds of messages.
+// now returns the status of a stock that results from both kinds of messages.
 func (s *stock) now() market.Phase {
 	switch {
 	case s.stopped:
@@ -294,7 +294,7 @@ func (s *stock) now() market.Phase {
 	return s.phase
 }
 
-// reference takes the close of the day before, or the official close of this one.
+// reference decodes the previous close, or the official close of this day.
 func reference(s *stock, m []byte, at stamp, b *decode.Batch) {
 	from := 22
 	if m[0] == 'X' {
@@ -305,14 +305,14 @@ func reference(s *stock, m []byte, at stamp, b *decode.Batch) {
 		inexact(m[from:], b)
 		return
 	}
-	if p <= 0 || m[0] == 'X' && m[1] != 'M' { // an opening price is told by its trades
+	if p <= 0 || m[0] == 'X' && m[1] != 'M' { // the opening price is that of its trades
 		b.Stats.Other++
 		return
 	}
 	e := add(market.KindReference, s.handle, at, b)
 	if m[0] == 'X' {
-		e.OldPrice = p
+		e.Settlement = p
 	} else {
-		e.Price = p
+		e.PreviousClose = p
 	}
 }

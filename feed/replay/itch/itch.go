@@ -12,56 +12,56 @@ import (
 // Market is the market of the instruments.
 const Market = "NASDAQ"
 
-// Config says what a file does not.
+// Config holds what a file does not contain.
 type Config struct {
-	Midnight int64 // Unix nanoseconds of the midnight in New York that times count from
+	Midnight int64 // Unix nanoseconds of the midnight in New York from which times count
 	Filter   decode.Filter
 }
 
-// Decoder decodes one file from its beginning to its end.
+// Decoder decodes one file from beginning to end.
 type Decoder struct {
 	config Config
 	begun  bool
-	whole  bool  // begins with the start of messages
+	whole  bool  // the file begins with the start of messages
 	last   int64 // newest time, after midnight
 	venue  market.Handle
-	listed bool // the venue is
+	listed bool // the venue is listed
 	places [1 << 16]int32
-	stocks []stock // the first is nobody's
+	stocks []stock // the first one is unused
 	orders int     // in all books
 	trades tradeRing
 }
 
-// stock is what is known under a locate code.
+// stock is the instrument of a locate code.
 type stock struct {
 	symbol  string
 	handle  market.Handle
-	skipped bool         // not asked for
-	phase   market.Phase // by H
-	stopped bool         // by h
+	skipped bool         // excluded by the filter
+	phase   market.Phase // set by H
+	stopped bool         // set by h
 	orders  decode.Orders
 }
 
-// New is a decoder for a file.
+// New returns a decoder for a file.
 func New(c Config) *Decoder {
 	return &Decoder{config: c, stocks: make([]stock, 1)}
 }
 
-// lengths are those of the messages, by type.
+// lengths holds the lengths of messages, by type.
 var lengths = [256]uint8{
 	'S': 12, 'R': 39, 'H': 25, 'Y': 20, 'L': 26, 'V': 35, 'W': 12, 'K': 28, 'J': 35, 'h': 21,
 	'A': 36, 'F': 40, 'E': 31, 'C': 36, 'X': 23, 'D': 19, 'U': 35, 'P': 44, 'Q': 40, 'B': 19,
 	'I': 50, 'N': 20, 'O': 48,
 }
 
-// prefix is the length of the length in front of a message.
+// prefix is the size of the length that precedes a message.
 const prefix = 2
 
-// fullDay is as long as a day may be.
+// fullDay is the maximum length of a day, in nanoseconds.
 const fullDay = 24 * 3600 * 1_000_000_000
 
-// Sniff says whether data may be the beginning of such a file: whether the first messages
-// follow one another. whole says that the file ends with data.
+// Sniff reports whether data may be the beginning of an ITCH file: whether its first messages have
+// valid types and lengths. whole means that the file ends with data.
 func Sniff(data []byte, whole bool) bool {
 	found := false
 	for n := 0; n < 16 && len(data) > prefix; n++ {
@@ -81,12 +81,12 @@ func Sniff(data []byte, whole bool) bool {
 	return found
 }
 
-// time48 is the time of a message.
+// time48 returns the time of a message.
 func time48(m []byte) int64 {
 	return int64(binary.BigEndian.Uint64(m[3:]) & (1<<48 - 1))
 }
 
-// Decode implements what package decode says of it.
+// Decode implements the decoder interface of package decode.
 func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	for !b.Full() && len(data)-n > prefix {
 		told := int(binary.BigEndian.Uint16(data[n:]))
@@ -115,7 +115,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	return n, nil
 }
 
-// End implements what package decode says of it.
+// End implements the decoder interface of package decode.
 func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
 	if len(rest) == 0 || len(rest) == prefix && rest[0] == 0 && rest[1] == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (d *Decoder) message(m []byte, b *decode.Batch) error {
 	return nil
 }
 
-// system tells of the market as a whole.
+// system publishes the status of the market as a whole.
 func (d *Decoder) system(code byte, t int64, b *decode.Batch) {
 	var phase market.Phase
 	switch code {
@@ -224,7 +224,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 	in := decode.Equity(symbol, Market)
 	if s.skipped = !d.config.Filter.Takes(in.ID); !s.skipped {
 		if d.whole {
-			in.BookReady, in.Phase = true, market.Halt
+			in.StartsEmpty, in.Phase = true, market.Halt
 		}
 		s.handle = b.List(in)
 	}
@@ -233,8 +233,8 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 	return &d.stocks[len(d.stocks)-1], nil
 }
 
-// missing is the stock of a message whose locate code was not given out yet. In a piece
-// of a day the message may name it; otherwise it is passed over.
+// missing returns the stock of a message whose locate code is not known yet. If the file covers
+// part of a day, the message may name the stock; otherwise it is skipped.
 func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
 	locate := binary.BigEndian.Uint16(m[1:])
 	if d.whole {
@@ -252,7 +252,7 @@ func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
 	return nil, nil
 }
 
-// status tells of a stock: H by NASDAQ's rules for all markets, h of NASDAQ alone.
+// status publishes the status of a stock: H for all markets, h for NASDAQ only.
 func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 	reason := ""
 	switch {
@@ -283,7 +283,7 @@ func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 	e.Time, e.Phase, e.Reason = t, phase, reason
 }
 
-// phaseOf is the phase of a trading state; none where it is not known.
+// phaseOf returns the phase of a trading state, NoPhase if it is unknown.
 func phaseOf(state byte) market.Phase {
 	switch state {
 	case 'T':

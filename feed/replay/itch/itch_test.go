@@ -26,7 +26,7 @@ func describe(d *replaytest.Decoded) []string {
 	return out
 }
 
-// day is a file with every type of message in it.
+// day returns a file with every type of message.
 func day(noLength bool) []byte {
 	w := replaytest.ITCH{NoLength: noLength}
 	w.System(1, 'O')
@@ -117,7 +117,7 @@ func TestDay(t *testing.T) {
 		in := market.Instrument{
 			ID:   market.InstrumentID{Symbol: "AAPL", Market: "NASDAQ", Term: "24hs"},
 			Name: "AAPL", Kind: "equity", Currency: "USD", SettlementDays: 1, PriceDecimals: 4,
-			BookReady: true, VirtualClock: true, Phase: market.Halt,
+			StartsEmpty: true, VirtualClock: true, Phase: market.Halt,
 		}
 		if len(got.Listed) != 3 || fmt.Sprint(got.Listed[0]) != fmt.Sprint(in) || got.Listed[2].ID.String() != "*|NASDAQ|*" {
 			t.Errorf("listed %+v", got.Listed)
@@ -140,10 +140,10 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A piece of a day plays the trades that it can know of, and no books.
+// TestPiece checks that part of a day plays the trades of known orders and no books.
 func TestPiece(t *testing.T) {
 	var w replaytest.ITCH
-	w.Execute(13, 7, 99, 10, 901) // nobody knows of what
+	w.Execute(13, 7, 99, 10, 901) // unknown order
 	w.Add(14, 7, 101, 'S', 200, "AAPL", 1_500_100, "")
 	w.Execute(15, 7, 101, 50, 902)
 	w.Cancel(15, 7, 101, 50)
@@ -163,7 +163,7 @@ func TestPiece(t *testing.T) {
 	if list := describe(got); !slices.Equal(list, want) || got.Err != nil {
 		t.Errorf("played\n%s\n%v", strings.Join(list, "\n"), got.Err)
 	}
-	if in := got.Listed[0]; in.BookReady || in.Phase != market.NoPhase {
+	if in := got.Listed[0]; in.StartsEmpty || in.Phase != market.NoPhase {
 		t.Errorf("listed %+v", in)
 	}
 	if len(got.Notes) != 1 || got.Notes[0].Reason != "unknown_order" {
@@ -171,7 +171,7 @@ func TestPiece(t *testing.T) {
 	}
 }
 
-// whole is a day as it begins, and bad what is wrong behind it.
+// broken returns a file with the beginning of a day, followed by what bad writes.
 func broken(bad func(w *replaytest.ITCH)) (good int, data []byte) {
 	var w replaytest.ITCH
 	w.System(1, 'O')
@@ -182,7 +182,7 @@ func broken(bad func(w *replaytest.ITCH)) (good int, data []byte) {
 	return good, w.Bytes
 }
 
-// What is before a fault is played, and the fault has its place.
+// TestFaults checks that what comes before an error is played and that the error has its position.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -230,7 +230,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// An end mark and messages of types to come are no faults.
+// TestTolerated checks that an end mark and messages of future types are no errors.
 func TestTolerated(t *testing.T) {
 	good, data := broken(func(w *replaytest.ITCH) {
 		w.Other(11, 7, 'z', 20)
@@ -242,7 +242,7 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
-// flow is a file of a random flow of orders, and the flow after it.
+// flow returns a file of a random flow of orders, and the flow after it.
 func flow(seed uint64, instruments, n int) ([]byte, *replaytest.Flow, []market.Event) {
 	const open = 9 * 3600 * 1_000_000_000
 	f := replaytest.NewFlow(seed, instruments, midnight+open)
@@ -260,7 +260,8 @@ func flow(seed uint64, instruments, n int) ([]byte, *replaytest.Flow, []market.E
 	return w.Bytes, f, events
 }
 
-// What a flow does to books and tape is what comes out of its file, however it is cut into pieces.
+// TestRoundTrip checks that a file plays the books and trades of its flow, whatever the sizes of
+// pieces.
 func TestRoundTrip(t *testing.T) {
 	data, f, events := flow(3, 5, 20_000)
 	for _, piece := range []int{0, 1 << 16, 997} {
@@ -283,7 +284,7 @@ func TestRoundTrip(t *testing.T) {
 				if e.TradeID != want.TradeID || e.Price != want.Price || e.Size != want.Size || e.Side != want.Side {
 					t.Fatalf("trade %+v, want %+v", e, want)
 				}
-				continue // its fill is next
+				continue // its fill follows
 			}
 			if e.Kind != want.Kind || e.OrderID != want.OrderID {
 				t.Fatalf("event %d is %+v, want %+v", k, e, want)
@@ -304,7 +305,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The ring keeps the latest trades and no more.
+// TestTradeRing checks that the ring keeps only the latest trades.
 func TestTradeRing(t *testing.T) {
 	var r tradeRing
 	for i := range uint64(maxTrades + 10) {
@@ -320,8 +321,8 @@ func TestTradeRing(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is played up to a fault, and what is played keeps the contract.
-// Pieces do not matter.
+// FuzzITCH checks that any file is played up to an error and that its events keep the contract,
+// whatever the sizes of pieces.
 func FuzzITCH(f *testing.F) {
 	f.Add(day(false), 7)
 	f.Add(day(true), 64)
@@ -373,7 +374,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// In steady state a record costs no allocation: what there is are the tables, and the blocks of texts.
+// TestAllocations checks that records cost no allocation in the steady state, apart from the tables
+// and the blocks of texts.
 func TestAllocations(t *testing.T) {
 	data, _, _ := flow(15, 10, 100_000)
 	records := 0

@@ -13,51 +13,51 @@ import (
 // Market is the market of the instruments.
 const Market = "NASDAQ"
 
-// Config says what the files do not.
+// Config holds what the files do not contain.
 type Config struct {
 	Symbol   string
-	Midnight int64 // Unix nanoseconds of the midnight in New York that times count from
+	Midnight int64 // Unix nanoseconds of the midnight in New York from which times count
 	Books    bool  // there is an order book file
-	Whole    bool  // every order of the message file is known; means nothing with Books
+	Whole    bool  // every order of the message file is known; ignored with Books
 }
 
-// Decoder decodes one file, or a pair, from beginning to end.
+// Decoder decodes a message file, alone or with its order book file, from beginning to end.
 type Decoder struct {
 	config Config
 	listed bool
 	handle market.Handle
 	line   int   // of the newest line, from 1
 	last   int64 // newest time
-	lost   bool  // an order was not known
+	lost   bool  // an order was unknown
 	orders decode.Orders
 	row    row
 }
 
-// New is a decoder.
+// New returns a decoder.
 func New(c Config) *Decoder { return &Decoder{config: c} }
 
-// Line is the number of the newest line, from 1.
+// Line returns the number of the newest line, from 1.
 func (d *Decoder) Line() int { return d.line }
 
-// Lost says that an order was not known.
+// Lost reports whether an order was unknown.
 func (d *Decoder) Lost() bool { return d.lost }
 
-// BookError is what is wrong with a line of the order book file.
+// BookError is an error in a line of the order book file.
 type BookError struct{ Err error }
 
 func (e *BookError) Error() string { return "order book: " + e.Err.Error() }
 
-// Unwrap is what is wrong.
+// Unwrap returns the underlying error.
 func (e *BookError) Unwrap() error { return e.Err }
 
-// Bounds of lines: two hundred levels, and twice the longest message.
+// Limits of lines: twice the longest message, and two hundred levels.
 const (
 	maxLine = 256
 	maxRow  = 16 << 10
 )
 
-// Sniff says whether data may be the beginning of a message file: whether its lines can
-// be read.
+// Sniff reports whether data may be the beginning of a message file: whether its first lines can be
+// parsed. whole means that the file ends with data.
 func Sniff(data []byte, whole bool) bool {
 	for n := 0; n < 10; n++ {
 		line, size := cutLine(data)
@@ -76,7 +76,7 @@ func Sniff(data []byte, whole bool) bool {
 	return true
 }
 
-// cutLine is the first line without its end; size is 0 where data does not hold all of it.
+// cutLine returns the first line without its line feed. size is 0 if data is incomplete.
 func cutLine(data []byte) (line []byte, size int) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
@@ -89,13 +89,13 @@ func cutLine(data []byte) (line []byte, size int) {
 	return line, i + 1
 }
 
-// Decode implements what package decode says of it, for a message file alone.
+// Decode implements the decoder interface of package decode, for a message file alone.
 func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	n, _, err = d.Pair(data, nil, b)
 	return n, err
 }
 
-// End implements what package decode says of it. The last line may have no end.
+// End implements the decoder interface of package decode. The last line may lack its line feed.
 func (d *Decoder) End(rest []byte, b *decode.Batch) error {
 	if len(rest) == 0 {
 		return nil
@@ -104,9 +104,8 @@ func (d *Decoder) End(rest []byte, b *decode.Batch) error {
 	return err
 }
 
-// Pair is Decode for a message file and an order book file, line by line together: n
-// and m are how many bytes of each it took. Of what is wrong with the second the error
-// is a *BookError.
+// Pair decodes a message file and an order book file together, line by line. n and m are the bytes
+// consumed of each. An error in the order book file is a *BookError.
 func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error) {
 	if !d.listed {
 		d.list(b)
@@ -149,9 +148,9 @@ func (d *Decoder) list(b *decode.Batch) {
 	switch {
 	case d.config.Books:
 	case d.config.Whole:
-		in.BookReady = true
+		in.StartsEmpty = true
 	default:
-		in.NoBook, in.OwnQuotes = true, true
+		in.NoBook, in.QuotesFromFeed = true, true
 		b.Tell("no_book", "the file begins within a day and no order book file is beside it: its book is not known")
 	}
 	d.listed, d.handle = true, b.List(in)
@@ -182,7 +181,7 @@ func (d *Decoder) both(line, levels []byte, b *decode.Batch) error {
 	return nil
 }
 
-// conditions of a cross.
+// conditions holds the conditions of a cross.
 var conditions = []string{"cross"}
 
 func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
@@ -209,7 +208,7 @@ func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
 	}
 	switch {
 	case d.config.Books:
-		return nil // its lines tell
+		return nil // the order book file has the change
 	case !d.config.Whole || d.lost:
 		b.Stats.Unused++
 		return nil
@@ -233,7 +232,7 @@ func (d *Decoder) status(m *message, t int64, b *decode.Batch) {
 
 func units(n uint32) market.Size { return market.Size(n) * market.Scale }
 
-// order plays what a line does to an order.
+// order plays the change of an order.
 func (d *Decoder) order(m *message, t int64, b *decode.Batch) error {
 	if m.size == 0 && m.kind != 3 {
 		return fmt.Errorf("order %d: no shares", m.id)
@@ -335,7 +334,7 @@ func (m *message) read(line []byte) error {
 	return nil
 }
 
-// clock reads the time of a line, and says where it ends.
+// clock parses the time of a line and returns its end.
 func (m *message) clock(line []byte) (at int, ok bool) {
 	seconds, at := digits(line, 0)
 	if at == 0 || at > 18 || seconds >= 2*86_400 {
@@ -354,7 +353,7 @@ func (m *message) clock(line []byte) (at int, ok bool) {
 	return at, true
 }
 
-// field is whole for what follows a comma.
+// field parses a comma followed by an integer.
 func field(s []byte, at int) (v int64, end int, ok bool) {
 	if at >= len(s) || s[at] != ',' {
 		return 0, at, false
@@ -362,7 +361,7 @@ func field(s []byte, at int) (v int64, end int, ok bool) {
 	return whole(s, at+1)
 }
 
-// whole reads a whole number from a place on, and says where it ends.
+// whole parses an integer at an offset and returns its end.
 func whole(s []byte, at int) (v int64, end int, ok bool) {
 	negative := at < len(s) && s[at] == '-'
 	if negative {
@@ -375,7 +374,8 @@ func whole(s []byte, at int) (v int64, end int, ok bool) {
 	return v, end, uint(end-at-1) < 18
 }
 
-// digits reads digits from a place on, and says where they end; of more than nineteen the number means nothing.
+// digits parses digits at an offset and returns their end. With more than nineteen digits the
+// number is meaningless.
 func digits(s []byte, at int) (v uint64, end int) {
 	for ; at < len(s) && s[at]-'0' <= 9; at++ {
 		v = v*10 + uint64(s[at]-'0')

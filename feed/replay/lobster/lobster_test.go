@@ -16,7 +16,7 @@ import (
 // midnight is 2012-06-21 in New York.
 const midnight = 1340251200 * 1_000_000_000
 
-// pair gives an order book file to a decoder beside a message file.
+// pair feeds a decoder a message file with an order book file.
 type pair struct {
 	*Decoder
 	books []byte
@@ -95,20 +95,20 @@ func TestOrders(t *testing.T) {
 		if got.Stats != want {
 			t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 		}
-		if in := got.Listed[0]; in.ID.String() != "AAPL|NASDAQ|24hs" || !in.BookReady || in.NoBook || !in.VirtualClock {
+		if in := got.Listed[0]; in.ID.String() != "AAPL|NASDAQ|24hs" || !in.StartsEmpty || in.NoBook || !in.VirtualClock {
 			t.Errorf("listed %+v", in)
 		}
 	}
 }
 
-// A file that begins within the day plays trades and status.
+// TestPiece checks that a file that begins within the day plays trades and status.
 func TestPiece(t *testing.T) {
 	w := &replaytest.LOBSTER{}
 	w.Line(open, 3, 5, 100, 1_000_000, 1)
 	w.Line(open+1, 4, 6, 100, 1_000_000, 1)
 	got := run(w, false, 0)
 	expect(t, got, fmt.Sprintf(`AAPL trade "" sell 100 at 100 +%d`, open+1))
-	if in := got.Listed[0]; in.BookReady || !in.NoBook || !in.OwnQuotes || len(got.Notes) != 1 || got.Stats.Unused != 2 {
+	if in := got.Listed[0]; in.StartsEmpty || !in.NoBook || !in.QuotesFromFeed || len(got.Notes) != 1 || got.Stats.Unused != 2 {
 		t.Errorf("listed %+v, noted %+v, counted %+v", in, got.Notes, got.Stats)
 	}
 	d := New(Config{Symbol: "AAPL", Midnight: midnight, Whole: true})
@@ -143,13 +143,13 @@ func TestBooks(t *testing.T) {
 		fmt.Sprintf("AAPL update [0@585.3 7@585.29] [20@585.93 0@585.98] +%d", open+3),
 		fmt.Sprintf("AAPL update [0@585.29] [0@585.93 0@585.94] +%d", open+4),
 	)
-	if in := got.Listed[0]; in.BookReady || in.NoBook || got.Stats.Depth != 4 || got.Stats.Snapshots != 1 {
+	if in := got.Listed[0]; in.StartsEmpty || in.NoBook || got.Stats.Depth != 4 || got.Stats.Snapshots != 1 {
 		t.Errorf("listed %+v, counted %+v", in, got.Stats)
 	}
 }
 
-// Whatever lines follow one another, with holes and levels that come and go at every place, the
-// book is that of the newest.
+// TestRows checks that the book is that of the newest line, for random lines with empty levels and
+// levels that come and go at every position.
 func TestRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := &replaytest.LOBSTER{Depth: 4}
@@ -196,7 +196,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// flow is a pair of files of a random flow of orders.
+// flow returns a pair of files of a random flow of orders.
 func flow(seed uint64, n, depth int) (*replaytest.LOBSTER, *replaytest.Flow, int) {
 	f := replaytest.NewFlow(seed, 1, midnight+open)
 	w := &replaytest.LOBSTER{Depth: depth}
@@ -218,7 +218,7 @@ func flow(seed uint64, n, depth int) (*replaytest.LOBSTER, *replaytest.Flow, int
 	return w, f, trades
 }
 
-// What a flow does to a book is what comes out of its files, by orders and by levels.
+// TestRoundTrip checks that files play the book of their flow, by orders and by levels.
 func TestRoundTrip(t *testing.T) {
 	for _, depth := range []int{0, 1, 10} {
 		for _, piece := range []int{0, 4096, 101} {
@@ -319,14 +319,14 @@ func TestBookFaults(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is played up to a fault, and what is played keeps the contract.
-// Pieces do not matter.
+// FuzzLOBSTER checks that any file is played up to an error and that its events keep the contract,
+// whatever the sizes of pieces.
 func FuzzLOBSTER(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(messages, "0000000030", "000000003")), []byte(nil), 7)
 	w, _, _ := flow(1, 50, 3)
 	f.Add(w.Messages, w.Books, 64)
 	f.Add(w.Messages, []byte(nil), 1000)
-	f.Add([]byte(strings.Repeat("1", 300)+"\n"), []byte("1"), 1) // too long, and no book for it
+	f.Add([]byte(strings.Repeat("1", 300)+"\n"), []byte("1"), 1) // too long, and without a book
 	f.Fuzz(func(t *testing.T, messages, books []byte, piece int) {
 		Sniff(messages, true)
 		w := &replaytest.LOBSTER{Messages: messages}
@@ -344,7 +344,7 @@ func FuzzLOBSTER(f *testing.F) {
 	})
 }
 
-// BenchmarkLOBSTER decodes a flow; a record is a line, or a pair of lines.
+// BenchmarkLOBSTER decodes a flow. A record is a line, or a pair of lines.
 func BenchmarkLOBSTER(b *testing.B) {
 	for _, bb := range []struct {
 		name  string
@@ -383,7 +383,7 @@ func TestMutants(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A damaged order book file beside a good message file, and the other way round.
+	// A damaged order book file with a valid message file, and the other way round.
 	c := Config{Symbol: "AAPL", Midnight: midnight, Books: true}
 	if err := replaytest.Mutants(2, 500, w.Messages, func() replaytest.Decoder { return &pair{New(c), w.Books} }); err != nil {
 		t.Error(err)
@@ -393,7 +393,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// swapped gives a message file to a decoder beside an order book file.
+// swapped feeds a decoder a message file with an order book file, with their roles swapped.
 type swapped struct {
 	*Decoder
 	messages []byte
@@ -405,7 +405,8 @@ func (p *swapped) Decode(books []byte, b *decode.Batch) (int, error) {
 	return m, err
 }
 
-// In steady state a record costs no allocation: what there is are the tables, and the blocks of texts.
+// TestAllocations checks that records cost no allocation in the steady state, apart from the tables
+// and the blocks of texts.
 func TestAllocations(t *testing.T) {
 	w, _, _ := flow(15, 100_000, 0)
 	data := w.Messages

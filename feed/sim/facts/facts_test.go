@@ -27,7 +27,7 @@ func newTape(t *testing.T, change func(*market.Instrument)) *tape {
 	in := market.Instrument{
 		ID:    market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"},
 		Kind:  "equity",
-		Ticks: []market.Tick{{Step: price(.5)}}, BookReady: true,
+		Ticks: []market.Tick{{Step: price(.5)}}, StartsEmpty: true,
 	}
 	if change != nil {
 		change(&in)
@@ -190,7 +190,7 @@ func TestSigns(t *testing.T) {
 
 // TestReturns checks volatility and tails of known returns.
 func TestReturns(t *testing.T) {
-	x := newTape(t, func(in *market.Instrument) { in.Ticks = nil; in.OwnQuotes = true; in.NoBook = true })
+	x := newTape(t, func(in *market.Instrument) { in.Ticks = nil; in.QuotesFromFeed = true; in.NoBook = true })
 	rng := rand.New(rand.NewPCG(2, 2))
 	mid, second2, four := 1000.0, 0.0, 0.0
 	const n = 400
@@ -261,7 +261,7 @@ func TestTable(t *testing.T) {
 	c := New()
 	c.Class = func(in market.Instrument) string { return "class of " + in.ID.Symbol[:1] }
 	for _, symbol := range []string{"B1", "A2", "A1"} {
-		h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "M", Term: "CI"}, BookReady: true})
+		h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "M", Term: "CI"}, StartsEmpty: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestText(t *testing.T) {
 
 func BenchmarkCollector(b *testing.B) {
 	c := New()
-	h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}, BookReady: true})
+	h, err := c.Define(market.Instrument{ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}, StartsEmpty: true})
 	if err != nil {
 		b.Fatal(err)
 	}

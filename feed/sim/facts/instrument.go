@@ -53,7 +53,7 @@ func newInstrument(in market.Instrument) *instrument {
 	if phase == market.NoPhase {
 		phase = market.Open
 	}
-	return &instrument{definition: in, phase: phase, stale: !in.BookReady && !in.NoBook, births: make(map[uint64]int64)}
+	return &instrument{definition: in, phase: phase, stale: !in.StartsEmpty && !in.NoBook, births: make(map[uint64]int64)}
 }
 
 // apply applies an event.
@@ -80,7 +80,7 @@ func (x *instrument) take(e *market.Event) {
 	case market.KindSnapshot:
 		x.snapshot(e)
 	case market.KindQuote:
-		if x.definition.OwnQuotes || x.definition.NoBook {
+		if x.definition.QuotesFromFeed || x.definition.NoBook {
 			x.quote = [2]market.Level{first(e.Bids), first(e.Asks)}
 			x.stale = x.stale && !x.definition.NoBook
 		}
@@ -163,7 +163,7 @@ func (x *instrument) look() {
 
 // best returns the best bid and offer; Size 0 means none.
 func (x *instrument) best() (bid, ask market.Level) {
-	if x.definition.NoBook || x.definition.OwnQuotes && x.quote != [2]market.Level{} {
+	if x.definition.NoBook || x.definition.QuotesFromFeed && x.quote != [2]market.Level{} {
 		return x.quote[0], x.quote[1]
 	}
 	b := &x.book

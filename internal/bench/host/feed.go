@@ -90,7 +90,7 @@ func (f *benchFeed) define(sink feed.Sink) error {
 		book.Asks = append(book.Asks, level(i+1, 1))
 	}
 	for i := range max(1, f.cfg.Instruments) {
-		in := market.Instrument{ID: pattern.ID(i), Currency: "ARS", PriceDecimals: 2, BookReady: true}
+		in := market.Instrument{ID: pattern.ID(i), Currency: "ARS", PriceDecimals: 2, StartsEmpty: true}
 		h, err := sink.Define(in)
 		if err != nil {
 			return fmt.Errorf("define %s: %w", in.ID, err)

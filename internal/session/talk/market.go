@@ -25,7 +25,7 @@ func (w *World) list(args []string) error {
 	index := id.Symbol == "INDEX"
 	h, err := w.Hub.Define(market.Instrument{
 		ID: id, Name: id.Symbol, Currency: "ARS", PriceDecimals: 2,
-		NoBook: index, OwnQuotes: index || id.Symbol == "GGAL" && id.Term == "CI", BookReady: true,
+		NoBook: index, QuotesFromFeed: index || id.Symbol == "GGAL" && id.Term == "CI", StartsEmpty: true,
 	})
 	w.handles[args[0]] = h
 	return err
@@ -98,7 +98,7 @@ func (w *World) reference(args []string) error {
 	if err != nil {
 		return err
 	}
-	return w.publish(args[0], market.Event{Kind: market.KindReference, Price: closing.Price, OldPrice: settlement, Size: closing.Size})
+	return w.publish(args[0], market.Event{Kind: market.KindReference, PreviousClose: closing.Price, Settlement: settlement, OpenInterest: closing.Size})
 }
 
 func (w *World) tradeAt(at int64, args []string) error {
