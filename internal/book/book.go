@@ -8,10 +8,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// MaxLevels bounds a side of a book: ten times the deepest real one seen.
+// MaxLevels is the maximum number of levels per side: ten times the deepest real book seen.
 const MaxLevels = 1 << 16
 
-// Why a book takes no event.
+// Errors returned by Book. A Book that returns one of them is unchanged, except after ErrSum.
 var (
 	ErrOrders = errors.New("the book is kept order by order; a snapshot begins one of levels")
 	ErrLevels = errors.New("the book is kept by levels; an empty snapshot begins one of orders")
@@ -19,10 +19,11 @@ var (
 	ErrSum    = errors.New("the orders at a price add up to more than 15 significant digits")
 )
 
-// Book is the order book of one instrument. The zero Book is empty and takes either feed.
+// Book is the order book of one instrument. The zero Book is empty and accepts levels or single
+// orders.
 type Book struct {
 	levels market.Book
-	orders *market.OrderBook // where the feed is order by order
+	orders *market.OrderBook // set if the feed is order by order
 }
 
 // Change is a level before and after an event.
@@ -31,7 +32,7 @@ type Change struct {
 	Was, Now market.Level
 }
 
-// Levels is the book as it is. It is only read, and no longer once the next event is applied.
+// Levels returns the current book for reading. It is valid until the next event.
 func (b *Book) Levels() *market.Book {
 	if b.orders != nil {
 		return b.orders.Book()
@@ -39,7 +40,8 @@ func (b *Book) Levels() *market.Book {
 	return &b.levels
 }
 
-// Update applies changed levels and appends what they changed.
+// Update applies changed levels and appends the resulting changes. It returns ErrOrders or
+// ErrDepth.
 func (b *Book) Update(changes []Change, bids, asks []market.Level) ([]Change, error) {
 	if b.orders != nil && b.orders.Len() > 0 {
 		return changes, ErrOrders
@@ -52,10 +54,10 @@ func (b *Book) Update(changes []Change, bids, asks []market.Level) ([]Change, er
 	return setAll(changes, m, market.Sell, asks), nil
 }
 
-// manyLevels is from how many levels on a side is merged in one pass.
+// manyLevels is the number of levels above which a side is merged in one pass.
 const manyLevels = 64
 
-// setAll puts levels into a side and appends what changed.
+// setAll stores levels in a side and appends the changes.
 func setAll(changes []Change, b *market.Book, side market.Side, levels []market.Level) []Change {
 	if len(levels) > manyLevels {
 		levels = worstFirst(levels, side)
@@ -70,7 +72,7 @@ func setAll(changes []Change, b *market.Book, side market.Side, levels []market.
 	return changes
 }
 
-// worstFirst is a sorted copy of levels, the last of each price.
+// worstFirst returns a sorted copy of levels that keeps the last one of each price.
 func worstFirst(levels []market.Level, side market.Side) []market.Level {
 	list := slices.Clone(levels)
 	slices.Reverse(list)
@@ -83,8 +85,8 @@ func worstFirst(levels []market.Level, side market.Side) []market.Level {
 	return slices.CompactFunc(list, func(a, b market.Level) bool { return a.Price == b.Price })
 }
 
-// Order applies an event of a single order and appends what it changed. Errors: ErrLevels, ErrSum, and
-// those of market.OrderBook.
+// Order applies an order-by-order event and appends the resulting changes. It returns ErrLevels,
+// ErrSum, or an error of market.OrderBook.
 func (b *Book) Order(changes []Change, e *market.Event) ([]Change, error) {
 	if b.orders == nil {
 		if b.levels.Len(market.Buy)+b.levels.Len(market.Sell) > 0 {
@@ -105,7 +107,7 @@ func (b *Book) Order(changes []Change, e *market.Event) ([]Change, error) {
 	return changes, nil
 }
 
-// changeOrder applies e and appends what it changed.
+// changeOrder applies e and appends the resulting changes.
 func changeOrder(changes []Change, o *market.OrderBook, e *market.Event) ([]Change, error) {
 	side, price, _, _ := o.Order(e.OrderID)
 	if e.Kind == market.KindOrderAdd {
@@ -145,7 +147,8 @@ func changeOrder(changes []Change, o *market.OrderBook, e *market.Event) ([]Chan
 	return append(changes, Change{side, was, to}), nil
 }
 
-// Replace takes a snapshot, best first. With levels in it the feed is of levels from here on.
+// Replace replaces the book by a snapshot, best first. If the snapshot has levels, the feed is one
+// of levels from now on.
 func (b *Book) Replace(bids, asks []market.Level) {
 	if b.orders != nil {
 		b.orders.Reset()
@@ -163,8 +166,8 @@ func (b *Book) Replace(bids, asks []market.Level) {
 	}
 }
 
-// Tidy orders changes by side, best first, makes those of one price one, and
-// leaves out what is as it was.
+// Tidy sorts changes by side, best first, merges changes of the same price, and drops those that
+// change nothing. It reuses the memory of its argument.
 func Tidy(changes []Change) []Change {
 	if len(changes) > 1 {
 		slices.SortStableFunc(changes, func(a, b Change) int {

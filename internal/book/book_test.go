@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// reader keeps a book as a client does, of what it is told alone.
+// reader maintains a book as a client does, from the messages alone.
 type reader struct {
 	market.Book
 	depth int
@@ -39,7 +39,7 @@ func (r *reader) check(t *testing.T, what string, want *Levels) {
 	}
 }
 
-// random makes events, some of which are refused.
+// random generates events, some of which are invalid.
 type random struct {
 	*rand.Rand
 	ids uint64
@@ -72,8 +72,8 @@ func (r *random) order() market.Event {
 	return e
 }
 
-// TestReadersFollow has readers of every kind of view follow a random book by what they are told,
-// at each change or now and then, and be told what they saw last in between.
+// TestReadersFollow has readers of every kind of view follow a random book from their messages,
+// sent at every change or now and then.
 func TestReadersFollow(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := &random{Rand: rand.New(rand.NewPCG(seed, 5))}
@@ -107,7 +107,7 @@ func TestReadersFollow(t *testing.T) {
 	}
 }
 
-// start is the levels of a random snapshot, best first; none where the feed is of orders.
+// start returns the levels of a random snapshot, best first, or none if the feed is order by order.
 func (r *random) start(byOrder bool) (bids, asks []market.Level) {
 	if byOrder {
 		return nil, nil
@@ -131,7 +131,7 @@ func (r *random) act(b *Book, byOrder bool) ([]Change, error) {
 	return b.Update(nil, r.levels(n), r.levels(n))
 }
 
-// follower is a view, and a reader of it.
+// follower is a view with its reader.
 type follower struct {
 	view      View
 	reader    reader
@@ -151,7 +151,7 @@ func follow(b *Book) (list []*follower) {
 	return list
 }
 
-// renew tells the whole view.
+// renew sends the whole view.
 func (f *follower) renew(b *Book) {
 	f.view.Renew(b)
 	f.out.Read(b, f.reader.depth)
@@ -164,7 +164,7 @@ func (f *follower) renew(b *Book) {
 	}
 }
 
-// follow tells changes, or notes them where it is not time yet for a conflated view.
+// follow sends changes, or notes them if a conflated view is not due.
 func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 	t.Helper()
 	var now Levels
@@ -190,7 +190,7 @@ func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 	f.reader.check(t, "what is told", &now)
 }
 
-// TestTidy: by side, best first, each price once, from what it was to what it is.
+// TestTidy checks that changes are sorted by side and best first, with one change per price.
 func TestTidy(t *testing.T) {
 	at := func(p market.Price, s market.Size) market.Level { return market.Level{Price: p, Size: s} }
 	got := Tidy([]Change{
@@ -211,7 +211,7 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestFeeds: a book is of levels or of orders, and a snapshot says from when on it is of the other.
+// TestFeeds checks that a book holds levels or orders and that a snapshot switches between them.
 func TestFeeds(t *testing.T) {
 	var b Book
 	one := []market.Level{{Price: 5, Size: 1}}
@@ -242,7 +242,8 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
-// TestBounds: what would be too deep changes nothing; orders that add up to too much are told as that.
+// TestBounds checks that a book that would be too deep is unchanged, and that orders with too large
+// a sum are reported.
 func TestBounds(t *testing.T) {
 	var b Book
 	deep := make([]market.Level, MaxLevels)
@@ -265,7 +266,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: a book that is followed takes no memory once it had some.
+// TestNoAllocation checks that a book does not allocate in the steady state.
 func TestNoAllocation(t *testing.T) {
 	var b Book
 	b.Replace((&random{Rand: rand.New(rand.NewPCG(1, 1))}).start(false))

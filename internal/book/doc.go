@@ -1,16 +1,17 @@
-// Package book is an order book on its way to readers: what an event changes in it, and what
-// those changes come to for one who sees some of its levels, or sees it now and then.
+// Package book maintains an order book and computes what its readers must be sent, whether they see
+// all levels or some, at every change or now and then.
 //
-// A [Book] is fed by levels or by single orders, whichever its feed begins with; a snapshot
-// of levels makes it one of levels again. Each act appends the [Change]s that it made, which Tidy
-// brings into the order of a message. A book that an act returns an error for is as it was,
-// but for [ErrSum]: what it holds from then on is not to be told.
+// A [Book] is fed with levels or with single orders, whichever its feed begins with; a snapshot
+// with levels switches it back to levels. [Book.Update] and [Book.Order] append a [Change] for each
+// level they change, and [Tidy] sorts the changes for a message. A book that returns an error is
+// unchanged, except after [ErrSum]: its content must then not be published any more.
 //
-// A [View] is what readers of a number of levels, or of a conflated book, were told last. It says
-// whether changes concern them, and what they are to be told now: of some levels what left and came into
-// view, of a conflated book what differs after all. [Levels] are lists of levels, best first, whose
-// memory is used again.
+// A [View] stores what readers of a number of levels, or of a conflated book, were sent last.
+// [View.Sees] reports whether changes concern them, and [View.Advance] computes what to send: for a
+// limited depth the levels that entered and left it, for a conflated book the levels that differ.
+// [Levels] holds lists of levels, best first, and reuses their memory.
 //
-// Who numbers, encodes and sends is package stream; the levels themselves are package market's.
-// It is pure: no goroutine, no clock, no I/O. Who calls it guards it.
+// Package stream numbers, encodes and sends the messages; package market defines levels. This
+// package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must guard
+// them.
 package book

@@ -7,25 +7,25 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Levels are levels of both sides, best first. A size of 0 says that there is none at that price.
+// Levels holds levels of both sides, best first. In a change, size 0 deletes the level.
 type Levels struct {
 	Bids, Asks []market.Level
 }
 
-// Read makes l the n best levels of a book; all of them where n is 0.
+// Read sets l to the n best levels of a book, or to all levels if n is 0.
 func (l *Levels) Read(b *Book, n int) {
 	m := b.Levels()
 	l.Bids = m.Append(l.Bids[:0], market.Buy, n)
 	l.Asks = m.Append(l.Asks[:0], market.Sell, n)
 }
 
-// Copy makes l what other is, in memory of its own.
+// Copy sets l to a copy of other.
 func (l *Levels) Copy(other *Levels) {
 	l.Bids = append(l.Bids[:0], other.Bids...)
 	l.Asks = append(l.Asks[:0], other.Asks...)
 }
 
-// Split makes l what tidy changes changed to.
+// Split sets l to the new levels of tidy changes.
 func (l *Levels) Split(changes []Change) {
 	bids, asks := l.Bids[:0], l.Asks[:0]
 	for _, c := range changes {
@@ -38,13 +38,13 @@ func (l *Levels) Split(changes []Change) {
 	l.Bids, l.Asks = bids, asks
 }
 
-// Diff makes l the changes that turn the levels was into the levels now.
+// Diff sets l to the changes that turn the levels was into the levels now.
 func (l *Levels) Diff(was, now *Levels) {
 	l.Bids = diff(l.Bids[:0], was.Bids, now.Bids, market.Buy)
 	l.Asks = diff(l.Asks[:0], was.Asks, now.Asks, market.Sell)
 }
 
-// Empty says that there are none.
+// Empty reports whether l has no levels.
 func (l *Levels) Empty() bool { return len(l.Bids) == 0 && len(l.Asks) == 0 }
 
 func (l *Levels) add(side market.Side, x market.Level) {
@@ -60,8 +60,8 @@ func (l *Levels) sort() {
 	slices.SortFunc(l.Asks, func(a, b market.Level) int { return cmp.Compare(a.Price, b.Price) })
 }
 
-// diff appends the changes that turn the levels was into the levels now, both
-// best first: sizes that changed, levels that came into view, and removals.
+// diff appends the changes that turn the levels was into the levels now, both best first: changed
+// sizes, new levels, and deletions.
 func diff(dst, was, now []market.Level, side market.Side) []market.Level {
 	better := func(a, b market.Price) bool {
 		if side == market.Sell {

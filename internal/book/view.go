@@ -6,9 +6,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// View is what the readers of a book were told last: of some depth the levels themselves, of a
-// conflated book of all levels what stood before at the prices that changed since. Of a book of all levels
-// that tells every change there is nothing to keep. The zero View is of that kind.
+// View stores what the readers of a book were sent last: the levels of a limited depth or, for a
+// conflated book of all levels, the previous levels at the prices that have changed since. A view
+// of all levels that is sent at every change stores nothing; the zero View is of that kind.
 type View struct {
 	depth int
 	seen  Levels
@@ -20,7 +20,7 @@ type place struct {
 	price market.Price
 }
 
-// Begin makes v a view of a depth, 0 for all levels, as of now.
+// Begin sets v to a view of a depth (0 for all levels) of the current book.
 func (v *View) Begin(b *Book, depth int, conflated bool) {
 	*v = View{depth: depth}
 	switch {
@@ -32,7 +32,7 @@ func (v *View) Begin(b *Book, depth int, conflated bool) {
 	}
 }
 
-// Sees says whether a change may show in a view of some depth.
+// Sees reports whether changes may affect a view of limited depth.
 func (v *View) Sees(changes []Change) bool {
 	for i := range changes {
 		c := &changes[i]
@@ -51,7 +51,7 @@ func (v *View) Sees(changes []Change) bool {
 	return false
 }
 
-// Note keeps what stood at changed prices when a conflated view was last told.
+// Note records the previous levels at changed prices in a conflated view of all levels.
 func (v *View) Note(changes []Change) {
 	if v.was == nil {
 		return
@@ -64,8 +64,8 @@ func (v *View) Note(changes []Change) {
 	}
 }
 
-// Turn brings the view to what the book is now and makes out what that changes for its readers; top
-// is memory to do it in.
+// Advance moves the view to the current book and sets out to the changes for its readers. top is
+// scratch memory.
 func (v *View) Turn(out, top *Levels, b *Book) {
 	if v.was == nil {
 		top.Read(b, v.depth)
@@ -89,7 +89,7 @@ func (v *View) Turn(out, top *Levels, b *Book) {
 	out.sort()
 }
 
-// Renew brings the view to what the book is now, all of which its readers are told.
+// Reset moves the view to the current book, all of which is sent to its readers.
 func (v *View) Renew(b *Book) {
 	clear(v.was)
 	if v.depth > 0 {
@@ -97,7 +97,8 @@ func (v *View) Renew(b *Book) {
 	}
 }
 
-// Last makes l, which has the present levels of the view, those that its readers were told last.
+// Last changes l, which holds the current levels of the view, to the levels that its readers were
+// sent last.
 func (v *View) Last(l *Levels) {
 	if v.was == nil {
 		l.Copy(&v.seen)
