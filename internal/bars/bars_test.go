@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// model is a series and all its trades, with what was told last of each bar.
+// model is a series and all its trades, with the last message of each bar.
 type model struct {
 	t      *testing.T
 	series Series
@@ -29,7 +29,7 @@ func newModel(t *testing.T, zone *time.Location) *model {
 
 func barKey(i market.Interval, start int64) string { return fmt.Sprint(i, " ", start) }
 
-// tell checks what is told against all trades there are.
+// send compares a bar that is sent with all trades.
 func (m *model) tell(s *Series, b *Bar) {
 	m.t.Helper()
 	if s.Owner != m {
@@ -84,8 +84,8 @@ func (m *model) amend(n uint64, price market.Price, size market.Size) {
 	}
 }
 
-// TestModel has random trades, late ones, cancels and corrections, over days, and holds every
-// bar, at the moment it is told, to a count of all trades.
+// TestModel has random trades, late ones, cancellations and corrections over days. It compares
+// every bar, when it is sent, with a count of all trades.
 func TestModel(t *testing.T) {
 	zone, err := time.LoadLocation("Asia/Kolkata")
 	if err != nil {
@@ -139,7 +139,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestWindow revises the bars of a day for an hour after it, and keeps them no longer.
+// TestWindow checks that the bars of a day can be revised for an hour after it, and are not kept
+// longer.
 func TestWindow(t *testing.T) {
 	m := newModel(t, time.UTC)
 	day, next := m.clock.Bounds(market.Day, m.now)
@@ -162,13 +163,13 @@ func TestWindow(t *testing.T) {
 	for k := range int64(4) {
 		m.trade(m.now+k*int64(time.Hour), 8, 1)
 	}
-	if n := len(m.series.lists[market.Minute]); n != 3 { // the last is under way
+	if n := len(m.series.lists[market.Minute]); n != 3 { // the last one is open
 		t.Errorf("%d minutes are kept", n)
 	}
 }
 
-// TestClockSetBack goes on after a clock that had been hours ahead: bars come when they end, and one
-// that was told too early is revised when it has.
+// TestClockSetBack checks a clock that was hours ahead: bars are sent when they end, and one that
+// was sent too early is revised when it ends.
 func TestClockSetBack(t *testing.T) {
 	m := newModel(t, time.UTC)
 	begin, _ := m.clock.Bounds(market.Day, m.now)
@@ -201,7 +202,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestRecall marks what was told before a restart; the rest is told at the next strike, and once.
+// TestRecall marks bars as sent before a restart. The others are sent at the next pass, once.
 func TestRecall(t *testing.T) {
 	m := newModel(t, time.UTC)
 	begin, _ := m.clock.Bounds(market.Hour, m.now)
@@ -218,13 +219,13 @@ func TestRecall(t *testing.T) {
 	if len(m.told) != 10+1 {
 		t.Errorf("%d bars", len(m.told))
 	}
-	m.trade(begin+1, 50, 1) // late, into one that was told before
+	m.trade(begin+1, 50, 1) // late, for a bar that was sent before
 	if b := m.told[barKey(market.Second, begin)]; !b.Revised || b.High != 50 {
 		t.Errorf("%+v", b)
 	}
 }
 
-// TestRestart tells what is open and begins anew.
+// TestRestart checks that open bars are sent and that the series is then empty.
 func TestRestart(t *testing.T) {
 	m := newModel(t, time.UTC)
 	for k := range int64(600) {

@@ -6,46 +6,48 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Clock says when bars are over, for the instruments of a market: it is struck by whoever knows
-// the time. Virtual, that is the newest event time of the market. Use NewClock.
+// Clock determines when bars end, for the instruments of a market. Its owner calls it with the
+// time. The time of a virtual clock is the newest event time of the market. Use NewClock to create
+// one.
 type Clock struct {
-	Struck int64 // bars that ended up to here were told
+	Struck int64 // bars that end up to here have been sent
 
 	zone    *time.Location
 	virtual bool
 	now     int64 // virtual: the newest event time
-	next    int64 // the earliest end of a bar that is open; 0: none is
+	next    int64 // the earliest end of an open bar; 0: none is open
 	due     [market.NumIntervals]int64
-	open    [market.NumIntervals][]*Series // that have an open bar
+	open    [market.NumIntervals][]*Series // series that have an open bar
 
-	// The strike under way.
+	// State of the current pass.
 	strike  uint32                    // its number
-	left    []*Series                 // whose bars were open; empty: none is under way
-	told    int                       // of left
-	closing [market.NumIntervals]bool // the intervals of which some were over
-	at      int64                     // bars that ended up to here are over
-	before  int64                     // Struck until then
+	left    []*Series                 // series with open bars; empty: no pass is active
+	told    int                       // number of series in pending that are done
+	closing [market.NumIntervals]bool // the intervals with ended bars
+	at      int64                     // bars that end up to here are over
+	before  int64                     // ClosedUntil before the pass
 
-	dayStart, dayEnd int64 // of the day that was last asked for
-	old, oldUntil    int64 // what is before old is not revised any more; until when that holds
+	dayStart, dayEnd int64 // the last day requested
+	// bars before old are not revised any more; oldUntil is when to recompute old
+	old, oldUntil int64
 }
 
-// NewClock makes a clock whose trading days are calendar days of a time zone.
+// NewClock returns a clock whose trading days are calendar days in a time zone.
 func NewClock(zone *time.Location, virtual bool) *Clock { return &Clock{zone: zone, virtual: virtual} }
 
-// Like is a clock of the same kind, which has not begun.
+// Like returns a new clock of the same kind.
 func (c *Clock) Like() *Clock { return NewClock(c.zone, c.virtual) }
 
-// Virtual says whether the clock goes by event times.
+// Virtual reports whether the clock follows event times.
 func (c *Clock) Virtual() bool { return c.virtual }
 
-// Now is the newest event time of a virtual clock; 0: none was yet.
+// Now returns the newest event time of a virtual clock, 0 if there is none.
 func (c *Clock) Now() int64 { return c.now }
 
-// Next is the earliest end of an open bar; 0: none is open.
+// Next returns the earliest end of an open bar, 0 if none is open.
 func (c *Clock) Next() int64 { return c.next }
 
-// Bounds is the bar of an interval that a time lies in.
+// Bounds returns the start and the end of the bar of an interval that contains a time.
 func (c *Clock) Bounds(i market.Interval, at int64) (start, end int64) {
 	if i != market.Day {
 		length := int64(i.Length())
@@ -59,11 +61,12 @@ func (c *Clock) Bounds(i market.Interval, at int64) (start, end int64) {
 	return c.dayStart, c.dayEnd
 }
 
-// Counts says whether a trade of a time counts: it is of the trading day of now, or of the one
-// before it in its first hour; and by a clock of the present, not of more than a day to come.
+// Counts reports whether a trade with a time is counted: it must belong to the trading day of now
+// or, within the first hour of that, to the previous day. With a real clock it must not be more
+// than a day ahead.
 func (c *Clock) Counts(at, now int64) bool {
 	if !c.virtual && now < c.Struck-int64(time.Minute) {
-		c.Struck, c.oldUntil = now, 0 // somebody set the clock back: it had been ahead
+		c.Struck, c.oldUntil = now, 0 // the system clock was ahead and has been set back
 	}
 	if now >= c.oldUntil {
 		c.age(now)
@@ -71,7 +74,7 @@ func (c *Clock) Counts(at, now int64) bool {
 	return at >= c.old && (c.virtual || at < now+int64(24*time.Hour))
 }
 
-// age finds what is too old at t.
+// setOld computes the time before which bars are too old at t.
 func (c *Clock) age(t int64) {
 	start, end := c.Bounds(market.Day, t)
 	c.old, c.oldUntil = start, end
@@ -81,10 +84,10 @@ func (c *Clock) age(t int64) {
 	}
 }
 
-// note takes note that a series has a bar that is open until end.
+// note records that a series has a bar that is open until end.
 func (c *Clock) note(s *Series, i market.Interval, end int64) {
 	if len(c.left) > 0 && s.strike != c.strike && end <= c.at {
-		return // the strike under way tells it
+		return // the current pass sends it
 	}
 	if !s.open[i] {
 		s.open[i] = true
@@ -93,15 +96,15 @@ func (c *Clock) note(s *Series, i market.Interval, end int64) {
 	c.due[i], c.next = sooner(c.due[i], end), sooner(c.next, end)
 }
 
-// Advance brings a virtual clock forward to the time of an event.
+// Advance moves a virtual clock forward to the time of an event and sends the bars that have ended.
 func (c *Clock) Advance(t int64, tell Tell) {
 	if c.Move(t) {
 		c.Strike(t, tell)
 	}
 }
 
-// Move brings a virtual clock forward to the time of an event, and says whether bars are over by then:
-// it is to be struck.
+// Move moves a virtual clock forward to the time of an event and reports whether bars have ended.
+// If so, call Close.
 func (c *Clock) Move(t int64) (strike bool) {
 	if t <= c.now {
 		return false
@@ -110,14 +113,14 @@ func (c *Clock) Move(t int64) (strike bool) {
 	return c.next != 0 && c.next <= t
 }
 
-// Strike tells the bars that are over at t.
+// Close sends the bars that have ended at t.
 func (c *Clock) Strike(t int64, tell Tell) {
 	for c.Begin(t); c.Continue(tell); {
 	}
 }
 
-// Begin begins to strike at t. Continue tells the bars that are over, of one series at a time; what is
-// traded meanwhile in one whose turn is yet to come has its bars told first.
+// Begin starts a pass that sends the bars that have ended at t; Continue sends them, one series at
+// a time. A series that trades before its turn sends its bars first.
 func (c *Clock) Begin(t int64) {
 	if len(c.left) == 0 {
 		c.before, c.at, c.closing = c.Struck, t, [market.NumIntervals]bool{}
@@ -140,13 +143,13 @@ func (c *Clock) Begin(t int64) {
 	c.Struck = max(c.Struck, t)
 }
 
-// Continue tells the bars of the next series that are over, and says whether there are more.
+// Continue sends the ended bars of the next series and reports whether there are more.
 func (c *Clock) Continue(tell Tell) (more bool) {
 	if c.told < len(c.left) {
 		s := c.left[c.told]
 		c.left[c.told] = nil
 		c.told++
-		if s.clock == c { // otherwise it went to another clock
+		if s.clock == c { // otherwise the series has moved to another clock
 			s.catchUp(tell)
 		}
 	}
@@ -157,7 +160,7 @@ func (c *Clock) Continue(tell Tell) (more bool) {
 	return false
 }
 
-// catchUp tells the bars of a series that are over by the strike under way.
+// catchUp sends the bars of a series that the current pass has not sent yet.
 func (s *Series) catchUp(tell Tell) {
 	c := s.clock
 	if len(c.left) == 0 || s.strike == c.strike {
@@ -175,7 +178,7 @@ func (s *Series) catchUp(tell Tell) {
 	s.strike = c.strike
 }
 
-// struck is the time up to which the bars of a series were told.
+// closedUntil returns the time up to which the bars of a series have been sent.
 func (s *Series) struck() int64 {
 	if c := s.clock; len(c.left) > 0 && s.strike != c.strike {
 		return c.before
@@ -183,7 +186,7 @@ func (s *Series) struck() int64 {
 	return s.clock.Struck
 }
 
-// sooner is the earlier of two times, of which 0 is none.
+// sooner returns the earlier of two times; 0 means none.
 func sooner(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

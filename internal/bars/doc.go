@@ -1,15 +1,16 @@
-// Package bars counts what instruments trade: bars of six intervals and the trading day, from
-// trades that may come late, be cancelled and be corrected hours later.
+// Package bars computes bars of six intervals and the figures of the trading day from trades that
+// may be late, cancelled or corrected hours later.
 //
-// A [Series] is one instrument. A trade costs one bar: it is counted in the second under
-// way, and what that comes to is put into the longer bars when it is over. A trade that
-// comes late, a cancel and a correction go to each bar at once, and where a bar was told already
-// it is told again. A [Clock] says when a bar is over: it is struck at a time, and tells the bars
-// that ended up to then.
+// A [Series] holds the bars of one instrument. [Series.Trade] adds a trade to the current second
+// only, and a second is added to the longer bars when it is over, so a trade costs one bar. A late
+// trade, a cancellation or a correction changes all its bars at once; a bar that was sent before is
+// sent again. A [Clock] determines when bars end: call [Clock.Close] with the time, and it sends
+// the bars that have ended. Bars are sent by calling a [SendFunc].
 //
-// Kept are the bars of a trading day and of the hour after it, but those of seconds, which
-// are counted again from the deals, and the deals themselves as far as there is room for them. So a cancel
-// hours later finds its trade, and the bars without it.
+// A Series keeps the bars of a trading day and for an hour after it. Bars of seconds are computed
+// again from the trades, which are kept as far as memory allows. So a cancellation hours later
+// finds its trade, and the bars without it.
 //
-// It is pure: no goroutine, no clock of its own, no I/O. Who calls it guards it.
+// This package is pure: no goroutines, no clock of its own, no I/O. Its types are not locked; the
+// caller must guard them.
 package bars

@@ -2,28 +2,28 @@ package bars
 
 import "github.com/ruedahq/rueda/market"
 
-// Deal is a trade as it is kept to count bars again: without pointers, so that
-// the garbage collector passes it by.
+// Trade is a trade as it is stored to compute bars again. It has no pointers, so the garbage
+// collector skips it.
 type Deal struct {
 	N     uint64
-	ID    uint64 // hash of the market's trade id; 0: it has none
-	At    int64  // T
+	ID    uint64 // hash of the market's trade id; 0: none
+	At    int64  // event time
 	Price market.Price
-	Size  market.Size // now; cancelled or void where it does not count
+	Size  market.Size // current size; cancelled or void if it does not count
 }
 
-// DealBytes is the memory of a Deal and of its place in an index, for budgets.
+// TradeBytes is the memory of a Trade and its index entry, for budgets.
 const DealBytes = 40 + 8
 
-// A deal that was cancelled counts no more. One that was before the bar of its second was
-// told never did, as far as that bar goes.
+// Sizes of cancelled trades. A void trade was cancelled before the bar of its second was sent, so
+// that bar never included it.
 const (
 	cancelled market.Size = 0
 	void      market.Size = -1
 )
 
-// ledger is the deals of a trading day or little more, in the order of N, in chunks
-// that are dropped whole.
+// tradeLog holds the trades of a trading day or a little more, in the order of N, in chunks that
+// are dropped as a whole.
 type ledger struct {
 	chunks   []dealChunk
 	first    uint32      // number of the oldest deal here; they are numbered from 0
@@ -35,14 +35,14 @@ type ledger struct {
 
 type dealChunk struct {
 	deals    []Deal
-	from, to int64 // the least and the greatest T
+	from, to int64 // minimum and maximum event time
 }
 
-// chunkDeals is how many deals are dropped at once.
+// chunkTrades is the number of trades that are dropped at once.
 const chunkDeals = 512
 
-// add appends a deal and returns how many deals the ledger grew by. Where all ledgers together are
-// full it drops its own oldest first.
+// add appends a trade and returns how many trades the log grew by. If full is set (all logs
+// together are full), it drops its oldest trades first.
 func (l *ledger) add(d Deal, full bool) (grown int) {
 	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].deals) == chunkDeals {
 		var room []Deal
@@ -70,10 +70,11 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 	return grown + 1
 }
 
-// leastDeals is how many deals a ledger keeps where all of them together are full.
+// minTrades is the number of trades that a log keeps when all logs together are full.
 const leastDeals = 16
 
-// halve lets the older half of the only chunk go, unless few deals are left, and returns its number of deals.
+// halve drops the older half of the only chunk, unless few trades would remain, and returns the
+// number of trades dropped.
 func (l *ledger) halve() int {
 	c := &l.chunks[0]
 	if len(c.deals) < 2*leastDeals {
@@ -91,7 +92,7 @@ func (l *ledger) halve() int {
 	return len(gone)
 }
 
-// drop lets the oldest chunk go and returns its number of deals.
+// drop drops the oldest chunk and returns its number of trades.
 func (l *ledger) drop() int {
 	c := l.chunks[0]
 	l.complete = max(l.complete, c.to+1)
@@ -115,7 +116,7 @@ func (l *ledger) passed(gone []Deal) {
 	}
 }
 
-// prune lets go of what is older than a time, by whole chunks, and returns the number of deals.
+// prune drops chunks that are entirely older than a time and returns the number of trades dropped.
 func (l *ledger) prune(before int64) (gone int) {
 	for len(l.chunks) > 0 && l.chunks[0].to < before {
 		gone += l.drop()
@@ -130,22 +131,22 @@ func (l *ledger) len() (n int) {
 	return n
 }
 
-// A dealIndex finds deals by their id: a table with open addressing, at most half full. Each is for
-// deals that follow each other, as many as its slots are worth, so that none is ever made anew.
+// A tradeIndex finds trades by their id. It is a table with open addressing, at most half full.
+// Each index covers a range of consecutive trades that fits its slots, so that it is never rebuilt.
 type dealIndex struct {
-	slots []uint32 // number of a deal from the index's first on, plus 1; 0: empty
-	first uint32   // number of the first deal
-	last  uint32   // and of the last
+	slots []uint32 // number of a trade, relative to the index's first, plus 1; 0: empty
+	first uint32   // number of the first trade
+	last  uint32   // number of the last trade
 	used  int
 }
 
-// Slots of an index: few for the first, since most instruments trade little.
+// Slots of an index. The first index is small, because most instruments trade little.
 const (
 	firstSlots = 16
 	mostSlots  = 64 << 10
 )
 
-// index notes the place of a deal. Of deals with the same id it keeps the newest.
+// index records the number of a trade. Among trades with the same id it keeps the newest.
 func (l *ledger) index(id uint64, number uint32) {
 	n := len(l.places)
 	if n == 0 || 2*l.places[n-1].used >= len(l.places[n-1].slots) {
@@ -164,7 +165,8 @@ func (l *ledger) index(id uint64, number uint32) {
 	x.slots[slot], x.last = number-x.first+1, number
 }
 
-// find is the slot of an id, or the empty one where it belongs. Deals that were dropped count as others.
+// find returns the slot of an id, or the empty slot at which to insert it. Dropped trades match no
+// id.
 func (x *dealIndex) find(l *ledger, id uint64) int {
 	mask := len(x.slots) - 1
 	for slot := int(id) & mask; ; slot = (slot + 1) & mask {
@@ -174,7 +176,7 @@ func (x *dealIndex) find(l *ledger, id uint64) int {
 	}
 }
 
-// at is the deal of a number; nil where it was dropped.
+// at returns the trade with a number, nil if it was dropped.
 func (l *ledger) at(number uint32) *Deal {
 	if number < l.first {
 		return nil
@@ -183,7 +185,7 @@ func (l *ledger) at(number uint32) *Deal {
 	return &l.chunks[i/chunkDeals].deals[i%chunkDeals]
 }
 
-// find is the newest deal of an id; nil where it is not here.
+// find returns the newest trade with an id, or nil.
 func (l *ledger) find(id uint64) *Deal {
 	for i := len(l.places) - 1; i >= 0 && id != 0; i-- {
 		x := &l.places[i]
@@ -194,8 +196,8 @@ func (l *ledger) find(id uint64) *Deal {
 	return nil
 }
 
-// count is the figures of the deals of a time, from start to before end, and of how
-// many there ever were.
+// count returns the figures of the trades with times from start to before end, and the number of
+// trades that the bar of that time ever included.
 func (l *ledger) count(start, end int64) (t Tally, ever int) {
 	count := func(d *Deal) {
 		if d == nil || d.At < start || d.At >= end || d.Size == void {

@@ -2,8 +2,8 @@ package bars
 
 import "testing"
 
-// TestFullLedgersKeepFewDeals: where all ledgers together are full, each keeps some deals, not a chunk of them,
-// and knows from when on it has every one.
+// TestFullLogsKeepFewTrades checks that when all logs together are full, each keeps a few trades
+// instead of a chunk, and knows from when on it is complete.
 func TestFullLedgersKeepFewDeals(t *testing.T) {
 	var l ledger
 	kept := 0

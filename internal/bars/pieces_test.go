@@ -10,8 +10,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestStrikeInPieces strikes one clock in one piece, and another a series at a time with trades, cancels
-// and corrections in between: each series tells the same bars in the same order.
+// TestCloseInPieces closes the bars of one clock at once, and those of another one series at a time
+// with trades, cancellations and corrections in between. Each series sends the same bars in the
+// same order.
 func TestStrikeInPieces(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -37,7 +38,7 @@ func TestStrikeInPieces(t *testing.T) {
 				clocks[0].Strike(now, tell(0))
 				clocks[1].Begin(now)
 			}
-			for range rng.IntN(4) { // what is left comes between later trades
+			for range rng.IntN(4) { // the rest comes between later trades
 				clocks[1].Continue(tell(1))
 			}
 			i := rng.IntN(4)
@@ -64,8 +65,8 @@ func TestStrikeInPieces(t *testing.T) {
 	}
 }
 
-// TestFindDeal compares the index of deals with a search through all of them, while old ones are dropped
-// and ids come again.
+// TestFindTrade compares the index of trades with a linear search while old trades are dropped and
+// ids are reused.
 func TestFindDeal(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -100,7 +101,7 @@ func TestFindDeal(t *testing.T) {
 	}
 }
 
-// TestFindDealIsBounded finds a trade among a million in few steps.
+// TestFindTradeIsBounded finds a trade among a million in few steps.
 func TestFindDealIsBounded(t *testing.T) {
 	var l ledger
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -7,27 +7,28 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Series is what an instrument traded lately, by intervals. It goes by a Clock: see Enter.
+// Series holds the recent bars of an instrument, by interval. It must be attached to a Clock with
+// Enter.
 type Series struct {
-	Owner any // for who tells its bars
+	Owner any // for the use of the SendFunc
 
 	clock  *Clock
-	second Bar // under way; what it holds is in none of the lists yet
+	second Bar // the current second; it is not yet included in the lists
 	lists  [market.NumIntervals][]Bar
-	open   [market.NumIntervals]bool // in the list of the clock
-	strike uint32                    // the last one that told its bars
+	open   [market.NumIntervals]bool // the series is in the clock's list of the interval
+	strike uint32                    // number of the last pass that sent its bars
 	deals  ledger
-	hours  bool // there is a new bar of an hour: time to look what is too old
+	hours  bool // there is a new bar of an hour, so prune is due
 }
 
-// Tell tells a bar that is over, or that changed after it was told; Revised says which.
-// The bar is valid for the call.
+// SendFunc sends a bar that has ended, or that changed after it was sent; Revised distinguishes the
+// two. The bar is valid during the call.
 type Tell func(*Series, *Bar)
 
-// Clock is the clock that the series goes by.
+// Clock returns the clock of the series.
 func (s *Series) Clock() *Clock { return s.clock }
 
-// Enter makes the series go by a clock.
+// Enter attaches the series to a clock.
 func (s *Series) Enter(c *Clock) {
 	s.clock, s.strike = c, c.strike-1
 	clear(s.open[:])
@@ -43,7 +44,7 @@ func (s *Series) Enter(c *Clock) {
 	}
 }
 
-// Restart tells what is open and forgets everything. It returns the number of deals forgotten.
+// Restart sends the open bars and clears the series. It returns the number of trades dropped.
 func (s *Series) Restart(c *Clock, tell Tell) (deals int) {
 	s.catchUp(tell)
 	s.Fold()
@@ -59,8 +60,8 @@ func (s *Series) Restart(c *Clock, tell Tell) (deals int) {
 	return deals
 }
 
-// Trade counts a trade. full says that there is no more room for deals; kept is how many the series
-// keeps more than before.
+// Trade counts a trade. full means that there is no memory for more trades. kept is the change in
+// the number of stored trades.
 func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
 	s.catchUp(tell)
 	kept = s.deals.add(d, full)
@@ -87,12 +88,12 @@ func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
 	return kept
 }
 
-// Find is the newest trade of an id; nil where it is not kept.
+// Find returns the newest trade with an id, or nil if it is not stored.
 func (s *Series) Find(id uint64) *Deal { return s.deals.find(id) }
 
-// Amend corrects a trade that Find gave to a price and a size; size 0 cancels it. It says whether
-// that changed anything: a trade that was cancelled before, or whose neighbours are not all kept
-// any more, stays as it is.
+// Amend changes the price and size of a trade that Find returned; size 0 cancels it. It returns
+// false, and changes nothing, if the trade was cancelled before or if not all trades around it are
+// stored any more.
 func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell) bool {
 	s.catchUp(tell)
 	minute, _ := s.clock.Bounds(market.Minute, d.At)
@@ -113,7 +114,7 @@ func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell)
 	return true
 }
 
-// Fold puts the second under way into the longer bars.
+// Fold adds the current second to the longer bars.
 func (s *Series) Fold() {
 	if s.second.Trades > 0 {
 		s.put(&s.second)
@@ -121,14 +122,14 @@ func (s *Series) Fold() {
 	}
 }
 
-// put puts the trades of a second, or some of them, into each bar that they belong to.
+// put adds trades of one second to each of their bars.
 func (s *Series) put(part *Bar) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, part.Start)
 		b, over := s.At(i, start), end <= s.struck()
 		if b == nil {
 			if over && i == market.Second {
-				continue // it was told, and is not kept
+				continue // it was sent and is not stored
 			}
 			b = s.insert(Bar{Interval: i, Start: start, End: end})
 			s.hours = s.hours || i == market.Hour
@@ -140,8 +141,8 @@ func (s *Series) put(part *Bar) {
 	}
 }
 
-// At is the bar of an interval that begins at start; nil where none is kept. What is traded in the
-// second under way is not in it yet.
+// At returns the bar of an interval that begins at start, or nil. It does not include the trades of
+// the current second.
 func (s *Series) At(i market.Interval, start int64) *Bar {
 	list := s.lists[i]
 	if n := len(list); n > 0 && list[n-1].Start == start {
@@ -164,7 +165,7 @@ func (s *Series) insert(b Bar) *Bar {
 	return &s.lists[b.Interval][k]
 }
 
-// Day is the figures of a trading day up to now.
+// Day returns the current figures of a trading day.
 func (s *Series) Day(start, end int64) (t Tally) {
 	if day := s.At(market.Day, start); day != nil {
 		t = day.Tally
@@ -175,8 +176,8 @@ func (s *Series) Day(start, end int64) (t Tally) {
 	return t
 }
 
-// LastBefore is the last price of the newest trading day before one that begins at start, as far as
-// days are kept.
+// LastBefore returns the last price of the newest trading day before one that begins at start,
+// among the stored days.
 func (s *Series) LastBefore(start int64) (p market.Price, ok bool) {
 	list := s.lists[market.Day]
 	for k := len(list) - 1; k >= 0; k-- {
@@ -187,7 +188,7 @@ func (s *Series) LastBefore(start int64) (p market.Price, ok bool) {
 	return 0, false
 }
 
-// recount counts the bars of a time again.
+// recount computes the bars that contain a time again.
 func (s *Series) recount(at int64) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, at)
@@ -209,7 +210,7 @@ func (s *Series) recount(at int64) {
 	}
 }
 
-// total is the figures of the bars of an interval that lie within a time.
+// total returns the figures of the bars of an interval within a time range.
 func (s *Series) total(i market.Interval, start, end int64) (t Tally) {
 	list := s.lists[i]
 	for k := sort.Search(len(list), func(k int) bool { return list[k].Start >= start }); k < len(list) && list[k].Start < end; k++ {
@@ -218,8 +219,8 @@ func (s *Series) total(i market.Interval, start, end int64) (t Tally) {
 	return t
 }
 
-// retell tells those bars of a time again that are over, since they changed. fresh says that a trade
-// came to them.
+// resend sends the ended bars that contain a time again, because they have changed. fresh means
+// that a trade was added.
 func (s *Series) retell(at int64, fresh bool, tell Tell) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, at)
@@ -238,7 +239,7 @@ func (s *Series) retell(at int64, fresh bool, tell Tell) {
 	}
 }
 
-// tell tells a bar. One without a trade is told only where it revises another.
+// send sends a bar. A bar without trades is sent only to revise one that was sent before.
 func (s *Series) tell(b *Bar, tell Tell) {
 	if b.Trades == 0 && !b.Told {
 		return
@@ -247,8 +248,8 @@ func (s *Series) tell(b *Bar, tell Tell) {
 	tell(s, b)
 }
 
-// close tells the bars of an interval that are over at t, in the order of time, and says
-// when the next one ends; 0: there is none.
+// close sends the ended bars of an interval at t, in order of time, and returns the end of the next
+// one, 0 if there is none.
 func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 	if s.second.Trades > 0 {
 		if s.second.End <= t {
@@ -277,8 +278,8 @@ func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 	return next
 }
 
-// prune lets go of what is too old to be revised, and returns the number of deals. A day that begins
-// within an hour keeps the whole hour, whose bar is counted again from shorter ones.
+// prune drops what is too old to be revised and returns the number of trades dropped. If a day
+// begins within an hour, that whole hour is kept, because its bar is computed from shorter ones.
 func (s *Series) prune() (deals int) {
 	old, _ := s.clock.Bounds(market.Hour, s.clock.old)
 	for i := range s.lists {
@@ -294,7 +295,7 @@ func (s *Series) prune() (deals int) {
 	return s.deals.prune(old)
 }
 
-// MarkTold says of a bar that it was told, before a restart.
+// MarkSent marks a bar as sent before a restart.
 func (s *Series) MarkTold(i market.Interval, at int64) {
 	start, end := s.clock.Bounds(i, at)
 	s.clock.Struck = max(s.clock.Struck, end)
@@ -303,7 +304,7 @@ func (s *Series) MarkTold(i market.Interval, at int64) {
 	}
 }
 
-// DropSeconds lets go of the bars of seconds that are marked as told, of which there may be a day's.
+// DropSeconds drops the bars of seconds that are marked as sent, of which there may be a whole day.
 func (s *Series) DropSeconds() {
 	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Told })
 	s.lists[market.Second] = slices.Clone(open)

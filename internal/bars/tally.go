@@ -2,16 +2,16 @@ package bars
 
 import "github.com/ruedahq/rueda/market"
 
-// Tally is the figures of some trades of an instrument. First and last go by the
-// time at the market, and where that is the same by N.
+// Totals holds the figures of a set of trades of an instrument. First and last are determined by
+// event time and, if equal, by N.
 type Tally struct {
-	FirstAt, LastAt        int64 // T of the first and the last trade
+	FirstAt, LastAt        int64 // event times of the first and the last trade
 	First, High, Low, Last market.Price
-	Volume, Value          market.Sum // of sizes, of prices times sizes
+	Volume, Value          market.Sum // sum of sizes, sum of prices times sizes
 	Trades                 uint32
 }
 
-// Add puts a trade to those counted, which came before it.
+// Add adds a trade, which comes after those already counted.
 func (t *Tally) Add(at int64, p market.Price, z market.Size) {
 	t.Volume = t.Volume.Add(z.Sum())
 	t.Value = t.Value.Add(p.Times(z))
@@ -30,7 +30,7 @@ func (t *Tally) Add(at int64, p market.Price, z market.Size) {
 	}
 }
 
-// merge puts trades to those counted, which came before them.
+// merge adds trades, which come after those already counted.
 func (t *Tally) merge(o *Tally) {
 	if o.Trades == 0 {
 		return
@@ -51,12 +51,12 @@ func (t *Tally) merge(o *Tally) {
 	}
 }
 
-// Bar is a bar at work, or as it was told.
+// Bar is a bar, open or ended.
 type Bar struct {
 	Tally
 	Interval   market.Interval
 	Told       bool // at least once
-	Changed    bool // since it was told last
-	Revised    bool // as it was told last, it revised what was told before
+	Changed    bool // since it was sent last
+	Revised    bool // the last message revised an earlier one
 	Start, End int64
 }
