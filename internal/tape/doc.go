@@ -1,14 +1,16 @@
-// Package tape keeps what a sequence told last: the newest trades, statuses or bars of an
-// instrument as compact rows, from which their messages are encoded again, byte for byte,
-// for a client that resumes.
+// Package recent keeps the newest trades, statuses or bars of an instrument as compact rows, from
+// which their messages can be encoded again, byte for byte, for clients that resume.
 //
-// A [Tape] gives each row that is added the next N. Rows lie in chunks that are dropped whole, the
-// oldest first. A chunk's rows are never written twice, so that what After gave may be read
-// without the lock that guards the tape, and outlives what is dropped.
+// A [Rows] assigns the next N to each row that is added. [Rows.After] returns the rows after an N,
+// and [Rows.Seek], [Rows.Before] and [Rows.Find] look up an N by position, time and trade id. Rows
+// are stored in chunks; the oldest chunk is dropped as a whole. A stored row never changes, so the
+// result of After may be read without the lock that guards the Rows, and stays valid after rows are
+// dropped.
 //
-// A [Row] is made of an event, or of a row of the journal (RowOf), and the one becomes the other
-// again (Put, EventOf). Message encodes it as it was told; AppendRow does so for whoever reads
-// the journal alone.
+// A [Row] is made from an event or from a row of the journal ([RowOf]), and can be converted back
+// ([Row.Put], [EventOf]). [Row.Message] encodes the message as it was sent. [AppendRow] does the
+// same directly from a row of the journal.
 //
-// It is pure: no goroutine, no clock, no I/O. Who calls it guards it.
+// This package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must
+// guard them.
 package tape

@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// RowOf is a row of the journal as a tape keeps it.
+// RowOf converts a row of the journal.
 func RowOf(j *journal.Row) Row {
 	r := Row{Pos: j.Position, At: j.At, Time: j.Time, Latency: j.Latency}
 	switch j.Kind {
@@ -35,7 +35,8 @@ func RowOf(j *journal.Row) Row {
 	return r
 }
 
-// Put fills a row of the journal with a trade, cancel or correction; its head is the caller's.
+// Put copies a trade, cancellation or correction to a row of the journal. The caller sets the other
+// fields.
 func (r *Row) Put(j *journal.Row) {
 	switch r.Kind {
 	case market.KindCancel:
@@ -49,7 +50,7 @@ func (r *Row) Put(j *journal.Row) {
 	}
 }
 
-// barOf is a bar as a row of the journal has it.
+// barOf returns the bar in a row of the journal.
 func barOf(j *journal.Row) bars.Bar {
 	return bars.Bar{
 		Interval: j.Bar.Interval, Told: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
@@ -60,9 +61,9 @@ func barOf(j *journal.Row) bars.Bar {
 	}
 }
 
-// AppendRow appends the payload of the message that a row of the journal was kept of, byte for
-// byte as it was told; of rows that are no such message (books, checkpoints) nothing. ident is
-// that of the row's instrument.
+// AppendRow appends the payload of the message that a row of the journal was made from, byte for
+// byte as it was sent. For rows without such a message (books, checkpoints) it appends nothing.
+// ident must be that of the row's instrument.
 func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct, journal.Status, journal.Bar:
@@ -82,7 +83,7 @@ func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
 	return b
 }
 
-// EventOf is the event that a row of the journal was made of.
+// EventOf returns the event that a row of the journal was made from.
 func EventOf(j *journal.Row) market.Event {
 	if j.Kind == journal.Reference {
 		e := market.Event{Kind: market.KindReference, Time: j.Time, PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size}
@@ -95,7 +96,7 @@ func EventOf(j *journal.Row) market.Event {
 	return r.event()
 }
 
-// event is the event that a row of a tape was made of.
+// event returns the event that a row was made from.
 func (r *Row) event() market.Event {
 	e := market.Event{Kind: r.Kind, Side: r.Side, Phase: r.Phase, Time: r.Time, Price: r.Price, Size: r.Size, TradeID: r.ID}
 	if r.Latency < 0 {

@@ -8,23 +8,23 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Row is one trade, cancel, correction, status or bar.
+// Row is one trade, cancellation, correction, status or bar.
 type Row struct {
 	Pos     uint64 // in the whole stream
-	At      int64  // publication
-	Time    int64  // header T
-	Latency int64  // header D
+	At      int64  // time of publication
+	Time    int64  // T of the header
+	Latency int64  // D of the header
 	Price   market.Price
 	Size    market.Size
 	ID      string
-	More    *More     // nil: it has none of that
-	Bar     *bars.Bar // of a bar; the row has no more
+	More    *More     // nil: all fields are zero
+	Bar     *bars.Bar // if set, the row is a bar and has no further fields
 	Kind    market.Kind
 	Side    market.Side
 	Phase   market.Phase
 }
 
-// More is what few rows have.
+// More holds the fields that few rows have.
 type More struct {
 	OldPrice   market.Price
 	OldSize    market.Size
@@ -34,7 +34,7 @@ type More struct {
 	Until      int64
 }
 
-// Message appends the payload of the row with sequence n.
+// Message appends the payload of the row's message with sequence n.
 func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 	h := wire.Header{Ident: ident, N: n, Time: r.Time, Latency: r.Latency}
 	if r.Bar != nil {
@@ -53,7 +53,7 @@ func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 	return wire.AppendTrade(b, &h, &t)
 }
 
-// barMessage is a bar as it goes over the wire.
+// barMessage converts a bar to its message.
 func barMessage(b *bars.Bar) wire.Bar {
 	return wire.Bar{
 		Interval: b.Interval, Revised: b.Revised,
@@ -62,7 +62,7 @@ func barMessage(b *bars.Bar) wire.Bar {
 	}
 }
 
-// Bytes is the memory of a row that is nobody else's.
+// Bytes returns the memory used by the row alone.
 func (r *Row) Bytes() int {
 	n := int(unsafe.Sizeof(*r)) + len(r.ID)
 	if r.More != nil {

@@ -7,26 +7,28 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A Tape keeps the newest rows of a sequence. Its fields are for reading, but where one
-// begins behind rows that it never had: there Last, LastAt and Dropped say so.
+// Rows keeps the newest rows of a sequence. Its exported fields are for reading. A caller may set
+// Last, LastAt and Dropped at the beginning, if the sequence begins with rows that are not stored.
 type Tape struct {
-	Last    uint64 // N of the newest row; 0: none ever
+	Last    uint64 // N of the newest row; 0: none yet
 	LastAt  int64  // publication time of the newest row
 	Dropped uint64 // position of the newest row that was dropped
-	Kept    int    // rows
+	Kept    int    // number of stored rows
 
 	chunks [][]Row
-	least  []int64 // header T of the oldest row of each chunk: late trades are not in order
+	least  []int64 // oldest event time in each chunk; late trades are out of order
 }
 
 const (
-	ChunkRows = 512 // rows that are dropped at once
-	leastRows = 8   // rows that a tape keeps where all of them together are full; of bars, of which there are more tapes, one
-	RowBytes  = 96  // of a row, for the budget
+	ChunkRows = 512 // number of rows that are dropped at once
+	// rows kept if the memory of all Rows together is full; one for bars, which have more sequences
+	leastRows = 8
+	RowBytes  = 96 // estimated memory of a row, for budgets
 )
 
-// Add appends a row, gives it the next N and returns how many rows it grew by
-// (under 0 where a chunk was dropped). keep bounds the rows of the tape.
+// Add appends a row, assigns it the next N and returns the change in the number of stored rows,
+// which is negative if a chunk was dropped. keep limits the number of rows. full means that the
+// memory of all Rows together is full.
 func (t *Tape) Add(r Row, keep int, full bool) int {
 	t.Last++
 	t.LastAt = r.At
@@ -54,7 +56,8 @@ func (t *Tape) Add(r Row, keep int, full bool) int {
 	return grown
 }
 
-// halve drops the older half of the only chunk, unless few rows are left, and returns how many.
+// halve drops the older half of the only chunk, unless few rows would remain, and returns the
+// number of rows dropped.
 func (t *Tape) halve() int {
 	c, least := t.chunks[0], leastRows
 	if c[0].Bar != nil {
@@ -66,7 +69,7 @@ func (t *Tape) halve() int {
 	n := len(c) / 2
 	t.Dropped = c[n-1].Pos
 	t.Kept -= n
-	t.chunks[0] = slices.Clone(c[n:]) // views of what is dropped stay as they are
+	t.chunks[0] = slices.Clone(c[n:]) // a copy, because views of the old rows may still be in use
 	t.least[0] = c[n].Time
 	for i := range c[n:] {
 		t.least[0] = min(t.least[0], c[n+i].Time)
@@ -74,12 +77,13 @@ func (t *Tape) halve() int {
 	return n
 }
 
-// Drops says whether Add with these arguments might let go of rows.
+// Drops reports whether Add with these arguments might drop rows.
 func (t *Tape) Drops(keep int, full bool) bool {
 	return len(t.chunks) > 0 && (full || t.Kept+1-len(t.chunks[0]) >= keep)
 }
 
-// Leaves is how many rows, the new one among them, Add leaves at least where all tapes are full.
+// Leaves returns the minimum number of rows, including the new one, that remain after Add with full
+// set.
 func (t *Tape) Leaves() int {
 	switch n := len(t.chunks); {
 	case n == 0:
@@ -90,10 +94,10 @@ func (t *Tape) Leaves() int {
 	return t.Kept + 1 - len(t.chunks[0])
 }
 
-// First is the N of the oldest row kept.
+// First returns the N of the oldest stored row.
 func (t *Tape) First() uint64 { return t.Last - uint64(t.Kept) + 1 }
 
-// After is the rows whose N is above n, as views; n must be at least First()-1.
+// After returns views of the rows whose N is above n, which must be at least First()-1.
 func (t *Tape) After(n uint64) [][]Row {
 	skip := int(n + 1 - t.First())
 	for i, c := range t.chunks {
@@ -107,7 +111,7 @@ func (t *Tape) After(n uint64) [][]Row {
 	return nil
 }
 
-// Seek is the N of the newest row kept whose position is at most pos, or First()-1.
+// Seek returns the N of the newest stored row whose position is at most pos, or First()-1.
 func (t *Tape) Seek(pos uint64) uint64 {
 	n := t.First() - 1
 	i := sort.Search(len(t.chunks), func(i int) bool { return t.chunks[i][0].Pos > pos })
@@ -121,7 +125,7 @@ func (t *Tape) Seek(pos uint64) uint64 {
 	return n
 }
 
-// Find is the N of the newest trade of an id; 0 where it is not kept.
+// Find returns the N of the newest trade with an id, or 0.
 func (t *Tape) Find(id string) uint64 {
 	n := t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
@@ -136,7 +140,7 @@ func (t *Tape) Find(id string) uint64 {
 	return 0
 }
 
-// Newest is the newest row that keep accepts.
+// Newest returns the newest row that keep accepts, and its N.
 func (t *Tape) Newest(keep func(*Row) bool) (r *Row, n uint64) {
 	n = t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
@@ -151,8 +155,8 @@ func (t *Tape) Newest(keep func(*Row) bool) (r *Row, n uint64) {
 	return nil, 0
 }
 
-// Before is the N of the last row that is older than a time, among those kept: of the one before
-// them where none is, and then found is false.
+// Before returns the N of the last stored row that is older than a time. If there is none, it
+// returns First()-1 and found is false.
 func (t *Tape) Before(from int64) (n uint64, found bool) {
 	n = t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {

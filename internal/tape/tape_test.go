@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestTapeModel holds a tape to a list of all rows that ever were, of which it has the end.
+// TestRowsModel compares Rows with a list of all rows, of which it has the end.
 func TestTapeModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var tp Tape
@@ -37,7 +37,7 @@ func TestTapeModel(t *testing.T) {
 	}
 }
 
-// checkTape asks a tape for random places, and all for the answers.
+// checkRows compares the answers to random queries with the list.
 func checkTape(t *testing.T, tp *Tape, all []Row, rng *rand.Rand) {
 	t.Helper()
 	gone := len(all) - tp.Kept
@@ -72,7 +72,8 @@ func checkTape(t *testing.T, tp *Tape, all []Row, rng *rand.Rand) {
 	}
 }
 
-// TestViewsOutliveTheTape: what After gave stays as it was, whatever is dropped and added.
+// TestViewsStayValid checks that the result of After does not change when rows are dropped and
+// added.
 func TestViewsOutliveTheTape(t *testing.T) {
 	var tp Tape
 	add := func(n int) {
@@ -97,7 +98,7 @@ func TestViewsOutliveTheTape(t *testing.T) {
 	}
 }
 
-// TestJournalAndBack: a row of the journal is the same again after it was on a tape.
+// TestJournalAndBack checks that a row of the journal survives the conversion to a Row and back.
 func TestJournalAndBack(t *testing.T) {
 	for _, want := range []journal.Row{
 		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12, Size: 4, Side: market.Buy, ID: "a"},
@@ -121,7 +122,7 @@ func TestJournalAndBack(t *testing.T) {
 	}
 }
 
-// TestBeforeIsExact: whole chunks are passed over, and still a late trade is the one that counts.
+// TestBeforeIsExact checks that whole chunks are skipped and a late trade is still found.
 func TestBeforeIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	tp := &Tape{}
@@ -152,7 +153,8 @@ func TestBeforeIsExact(t *testing.T) {
 	}
 }
 
-// TestFullTapesKeepFewRows: where all tapes together are full, each keeps some rows, not a chunk of them.
+// TestFullRowsKeepFew checks that when the memory of all Rows is full, each keeps a few rows
+// instead of a chunk.
 func TestFullTapesKeepFewRows(t *testing.T) {
 	var tp Tape
 	kept := 0
