@@ -1,12 +1,14 @@
-// Package nearest finds what was meant by a word that is not known: "did you mean listen?".
+// Package spell suggests a known word for an unknown one: "did you mean listen?".
 package nearest
 
 import "strings"
 
-// longest bounds the words that are looked at: distance takes time and memory by the product of two lengths.
+// longest is the maximum length of words that are compared, because distance takes time and memory
+// proportional to the product of both lengths.
 const longest = 64
 
-// Word is the known word at the smallest edit distance from word, if it is near at all.
+// Nearest returns the known word with the smallest edit distance from word. It returns false if no
+// word is similar.
 func Word(word string, known []string) (string, bool) {
 	if len(word) > longest {
 		return "", false
@@ -20,7 +22,8 @@ func Word(word string, known []string) (string, bool) {
 	return best, best != ""
 }
 
-// Suggest asks whether the nearest word was meant, or tells all that are known, behind what leads up to them.
+// Suggest returns the question whether the nearest word was meant. If there is none, it returns
+// lead followed by all known words.
 func Suggest(word string, known []string, lead string) string {
 	if near, ok := Word(word, known); ok {
 		return "did you mean " + near + "?"
@@ -28,8 +31,8 @@ func Suggest(word string, known []string, lead string) string {
 	return lead + strings.Join(known, ", ")
 }
 
-// distance is the number of letters to insert, delete, change or swap with their
-// neighbour that turn a into b.
+// distance returns the number of letters to insert, delete, change or swap with their neighbour to
+// turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
