@@ -1,8 +1,8 @@
-// Package progress shows how far a command is.
+// Package progress shows the progress of a command.
 //
 //	p := progress.New(os.Stderr, isTerminal)
 //	stop := p.During(ctx, func() string { return "12 of 90 files" })
-//	fmt.Fprintln(p, "said meanwhile")   // does not mix with it
+//	fmt.Fprintln(p, "a message")   // printed above the progress line
 //	stop()
 //
 // # Concurrency

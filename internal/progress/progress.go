@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// Progress shows how far a command is: on a terminal in a line that is written over, elsewhere in a
-// line every ten seconds. What else is said goes through it, so that the two do not mix.
+// Progress shows the progress of a command: on a terminal in one line that is overwritten,
+// elsewhere in a new line every ten seconds. Write other output through it, so that the two do not
+// mix.
 type Progress struct {
 	out  io.Writer
-	over bool // a terminal that can write over a line
+	over bool // the output is a terminal on which lines can be overwritten
 
 	mu    sync.Mutex
 	shown string
 }
 
-// New makes a Progress that writes to out. over says that out is a terminal that can write over a line.
+// New returns a Progress that writes to out. terminal means that out is a terminal on which lines
+// can be overwritten.
 func New(out io.Writer, over bool) *Progress { return &Progress{out: out, over: over} }
 
 const eraseLine = "\r\x1b[K"
 
-// Write implements io.Writer.
+// Write implements io.Writer. It writes b above the progress line.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +44,7 @@ func (p *Progress) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// During shows what text says until stop is called.
+// During shows the result of text until stop is called.
 func (p *Progress) During(ctx context.Context, text func() string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var shower sync.WaitGroup
@@ -53,7 +55,7 @@ func (p *Progress) During(ctx context.Context, text func() string) (stop func())
 	}
 }
 
-// run shows what text says until ctx ends.
+// run shows the result of text until ctx ends.
 func (p *Progress) run(ctx context.Context, text func() string) {
 	every := 10 * time.Second
 	if p.over {
@@ -72,7 +74,7 @@ func (p *Progress) run(ctx context.Context, text func() string) {
 	}
 }
 
-// show writes a line, on a terminal over the one before; "" takes that away.
+// show writes a progress line, on a terminal over the previous one. An empty line removes it.
 func (p *Progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +87,7 @@ func (p *Progress) show(line string) {
 	}
 }
 
-// Bar is a bar of progress, of a part between 0 and 1.
+// Bar returns a progress bar for a fraction between 0 and 1.
 func Bar(part float64) string {
 	const width = 24
 	part = min(max(part, 0), 1)
@@ -93,7 +95,7 @@ func Bar(part float64) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + fmt.Sprintf("] %3.0f %%", part*100)
 }
 
-// Thousands writes a number with commas between Thousands.
+// Thousands formats a number with commas between groups of three digits.
 func Thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -102,7 +104,7 @@ func Thousands(n int64) string {
 	return s
 }
 
-// Bytes is a number of bytes for people.
+// Bytes formats a number of bytes with a suitable unit.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1e9:

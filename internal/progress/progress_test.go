@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestElsewhere writes a line every ten seconds where nothing can be written over.
+// TestElsewhere checks that a line is written every ten seconds if lines cannot be overwritten.
 func TestElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -25,7 +25,8 @@ func TestElsewhere(t *testing.T) {
 	})
 }
 
-// TestOverwrites keeps one line at the end of a terminal, below what is said meanwhile, and takes it away in the end.
+// TestOverwrites checks that a terminal shows one line below other output, which is removed at the
+// end.
 func TestOverwrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
