@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Trusted are the networks of the proxies in front. None: nobody is believed.
+// Trusted holds the networks of trusted proxies. If it is empty, no proxy is trusted.
 type Trusted []netip.Prefix
 
-// Client is the address of the client: of the peer of the connection, and the lines of Forwarded and X-Forwarded-For in
-// the order in which they came.
+// Client returns the address of the client. peer is the peer of the connection; forwarded and
+// xForwardedFor are the lines of these headers in the order in which they came.
 func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) netip.Addr {
 	if len(forwarded)+len(xForwardedFor) == 0 || !t.Has(peer) {
 		return peer
@@ -28,13 +28,13 @@ func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) neti
 	return client
 }
 
-// Has says whether an address is a trusted proxy's.
+// Has reports whether an address belongs to a trusted proxy.
 func (t Trusted) Has(a netip.Addr) bool {
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// walk goes from the right end of a list to the first address that is not trusted, or as far as it can be read. last takes
-// the last entry off a line.
+// walk goes from the right end of a list to the first address that is not trusted, or as far as the
+// list can be parsed. last splits the last entry off a line.
 func (t Trusted) walk(at netip.Addr, lines []string, last func(string) (rest string, more bool, a netip.Addr, ok bool)) netip.Addr {
 	for _, line := range slices.Backward(lines) {
 		for more := true; more; {
@@ -52,16 +52,17 @@ func (t Trusted) walk(at netip.Addr, lines []string, last func(string) (rest str
 	return at
 }
 
-// lastListed takes the last entry off a line of X-Forwarded-For.
+// lastListed splits the last entry off a line of X-Forwarded-For.
 func lastListed(line string) (rest string, more bool, a netip.Addr, ok bool) {
 	comma := strings.LastIndexByte(line, ',')
 	a, ok = parseNode(trim(line[comma+1:]))
 	return line[:max(comma, 0)], comma >= 0, a, ok
 }
 
-// lastForwarded takes the last element off a line of Forwarded. Looking for its beginning from the right, the
-// element that the nearest proxy appended is found whatever stands before it, an open quote too. Addresses need no
-// escapes, so that a line with one is left alone.
+// lastForwarded splits the last element off a line of Forwarded. It looks for the start of the
+// element from the right, so that the element that the nearest proxy appended is found whatever
+// precedes it, even an open quote. Addresses need no escapes, so a line with an escape is not
+// parsed.
 func lastForwarded(line string) (rest string, more bool, a netip.Addr, ok bool) {
 	comma, quoted := -1, false
 	for i := len(line) - 1; i >= 0 && comma < 0; i-- {
@@ -83,7 +84,7 @@ func lastForwarded(line string) (rest string, more bool, a netip.Addr, ok bool) 
 	return line[:max(comma, 0)], comma >= 0, a, ok
 }
 
-// forOf is the address of the parameter for of an element (RFC 7239, section 4).
+// forOf returns the address in the parameter "for" of an element (RFC 7239, section 4).
 func forOf(element string) (a netip.Addr, ok bool) {
 	for element != "" {
 		end, quoted := 0, false
@@ -114,7 +115,8 @@ func forOf(element string) (a netip.Addr, ok bool) {
 	return a, ok
 }
 
-// parseNode reads an address as proxies write it: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:80.
+// parseNode parses an address as proxies write it: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
+// [2001:db8::1] or [2001:db8::1]:80.
 func parseNode(s string) (netip.Addr, bool) {
 	host, port, bracket := s, "", false
 	if strings.HasPrefix(s, "[") {
@@ -135,7 +137,7 @@ func parseNode(s string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// portLike takes a port, none, and the obfuscated ports of RFC 7239, section 6.3.
+// portLike reports whether s is empty, a port, or an obfuscated port (RFC 7239, section 6.3).
 func portLike(s string) bool {
 	if strings.HasPrefix(s, "_") {
 		return true
@@ -148,5 +150,5 @@ func portLike(s string) bool {
 	return len(s) <= 5
 }
 
-// trim takes off what a list may have around its members (RFC 9110, section 5.6.1).
+// trim removes the optional whitespace around members of a list (RFC 9110, section 5.6.1).
 func trim(s string) string { return strings.Trim(s, " \t") }

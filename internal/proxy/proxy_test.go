@@ -13,8 +13,8 @@ func prefixes(list ...string) (t Trusted) {
 	return t
 }
 
-// TestThreat28ForwardedAddresses is the header matrix of spoofed forwarding headers. A line of a header is one element of
-// the list; "" is none.
+// TestThreat28ForwardedAddresses is a matrix of spoofed forwarding headers. Each element of a list
+// is a line of a header; "" means none.
 func TestThreat28ForwardedAddresses(t *testing.T) {
 	trusted := prefixes("10.0.0.0/8", "2001:db8:ffff::/48")
 	for _, tt := range []struct {
@@ -81,7 +81,8 @@ func TestNobodyIsTrusted(t *testing.T) {
 	}
 }
 
-// FuzzClient wants that what a client writes never moves the answer while a trusted proxy appends to it.
+// FuzzClient checks that the client cannot change the answer as long as a trusted proxy appends to
+// the header.
 func FuzzClient(f *testing.F) {
 	f.Add("1.1.1.1", `for=1.1.1.1;x="`)
 	f.Add("10.0.0.9,,", `for="\"`)
@@ -103,6 +104,6 @@ func FuzzClient(f *testing.F) {
 				t.Fatalf("%q, %q: got %v", listed, forwarded, got)
 			}
 		}
-		trusted.Client(peer, []string{forwarded}, []string{listed}) // no panic
+		trusted.Client(peer, []string{forwarded}, []string{listed}) // must not panic
 	})
 }
