@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// inflate reads what a Compressor made, as RFC 7692 has a receiver do, with the standard library.
+// inflate decompresses the output of a Compressor with the standard library, as RFC 7692 requires.
 func inflate(t testing.TB, b []byte) []byte {
 	t.Helper()
-	// The four bytes that were left out, and an empty last block for a clean end.
+	// The four omitted bytes, and an empty final block for a clean end.
 	r := flate.NewReader(io.MultiReader(bytes.NewReader(b), strings.NewReader("\x00\x00\xff\xff\x01\x00\x00\xff\xff")))
 	out, err := io.ReadAll(r)
 	if err != nil {
@@ -23,7 +23,7 @@ func inflate(t testing.TB, b []byte) []byte {
 	return out
 }
 
-// marketMessages are those of the wire's golden file.
+// marketMessages returns the messages of the golden file of package wire.
 func marketMessages(t testing.TB) []string {
 	t.Helper()
 	data, err := os.ReadFile("../../wire/testdata/messages.golden")
@@ -54,7 +54,7 @@ func TestCompress(t *testing.T) {
 	for _, m := range messages {
 		payloads = append(payloads, []byte(m))
 	}
-	var d Compressor // one for all: nothing of a payload may be seen in the next
+	var d Compressor // one for all, to check that nothing carries over to the next payload
 	for range 2 {
 		for i, p := range payloads {
 			got := d.Append([]byte("before"), p)
@@ -69,7 +69,7 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// TestCompressAllocations is the budget of BenchmarkCompress.
+// TestCompressAllocations checks the budget of BenchmarkCompress.
 func TestCompressAllocations(t *testing.T) {
 	p := []byte(strings.Join(marketMessages(t), ","))
 	var d Compressor
@@ -79,8 +79,8 @@ func TestCompressAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkCompress measures ten levels a side of a book, an update of it, and
-// sixteen updates as one batch.
+// BenchmarkCompress measures a book of ten levels per side, an update of it, and sixteen updates as
+// one batch.
 func BenchmarkCompress(b *testing.B) {
 	book := func(n int) string {
 		return fmt.Sprintf(`{"type":"O","S":"GGAL","I":"GGAL|BYMA|24hs","N":%d,"T":"2026-11-20T14:30:%02d.123456%03dZ","D":%d,"R":true,"DL":5,`+

@@ -6,38 +6,37 @@ import (
 	"io"
 )
 
-// Why a payload is not taken.
+// Errors returned by Inflate.
 var (
 	ErrCorrupt = errors.New("compressed data corrupt")
 	ErrTooBig  = errors.New("more than the limit when decompressed")
 )
 
 const (
-	window = 1 << 15 // bytes that a distance reaches back
+	window = 1 << 15 // maximum distance of a back reference, in bytes
 
-	// maxStreams bounds the streams of one payload, each ended by a "last" block: RFC 7692
-	// section 7.2.1 allows any number, and beginning one costs far more than the byte it takes.
+	// maxStreams limits the streams of one payload, each ended by a final block. RFC 7692, section
+	// 7.2.1, allows any number, but starting one costs far more than the byte it takes.
 	maxStreams = 64
 
 	minOutput = 1 << 10 // first allocation
 )
 
-// tail is what the sender left off (RFC 7692, section 7.2.2), and an empty last block, so that
-// a reader comes to a clean end.
+// tail is what the sender omits (RFC 7692, section 7.2.2), followed by an empty final block, so
+// that the reader ends cleanly.
 const tail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 
-// A Decompressor reads compressed payloads. It holds about 45 KiB and a buffer that the largest
-// payload needed, which is bounded by the limit given. The zero value is ready; it belongs to
-// one goroutine at a time.
+// A Decompressor decompresses payloads. It uses about 45 KiB and a buffer for the largest payload,
+// which the limit of Inflate bounds. The zero value is ready to use. A Decompressor is not safe for
+// concurrent use.
 type Decompressor struct {
 	source source
 	reader io.ReadCloser
 	out    []byte
 }
 
-// Inflate decompresses a payload of up to limit bytes. It stops at the first byte past
-// that, however much more there would be. The result is valid until the next call. The
-// error is ErrCorrupt or ErrTooBig.
+// Inflate decompresses a payload of up to limit bytes. It stops at the first byte beyond the limit.
+// The result is valid until the next call. Inflate returns ErrCorrupt or ErrTooBig.
 func (d *Decompressor) Inflate(payload []byte, limit int) ([]byte, error) {
 	defer func() { d.source = source{} }()
 	d.out = d.out[:0]
@@ -50,7 +49,7 @@ func (d *Decompressor) Inflate(payload []byte, limit int) ([]byte, error) {
 	return nil, ErrCorrupt
 }
 
-// stream reads one deflate stream off payload, up to its last block.
+// stream decompresses one deflate stream of payload, up to its final block.
 func (d *Decompressor) stream(payload *[]byte, limit int) (done bool, err error) {
 	d.source = source{payload: *payload}
 	dict := d.out[max(0, len(d.out)-window):]
@@ -82,7 +81,7 @@ func (d *Decompressor) stream(payload *[]byte, limit int) (done bool, err error)
 	}
 }
 
-// grow makes room for more output, up to one byte past the limit.
+// grow extends the buffer, up to one byte beyond the limit.
 func (d *Decompressor) grow(limit int) {
 	if len(d.out) < cap(d.out) {
 		return
@@ -91,7 +90,7 @@ func (d *Decompressor) grow(limit int) {
 	d.out = append(make([]byte, 0, max(room, len(d.out)+1)), d.out...)
 }
 
-// A source gives a payload and its tail, byte by byte, so that flate reads none too many.
+// A source returns a payload and its tail, byte by byte, so that flate does not read too far.
 type source struct {
 	payload []byte
 	at      int
@@ -110,7 +109,7 @@ func (s *source) ReadByte() (byte, error) {
 	return 0, io.EOF
 }
 
-// Read is for stored blocks.
+// Read implements io.Reader, for stored blocks.
 func (s *source) Read(b []byte) (n int, err error) {
 	if s.at < len(s.payload) {
 		n = copy(b, s.payload[s.at:])

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// compressed is a payload as the standard library makes it, at any level.
+// compressed returns a payload compressed by the standard library at any level.
 func compressed(t testing.TB, p string, level int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -57,7 +57,7 @@ func TestDecompress(t *testing.T) {
 		{"past the limit, stored", compressed(t, zeros, 0), "", ErrTooBig},
 		{"long", compressed(t, strings.Repeat("tick size ", 9000), 9), strings.Repeat("tick size ", 9000), nil},
 	} {
-		var d Decompressor // and one that has seen something else
+		var d Decompressor // one that has been used before
 		for range 2 {
 			got, err := d.Inflate([]byte(c.in), limit)
 			if !errors.Is(err, c.err) || err == nil && string(got) != c.want {
@@ -74,7 +74,7 @@ func TestDecompress(t *testing.T) {
 	}
 }
 
-// TestBomb shows that what is not wanted is not made: a gigabyte, a thousandfold compressed.
+// TestBomb checks that decompression stops at the limit: a gigabyte, compressed a thousandfold.
 func TestBomb(t *testing.T) {
 	var bomb bytes.Buffer
 	w, err := flate.NewWriter(&bomb, 9)
@@ -99,7 +99,8 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestRoundTrip shows that what the compressor makes is read, and nothing remembered.
+// TestRoundTrip checks that the output of the compressor is decompressed and that nothing carries
+// over.
 func TestRoundTrip(t *testing.T) {
 	var c Compressor
 	var d Decompressor
@@ -113,8 +114,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzDecompress checks that no payload panics or passes the limit, that one Decompressor
-// for all says what a fresh one does, and that what it takes the standard library takes alike.
+// FuzzDecompress checks that no payload panics or exceeds the limit, that a reused Decompressor
+// returns the same as a new one, and that the standard library decompresses accepted payloads to
+// the same bytes.
 func FuzzDecompress(f *testing.F) {
 	for _, m := range marketMessages(f) {
 		f.Add([]byte(compressed(f, m, 9)))
@@ -145,6 +147,6 @@ func FuzzDecompress(f *testing.F) {
 
 func firstStream(in []byte) []byte {
 	var out bytes.Buffer
-	out.ReadFrom(flate.NewReader(strings.NewReader(string(in) + tail))) // up to its end or fault
+	out.ReadFrom(flate.NewReader(strings.NewReader(string(in) + tail))) // up to its end or error
 	return out.Bytes()
 }

@@ -1,7 +1,7 @@
-// Package deflate makes and reads the payloads of permessage-deflate (RFC 7692) for
-// connections on which neither side takes its context over: every message is compressed for
-// itself, so that one compressed form serves every reader, and a connection holds no window.
+// Package deflate compresses and decompresses the payloads of permessage-deflate (RFC 7692) without
+// context takeover in either direction. Each message is compressed independently, so one compressed
+// form serves every reader, and a connection keeps no window.
 //
-// It is a pure function of its arguments and its scratch memory. docs/decisions has the
-// figures that made the compressor our own.
+// A [Compressor] and a [Decompressor] depend on their arguments and scratch memory alone.
+// docs/decisions has the measurements behind this implementation.
 package deflate
