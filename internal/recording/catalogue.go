@@ -10,9 +10,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Catalogue asks a server for the definitions of the instruments that some patterns cover, and
-// gives their identifiers beside them. get is a GET of a path with its query, which returns the body of an answer
-// without error.
+// Catalogue requests from a server the definitions of the instruments that match some patterns. It
+// returns the definitions and their identifiers. get performs a GET request of a path with a query
+// and returns the body of a successful answer.
 func Catalogue(ctx context.Context, get func(ctx context.Context, path string) ([]byte, error), patterns []string) (rows []Row, ids []string, err error) {
 	var covered []market.InstrumentID
 	for _, p := range patterns {
@@ -58,7 +58,8 @@ func Catalogue(ctx context.Context, get func(ctx context.Context, path string) (
 	}
 }
 
-// anyCovers is false of what is no identifier: nothing of it could be asked for either.
+// anyCovers reports whether a pattern matches an identifier. It returns false for a text that is
+// not an identifier.
 func anyCovers(patterns []market.InstrumentID, text string) bool {
 	id, err := market.ParseInstrumentID(text)
 	for _, p := range patterns {

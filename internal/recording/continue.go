@@ -7,10 +7,11 @@ import (
 	"os"
 )
 
-// Continue takes up a recording where it ended: it calls visit for each line that is there, and
-// gives a Writer that goes on behind the last, with the first line of the file. A torn plain file
-// loses its torn line; a torn packed one is written anew beside and then takes the old one's
-// place, since nothing can be put behind a packed block that has no end. torn says what was cut off.
+// Continue opens a recording to append to it. It calls visit for each existing line and returns a
+// Writer positioned after the last line, together with the first line of the file. If the file is
+// truncated, torn describes what is missing: Continue removes an incomplete line of a plain file;
+// it rewrites a truncated compressed file and replaces it, because nothing can be appended to an
+// incomplete compressed block.
 func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn error, err error) {
 	r, err := Open(name)
 	if err != nil {
@@ -50,7 +51,7 @@ func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn er
 	return w, r.Meta(), torn, nil
 }
 
-// mend writes the whole lines of a packed recording anew.
+// rewrite writes the complete lines of a compressed recording to a new file that replaces it.
 func mend(name string) (err error) {
 	r, err := Open(name)
 	if err != nil {
@@ -61,7 +62,7 @@ func mend(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	// The ending decides how it is packed, so it stays the ending.
+	// The extension determines the compression, so it must stay the same.
 	fresh := &Writer{name: name}
 	file, err := os.OpenFile(name+".mended", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
@@ -82,7 +83,7 @@ func mend(name string) (err error) {
 	return os.Rename(name+".mended", name)
 }
 
-// copy writes what a Reader has, its first line too.
+// copy writes everything that a Reader returns, including the first line.
 func (w *Writer) copy(r *Reader) error {
 	if err := w.first(r.Meta()); err != nil {
 		return err

@@ -11,29 +11,29 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Events turns the text of a recording into market events: trades, cancels, corrections, quotes,
-// books, statuses, and what summaries say of the day before. It is a decoder of package
-// feed/replay/decode, whose rules it keeps. Bars and the other figures of summaries are left out:
-// whoever plays trades makes them anew.
+// Events converts the text of a recording to market events: trades, cancellations, corrections,
+// quotes, books, statuses and the reference figures of summaries. It is a decoder as described in
+// package feed/replay/decode. It skips bars and the other figures of summaries, which are computed
+// again from the trades.
 //
-// A book that was interrupted, or whose updates do not chain, is lost up to its next whole state, as it
-// was to whoever recorded it.
+// A book whose updates were interrupted or do not connect is stale until its next snapshot, as it
+// was for the recorder.
 type Events struct {
-	Filter decode.Filter // of instruments; empty: all
+	Filter decode.Filter // selected instruments; empty: all
 
 	meta    *Meta
-	zones   map[string]*time.Location // of markets that are not by UTC
+	zones   map[string]*time.Location // time zones of markets that do not use UTC
 	line    int
 	decoder Decoder
 	message Message
-	books   map[string]*played // nil: not asked for
+	books   map[string]*played // nil: not selected
 	order   []*played
 	epoch   string
 	behind  bool
-	resumed int // subscriptions that are not caught up
+	resumed int // subscriptions that have not caught up
 }
 
-// played is where an instrument stands.
+// played is the state of an instrument.
 type played struct {
 	handle market.Handle
 	id     market.InstrumentID
@@ -42,14 +42,14 @@ type played struct {
 	book   uint64
 	whole  bool
 	phase  market.Phase
-	time   int64 // the newest T
+	time   int64 // newest event time
 
 	zone     *time.Location
 	told     market.Event // the newest reference figures, without their time
-	toldUpTo int64        // end of the day that they were told for
+	toldUpTo int64        // end of the day for which they were published
 }
 
-// Decode takes whole lines from the head of data; see package decode.
+// Decode decodes complete lines from the beginning of data; see package decode.
 func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	for !b.Full() {
 		end := bytes.IndexByte(data[n:], '\n')
@@ -68,7 +68,7 @@ func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	return n, nil
 }
 
-// End takes what is left behind the last whole line: a recorder that was killed leaves a part of one.
+// End handles the rest after the last complete line, which a killed recorder leaves.
 func (e *Events) End(rest []byte, b *decode.Batch) error {
 	if e.meta == nil {
 		return errors.New("it was cut off in its first line: there is nothing in it")
@@ -79,10 +79,10 @@ func (e *Events) End(rest []byte, b *decode.Batch) error {
 	return nil
 }
 
-// MayBeCut says that what there is of a file which is cut off can be played.
+// AllowsTruncation marks that the complete part of a truncated file can be played.
 func (e *Events) MayBeCut() {}
 
-// take plays a line.
+// decodeLine plays a line.
 func (e *Events) take(line []byte, b *decode.Batch) error {
 	e.line++
 	b.Stats.Lines++
@@ -116,7 +116,7 @@ func (e *Events) take(line []byte, b *decode.Batch) error {
 	return nil
 }
 
-// begin takes the first line.
+// begin decodes the first line.
 func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 	if e.meta, err = parseMeta(line); err != nil {
 		return err
@@ -128,7 +128,8 @@ func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 		b.Tell("bad_market", "%v", err)
 	}
 	for _, m := range markets {
-		if zone, err := time.LoadLocation(m.Timezone); err == nil { // as it did before
+		// UTC is used for unknown time zones
+		if zone, err := time.LoadLocation(m.Timezone); err == nil {
 			e.zones[m.ID] = zone
 		}
 	}
@@ -136,13 +137,13 @@ func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 	return nil
 }
 
-// Markets are the definitions of the markets, where the recording has them: a recording tells
-// the phases itself. Those without statuses have no hours.
+// Markets returns the definitions of the markets in the recording. Their status comes from the
+// recording. Markets without recorded statuses have no hours.
 func (e *Events) Markets() []market.Market {
 	if e.meta == nil {
 		return nil
 	}
-	list, _ := e.meta.markets() // begin told what is wrong with others
+	list, _ := e.meta.markets() // begin has reported the error
 	for i := range list {
 		list[i].StatusFromFeed = true
 		if !e.has("status") {
@@ -152,8 +153,8 @@ func (e *Events) Markets() []market.Market {
 	return list
 }
 
-// Behind says of messages, which stand in the order of their arrival, that old ones are still to come: the recorder
-// had lost its connection, and what it missed comes behind the states of now, up to CaughtUp.
+// CatchingUp reports whether old messages are still expected: the recorder had lost its connection,
+// and the messages it missed follow the current states, until CaughtUp.
 func (e *Events) Behind() bool { return e.behind }
 
 func (e *Events) define(rows []Row, b *decode.Batch) {
@@ -168,7 +169,7 @@ func (e *Events) define(rows []Row, b *decode.Batch) {
 	}
 }
 
-// list makes an instrument one of this recording: what was recorded of it is what there will be.
+// list lists an instrument with the properties that the recording supports.
 func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 	if !in.ID.IsPattern() && !e.Filter.Takes(in.ID) {
 		e.books[in.ID.String()] = nil
@@ -196,7 +197,7 @@ func (e *Events) has(channel string) bool {
 	return len(e.meta.Channels) == 0
 }
 
-// control reads what is no market data.
+// control handles a message that is not market data.
 func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 	switch {
 	case m.Text("recording") == Disconnected:
@@ -234,7 +235,7 @@ func (e *Events) interrupted(at int64, b *decode.Batch) {
 func (e *Events) lose(at int64, p *played, b *decode.Batch, reason string) {
 	if p.whole {
 		p.whole = false
-		b.Gap(p.handle, p.time, at, reason) // the clock of the recorder may be another than the market's
+		b.Gap(p.handle, p.time, at, reason) // the recorder's clock may differ from the market's
 	}
 }
 
@@ -244,7 +245,9 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	switch m.Type {
 	case "T", "X", "C":
 		if m.N <= p.trade {
-			b.Stats.Other++ // came twice
+			// reference plays the reference figures of a summary if they are new, and once per
+			// trading day, because the previous close belongs to one day.
+			b.Stats.Other++
 			return
 		}
 		p.trade = m.N
@@ -274,8 +277,7 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	}
 }
 
-// reference plays what a summary says beside the figures of the day's trades, where it is new, and
-// once for each day: the close of the day before is that of one day.
+// a duplicate
 func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
 	b.Stats.Other++
 	now := market.Event{PreviousClose: m.Close, Settlement: m.Settlement, OpenInterest: m.Interest}
@@ -320,7 +322,8 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 	x.Bids, x.Asks = keep(b, m.Bids), keep(b, m.Asks)
 }
 
-// status plays a status. That a feed was down then is played as a gap: the feed that plays it is up.
+// status plays a status. A feed that was down is played as a gap, because the feed that plays it is
+// up.
 func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 	switch {
 	case m.Phase == market.FeedDown:
@@ -350,7 +353,7 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 	x.Phase, x.Reason, x.Until = m.Phase, m.Reason, m.Until
 }
 
-// keep keeps levels as long as the batch keeps its events.
+// copyLevels stores levels in the batch.
 func keep(b *decode.Batch, levels []market.Level) []market.Level {
 	for _, l := range levels {
 		b.Put(l)

@@ -14,11 +14,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxLine is the longest line: above what a book of 65,536 levels a side needs, or the
-// definitions of 50,000 instruments.
+// maxLine is the maximum length of a line: more than a book of 65,536 levels per side or the
+// definitions of 50,000 instruments need.
 const maxLine = 32 << 20
 
-// maxWindow bounds the memory of reading a Zstandard file. Ours have windows of 8 MiB.
+// maxWindow limits the memory for reading a Zstandard file. The Writer uses windows of 8 MiB.
 const maxWindow = 64 << 20
 
 var (
@@ -27,11 +27,11 @@ var (
 	errNoTime  = errors.New("the line does not begin with a receive time in Unix nanoseconds and a space")
 )
 
-// Error is what is wrong with a recording, and where.
+// Error is an error in a recording, with its position.
 type Error struct {
 	File   string
 	Line   int   // from 1
-	Offset int64 // of the line, in bytes of the text, after unpacking
+	Offset int64 // of the line, in bytes of the decompressed text
 	Err    error
 }
 
@@ -39,21 +39,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("recording %s: line %d, offset %d: %v", e.File, e.Line, e.Offset, e.Err)
 }
 
-// Unwrap is what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Final says that the recording is damaged and stays so: there is no use in playing it again.
+// Final returns true: the recording is damaged, and playing it again will fail again.
 func (e *Error) Final() bool { return true }
 
 // Line is a line of a recording after the first.
 type Line struct {
 	Number int    // from 2
-	Offset int64  // in bytes of the text, after unpacking
+	Offset int64  // in bytes of the decompressed text
 	At     int64  // receive time, Unix ns
 	Body   []byte // a JSON object; valid until the next line is read
 }
 
-// IsNote says whether the line is a note of the recorder rather than a message.
+// IsNote reports whether the line is a note of the recorder.
 func (l *Line) IsNote() bool { return bytes.HasPrefix(l.Body, []byte(`{"recording":`)) }
 
 // Reader reads a recording.
@@ -62,17 +62,17 @@ type Reader struct {
 	close  func() error
 	packed bool
 	buf    *bufio.Reader
-	long   []byte // a line that does not fit into buf
+	long   []byte // a line that exceeds buf
 	meta   *Meta
 	line   Line
-	end    int64 // of what was read
+	end    int64 // of the data read so far
 	torn   error
 
 	size int64        // of the file
-	read atomic.Int64 // of it
+	read atomic.Int64 // bytes of the file read
 }
 
-// source counts what is read of a file.
+// source counts the bytes read from a file.
 type source struct {
 	io.Reader
 	n *atomic.Int64
@@ -84,11 +84,12 @@ func (s source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// IsForeign says of an error of Open that the file is there, can be read, and is something else.
+// IsForeign reports whether an error of Open means that the file can be read but is not a
+// recording.
 func IsForeign(err error) bool { return errors.Is(err, errForeign) }
 
-// Open opens a recording, packed or plain. A file that is none is refused with words for
-// whoever named it.
+// Open opens a recording, compressed or not. It returns an error that describes the problem if the
+// file is not a recording.
 func Open(name string) (*Reader, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -106,11 +107,12 @@ func Open(name string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader reads a recording from in; name is for errors. Close the Reader; in is the caller's.
+// NewReader returns a Reader that reads a recording from in. name is used in errors. The caller
+// must close the Reader, and in itself.
 func NewReader(name string, in io.Reader) (*Reader, error) {
 	r := &Reader{name: name, close: func() error { return nil }}
 	buf := bufio.NewReaderSize(source{in, &r.read}, 256<<10)
-	// A file of under four bytes is not packed; what is wrong with it shows next.
+	// A shorter file is not compressed; the next check reports it.
 	begin, _ := buf.Peek(4)
 	switch {
 	case bytes.HasPrefix(begin, []byte{0x1f, 0x8b}):
@@ -135,7 +137,7 @@ func NewReader(name string, in io.Reader) (*Reader, error) {
 	return r, nil
 }
 
-// begin reads the first line. Of a foreign file it reads no more than tells it from ours.
+// begin reads the first line. It reads no more of a foreign file than needed to recognise it.
 func (r *Reader) begin() error {
 	switch begin, err := r.buf.Peek(len(magic)); {
 	case len(begin) == 0 && errors.Is(err, io.EOF):
@@ -158,24 +160,24 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// Meta is the first line.
+// Meta returns the first line.
 func (r *Reader) Meta() *Meta { return r.meta }
 
-// Progress is how much of the file was read, and its size, 0 where there is no file. It may be
-// asked for from any goroutine.
+// Progress returns how many bytes of the file were read, and its size, 0 if there is no file. It
+// may be called from any goroutine.
 func (r *Reader) Progress() (read, size int64) { return r.read.Load(), r.size }
 
-// Close ends reading.
+// Close closes the Reader.
 func (r *Reader) Close() error { return r.close() }
 
-// Torn says, after io.EOF, that the file ends in the middle of a line or of a packed block; nil: it
-// ends where a line does.
+// Torn returns, after io.EOF, an error if the file ends in the middle of a line or of a compressed
+// block, or nil.
 func (r *Reader) Torn() error { return r.torn }
 
-// End is how many bytes of the text, after unpacking, were read as whole lines.
+// End returns how many bytes of the decompressed text were read as complete lines.
 func (r *Reader) End() int64 { return r.end }
 
-// Next is the next line; io.EOF after the last. Other errors are *Error.
+// Next returns the next line, or io.EOF after the last one. Other errors are *Error.
 func (r *Reader) Next() (*Line, error) {
 	text, err := r.text()
 	if err != nil {
@@ -189,7 +191,7 @@ func (r *Reader) Next() (*Line, error) {
 	return &r.line, nil
 }
 
-// text is the text of the next line, without its end.
+// text returns the next line without its line feed.
 func (r *Reader) text() ([]byte, error) {
 	r.line.Number++
 	r.line.Offset = r.end
@@ -216,7 +218,7 @@ func (r *Reader) text() ([]byte, error) {
 	}
 }
 
-// ending judges the end of a file, n bytes after the end of its last line.
+// ending handles the end of a file, n bytes after the end of its last line.
 func (r *Reader) ending(n int64, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && r.packed:
@@ -238,7 +240,7 @@ func trimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
 }
 
-// splitLine takes the receive time off a line.
+// splitLine splits the receive time off a line.
 func splitLine(text []byte) (at int64, body []byte, ok bool) {
 	i := 0
 	for ; i < len(text) && text[i]-'0' <= 9; i++ {

@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// AskMarkets asks a server for its markets and their calendar of the days from now on, as far as some
-// instruments are theirs. A server that has none of it says nothing of them, which is no error.
+// AskMarkets requests from a server its markets and their calendar from today on, and keeps those
+// of the recording's instruments. It ignores errors, because a server may not have them.
 func (m *Meta) AskMarkets(ctx context.Context, get func(ctx context.Context, path string) ([]byte, error)) {
 	wanted := map[string]bool{}
 	for _, row := range m.Instruments {
@@ -38,7 +38,7 @@ func (m *Meta) AskMarkets(ctx context.Context, get func(ctx context.Context, pat
 	m.Markets, m.Calendar = ask("/market/markets"), ask("/market/calendar")
 }
 
-// marketRow is a row of either list; each has some of it.
+// marketRow is a row of either list; each has some of its members.
 type marketRow struct {
 	ID       string `json:"market"`
 	Name     string `json:"name"`
@@ -65,7 +65,8 @@ type sessionRow struct {
 	End   time.Time `json:"end"`
 }
 
-// markets reads the rows of the first line. What is wrong with some is one error, beside the others.
+// markets parses the rows of the first line. It returns the valid ones, and one error for all
+// others.
 func (m *Meta) markets() ([]market.Market, error) {
 	var list []market.Market
 	var errs []error
@@ -94,7 +95,7 @@ func (m *Meta) markets() ([]market.Market, error) {
 	return list, errors.Join(errs...)
 }
 
-// market is the definition that a row is, with the hours of another.
+// market converts a row to a definition, with the hours of another row.
 func (r *marketRow) market(hours *marketRow) (market.Market, error) {
 	m := market.Market{ID: r.ID, Name: r.Name, Timezone: r.Timezone}
 	zone, err := time.LoadLocation(r.Timezone)
@@ -112,8 +113,9 @@ func (r *marketRow) market(hours *marketRow) (market.Market, error) {
 	return m, m.Validate()
 }
 
-// schedule is the timetable that the days of a calendar follow: the sessions of its first whole day, on
-// the days of the week that have any. The zero Schedule, always open, where it shows nothing else.
+// schedule derives the schedule from the days of a calendar: the sessions of its first full day, on
+// the weekdays that have sessions. It returns the zero Schedule (always open) if there are too few
+// days or if the market is always open.
 func (r *marketRow) schedule(zone *time.Location) (s market.Schedule, err error) {
 	holidays := map[string]bool{}
 	for _, h := range r.Holidays {
@@ -134,7 +136,8 @@ func (r *marketRow) schedule(zone *time.Location) (s market.Schedule, err error)
 			return s, err
 		}
 		w := date.Weekday()
-		free := holidays[d.Date] && w != time.Saturday && w != time.Sunday // of a day that would be one
+		// a weekday that is a holiday
+		free := holidays[d.Date] && w != time.Saturday && w != time.Sunday
 		if (len(d.Sessions) > 0 || free) && !slices.Contains(s.Weekdays, w) {
 			s.Weekdays = append(s.Weekdays, w)
 		}
@@ -150,11 +153,11 @@ func (r *marketRow) schedule(zone *time.Location) (s market.Schedule, err error)
 	return s, nil
 }
 
-// sessionsOf is the sessions of a day by its local clock.
+// sessionsOf returns the sessions of a day in local time.
 func sessionsOf(rows []sessionRow, zone *time.Location) []market.Session {
 	var list []market.Session
 	for _, row := range rows {
-		phase, _ := market.ParsePhase(row.Phase) // one that is not known is refused with the market
+		phase, _ := market.ParsePhase(row.Phase) // Validate rejects unknown phases
 		x := market.Session{Start: sinceMidnight(row.Start.In(zone)), End: sinceMidnight(row.End.In(zone)), Phase: phase}
 		if x.End == 0 {
 			x.End = 24 * time.Hour
@@ -164,7 +167,7 @@ func sessionsOf(rows []sessionRow, zone *time.Location) []market.Session {
 	return list
 }
 
-// sinceMidnight is what the clock shows.
+// sinceMidnight returns the time of day.
 func sinceMidnight(t time.Time) time.Duration {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// calendarOf is a row of a calendar of seven days from Friday, 2026-11-20 on: sessions by the day.
+// calendarOf returns a row of a calendar of seven days from Friday, 2026-11-20, with sessions by
+// day.
 func calendarOf(holidays string, sessions func(date string, w time.Weekday) string) string {
 	var days []string
 	for i := range 7 {
@@ -38,7 +39,7 @@ func always(date string, _ time.Weekday) string {
 	return `{"status":"open","start":"` + start.Format(time.RFC3339Nano) + `","end":"` + start.AddDate(0, 0, 1).Format(time.RFC3339Nano) + `"}`
 }
 
-// TestMarkets asks a server for its markets, and has a recording give them back.
+// TestMarkets requests the markets of a server and checks that a recording returns them.
 func TestMarkets(t *testing.T) {
 	row := `{"market":"BYMA","name":"Bolsas","timezone":"America/Argentina/Buenos_Aires","terms":[{"term":"CI","settlement_days":0},{"term":"24hs","settlement_days":1}]}`
 	for _, tc := range []struct{ name, calendar, want string }{
@@ -91,7 +92,8 @@ func TestMarkets(t *testing.T) {
 	}
 }
 
-// TestReferences plays what summaries say of the day before: when it is new, and once a day of the market.
+// TestReferences checks that the reference figures of summaries are played when they are new, and
+// once per trading day.
 func TestReferences(t *testing.T) {
 	m := meta()
 	m.Format, m.Version, m.Channels = "recording", 1, []string{"summary"}
@@ -106,10 +108,10 @@ func TestReferences(t *testing.T) {
 	text := string(first) + "\n" + strings.Join([]string{
 		d(1, "20T14:30:00", `,"R":true,"OP":7100,"CL":7089,"SE":7479`),
 		d(2, "20T14:31:00", `,"OP":7100,"CL":7089,"SE":7479,"TC":2`),
-		d(3, "21T02:59:00", `,"CL":7089,"SE":7479`), // still the day of before
+		d(3, "21T02:59:00", `,"CL":7089,"SE":7479`), // still the previous day
 		d(4, "21T03:00:00", `,"CL":7089,"SE":7479`),
 		d(5, "21T03:01:00", `,"CL":7089,"SE":7480,"OI":12`),
-		d(6, "22T03:01:00", `,"OP":7100`), // nothing is said
+		d(6, "22T03:01:00", `,"OP":7100`), // without reference figures
 	}, "\n") + "\n"
 	var e Events
 	var b decode.Batch
@@ -132,7 +134,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestBehind has old messages to come from a lost connection until the last subscription caught up; a gap has a time of the market.
+// TestCatchingUp checks that old messages of a lost connection are expected until the last
+// subscription has caught up, and that a gap has an event time.
 func TestBehind(t *testing.T) {
 	h := fmt.Sprintf(header, 1, 1)
 	m := meta()

@@ -8,15 +8,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Message is a message of a stream, taken apart. Which fields count depends on Type.
+// Message is a decoded message of a stream. Type determines which fields are set.
 type Message struct {
-	Type string     // T X C Q O H D K of market data; a word for the others; "" where there is none
-	JSON wire.Value // the whole message; a view of what was decoded
+	Type string     // T X C Q O H D K for market data; otherwise a word; "": none
+	JSON wire.Value // the whole message, a view of the decoded text
 
-	// Of market data.
+	// Fields of market data.
 	ID       string // the instrument
 	N        uint64
-	Time     int64 // T, Unix ns; 0: not told
+	Time     int64 // T, Unix ns; 0: unknown
 	State    bool  // R:true
 	Delay    int64 // DE, seconds
 	Previous uint64
@@ -40,28 +40,28 @@ type Message struct {
 
 	Bar Bar // K
 
-	Close, Settlement market.Price // D: CL, of the day before, and SE; 0: not told
+	Close, Settlement market.Price // D: CL (previous close) and SE; 0: unknown
 	Interest          market.Size  // D: OI
 }
 
-// Bar is the figures of a bar.
+// Bar holds the figures of a bar.
 type Bar struct {
 	Interval               string
 	First, High, Low, Last market.Price
-	Volume                 string // TV, EV and VW as written: sums may be larger than a size
+	Volume                 string // TV, EV and VW as written, because sums may exceed a size
 	Value                  string
 	Average                string
 	Trades                 uint64
 }
 
-// Decoder takes messages apart. It reuses memory. The zero Decoder is ready.
+// Decoder decodes messages and reuses its memory. The zero Decoder is ready to use.
 type Decoder struct {
 	bids, asks []market.Level
 	err        error
 }
 
-// Decode reads a message into m. What it does not know it leaves to m.JSON. The error says which
-// member is not as docs/protocol.md has it.
+// Decode decodes a message into m. Unknown members are available in m.JSON. The error names the
+// first member that does not follow docs/protocol.md.
 func (d *Decoder) Decode(body []byte, m *Message) error {
 	v, err := wire.ParseJSON(body)
 	if err != nil {
@@ -77,10 +77,10 @@ func (d *Decoder) Decode(body []byte, m *Message) error {
 	return d.err
 }
 
-// IsData says whether a message is of market data.
+// IsData reports whether the message is market data.
 func (m *Message) IsData() bool { return len(m.Type) == 1 }
 
-// Text is a member that is a string or a number; "" where there is none.
+// Text returns a string or number member as text, "" if there is none.
 func (m *Message) Text(name string) string { return text(&m.JSON, name) }
 
 func text(v *wire.Value, name string) string {
@@ -88,7 +88,7 @@ func text(v *wire.Value, name string) string {
 	return member.Text
 }
 
-// data reads the members of market data in the order they stand in.
+// data decodes the members of market data in their order.
 func (d *Decoder) data(v *wire.Value, m *Message) {
 	var bid, ask market.Level
 	d.bids, d.asks = d.bids[:0], d.asks[:0]
@@ -163,7 +163,7 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 	d.complete(m)
 }
 
-// figures reads the members that a bar or a summary alone has.
+// figures decodes the members that only bars or summaries have.
 func (d *Decoder) figures(f *wire.Member, m *Message) {
 	switch {
 	case m.Type == "K":
@@ -178,7 +178,7 @@ func (d *Decoder) figures(f *wire.Member, m *Message) {
 	}
 }
 
-// bar reads the members of a bar.
+// bar decodes the members of a bar.
 func (d *Decoder) bar(f *wire.Member, b *Bar) {
 	switch f.Name {
 	case "IV":
@@ -202,7 +202,7 @@ func (d *Decoder) bar(f *wire.Member, b *Bar) {
 	}
 }
 
-// complete wants what no message of its type goes without.
+// complete checks that the message has the members that its type requires.
 func (d *Decoder) complete(m *Message) {
 	switch {
 	case d.err != nil:
@@ -227,7 +227,7 @@ func (d *Decoder) bad(f *wire.Member, err error) {
 	}
 }
 
-// shorten is as much of a value as an error shows.
+// shorten truncates a value for an error.
 func shorten(raw []byte) string {
 	if len(raw) > 64 {
 		return string(raw[:61]) + "..."
@@ -301,7 +301,7 @@ func (d *Decoder) list(f *wire.Member) []string {
 	return list
 }
 
-// levels reads a side of a book.
+// levels decodes a side of a book.
 func (d *Decoder) levels(f *wire.Member, dst []market.Level) []market.Level {
 	if f.Value.Kind != wire.Array {
 		d.bad(f, fmt.Errorf("not an array of levels"))

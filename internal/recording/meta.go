@@ -12,52 +12,51 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Version is the newest version of the format, and the one that is written.
+// Version is the newest version of the format, which Writer writes.
 const Version = 1
 
 const formatName = "recording"
 
-// magic is what the text of every recording begins with.
+// magic is the beginning of the text of every recording.
 const magic = `{"rueda":"` + formatName + `"`
 
-// Is says whether a text that begins so, unpacked, is a recording.
+// Is reports whether a decompressed text that begins with begin is a recording.
 func Is(begin []byte) bool { return bytes.HasPrefix(begin, []byte(magic)) }
 
-// Meta is the first line of a recording: what it is of.
+// Meta is the first line of a recording. It describes the content.
 type Meta struct {
 	Format      string    `json:"rueda"` // "recording"
 	Version     int       `json:"version"`
-	Program     string    `json:"program,omitempty"` // that wrote it
+	Program     string    `json:"program,omitempty"` // name of the recorder
 	Server      string    `json:"server,omitempty"`
 	Began       time.Time `json:"began"`
-	Epoch       string    `json:"epoch,omitempty"` // of the numbering at the beginning
-	Channels    []string  `json:"channels"`        // asked for, by their names on the wire
+	Epoch       string    `json:"epoch,omitempty"` // epoch at the beginning
+	Channels    []string  `json:"channels"`        // requested channels, by their names on the wire
 	Depth       int       `json:"depth"`           // of the books; 0: all levels
 	Intervals   []string  `json:"intervals,omitempty"`
-	IDs         []string  `json:"ids"`                // identifiers and patterns asked for
-	Markets     []Row     `json:"markets,omitempty"`  // of GET /market/markets
-	Calendar    []Row     `json:"calendar,omitempty"` // of GET /market/calendar
+	IDs         []string  `json:"ids"`                // requested identifiers and patterns
+	Markets     []Row     `json:"markets,omitempty"`  // from GET /market/markets
+	Calendar    []Row     `json:"calendar,omitempty"` // from GET /market/calendar
 	Instruments []Row     `json:"instruments,omitempty"`
 }
 
-// Row is a row of a list that a server answers with, as it gave it: a definition, or without another word
-// that of an instrument.
+// Row is a row of a list as the server sent it, usually the definition of an instrument.
 type Row = json.RawMessage
 
-// Note is what the recorder itself has to say.
+// Note is a line written by the recorder itself.
 type Note struct {
 	Kind        string `json:"recording"`
 	Server      string `json:"server,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Channel     string `json:"channel,omitempty"`
 	Instrument  string `json:"instrument,omitempty"`
-	From        uint64 `json:"from,omitempty"` // first N that is missing; 0: not known
-	To          uint64 `json:"to,omitempty"`   // last N that is missing; 0: not known
+	From        uint64 `json:"from,omitempty"` // first missing N; 0: unknown
+	To          uint64 `json:"to,omitempty"`   // last missing N; 0: unknown
 	Rows        int64  `json:"rows,omitempty"`
 	Instruments []Row  `json:"instruments,omitempty"`
 }
 
-// Parse reads a note.
+// Parse parses a note.
 func (n *Note) Parse(line []byte) error {
 	if err := json.Unmarshal(line, n); err != nil {
 		return fmt.Errorf("read a note: %w", err)
@@ -67,10 +66,10 @@ func (n *Note) Parse(line []byte) error {
 
 // Kinds of notes.
 const (
-	Connected    = "connected"    // Server; Instruments whose definitions are new or changed
+	Connected    = "connected"    // Server; Instruments with new or changed definitions
 	Disconnected = "disconnected" // Reason
 	Lost         = "lost"         // Channel, Instrument, From, To, Reason
-	End          = "end"          // Rows; the recorder ended in order
+	End          = "end"          // Rows; the recorder ended normally
 )
 
 func parseMeta(line []byte) (*Meta, error) {
@@ -87,8 +86,8 @@ func parseMeta(line []byte) (*Meta, error) {
 	return &m, nil
 }
 
-// Definitions reads rows of GET /market/instruments. What is wrong with some of them is one error,
-// beside the others.
+// Definitions parses rows of GET /market/instruments. It returns the valid ones, and one error for
+// all others.
 func Definitions(rows []Row) ([]market.Instrument, error) {
 	var list []market.Instrument
 	var errs []error
@@ -103,7 +102,7 @@ func Definitions(rows []Row) ([]market.Instrument, error) {
 	return list, errors.Join(errs...)
 }
 
-// definition makes a row a line F of a feed, which has the same members, and reads that.
+// definition converts a row to a line F of a feed, which has the same members, and decodes that.
 func definition(row []byte) (*market.Instrument, error) {
 	v, err := wire.ParseJSON(row)
 	if err != nil {

@@ -1,13 +1,13 @@
 package recording
 
-// Series is a sequence of N: a channel by its name on the wire, of bars with the interval behind it
+// Series identifies a sequence of N: a channel by its name on the wire, with the interval for bars
 // ("bars 1m"), and an instrument.
 type Series struct {
 	Channel string
 	ID      string
 }
 
-// ChannelOf is the channel of a type of messages, as a Series has it; "" where it is of no market data.
+// ChannelOf returns the channel of a message type, as in a Series, or "" if it is not market data.
 func ChannelOf(kind, interval string) string {
 	switch kind {
 	case "T", "X", "C":
@@ -26,14 +26,14 @@ func ChannelOf(kind, interval string) string {
 	return ""
 }
 
-// Reached is how far a stream was when it was recorded, for whoever resumes it.
+// ResumeState is the state of a stream at the end of a recording, from which it can be resumed.
 type Reached struct {
 	Epoch    string
 	Position string
-	Seen     map[Series]uint64 // newest N of what can be resumed
+	Seen     map[Series]uint64 // newest N of series that can be resumed
 }
 
-// Take takes the next message of the recording.
+// Add updates the state with the next message of the recording.
 func (r *Reached) Take(m *Message) {
 	if r.Seen == nil {
 		r.Seen = map[Series]uint64{}

@@ -29,7 +29,7 @@ func meta() *Meta {
 
 const header = `"S":"GGAL","I":"GGAL|BYMA|24hs","N":%d,"T":"2026-11-20T14:30:00.%09dZ"`
 
-// messages is a stream of some length.
+// messages returns a stream of n messages.
 func messages(n int) []string {
 	list := []string{`{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:1"}`}
 	for i := range n {
@@ -46,7 +46,7 @@ func messages(n int) []string {
 	return list
 }
 
-// write makes a recording and returns its path and what was written.
+// write writes a recording and returns its path and content.
 func write(t testing.TB, name string, list []string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -73,7 +73,7 @@ func write(t testing.TB, name string, list []string) string {
 	return path
 }
 
-// read gives the bodies of a recording, and how it ends.
+// read returns the bodies of a recording, and how it ends.
 func read(path string) (bodies []string, torn, err error) {
 	r, err := Open(path)
 	if err != nil {
@@ -123,8 +123,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTorn cuts recordings at every place near their end and at some before: what is read is the
-// beginning of what was written, and the cut is told unless it is between two lines.
+// TestTorn truncates recordings at every position near their end and at some before. The reader
+// returns the beginning of what was written, and reports the truncation unless it is between two
+// lines.
 func TestTorn(t *testing.T) {
 	list := messages(120)
 	for _, name := range endings {
@@ -161,7 +162,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestContinue goes on behind whole and torn recordings.
+// TestContinue appends to complete and truncated recordings.
 func TestContinue(t *testing.T) {
 	list := messages(60)
 	for _, name := range endings {
@@ -295,20 +296,20 @@ func TestDecoderRefuses(t *testing.T) {
 	}
 }
 
-// TestEvents plays a recording with everything that may happen in one.
+// TestEvents plays a recording with all kinds of lines.
 func TestEvents(t *testing.T) {
 	h := func(n int) string { return fmt.Sprintf(header, n, n) }
 	lines := []string{
 		`{"type":"Subscription","code":200,"epoch":"e1"}`,
 		`{"type":"H",` + h(1) + `,"R":true,"E":"open"}`,
-		`{"type":"O",` + h(1) + `,"L":7,"B":[[1,2]]}`, // no state yet
+		`{"type":"O",` + h(1) + `,"L":7,"B":[[1,2]]}`, // no snapshot yet
 		`{"type":"O",` + h(2) + `,"R":true,"DL":0,"B":[[7049.5,3]],"A":[[7050,1]]}`,
 		`{"type":"O",` + h(3) + `,"L":2,"B":[[7049.5,0]]}`,
 		`{"type":"T",` + h(1) + `,"P":7050,"Z":120,"X":"88","G":"B"}`,
-		`{"type":"T",` + h(1) + `,"P":7050,"Z":120,"X":"88","G":"B"}`, // again
+		`{"type":"T",` + h(1) + `,"P":7050,"Z":120,"X":"88","G":"B"}`, // a duplicate
 		`{"type":"X",` + h(2) + `,"P":7050,"Z":120,"X":"88","XN":1}`,
 		`{"type":"Q",` + h(1) + `,"BP":7049.5,"BZ":3}`,
-		`{"type":"O",` + h(5) + `,"L":4,"B":[[7049,1]]}`, // does not chain
+		`{"type":"O",` + h(5) + `,"L":4,"B":[[7049,1]]}`, // does not connect
 		`{"type":"O",` + h(6) + `,"L":5,"B":[[7049,1]]}`,
 		`{"recording":"disconnected","reason":"connection broken"}`,
 		`{"recording":"connected","instruments":[{"instrument":"NEW|BYMA|CI","price_decimals":0,"size_decimals":0}]}`,
@@ -318,7 +319,7 @@ func TestEvents(t *testing.T) {
 		`{"type":"K",` + h(1) + `,"IV":"1m"}`,
 		`{"type":"O",` + h(10) + `,"R":true,"DL":0,"B":[],"A":[]}`,
 		`{"type":"H",` + h(3) + `,"E":"gap","Y":"line_lost"}`,
-		`{"type":"H",` + h(3) + `,"E":"gap","Y":"line_lost"}`, // again
+		`{"type":"H",` + h(3) + `,"E":"gap","Y":"line_lost"}`, // a duplicate
 		`{"type":"H",` + h(4) + `,"E":"feed_down","Y":"line_lost"}`,
 		`{"type":"H",` + h(3) + `,"R":true,"E":"halt","Y":"volatility"}`,
 	}
@@ -349,7 +350,7 @@ func TestEvents(t *testing.T) {
 	want := strings.Fields(fmt.Sprintf("0/%d/2/ 0/%d/4/ 0/%d/5/ 0/%d/6/ 0/%d/8/ 0/%d/9/ 0/%d/10/sequence_gap 0/%d/14/ 0/%d/15/feed_down 0/%d/16/volatility 0/%d/18/ 0/%d/19/line_lost",
 		market.KindStatus, market.KindSnapshot, market.KindUpdate, market.KindTrade, market.KindCancel, market.KindQuote, market.KindGap, market.KindSnapshot, market.KindGap, market.KindStatus,
 		market.KindSnapshot, market.KindGap))
-	// The first status is what the definition says already.
+	// The first status equals that of the definition.
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
@@ -387,7 +388,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				return
 			}
-			_ = d.Decode(line.Body, &m) // what is no message is an error, which is good
+			_ = d.Decode(line.Body, &m) // an error is fine if it is not a message
 		}
 	})
 }
@@ -419,7 +420,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// TestFullDisk wants a disk without room told by the next message, and by no panic later.
+// TestFullDisk checks that a full disk is reported by the next message and never panics.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("/dev/full is Linux's (runtime.GOOS)")
@@ -439,7 +440,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCatalogue pages through a server's list and takes what the patterns cover.
+// TestCatalogue reads the pages of a server's list and selects what matches the patterns.
 func TestCatalogue(t *testing.T) {
 	pages := map[string]string{
 		"/market/instruments?limit=1000":          `{"data":{"instruments":[{"instrument":"A|X|CI"},{"instrument":"B|X|24hs"}],"next_cursor":"n"}}`,

@@ -8,21 +8,21 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Trouble counts what went wrong with a stream while it was recorded.
+// Problems counts the problems of a stream while it was recorded.
 type Trouble struct {
-	Cut       int // connections that were lost
-	Conflated int // warnings that quotes and books were left out, since the client was slow
-	Lost      int // ranges that could not be had any more
+	Cut       int // lost connections
+	Conflated int // warnings that quotes and books are conflated because the client is slow
+	Lost      int // ranges that the server could not replay
 }
 
-// Take takes the type of a message, and its reason.
+// Add counts a message, given its type and reason.
 func (t *Trouble) Take(kind, reason string) {
 	if kind == "Warning" && reason == "slow_client" {
 		t.Conflated++
 	}
 }
 
-// String is the end of a sentence: "" where nothing went wrong.
+// String returns the end of a sentence that lists the problems, "" if there were none.
 func (t *Trouble) String() string {
 	text := ""
 	if t.Conflated > 0 {
@@ -37,7 +37,7 @@ func (t *Trouble) String() string {
 	return text
 }
 
-// LostIn is what an acknowledgement says that cannot be had any more, as notes.
+// LostIn returns the lost ranges of an acknowledgement, as notes.
 func LostIn(v *wire.Value) (list []Note) {
 	all := v.Get("lost")
 	for i := range all.Fields {
@@ -45,7 +45,7 @@ func LostIn(v *wire.Value) (list []Note) {
 		for j := range channel.Value.Fields {
 			id := &channel.Value.Fields[j]
 			n := Note{Kind: Lost, Channel: channel.Name, Instrument: id.Name, Reason: text(&id.Value, "reason")}
-			n.From, _ = strconv.ParseUint(text(&id.Value, "from"), 10, 64) // absent: not known
+			n.From, _ = strconv.ParseUint(text(&id.Value, "from"), 10, 64) // absent: unknown
 			n.To, _ = strconv.ParseUint(text(&id.Value, "to"), 10, 64)
 			list = append(list, n)
 		}
@@ -53,11 +53,11 @@ func LostIn(v *wire.Value) (list []Note) {
 	return list
 }
 
-// Feeds is whether the feed of a market or an instrument is down or up, as it was told last.
+// FeedStates holds the last feed status (down or up) of each market or instrument.
 type Feeds map[string]string
 
-// Turned takes a phase and says whether it tells something new of a feed. A state that says so has the N
-// of the status before it, so its N does not tell.
+// Changed records a phase and reports whether it is a new feed status. It does not use N, because
+// the N of a snapshot is that of the previous status.
 func (f Feeds) Turned(id, phase string) bool {
 	if f[id] == phase || phase != market.FeedDown.String() && phase != market.FeedUp.String() {
 		return false

@@ -17,12 +17,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// CreateConfig says how a recording is made.
+// CreateConfig configures a Writer.
 type CreateConfig struct {
-	Overwrite bool // a file that is there already
+	Overwrite bool // replace an existing file
 }
 
-// ErrExists says that there is a file already.
+// ErrExists is returned if the file exists.
 var ErrExists = errors.New("the file exists already")
 
 // Writer writes a recording. Its methods are safe for concurrent use.
@@ -33,21 +33,21 @@ type Writer struct {
 	mu     sync.Mutex
 	file   *os.File // nil before Begin
 	buf    *bufio.Writer
-	packed packer // nil: plain
+	packed packer // nil: not compressed
 	line   []byte
 	rows   int64
 	text   int64
 	size   counter
-	err    error // the first that was met: nothing is written after it
+	err    error // the first error; nothing is written after it
 }
 
-// packer is a compressor that can put out what it has without ending.
+// packer is a compressor that can be flushed.
 type packer interface {
 	io.WriteCloser
 	Flush() error
 }
 
-// counter counts what goes to a file.
+// counter counts the bytes written to a file.
 type counter struct {
 	to io.Writer
 	n  int64
@@ -59,8 +59,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Create makes a Writer. The file is made by Begin, so that a recorder which is refused leaves what
-// was there alone. The error is ErrExists where Begin would not take the file.
+// Create returns a Writer. Begin creates the file, so that a recorder that fails before does not
+// affect an existing file. Create returns ErrExists if Begin would.
 func Create(name string, config CreateConfig) (*Writer, error) {
 	if _, err := os.Lstat(name); !config.Overwrite && err == nil {
 		return nil, fmt.Errorf("%s: %w", name, ErrExists)
@@ -73,14 +73,14 @@ func Create(name string, config CreateConfig) (*Writer, error) {
 	return &Writer{name: name, config: config}, nil
 }
 
-// Begun says whether the file has its first line.
+// Begun reports whether the first line was written.
 func (w *Writer) Begun() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.file != nil
 }
 
-// Begin makes the file and writes its first line. Format and Version are filled in.
+// Begin creates the file and writes its first line. It sets Format and Version.
 func (w *Writer) Begin(m *Meta) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *Writer) first(m *Meta) error {
 	return w.flush()
 }
 
-// open puts the layers over a file, by its ending.
+// open sets up the compression that the extension of the file selects.
 func (w *Writer) open(file *os.File) error {
 	w.size.to = file
 	var out io.Writer = &w.size
@@ -137,14 +137,14 @@ func (w *Writer) open(file *os.File) error {
 	return nil
 }
 
-// Message writes a message that was received at a time, Unix ns.
+// Message writes a message with its receive time (Unix ns).
 func (w *Writer) Message(at int64, body []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.line = strconv.AppendInt(w.line[:0], at, 10)
 	w.line = append(w.line, ' ')
 	for _, c := range body {
-		if c == '\n' || c == '\r' { // between members: within a string they are escaped
+		if c == '\n' || c == '\r' { // strings contain only escaped line breaks
 			c = ' '
 		}
 		w.line = append(w.line, c)
@@ -167,7 +167,7 @@ func (w *Writer) Note(at int64, n *Note) error {
 	return w.put()
 }
 
-// put writes the line that stands in w.line.
+// put writes w.line.
 func (w *Writer) put() error {
 	if w.err != nil {
 		return w.err
@@ -180,7 +180,7 @@ func (w *Writer) put() error {
 	return w.failed(err)
 }
 
-// Flush hands all that was written to the system.
+// Flush writes all buffered data to the file.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,8 +205,8 @@ func (w *Writer) failed(err error) error {
 	return w.err
 }
 
-// Written is how many messages were written, how many bytes they and the notes are as text, and
-// how many the file took so far.
+// Written returns the number of messages written, their size with the notes as text, and the size
+// of the file so far.
 func (w *Writer) Written() (rows, text, file int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
