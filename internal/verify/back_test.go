@@ -16,8 +16,8 @@ import (
 
 var timeOf = regexp.MustCompile(`"T":"([^"]+)"`)
 
-// skewed puts the times of the books and quotes of ten seconds five seconds ahead, as a clock does that is
-// set right afterwards. back is the first message that is right again.
+// skewed moves the times of the books and quotes of ten seconds five seconds ahead, as if a clock
+// was corrected afterwards. back is the index of the first correct message.
 func skewed(t *testing.T, list []string, from int64) (out []string, back int) {
 	t.Helper()
 	out = slices.Clone(list)
@@ -40,8 +40,8 @@ func skewed(t *testing.T, list []string, from int64) (out []string, back int) {
 	return out, back
 }
 
-// TestTimeBack has times be ahead for a while and go back: that is found, and no quote is held against
-// a book of the time before, but wrong quotes are found, among the times that come again as well.
+// TestTimeBack has times that are ahead for a while and go back. That is found. No quote is
+// compared with an earlier book, but wrong quotes are found, also within the repeated times.
 func TestTimeBack(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newWorld(seed)
@@ -60,7 +60,7 @@ func TestTimeBack(t *testing.T) {
 			if judged, all := r.Tally(Quote).Judged, judge(t, w.list, c).Tally(Quote).Judged; judged+2 < all {
 				t.Errorf("seed %d, %s: %d quotes were judged, and %d where time doesn't go back", seed, name, judged, all)
 			}
-			for _, behind := range []int{10, 60} { // in the times that come again, and past them
+			for _, behind := range []int{10, 60} { // within the repeated times, and after them
 				at := back + behind
 				at += find(list[at:], `{"type":"Q"`, 0)
 				spoilt := slices.Clone(list)
@@ -74,7 +74,8 @@ func TestTimeBack(t *testing.T) {
 	}
 }
 
-// TestBackBetween has one of the two channels go back before the other has told what it was at before.
+// TestBackBetween has one of the two channels go back before the other has reported its previous
+// state.
 func TestBackBetween(t *testing.T) {
 	book := func(n, at int) string {
 		return message("O", n, at, fmt.Sprintf(`"L":%d,"B":[[%d,1],[%d,0]]`, n-1, n, n-1))
@@ -100,7 +101,8 @@ func TestBackBetween(t *testing.T) {
 	}
 }
 
-// TestTimeFarAhead has one book or quote be told of another year: what comes behind it is judged as before.
+// TestTimeFarAhead has one book or quote with a time in another year. Later ones are judged as
+// before.
 func TestTimeFarAhead(t *testing.T) {
 	for name, kind := range map[string]string{"book": "O", "quote": "Q"} {
 		w := newWorld(3)
@@ -121,8 +123,8 @@ func TestTimeFarAhead(t *testing.T) {
 	}
 }
 
-// TestTwoClocks has quotes whose source tells no time, so that theirs is that of the receiver, a second and more behind
-// the clock of the books: in a journal both are judged by when they were published.
+// TestTwoClocks has quotes without event time, so that theirs is the receive time, a second and
+// more behind the clock of the books. In a journal both are judged by their time of publication.
 func TestTwoClocks(t *testing.T) {
 	const ahead = 1300 * time.Millisecond
 	folder := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// intervals are the lengths of bars.
+// intervals holds the words and the lengths of bars.
 var intervals = [...]struct {
 	word   string
 	length int64
@@ -19,7 +19,7 @@ var intervals = [...]struct {
 	{"15m", 15 * int64(time.Minute)}, {"1h", int64(time.Hour)}, {"1d", 24 * int64(time.Hour)},
 }
 
-// intervalOf is the index of an interval by its word on the wire.
+// intervalOf returns the index of an interval, given its word on the wire.
 func intervalOf(word string) (int, bool) {
 	for i := range intervals {
 		if intervals[i].word == word {
@@ -29,8 +29,8 @@ func intervalOf(word string) (int, bool) {
 	return 0, false
 }
 
-// barBook is the sums of the newest bars of each interval, and the bars that wait to be judged:
-// the trades of a bar come by another channel, and may come after it.
+// barBook holds the sums of the newest bars of each interval, and the bars that cannot be judged
+// yet: the trades of a bar come on another channel, and may come after it.
 type barBook struct {
 	sums    [len(intervals)][]sum
 	waiting []waiting
@@ -43,10 +43,11 @@ type waiting struct {
 	bar      recording.Bar
 }
 
-// sum is what the trades of a bar add up to.
+// sum accumulates the trades of a bar.
 type sum struct {
-	start                  int64
-	stale                  bool // a trade in it was cancelled or corrected: add up again
+	start int64
+	// a trade in it was cancelled or corrected, so it must be computed again
+	stale                  bool
 	first, high, low, last market.Price
 	opened, closed         int64 // times of first and last
 	volume, value          market.Sum
@@ -58,7 +59,8 @@ const (
 	maxWaiting = 1024
 )
 
-// add counts a trade; those of one bar in order of N. First and last go by T.
+// add counts a trade. Trades of one bar are added in order of N; first and last are determined by
+// T.
 func (s *sum) add(r *tradeRow) {
 	if s.trades == 0 {
 		s.high, s.low = r.price, r.price
@@ -74,7 +76,7 @@ func (s *sum) add(r *tradeRow) {
 	s.trades++
 }
 
-// floor is the start of the bar that a time is in.
+// floor returns the start of the bar that contains a time.
 func floor(t, length int64) int64 {
 	r := t % length
 	if r < 0 {
@@ -91,7 +93,8 @@ func (b *barBook) add(r *tradeRow) {
 		if s == nil {
 			list := &b.sums[i]
 			if len(*list) > 0 && (*list)[len(*list)-1].start > start {
-				continue // late, of a bar that is not kept any more; it is added up from the trades
+				// late, for a bar that is no longer kept and will be computed from the trades
+				continue
 			}
 			if len(*list) >= keptSums {
 				*list = append((*list)[:0], (*list)[1:]...)
@@ -113,7 +116,7 @@ func (b *barBook) find(interval int, start int64) *sum {
 	return nil
 }
 
-// changed says that a trade of a time was cancelled or corrected.
+// changed marks the bars that contain a time as changed by a cancellation or correction.
 func (b *barBook) changed(t int64) {
 	for i := range intervals {
 		if s := b.find(i, floor(t, intervals[i].length)); s != nil {
@@ -122,8 +125,8 @@ func (b *barBook) changed(t int64) {
 	}
 }
 
-// again makes the bars of a time that wait begin to do so: a trade in them came late or was
-// changed, and their revisions are to come.
+// postpone restarts the wait of the pending bars that contain a time: a trade in them was late or
+// changed, so revisions will follow.
 func (b *barBook) again(t, now int64) {
 	for i := range b.waiting {
 		if w := &b.waiting[i]; t >= w.place.Time && t-w.place.Time < intervals[w.interval].length {
@@ -132,15 +135,16 @@ func (b *barBook) again(t, now int64) {
 	}
 }
 
-// anew makes the bars that wait begin to do so: their trades were still to be caught up with.
+// postponeAll restarts the wait of all pending bars, because their trades had not been replayed
+// yet.
 func (b *barBook) anew(now int64) {
 	for i := range b.waiting {
 		b.waiting[i].received = now
 	}
 }
 
-// bar takes a bar. Where order between channels is not promised it waits for two seconds, and a
-// revision of it takes its place. While a stream catches up, all wait.
+// bar receives a bar. If the order between channels is not guaranteed, the bar waits for two
+// seconds, and a revision replaces it. While a stream catches up, all bars wait.
 func (in *instrument) bar(p Place, m *recording.Message) {
 	i, _ := intervalOf(m.Bar.Interval)
 	w := waiting{p, in.v.received, i, m.Bar}
@@ -171,7 +175,7 @@ func (in *instrument) bar(p Place, m *recording.Message) {
 	b.waiting = append(append(b.waiting[:0], b.waiting[n:]...), w)
 }
 
-// judgeBar holds a bar against the trades of its time.
+// judgeBar compares a bar with the trades of its time.
 func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
 	start, length := w.place.Time, intervals[w.interval].length
 	if !g.covered || g.holed || start <= g.since {
@@ -188,7 +192,7 @@ func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
 	}
 }
 
-// sum adds up the trades from a time to another.
+// sum adds up the trades in a time range.
 func (g *tradeLog) sum(from, to int64) *sum {
 	s := &sum{start: from}
 	for i := range g.rows {
@@ -199,7 +203,7 @@ func (g *tradeLog) sum(from, to int64) *sum {
 	return s
 }
 
-// differs says in what a bar is not what its trades add up to; "": in nothing.
+// differs returns how a bar differs from the sum of its trades, "" if it does not.
 func (s *sum) differs(b *recording.Bar) string {
 	var list []string
 	if s.trades != b.Trades {
@@ -232,7 +236,7 @@ func (s *sum) average() string {
 	return string(market.AppendAverage(nil, s.value, s.volume))
 }
 
-// near says whether two numbers as written are the same but for rounding: the wire has 15 digits
+// near reports whether two numbers as written are equal except for rounding: the wire has 15 digits
 // and 8 decimals.
 func near(a, b string) bool {
 	x, ok1 := new(big.Rat).SetString(a)

@@ -9,26 +9,26 @@ type crossing struct {
 	bid, ask market.Price
 }
 
-// No order is promised between channels: that an auction has begun may be told after the books
-// that it crosses, and the trades of a bar after it. So what one channel says of another is
-// judged when it was received so long ago. That is no time of the stream, which may run
-// many times as fast.
+// reorderWindow is how long to wait, in receive time, before one channel is judged by another.
+// Order between channels is not guaranteed: the status of an auction may come after the books that
+// it crosses, and the trades of a bar after the bar. Receive time is used because the stream may
+// run faster than real time.
 const patience = int64(2e9)
 
 const maxCrossings = 1024
 
-// waited says that what was received at a time can be judged now.
+// waited reports whether data received at a time can be judged now.
 func (v *Verifier) waited(received int64) bool {
 	return v.config.Ordered || !v.resuming() && received+patience < v.received
 }
 
-// topChanged looks at the best levels after a book message.
+// topChanged checks the best levels after a book message.
 func (in *instrument) topChanged(p Place) {
 	if open, known := in.open(p.Time); known && !open {
-		in.tops.hole() // nothing is held against it
+		in.tops.hole() // in an auction, tops are not judged
 		return
 	}
-	if in.v.resuming() { // whether the market is open is still to be told
+	if in.v.resuming() { // the status of the market may still be missing
 		in.tops.hole()
 		in.v.unjudged(Crossed)
 		return
@@ -39,7 +39,7 @@ func (in *instrument) topChanged(p Place) {
 	in.uncrossed(p)
 }
 
-// uncrossed judges whether the best bid is below the best ask.
+// uncrossed checks that the best bid is below the best ask.
 func (in *instrument) uncrossed(p Place) {
 	crossed := in.book.Crossed()
 	switch open, known := in.open(p.Time); {
@@ -64,7 +64,7 @@ func (in *instrument) uncrossed(p Place) {
 	}
 }
 
-// phases is what was told of the trading status of an instrument or a market, oldest first.
+// phases holds the trading statuses of an instrument or a market, oldest first.
 type phases []phaseSince
 
 type phaseSince struct {
@@ -74,7 +74,7 @@ type phaseSince struct {
 
 const keptPhases = 64
 
-// set takes a status.
+// set records a status.
 func (p *phases) set(since int64, phase market.Phase) {
 	if len(*p) >= keptPhases {
 		*p = append((*p)[:0], (*p)[keptPhases/2:]...)
@@ -82,8 +82,8 @@ func (p *phases) set(since int64, phase market.Phase) {
 	*p = append(*p, phaseSince{since, phase})
 }
 
-// open says whether at a time there was continuous trading, as far as was told; known is false
-// where nothing was. At the time of a change itself there is only where there is before and after it.
+// open reports whether there was continuous trading at a time. known is false if no status is
+// known. At the time of a change, there is continuous trading only if there is before and after it.
 func (p phases) open(t int64) (open, known bool) {
 	for i := len(p) - 1; i >= 0; i-- {
 		switch {
@@ -97,7 +97,7 @@ func (p phases) open(t int64) (open, known bool) {
 	return false, false
 }
 
-// open says whether the instrument was in continuous trading at a time.
+// open reports whether the instrument was in continuous trading at a time.
 func (in *instrument) open(t int64) (open, known bool) {
 	if open, known := in.v.markets[in.venue].open(t); known && !open {
 		return false, true
@@ -105,7 +105,7 @@ func (in *instrument) open(t int64) (open, known bool) {
 	return in.phases.open(t)
 }
 
-// confirm makes findings of the crossings that have waited, but those that a status excuses.
+// confirm reports the crossings that have waited long enough, except those during an auction.
 func (in *instrument) confirm() {
 	n := 0
 	for ; n < len(in.crossings) && in.v.waited(in.crossings[n].received); n++ {
@@ -127,7 +127,7 @@ func (in *instrument) confirm() {
 	in.crossings = append(in.crossings[:0], in.crossings[n:]...)
 }
 
-// finish judges what still waits, but what came last: what excuses that may have been to come.
+// finish judges what is still pending, except the newest data, for which a status may be missing.
 func (in *instrument) finish() {
 	in.confirm()
 	in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))

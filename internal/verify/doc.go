@@ -1,28 +1,28 @@
-// Package verify holds market data against its own rules: it rebuilds the books of a
-// stream and says what in it cannot be true.
+// Package verify checks market data for consistency. It rebuilds the books of a stream and reports
+// what cannot be true.
 //
 //	v := verify.New(verify.Config{Instruments: definitions})
-//	v.Message(line, received, &message)   // for each
+//	v.Message(line, received, &message)   // for each message
 //	report := v.Report()
 //	report.WriteText(os.Stdout)
 //
-// A [Verifier] takes messages of the protocol; a [Sink] takes the events of any feed; [Recording]
-// and [Journal] read files. What is checked are the constants of [Check]:
-// that book updates chain (L), that checksums (K) are those of the books, that books are not crossed
-// while the market is open, that quotes are the top of the book, that trades, status and bars are
-// numbered without holes, that cancels and corrections name the trade they are of, that bars are
-// what their trades add up to, that levels are in order, and that no time goes back. Trades may
-// come late; they are a figure of the report.
+// A [Verifier] checks messages of the protocol, and a [Sink] checks the events of any feed.
+// [Recording] and [Journal] read files. The constants of [Check] list what is checked: book updates
+// follow each other (L); checksums (K) match the books; books are not crossed while the market is
+// open; quotes are the top of the book; trades, status and bars are numbered without gaps;
+// cancellations and corrections refer to an existing trade; bars equal the sum of their trades;
+// levels are sorted; and times do not go back. Late trades are allowed and counted in the report.
 //
-// A check that lacks what it would be held against (a checksum without the decimals of its
-// instrument, a book before its first whole state, a cancel of a trade before the recording began) counts as
-// unjudged, not as good. So does, at the end, what another channel could still have excused. A hole
-// that the server itself told of is a note, not a finding.
+// A check counts as unjudged if the data needed for it is missing: a checksum without the decimals
+// of its instrument, a book before its first snapshot, a cancellation of a trade before the
+// recording. So do, at the end, findings that another channel could still have explained. A gap
+// that the server reported is a note and not a finding.
 //
-// Memory is bounded: books, the newest 50,000 trades of an instrument, a few seconds of quotes, and
-// the first findings of each check.
+// Memory is bounded: the books, the newest 50,000 trades of an instrument, a few seconds of quotes,
+// and the first findings of each check.
 //
 // # Concurrency
 //
-// A Verifier belongs to one goroutine. A Sink is safe for concurrent use, as package feed asks.
+// A Verifier must be used by one goroutine at a time. A Sink is safe for concurrent use, as package
+// feed requires.
 package verify

@@ -17,8 +17,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// fullDisk is a hub whose journal has no room for some time. A folder takes the place of the next segment:
-// the journal cannot begin it, and suspends.
+// fullDisk is a hub whose journal has no disk space for a while. A folder with the name of the next
+// segment prevents the journal from creating it, so that it suspends.
 type fullDisk struct {
 	*stream.Hub
 	t        *testing.T
@@ -30,7 +30,7 @@ type fullDisk struct {
 	done     bool
 }
 
-// nextSegment is the name that the next segment of the newest day will have.
+// nextSegment returns the name of the next segment of the newest day.
 func nextSegment(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*", "*.seg"))
@@ -45,7 +45,7 @@ func nextSegment(t *testing.T, folder string) string {
 	return filepath.Join(filepath.Dir(name), fmt.Sprintf("%08d.seg", n+1))
 }
 
-// Events that come before the disk is full, and that are lost at least.
+// Minimum numbers of events before the disk is full, and of lost events.
 const (
 	kept = 3000
 	lost = 1000
@@ -70,14 +70,14 @@ func (d *fullDisk) Publish(events []market.Event) error {
 	case suspended && d.lost < lost:
 		if d.lost += len(events); d.lost >= lost {
 			err = errors.Join(err, os.Remove(d.obstacle))
-			time.Sleep(2 * time.Second) // Run looks for room
+			time.Sleep(2 * time.Second) // Run checks for space
 		}
 	}
 	return err
 }
 
-// TestJournalWithHole has the disk full for a part of a simulated day: that is a hole, and there is nothing
-// wrong with what is around it. What follows is judged from the checkpoint on.
+// TestJournalWithGap fills the disk for a part of a simulated day. The gap is noted, nothing around
+// it is wrong, and what follows is judged from the checkpoint on.
 func TestJournalWithHole(t *testing.T) {
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestJournalWithHole(t *testing.T) {
 	}
 }
 
-// TestWrongCheckpoint has checkpoints that are not what the rows before them make, without a hole: one
-// that rows come behind, and one that is the last of the journal.
+// TestWrongCheckpoint has checkpoints that differ from the rows before them, without a gap: one
+// that is followed by rows, and one at the end of the journal.
 func TestWrongCheckpoint(t *testing.T) {
 	for _, behind := range []int{0, 1} {
 		folder := t.TempDir()
@@ -133,7 +133,7 @@ func TestWrongCheckpoint(t *testing.T) {
 		wrong := false
 		err = j.Start(func(number uint32, emit func(*journal.Row)) {
 			if n == 0 || !wrong {
-				return // the head of the first segment
+				return // the beginning of the first segment
 			}
 			r := journal.Row{Kind: journal.Numbers, Instrument: number}
 			r.Counts.N[journal.Books] = n + 3

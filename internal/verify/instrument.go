@@ -8,15 +8,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// instrument is what is known of one instrument of a stream.
+// instrument is the state of one instrument of a stream.
 type instrument struct {
 	v   *Verifier
 	id  string
-	def *market.Instrument // nil: not known
+	def *market.Instrument // nil: unknown
 
 	levels market.Book
-	orders *market.OrderBook // where the source is order by order
-	book   *market.Book      // &levels, or that of orders
+	orders *market.OrderBook // set if the source is order by order
+	book   *market.Book      // &levels, or the book of orders
 	whole  bool              // the book is known
 	depth  int               // of the book's tier
 	phases phases
@@ -24,19 +24,20 @@ type instrument struct {
 
 	trades, quotes, books, statuses, summaries sequence
 	bars                                       map[string]*sequence
-	tradeID                                    uint64 // of events: the source's sequence of the newest trade
-	newest                                     int64  // T of anything
+	// of events: the source's sequence of the newest trade
+	tradeID uint64
+	newest  int64 // newest event time
 
-	crossings []crossing // that are judged when nothing can be said for them any more
+	crossings []crossing // not judged yet
 	tops      timeline
 	log       tradeLog
 }
 
-// sequence is where one N of an instrument stands.
+// sequence is the state of one N of an instrument.
 type sequence struct {
-	n    uint64 // 0: nothing seen
-	told bool   // the server told of a hole
-	time int64  // T of the newest; of trades, which may come late, the newest T
+	n    uint64 // 0: none yet
+	told bool   // the server reported a loss
+	time int64  // newest event time; for other channels than trades, that of the newest message
 }
 
 func newInstrument(v *Verifier, id string) *instrument {
@@ -48,7 +49,7 @@ func newInstrument(v *Verifier, id string) *instrument {
 	return in
 }
 
-// anew forgets everything that was numbered.
+// reset forgets everything that depends on the numbering.
 func (in *instrument) anew() {
 	in.unnumbered()
 	in.interrupted()
@@ -56,13 +57,13 @@ func (in *instrument) anew() {
 	in.log = tradeLog{}
 }
 
-// unnumbered forgets where the sequences stood.
+// resetSequences forgets all sequence numbers.
 func (in *instrument) unnumbered() {
 	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
 	clear(in.bars)
 }
 
-// lost notes that the server told of a hole.
+// lost records that the server reported a loss.
 func (in *instrument) lost(channel string) {
 	switch channel {
 	case "trades":
@@ -77,13 +78,13 @@ func (in *instrument) lost(channel string) {
 	}
 }
 
-// interrupted notes that the stream stopped: the book is told anew when it goes on.
+// interrupted records that the stream was interrupted: a new book snapshot follows.
 func (in *instrument) interrupted() {
 	in.whole = false
 	in.tops.hole()
 }
 
-// message judges a message of the stream.
+// message checks a message of the stream.
 func (in *instrument) message(p Place, m *recording.Message) {
 	switch m.Type {
 	case "T", "X", "C":
@@ -105,7 +106,7 @@ func (in *instrument) message(p Place, m *recording.Message) {
 			in.bars[m.Bar.Interval] = s
 		}
 		revised := *m
-		revised.State = false // R:true revises a bar and is numbered as every other
+		revised.State = false // R:true means a revised bar here, which is numbered like others
 		if in.contiguous(s, p, "bars "+m.Bar.Interval, &revised) {
 			in.bar(p, m)
 		}
@@ -126,15 +127,15 @@ func (in *instrument) message(p Place, m *recording.Message) {
 	}
 }
 
-// contiguous judges the N of a channel without holes. It is false for a message that is there already.
+// contiguous checks the N of a channel without gaps. It returns false for a duplicate.
 func (in *instrument) contiguous(s *sequence, p Place, channel string, m *recording.Message) bool {
 	if channel == "status" && !in.v.has("status") {
-		return true // notices come to readers of the book, with holes between them
+		return true // book subscribers receive some statuses, with gaps between them
 	}
 	before, told := s.n, s.told
 	s.told = false
 	if m.State && before > 0 && p.N == before {
-		return true // how things stand
+		return true // a snapshot
 	}
 	in.v.judged(Sequence)
 	switch {
@@ -169,7 +170,7 @@ func missing(from, to uint64) string {
 	return "N " + strconv.FormatUint(from, 10) + " to " + strconv.FormatUint(to, 10) + " are missing"
 }
 
-// rising judges the N of a channel that may have holes.
+// rising checks the N of a channel that may have gaps.
 func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.Message) bool {
 	in.v.judged(Sequence)
 	if p.N < s.n || p.N == s.n && !m.State {
@@ -177,13 +178,13 @@ func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.
 		return false
 	}
 	s.n = p.N
-	if m.Type != "D" { // a summary has the time of what changed it, perhaps of a late trade
+	if m.Type != "D" { // a summary has the time of its cause, which may be a late trade
 		in.time(s, p, channel)
 	}
 	return true
 }
 
-// late takes the time of a trade, a cancel or a correction, and counts the trades that come behind later ones.
+// late records the time of a trade, cancellation or correction, and counts late trades.
 func (in *instrument) late(p Place, kind string) {
 	if kind == "T" && p.Time < in.trades.time {
 		in.v.counts["late"]++
@@ -192,7 +193,7 @@ func (in *instrument) late(p Place, kind string) {
 	in.newest = max(in.newest, p.Time)
 }
 
-// time judges whether the time of a channel went back.
+// time checks that the time of a channel does not go back.
 func (in *instrument) time(s *sequence, p Place, channel string) {
 	if p.Time == 0 {
 		return
@@ -205,13 +206,13 @@ func (in *instrument) time(s *sequence, p Place, channel string) {
 	in.newest = max(in.newest, p.Time)
 }
 
-// status takes a trading status.
+// status records a trading status.
 func (in *instrument) status(p Place, phase market.Phase, reason string) {
 	if phase == market.Gap {
 		in.v.counts["gap"]++
 	}
 	if phase.OfFeed() {
-		if reason == "replay_restarted" { // a recording that is played over and over
+		if reason == "replay_restarted" { // a recording that is played repeatedly
 			in.trades.time, in.quotes.time, in.books.time, in.statuses.time, in.newest = 0, 0, 0, 0, 0
 			in.tops.hole()
 			in.log = tradeLog{}
@@ -227,10 +228,10 @@ func (in *instrument) status(p Place, phase market.Phase, reason string) {
 	in.phases.set(p.Time, phase)
 }
 
-// continuous says whether a book may not be crossed in a phase.
+// continuous reports whether books must not be crossed in a phase.
 func continuous(p market.Phase) bool { return p == market.Open || p == market.Quoting }
 
-// bookState takes a whole book.
+// bookState applies a book snapshot.
 func (in *instrument) bookState(p Place, m *recording.Message) {
 	in.tops.hole()
 	in.depth = m.Depth
@@ -241,7 +242,7 @@ func (in *instrument) bookState(p Place, m *recording.Message) {
 	}
 }
 
-// setWhole replaces the book.
+// setBook replaces the book.
 func (in *instrument) setWhole(p Place, bids, asks []market.Level) {
 	in.v.judged(Levels)
 	in.whole = in.ordered(p, market.Buy, bids, true) && in.ordered(p, market.Sell, asks, true)
@@ -261,7 +262,8 @@ func (in *instrument) setWhole(p Place, bids, asks []market.Level) {
 	}
 }
 
-// ordered judges the levels of a side: best first, each price once, of a whole book none empty.
+// ordered checks that the levels of a side are best first, each price once, and not empty in a
+// snapshot.
 func (in *instrument) ordered(p Place, side market.Side, levels []market.Level, whole bool) bool {
 	for i := range levels {
 		if whole && levels[i].Size == 0 {
@@ -283,7 +285,7 @@ func (in *instrument) ordered(p Place, side market.Side, levels []market.Level, 
 	return true
 }
 
-// bookUpdate takes changes of a book.
+// bookUpdate applies changes of a book.
 func (in *instrument) bookUpdate(p Place, m *recording.Message) {
 	before := in.books.n
 	if !in.rising(&in.books, p, "order_book", m) {
@@ -309,7 +311,7 @@ func (in *instrument) bookUpdate(p Place, m *recording.Message) {
 	in.topChanged(p)
 }
 
-// lose drops the book until it is told anew.
+// markStale drops the book until its next snapshot.
 func (in *instrument) lose() {
 	in.whole = false
 	in.book.Reset()
@@ -319,7 +321,7 @@ func (in *instrument) lose() {
 	in.tops.hole()
 }
 
-// change applies changed levels. strict: none is taken away that is not there.
+// change applies changed levels. strict also checks that deleted levels exist.
 func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bool {
 	in.v.judged(Levels)
 	if strict && !(in.ordered(p, market.Buy, bids, false) && in.ordered(p, market.Sell, asks, false)) {
@@ -342,7 +344,7 @@ func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bo
 	return true
 }
 
-// checksum holds K against the book.
+// checksum compares K with the book.
 func (in *instrument) checksum(p Place, m *recording.Message) {
 	if !m.HasSum {
 		return

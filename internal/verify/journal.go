@@ -19,10 +19,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Journal verifies a journal, a folder or one segment, from its oldest row to its newest, and
-// makes the hash of what its rows mean: instrument, kind, N, T and figures, in the order
-// of the stream, of all epochs. Where a row stands and when it was published is no part of it, so
-// that two runs of one seed have the same. progress is called with the rows read, now and then.
+// Journal verifies a journal, a folder or one segment, from its oldest row to its newest. It also
+// computes a hash of the content of the rows (instrument, kind, N, T and figures) in the order of
+// the stream, over all epochs. The hash does not include positions and times of publication, so two
+// runs of one seed have the same hash. Journal calls progress from time to time with the number of
+// rows read.
 func Journal(ctx context.Context, path string, findings int, progress func(rows int64)) (r *Report, err error) {
 	in, err := journal.OpenReader(path)
 	if err != nil {
@@ -46,7 +47,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 		x.settle()
 		var damage *journal.Damage
 		switch {
-		case errors.As(err, &damage): // it was told above where it was known
+		case errors.As(err, &damage): // reported above unless it is new
 			if !slices.Contains(in.Damage(), *damage) {
 				x.v.judged(Message)
 				x.v.wrong(Message, nil, Place{Line: x.rows}, "%v", damage)
@@ -63,7 +64,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 	return report, nil
 }
 
-// IsJournal says whether a path is a journal: a folder with days in it, or a segment.
+// IsJournal reports whether a path is a journal: a folder with days, or a segment.
 func IsJournal(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -77,18 +78,18 @@ func IsJournal(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = file.Close() }() // was only read from
+	defer func() { _ = file.Close() }() // opened for reading only
 	begin := make([]byte, 8)
 	n, err := io.ReadFull(file, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, fmt.Errorf("read %s: %w", path, err)
 	}
-	// A segment, plain or packed.
+	// A segment, plain or compressed.
 	word := string(begin[:n])
 	return word == "RUEDAJRN" || word == "RUEDAJRZ", nil
 }
 
-// journalWalk is a way through a journal.
+// journalWalk is one pass over a journal.
 type journalWalk struct {
 	v        *Verifier
 	in       *journal.Reader
@@ -102,15 +103,15 @@ type journalWalk struct {
 	scratch  []byte
 }
 
-// stood is a row of a checkpoint that waits for what comes behind it. Where rows were lost, the checkpoint
-// that tells how things stood when that ended is in front of the hole in older files: it cannot be held against the rows
-// before it, which a journal tells only afterwards.
+// checkpointRow is a row of a checkpoint that is held until it is known what follows. In older
+// files, the checkpoint at the end of a gap precedes the gap record. It must not be compared with
+// the rows before it.
 type stood struct {
 	in  *instrument
 	row journal.Row
 }
 
-// begin takes up an epoch.
+// begin starts an epoch.
 func (x *journalWalk) begin(epoch string) {
 	if x.v.epoch != "" {
 		x.v.Note("epoch %s begins behind row %d", epoch, x.rows)
@@ -121,7 +122,7 @@ func (x *journalWalk) begin(epoch string) {
 	x.v.epoch = epoch
 }
 
-// id is the text of an instrument's number; "" where it has none.
+// id returns the identifier of an instrument number, "" if there is none.
 func (x *journalWalk) id(number uint32) string {
 	id, ok := x.ids[number]
 	if !ok {
@@ -136,7 +137,7 @@ func (x *journalWalk) id(number uint32) string {
 	return id
 }
 
-// row judges a row.
+// row checks a row.
 func (x *journalWalk) row(r *journal.Row) {
 	v := x.v
 	if r.Kind == journal.Hole {
@@ -180,7 +181,7 @@ func (x *journalWalk) row(r *journal.Row) {
 	}
 }
 
-// wait keeps a row of a checkpoint until it is known what comes behind it.
+// hold holds a row of a checkpoint until it is known what follows.
 func (x *journalWalk) wait(in *instrument, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status, journal.Numbers, journal.BookState, journal.BookLost:
@@ -190,12 +191,12 @@ func (x *journalWalk) wait(in *instrument, r *journal.Row) {
 	}
 }
 
-// settle judges a checkpoint that no hole is behind.
+// settle checks the held checkpoint, which no gap follows.
 func (x *journalWalk) settle() {
 	x.each((*instrument).checkpoint)
 }
 
-// each gives the rows that wait to their instruments.
+// each passes the held rows to their instruments.
 func (x *journalWalk) each(do func(*instrument, Place, *journal.Row)) {
 	for i := range x.stood {
 		s := &x.stood[i]
@@ -205,8 +206,8 @@ func (x *journalWalk) each(do func(*instrument, Place, *journal.Row)) {
 	x.stood = x.stood[:0]
 }
 
-// hole takes a place where rows were lost. What follows is judged from the checkpoint on that is in front
-// of it.
+// gap handles a gap, at which rows were lost. What follows is checked starting from the checkpoint
+// before the gap record.
 func (x *journalWalk) hole(r *journal.Row) {
 	if r.CheckpointBehind {
 		x.settle()
@@ -215,13 +216,13 @@ func (x *journalWalk) hole(r *journal.Row) {
 	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
 	for _, in := range x.v.instruments {
 		in.anew()
-		in.newest = r.At              // trades up to then may be missing, and no bar of theirs can be judged
-		in.tops.log = in.tops.log[:0] // nor a book by the quotes before
+		in.newest = r.At              // trades before may be missing, so bars cannot be judged
+		in.tops.log = in.tops.log[:0] // nor books by earlier quotes
 	}
 	x.each((*instrument).takeUp)
 }
 
-// convert makes a row the message that it was kept of; nil where it was of none.
+// convert converts a row to the message it was made from, or returns nil if there is none.
 func (x *journalWalk) convert(in *instrument, r *journal.Row) *recording.Message {
 	m := &x.message
 	*m = recording.Message{ID: in.id, N: r.N, Time: r.Time}
@@ -239,7 +240,7 @@ func (x *journalWalk) convert(in *instrument, r *journal.Row) *recording.Message
 		m.Bar = barOf(r)
 	case journal.BookUpdate, journal.BookState:
 		m.Type, m.Bids, m.Asks, m.State = "O", r.Bids, r.Asks, r.Kind == journal.BookState
-		m.Previous, m.HasPrev = r.N-1, true // rows are of every change
+		m.Previous, m.HasPrev = r.N-1, true // rows have every change
 	default:
 		return nil
 	}
@@ -258,8 +259,8 @@ func barOf(r *journal.Row) recording.Bar {
 	return bar
 }
 
-// checkpoint takes how things stood at the head of a segment: it begins an instrument of which nothing
-// was read yet, and is held against what was read otherwise.
+// checkpoint applies the state at the beginning of a segment to an instrument without earlier rows,
+// and otherwise compares it with them.
 func (in *instrument) checkpoint(p Place, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
@@ -283,12 +284,12 @@ func (in *instrument) checkpoint(p Place, r *journal.Row) {
 	}
 }
 
-// takeUp takes how things stood when a hole ended. More than one checkpoint may wait, if the
-// disk was full again within the first: the last one counts.
+// restore applies the state at the end of a gap. There may be more than one checkpoint, if the disk
+// filled up again during the first; the last one counts.
 func (in *instrument) takeUp(p Place, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
-		p.Time = min(p.Time, in.newest) // on a virtual clock it is of another
+		p.Time = min(p.Time, in.newest) // on a virtual clock it has another time
 		in.status(p, r.Phase, r.Reason)
 	case journal.Numbers:
 		in.unnumbered()
@@ -301,7 +302,7 @@ func (in *instrument) takeUp(p Place, r *journal.Row) {
 	}
 }
 
-// numbers takes where the sequences stood.
+// numbers applies or compares the sequence numbers of a checkpoint.
 func (in *instrument) numbers(p Place, c *journal.Counts) {
 	for _, x := range [...]struct {
 		s       *sequence
@@ -321,13 +322,13 @@ func (in *instrument) numbers(p Place, c *journal.Counts) {
 	}
 }
 
-// holds says whether the book is of these levels.
+// holds reports whether the book has exactly these levels.
 func (in *instrument) holds(bids, asks []market.Level) bool {
 	return slices.Equal(in.book.Append(nil, market.Buy, 0), bids) && slices.Equal(in.book.Append(nil, market.Sell, 0), asks)
 }
 
-// appendRow appends what a row means, in a form of its own: every text and list has its length
-// before it, so that no two rows look alike.
+// appendRow encodes the content of a row. Each text and list is preceded by its length, so that the
+// encoding is unambiguous.
 func appendRow(b []byte, id string, r *journal.Row) []byte {
 	b = appendText(b, id)
 	b = append(b, byte(r.Kind), byte(r.Side), byte(r.Phase), byte(r.Bar.Interval))

@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/internal/stream"
 )
 
-// exchange is the opening of a trading day of the simulated exchange, as fast as it goes; with
-// RUEDA_SOAK the day and more instruments.
+// exchange returns the opening of a trading day of the simulated exchange at full speed; with
+// RUEDA_SOAK the whole day and more instruments.
 func exchange(t *testing.T, seed uint64) *sim.Source {
 	t.Helper()
 	c := sim.Config{
@@ -30,7 +30,7 @@ func exchange(t *testing.T, seed uint64) *sim.Source {
 	return source
 }
 
-// tradingDay keeps a trading day in a journal of small segments and returns its folder.
+// tradingDay writes a trading day to a journal of small segments and returns its folder.
 func tradingDay(t *testing.T, seed uint64) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -52,8 +52,8 @@ func tradingDay(t *testing.T, seed uint64) string {
 	return folder
 }
 
-// TestJournal wants nothing wrong with the journal of a trading day, its auctions, halt, cancels and
-// corrections, and the same hash of two runs of one seed.
+// TestJournal checks that nothing is wrong with the journal of a trading day with auctions, halt,
+// cancellations and corrections, and that two runs of one seed have the same hash.
 func TestJournal(t *testing.T) {
 	folder := tradingDay(t, 5)
 	begun := time.Now()
@@ -82,7 +82,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestDamagedJournal spoils bytes in the middle of a segment: the damage and the hole are found.
+// TestDamagedJournal corrupts bytes in the middle of a segment. The damage and the gap are found.
 func TestDamagedJournal(t *testing.T) {
 	folder := tradingDay(t, 5)
 	files, err := filepath.Glob(filepath.Join(folder, "*", "*.seg"))
@@ -121,7 +121,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// TestSimulatedDay wants nothing wrong with the events of a trading day.
+// TestSimulatedDay checks that nothing is wrong with the events of a trading day.
 func TestSimulatedDay(t *testing.T) {
 	s := NewSink(Config{})
 	if err := exchange(t, 9).Run(t.Context(), s); err != nil {

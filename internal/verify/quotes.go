@@ -6,51 +6,50 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// timeline holds the quotes of an instrument against the top of its book.
+// timeline compares the quotes of an instrument with the top of its book.
 //
-// A quote that is made from the book has the time of the book message it was made from: it has
-// to equal a top of the book of that time, or the one that stands since before. The two
-// come by two channels, either first, so both are kept until the book has passed the quote's time.
-// In auctions quotes are of indicative prices and not judged.
+// A quote that is derived from the book has the time of its book message. It must equal a top of
+// the book at that time, or the top before it. The two channels come in either order, so both are
+// kept until the book has passed the quote's time. Quotes in auctions are indicative prices and are
+// not judged.
 //
-// Quotes that have a source of their own run beside the book and have times of their own. Which
-// of the two an instrument has is told by its quotes: those made from the book have no times
-// that the book does not have. There the book is held against the quotes: its top has to be one
-// that was quoted within a second.
+// Quotes from an independent source have their own times. An instrument is recognised as one or the
+// other by its quotes: derived quotes have only times that the book has too. For an independent
+// source the book is compared with the quotes: its top must have been quoted within a second.
 //
-// Where time goes back, which is a finding of its own, there are two books for each time that comes
-// again. What was before is judged then, and nothing behind it is held against that.
+// If the time goes back, which is a finding of its own, the repeated times have two books. What
+// came before is then judged, and nothing later is compared with it.
 //
-// Where quotes and book changes share one count of update ids (Binance), each top of the book has
-// to equal the newest quote whose id is not above its own.
+// If quotes and book changes share one sequence of update ids (Binance), each top of the book must
+// equal the newest quote whose id is not above its own.
 type timeline struct {
 	tops   []entry
-	quotes []entry // that wait to be judged
-	log    []entry // quotes as they came, for a source of its own
-	seen   bool    // a top came
-	gap    bool    // what the next top follows is not known
+	quotes []entry // not judged yet
+	log    []entry // quotes in order of arrival, for an independent source
+	seen   bool    // there was a top
+	gap    bool    // the previous state of the next top is unknown
 	late   int64   // newest time of a top
 	quoted int64   // newest time of a quote
-	span   int64   // newest time there was when time went back; 0: it never did
+	span   int64   // newest time before the time went back; 0: it never did
 	backAt int64   // when that was received
 
 	derived, own judgement
 }
 
-// entry is a best bid and offer and when it was.
+// entry is a best bid and offer with its time.
 type entry struct {
 	place    Place
-	at       int64 // when it was so: T, or what a journal tells of its publication
+	at       int64 // its time: T, or in a journal the time of publication
 	received int64
 	bid, ask market.Level
-	gap      bool // of a top: what was before it is not known
+	gap      bool // of a top: the previous state is unknown
 }
 
-// judgement is what comes of one of the two ways to judge.
+// judgement holds the results of one of the two ways to judge.
 type judgement struct {
 	judged, wrong, unjudged uint64
-	orphans                 uint64    // wrong quotes of times that the book does not have
-	doubts                  []finding // that a status may still excuse
+	orphans                 uint64    // wrong quotes with times that the book does not have
+	doubts                  []finding // possible findings that a status may still explain
 	findings                []finding
 }
 
@@ -81,8 +80,8 @@ func (e *entry) String() string {
 	return side(e.bid) + " | " + side(e.ask)
 }
 
-// moment is when what a place tells was so. A journal tells when it published a row: the clocks of a source of quotes
-// and of one of books may differ, but that clock is one.
+// moment returns the time of an entry. In a journal it is the time of publication, because the
+// clocks of the sources of quotes and books may differ.
 func (v *Verifier) moment(p Place) int64 {
 	if v.published != 0 {
 		return v.published
@@ -90,12 +89,12 @@ func (v *Verifier) moment(p Place) int64 {
 	return p.Time
 }
 
-// hole says that tops of the book are missing from here on to the next.
+// markGap records that tops of the book are missing up to the next one.
 func (t *timeline) hole() { t.gap = true }
 
-// back looks whether the time of tops or quotes went back behind the newest of theirs, and begins anew where
-// it did. again is true for a time that came before, as long as the other channel may not have
-// gone back yet: whether it is told of the first time or of the second cannot be known.
+// back checks whether the time of tops or quotes went back, and if so starts anew. again is true
+// for a repeated time as long as the other channel may not have gone back yet, because it is then
+// unknown which of the two times an entry belongs to.
 func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 	if at != 0 && at < newest {
 		t.settle(in, true)
@@ -106,7 +105,7 @@ func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 	return t.span > 0 && at <= t.span && !in.v.waited(t.backAt)
 }
 
-// top takes the best levels of the book as they are now.
+// top receives the current best levels of the book.
 func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
 	if !in.v.config.UpdateIDs && t.back(in, in.v.moment(p), t.late) {
 		t.hole()
@@ -125,7 +124,7 @@ func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
 	t.settle(in, false)
 }
 
-// quote takes a quote.
+// quote receives a quote.
 func (in *instrument) quote(p Place, bids, asks []market.Level) {
 	e := entry{place: p, at: in.v.moment(p), received: in.v.received}
 	if len(bids) > 0 {
@@ -158,7 +157,7 @@ func (in *instrument) quote(p Place, bids, asks []market.Level) {
 	}
 }
 
-// push appends to a list that forgets its older half when it is long.
+// push appends to a list and drops its older half when it is full.
 func push(list []entry, e entry) []entry {
 	if len(list) >= keptEntries {
 		list = append(list[:0], list[len(list)/2:]...)
@@ -166,7 +165,7 @@ func push(list []entry, e entry) []entry {
 	return append(list, e)
 }
 
-// cutHead takes the first n off a list.
+// cutHead removes the first n entries of a list.
 func cutHead(list []entry, n int) []entry {
 	if n == 0 {
 		return list
@@ -174,10 +173,10 @@ func cutHead(list []entry, n int) []entry {
 	return append(list[:0], list[n:]...)
 }
 
-// settle judges the quotes that the book has passed, or all at the end.
+// settle judges the quotes that the book has passed. end judges all of them.
 func (t *timeline) settle(in *instrument, end bool) {
 	if end {
-		t.gap = true // more of the newest time may have been to come
+		t.gap = true // more data of the newest time may be missing
 	}
 	n := 0
 	for n < len(t.quotes) && (t.quotes[n].at < t.late || end && t.quotes[n].at == t.late) {
@@ -191,10 +190,10 @@ func (t *timeline) settle(in *instrument, end bool) {
 	t.forget(in, end)
 }
 
-// judgeQuote holds a quote against the tops of its time.
+// judgeQuote compares a quote with the tops of its time.
 func (t *timeline) judgeQuote(in *instrument, q *entry) {
-	var before, of *entry // the top that stood, and one of the same time
-	hole := t.gap         // tops are missing behind those, perhaps of that very time
+	var before, of *entry // the previous top, and one of the same time
+	hole := t.gap         // later tops are missing, perhaps of the same time
 	for i := range t.tops {
 		e := &t.tops[i]
 		if e.at > q.at {
@@ -210,7 +209,7 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 			return
 		}
 		if of = e; e.gap {
-			before = nil // what it followed is not known
+			before = nil // the previous state is unknown
 		}
 	}
 	switch {
@@ -226,7 +225,7 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	}
 }
 
-// doubt takes what is wrong unless a status that is still to come tells of an auction.
+// suspect adds a possible finding, which a later status may explain by an auction.
 func (j *judgement) doubt(in *instrument, f finding) {
 	if len(j.doubts) >= maxDoubts {
 		j.unjudged++
@@ -236,7 +235,8 @@ func (j *judgement) doubt(in *instrument, f finding) {
 	j.confirm(in)
 }
 
-// confirm makes findings of the doubts that have waited, but those that a status excuses.
+// confirm reports the possible findings that have waited long enough, except those during an
+// auction.
 func (j *judgement) confirm(in *instrument) {
 	n := 0
 	for ; n < len(j.doubts) && in.v.waited(j.doubts[n].received); n++ {
@@ -257,8 +257,7 @@ func (j *judgement) confirm(in *instrument) {
 	j.doubts = append(j.doubts[:0], j.doubts[n:]...)
 }
 
-// forget judges the tops that quotes have passed by a window against these, and drops what nothing
-// will be held against any more.
+// forget judges the tops that quotes have passed by a window, and drops what is no longer needed.
 func (t *timeline) forget(in *instrument, end bool) {
 	n := 0
 	for n < len(t.tops) {
@@ -278,12 +277,12 @@ func (t *timeline) forget(in *instrument, end bool) {
 	}
 	old := 0
 	for old+1 < len(t.log) && t.log[old+1].at+window < t.tops[0].at {
-		old++ // the newest of the old ones stands
+		old++ // keep the newest of the old quotes, which is still valid
 	}
 	t.log = cutHead(t.log, old)
 }
 
-// judgeTop looks for a quote that equals a top of the book, near its time or standing then.
+// judgeTop looks for a quote that equals a top of the book, near its time or valid at it.
 func (t *timeline) judgeTop(in *instrument, e *entry) {
 	if open, _ := in.open(e.place.Time); len(t.log) == 0 || !open {
 		t.own.unjudged++
@@ -306,7 +305,7 @@ func (t *timeline) judgeTop(in *instrument, e *entry) {
 	t.own.doubt(in, finding{e.place, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})
 }
 
-// finish judges what is left and chooses the way that counts.
+// finish judges the rest and chooses the result that applies.
 func (t *timeline) finish(in *instrument) {
 	if in.v.config.UpdateIDs {
 		t.settleIDs(in, true)
@@ -315,7 +314,7 @@ func (t *timeline) finish(in *instrument) {
 	t.settle(in, true)
 	for _, j := range [...]*judgement{&t.derived, &t.own} {
 		j.confirm(in)
-		j.unjudged += uint64(len(j.doubts)) // what excuses them may have been to come
+		j.unjudged += uint64(len(j.doubts)) // a status may be missing
 		j.doubts = nil
 	}
 	j := &t.derived
@@ -331,8 +330,8 @@ func (t *timeline) finish(in *instrument) {
 	c.Wrong += j.wrong - uint64(len(j.findings))
 }
 
-// settleIDs judges the tops whose update id the quotes have passed, or all at the end. N of a place
-// is the update id.
+// settleIDs judges the tops whose update id the quotes have passed. end judges all of them. N of a
+// position is the update id.
 func (t *timeline) settleIDs(in *instrument, end bool) {
 	v := in.v
 	for len(t.tops) > 0 {
@@ -342,7 +341,7 @@ func (t *timeline) settleIDs(in *instrument, end bool) {
 			i++
 		}
 		if i+1 == len(t.quotes) && !end {
-			return // there may be a newer one
+			return // a newer one may follow
 		}
 		if i < 0 {
 			v.unjudged(Quote)

@@ -10,8 +10,9 @@ import (
 	"github.com/ruedahq/rueda/internal/recording"
 )
 
-// Recording verifies a recording from where its reader stands to its end, or to where it cannot be
-// read any more, which is a finding. findings are kept of each check; 0: 20. The error is that of ctx.
+// Recording verifies a recording from the reader's position to its end. If the recording becomes
+// unreadable, that is a finding. findings is the number of findings kept for each check; 0 means
+// 20. Recording returns the error of ctx.
 func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report, error) {
 	m := r.Meta()
 	v := New(Config{Channels: slices.Clone(m.Channels), Findings: findings})
@@ -59,7 +60,7 @@ func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines in
 	}
 }
 
-// note reads a note of the recorder.
+// note handles a note of the recorder.
 func (v *Verifier) note(m *recording.Message) {
 	switch m.Text("recording") {
 	case recording.Connected:
@@ -74,7 +75,7 @@ func (v *Verifier) note(m *recording.Message) {
 	}
 }
 
-// DefineRows takes definitions as a server gives them.
+// DefineRows adds definitions in the format of a server.
 func (v *Verifier) DefineRows(rows []recording.Row) {
 	list, err := recording.Definitions(rows)
 	if err != nil {
@@ -83,7 +84,7 @@ func (v *Verifier) DefineRows(rows []recording.Row) {
 	v.Define(list)
 }
 
-// Describe fills in what was verified.
+// Describe sets the source and the format of the report.
 func (r *Report) Describe(source, format string, args ...any) *Report {
 	r.Source, r.Format = source, fmt.Sprintf(format, args...)
 	return r

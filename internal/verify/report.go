@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// Check is one of the things that are verified.
+// Check is one kind of check.
 type Check uint8
 
 // Checks.
 const (
-	Message   Check = iota // what is no message of the protocol, or no event of the contract
-	Chain                  // book updates build on one another; events without a gap
-	Levels                 // levels best first, each price once, none taken away that is not there
-	Checksum               // K of a book message is that of the book
-	Crossed                // best bid below best ask, outside auctions
-	Quote                  // quotes are the top of the book
-	Orders                 // single orders are changed that are there
-	Sequence               // N of trades, status and bars without a hole; of the others rising
-	Reference              // cancels and corrections name the trade they are of
-	Bars                   // bars are what their trades add up to
-	Time                   // no time goes back within a channel
+	Message Check = iota // invalid messages of the protocol, or events that break the contract
+	Chain                // book updates follow each other; events without a gap
+	// levels are best first, each price once, and only existing levels are deleted
+	Levels
+	Checksum  // K of a book message matches the book
+	Crossed   // the best bid is below the best ask, outside auctions
+	Quote     // quotes are the top of the book
+	Orders    // order events refer to existing orders
+	Sequence  // N of trades, status and bars has no gaps; other N rise
+	Reference // cancellations and corrections refer to their trade
+	Bars      // bars equal the sum of their trades
+	Time      // times do not go back within a channel
 	numChecks
 )
 
@@ -33,7 +34,7 @@ var checkWords = [numChecks]string{
 	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "time",
 }
 
-// String is the check's word in reports.
+// String returns the check's word in reports.
 func (c Check) String() string {
 	if c < numChecks {
 		return checkWords[c]
@@ -41,17 +42,17 @@ func (c Check) String() string {
 	return "unknown"
 }
 
-// MarshalText is the check's word.
+// MarshalText implements encoding.TextMarshaler. It returns the check's word.
 func (c Check) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Place is where in a stream something is.
+// Position is a position in a stream.
 type Place struct {
-	Line int64  // of a recording, or the number of the event, from 1; 0: not known
+	Line int64  // of a recording, or the number of the event, from 1; 0: unknown
 	N    uint64 // 0: none
 	Time int64  // T, Unix ns; 0: none
 }
 
-// Finding is one thing that is wrong.
+// Finding is one inconsistency.
 type Finding struct {
 	Check      Check
 	Place      Place
@@ -59,7 +60,7 @@ type Finding struct {
 	Text       string
 }
 
-// MarshalJSON leaves out what is not known.
+// MarshalJSON implements json.Marshaler. It omits unknown members.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Check      Check  `json:"check"`
@@ -71,22 +72,22 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	}{f.Check, f.Place.Line, f.Instrument, f.Place.N, clock(f.Place.Time), f.Text})
 }
 
-// Tally is what became of one check.
+// Result is the result of one check.
 type Tally struct {
 	Check    Check     `json:"check"`
 	Judged   uint64    `json:"judged"`
 	Wrong    uint64    `json:"wrong"`
-	Unjudged uint64    `json:"unjudged,omitempty"` // for want of what it would be held against
-	Findings []Finding `json:"findings,omitempty"` // the first of them
+	Unjudged uint64    `json:"unjudged,omitempty"` // for lack of data to compare with
+	Findings []Finding `json:"findings,omitempty"` // the first findings
 }
 
-// Figure is a number that a report tells besides.
+// Figure is a further number of a report.
 type Figure struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`
 }
 
-// String is the number with its name, of 1 in the singular.
+// String returns the number with its name, in the singular for 1.
 func (f Figure) String() string {
 	name := f.Name
 	if f.Value == 1 {
@@ -106,19 +107,19 @@ func (f Figure) String() string {
 	return group(f.Value) + " " + name
 }
 
-// Report is what was found.
+// Report is the result of a verification.
 type Report struct {
 	Source      string   `json:"source"`      // what was verified
-	Format      string   `json:"format"`      // in which form it came
-	Unit        string   `json:"unit"`        // what a place counts: line, event or row
-	Instruments int      `json:"instruments"` // that something was said of
+	Format      string   `json:"format"`      // its format
+	Unit        string   `json:"unit"`        // what a position counts: line, event or row
+	Instruments int      `json:"instruments"` // instruments with data
 	Figures     []Figure `json:"figures"`
-	Checks      []Tally  `json:"checks"` // those that had something to judge
+	Checks      []Tally  `json:"checks"` // checks with something to judge
 	Notes       []string `json:"notes,omitempty"`
-	Hash        string   `json:"hash,omitempty"` // of a journal: SHA-256 over what its rows mean
+	Hash        string   `json:"hash,omitempty"` // of a journal: SHA-256 of the content of its rows
 }
 
-// Wrong is how much is wrong altogether.
+// Wrong returns the total number of findings.
 func (r *Report) Wrong() (n uint64) {
 	for i := range r.Checks {
 		n += r.Checks[i].Wrong
@@ -126,7 +127,7 @@ func (r *Report) Wrong() (n uint64) {
 	return n
 }
 
-// Figure is a number by its name; 0 where there is none.
+// Figure returns a number by its name, 0 if there is none.
 func (r *Report) Figure(name string) uint64 {
 	for _, f := range r.Figures {
 		if f.Name == name {
@@ -136,7 +137,7 @@ func (r *Report) Figure(name string) uint64 {
 	return 0
 }
 
-// Tally is what became of a check.
+// Result returns the result of a check.
 func (r *Report) Tally(c Check) Tally {
 	for i := range r.Checks {
 		if r.Checks[i].Check == c {
@@ -146,7 +147,7 @@ func (r *Report) Tally(c Check) Tally {
 	return Tally{Check: c}
 }
 
-// WriteJSON writes the report as one JSON object on a line.
+// WriteJSON writes the report as one line with a JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	type plain Report // without methods
 	b, err := json.Marshal(struct {
@@ -160,7 +161,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Source, r.Format)
@@ -202,7 +203,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// line is a finding on one line: where, what of, what.
+// line formats a finding in one line: position, instrument, text.
 func (f *Finding) line(unit string) string {
 	var where []string
 	if f.Place.Line > 0 {
@@ -223,7 +224,7 @@ func (f *Finding) line(unit string) string {
 	return strings.Join(where, " ") + ": " + f.Text
 }
 
-// clock is a time of the wire; "" for none.
+// clock formats a time as on the wire, "" for 0.
 func clock(ns int64) string {
 	if ns == 0 {
 		return ""
@@ -231,7 +232,7 @@ func clock(ns int64) string {
 	return time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000000Z")
 }
 
-// group writes a number with commas between thousands.
+// group formats a number with commas between thousands.
 func group(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -240,7 +241,7 @@ func group(n uint64) string {
 	return s
 }
 
-// tallies are those of the checks that had something to do, in their order.
+// results returns the results of the checks with something to judge, in their order.
 func tallies(all *[numChecks]Tally) []Tally {
 	var list []Tally
 	for c := range all {

@@ -2,16 +2,16 @@ package verify
 
 import "github.com/ruedahq/rueda/internal/recording"
 
-// resume is where a stream stands that was interrupted and goes on. What was missed is sent again up to
-// a CaughtUp for each subscription, and no order is promised between its channels until then: hours of
-// bars may come before their trades, and the books of now before the statuses that tell of an auction.
+// resume is the state of a stream that was interrupted and continues. Missed messages are replayed
+// up to a CaughtUp for each subscription. Until then the order between channels is not guaranteed:
+// hours of bars may come before their trades, and current books before the status of an auction.
 type resume struct {
-	again   bool            // the stream was interrupted: subscriptions from then on catch up
-	cut     bool            // and was not subscribed since
-	pending map[string]bool // subscriptions that catch up, by their id
+	again   bool            // the stream was interrupted; later subscriptions catch up
+	cut     bool            // and there was no subscription since
+	pending map[string]bool // subscriptions that are catching up, by id
 }
 
-// resuming says that what one channel says is not yet to be held against another.
+// resuming reports whether channels cannot be compared yet.
 func (v *Verifier) resuming() bool { return v.resume.cut || len(v.resume.pending) > 0 }
 
 // resumed follows the subscriptions of a stream that was interrupted.

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/internal/recording"
 )
 
-// resumption judges a stream that is interrupted where the list has an empty text.
+// resumption verifies a stream that is interrupted at each empty text of the list.
 func resumption(t *testing.T, list []string) *Report {
 	t.Helper()
 	v := New(Config{})
@@ -43,14 +43,15 @@ func minuteTrade(n, minute int) string {
 	return fmt.Sprintf(`{"type":"T","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:%02d:10.000000000Z","P":5,"Z":1}`, n, minute)
 }
 
-// TestBarsOfResume has all bars that were missed come before the trades of them.
+// TestBarsOfResume has all missed bars come before their trades.
 func TestBarsOfResume(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		tail          []string
 		judged, wrong uint64
 	}{
-		{"trades after them", []string{minuteTrade(2, 31), minuteTrade(3, 32), caughtUp}, 0, 0}, // judged two seconds later, which do not come
+		// judged two seconds later, which do not pass
+		{"trades after them", []string{minuteTrade(2, 31), minuteTrade(3, 32), caughtUp}, 0, 0},
 		{"and time after them", []string{minuteTrade(2, 31), minuteTrade(3, 32), caughtUp, minuteTrade(4, 40), minuteTrade(5, 40), minuteTrade(6, 40)}, 3, 0},
 		{"another subscription catches up", []string{subscribed2, caughtUp, minuteTrade(2, 31), minuteTrade(3, 32), caughtUp2, minuteTrade(4, 40), minuteTrade(5, 40), minuteTrade(6, 40)}, 3, 0},
 		{"one is missing", []string{minuteTrade(2, 31), caughtUp, minuteTrade(3, 40), minuteTrade(4, 40), minuteTrade(5, 40)}, 3, 1},
@@ -66,7 +67,8 @@ func TestBarsOfResume(t *testing.T) {
 	}
 }
 
-// TestBarsOfLostTrades has trades be lost, as the server tells: bars of that time are not judged.
+// TestBarsOfLostTrades has trades that are lost, as the server reports. Bars of that time are not
+// judged.
 func TestBarsOfLostTrades(t *testing.T) {
 	const lost = `{"type":"Subscription","code":200,"id":1,"epoch":"e1","lost":{"trades":{"A|B|C":{"from":3,"to":4,"reason":"buffer_exceeded"}}}}`
 	r := resumption(t, []string{subscribed, minuteTrade(1, 30), minuteTrade(2, 30), "", lost, minuteBar(1, 31, 1), minuteBar(2, 32, 1), caughtUp,
@@ -76,7 +78,7 @@ func TestBarsOfLostTrades(t *testing.T) {
 	}
 }
 
-// TestCrossedOfResume has the book of an auction stand before the status that tells of it.
+// TestCrossedOfResume has the book of an auction come before the status of the auction.
 func TestCrossedOfResume(t *testing.T) {
 	const crossed = `"R":true,"DL":0,"B":[[11,1]],"A":[[10,1]]`
 	head := []string{
@@ -101,7 +103,8 @@ func TestCrossedOfResume(t *testing.T) {
 	}
 }
 
-// TestStateOfResume has the status of a market, which cannot be resumed by number, go on with how it stands.
+// TestStateOfResume has the status of a market, which cannot be resumed by number, continue with a
+// snapshot.
 func TestStateOfResume(t *testing.T) {
 	status := func(n int, rest string) string {
 		return fmt.Sprintf(`{"type":"H","S":"*","I":"*|B|*","N":%d,"T":"2026-11-20T14:30:%02d.000000000Z","E":"open"%s}`, n, n, rest)

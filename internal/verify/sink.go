@@ -22,7 +22,7 @@ type Sink struct {
 	applied uint64
 }
 
-// NewSink makes a Sink. Its places count events.
+// NewSink returns a Sink. Its positions count events.
 func NewSink(c Config) *Sink {
 	c.Ordered = true
 	return &Sink{v: New(c), byID: map[string]market.Handle{}}
@@ -61,7 +61,7 @@ func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 	return h, nil
 }
 
-// Publish implements feed.Sink. It refuses nothing: what is wrong is a finding.
+// Publish implements feed.Sink. It rejects nothing; inconsistencies are findings.
 func (s *Sink) Publish(events []market.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,14 +72,14 @@ func (s *Sink) Publish(events []market.Event) error {
 	return nil
 }
 
-// Unreadable notes why the source ended before its end.
+// Unreadable records why the source ended early.
 func (s *Sink) Unreadable(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.v.Unreadable(s.events+1, err)
 }
 
-// Report is what was found in all that was published.
+// Report returns the report of everything published so far.
 func (s *Sink) Report() *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Sink) event(e *market.Event) {
 	}
 }
 
-// unfit is what is wrong with an event by itself; "": nothing.
+// invalid returns what is wrong with an event by itself, "" if nothing is.
 func unfit(e *market.Event) string {
 	if e.Time < 0 || e.Receive < 0 {
 		return "a time before 1970"
@@ -161,8 +161,8 @@ func unfit(e *market.Event) string {
 	return ""
 }
 
-// tradeEvent takes a trade, a cancel or a correction. Events have no N: they are counted, and the
-// trade that is meant is found by its id.
+// tradeEvent handles a trade, cancellation or correction. Events have no N, so they are counted,
+// and the trade they refer to is found by its id.
 func (in *instrument) tradeEvent(p Place, e *market.Event) {
 	v := in.v
 	if e.Size == 0 {
@@ -197,12 +197,12 @@ func (in *instrument) tradeEvent(p Place, e *market.Event) {
 	in.trade(p, &m)
 }
 
-// levels takes a whole book or changes of one.
+// levels applies a snapshot or an update of a book.
 func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
 	if e.Kind == market.KindSnapshot {
 		in.lose()
 		if in.orders != nil && len(e.Bids)+len(e.Asks) == 0 {
-			in.whole = true // an empty snapshot begins a book of orders
+			in.whole = true // an empty snapshot starts a book of orders
 			return
 		}
 		in.orders, in.book = nil, &in.levels
@@ -210,7 +210,7 @@ func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
 		switch {
 		case !in.whole:
 		case s.v.config.UpdateIDs:
-			in.uncrossed(p) // it is not of the stream that quotes are held against
+			in.uncrossed(p) // snapshots do not belong to the stream that quotes are compared with
 		default:
 			in.topChanged(p)
 		}
@@ -227,7 +227,7 @@ func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
 	}
 }
 
-// order takes an event of a single order.
+// order applies an order-by-order event.
 func (s *Sink) order(in *instrument, p Place, e *market.Event) {
 	if !in.whole {
 		s.v.unjudged(Chain)

@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 )
 
-// tape is the path of a recorded tape; the test is left out where there is none.
+// capture returns the path of a recorded capture, or skips the test if there is none.
 func tape(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("RUEDA_TAPES")
@@ -25,8 +25,8 @@ func tape(t testing.TB, name string) string {
 	return path
 }
 
-// TestTapes wants of both captures what a reference script found in them: every book equal to the
-// newest quote that is not ahead of it, no gap, none crossed.
+// TestCaptures checks that both captures give the results of a reference script: every book equals
+// the newest quote that is not ahead of it, without gaps and crossed books.
 func TestTapes(t *testing.T) {
 	for _, tt := range []struct {
 		file                           string

@@ -7,19 +7,19 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// tradeLog is the newest trades of an instrument, for the cancels and corrections of them and the
-// bars they make.
+// tradeLog holds the newest trades of an instrument, to check cancellations, corrections and bars.
 type tradeLog struct {
 	rows    []tradeRow
 	first   uint64            // N of the first row
-	ids     map[string]uint64 // N of the newest trade of an id
+	ids     map[string]uint64 // N of the newest trade with an id
 	covered bool              // there is a row
-	holed   bool              // trades are missing, and none came since
-	since   int64             // every trade of a time after this is in the log
+	holed   bool              // trades are missing, and none has come since
+	since   int64             // every trade with a later time is in the log
 	bars    barBook
 }
 
-// tradeRow is a trade as it counts now. Cancels and corrections have rows of their own, which do not count.
+// tradeRow is a trade in its current state. Cancellations and corrections have their own rows,
+// which do not count.
 type tradeRow struct {
 	id    string
 	time  int64
@@ -32,15 +32,15 @@ type rowState uint8
 
 const (
 	counts    rowState = iota
-	cancelled          // a trade that was
-	remark             // a cancel or correction itself
+	cancelled          // a cancelled trade
+	remark             // a cancellation or correction
 )
 
-// keptTrades is how many rows are kept of an instrument. Cancels come within the day, but those of
-// trades so long ago are rare.
+// keptTrades is the number of rows kept for each instrument. Cancellations come within the day, but
+// rarely refer to older trades.
 const keptTrades = 50_000
 
-// hole says that trades are missing.
+// gap records that trades are missing.
 func (g *tradeLog) hole() {
 	if g.covered {
 		g.since = max(g.since, g.newest())
@@ -57,7 +57,7 @@ func (g *tradeLog) newest() int64 {
 	return t
 }
 
-// drop forgets the first n rows.
+// drop removes the first n rows.
 func (g *tradeLog) drop(n int) {
 	for i := range g.rows[:n] {
 		r := &g.rows[i]
@@ -69,7 +69,7 @@ func (g *tradeLog) drop(n int) {
 	g.first += uint64(n)
 }
 
-// row is the row of an N; nil where it is not kept.
+// row returns the row of an N, nil if it is not kept.
 func (g *tradeLog) row(n uint64) *tradeRow {
 	if n < g.first || n-g.first >= uint64(len(g.rows)) {
 		return nil
@@ -77,7 +77,7 @@ func (g *tradeLog) row(n uint64) *tradeRow {
 	return &g.rows[n-g.first]
 }
 
-// append takes a row; newest is the newest T of anything of the instrument.
+// append adds a row. newest is the newest event time of the instrument.
 func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 	if len(g.rows) >= keptTrades {
 		half := len(g.rows) / 2
@@ -87,7 +87,7 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 		g.drop(half)
 	}
 	if !g.covered {
-		g.covered, g.since = true, newest // the first may be late
+		g.covered, g.since = true, newest // the first trade may be late
 		if n == 1 {
 			g.since = math.MinInt64
 		}
@@ -107,7 +107,7 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 	}
 }
 
-// trade takes a trade, a cancel or a correction.
+// trade handles a trade, cancellation or correction.
 func (in *instrument) trade(p Place, m *recording.Message) {
 	g := &in.log
 	r := tradeRow{id: m.TradeID, time: p.Time, price: m.Price, size: m.Size}
@@ -122,7 +122,7 @@ func (in *instrument) trade(p Place, m *recording.Message) {
 	g.append(m.N, r, in.newest)
 }
 
-// reference holds a cancel or correction against the trade it is of.
+// reference compares a cancellation or correction with its trade.
 func (in *instrument) reference(p Place, m *recording.Message) {
 	g, v := &in.log, in.v
 	n := m.RefN
@@ -174,7 +174,7 @@ func (in *instrument) reference(p Place, m *recording.Message) {
 	g.bars.again(r.time, v.received)
 }
 
-// finish judges the bars that wait, but those that came last: their trades may have been to come.
+// finish judges the pending bars, except the newest ones, whose trades may be missing.
 func (g *tradeLog) finish(in *instrument) {
 	for i := range g.bars.waiting {
 		if w := &g.bars.waiting[i]; !in.v.waited(w.received) {

@@ -8,28 +8,30 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Config says what a Verifier is to expect.
+// Config configures a Verifier.
 type Config struct {
-	Instruments []market.Instrument // what is known of them; without, checksums are not judged
-	Channels    []string            // of the stream, by their names on the wire; nil: any may be there
-	Findings    int                 // kept of each check; 0: 20
-	Ordered     bool                // messages of all channels come in the order they were published in
-	UpdateIDs   bool                // events: quotes and book changes of an instrument share one count of sequences, and trades rise by one (Binance)
+	Instruments []market.Instrument // known definitions; checksums are judged only with them
+	Channels    []string            // of the stream, by their names on the wire; nil: unknown
+	Findings    int                 // number kept for each check; 0: 20
+	Ordered     bool                // messages of all channels come in the order of publication
+	// events: quotes and book changes of an instrument share one sequence, and trade ids rise by
+	// one (Binance)
+	UpdateIDs bool
 }
 
-// Bounds of what is kept.
+// Limits of the state.
 const (
 	maxInstruments = 200_000
-	maxLevels      = 1 << 16 // of a side of a book
+	maxLevels      = 1 << 16 // per side of a book
 )
 
-// Verifier holds a stream against its own rules. It keeps what it needs to judge what comes next,
-// and the first findings, however long the stream is.
+// Verifier checks a stream for consistency. Its memory does not grow with the length of the stream:
+// it keeps what later checks need, and the first findings.
 type Verifier struct {
 	config      Config
 	known       map[string]*market.Instrument
 	instruments map[string]*instrument
-	markets     map[string]phases // as told by *|MARKET|*
+	markets     map[string]phases // from *|MARKET|*
 	checks      [numChecks]Tally
 	counts      map[string]uint64 // messages by type
 	epoch       string
@@ -41,7 +43,7 @@ type Verifier struct {
 	bids, asks  []market.Level
 }
 
-// New makes a Verifier.
+// New returns a Verifier.
 func New(c Config) *Verifier {
 	if c.Findings <= 0 {
 		c.Findings = 20
@@ -54,7 +56,7 @@ func New(c Config) *Verifier {
 	return v
 }
 
-// Define tells what is known of instruments.
+// Define adds definitions of instruments.
 func (v *Verifier) Define(list []market.Instrument) {
 	for i := range list {
 		in := list[i]
@@ -65,14 +67,14 @@ func (v *Verifier) Define(list []market.Instrument) {
 	}
 }
 
-// Note adds a sentence to the report. Past a hundred they are dropped.
+// Note adds a sentence to the report, up to a hundred.
 func (v *Verifier) Note(format string, args ...any) {
 	if len(v.notes) < 100 {
 		v.notes = append(v.notes, fmt.Sprintf(format, args...))
 	}
 }
 
-// wrong notes a finding.
+// wrong adds a finding.
 func (v *Verifier) wrong(c Check, in *instrument, p Place, format string, args ...any) {
 	t := &v.checks[c]
 	t.Wrong++
@@ -88,12 +90,12 @@ func (v *Verifier) wrong(c Check, in *instrument, p Place, format string, args .
 func (v *Verifier) judged(c Check)   { v.checks[c].Judged++ }
 func (v *Verifier) unjudged(c Check) { v.checks[c].Unjudged++ }
 
-// has says whether a channel is part of the stream.
+// has reports whether a channel is part of the stream.
 func (v *Verifier) has(channel string) bool {
 	return v.config.Channels == nil || slices.Contains(v.config.Channels, channel)
 }
 
-// instrument is the state of an instrument; nil where there are too many.
+// instrument returns the state of an instrument, nil if there are too many.
 func (v *Verifier) instrument(id string) *instrument {
 	in := v.instruments[id]
 	if in == nil {
@@ -106,8 +108,8 @@ func (v *Verifier) instrument(id string) *instrument {
 	return in
 }
 
-// Message judges a message of a stream, which was received at a time, Unix ns. line is its
-// number for findings. What m points to is not kept.
+// Message checks a message of a stream. at is its receive time (Unix ns), line its number for
+// findings. Message does not keep anything that m points to.
 func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	v.judged(Message)
 	if at > 0 {
@@ -136,19 +138,18 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	in.tops.own.confirm(in)
 }
 
-// Unreadable notes a message that could not be taken apart.
+// Unreadable records a message that could not be decoded.
 func (v *Verifier) Unreadable(line int64, err error) {
 	v.judged(Message)
 	v.wrong(Message, nil, Place{Line: line}, "%v", err)
 }
 
-// control reads what the server says of the stream: where its numbering begins anew, and what of
-// it cannot be had.
+// control handles messages of the server about the stream: a new epoch, and losses.
 func (v *Verifier) control(m *recording.Message) {
 	if m.Type != "Subscription" && m.Type != "CaughtUp" && m.Type != "Alive" {
 		return
 	}
-	defer v.resumed(m) // what it says of epochs and losses comes first
+	defer v.resumed(m) // epochs and losses in the message come first
 	if epoch := m.Text("epoch"); epoch != "" && epoch != v.epoch {
 		if v.epoch != "" {
 			v.Note("the numbering began anew: epoch %s after %s", epoch, v.epoch)
@@ -172,8 +173,8 @@ func (v *Verifier) control(m *recording.Message) {
 	}
 }
 
-// Interrupted says that the stream stopped here and went on later. Where it does not say itself what
-// is lost, a hole is one.
+// Interrupted records that the stream was interrupted here and continued later. Unless the server
+// reports a loss, a gap is still a finding.
 func (v *Verifier) Interrupted() {
 	v.resume = resume{again: true, cut: true}
 	for _, in := range v.instruments {
@@ -181,7 +182,7 @@ func (v *Verifier) Interrupted() {
 	}
 }
 
-// Report is what was found so far. After it nothing more is judged.
+// Report returns the report. Do not add messages after calling it.
 func (v *Verifier) Report() *Report {
 	ids := make([]string, 0, len(v.instruments))
 	for id := range v.instruments {
@@ -212,8 +213,9 @@ func (v *Verifier) Report() *Report {
 	return r
 }
 
-// Figures whose names do not end in what is counted.
+// Figures whose names do not end in what they count.
 const (
-	sameID  = "books equal to the quote of the same update id" // books that have the very update id of a quote
+	// books with the same update id as a quote
+	sameID  = "books equal to the quote of the same update id"
 	applied = "book changes applied"
 )

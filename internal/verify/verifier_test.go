@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestGoodStreams wants nothing wrong with streams as a server makes them, with channels shuffled among one
-// another as a server may.
+// TestGoodStreams checks that nothing is wrong with the streams of a server whose channels are
+// interleaved at random.
 func TestGoodStreams(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(seed)
@@ -34,7 +34,7 @@ func TestGoodStreams(t *testing.T) {
 	}
 }
 
-// shuffled moves each message past the one behind it where that is of another channel, now and then.
+// shuffled randomly swaps neighbouring messages of different channels.
 func shuffled(w *world, list []string) []string {
 	list = slices.Clone(list)
 	channel := func(s string) string {
@@ -52,7 +52,7 @@ func shuffled(w *world, list []string) []string {
 	return list
 }
 
-// find is the index of the n-th message that holds a text.
+// find returns the index of the n-th message that contains a text.
 func find(list []string, part string, n int) int {
 	for i, s := range list {
 		if strings.Contains(s, part) {
@@ -87,7 +87,8 @@ func twice(kind string, n int) func([]string) []string {
 	}
 }
 
-// TestGapInStream wants gaps counted among the statuses, and the phase before them to go on.
+// TestGapInStream checks that gaps are counted among the statuses and that the phase before them
+// stays in force.
 func TestGapInStream(t *testing.T) {
 	w := newWorld(3)
 	w.run(3)
@@ -99,7 +100,8 @@ func TestGapInStream(t *testing.T) {
 	}
 }
 
-// TestEachWrong spoils one thing in a good stream, and wants that found, at its place, by its check.
+// TestEachWrong corrupts one thing in a good stream and checks that it is found, at its position,
+// by its check.
 func TestEachWrong(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -166,8 +168,8 @@ func message(kind string, n int, at int, rest string) string {
 	return fmt.Sprintf(`{"type":"%s","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:30:%02d.000000000Z",%s}`, kind, n, at, rest)
 }
 
-// TestCrossed wants crossed and locked books found while the market is open, and let be
-// in an auction, whichever of the two is told first.
+// TestCrossed checks that crossed and locked books are found while the market is open, and accepted
+// in an auction, whichever of status and book comes first.
 func TestCrossed(t *testing.T) {
 	const state, crossed, locked = `"R":true,"DL":0,"B":[[10,1]],"A":[[11,1]]`, `"L":1,"A":[[9,1]]`, `"L":1,"A":[[10,1]]`
 	for _, tc := range []struct {
@@ -195,10 +197,10 @@ func TestCrossed(t *testing.T) {
 	}
 }
 
-// silence is messages that say nothing.
+// silence returns messages without content.
 func silence(n int) []string { return slices.Repeat([]string{`{"type":"Alive","code":200}`}, n) }
 
-// TestFastMarket has half a minute of an auction come in some milliseconds before the status that tells of it.
+// TestFastMarket has half a minute of an auction come within milliseconds before its status.
 func TestFastMarket(t *testing.T) {
 	list := []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 1, `"R":true,"DL":0,"B":[[10,1]],"A":[[11,1]]`)}
 	for i := range 40 {
@@ -229,7 +231,8 @@ func TestFastMarket(t *testing.T) {
 	}
 }
 
-// TestLate has a trade come late, first before and then after the bar of its time, and be the first and the last of it.
+// TestLate has a late trade, first before and then after the bar of its time, which becomes its
+// first and its last trade.
 func TestLate(t *testing.T) {
 	at := func(n, second, price int) string {
 		return fmt.Sprintf(`{"type":"T","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:%02d.000000000Z","P":%d,"Z":1}`, n, second, price)
@@ -247,14 +250,14 @@ func TestLate(t *testing.T) {
 	if r.Wrong() > 0 || r.Figure("late trades") != 1 || r.Tally(Bars).Judged != 1 {
 		t.Errorf("a late trade:\n%s", text(r))
 	}
-	list[7] = bar(1, 5, 9, 3, 20, "") // which counted the first by its N
+	list[7] = bar(1, 5, 9, 3, 20, "") // which determined the first by its N
 	const want = "1m bar: OP is 5, and 6 of the trades"
 	if r := judge(t, append(list[:8], silence(6)...), Config{}); r.Tally(Bars).Wrong != 1 || r.Tally(Bars).Findings[0].Text != want {
 		t.Errorf("the first in order of N:\n%s", text(r))
 	}
 }
 
-// TestLateFirst begins with a trade that is late: those that lie between were before the recording.
+// TestLateFirst begins with a late trade: the trades in between were before the recording.
 func TestLateFirst(t *testing.T) {
 	list := []string{message("Q", 1, 50, `"BP":1,"BZ":1`), minuteTrade(7, 20), minuteBar(1, 25, 3), minuteBar(2, 30, 4)}
 	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Tally(Bars).Unjudged != 2 {
@@ -262,7 +265,7 @@ func TestLateFirst(t *testing.T) {
 	}
 }
 
-// TestRevisionToCome has a bar be judged when the late trade of it has come, and its revision not yet.
+// TestRevisionToCome judges a bar after its late trade and before its revision.
 func TestRevisionToCome(t *testing.T) {
 	list := []string{minuteTrade(1, 29), minuteTrade(2, 31), minuteBar(1, 31, 1)}
 	list = append(list, silence(3)...)
@@ -274,7 +277,7 @@ func TestRevisionToCome(t *testing.T) {
 	}
 }
 
-// TestUntimed has a state that the market told no time of stand before one of its own.
+// TestUntimed has a state without market time before one with a time.
 func TestUntimed(t *testing.T) {
 	list := []string{`{"type":"O","S":"A","I":"A|B|C","N":1,"R":true,"DL":0,"B":[],"A":[]}`, message("O", 2, 2, `"L":1,"B":[[10,1]]`)}
 	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Tally(Chain).Judged != 1 {
@@ -282,7 +285,7 @@ func TestUntimed(t *testing.T) {
 	}
 }
 
-// TestSingular wants one of a thing told as one.
+// TestSingular checks the singular of figures.
 func TestSingular(t *testing.T) {
 	r := judge(t, []string{message("T", 1, 1, `"P":1,"Z":1`), message("T", 3, 2, `"P":1,"Z":1`), message("H", 1, 1, `"E":"open"`)}, Config{})
 	r.Figures = append(r.Figures, Figure{"epochs", 1}, Figure{"days", 2}, Figure{applied, 1})
@@ -293,7 +296,7 @@ func TestSingular(t *testing.T) {
 	}
 }
 
-// TestLevels wants levels found that are not there to be taken away, or too many for the depth.
+// TestLevels checks that deletions of unknown levels, and too many levels for the depth, are found.
 func TestLevels(t *testing.T) {
 	state := message("O", 1, 1, `"R":true,"DL":1,"B":[[10,1]],"A":[[11,1]]`)
 	for want, update := range map[string]string{
@@ -310,7 +313,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestToldHoles wants what a server says of itself believed: what it lost, and that it began anew.
+// TestReportedGaps checks that losses and new epochs reported by the server are accepted.
 func TestToldHoles(t *testing.T) {
 	trade := func(n int) string { return message("T", n, n, `"P":1,"Z":1`) }
 	lost := `{"type":"Subscription","code":200,"epoch":"e1","lost":{"trades":{"A|B|C":{"from":3,"to":4,"reason":"buffer_exceeded"}}}}`
@@ -336,8 +339,8 @@ func TestToldHoles(t *testing.T) {
 	}
 }
 
-// TestOwnQuotes wants quotes of their own source, which run beside the book, not held to be
-// wrong, and a book that was never quoted found.
+// TestIndependentQuotes checks that quotes of an independent source are not reported as wrong, and
+// that a book that was never quoted is found.
 func TestOwnQuotes(t *testing.T) {
 	var list []string
 	list = append(list, message("H", 1, 0, `"E":"open"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,2]],"A":[[10,1]]`))

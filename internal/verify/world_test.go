@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// world makes a good stream of one instrument, as a server would.
+// world generates a good stream of one instrument, as a server would.
 type world struct {
 	random *rand.Rand
 	def    market.Instrument
@@ -35,7 +35,7 @@ type deal struct {
 	size  market.Size
 }
 
-const start = int64(1_795_184_400_000_000_000) // a whole minute
+const start = int64(1_795_184_400_000_000_000) // a full minute
 
 func instrumentOf(id string) market.Instrument {
 	p, _ := market.ParseInstrumentID(id)
@@ -80,7 +80,7 @@ func (w *world) state() {
 	w.say(string(wire.AppendBookState(nil, w.header(w.books), 0, w.book.Append(nil, market.Buy, 0), w.book.Append(nil, market.Sell, 0), w.checksum())))
 }
 
-// quote says what the top of the book is, where that changed and the market is open.
+// quote sends the top of the book, if it changed and the market is open.
 func (w *world) quote() {
 	bid, _ := w.book.Best(market.Buy)
 	ask, _ := w.book.Best(market.Sell)
@@ -121,7 +121,7 @@ func (w *world) trade() {
 	w.say(string(wire.AppendTrade(nil, w.header(w.trades), &wire.Trade{Kind: market.KindTrade, Price: d.price, Size: d.size, ID: fmt.Sprint("t", d.n)})))
 }
 
-// mend cancels or corrects a trade of the open minute.
+// amend cancels or corrects a trade of the open minute.
 func (w *world) mend() {
 	if len(w.deals) == 0 {
 		return
@@ -156,7 +156,7 @@ func (w *world) bar(minute int64) {
 	w.deals = w.deals[:0]
 }
 
-// run makes some minutes of market.
+// run generates some minutes of market data.
 func (w *world) run(minutes int) {
 	for range minutes {
 		begin := start + w.minutes*int64(time.Minute)
@@ -176,7 +176,7 @@ func (w *world) run(minutes int) {
 	}
 }
 
-// judge verifies messages, a second of receive time for each half.
+// judge verifies messages, with a second of receive time for each half.
 func judge(t *testing.T, list []string, c Config) *Report {
 	t.Helper()
 	v := New(c)
