@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct{ n int64 }
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -18,14 +18,14 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// benchRow is a row of some instrument.
+// benchRow is a row of an instrument.
 type benchRow struct {
 	in  *listing
 	row journal.Row
 }
 
-// benchRows are rows of 100 instruments as markets make them: prices that walk by ticks, round sizes,
-// growing ids. They are sorted by instrument, those of depth by time.
+// benchRows returns realistic rows of 100 instruments: prices that move by ticks, round sizes,
+// rising ids. They are sorted by instrument, or by time for depth.
 func benchRows(t Type, n int) []benchRow {
 	r := rand.New(rand.NewPCG(1, 2))
 	const instruments = 100
@@ -61,7 +61,7 @@ func benchRows(t Type, n int) []benchRow {
 	return rows
 }
 
-// BenchmarkTable is what a row costs, reading of the journal left out.
+// BenchmarkTable measures a row, without reading the journal.
 func BenchmarkTable(b *testing.B) {
 	for _, t := range Types() {
 		rows := benchRows(t, 400_000)

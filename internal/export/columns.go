@@ -5,8 +5,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// head is what all tables have: when it happened and when it was published, of which
-// instrument, and where in its sequence.
+// head holds the columns that all tables have: event time, time of publication, instrument, and
+// number in its sequence.
 type head struct {
 	TS         int64  `parquet:"ts,timestamp(nanosecond:local),delta"`
 	Published  int64  `parquet:"published,timestamp(nanosecond:local),delta"`
@@ -23,7 +23,7 @@ func headOf(in *listing, epoch string, n uint64, time, at int64) head {
 		Term: in.ID.Term, Seq: int64(n), Epoch: epoch}
 }
 
-// tradeRow is a row of the table trades. An optional field of value zero is null.
+// tradeRow is a row of the table trades. An optional field with the value zero is null.
 type tradeRow struct {
 	head
 	Kind       string   `parquet:"kind,dict"`
@@ -80,7 +80,7 @@ func fillQuote(q *quoteRow, in *listing, epoch string, r *journal.Row, _ bool) (
 	return zero
 }
 
-// barRow is a row of the table bars. A bar of which all trades were cancelled has no prices.
+// barRow is a row of the table bars. A bar whose trades were all cancelled has no prices.
 type barRow struct {
 	head
 	Interval string  `parquet:"interval,dict"`
@@ -134,8 +134,8 @@ type level struct {
 	side     market.Side
 }
 
-// depthTable is the table depth. It takes rows in the order of the stream and sorts
-// each row group by instrument; the order within an instrument stays.
+// depthTable is the table depth. It receives rows in the order of the stream and sorts each row
+// group by instrument; the order within an instrument is preserved.
 type depthTable struct {
 	rows   *parquetTable[depthRow]
 	levels []level
@@ -153,9 +153,9 @@ func (d *depthTable) put(in *listing, epoch string, r *journal.Row, _ bool) erro
 	return d.group()
 }
 
-// group writes what waits as a row group.
+// group writes the waiting rows as a row group.
 func (d *depthTable) group() error {
-	// Counting sort: where the rows of each instrument begin, and then their places.
+	// Counting sort: first where the rows of each instrument begin, then their positions.
 	clear(d.ranks)
 	for i := range d.levels {
 		at := d.levels[i].in.order + 1

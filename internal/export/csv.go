@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// headers are the columns of the tables, those of the Parquet files too.
+// headers holds the columns of the tables, which are those of the Parquet files too.
 var headers = [...]string{
 	Trades: headColumns + ",kind,final,price,size,side,trade_id,ref_seq,old_price,old_size,conditions",
 	Quotes: headColumns + ",bid_price,bid_size,bid_orders,ask_price,ask_size,ask_orders",
@@ -20,11 +20,11 @@ var headers = [...]string{
 
 const headColumns = "ts,published,instrument,symbol,market,term,seq,epoch"
 
-// flushAt is how much text waits before it is written.
+// flushAt is the number of bytes that are buffered before they are written.
 const flushAt = 64 << 10
 
-// csvTable writes text by RFC 4180, with a header and lines that end in a line feed.
-// What is not known is an empty cell.
+// csvTable writes text that follows RFC 4180, with a header and lines that end in a line feed.
+// Unknown values are empty cells.
 type csvTable struct {
 	w    io.Writer
 	b    []byte
@@ -112,7 +112,7 @@ func appendQuoteCells(b []byte, r *journal.Row) []byte {
 	return append(b, '\n')
 }
 
-// appendTop appends the best level of a side; an empty one has empty cells.
+// appendTop appends the best level of a side, as empty cells if the side is empty.
 func appendTop(b []byte, side []market.Level) []byte {
 	l, ok := top(side)
 	if !ok {
@@ -171,7 +171,7 @@ func appendLevelCells(b []byte, kind journal.Kind, side market.Side, l market.Le
 	return append(b, '\n')
 }
 
-// appendCount appends a number of which 0 says that it is not known.
+// appendCount appends a number, or nothing for 0 (unknown).
 func appendCount(b []byte, n uint64) []byte {
 	if n == 0 {
 		return b
@@ -194,8 +194,8 @@ func appendCell(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// eachLevel calls for each level of a book row, bids first; for one that has none, a
-// book that is empty or lost, once without a side.
+// eachLevel calls do for each level of a book row, bids first. For a book that is empty or stale it
+// calls do once without a side.
 func eachLevel(r *journal.Row, do func(market.Side, market.Level)) {
 	for _, l := range r.Bids {
 		do(market.Buy, l)
@@ -208,7 +208,7 @@ func eachLevel(r *journal.Row, do func(market.Side, market.Level)) {
 	}
 }
 
-// kindWord is the word of a row in column kind.
+// kindWord returns the word of a row in the column kind.
 func kindWord(k journal.Kind) string {
 	switch k {
 	case journal.Trade:
@@ -227,7 +227,7 @@ func kindWord(k journal.Kind) string {
 	return ""
 }
 
-// sideWord is the word of a side as the stream has it; "" for none.
+// sideWord returns the word of a side on the wire, "" for none.
 func sideWord(s market.Side) string {
 	switch s {
 	case market.Buy:

@@ -12,15 +12,15 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// Job is a day to write into a folder.
+// Job describes a day to write to a folder.
 type Job struct {
 	Folder   string
-	Types    []Type         // none: all
+	Types    []Type         // empty: all
 	Request                 // its Type is not used
-	Progress func(Progress) // called from time to time, on the caller's goroutine; nil: nobody is told
+	Progress func(Progress) // called from time to time, on the caller's goroutine; may be nil
 }
 
-// Progress is how far a job is.
+// Progress is the progress of a job.
 type Progress struct {
 	Type   Type
 	Market string
@@ -35,9 +35,9 @@ type File struct {
 	Bytes int64
 }
 
-// Day writes a day, a file for each type and market that has rows. A file gets its name
-// when it is whole and on disk, and takes the place of an older one; what fails leaves
-// nothing. The files written so far are returned with an error too.
+// Day writes a day as one file for each type and market that has rows. A file gets its name, and
+// replaces an older file, when it is complete and synced to disk; a failed file is removed. Day
+// returns the files written so far even if it returns an error.
 func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 	types := job.Types
 	if len(types) == 0 {
@@ -73,7 +73,7 @@ func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 	return files, nil
 }
 
-// part writes one file.
+// writeFile writes one file.
 func part(ctx context.Context, j *journal.Archive, folder string, r Request, told func(int64, float64)) (file File, err error) {
 	name := filepath.Join("type="+r.Type.String(), "date="+r.Date, "market="+r.Market, "part-0."+r.Format.String())
 	file.Path = filepath.ToSlash(name)
@@ -111,7 +111,7 @@ func part(ctx context.Context, j *journal.Archive, folder string, r Request, tol
 	return file, err
 }
 
-// discard removes a file that is not to be. It may be closed already.
+// discard removes a temporary file, which may be closed already.
 func discard(f *os.File) error {
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// decimal is a number as Parquet has it: 128 bits, two's complement, big-endian. The scale
-// is the column's.
+// decimal is a number in the format of Parquet: 128 bits, two's complement, big-endian. The column
+// defines the scale.
 type decimal = [16]byte
 
 func decimalOf(v int64) (d decimal) {
@@ -24,8 +24,8 @@ func decimalOfSum(s market.Sum) (d decimal) {
 	return d
 }
 
-// appendExact appends a sum of so many decimals with all its digits, where the stream
-// rounds to fifteen.
+// appendExact appends a sum with the given decimals and all its digits, where the stream would
+// round to fifteen.
 func appendExact(b []byte, s market.Sum, decimals int) []byte {
 	if int64(s.Hi) < 0 {
 		b = append(b, '-')
@@ -53,8 +53,7 @@ func appendExact(b []byte, s market.Sum, decimals int) []byte {
 	return append(b, digits[point:end]...)
 }
 
-// vwapOf is the average price of a bar as the stream tells it; ok is false where
-// nothing traded.
+// vwapOf returns the average price of a bar as on the wire. ok is false if nothing was traded.
 func vwapOf(k *journal.BarRow) (p market.Price, ok bool) {
 	if k.Trades == 0 || k.Volume == (market.Sum{}) {
 		return 0, false

@@ -8,19 +8,19 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// tellEvery is how many rows of books go by between two reports.
+// progressEvery is the number of book rows between two calls of the progress function.
 const tellEvery = 1 << 16
 
-// book is a book on its way through the day.
+// book is the state of a book during the day.
 type book struct {
 	market.Book
-	known bool   // there was a state
+	known bool   // there was a snapshot
 	last  uint64 // N of its newest row
-	prior uint64 // and of the one before
+	prior uint64 // N of the row before
 }
 
-// note takes what a row says of the book as a whole. Where its N does not follow on the one before, rows were lost:
-// the book is not known until the checkpoint behind the hole tells it.
+// track updates the state of the book as a whole. If its N is not consecutive, rows were lost, and
+// the book is unknown until the checkpoint after the gap.
 func (b *book) note(r *journal.Row) {
 	switch r.Kind {
 	case journal.BookUpdate:
@@ -50,8 +50,8 @@ func (b *book) set(r *journal.Row) {
 	}
 }
 
-// old says whether a row of a checkpoint tells nothing new. A state of a book that is known tells
-// something where rows were lost before it: then it is of another N than the newest row.
+// redundant reports whether a row of a checkpoint has no new information. A snapshot of a known
+// book has if rows before it were lost; its N then differs from that of the newest row.
 func (b *book) old(r *journal.Row) bool {
 	switch r.Kind {
 	case journal.BookState:
@@ -62,15 +62,15 @@ func (b *book) old(r *journal.Row) bool {
 	return true
 }
 
-// depths writes books in the order of the stream. Whoever rebuilds them needs to know how they
-// stood when the day began: the journal's checkpoint tells that, and it is written as a
-// state of each book. It may come behind the first few updates, which it has in it. Where rows
-// were lost, the checkpoint that ends the hole tells the books anew, and which of them are not known. The
-// rows of a day are those published on it.
+// depthWriter writes books in the order of the stream. A reader who rebuilds them needs their state
+// at the beginning of the day. The journal's checkpoint has it, and it is written as a snapshot of
+// each book. The checkpoint may come after the first updates, which it then includes. If rows were
+// lost, the checkpoint at the end of the gap has the changed books again, and those that are
+// unknown. The rows of a day are those published on it.
 type depths struct {
 	*writing
 	epoch  string
-	follow bool // the table needs the books, not just the rows
+	follow bool // the table needs complete books, not only the rows
 	number map[uint32]*listing
 	failed error
 	seen   int
@@ -99,7 +99,7 @@ func (x *writing) depth(ctx context.Context, follow bool) error {
 	return nil
 }
 
-// row takes a row of the scan and says whether to go on.
+// row handles a row of the scan and reports whether to continue.
 func (d *depths) row(r *journal.Row) bool {
 	if d.seen++; d.seen%tellEvery == 0 {
 		d.told(d.rows, min(1, max(0, float64(r.At-d.start)/float64(24*time.Hour))))
@@ -118,7 +118,7 @@ func (d *depths) row(r *journal.Row) bool {
 		b.note(r)
 	}
 	if d.follow && !b.known {
-		return true // its message cannot be made; the state that comes has it in it
+		return true // its message cannot be encoded; the next snapshot includes it
 	}
 	d.count()
 	d.failed = d.table.put(in, d.epoch, r, false)

@@ -1,34 +1,35 @@
-// Package export writes days of the journal as tables for other tools: Parquet, CSV, or
-// the stream's own messages, one a line. docs/export.md has the columns.
+// Package export writes days of the journal as tables for other tools: as Parquet, as CSV, or as
+// the messages of the stream, one per line. docs/export.md describes the columns.
 //
-// [Write] writes one table to a writer, as a route of REST does. [Day] writes a day into a folder in
-// Hive's layout, type=trades/date=2026-11-20/market=BYMA/part-0.parquet, each file under
-// another name until it is whole and on disk. [Check] says what stands against a request
-// before anything is written.
+// [Write] writes one table to a writer, for example the answer of an HTTP request. [Day] writes a
+// day to a folder in Hive layout, type=trades/date=2026-11-20/market=BYMA/part-0.parquet. Each file
+// has a temporary name until it is complete and synced to disk. [Check] returns the error of an
+// invalid request before anything is written.
 //
-// # What is exact
+// # Exact numbers
 //
-// Prices and sizes are DECIMAL(38,8) in sixteen bytes and times are nanoseconds; no number passes
-// through floating point. DECIMAL(18,8), which an int64 holds, would end at 1e10, below sizes that the
-// stream takes, and DuckDB multiplies two of them into eighteen digits again. Times are
-// UTC and not marked so in Parquet: of a time that is, DuckDB drops the nanoseconds.
+// Prices and sizes are DECIMAL(38,8) in sixteen bytes, and times are nanoseconds; floating point is
+// never used. DECIMAL(18,8), which fits an int64, would end at 1e10, below the sizes that the
+// stream accepts; and DuckDB multiplies two of them into eighteen digits again. Times are UTC but
+// not marked so in Parquet, because DuckDB drops the nanoseconds of marked ones.
 //
 // # Days
 //
-// A row is of the day on which it was published, but that the first minute after midnight still
-// takes what happened before it, and a bar is of the day in which it begins. So each row is in the
-// table of one day, and a day has an end after which its tables do not change: Check waits
-// for it. Rows of depth are those published on the day.
+// A row belongs to the day on which it was published, with two exceptions: the first minute after
+// midnight still includes rows of the previous day, and a bar belongs to the day in which it
+// begins. So each row is in the table of exactly one day, and the tables of a day do not change
+// after a certain time, for which Check waits. Rows of depth belong to the day on which they were
+// published.
 //
 // # Memory
 //
-// Tables other than depth are read series by series, and a Parquet writer holds a row group of at
-// most 131,072 rows, encoded. Rows of depth come in the order of the stream: a quarter of a
-// million of them at a time are sorted by instrument. Of trades, those cancelled or
-// corrected are remembered, an instrument at a time.
+// Tables other than depth are read series by series, and a Parquet writer holds an encoded row
+// group of at most 131,072 rows. Rows of depth come in the order of the stream; a quarter of a
+// million at a time are sorted by instrument. For trades, the cancelled and corrected ones of one
+// instrument at a time are kept in memory.
 //
 // # Concurrency
 //
-// Everything happens on the caller's goroutine. Any number of exports may run beside each other and
-// beside the journal's writer.
+// Everything happens on the caller's goroutine. Any number of exports may run concurrently with
+// each other and with the journal's writer.
 package export

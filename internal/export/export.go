@@ -21,21 +21,21 @@ type listing struct {
 	order  int // in the table
 	name   string
 	ident  wire.Ident
-	book   book   // of a writing of depth
-	cells  []byte // instrument, symbol, market and term of a CSV row, with a comma behind
+	book   book   // used when writing depth
+	cells  []byte // instrument, symbol, market and term of a CSV row, with a trailing comma
 }
 
-// table takes rows and writes them in a format.
+// table writes rows in a format.
 type table interface {
-	// put adds a row and keeps nothing of it.
+	// put adds a row. It does not keep the row.
 	put(in *listing, epoch string, r *journal.Row, final bool) error
-	// close writes what is left. It is not called after an error.
+	// close writes what is buffered. It is not called after an error.
 	close() error
 }
 
-// Write writes the table of a request to w and returns the number of its rows (of
-// messages, in NDJSON). Rows are sorted by instrument and sequence; those of depth stand in the
-// order of the stream in CSV and NDJSON, and are sorted within each row group in Parquet.
+// Write writes the table of a request to w and returns the number of rows (in NDJSON, of messages).
+// Rows are sorted by instrument and sequence. Rows of depth are in the order of the stream in CSV
+// and NDJSON, and sorted within each row group in Parquet.
 func Write(ctx context.Context, w io.Writer, j *journal.Archive, r Request) (rows int64, err error) {
 	if err := Check(j, r); err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func Write(ctx context.Context, w io.Writer, j *journal.Archive, r Request) (row
 	return write(ctx, w, j, r, func(int64, float64) {})
 }
 
-// Markets are the markets of a request that the journal knows, in order.
+// Markets returns the markets of a request that the journal has, sorted.
 func Markets(j *journal.Archive, r Request) []string {
 	var markets []string
 	for _, in := range listings(j, &r) {
@@ -53,7 +53,7 @@ func Markets(j *journal.Archive, r Request) []string {
 	return slices.Compact(markets)
 }
 
-// listings are the instruments of a request, in the order of their names.
+// listings returns the instruments of a request, sorted by name.
 func listings(j *journal.Archive, r *Request) []*listing {
 	var list []*listing
 	for n := uint32(1); ; n++ {
@@ -82,7 +82,7 @@ func newListing(def market.Instrument, number uint32) *listing {
 	return in
 }
 
-// writing is one table in the making.
+// tableWriter writes one table.
 type writing struct {
 	journal    *journal.Archive
 	table      table
@@ -147,22 +147,23 @@ func (x *writing) series(ctx context.Context, one func(context.Context, *listing
 	return nil
 }
 
-// visit is called for each row of a reading.
+// visit is called for each row read.
 type visit func(in *listing, epoch string, r *journal.Row) error
 
-// late is how long after midnight a row of the day before may be published. A minute's last
-// bar comes when the minute is over.
+// late is how long after midnight rows of the previous day may be published. The last bar of a
+// minute is published when the minute is over.
 const late = int64(time.Minute)
 
-// lateBars is how long after midnight bars of the day before may be published: west of
-// Greenwich trading days end later than those of UTC, by twelve hours and a clock change.
+// lateBars is how long after midnight bars of the previous day may be published: west of Greenwich,
+// trading days end later than in UTC, by up to twelve hours and a clock change.
 const lateBars = int64(13 * time.Hour)
 
 const dayLong = int64(24 * time.Hour)
 
-// read reads the day's rows of a series: those that were published on it, but for what was left of the day
-// before, and what was left of it after midnight. Bars that come later than that are left of it too, for a
-// trading day may be longer, unless they revise others. So every row is of one day.
+// read reads the day's rows of a series: those published on the day, without the late rows of the
+// previous day, and its own late rows published after midnight. Later bars also belong to the day
+// in which they begin, because a trading day may be longer, unless they revise others. So every row
+// belongs to one day.
 func (x *writing) read(ctx context.Context, in *listing, c journal.Channel, i market.Interval, do visit) error {
 	var failed error
 	s := journal.Series{Instrument: in.ID, Channel: c, Interval: i}
@@ -190,7 +191,8 @@ func (x *writing) put(in *listing, epoch string, r *journal.Row) error {
 	return x.table.put(in, epoch, r, false)
 }
 
-// count counts a row, and gives way every so often: who serves the present may want this processor.
+// count counts a row and yields from time to time, because goroutines that serve live data may need
+// the processor.
 func (x *writing) count() {
 	if x.rows++; x.rows%32 == 0 {
 		thread.Yield()

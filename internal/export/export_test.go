@@ -25,7 +25,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestCSV compares the tables of the hostile day with what stands here.
+// TestCSV compares the tables of the hostile day with the expected text.
 func TestCSV(t *testing.T) {
 	f := hostile(t)
 	f.closeDay(ggal)
@@ -70,7 +70,7 @@ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",,,,"[""block"",""a,b"",""\""
 	}
 }
 
-// TestParquet wants the cells of the Parquet tables to say what those of the CSV tables say.
+// TestParquet checks that the cells of Parquet tables equal those of CSV tables.
 func TestParquet(t *testing.T) {
 	f := hostile(t)
 	depthDay(f)
@@ -81,7 +81,7 @@ func TestParquet(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := readParquet(t, f.write(Request{Type: kind, Format: Parquet}))
-		if kind == Depth { // it is sorted, and a size is never absent
+		if kind == Depth { // it is sorted, and sizes are never absent
 			slices.SortStableFunc(want[1:], func(a, b []string) int { return strings.Compare(a[2], b[2]) })
 			for _, row := range want[1:] {
 				if row[9] == "" {
@@ -93,7 +93,7 @@ func TestParquet(t *testing.T) {
 			t.Errorf("%s has %d rows", kind, len(want))
 		}
 		for i, row := range want {
-			// The reader of CSV takes the carriage return out of a line end within a cell.
+			// The CSV reader removes the carriage return from a line end within a cell.
 			if len(got) <= i || strings.ReplaceAll(strings.Join(got[i], ";"), "\r\n", "\n") != strings.Join(row, ";") {
 				t.Fatalf("%s, row %d:\n got %q\nwant %q", kind, i, got[min(i, len(got)-1)], row)
 			}
@@ -104,7 +104,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// readParquet reads a file as rows of texts, the names of the columns first.
+// readParquet reads a file as rows of texts, with the names of the columns first.
 func readParquet(t *testing.T, data []byte) [][]string {
 	t.Helper()
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
@@ -139,7 +139,7 @@ func readParquet(t *testing.T, data []byte) [][]string {
 	return table
 }
 
-// texts is a row as CSV has it.
+// texts returns a row as in CSV.
 func texts(t *testing.T, schema *parquet.Schema, row parquet.Row) []string {
 	fields := schema.Fields()
 	out := make([]string, len(fields))
@@ -175,7 +175,7 @@ func texts(t *testing.T, schema *parquet.Schema, row parquet.Row) []string {
 	return out
 }
 
-// bigDecimal is the text of a big-endian two's complement number, worked out with math/big.
+// bigDecimal returns the text of a big-endian two's complement number, using math/big.
 func bigDecimal(b []byte, scale int) string {
 	n := new(big.Int).SetBytes(b)
 	if b[0]&0x80 != 0 {
@@ -186,7 +186,7 @@ func bigDecimal(b []byte, scale int) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// TestParquetMetadata wants what readers leave out row groups by.
+// TestParquetMetadata checks what readers need to skip row groups.
 func TestParquetMetadata(t *testing.T) {
 	f := hostile(t)
 	f.closeDay(ggal)
@@ -207,7 +207,7 @@ func TestParquetMetadata(t *testing.T) {
 				t.Errorf("%s from %q to %q", name, stats.MinValue, stats.MaxValue)
 			}
 		case "price", "size", "old_price", "old_size":
-			// Bounds that forget the sign would hide rows.
+			// Bounds that ignore the sign would hide rows.
 			if stats.MinValue != nil || stats.MaxValue != nil {
 				t.Errorf("%s has bounds", name)
 			}
@@ -227,7 +227,7 @@ func TestParquetMetadata(t *testing.T) {
 	}
 }
 
-// depthDay adds books: one that the checkpoint has, one that begins empty, one that is lost.
+// depthDay adds books: one in the checkpoint, one that begins empty, and one that becomes stale.
 func depthDay(f *fixture) {
 	add := func(id string, kind journal.Kind, at int64, bids, asks []market.Level) {
 		f.add(id, journal.Row{Kind: kind, Time: at, Bids: bids, Asks: asks})
@@ -244,11 +244,11 @@ func depthDay(f *fixture) {
 	add(gas, journal.BookUpdate, noon(4), levels("0 5", "-1 6 2"), nil)
 	add(ggal, journal.BookLost, noon(5), nil, nil)
 	add(ggal, journal.BookState, noon(6), levels("1 1 1"), nil)
-	add(ggal, journal.BookUpdate, noon(12*3600e9), levels("2 2 2"), nil) // tomorrow
+	add(ggal, journal.BookUpdate, noon(12*3600e9), levels("2 2 2"), nil) // the next day
 }
 
-// TestDepth wants each book to begin with a state, also that of a day which begins in the
-// middle of one.
+// TestDepth checks that each book begins with a snapshot, even if the day begins in the middle of
+// it.
 func TestDepth(t *testing.T) {
 	f := hostile(t)
 	depthDay(f)
@@ -281,8 +281,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestMessages wants the lines of NDJSON to be messages of the stream, and those of books
-// to chain and to have the right checksum.
+// TestMessages checks that the lines of NDJSON are messages of the stream, and that those of books
+// follow each other and have the right checksum.
 func TestMessages(t *testing.T) {
 	f := hostile(t)
 	depthDay(f)
@@ -316,7 +316,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestChoice wants the instruments of the request alone, and all where it names none.
+// TestSelection checks that only the requested instruments are written, or all if none are named.
 func TestChoice(t *testing.T) {
 	f := hostile(t)
 	id := func(s string) market.InstrumentID {
@@ -451,7 +451,7 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// TestDayFails wants nothing to stay of a file that could not be written.
+// TestDayFails checks that nothing remains of a file that could not be written.
 func TestDayFails(t *testing.T) {
 	f := hostile(t)
 	f.journal.Commit()

@@ -4,19 +4,19 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// A trade that is cancelled or corrected stays in its table, and what happened to it
-// stands in a later row. Column final marks the rows that give the trades as they stand
-// at the end of the day, each once: a trade that nothing changed, otherwise its newest
-// correction, and none where it was cancelled. A correction of a trade of another day is
-// not final here: that day's table has the trade.
+// finals determines which rows of trades are final. A trade that is cancelled or corrected stays in
+// the table, and a later row has the change. The column final marks the rows that give each trade
+// as it is at the end of the day: an unchanged trade, or the newest correction of a changed one,
+// and none if it was cancelled. A correction of a trade of another day is not final; that day's
+// table has the trade.
 //
-// Rows come in order and what happens to a trade comes after it, so the rows of an
-// instrument are read twice: finals takes the first reading, and then knows of any row.
+// Rows come in order, with changes after their trade, so the rows of an instrument are read twice:
+// finals uses the first pass, and can then classify any row.
 type finals struct {
 	epochs  []string
 	first   []uint64 // by epoch: N of the first row of the day
 	changes []change
-	unknown map[string][]int // changes that do not say which trade they mean, by its id
+	unknown map[string][]int // changes that do not have the N of their trade, by its id
 	dead    map[rowKey]struct{}
 }
 
@@ -25,20 +25,20 @@ type rowKey struct {
 	n     uint64
 }
 
-// change is a cancel or a correction.
+// change is a cancellation or a correction.
 type change struct {
-	row, of rowKey // of: the trade that is meant
+	row, of rowKey // of: the trade it refers to
 	kind    journal.Kind
 }
 
-// reset makes f ready for another instrument.
+// reset prepares f for another instrument.
 func (f *finals) reset() {
 	f.epochs, f.first, f.changes = f.epochs[:0], f.first[:0], f.changes[:0]
 	clear(f.unknown)
 	clear(f.dead)
 }
 
-// epoch is the number of an epoch. Rows of an epoch come together.
+// epoch returns the index of an epoch. Rows of an epoch are consecutive.
 func (f *finals) epoch(name string) int {
 	for i := len(f.epochs) - 1; i >= 0; i-- {
 		if f.epochs[i] == name {
@@ -48,7 +48,7 @@ func (f *finals) epoch(name string) int {
 	return -1
 }
 
-// see takes a row of the first reading.
+// add handles a row in the first pass.
 func (f *finals) see(epoch string, r *journal.Row) {
 	e := f.epoch(epoch)
 	if e < 0 {
@@ -63,8 +63,8 @@ func (f *finals) see(epoch string, r *journal.Row) {
 	case r.RefN >= f.first[e]:
 		c.of = rowKey{e, r.RefN}
 	case r.RefN == 0 && r.ID != "":
-		// The trade is of another epoch, or was too old for the server to know
-		// its number. If it is of this day its id tells.
+		// The trade is of another epoch, or too old for the server to know its number. If it is of
+		// this day it can be found by its id.
 		if f.unknown == nil {
 			f.unknown = map[string][]int{}
 		}
@@ -73,10 +73,10 @@ func (f *finals) see(epoch string, r *journal.Row) {
 	f.changes = append(f.changes, c)
 }
 
-// open says whether another reading is needed, with seek instead of see.
+// unresolved reports whether another pass with resolve is needed.
 func (f *finals) open() bool { return len(f.unknown) > 0 }
 
-// seek takes a row, in search for the trades of changes that gave an id alone.
+// resolve handles a row in the second pass. It finds the trades of changes that have only an id.
 func (f *finals) seek(epoch string, r *journal.Row) {
 	if r.Kind != journal.Trade {
 		return
@@ -84,7 +84,7 @@ func (f *finals) seek(epoch string, r *journal.Row) {
 	key := rowKey{f.epoch(epoch), r.N}
 	for _, i := range f.unknown[r.ID] {
 		if c := &f.changes[i]; key.before(c.row) {
-			c.of = key // the newest before the change counts
+			c.of = key // the newest trade before the change counts
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (k rowKey) before(l rowKey) bool {
 	return k.epoch < l.epoch || k.epoch == l.epoch && k.n < l.n
 }
 
-// settle is called after the readings.
+// finish is called after the passes.
 func (f *finals) settle() {
 	if len(f.changes) == 0 {
 		return
@@ -120,7 +120,7 @@ func (f *finals) settle() {
 	}
 }
 
-// final says whether a row is.
+// final reports whether a row is final.
 func (f *finals) final(epoch string, r *journal.Row) bool {
 	if r.Kind == journal.Cancel {
 		return false

@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestFinalModel cancels and corrects at random, by number and by id, over several epochs, and compares
-// the final rows with the trades of a book-keeper who has a page for each.
+// TestFinalModel cancels and corrects at random, by number and by id, over several epochs, and
+// compares the final rows with a model.
 func TestFinalModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -50,7 +50,7 @@ type epochRow struct {
 	row   journal.Row
 }
 
-// finalModel makes rows, each with a price of its own, and keeps what stands.
+// finalModel generates rows with distinct prices and tracks the final ones.
 type finalModel struct {
 	rows     []epochRow
 	ids      []string // of trades, in order

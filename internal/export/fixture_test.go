@@ -15,7 +15,7 @@ import (
 
 const testDate = "2026-11-20"
 
-// noon is a time of the day, plus so many nanoseconds.
+// noon returns noon of the day plus some nanoseconds.
 func noon(ns int64) int64 {
 	return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano() + ns
 }
@@ -24,13 +24,13 @@ func instrument(symbol, venue, term string) market.Instrument {
 	return market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: venue, Term: term}, PriceDecimals: 2}
 }
 
-// fixture is a journal being written, in the way of a hub: it gives out the numbers.
+// fixture writes a journal like a hub: it assigns the numbers.
 type fixture struct {
 	t        *testing.T
 	folder   string
-	segment  int64 // bytes of a segment; 0: many
+	segment  int64 // bytes of a segment; 0: large
 	journal  *journal.Journal
-	archive  *journal.Archive // what is read
+	archive  *journal.Archive // for reading
 	numbers  map[string]uint32
 	position uint64
 	n        map[string]uint64
@@ -43,7 +43,7 @@ func newFixture(t *testing.T, instruments ...market.Instrument) *fixture {
 	return newFixtureOf(t, 0, instruments...)
 }
 
-// newFixtureOf is a fixture with segments of so many bytes.
+// newFixtureOf returns a fixture with segments of the given size.
 func newFixtureOf(t *testing.T, segment int64, instruments ...market.Instrument) *fixture {
 	t.Helper()
 	f := &fixture{t: t, folder: t.TempDir(), segment: segment, numbers: map[string]uint32{}, n: map[string]uint64{},
@@ -55,7 +55,7 @@ func newFixtureOf(t *testing.T, segment int64, instruments ...market.Instrument)
 	return f
 }
 
-// open opens the journal, also once more.
+// open opens the journal, also again.
 func (f *fixture) open() {
 	j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "boot", Segment: f.segment})
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *fixture) open() {
 	}
 }
 
-// add appends a row with its number and position, and remembers it by instrument and channel.
+// add appends a row with its number and position, and records it by instrument and channel.
 func (f *fixture) add(id string, r journal.Row) {
 	f.t.Helper()
 	f.position++
@@ -98,7 +98,7 @@ func (f *fixture) add(id string, r journal.Row) {
 	f.rows[key] = append(f.rows[key], r)
 }
 
-// channelOf is where a row has its number from.
+// channelOf returns the channel whose numbers a row uses.
 func channelOf(r *journal.Row) string {
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:
@@ -111,7 +111,7 @@ func channelOf(r *journal.Row) string {
 	return "depth"
 }
 
-// closeDay begins the next day, closes the one before and goes on as a reader.
+// closeDay begins the next day, closes the previous one and continues as a reader.
 func (f *fixture) closeDay(id string) {
 	f.t.Helper()
 	tomorrow := noon(12 * 3600e9)
@@ -153,7 +153,7 @@ func (f *fixture) closeDay(id string) {
 	}
 }
 
-// write is a table of the day as bytes.
+// write returns a table of the day.
 func (f *fixture) write(r Request) []byte {
 	f.t.Helper()
 	r.Date = testDate
@@ -199,7 +199,7 @@ func levels(text ...string) (list []market.Level) {
 	return list
 }
 
-// hostile is a day with what a feed may send at the edges of what is valid.
+// hostile returns a day with extreme but valid data.
 func hostile(t *testing.T) *fixture {
 	f := newFixture(t, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), instrument("GAS", "SIM", "CI"),
 		market.Instrument{ID: market.InstrumentID{Symbol: "*", Market: "BYMA", Term: "*"}})

@@ -16,8 +16,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// lose has the journal lose the rows that are added by f, as on a full disk that has room again when it
-// returns. A folder takes the place of the next segment: the journal cannot begin it, and suspends.
+// lose makes the journal lose the rows that are added by rows, as on a full disk that later has
+// space again. A folder with the name of the next segment prevents the journal from creating it, so
+// that it suspends.
 func (f *fixture) lose(rows func()) {
 	f.t.Helper()
 	obstacle := filepath.Join(f.folder, testDate, "00000002.seg")
@@ -36,15 +37,15 @@ func (f *fixture) lose(rows func()) {
 	if err := os.Remove(obstacle); err != nil {
 		f.t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // Run looks for room
+	time.Sleep(2 * time.Second) // Run checks for space
 	f.journal.Commit()
 	if suspended() {
 		f.t.Fatal("there is room, and the journal does not go on")
 	}
 }
 
-// TestDepthBehindHole has books change while the disk is full: the checkpoint that ends the hole tells them
-// anew, those alone, and those that are not known any more.
+// TestDepthAfterGap has books that change while the disk is full. The checkpoint at the end of the
+// gap has those, and only those, and the ones that are unknown.
 func TestDepthBehindHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureOf(t, 1<<12, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), instrument("GAS", "SIM", "CI"))

@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestMemory writes a day of 26 million rows of books, no price of which comes twice, and wants the memory of
-// a table not to grow with its rows. Unless RUEDA_SOAK is set it is a twentieth of that, as Parquet
-// alone: the other formats keep next to nothing.
+// TestMemory writes a day of 26 million rows of books without repeated prices and checks that the
+// memory of a table does not grow with its rows. Without RUEDA_SOAK it writes a twentieth of that,
+// only as Parquet, because the other formats keep almost nothing.
 func TestMemory(t *testing.T) {
 	rows, bound, formats := 26_000_000/20, uint64(400<<20), Formats()[:1]
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// messages writes rows as the stream's own messages, byte for byte as they were sent,
-// one a line. Messages of books are those of the whole book (depth 0).
+// messages writes rows as messages of the stream, byte for byte as they were sent, one per line.
+// Messages of books are those with all levels (depth 0).
 type messages struct {
 	w       io.Writer
 	b       []byte
@@ -66,9 +66,9 @@ func (m *messages) trade(h *wire.Header, r *journal.Row, kind market.Kind) {
 		OldPrice: r.OldPrice, OldSize: r.OldSize, RefN: r.RefN, Conditions: r.Conditions})
 }
 
-// book is the message of a row that the listing's book has taken in.
+// book appends the message of a row that was applied to the listing's book.
 func (m *messages) book(in *listing, h *wire.Header, r *journal.Row) {
-	const n = 10 // levels of a side that the checksum covers
+	const n = 10 // levels per side that the checksum covers
 	b := &in.book
 	m.bids, m.asks = b.Append(m.bids[:0], market.Buy, n), b.Append(m.asks[:0], market.Sell, n)
 	var sum uint32

@@ -11,26 +11,26 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// Sizes of Parquet files, in rows. A row group is what readers skip or take whole, and what
-// the writer keeps in memory. Those of depth are larger: each has all instruments,
-// and so the pages of one instrument do not become too small.
+// Sizes of Parquet files, in rows. Readers skip or read whole row groups, and the writer keeps one
+// in memory. Row groups of depth are larger, because each has all instruments, and the pages of one
+// instrument should not be too small.
 const (
 	groupRows = 128 << 10
 	depthRows = 256 << 10
 	batchRows = 1024
 )
 
-// parquetTable writes rows of type R, which has the columns as tagged fields.
+// parquetTable writes rows of type R, whose tagged fields are the columns.
 type parquetTable[R any] struct {
 	w     *parquet.GenericWriter[R]
 	rows  []R // a batch
-	n     int // of them are filled
+	n     int // number of filled rows
 	fill  func(*R, *listing, string, *journal.Row, bool) zeros
 	zeros [maxZeros]int // columns, by the bits of zeros
 }
 
-// zeros marks columns of a row that hold the number 0 where the writer, which takes the
-// zero value of a field for no value, would write none: a bid of price 0 is a bid.
+// zeros marks columns of a row that contain the number 0. The writer treats the zero value of a
+// field as null, but a bid of price 0 is not null.
 type zeros uint8
 
 const maxZeros = 8
@@ -57,8 +57,7 @@ func newParquetTable[R any](w io.Writer, t Type, fill func(*R, *listing, string,
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, "instrument")),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("instrument"))),
 		parquet.KeyValueMetadata("rueda.table", t.String()),
-		// Bounds of pages stand in the page index; once more in each page's header
-		// they would be worked out twice.
+		// The page index has the bounds of pages; page headers would only repeat the work.
 		parquet.DataPageStatistics(false),
 	}
 	for _, name := range []string{"market", "term", "epoch", "kind", "side", "interval"} {
@@ -66,14 +65,13 @@ func newParquetTable[R any](w io.Writer, t Type, fill func(*R, *listing, string,
 		options = append(options, parquet.SkipPageBounds(name))
 	}
 	for _, name := range decimals(schema) {
-		// The library orders decimals by their bytes without looking at the sign. A
-		// least value that is wrong would hide rows from readers.
+		// The library compares decimals by their bytes and ignores the sign. A wrong minimum would
+		// hide rows from readers.
 		options = append(options, parquet.SkipPageBounds(name))
 	}
 	p := &parquetTable[R]{w: parquet.NewGenericWriter[R](w, options...), rows: make([]R, batchRows), fill: fill}
-	// The first Write makes the columns, and what WriteRows put into others before it would
-	// be lost. A row that is written and taken back makes them now; it fails nowhere,
-	// since nothing leaves the memory.
+	// The first Write creates the columns and would discard earlier results of WriteRows. Writing
+	// and discarding a row creates them now; it cannot fail, because nothing leaves the memory.
 	_, _ = p.w.Write(p.rows[:1])
 	p.w.Reset(w)
 	for i, name := range nullable {
@@ -87,7 +85,7 @@ func (p *parquetTable[R]) put(in *listing, epoch string, r *journal.Row, final b
 	return p.filled(p.fill(&p.rows[p.n], in, epoch, r, final))
 }
 
-// filled takes the row behind the batch into it.
+// filled adds the row after the batch to it.
 func (p *parquetTable[R]) filled(zero zeros) error {
 	if zero != 0 {
 		return p.single(zero)
@@ -104,7 +102,7 @@ func (p *parquetTable[R]) flush() error {
 	return err
 }
 
-// single writes the row behind the batch, value by value.
+// single writes the row after the batch, value by value.
 func (p *parquetTable[R]) single(zero zeros) error {
 	n := p.n
 	if err := p.flush(); err != nil {
@@ -130,7 +128,7 @@ func (p *parquetTable[R]) close() error {
 	return p.w.Close()
 }
 
-// decimals are the decimal columns of a schema.
+// decimals returns the decimal columns of a schema.
 func decimals(schema *parquet.Schema) (names []string) {
 	for _, f := range schema.Fields() {
 		if !f.Leaf() {

@@ -15,7 +15,7 @@ type Type uint8
 
 // Types. A table has rows of one type.
 const (
-	Trades Type = iota + 1 // trades, cancels and corrections
+	Trades Type = iota + 1 // trades, cancellations and corrections
 	Quotes                 // best bid and offer
 	Bars                   // bars of all intervals
 	Depth                  // levels of books, and their changes
@@ -23,7 +23,7 @@ const (
 
 var typeWords = [...]string{"", "trades", "quotes", "bars", "depth"}
 
-// String is the word of a type: trades, quotes, bars or depth.
+// String returns the word of a type: trades, quotes, bars or depth.
 func (t Type) String() string {
 	if int(t) < len(typeWords) {
 		return typeWords[t]
@@ -31,10 +31,10 @@ func (t Type) String() string {
 	return ""
 }
 
-// Types are all of them.
+// Types returns all types.
 func Types() []Type { return []Type{Trades, Quotes, Bars, Depth} }
 
-// ParseType reads the word of a type.
+// ParseType parses the word of a type.
 func ParseType(s string) (Type, bool) {
 	for _, t := range Types() {
 		if s == t.String() {
@@ -44,19 +44,19 @@ func ParseType(s string) (Type, bool) {
 	return 0, false
 }
 
-// Format is how a table is written.
+// Format is a file format.
 type Format uint8
 
 // Formats.
 const (
 	Parquet Format = iota + 1
 	CSV
-	NDJSON // the stream's own messages, one a line
+	NDJSON // the messages of the stream, one per line
 )
 
 var formatWords = [...]string{"", "parquet", "csv", "ndjson"}
 
-// String is the word of a format, which is also the ending of its files.
+// String returns the word of a format, which is also the extension of its files.
 func (f Format) String() string {
 	if int(f) < len(formatWords) {
 		return formatWords[f]
@@ -64,10 +64,10 @@ func (f Format) String() string {
 	return ""
 }
 
-// Formats are all of them.
+// Formats returns all formats.
 func Formats() []Format { return []Format{Parquet, CSV, NDJSON} }
 
-// ParseFormat reads the word of a format.
+// ParseFormat parses the word of a format.
 func ParseFormat(s string) (Format, bool) {
 	for _, f := range Formats() {
 		if s == f.String() {
@@ -77,7 +77,7 @@ func ParseFormat(s string) (Format, bool) {
 	return 0, false
 }
 
-// MediaType is what a file of the format is called on the web.
+// MediaType returns the media type of the format.
 func (f Format) MediaType() string {
 	switch f {
 	case Parquet:
@@ -88,24 +88,24 @@ func (f Format) MediaType() string {
 	return "application/x-ndjson"
 }
 
-// Request is what to export. The zero value of Market and Instruments means all.
+// Request describes what to export. The zero values of Market and Instruments mean all.
 type Request struct {
 	Type        Type
 	Date        string // of the day, UTC: 2026-11-20
 	Market      string
 	Instruments []market.InstrumentID
 	Format      Format
-	Unfinished  bool // take a day that is not closed too: what there is of it so far
+	Unfinished  bool // also export a day that is not closed, up to now
 }
 
-// Errors of a request.
+// Errors returned by Check and Write.
 var (
 	ErrBadRequest = errors.New("bad request")
 	ErrNoDay      = errors.New("the journal does not have this day")
 	ErrOpenDay    = errors.New("the day is not closed yet")
 )
 
-// start is when the request's date begins, in Unix nanoseconds.
+// start returns the beginning of the request's date, in Unix nanoseconds.
 func (r *Request) start() (int64, error) {
 	t, err := time.Parse(time.DateOnly, r.Date)
 	if err != nil {
@@ -119,10 +119,10 @@ func (r *Request) start() (int64, error) {
 
 func dateOf(at int64) string { return time.Unix(0, at).UTC().Format(time.DateOnly) }
 
-// Check says why Write would refuse a request: ErrBadRequest, ErrNoDay or ErrOpenDay, wrapped. A day can be
-// written when it is closed and the first minute of the next day is over, which may have
-// rows of it; bars when thirteen hours of it are, since only then all trading days
-// have their bars. From then on a request has always the same answer.
+// Check returns the error that Write would return for a request: ErrBadRequest, ErrNoDay or
+// ErrOpenDay, wrapped. A day can be written when it is closed and the first minute of the next day,
+// which may have rows of it, is over. For bars it takes thirteen hours of the next day, because
+// only then all trading days have their bars. From then on the result of a request does not change.
 func Check(j *journal.Archive, r Request) error {
 	switch {
 	case r.Type.String() == "":
