@@ -10,22 +10,22 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Account is a login and its tokens, which are renewed before they end.
+// Account is a login and its tokens, which are refreshed before they expire.
 type Account struct {
 	API      *API
 	Username string
 	Password string
-	// OTP is a one-time password, which the first login takes; "": none.
+	// OTP is a one-time password for the first login; "": none.
 	OTP string
-	// AskOTP is asked for one where a login needs it and there is none. nil: nobody is.
+	// AskOTP returns a one-time password, if a login needs one and OTP is empty. It may be nil.
 	AskOTP func() (string, error)
 
 	mu     sync.Mutex
 	tokens Tokens
 }
 
-// Access is an access token that is good for a while: the one there is, or one by
-// the refresh token, or one by the password. The error is a *Refusal where the server answered.
+// Access returns a valid access token: the current one, or a new one from the refresh token or the
+// password. It returns a *ResponseError if the server rejects the request.
 func (a *Account) Access(ctx context.Context) (string, error) {
 	t := a.current()
 	if t.Access != "" && time.Now().Before(t.Renew) {
@@ -43,7 +43,7 @@ func (a *Account) Access(ctx context.Context) (string, error) {
 	return fresh.Access, nil
 }
 
-// login logs in by the password. A one-time password is good once.
+// login logs in with the password. A one-time password is used once.
 func (a *Account) login(ctx context.Context) (Tokens, error) {
 	a.mu.Lock()
 	otp := a.OTP
@@ -79,15 +79,15 @@ func (a *Account) set(t Tokens) {
 	a.tokens = t
 }
 
-// Spent says that the server no longer takes the access token.
+// Invalidate discards the access token after the server rejected it.
 func (a *Account) Spent() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tokens.Access = ""
 }
 
-// Keep refreshes the tokens before they end, until ctx does. That moves the deadline of
-// the open socket too; when it cannot, the socket ends and Access logs in again.
+// KeepFresh refreshes the tokens before they expire, until ctx ends. This also extends the deadline
+// of an open socket. If the login is no longer valid, KeepFresh returns, and Access logs in again.
 func (a *Account) Keep(ctx context.Context) {
 	pause := Backoff{}
 	wait := time.Until(a.current().Renew)

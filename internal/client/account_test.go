@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestAccess has a token while there is one, then one by the refresh token, then one by the password.
+// TestAccess checks that Access returns the current token, then one from the refresh token, then
+// one from the password.
 func TestAccess(t *testing.T) {
-	var asked []string // kinds of grants; requests come one after another
+	var asked []string // kinds of grants; requests are sequential
 	refused := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -35,8 +36,8 @@ func TestAccess(t *testing.T) {
 	a := &Account{API: api, Username: "ana", Password: "canary"}
 	for i, step := range []struct {
 		spent bool
-		no    string // this grant is refused from now on
-		want  string // "": a refusal
+		no    string // this grant is rejected from now on
+		want  string // "": an error
 		asked int
 	}{
 		{want: "access-1", asked: 1},
@@ -63,7 +64,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestRefusal has what a server says of an error, over REST and at the stream's door.
+// TestResponseError checks how errors of the server are read, over REST and when the stream is
+// opened.
 func TestRefusal(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "12")

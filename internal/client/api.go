@@ -23,27 +23,27 @@ import (
 // API is a gateway at an address.
 type API struct {
 	Base   *url.URL
-	Client *http.Client // of REST
+	Client *http.Client // for REST
 	Agent  string       // name and version of the program
 }
 
-// Tokens are the answer of a login or a refresh.
+// Tokens is the result of a login or a refresh.
 type Tokens struct {
 	Access  string
 	Refresh string
-	Renew   time.Time // a good time to refresh: most of the access token's life is over
+	Renew   time.Time // when to refresh: after most of the access token's lifetime
 }
 
-// Refusal is an error that the server answered with.
+// ResponseError is an error that the server answered with.
 type Refusal struct {
 	Status int
 	Reason wire.Reason
 	Msg    string
-	Hint   string        // what to do, in the server's words; "": not told
-	Wait   time.Duration // asked for by the server; 0: not told
+	Hint   string        // what to do, in the server's words; may be empty
+	Wait   time.Duration // requested by the server; 0: none
 }
 
-// refusal reads an answer that is an error. Without words of a gateway the status says it.
+// responseError reads an error answer. If it is not from a gateway, only the status is known.
 func refusal(resp *http.Response, text []byte) *Refusal {
 	var answer struct {
 		Error struct {
@@ -53,11 +53,11 @@ func refusal(resp *http.Response, text []byte) *Refusal {
 		} `json:"error"`
 	}
 	_ = json.Unmarshal(text, &answer)
-	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // a date is of no use to a program
+	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // a date is ignored
 	return &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint, Wait: wait}
 }
 
-// RefusalOf reads a message Error of the stream.
+// ParseError reads an Error message of the stream.
 func RefusalOf(v *wire.Value) *Refusal {
 	member := func(name string) string { return v.Get(name).Text }
 	code, _ := strconv.Atoi(member("code"))
@@ -67,7 +67,7 @@ func RefusalOf(v *wire.Value) *Refusal {
 	}
 }
 
-// Advice is what to do about it; "" where nothing is known to help.
+// Advice returns what the user can do about the error, "" if unknown.
 func (r *Refusal) Advice() string {
 	switch {
 	case r.Wait > 0:
@@ -85,7 +85,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %s", r.Reason, r.Msg)
 }
 
-// AddressError is an address that will not do, and what to write instead.
+// AddressError is returned for an invalid address, with advice what to write instead.
 type AddressError struct {
 	Problem string
 	Advice  string
@@ -93,8 +93,9 @@ type AddressError struct {
 
 func (e *AddressError) Error() string { return e.Problem }
 
-// New checks the address of a gateway; that of its stream will do. A password goes in the
-// open to this machine only. agent is the name and version of the program. The error is an *AddressError.
+// New returns an API for the address of a gateway or of its stream. It rejects addresses that would
+// send a password unencrypted, except to this machine. agent is the name and version of the
+// program. New returns an *AddressError.
 func New(address, agent string) (*API, error) {
 	const advice = "It looks like http://127.0.0.1:8080 or https://api.broker.example"
 	u, err := url.Parse(address)
@@ -111,7 +112,7 @@ func New(address, agent string) (*API, error) {
 	return &API{Base: u, Client: &http.Client{Timeout: 30 * time.Second}, Agent: agent}, nil
 }
 
-// withScheme is the advice for an address that lacks http:// alone; "" for others.
+// withScheme returns the advice for an address that only lacks its scheme, "" for others.
 func withScheme(address string) string {
 	if strings.Contains(address, "://") {
 		return ""
@@ -125,7 +126,7 @@ func withScheme(address string) string {
 	return "It lacks the scheme: " + scheme + address
 }
 
-// Plain says of a connection that failed what happened, without the names of libraries and calls.
+// PlainError describes a failed connection without the names of libraries and system calls.
 func Plain(err error) error {
 	var unknown *net.DNSError
 	var slow net.Error
@@ -144,7 +145,7 @@ func Plain(err error) error {
 	return err
 }
 
-// Near says whether the gateway is on this machine.
+// IsLocal reports whether the gateway is on this machine.
 func (a *API) Near() bool { return isThisMachine(a.Base.Hostname()) }
 
 func isThisMachine(host string) bool {
@@ -152,7 +153,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// Stream is the address of the WebSocket.
+// Stream returns the address of the WebSocket.
 func (a *API) Stream() string {
 	u := *a.Base
 	u.Scheme = "ws" + strings.TrimPrefix(u.Scheme, "http")
@@ -160,8 +161,8 @@ func (a *API) Stream() string {
 	return u.String()
 }
 
-// Login gets tokens by a password, and by a one-time password where that is not "". The error is a *Refusal where
-// the server answered.
+// Login requests tokens with a password and, if otp is not empty, a one-time password. It returns a
+// *ResponseError if the server rejects the request.
 func (a *API) Login(ctx context.Context, username, password, otp string) (Tokens, error) {
 	body := map[string]string{"grant_type": wire.GrantPassword, "username": username, "password": password}
 	if otp != "" {
@@ -170,14 +171,14 @@ func (a *API) Login(ctx context.Context, username, password, otp string) (Tokens
 	return a.grant(ctx, body)
 }
 
-// Refresh gets tokens by a refresh token, which is spent by that.
+// Refresh requests tokens with a refresh token, which cannot be used again.
 func (a *API) Refresh(ctx context.Context, token string) (Tokens, error) {
 	return a.grant(ctx, map[string]string{"grant_type": wire.GrantRefresh, "refresh_token": token})
 }
 
 const maxAnswer = 1 << 20
 
-// grant asks the token endpoint. The error is a *Refusal where the server answered.
+// grant requests tokens. It returns a *ResponseError if the server rejects the request.
 func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error) {
 	payload, err := json.Marshal(body)
 	if err != nil {

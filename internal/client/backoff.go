@@ -11,11 +11,11 @@ const (
 	backoffMost  = 30 * time.Second
 )
 
-// Backoff paces attempts: a random part of a bound that doubles, so that the clients of a
-// server that came back do not all come at once.
+// Backoff computes the time between attempts: a random part of a limit that doubles, so that the
+// clients of a server that was down do not all reconnect at once.
 type Backoff struct{ bound time.Duration }
 
-// Next is the pause before the next attempt, or longer where the server asked for it.
+// Next returns the time to wait before the next attempt, plus the time that the server requested.
 func (b *Backoff) Next(cause error) time.Duration {
 	b.bound = min(max(2*b.bound, backoffFirst), backoffMost)
 	wait := rand.N(b.bound)

@@ -10,10 +10,10 @@ import (
 	"github.com/coder/websocket"
 )
 
-// maxMessage bounds a message of the stream: a whole book is the largest.
+// maxMessage is the maximum size of a message of the stream; a book snapshot is the largest.
 const maxMessage = 16 << 20
 
-// Ended says of a socket that ended what happened, like Plain.
+// CloseError describes why a socket ended, like PlainError.
 func Ended(err error) error {
 	var closed websocket.CloseError
 	switch {
@@ -25,12 +25,13 @@ func Ended(err error) error {
 	return Plain(err)
 }
 
-// Dial opens the stream. Nobody is logged in there yet. The error is a *Refusal where the server answered with one.
+// Dial opens the stream, which is not authenticated yet. It returns a *ResponseError if the server
+// rejects the request.
 func (a *API) Dial(ctx context.Context) (*websocket.Conn, error) {
 	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {a.Agent}}}
 	conn, resp, err := websocket.Dial(ctx, a.Stream(), opts) //nolint:bodyclose // the library closes it
 	if err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest {
-		text, _ := io.ReadAll(resp.Body) // as much as the library kept of it
+		text, _ := io.ReadAll(resp.Body) // the part that the library kept
 		return nil, refusal(resp, text)
 	}
 	if err != nil {

@@ -1,17 +1,17 @@
-// Package client is a gateway as its clients see it: where it is, how to log in, tokens that are kept
-// fresh, requests and the stream's socket. The commands that talk to a gateway stand on it.
+// Package client implements the client side of a gateway: login, tokens that are refreshed,
+// requests and the socket of the stream. The commands that talk to a gateway use it.
 //
 //	api, err := client.New("https://api.broker.example", "program/1.0")
 //	a := &client.Account{API: api, Username: "ana", Password: password}
-//	token, err := a.Access(ctx)       // logs in, or refreshes, or has one already
-//	conn, err := a.API.Dial(ctx)      // the stream, where the token is the first thing to send
-//	go a.Keep(ctx)                    // as long as the socket is open
+//	token, err := a.Access(ctx)       // logs in, refreshes, or returns the current token
+//	conn, err := a.API.Dial(ctx)      // the stream; send the token first
+//	go a.KeepFresh(ctx)               // while the socket is open
 //
-// What the server answered instead is a [*Refusal]; of a connection that failed [Plain] says what happened.
-// [Backoff] paces attempts.
+// An error answer of the server is a [*ResponseError]. [PlainError] describes a failed connection.
+// [Backoff] computes the time between attempts.
 //
 // # Concurrency
 //
-// An [API] and an [Account] are for any number of goroutines, and start none. Keep runs on the
-// caller's until its context ends.
+// An [API] and an [Account] are safe for concurrent use and start no goroutines. KeepFresh runs on
+// the caller's goroutine until its context ends.
 package client

@@ -6,10 +6,11 @@ import (
 	"net/http"
 )
 
-// maxPage bounds an answer with a page of a list.
+// maxPage is the maximum size of an answer with a page of a list.
 const maxPage = 16 << 20
 
-// Get gives GETs with a token. The error of one is a *Refusal where the server answered with one.
+// Get returns a function that performs GET requests with a token. The function returns a
+// *ResponseError if the server rejects a request.
 func (a *API) Get(token string) func(ctx context.Context, path string) ([]byte, error) {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Base.String()+path, nil)
