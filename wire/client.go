@@ -276,13 +276,13 @@ func (m *Message) resume(s *Subscribe) *Fault {
 	if f := r.seen(Bars, v.Get(Bars.String()), bars); f != nil {
 		return f
 	}
-	r.partBars(s.Interval)
+	r.splitBars(s.Interval)
 	s.Resume = r
 	return nil
 }
 
 // splitBars sorts the N of bars, which share one key in the message, by interval.
-func (r *Resume) partBars(interval market.Interval) {
+func (r *Resume) splitBars(interval market.Interval) {
 	all := r.Seen[Bars]
 	r.Seen[Bars] = nil
 	for text, n := range all {
@@ -424,7 +424,7 @@ func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 
 // ParseIdentifier parses one identifier of a channel's list: exact or a pattern. One of bars may
 // have an interval as its fourth part.
-func ParseItem(c Channel, s string) (market.InstrumentID, *Fault) {
+func ParseIdentifier(c Channel, s string) (market.InstrumentID, *Fault) {
 	if c >= Bars {
 		s, _, _ = cutInterval(s)
 	}

@@ -222,7 +222,7 @@ func TestParseItem(t *testing.T) {
 		"GGAL|BYMA|24hs|1m": BadInstrument, "GGAL|BYMA": BadInstrument, "GGAL|BYMA|24hs|x": BadInstrument, "GGAL||24hs": BadInstrument,
 		"G*|BYMA|CI": BadInstrument, " GGAL|BYMA|CI": BadInstrument, `G\|A|BYMA|CI`: BadInstrument, "": BadInstrument,
 	} {
-		if _, f := ParseItem(Trades, in); reason(f) != want {
+		if _, f := ParseIdentifier(Trades, in); reason(f) != want {
 			t.Errorf("%q: got %v, want %q", in, f, want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestParseItem(t *testing.T) {
 		"GGAL|BYMA|24hs": "", "GGAL|BYMA|24hs|1m": "", "*|BYMA|*|1d": "",
 		"GGAL|BYMA|24hs|1M": BadInstrument, "GGAL|BYMA|24hs|": BadInstrument, "GGAL|BYMA|1m": "", "GGAL|BYMA|24hs|1m|1m": BadInstrument, "|1m": BadInstrument,
 	} {
-		id, f := ParseItem(Bars, in)
+		id, f := ParseIdentifier(Bars, in)
 		if reason(f) != want || f == nil && strings.Count(id.String(), "|") != 2 {
 			t.Errorf("bars %q: got %v %v, want %q", in, id, f, want)
 		}
@@ -280,7 +280,7 @@ func FuzzClientMessage(f *testing.F) {
 					t.Errorf("%s names %q twice", Channel(c), id)
 				}
 				seen[id] = true
-				if item, f := ParseItem(Channel(c), id); f == nil && !strings.HasPrefix(id, item.String()) {
+				if item, f := ParseIdentifier(Channel(c), id); f == nil && !strings.HasPrefix(id, item.String()) {
 					t.Errorf("%q became %q", id, item)
 				}
 			}

@@ -234,12 +234,12 @@ func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until 
 
 // Figures is a D message: the summary of the trading day of an instrument so far.
 type Figures struct {
-	First, High, Low, Last market.Price // valid if Trades is above 0
-	Volume, Value          market.Sum   // sum of sizes, sum of prices times sizes
-	Trades                 uint32
-	Close                  market.Price // 0: unknown
-	Settlement             market.Price // 0: unknown
-	Interest               market.Size  // 0: unknown
+	Open, High, Low, Last market.Price // valid if Trades is above 0
+	Volume, Value         market.Sum   // sum of sizes, sum of prices times sizes
+	Trades                uint32
+	PreviousClose         market.Price // 0: unknown
+	Settlement            market.Price // 0: unknown
+	OpenInterest          market.Size  // 0: unknown
 }
 
 // AppendSummary appends a summary. state marks a snapshot for a new subscriber.
@@ -249,12 +249,12 @@ func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 		b = append(b, `,"R":true`...)
 	}
 	if s.Trades > 0 {
-		b = appendPrice(b, `,"OP":`, s.First)
+		b = appendPrice(b, `,"OP":`, s.Open)
 		b = appendPrice(b, `,"HI":`, s.High)
 		b = appendPrice(b, `,"LO":`, s.Low)
 	}
-	if s.Close != 0 {
-		b = appendPrice(b, `,"CL":`, s.Close)
+	if s.PreviousClose != 0 {
+		b = appendPrice(b, `,"CL":`, s.PreviousClose)
 	}
 	if s.Trades > 0 {
 		b = appendPrice(b, `,"LA":`, s.Last)
@@ -263,9 +263,9 @@ func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 	if s.Settlement != 0 {
 		b = appendPrice(b, `,"SE":`, s.Settlement)
 	}
-	if s.Interest != 0 {
+	if s.OpenInterest != 0 {
 		b = append(b, `,"OI":`...)
-		b = s.Interest.Append(b)
+		b = s.OpenInterest.Append(b)
 	}
 	return append(b, '}')
 }
@@ -274,7 +274,7 @@ func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 type Bar struct {
 	Interval               market.Interval
 	Revised                bool         // replaces a bar that was sent before
-	First, High, Low, Last market.Price // valid if Trades is above 0
+	Open, High, Low, Close market.Price // valid if Trades is above 0
 	Volume, Value          market.Sum   // sum of sizes, sum of prices times sizes
 	Trades                 uint32       // 0: all trades were cancelled
 }
@@ -286,10 +286,10 @@ func AppendBar(b []byte, h *Header, k *Bar) []byte {
 	b = append(b, k.Interval.String()...)
 	b = append(b, '"')
 	if k.Trades > 0 {
-		b = appendPrice(b, `,"OP":`, k.First)
+		b = appendPrice(b, `,"OP":`, k.Open)
 		b = appendPrice(b, `,"HI":`, k.High)
 		b = appendPrice(b, `,"LO":`, k.Low)
-		b = appendPrice(b, `,"CL":`, k.Last)
+		b = appendPrice(b, `,"CL":`, k.Close)
 	}
 	b = appendTurnover(b, k.Volume, k.Value, k.Trades)
 	b = append(b, `,"R":`...)

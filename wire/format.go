@@ -86,7 +86,7 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 		first := byte(frameText)
 		if f&Msgpack != 0 {
 			first = frameBinary
-			t.payload = AppendPacked(t.payload[:0], payload)
+			t.payload = AppendMsgpack(t.payload[:0], payload)
 			payload = t.payload
 		}
 		dst = t.appendFrame(dst, first, payload, f)

@@ -117,7 +117,7 @@ func TestTranscode(t *testing.T) {
 				}
 			case Msgpack:
 				for i, m := range messages {
-					if want := string(AppendPacked(nil, []byte(m))); got[i] != want {
+					if want := string(AppendMsgpack(nil, []byte(m))); got[i] != want {
 						t.Errorf("format %d: got %x, want %x", f, got[i], want)
 					}
 				}

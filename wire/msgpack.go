@@ -38,7 +38,7 @@ func numbersOf(key []byte) numbers {
 // AppendMsgpack appends a message, given as JSON without spaces, as MessagePack. Lengths and
 // integers take their shortest form. Text that is not such JSON becomes a string; no encoder of
 // this package produces it.
-func AppendPacked(b, text []byte) []byte {
+func AppendMsgpack(b, text []byte) []byte {
 	start := len(b)
 	p := packer{parser: parser{in: text}, out: b}
 	if p.value(0, integers) && p.at == len(text) {
@@ -311,7 +311,7 @@ func appendStringHead(b []byte, n int) []byte {
 var ErrMsgpack = errors.New("bad MessagePack")
 
 // ReadMsgpack parses a client message in MessagePack. Its results are those of ReadMessage.
-func ReadPacked(data []byte) (Message, *Fault) {
+func ReadMsgpack(data []byte) (Message, *Fault) {
 	text, err := AppendUnpacked(make([]byte, 0, 2*len(data)), data)
 	if err != nil {
 		return Message{}, NewFault(BadJSON, err.Error())

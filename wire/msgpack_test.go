@@ -41,7 +41,7 @@ func TestPack(t *testing.T) {
 		{"more than one", `{}{}`, "\xa4{}{}"},
 		{"too deep", strings.Repeat("[", 17) + strings.Repeat("]", 17), "\xd9\x22" + strings.Repeat("[", 17) + strings.Repeat("]", 17)},
 	} {
-		if got := string(AppendPacked([]byte("-"), []byte(c.in))); got != "-"+c.want {
+		if got := string(AppendMsgpack([]byte("-"), []byte(c.in))); got != "-"+c.want {
 			t.Errorf("%s:\n got %.200q\nwant %.200q", c.name, got[1:], c.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestPack(t *testing.T) {
 // TestPackedMessages encodes and decodes every message of the golden files.
 func TestPackedMessages(t *testing.T) {
 	for _, m := range allMessages(t) {
-		packed := AppendPacked(nil, []byte(m))
+		packed := AppendMsgpack(nil, []byte(m))
 		text, err := AppendUnpacked(nil, packed)
 		if err != nil || string(text) != m {
 			t.Errorf("%v\n got %s\nwant %s", err, text, m)
@@ -122,12 +122,12 @@ func TestReadPacked(t *testing.T) {
 		{"{\"action\":\"ping\"}", "", "", BadJSON},
 		{"\x81\xa2id\x07", "", "7", BadMessage},
 	} {
-		m, f := ReadPacked([]byte(c.in))
+		m, f := ReadMsgpack([]byte(c.in))
 		if reason(f) != c.fault || m.Action != c.action || string(m.ID) != c.id {
 			t.Errorf("%q: got %q, %s, %v", c.in, m.Action, m.ID, f)
 		}
 	}
-	m, _ := ReadPacked(AppendPacked(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)))
+	m, _ := ReadMsgpack(AppendMsgpack(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)))
 	if s, f := m.Subscribe(); f != nil || len(s.Lists[Trades]) != 1 || s.Depth != 10 {
 		t.Errorf("got %+v, %v", s, f)
 	}
@@ -137,7 +137,7 @@ func TestReadPacked(t *testing.T) {
 // names) of bounded size, and that it survives encoding and decoding.
 func FuzzUnpack(f *testing.F) {
 	for _, m := range allMessages(f) {
-		f.Add(AppendPacked(nil, []byte(m)))
+		f.Add(AppendMsgpack(nil, []byte(m)))
 	}
 	f.Add([]byte("\xdf\xff\xff\xff\xff\xa1a\x01"))
 	f.Add([]byte("\x92\xc7\x04\x01-0.5\xd3\x80\x00\x00\x00\x00\x00\x00\x00"))
@@ -152,7 +152,7 @@ func FuzzUnpack(f *testing.F) {
 		if _, err := ParseJSON(text); err != nil && !strings.Contains(err.Error(), "given twice") {
 			t.Errorf("%s: %v", text, err)
 		}
-		again, err := AppendUnpacked(nil, AppendPacked(nil, text))
+		again, err := AppendUnpacked(nil, AppendMsgpack(nil, text))
 		if err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%s, then %s, %v", text, again, err)
 		}

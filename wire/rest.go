@@ -108,7 +108,7 @@ func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 			return TokenRequest{}, f
 		}
 		if r.Password, f = required(&body, "password"); f == nil {
-			r.OTP, f = oneTime(&body)
+			r.OTP, f = otpMember(&body)
 		}
 	case GrantRefresh:
 		r.RefreshToken, f = required(&body, "refresh_token")
@@ -122,7 +122,7 @@ func ReadTokenRequest(data []byte) (TokenRequest, *Failure) {
 }
 
 // otpMember returns the optional member otp.
-func oneTime(body *Value) (string, *Failure) {
+func otpMember(body *Value) (string, *Failure) {
 	v := body.Get("otp")
 	if v.Kind == Absent || v.Kind == Null {
 		return "", nil
@@ -184,7 +184,7 @@ func required(body *Value, name string) (string, *Failure) {
 
 // TokenResponse is the data of a successful POST /auth/token. When printed or logged it shows only
 // the scope.
-type TokenAnswer struct {
+type TokenResponse struct {
 	Access           string
 	ExpiresIn        int64 // seconds
 	Refresh          string
@@ -193,13 +193,13 @@ type TokenAnswer struct {
 }
 
 // Format implements fmt.Formatter. It writes the scope for any verb.
-func (t TokenAnswer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "scope "+t.Scope) }
+func (t TokenResponse) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "scope "+t.Scope) }
 
 // LogValue implements slog.LogValuer. It returns the scope.
-func (t TokenAnswer) LogValue() slog.Value { return slog.StringValue("scope " + t.Scope) }
+func (t TokenResponse) LogValue() slog.Value { return slog.StringValue("scope " + t.Scope) }
 
 // Append appends t as a JSON object.
-func (t *TokenAnswer) Append(b []byte) []byte {
+func (t *TokenResponse) Append(b []byte) []byte {
 	b = append(b, `{"access_token":`...)
 	b = AppendString(b, t.Access)
 	b = append(b, `,"token_type":"bearer","expires_in":`...)

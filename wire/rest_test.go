@@ -13,7 +13,7 @@ import (
 )
 
 func TestGoldenBodies(t *testing.T) {
-	tokens := TokenAnswer{Access: "eyJ.x.y", ExpiresIn: 86400, Refresh: "rt1_abc", RefreshExpiresIn: 2592000, Scope: "accounts:read marketdata:read"}
+	tokens := TokenResponse{Access: "eyJ.x.y", ExpiresIn: 86400, Refresh: "rt1_abc", RefreshExpiresIn: 2592000, Scope: "accounts:read marketdata:read"}
 	term := []market.Term{{Name: "CI"}, {Name: "24hs", SettlementDays: 1}}
 	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
 	full := market.Instrument{ID: id, Name: `Grupo "Galicia"`, Kind: "equity", ISIN: "ARP495251018", Currency: "ARS", SettlementDays: 1,
@@ -128,7 +128,7 @@ func TestReadRevokeRequest(t *testing.T) {
 // printed.
 func TestBodiesRedactThemselves(t *testing.T) {
 	request := TokenRequest{Grant: "password", Username: "canary", Password: "canary", OTP: "canary", RefreshToken: "canary"}
-	answer := TokenAnswer{Access: "canary", Refresh: "canary", Scope: "s"}
+	answer := TokenResponse{Access: "canary", Refresh: "canary", Scope: "s"}
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&out, verb+" "+verb+" "+verb+" ", request, &request, answer)

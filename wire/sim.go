@@ -14,9 +14,9 @@ type SimFault struct {
 	Name  string
 	Alias string // alternative name; "": none
 	// it affects only the caller's connection; otherwise the market, and requires the scope admin
-	Own   bool
-	Named bool   // an instrument may be named
-	Text  string // what happens, in a sentence
+	OwnConnection   bool
+	TakesInstrument bool   // an instrument may be named
+	Description     string // what happens, in a sentence
 }
 
 // Names of faults that affect the caller's connection.
@@ -78,7 +78,7 @@ func SimFaults() []SimFault {
 func FindSimFault(word string) (SimFault, *Fault) {
 	all := SimFaults()
 	names := make([]string, 0, len(all))
-	near, least := "", len(word)
+	nearest, least := "", len(word)
 	for i := range all {
 		if f := &all[i]; word == f.Name || word == f.Alias && word != "" {
 			return *f, nil
@@ -91,24 +91,24 @@ func FindSimFault(word string) (SimFault, *Fault) {
 	}
 	for i := range all {
 		for _, known := range [...]string{all[i].Name, all[i].Alias} {
-			d := distance(word, known)
+			d := editDistance(word, known)
 			if len(word) > 2 && strings.Contains(known, word) {
 				d = 0 // part of its name
 			}
 			if d < least && known != "" {
-				near, least = known, d
+				nearest, least = known, d
 			}
 		}
 	}
 	f.Msg = "There is no fault " + strconv.Quote(word)
-	if near != "" {
-		f.Msg += "; the nearest is " + near
+	if nearest != "" {
+		f.Msg += "; the nearest is " + nearest
 	}
 	return SimFault{}, f
 }
 
 // editDistance returns the number of letters to insert, delete or change to turn a into b.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -156,7 +156,7 @@ func (m *Message) Sim() (Sim, *Fault) {
 	case others.Kind == Absent || others.Kind == Null:
 	case others.Kind != Bool:
 		return s, NewFault(BadField, "others must be true or false")
-	case others.True && !s.Fault.Own:
+	case others.True && !s.Fault.OwnConnection:
 		return s, NewFault(BadField, "others means nothing to "+s.Fault.Name+", which is of the market")
 	default:
 		s.Others = others.True
@@ -167,7 +167,7 @@ func (m *Message) Sim() (Sim, *Fault) {
 		return s, nil
 	case name.Kind != String:
 		return s, NewFault(BadField, "instrument must be an identifier, a string")
-	case !s.Fault.Named:
+	case !s.Fault.TakesInstrument:
 		return s, NewFault(BadField, "instrument means nothing to "+s.Fault.Name+", which is of the whole connection")
 	}
 	id, err := market.ParseInstrumentID(name.Text)
@@ -189,7 +189,7 @@ func AppendSim(b, id []byte, fault, msg string) []byte {
 
 // CorruptChecksum appends an O message, given without its frame, with a wrong checksum. It appends
 // other messages unchanged.
-func SpoilChecksum(b, message []byte) []byte {
+func CorruptChecksum(b, message []byte) []byte {
 	const name = `,"K":`
 	at := bytes.LastIndex(message, []byte(name))
 	if at < 0 || message[len(message)-1] != '}' {

@@ -88,7 +88,7 @@ func TestSimFaults(t *testing.T) {
 		if !strings.Contains(unknown.Hint, want.Name) {
 			t.Errorf("the hint leaves out %s: %s", want.Name, unknown.Hint)
 		}
-		if want.Text == "" || !want.Own && !want.Named {
+		if want.Description == "" || !want.OwnConnection && !want.TakesInstrument {
 			t.Errorf("%+v", want)
 		}
 	}
@@ -104,14 +104,14 @@ func TestDistance(t *testing.T) {
 	}{
 		{"", "", 0}, {"gap", "", 3}, {"", "gap", 3}, {"gap", "gap", 0}, {"gap", "gasp", 1}, {"gap", "ap", 1}, {"gap", "cap", 1}, {"kitten", "sitting", 3},
 	} {
-		if got := distance(c.a, c.b); got != c.want {
+		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("from %q to %q it is %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }
 
 // TestCorruptChecksum checks that only K changes and that the result is still a message.
-func TestSpoilChecksum(t *testing.T) {
+func TestCorruptChecksum(t *testing.T) {
 	_, messages := golden(t, "testdata/messages.golden")
 	books := 0
 	for _, m := range messages {
@@ -119,13 +119,13 @@ func TestSpoilChecksum(t *testing.T) {
 			continue
 		}
 		books++
-		got := string(SpoilChecksum([]byte("-"), []byte(m)))
+		got := string(CorruptChecksum([]byte("-"), []byte(m)))
 		head, k, _ := strings.Cut(m, `,"K":`)
 		other, ok := strings.CutPrefix(got, "-"+head+`,"K":`)
 		if !ok || other == k || !regexp.MustCompile(`^\d{1,10}}$`).MatchString(other) {
 			t.Errorf("got %s of %s", got, m)
 		}
-		if again := string(SpoilChecksum(nil, []byte(got[1:]))); again != m {
+		if again := string(CorruptChecksum(nil, []byte(got[1:]))); again != m {
 			t.Errorf("back it is %s of %s", again, m)
 		}
 	}
@@ -133,7 +133,7 @@ func TestSpoilChecksum(t *testing.T) {
 		t.Error("no book among the messages")
 	}
 	for _, m := range []string{`{"type":"O"}`, `{"type":"O","K":`, `{"type":"O","K":12`, `{"K":-1}`, `{"a":1,"K":99999999999}`, ``} {
-		if got := string(SpoilChecksum(nil, []byte(m))); got != m {
+		if got := string(CorruptChecksum(nil, []byte(m))); got != m {
 			t.Errorf("%q became %q", m, got)
 		}
 	}
@@ -163,6 +163,6 @@ func FuzzSim(f *testing.F) {
 		if id := s.Instrument; s.Instrument.Symbol != "" && (id.IsPattern() || !id.Valid()) {
 			t.Errorf("took the instrument %q", id)
 		}
-		SpoilChecksum(nil, data)
+		CorruptChecksum(nil, data)
 	})
 }

@@ -21,7 +21,7 @@ func TestExchangeFaults(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	for _, f := range wire.SimFaults() {
-		if !f.Own {
+		if !f.OwnConnection {
 			known[simFault(f.Name)] = true
 		}
 	}

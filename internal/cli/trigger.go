@@ -56,7 +56,7 @@ fault; otherwise as of rueda watch.`,
 func listFaults(std streams) error {
 	var b strings.Builder
 	for _, f := range wire.SimFaults() {
-		fmt.Fprintf(&b, "%-16s %s\n", f.Name, f.Text)
+		fmt.Fprintf(&b, "%-16s %s\n", f.Name, f.Description)
 	}
 	_, err := fmt.Fprint(std.out, b.String())
 	return err
@@ -88,7 +88,7 @@ func trigger(ctx context.Context, std streams, o login, args []string) error {
 		return err
 	}
 	request := map[string]any{"action": "sim", "id": 1, "fault": known.Name}
-	if known.Own { // this program's own connection is of no interest
+	if known.OwnConnection { // this program's own connection is of no interest
 		request["others"] = true
 	}
 	if len(args) > 1 {

@@ -37,7 +37,7 @@ func (m *messages) put(in *listing, _ string, r *journal.Row, _ bool) error {
 	case journal.Bar:
 		k := &r.Bar
 		m.b = wire.AppendBar(m.b, &h, &wire.Bar{Interval: k.Interval, Revised: k.Revised,
-			First: k.First, High: k.High, Low: k.Low, Last: k.Last,
+			Open: k.First, High: k.High, Low: k.Low, Close: k.Last,
 			Volume: k.Volume, Value: k.Value, Trades: k.Trades})
 	case journal.BookState, journal.BookUpdate:
 		m.book(in, &h, r)

@@ -46,7 +46,7 @@ type follower struct {
 func (s *follower) give(payload []byte) {
 	m := control(payload)
 	switch {
-	case m.kind == wire.PositionMark:
+	case m.kind == wire.PositionType:
 		s.mark(m.text("position"))
 		return
 	case s.lines:

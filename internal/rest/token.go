@@ -28,7 +28,7 @@ func (h *Handler) token(q *request) (result, error) {
 }
 
 // grant asks for tokens.
-func (h *Handler) grant(q *request, r *wire.TokenRequest) (wire.TokenAnswer, error) {
+func (h *Handler) grant(q *request, r *wire.TokenRequest) (wire.TokenResponse, error) {
 	var tokens auth.Tokens
 	var err error
 	if r.Grant == wire.GrantPassword {
@@ -40,9 +40,9 @@ func (h *Handler) grant(q *request, r *wire.TokenRequest) (wire.TokenAnswer, err
 	left.limit, left.remaining, left.reset, left.window = h.cfg.Auth.Limit(q.origin())
 	q.tellQuota("address", left)
 	if err != nil {
-		return wire.TokenAnswer{}, err
+		return wire.TokenResponse{}, err
 	}
-	return wire.TokenAnswer{
+	return wire.TokenResponse{
 		Access:           tokens.Access.Reveal(),
 		ExpiresIn:        int64(tokens.ExpiresIn / time.Second),
 		Refresh:          tokens.Refresh.Reveal(),

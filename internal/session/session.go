@@ -168,7 +168,7 @@ func (s *Session) Binary(now time.Time, msg []byte) {
 	switch {
 	case s.over() != nil:
 	case s.format&^wire.Deflate == wire.Msgpack:
-		m, fault := wire.ReadPacked(msg)
+		m, fault := wire.ReadMsgpack(msg)
 		s.receive(now, &m, fault, msg, s.Binary)
 	case !s.charge(s.at(now)):
 		s.refuse(s.at(now), nil)

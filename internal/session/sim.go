@@ -61,14 +61,14 @@ func (s *Session) sim(now time.Time, m *wire.Message) {
 		s.complain(t, f, m.ID)
 		return
 	}
-	msg := req.Fault.Text
+	msg := req.Fault.Description
 	if req.Instrument != (market.InstrumentID{}) {
 		msg = strings.Replace(msg, " message ", " message of "+req.Instrument.String()+" ", 1)
 	}
 	switch {
 	case req.Others:
 		msg, f = s.upsetOthers(msg, &req)
-	case req.Fault.Own:
+	case req.Fault.OwnConnection:
 	case s.scopes&mayAdmin == 0:
 		f = &wire.Fault{Reason: wire.Forbidden, Msg: "Faults of the market concern everybody", Hint: "Needs the scope " + scopeAdmin}
 	default:
@@ -79,7 +79,7 @@ func (s *Session) sim(now time.Time, m *wire.Message) {
 		return
 	}
 	s.send(wire.AppendSim(s.sub.Scratch(), m.ID, req.Fault.Name, msg))
-	if req.Fault.Own && !req.Others && s.over() == nil {
+	if req.Fault.OwnConnection && !req.Others && s.over() == nil {
 		s.upset(now, &req)
 	}
 }
@@ -246,7 +246,7 @@ func (x *trouble) spoil(frames []byte) []byte {
 		case x.checksum.concerns(message):
 			x.checksum = nil
 			done = append(done, frames[:len(frames)-len(rest)-len(frame)]...)
-			done = wire.AppendText(done, wire.SpoilChecksum(nil, message))
+			done = wire.AppendText(done, wire.CorruptChecksum(nil, message))
 			frames = rest
 		}
 	}

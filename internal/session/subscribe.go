@@ -328,7 +328,7 @@ func (s *Session) wants(req *wire.Subscribe) []wanted {
 		for _, text := range req.Lists[c] {
 			w := wanted{channel: c.String(), text: text, item: stream.Item{Channel: c, Tier: tier}}
 			var f *wire.Fault
-			if w.item.ID, f = wire.ParseItem(c, text); f != nil {
+			if w.item.ID, f = wire.ParseIdentifier(c, text); f != nil {
 				w.reason, w.hint = f.Reason, "Write SYMBOL|MARKET|TERM, as in GGAL|BYMA|24hs"
 			}
 			list = append(list, w)

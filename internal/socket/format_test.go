@@ -114,7 +114,7 @@ func (c *talker) ask(msg, answer string) {
 	c.t.Helper()
 	text, packed := true, []byte(msg)
 	if c.format&^wire.Deflate == wire.Msgpack {
-		text, packed = false, wire.AppendPacked(nil, packed)
+		text, packed = false, wire.AppendMsgpack(nil, packed)
 	}
 	if err := c.Send(text, packed); err != nil {
 		c.t.Fatal(err)

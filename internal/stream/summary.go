@@ -112,9 +112,9 @@ func (h *Hub) tellSummary(in *instrument, pos uint64, st stamp, now int64) {
 func (in *instrument) summary() wire.Figures {
 	t, s := in.today(), &in.sum
 	return wire.Figures{
-		First: t.First, High: t.High, Low: t.Low, Last: t.Last,
+		Open: t.First, High: t.High, Low: t.Low, Last: t.Last,
 		Volume: t.Volume, Value: t.Value, Trades: t.Trades,
-		Close: s.close, Settlement: s.settlement, Interest: s.interest,
+		PreviousClose: s.close, Settlement: s.settlement, OpenInterest: s.interest,
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 func barMessage(b *bars.Bar) wire.Bar {
 	return wire.Bar{
 		Interval: b.Interval, Revised: b.Revised,
-		First: b.First, High: b.High, Low: b.Low, Last: b.Last,
+		Open: b.First, High: b.High, Low: b.Low, Close: b.Last,
 		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}
 }

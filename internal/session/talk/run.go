@@ -148,7 +148,7 @@ func (c *client) read() {
 // say sends a message, in MessagePack where that was agreed on.
 func (c *client) say(msg []byte) error {
 	if c.format&^wire.Deflate == wire.Msgpack {
-		return c.conn.Send(false, wire.AppendPacked(nil, msg))
+		return c.conn.Send(false, wire.AppendMsgpack(nil, msg))
 	}
 	return c.conn.Send(true, msg)
 }
