@@ -12,7 +12,7 @@ import (
 // checker is a feed.Sink that follows every instrument and records violations of the contract.
 type checker struct {
 	opts   Options
-	refuse bool // reject every definition
+	reject bool // reject every definition
 
 	mu          sync.Mutex
 	table       table
@@ -20,28 +20,28 @@ type checker struct {
 	calls       int
 	events      int
 	faults      []string
-	enough      chan struct{} // closed after opts.Events events
+	reached     chan struct{} // closed after opts.Events events
 }
 
 // instrument is the state of one instrument.
 type instrument struct {
-	definition market.Instrument
-	whole      bool // stands for a market
-	phase      market.Phase
-	last       int64 // newest event time
-	book       market.Book
-	orders     market.OrderBook
-	stale      bool
-	gap        bool // stale since a KindGap
-	trades     map[string]struct{}
-	inside     int // the Publish call that is using it; 0: none
+	definition  market.Instrument
+	isMarket    bool // stands for a market
+	phase       market.Phase
+	last        int64 // newest event time
+	book        market.Book
+	orders      market.OrderBook
+	stale       bool
+	inGap       bool // stale since a KindGap
+	trades      map[string]struct{}
+	publishCall int // the Publish call that is using it; 0: none
 }
 
 // maxFaults limits the recorded violations: a broken source violates the contract with every event.
 const maxFaults = 20
 
 func newChecker(opts Options) *checker {
-	return &checker{opts: opts, enough: make(chan struct{})}
+	return &checker{opts: opts, reached: make(chan struct{})}
 }
 
 func (c *checker) fault(format string, args ...any) {
@@ -54,7 +54,7 @@ func (c *checker) fault(format string, args ...any) {
 func (c *checker) Define(in market.Instrument) (market.Handle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refuse {
+	if c.reject {
 		return 0, errors.New("this sink takes no instrument")
 	}
 	h, err := c.table.define(in)
@@ -73,7 +73,7 @@ func (c *checker) Define(in market.Instrument) (market.Handle, error) {
 	}
 	c.instruments = append(c.instruments, &instrument{
 		definition: in,
-		whole:      wholeMarket(in.ID),
+		isMarket:   wholeMarket(in.ID),
 		phase:      phase,
 		stale:      !in.StartsEmpty,
 		trades:     make(map[string]struct{}),
@@ -91,10 +91,10 @@ func (c *checker) Publish(events []market.Event) error {
 		if in == nil {
 			continue
 		}
-		if in.inside != 0 && in.inside != call {
+		if in.publishCall != 0 && in.publishCall != call {
 			c.fault("%s: published by two goroutines at a time", in.definition.ID)
 		}
-		in.inside = call
+		in.publishCall = call
 	}
 	c.mu.Unlock()
 
@@ -116,12 +116,12 @@ func (c *checker) Publish(events []market.Event) error {
 			c.fault("%s: event %d, %s: %v", in.definition.ID, c.events+i, kindName(e.Kind), err)
 			errs = append(errs, &market.Refused{Index: i, ID: in.definition.ID, Reason: "contract", Detail: err.Error()})
 		}
-		in.inside = 0
+		in.publishCall = 0
 	}
 	before := c.events
 	c.events += len(events)
 	if before < c.opts.Events && c.events >= c.opts.Events {
-		close(c.enough)
+		close(c.reached)
 	}
 	return errors.Join(errs...)
 }
@@ -138,7 +138,7 @@ func (c *checker) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, in := range c.instruments {
-		if in.gap && !c.opts.StaleBooks {
+		if in.inGap && !c.opts.StaleBooks {
 			c.fault("%s: a gap was never followed by a snapshot", in.definition.ID)
 		}
 	}
@@ -146,7 +146,7 @@ func (c *checker) finish() {
 
 // apply applies an event and returns how it violates the contract.
 func (in *instrument) apply(e *market.Event, opts *Options) error {
-	if in.whole && e.Kind != market.KindStatus {
+	if in.isMarket && e.Kind != market.KindStatus {
 		return errors.New("a market as a whole takes status alone")
 	}
 	if e.Time < 0 || e.Receive < 0 {
@@ -176,7 +176,7 @@ func (in *instrument) apply(e *market.Event, opts *Options) error {
 		}
 		return word(e.Reason)
 	case market.KindGap:
-		in.stale, in.gap = true, true
+		in.stale, in.inGap = true, true
 		in.book.Reset()
 		in.orders.Reset()
 		return word(e.Reason)
@@ -239,8 +239,8 @@ func (in *instrument) reference(e *market.Event) error {
 
 func (in *instrument) quote(e *market.Event) error {
 	// the quote is an indicative price
-	calling := in.phase == market.PreOpen || in.phase == market.Auction
-	if !in.definition.QuotesFromFeed && !calling {
+	indicative := in.phase == market.PreOpen || in.phase == market.Auction
+	if !in.definition.QuotesFromFeed && !indicative {
 		return errors.New("the definition says that quotes come from the book (QuotesFromFeed)")
 	}
 	if len(e.Bids) > 1 || len(e.Asks) > 1 {
@@ -269,7 +269,7 @@ func (in *instrument) levels(e *market.Event, opts *Options) error {
 			return err
 		}
 		in.book.Reset()
-		in.stale, in.gap = false, false
+		in.stale, in.inGap = false, false
 	} else if len(e.Bids)+len(e.Asks) == 0 {
 		return errors.New("no level")
 	}

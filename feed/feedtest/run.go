@@ -67,7 +67,7 @@ func Run(t *testing.T, newSource func(t *testing.T) feed.Source, opts Options) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		sink := newChecker(opts)
-		sink.refuse = true
+		sink.reject = true
 		_ = run(t, ctx, newSource(t), sink, opts.Timeout)
 		if sink.events > 0 {
 			t.Errorf("%d events of instruments that were refused", sink.events)
@@ -83,7 +83,7 @@ func runEvents(t *testing.T, source feed.Source, opts Options) {
 	go func() {
 		defer close(watched)
 		select {
-		case <-sink.enough:
+		case <-sink.reached:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // lingerTimeout bounds the time a producer has to read why its connection is closed.
-const farewell = time.Second
+const lingerTimeout = time.Second
 
 // fault answers an invalid line.
 func (p *producer) fault(line int, f *wire.Fault) {
@@ -49,7 +49,7 @@ func (p *producer) allowWrite() {
 
 // closeWithError tells the producer why the connection ends. It then reads for a moment what the
 // producer is still sending, because closing with unread bytes would discard the answer.
-func (p *producer) refuse(f *wire.Fault) {
+func (p *producer) closeWithError(f *wire.Fault) {
 	p.answer(wire.AppendError(nil, f, nil, nil))
 	if err := p.flush(); err != nil {
 		return // the connection is lost
@@ -57,6 +57,6 @@ func (p *producer) refuse(f *wire.Fault) {
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // the connection may be lost
 	}
-	_ = p.conn.SetReadDeadline(time.Now().Add(farewell)) // an error shows at the next read
-	_, _ = io.CopyN(io.Discard, p.conn, 4*MaxLine)       // the bytes are discarded
+	_ = p.conn.SetReadDeadline(time.Now().Add(lingerTimeout)) // an error shows at the next read
+	_, _ = io.CopyN(io.Discard, p.conn, 4*MaxLine)            // the bytes are discarded
 }

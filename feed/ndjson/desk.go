@@ -15,7 +15,7 @@ import (
 
 // registry is shared by all producers of a Run. It holds the sink and the instruments and markets
 // defined in it.
-type desk struct {
+type registry struct {
 	source *Source
 	fail   context.CancelCauseFunc // ends the Run
 
@@ -27,12 +27,12 @@ type desk struct {
 
 // instrument is a defined instrument. Its flags follow the newest definition.
 type instrument struct {
-	id        market.InstrumentID
-	handle    market.Handle
-	venue     *venue
-	ownQuotes atomic.Bool
-	noBook    atomic.Bool
-	phase     atomic.Uint32 // market.Phase
+	id             market.InstrumentID
+	handle         market.Handle
+	venue          *venue
+	quotesFromFeed atomic.Bool
+	noBook         atomic.Bool
+	phase          atomic.Uint32 // market.Phase
 }
 
 // venue is a market, defined as *|MARKET|*. registry.mu guards all fields except handle and phase.
@@ -44,8 +44,8 @@ type venue struct {
 	down      bool // feed_down was published
 }
 
-func newDesk(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *desk {
-	return &desk{
+func newRegistry(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *registry {
+	return &registry{
 		source: s, sink: sink, fail: fail,
 		instruments: make(map[market.InstrumentID]*instrument),
 		venues:      make(map[string]*venue),
@@ -53,29 +53,29 @@ func newDesk(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *desk {
 }
 
 // define lists an instrument or changes its definition.
-func (d *desk) define(in market.Instrument) (*instrument, error) {
+func (r *registry) define(in market.Instrument) (*instrument, error) {
 	if in.NoBook {
 		in.QuotesFromFeed = true // there is no other source of quotes
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i, ok := d.instruments[in.ID]
-	if most := d.source.config.MaxInstruments; !ok && len(d.instruments) >= most {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.instruments[in.ID]
+	if most := r.source.config.MaxInstruments; !ok && len(r.instruments) >= most {
 		return nil, fmt.Errorf("%d instruments are defined, more are not taken", most)
 	}
-	handle, err := d.sink.Define(in)
+	handle, err := r.sink.Define(in)
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.openVenue(in.ID.Market)
+	v, err := r.openVenue(in.ID.Market)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
 		i = &instrument{id: in.ID, handle: handle, venue: v}
-		d.instruments[in.ID] = i
+		r.instruments[in.ID] = i
 	}
-	i.ownQuotes.Store(in.QuotesFromFeed)
+	i.quotesFromFeed.Store(in.QuotesFromFeed)
 	i.noBook.Store(in.NoBook)
 	if in.Phase != market.NoPhase {
 		i.phase.Store(uint32(in.Phase))
@@ -84,40 +84,40 @@ func (d *desk) define(in market.Instrument) (*instrument, error) {
 }
 
 // openVenue returns a market and creates it when its first instrument is defined. mu must be held.
-func (d *desk) openVenue(name string) (*venue, error) {
-	if v, ok := d.venues[name]; ok {
+func (r *registry) openVenue(name string) (*venue, error) {
+	if v, ok := r.venues[name]; ok {
 		return v, nil
 	}
 	all := market.InstrumentID{Symbol: market.Any, Market: name, Term: market.Any}
-	handle, err := d.sink.Define(market.Instrument{ID: all})
+	handle, err := r.sink.Define(market.Instrument{ID: all})
 	if err != nil {
 		return nil, err
 	}
-	d.source.mu.Lock()
-	defer d.source.mu.Unlock()
-	v := &venue{name: name, handle: handle, down: d.source.down[name]}
-	d.venues[name] = v
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	v := &venue{name: name, handle: handle, down: r.source.down[name]}
+	r.venues[name] = v
 	return v, nil
 }
 
-func (d *desk) instrument(id market.InstrumentID) *instrument {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.instruments[id]
+func (r *registry) instrument(id market.InstrumentID) *instrument {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.instruments[id]
 }
 
-func (d *desk) venue(name string) *venue {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.venues[name]
+func (r *registry) venue(name string) *venue {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.venues[name]
 }
 
 // instrumentsOf returns the instruments of a market, sorted by handle.
-func (d *desk) instrumentsOf(name string) []*instrument {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (r *registry) instrumentsOf(name string) []*instrument {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var list []*instrument
-	for _, i := range d.instruments {
+	for _, i := range r.instruments {
 		if i.venue.name == name {
 			list = append(list, i)
 		}
@@ -130,14 +130,14 @@ func byHandle(a, b *instrument) int { return int(a.handle) - int(b.handle) }
 
 // publish publishes events and returns those that the sink rejected. Any other error of the sink
 // ends the Run.
-func (d *desk) publish(events []market.Event) []*market.Refused {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.publishLocked(events)
+func (r *registry) publish(events []market.Event) []*market.Refused {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.publishLocked(events)
 }
 
 // publishLocked is publish for callers that hold mu.
-func (d *desk) publishLocked(events []market.Event) []*market.Refused {
+func (d *registry) publishLocked(events []market.Event) []*market.Refused {
 	err := d.sink.Publish(events)
 	d.source.count(func(c *Stats) { c.Events += len(events) })
 	if err == nil {
@@ -160,46 +160,46 @@ func (d *desk) publishLocked(events []market.Event) []*market.Refused {
 }
 
 // join records that a producer feeds a market. If the market's feed was down, it is up again.
-func (d *desk) join(v *venue) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (r *registry) join(v *venue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	v.producers++
 	if v.down {
 		v.down = false
-		d.publishLocked([]market.Event{{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedUp}})
+		r.publishLocked([]market.Event{{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedUp}})
 	}
-	d.source.mu.Lock()
-	delete(d.source.down, v.name)
-	d.source.mu.Unlock()
+	r.source.mu.Lock()
+	delete(r.source.down, v.name)
+	r.source.mu.Unlock()
 }
 
-const reasonGone = "producer_gone"
+const reasonDisconnected = "producer_gone"
 
 // leave records that a producer disconnected. Its books become stale, the feeds of markets without
 // other producers are down, and the instruments it used in other markets have a gap.
-func (d *desk) leave(books map[*instrument]bool, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (r *registry) leave(books map[*instrument]bool, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var events []market.Event
 	for _, i := range slices.SortedFunc(maps.Keys(books), byHandle) {
-		events = append(events, market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonGone})
+		events = append(events, market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonDisconnected})
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(venues), func(a, b *venue) int { return int(a.handle) - int(b.handle) }) {
 		if v.producers--; v.producers > 0 {
 			continue
 		}
 		v.down = true
-		d.source.mu.Lock()
-		d.source.down[v.name] = true
-		d.source.mu.Unlock()
-		events = append(events, market.Event{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedDown, Reason: reasonGone})
+		r.source.mu.Lock()
+		r.source.down[v.name] = true
+		r.source.mu.Unlock()
+		events = append(events, market.Event{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedDown, Reason: reasonDisconnected})
 	}
 	for _, i := range slices.SortedFunc(maps.Values(used), byHandle) {
-		if _, told := books[i]; !told && i.venue.producers > 0 {
-			events = append(events, market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: reasonGone})
+		if _, alreadyStale := books[i]; !alreadyStale && i.venue.producers > 0 {
+			events = append(events, market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: reasonDisconnected})
 		}
 	}
 	if len(events) > 0 {
-		d.publishLocked(events)
+		r.publishLocked(events)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // limitedLog counts an event and logs it at most once a minute.
-type oddity struct {
+type limitedLog struct {
 	count int // since the last log line
 	due   time.Time
 }
@@ -19,7 +19,7 @@ type oddity struct {
 const logEvery = time.Minute
 
 // add counts an event. If due is true, a log line with count is due. Source.mu must be held.
-func (o *oddity) note(now time.Time) (count int, due bool) {
+func (o *limitedLog) add(now time.Time) (count int, due bool) {
 	o.count++
 	if now.Before(o.due) {
 		return 0, false
@@ -30,11 +30,11 @@ func (o *oddity) note(now time.Time) (count int, due bool) {
 
 // countAndLog counts a rejected line, or one with unknown members, and logs it at most once a
 // minute.
-func (p *producer) odd(o *oddity, total func(*Stats) *int, message string, example slog.Attr) {
+func (p *producer) countAndLog(o *limitedLog, total func(*Stats) *int, message string, example slog.Attr) {
 	s := p.source
 	s.mu.Lock()
 	*total(&s.stats)++
-	count, due := o.note(time.Now())
+	count, due := o.add(time.Now())
 	s.mu.Unlock()
 	if due {
 		p.log.Warn(message, "count", count, example)
@@ -44,25 +44,25 @@ func (p *producer) odd(o *oddity, total func(*Stats) *int, message string, examp
 // unknown records that a line has unknown members.
 func (p *producer) unknown(l *wire.Line) {
 	if l.Unknown != "" {
-		p.odd(&p.source.unknown, func(s *Stats) *int { return &s.Unknown }, "lines have unknown members", slog.String("key", l.Unknown))
+		p.countAndLog(&p.source.unknown, func(s *Stats) *int { return &s.Unknown }, "lines have unknown members", slog.String("key", l.Unknown))
 	}
 }
 
 // validate rejects events that cannot occur in the market: negative prices if the market has none,
 // and crossed books outside auctions. A rejected book is stale until the next complete one.
-func (p *producer) judge(i *instrument, e *market.Event) *wire.Fault {
+func (p *producer) validate(i *instrument, e *market.Event) *wire.Fault {
 	if p.source.config.positive(i.id.Market) && negative(e) {
-		p.odd(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines refused: prices below 0", slog.String("instrument", i.id.String()))
+		p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines refused: prices below 0", slog.String("instrument", i.id.String()))
 		if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
-			p.stale(i, "bad_line")
+			p.markStale(i, "bad_line")
 		}
 		return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" are not below 0")
 	}
-	b := p.shapes[i]
+	b := p.bookCopies[i]
 	switch e.Kind {
 	case market.KindSnapshot:
 		b = new(market.Book)
-		p.shapes[i] = b
+		p.bookCopies[i] = b
 	case market.KindUpdate:
 		if b == nil {
 			return nil
@@ -79,8 +79,8 @@ func (p *producer) judge(i *instrument, e *market.Event) *wire.Fault {
 	if !b.Crossed() || !p.continuous(i) {
 		return nil
 	}
-	p.odd(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines refused: books crossed outside of an auction", slog.String("instrument", i.id.String()))
-	p.stale(i, "crossed_book")
+	p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines refused: books crossed outside of an auction", slog.String("instrument", i.id.String()))
+	p.markStale(i, "crossed_book")
 	return wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed, and there is no auction", i.id))
 }
 
@@ -99,7 +99,7 @@ func negative(e *market.Event) bool {
 // continuous reports whether an instrument is in continuous trading, as far as its phases are
 // known.
 func (p *producer) continuous(i *instrument) bool {
-	for _, phase := range [...]market.Phase{market.Phase(i.phase.Load()), market.Phase(i.venue.phase.Load()), p.source.config.planned(i.id)} {
+	for _, phase := range [...]market.Phase{market.Phase(i.phase.Load()), market.Phase(i.venue.phase.Load()), p.source.config.scheduled(i.id)} {
 		if phase != market.NoPhase && phase != market.Open && phase != market.Quoting {
 			return false
 		}
@@ -119,7 +119,7 @@ func (c *Config) positive(name string) bool {
 
 // scheduled returns the phase of an instrument according to the hours of its market, or NoPhase if
 // the market has no hours.
-func (c *Config) planned(id market.InstrumentID) market.Phase {
+func (c *Config) scheduled(id market.InstrumentID) market.Phase {
 	for i := range c.Markets {
 		m := &c.Markets[i]
 		if m.ID != id.Market || len(m.Schedule.Sessions) == 0 || m.StatusFromFeed {

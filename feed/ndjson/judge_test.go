@@ -35,7 +35,7 @@ func (l *lockedLog) String() string {
 // TestValidate checks that crossed books outside auctions and negative prices in a market without
 // them are rejected and that unknown members are accepted. Each case is counted, and logged once a
 // minute.
-func TestJudged(t *testing.T) {
+func TestValidate(t *testing.T) {
 	const n = `,"I":"GGAL|BYMA|24hs",`
 	const g = "GGAL|BYMA|24hs "
 	whole := `{"type":"O"` + n + `"R":true,"B":[[10,1]],"A":[[11,1]]}`
@@ -100,18 +100,18 @@ func TestJudged(t *testing.T) {
 }
 
 // TestLimitedLog checks that one log line a minute is due, with the count since the last one.
-func TestOddity(t *testing.T) {
-	var o oddity
+func TestLimitedLog(t *testing.T) {
+	var o limitedLog
 	now := time.Now()
-	if n, due := o.note(now); !due || n != 1 {
+	if n, due := o.add(now); !due || n != 1 {
 		t.Errorf("first: %d, %v", n, due)
 	}
 	for range 5 {
-		if _, due := o.note(now.Add(59 * time.Second)); due {
+		if _, due := o.add(now.Add(59 * time.Second)); due {
 			t.Error("logged again within a minute")
 		}
 	}
-	if n, due := o.note(now.Add(time.Minute)); !due || n != 6 {
+	if n, due := o.add(now.Add(time.Minute)); !due || n != 6 {
 		t.Errorf("after a minute: %d, %v", n, due)
 	}
 }

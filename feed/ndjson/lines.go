@@ -44,7 +44,7 @@ func trim(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
 // lineBuffered reports whether another complete line has arrived, so that its events can join the
 // batch.
-func (p *producer) whole() bool {
+func (p *producer) lineBuffered() bool {
 	waiting, _ := p.in.Peek(p.in.Buffered()) // Peek returns only buffered bytes
 	return bytes.IndexByte(waiting, '\n') >= 0
 }

@@ -38,14 +38,14 @@ type Source struct {
 	config  Config
 	address string
 
-	mu    sync.Mutex
-	early net.Listener // opened by Listen for the next Run; nil: Run opens one
-	addr  net.Addr
-	conns map[net.Conn]struct{}
-	stats Stats
-	down  map[string]bool // markets whose feed was down when the last Run ended
+	mu       sync.Mutex
+	listener net.Listener // opened by Listen for the next Run; nil: Run opens one
+	addr     net.Addr
+	conns    map[net.Conn]struct{}
+	stats    Stats
+	down     map[string]bool // markets whose feed was down when the last Run ended
 
-	unknown, crossed, negative oddity
+	unknown, crossed, negative limitedLog
 }
 
 // Stats holds the counters of all runs together.
@@ -54,7 +54,7 @@ type Stats struct {
 	Lines     int // without blank lines
 	Events    int // published, including gaps and feed status added by the Source
 	Faults    int // lines skipped and events rejected
-	Holes     int // in SQ
+	Gaps      int // in SQ
 	Ignored   int // quotes of instruments whose quotes are derived from the book
 	Unknown   int // lines with unknown members; they are accepted
 	Crossed   int // of Faults: books crossed outside an auction
@@ -100,7 +100,7 @@ func (s *Source) Listen(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.early, s.addr = listener, listener.Addr()
+	s.listener, s.addr = listener, listener.Addr()
 	return nil
 }
 
@@ -108,11 +108,11 @@ func (s *Source) Listen(ctx context.Context) error {
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.early == nil {
+	if s.listener == nil {
 		return nil
 	}
-	err := s.early.Close()
-	s.early, s.addr = nil, nil
+	err := s.listener.Close()
+	s.listener, s.addr = nil, nil
 	return err
 }
 
@@ -146,16 +146,16 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		return err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
-	desk := newDesk(s, sink, fail)
-	var owned sync.WaitGroup
-	owned.Go(func() {
+	registry := newRegistry(s, sink, fail)
+	var goroutines sync.WaitGroup
+	goroutines.Go(func() {
 		<-ctx.Done()
 		_ = listener.Close() // nothing was written to it
 		s.closeAll()
 	})
-	err = s.accept(ctx, listener, desk, &owned)
+	err = s.accept(ctx, listener, registry, &goroutines)
 	fail(err)
-	owned.Wait()
+	goroutines.Wait()
 	s.mu.Lock()
 	s.addr = nil
 	s.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 // listen returns the listener opened by Listen, or opens one.
 func (s *Source) listen(ctx context.Context) (net.Listener, error) {
 	s.mu.Lock()
-	listener := s.early
-	s.early = nil
+	listener := s.listener
+	s.listener = nil
 	s.mu.Unlock()
 	if listener == nil {
 		var err error
@@ -198,7 +198,7 @@ func (s *Source) open(ctx context.Context) (net.Listener, error) {
 }
 
 // accept accepts connections until the context ends or accepting fails permanently.
-func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, owned *sync.WaitGroup) error {
+func (s *Source) accept(ctx context.Context, listener net.Listener, registry *registry, goroutines *sync.WaitGroup) error {
 	failures := 0
 	var logged time.Time
 	for {
@@ -211,7 +211,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 			return ctx.Err()
 		case err != nil:
 			// Most likely out of file descriptors, which may become free again.
-			if failures++; failures >= 100 && !passing(err) {
+			if failures++; failures >= 100 && !temporary(err) {
 				return fmt.Errorf("ndjson: accept: %w", err)
 			}
 			if now := time.Now(); now.Sub(logged) >= time.Second {
@@ -225,7 +225,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 		}
 		failures = 0
 		if from := conn.RemoteAddr(); from != nil {
-			s.admit(ctx, conn, from, desk, owned)
+			s.admit(ctx, conn, from, registry, goroutines)
 		} else {
 			_ = conn.Close() // it was reset before it was accepted
 		}
@@ -233,7 +233,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, desk *desk, 
 }
 
 // temporary reports whether an error of accept is due to a resource that may become free again.
-func passing(err error) bool {
+func temporary(err error) bool {
 	for _, errno := range [...]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, errno) {
 			return true
@@ -255,7 +255,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // admit starts a producer. If there are too many, the new one gets an error and is closed; at most
 // MaxProducers connections wait for this at a time.
-func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, desk *desk, owned *sync.WaitGroup) {
+func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, registry *registry, goroutines *sync.WaitGroup) {
 	s.mu.Lock()
 	n := len(s.conns)
 	if n < 2*s.config.MaxProducers {
@@ -270,11 +270,11 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, desk *
 		_ = conn.Close() // rejected
 		return
 	}
-	p := newProducer(s, desk, conn, from)
-	owned.Go(func() {
+	p := newProducer(s, registry, conn, from)
+	goroutines.Go(func() {
 		defer s.release(conn)
 		if full {
-			p.refuse(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, more are not taken", s.config.MaxProducers)))
+			p.closeWithError(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, more are not taken", s.config.MaxProducers)))
 			return
 		}
 		p.log.Info("producer connected")

@@ -16,10 +16,10 @@ import (
 
 // producer is one connection. Only its own goroutine uses it.
 type producer struct {
-	source *Source
-	desk   *desk
-	conn   net.Conn
-	log    *slog.Logger
+	source   *Source
+	registry *registry
+	conn     net.Conn
+	log      *slog.Logger
 
 	in      *bufio.Reader
 	long    []byte // a line that exceeds the buffer of in
@@ -34,11 +34,11 @@ type producer struct {
 	lines  []int          // line number of each event of the batch
 	levels []market.Level // of the batch
 
-	known  map[market.InstrumentID]*instrument // used by this producer
-	venues map[*venue]struct{}                 // fed by this producer
-	books  map[*instrument]bool                // fed by this producer; true if published as stale
-	shapes map[*instrument]*market.Book        // copies of its books that are complete
-	last   map[sequenceKey]uint64
+	known      map[market.InstrumentID]*instrument // used by this producer
+	venues     map[*venue]struct{}                 // fed by this producer
+	staleBooks map[*instrument]bool                // fed by this producer; true if published as stale
+	bookCopies map[*instrument]*market.Book        // copies of its books that are complete
+	last       map[sequenceKey]uint64
 }
 
 // sequenceKey identifies a sequence of SQ. T, X and C share one; the others have their own.
@@ -59,36 +59,36 @@ var (
 	errTooMany = errors.New("too many bad lines")
 )
 
-func newProducer(s *Source, d *desk, conn net.Conn, from net.Addr) *producer {
+func newProducer(s *Source, r *registry, conn net.Conn, from net.Addr) *producer {
 	return &producer{
-		source: s, desk: d, conn: conn,
-		log:    s.config.Logger.With("producer", from.String()),
-		in:     bufio.NewReaderSize(conn, 64<<10),
-		out:    bufio.NewWriter(conn),
-		known:  make(map[market.InstrumentID]*instrument),
-		venues: make(map[*venue]struct{}),
-		books:  make(map[*instrument]bool),
-		shapes: make(map[*instrument]*market.Book),
-		last:   make(map[sequenceKey]uint64),
+		source: s, registry: r, conn: conn,
+		log:        s.config.Logger.With("producer", from.String()),
+		in:         bufio.NewReaderSize(conn, 64<<10),
+		out:        bufio.NewWriter(conn),
+		known:      make(map[market.InstrumentID]*instrument),
+		venues:     make(map[*venue]struct{}),
+		staleBooks: make(map[*instrument]bool),
+		bookCopies: make(map[*instrument]*market.Book),
+		last:       make(map[sequenceKey]uint64),
 	}
 }
 
 // run reads lines until the producer disconnects or the context ends. It returns nil if the
 // producer closed the connection.
 func (p *producer) run(ctx context.Context) error {
-	defer func() { p.desk.leave(p.books, p.known, p.venues) }()
+	defer func() { p.registry.leave(p.staleBooks, p.known, p.venues) }()
 	for {
 		line, err := p.next()
 		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
 			p.line++
-			p.take(line, err)
+			p.handle(line, err)
 		}
 		if p.faults >= p.source.config.MaxFaults {
 			p.publish()
-			p.refuse(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d bad lines one after the other", p.faults)))
+			p.closeWithError(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d bad lines one after the other", p.faults)))
 			return errTooMany
 		}
-		if !p.whole() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
+		if !p.lineBuffered() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
 			p.publish()
 			if err := p.flush(); err != nil {
 				return fmt.Errorf("answer producer: %w", err)
@@ -106,7 +106,7 @@ func (p *producer) run(ctx context.Context) error {
 }
 
 // handle processes one line. err is errTooLong for a line that was too long to be read.
-func (p *producer) take(data []byte, err error) {
+func (p *producer) handle(data []byte, err error) {
 	var fault *wire.Fault
 	switch {
 	case errors.Is(err, errTooLong):
@@ -146,7 +146,7 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 	e.Handle = i.handle
 	switch e.Kind {
 	case market.KindQuote:
-		if !i.ownQuotes.Load() {
+		if !i.quotesFromFeed.Load() {
 			p.ignore(i)
 			return nil
 		}
@@ -158,7 +158,7 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 	if f := p.sequence(i, &e); f != nil {
 		return f
 	}
-	if f := p.judge(i, &e); f != nil {
+	if f := p.validate(i, &e); f != nil {
 		return f
 	}
 	switch e.Kind {
@@ -167,23 +167,23 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 			i.phase.Store(uint32(e.Phase))
 		}
 	case market.KindSnapshot:
-		p.books[i] = false
+		p.staleBooks[i] = false
 	case market.KindUpdate:
-		if _, fed := p.books[i]; !fed {
-			p.books[i] = false
+		if _, fed := p.staleBooks[i]; !fed {
+			p.staleBooks[i] = false
 		}
 	case market.KindGap:
-		p.books[i] = true
-		delete(p.shapes, i)
+		p.staleBooks[i] = true
+		delete(p.bookCopies, i)
 	}
-	e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+	e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
 	p.add(e)
 	return nil
 }
 
 func (p *producer) define(in *market.Instrument) *wire.Fault {
 	p.publish() // earlier lines belong to the old definition
-	i, err := p.desk.define(*in)
+	i, err := p.registry.define(*in)
 	if err != nil {
 		return wire.NewFault(wire.BadField, "definition refused: "+err.Error())
 	}
@@ -193,11 +193,11 @@ func (p *producer) define(in *market.Instrument) *wire.Fault {
 
 // wholeMarket handles H and Gap of *|MARKET|*.
 func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
-	v := p.desk.venue(l.ID.Market)
+	v := p.registry.venue(l.ID.Market)
 	if v == nil {
 		return wire.NewFault(wire.UnknownInstrument, "no instrument of market "+l.ID.Market+" is defined: send an F line first")
 	}
-	p.feeds(v)
+	p.joinMarket(v)
 	e := l.Event
 	if e.Kind == market.KindStatus {
 		if !e.Phase.OfFeed() {
@@ -207,7 +207,7 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 		p.add(e)
 		return nil
 	}
-	for _, i := range p.desk.instrumentsOf(v.name) {
+	for _, i := range p.registry.instrumentsOf(v.name) {
 		e.Handle = i.handle
 		p.add(e)
 	}
@@ -218,7 +218,7 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 func (p *producer) instrument(id market.InstrumentID) *instrument {
 	i, ok := p.known[id]
 	if !ok {
-		if i = p.desk.instrument(id); i != nil {
+		if i = p.registry.instrument(id); i != nil {
 			p.use(i)
 		}
 	}
@@ -227,13 +227,13 @@ func (p *producer) instrument(id market.InstrumentID) *instrument {
 
 func (p *producer) use(i *instrument) {
 	p.known[i.id] = i
-	p.feeds(i.venue)
+	p.joinMarket(i.venue)
 }
 
-func (p *producer) feeds(v *venue) {
+func (p *producer) joinMarket(v *venue) {
 	if _, ok := p.venues[v]; !ok {
 		p.venues[v] = struct{}{}
-		p.desk.join(v)
+		p.registry.join(v)
 	}
 }
 
@@ -258,18 +258,18 @@ func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
 	case e.Sequence <= last:
 		return wire.NewFault(wire.BadField, "SQ must rise: "+strconv.FormatUint(e.Sequence, 10)+" came after "+strconv.FormatUint(last, 10))
 	default:
-		p.hole(i, e, last)
+		p.gap(i, e, last)
 	}
 	p.last[key] = e.Sequence
 	return nil
 }
 
-func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
-	p.source.count(func(c *Stats) { c.Holes++ })
+func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
+	p.source.count(func(c *Stats) { c.Gaps++ })
 	what := fmt.Sprintf("SQ of %s goes from %d to %d", i.id, last, e.Sequence)
 	if e.Kind == market.KindUpdate {
 		what += ": the book is stale until an O line with R:true"
-		p.stale(i, "sequence_gap")
+		p.markStale(i, "sequence_gap")
 	} else {
 		p.add(market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: "sequence_gap"})
 	}
@@ -278,10 +278,10 @@ func (p *producer) hole(i *instrument, e *market.Event, last uint64) {
 }
 
 // markStale publishes that a book has lost updates, unless that was published already.
-func (p *producer) stale(i *instrument, reason string) {
-	delete(p.shapes, i)
-	if !p.books[i] {
-		p.books[i] = true
+func (p *producer) markStale(i *instrument, reason string) {
+	delete(p.bookCopies, i)
+	if !p.staleBooks[i] {
+		p.staleBooks[i] = true
 		p.add(market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reason})
 	}
 }
@@ -292,8 +292,8 @@ func (p *producer) lostUpdate(l *wire.Line) {
 		return
 	}
 	if i := p.known[l.ID]; i != nil && !i.noBook.Load() {
-		if _, fed := p.books[i]; fed {
-			p.stale(i, "bad_line")
+		if _, fed := p.staleBooks[i]; fed {
+			p.markStale(i, "bad_line")
 		}
 	}
 }
@@ -313,7 +313,7 @@ func (p *producer) add(e market.Event) {
 }
 
 // copyLevels copies levels to a buffer that stays valid until the batch is published.
-func (p *producer) keep(levels []market.Level) []market.Level {
+func (p *producer) copyLevels(levels []market.Level) []market.Level {
 	if len(levels) == 0 {
 		return nil
 	}
@@ -325,14 +325,14 @@ func (p *producer) keep(levels []market.Level) []market.Level {
 // publish publishes the batch and answers the events that the sink rejected.
 func (p *producer) publish() {
 	for len(p.batch) > 0 {
-		refused := p.desk.publish(p.batch)
+		refused := p.registry.publish(p.batch)
 		batch, lines := p.batch, p.lines
 		p.batch, p.lines = nil, nil
 		for _, r := range refused {
 			e := &batch[r.Index]
 			p.fault(lines[r.Index], wire.NewFault(wire.BadField, "refused: "+r.Reason+": "+r.Detail))
 			if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
-				p.staleHandle(e.Handle)
+				p.markHandleStale(e.Handle)
 			}
 		}
 		if len(p.batch) == 0 {
@@ -344,10 +344,10 @@ func (p *producer) publish() {
 }
 
 // markHandleStale marks a book stale after the sink rejected a change of it.
-func (p *producer) staleHandle(h market.Handle) {
-	for i := range p.books {
+func (p *producer) markHandleStale(h market.Handle) {
+	for i := range p.staleBooks {
 		if i.handle == h {
-			p.stale(i, "event_refused")
+			p.markStale(i, "event_refused")
 		}
 	}
 }

@@ -11,19 +11,19 @@ import (
 
 // acceptedCase holds lines that follow the definition of GGAL, their answers as "Type reason line",
 // and the published events.
-type takenCase struct {
+type acceptedCase struct {
 	name    string
 	lines   []string
 	answers []string
 	want    []string
 }
 
-func takenCases() []takenCase {
+func takenCases() []acceptedCase {
 	const (
 		g = "GGAL|BYMA|24hs "
 		n = `,"I":"GGAL|BYMA|24hs",`
 	)
-	return []takenCase{
+	return []acceptedCase{
 		{
 			"hole in the book",
 			[]string{`{"type":"O"` + n + `"R":true,"B":[],"A":[],"SQ":5}`, `{"type":"O"` + n + `"A":[[1,1]],"SQ":6}`, `{"type":"O"` + n + `"A":[[1,2]],"SQ":8}`,
@@ -86,7 +86,7 @@ func takenCases() []takenCase {
 }
 
 // TestAccepted checks which lines are accepted and when a book becomes stale.
-func TestTaken(t *testing.T) {
+func TestAccepted(t *testing.T) {
 	for _, tt := range takenCases() {
 		t.Run(tt.name, func(t *testing.T) {
 			var r feedtest.Recorder

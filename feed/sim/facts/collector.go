@@ -42,7 +42,7 @@ func (c *Collector) Define(in market.Instrument) (market.Handle, error) {
 	}
 	h := market.Handle(len(c.all))
 	x := newInstrument(in)
-	x.whole = whole
+	x.isMarket = whole
 	x.class = in.Kind + " " + in.ID.Term
 	if c.Class != nil {
 		x.class = c.Class(in)
@@ -61,8 +61,8 @@ func (c *Collector) Publish(events []market.Event) error {
 		if int(e.Handle) >= len(c.all) {
 			return errUnknownHandle
 		}
-		if x := c.all[e.Handle]; !x.whole {
-			x.take(e)
+		if x := c.all[e.Handle]; !x.isMarket {
+			x.apply(e)
 		}
 	}
 	return nil

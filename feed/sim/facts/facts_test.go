@@ -233,7 +233,7 @@ func TestSingleOrders(t *testing.T) {
 	near(t, "life", r.Life[1], 3)
 	near(t, "adds", r.AddsPerTrade, 3)
 	near(t, "cancels", r.CancelsPerTrade, 1)
-	if n := len(x.c.all[0].births); n != 1 {
+	if n := len(x.c.all[0].addedAt); n != 1 {
 		t.Errorf("%d births are kept", n)
 	}
 }

@@ -15,21 +15,21 @@ const (
 type instrument struct {
 	definition market.Instrument
 	class      string
-	whole      bool // stands for a market and is not followed
+	isMarket   bool // stands for a market and is not followed
 
-	phase  market.Phase
-	stale  bool
-	book   market.Book
-	orders market.OrderBook
-	single bool             // the events are order by order
-	births map[uint64]int64 // times at which live orders were added
-	quote  [2]market.Level  // best bid and offer, if there is no book
+	phase        market.Phase
+	stale        bool
+	book         market.Book
+	orders       market.OrderBook
+	orderByOrder bool             // the events are order by order
+	addedAt      map[uint64]int64 // times at which live orders were added
+	quote        [2]market.Level  // best bid and offer, if there is no book
 
 	open    int64 // duration of continuous trading, ns
 	since   int64 // start of the current period of continuous trading; 0: none
 	now     int64 // newest time
 	spread  spread
-	count   second64
+	count   secondCounts
 	minutes minutes
 	signs   signs
 
@@ -38,14 +38,14 @@ type instrument struct {
 	late                       int // trades that are not counted
 	adds, cancels              int
 	// adds inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
-	placed                   [5]int
+	placement                [5]int
 	pending                  [2]market.Size
 	lastTrade                int64 // its time
 	lastSide                 market.Side
 	lastPrice                market.Price
-	life                     histogram // of cancelled orders, in seconds
+	lifetimes                histogram // of cancelled orders, in seconds
 	spreadTicks, spreadBasis histogram
-	levels, looked           float64 // levels per side, sampled each minute
+	levelSum, levelSamples   float64 // levels per side, sampled each minute
 }
 
 func newInstrument(in market.Instrument) *instrument {
@@ -53,11 +53,11 @@ func newInstrument(in market.Instrument) *instrument {
 	if phase == market.NoPhase {
 		phase = market.Open
 	}
-	return &instrument{definition: in, phase: phase, stale: !in.StartsEmpty && !in.NoBook, births: make(map[uint64]int64)}
+	return &instrument{definition: in, phase: phase, stale: !in.StartsEmpty && !in.NoBook, addedAt: make(map[uint64]int64)}
 }
 
 // apply applies an event.
-func (x *instrument) take(e *market.Event) {
+func (x *instrument) apply(e *market.Event) {
 	x.events++
 	at := e.Time
 	if at == 0 {
@@ -92,10 +92,10 @@ func (x *instrument) take(e *market.Event) {
 		x.stale = true
 		x.book.Reset()
 		x.orders.Reset()
-		clear(x.births)
+		clear(x.addedAt)
 		x.pause()
 	}
-	x.look()
+	x.observe()
 }
 
 // isLate reports whether a trade comes after its second is over. It would be counted in the wrong
@@ -149,7 +149,7 @@ func (x *instrument) pause() {
 }
 
 // observe records the current spread.
-func (x *instrument) look() {
+func (x *instrument) observe() {
 	if !x.running() {
 		return
 	}
@@ -167,7 +167,7 @@ func (x *instrument) best() (bid, ask market.Level) {
 		return x.quote[0], x.quote[1]
 	}
 	b := &x.book
-	if x.single {
+	if x.orderByOrder {
 		b = x.orders.Book()
 	}
 	bid, _ = b.Best(market.Buy)
@@ -184,7 +184,7 @@ func (x *instrument) trade(e *market.Event) {
 	x.count.add()
 	side := e.Side
 	if side == market.NoSide {
-		side = x.guess(e.Price)
+		side = x.inferSide(e.Price)
 	}
 	x.lastPrice = e.Price
 	if side == market.NoSide {
@@ -200,7 +200,7 @@ func (x *instrument) trade(e *market.Event) {
 }
 
 // inferSide infers the side of a trade from its position in the spread, or from the previous price.
-func (x *instrument) guess(p market.Price) market.Side {
+func (x *instrument) inferSide(p market.Price) market.Side {
 	if s := &x.spread; s.good {
 		switch mid := float64(s.bid+s.ask) / 2; {
 		case float64(p) > mid:
@@ -232,14 +232,14 @@ func (x *instrument) update(e *market.Event) {
 			if !x.running() {
 				continue
 			}
-			switch gone := old.Size - l.Size; {
-			case gone < 0:
+			switch removed := old.Size - l.Size; {
+			case removed < 0:
 				x.placedAt(side, l.Price, best, hasBest)
-			case gone > *taken:
+			case removed > *taken:
 				x.cancels++
 				*taken = 0
 			default:
-				*taken -= gone
+				*taken -= removed
 			}
 		}
 	}
@@ -262,15 +262,15 @@ func (x *instrument) placedAt(side market.Side, p market.Price, best market.Leve
 	}
 	switch ticks := behind / tick; {
 	case behind < 0:
-		x.placed[0]++
+		x.placement[0]++
 	case behind == 0:
-		x.placed[1]++
+		x.placement[1]++
 	case ticks <= 5:
-		x.placed[2]++
+		x.placement[2]++
 	case ticks <= 20:
-		x.placed[3]++
+		x.placement[3]++
 	default:
-		x.placed[4]++
+		x.placement[4]++
 	}
 }
 
@@ -278,8 +278,8 @@ func (x *instrument) snapshot(e *market.Event) {
 	x.stale = false
 	x.book.Reset()
 	x.orders.Reset()
-	x.single = false
-	clear(x.births)
+	x.orderByOrder = false
+	clear(x.addedAt)
 	for _, l := range e.Bids {
 		x.book.Set(market.Buy, l)
 	}
@@ -291,13 +291,13 @@ func (x *instrument) snapshot(e *market.Event) {
 
 // order applies an order-by-order event. Invalid events are ignored: this package does not verify.
 func (x *instrument) order(e *market.Event) {
-	x.single, x.stale = true, false
+	x.orderByOrder, x.stale = true, false
 	b := x.orders.Book()
 	switch e.Kind {
 	case market.KindOrderAdd:
 		best, ok := b.Best(e.Side)
 		if _, err := x.orders.Add(e.OrderID, e.Side, e.Price, e.Size); err == nil {
-			x.births[e.OrderID] = x.now
+			x.addedAt[e.OrderID] = x.now
 			if x.running() {
 				x.placedAt(e.Side, e.Price, best, ok)
 			}
@@ -307,13 +307,13 @@ func (x *instrument) order(e *market.Event) {
 	case market.KindOrderDelete:
 		if _, _, err := x.orders.Delete(e.OrderID); err == nil && x.running() {
 			x.cancels++
-			x.life.add(math.Max(1e-9, float64(x.now-x.births[e.OrderID])/float64(second)), 1)
+			x.lifetimes.add(math.Max(1e-9, float64(x.now-x.addedAt[e.OrderID])/float64(second)), 1)
 		}
-		delete(x.births, e.OrderID)
+		delete(x.addedAt, e.OrderID)
 	case market.KindOrderFill:
 		if _, _, err := x.orders.Fill(e.OrderID, e.Size); err == nil {
 			if _, _, _, ok := x.orders.Order(e.OrderID); !ok {
-				delete(x.births, e.OrderID)
+				delete(x.addedAt, e.OrderID)
 			}
 		}
 	}

@@ -37,52 +37,52 @@ func (s *spread) pass(x *instrument, at int64) {
 }
 
 // secondCounts counts trades per second.
-type second64 struct {
-	from        int64
-	here        float64
-	sum, square float64
-	n           float64
+type secondCounts struct {
+	from           int64
+	current        float64
+	sum, squareSum float64
+	n              float64
 }
 
-func (c *second64) begin(at int64) { c.from, c.here = at, 0 }
+func (c *secondCounts) begin(at int64) { c.from, c.current = at, 0 }
 
-func (c *second64) add() { c.here++ }
+func (c *secondCounts) add() { c.current++ }
 
 // pass closes the seconds before a time.
-func (c *second64) pass(at int64) {
+func (c *secondCounts) pass(at int64) {
 	n := (at - c.from) / second
 	if n <= 0 {
 		return
 	}
-	c.sum += c.here
-	c.square += c.here * c.here
+	c.sum += c.current
+	c.squareSum += c.current * c.current
 	c.n += float64(n)
 	c.from += n * second
-	c.here = 0
+	c.current = 0
 }
 
 // fano returns the variance of the counts divided by their mean: 1 for a Poisson process.
-func (c *second64) fano() float64 {
+func (c *secondCounts) fano() float64 {
 	if c.sum == 0 {
 		return math.NaN()
 	}
 	mean := c.sum / c.n
-	return (c.square/c.n - mean*mean) / mean
+	return (c.squareSum/c.n - mean*mean) / mean
 }
 
 // minutes accumulates the returns of the mid price from minute to minute.
 type minutes struct {
-	next         int64 // the end of the current minute
-	last         float64
-	n            float64
-	second, four float64 // sums of powers
-	before       float64 // the previous return, if hasPrevious
-	follows      bool
-	pairs        float64
-	bounced      float64 // sum of products of consecutive returns
+	next                 int64 // the end of the current minute
+	last                 float64
+	n                    float64
+	squareSum, fourthSum float64 // sums of powers
+	previous             float64 // the previous return, if hasPrevious
+	hasPrevious          bool
+	pairs                float64
+	productSum           float64 // sum of products of consecutive returns
 }
 
-func (m *minutes) restart() { m.next, m.last, m.follows = 0, 0, false }
+func (m *minutes) restart() { m.next, m.last, m.hasPrevious = 0, 0, false }
 
 func (m *minutes) pass(x *instrument, at int64) {
 	if m.next == 0 {
@@ -94,21 +94,21 @@ func (m *minutes) pass(x *instrument, at int64) {
 			if m.last != 0 {
 				r := mid - m.last
 				m.n++
-				m.second += r * r
-				m.four += r * r * r * r
-				if m.follows {
+				m.squareSum += r * r
+				m.fourthSum += r * r * r * r
+				if m.hasPrevious {
 					m.pairs++
-					m.bounced += r * m.before
+					m.productSum += r * m.previous
 				}
-				m.before, m.follows = r, true
+				m.previous, m.hasPrevious = r, true
 			}
 			m.last = mid
 			b := &x.book
-			if x.single {
+			if x.orderByOrder {
 				b = x.orders.Book()
 			}
-			x.levels += float64(b.Len(market.Buy)+b.Len(market.Sell)) / 2
-			x.looked++
+			x.levelSum += float64(b.Len(market.Buy)+b.Len(market.Sell)) / 2
+			x.levelSamples++
 		}
 		m.next += minute
 	}
@@ -122,23 +122,23 @@ func (m *minutes) volatility() float64 {
 	if m.n < enough {
 		return math.NaN()
 	}
-	return math.Sqrt(m.second / m.n * 360)
+	return math.Sqrt(m.squareSum / m.n * 360)
 }
 
 func (m *minutes) kurtosis() float64 {
-	if m.n < enough || m.second == 0 {
+	if m.n < enough || m.squareSum == 0 {
 		return math.NaN()
 	}
-	return m.four / m.n / (m.second / m.n * m.second / m.n)
+	return m.fourthSum / m.n / (m.squareSum / m.n * m.squareSum / m.n)
 }
 
 // autocorrelation returns the correlation of a minute's return with the previous one. It is well
 // below 0 if the price bounces without a trend.
-func (m *minutes) bounce() float64 {
-	if m.pairs < enough || m.second == 0 {
+func (m *minutes) autocorrelation() float64 {
+	if m.pairs < enough || m.squareSum == 0 {
 		return math.NaN()
 	}
-	return m.bounced / m.pairs / (m.second / m.n)
+	return m.productSum / m.pairs / (m.squareSum / m.n)
 }
 
 // lags holds the lags of the autocorrelation of signs.
@@ -146,14 +146,14 @@ var lags = [...]int{1, 2, 5, 10, 20}
 
 // signs accumulates the sides of marketable orders.
 type signs struct {
-	recent [32]float64 // a ring buffer
-	known  int         // number in the current period
-	n, sum float64
-	pairs  [len(lags)]float64
-	both   [len(lags)]float64 // sums of products
+	recent     [32]float64 // a ring buffer
+	count      int         // number in the current period
+	n, sum     float64
+	pairs      [len(lags)]float64
+	productSum [len(lags)]float64 // sums of products
 }
 
-func (s *signs) restart() { s.known = 0 }
+func (s *signs) restart() { s.count = 0 }
 
 func (s *signs) add(side market.Side) {
 	v := 1.0
@@ -163,13 +163,13 @@ func (s *signs) add(side market.Side) {
 	s.n++
 	s.sum += v
 	for i, lag := range lags {
-		if s.known >= lag {
+		if s.count >= lag {
 			s.pairs[i]++
-			s.both[i] += v * s.recent[(s.known-lag)%len(s.recent)]
+			s.productSum[i] += v * s.recent[(s.count-lag)%len(s.recent)]
 		}
 	}
-	s.recent[s.known%len(s.recent)] = v
-	s.known++
+	s.recent[s.count%len(s.recent)] = v
+	s.count++
 }
 
 // merge adds the orders of x and treats them as if they had the same mean. With the mean of few
@@ -179,7 +179,7 @@ func (s *signs) merge(x *signs) {
 	s.sum += x.sum
 	for i := range lags {
 		s.pairs[i] += x.pairs[i]
-		s.both[i] += x.both[i]
+		s.productSum[i] += x.productSum[i]
 	}
 }
 
@@ -193,5 +193,5 @@ func (s *signs) correlation(i int) float64 {
 	if v == 0 {
 		return math.NaN()
 	}
-	return (s.both[i]/s.pairs[i] - mean*mean) / v
+	return (s.productSum[i]/s.pairs[i] - mean*mean) / v
 }

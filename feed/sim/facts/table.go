@@ -46,7 +46,7 @@ type Row struct {
 	Fano       Figure    `json:"fano"`           // of trades per second
 	Volatility Figure    `json:"day_volatility"` // of six hours, from minute returns
 	Kurtosis   Figure    `json:"minute_kurtosis"`
-	Bounce     Figure    `json:"minute_autocorrelation"` // of minute returns, at lag 1
+	MinuteACF  Figure    `json:"minute_autocorrelation"` // of minute returns, at lag 1
 	// of adds: inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
 	Placement [5]Figure `json:"placement"`
 	// until cancelled: p10, p50, p90; only for order-by-order events
@@ -69,7 +69,7 @@ func Measured() Row {
 		EventsPerSecond: unknown, TradesPerDay: 24408, AddsPerTrade: 10.9, CancelsPerTrade: unknown,
 		SpreadTicks: [3]Figure{11, 20, 31}, SpreadBasis: [3]Figure{unknown, unknown, unknown},
 		Levels: unknown, SignACF: [5]Figure{.69, .53, .32, .16, .11}, Fano: 7.1,
-		Volatility: unknown, Kurtosis: unknown, Bounce: unknown,
+		Volatility: unknown, Kurtosis: unknown, MinuteACF: unknown,
 		Placement: [5]Figure{.196, .078, .164, .281, .280},
 		Life:      [3]Figure{.0026, .37, 11.2},
 	}
@@ -83,7 +83,7 @@ func (c *Collector) Table() Table {
 	classes := map[string][]*instrument{}
 	for _, x := range c.all {
 		t.Late += x.late
-		if x.whole || x.open == 0 {
+		if x.isMarket || x.open == 0 {
 			continue
 		}
 		row := sum([]*instrument{x})
@@ -121,7 +121,7 @@ func (m *mean) figure() Figure { return Figure(m.sum / m.weight) } // NaN withou
 func sum(list []*instrument) Row {
 	r := Row{Instruments: len(list)}
 	var ticks, basis, life histogram
-	var levels, fano, variance, kurtosis, bounce mean
+	var levels, fano, variance, kurtosis, minuteACF mean
 	var sides signs
 	hours, adds, cancels := 0.0, 0, 0
 	var placed [5]int
@@ -134,14 +134,14 @@ func sum(list []*instrument) Row {
 		cancels += x.cancels
 		ticks.merge(&x.spreadTicks)
 		basis.merge(&x.spreadBasis)
-		life.merge(&x.life)
-		levels.add(x.levels/x.looked, x.looked)
+		life.merge(&x.lifetimes)
+		levels.add(x.levelSum/x.levelSamples, x.levelSamples)
 		fano.add(x.count.fano(), float64(x.trades))
 		variance.add(x.minutes.volatility()*x.minutes.volatility(), x.minutes.n)
 		kurtosis.add(x.minutes.kurtosis(), x.minutes.n)
-		bounce.add(x.minutes.bounce(), x.minutes.pairs)
+		minuteACF.add(x.minutes.autocorrelation(), x.minutes.pairs)
 		sides.merge(&x.signs)
-		for i, n := range x.placed {
+		for i, n := range x.placement {
 			placed[i] += n
 		}
 	}
@@ -156,7 +156,7 @@ func sum(list []*instrument) Row {
 		r.SpreadBasis[i] = Figure(basis.quantiles()[i])
 		r.Life[i] = Figure(life.quantiles()[i])
 	}
-	r.Levels, r.Fano, r.Kurtosis, r.Bounce = levels.figure(), fano.figure(), kurtosis.figure(), bounce.figure()
+	r.Levels, r.Fano, r.Kurtosis, r.MinuteACF = levels.figure(), fano.figure(), kurtosis.figure(), minuteACF.figure()
 	r.Volatility = Figure(math.Sqrt(float64(variance.figure())))
 	total := 0
 	for _, n := range placed {

@@ -11,12 +11,12 @@ import (
 
 // fact describes how a figure of a row is printed.
 type fact struct {
-	name     string // as in docs/simulator.md
-	decimals int
-	of       func(*Row) Figure
-	needs    need
-	ranged   bool // classes of the simulated exchange have a range for it
-	place    int  // index in Ranges
+	name       string // as in docs/simulator.md
+	decimals   int
+	of         func(*Row) Figure
+	needs      need
+	ranged     bool // classes of the simulated exchange have a range for it
+	rangeIndex int  // index in Ranges
 }
 
 // need is what a row lacks if a fact is unknown.
@@ -46,7 +46,7 @@ func factList() []fact {
 	list = append(list,
 		fact{name: "volatility of a day", decimals: 4, of: func(r *Row) Figure { return r.Volatility }, needs: someMinutes, ranged: true},
 		fact{name: "kurtosis of minutes", decimals: 1, of: func(r *Row) Figure { return r.Kurtosis }, needs: someMinutes, ranged: true},
-		fact{name: "autocorrelation of minutes", decimals: 3, of: func(r *Row) Figure { return r.Bounce }, needs: someMinutes, ranged: true},
+		fact{name: "autocorrelation of minutes", decimals: 3, of: func(r *Row) Figure { return r.MinuteACF }, needs: someMinutes, ranged: true},
 	)
 	for i, lag := range lags {
 		list = append(list, fact{name: "sign ACF, lag " + strconv.Itoa(lag), decimals: 3, of: func(r *Row) Figure { return r.SignACF[i] }, needs: someTrades, ranged: true})
@@ -62,11 +62,11 @@ func factList() []fact {
 	for i, p := range [...]string{"p10", "p50", "p90"} {
 		list = append(list, fact{name: "order life " + p + ", s", decimals: 2, of: func(r *Row) Figure { return r.Life[i] }})
 	}
-	place := 0
+	rangeIndex := 0
 	for i := range list {
 		if list[i].ranged {
-			list[i].place = place
-			place++
+			list[i].rangeIndex = rangeIndex
+			rangeIndex++
 		}
 	}
 	return list
@@ -166,7 +166,7 @@ func (r *Row) column(list []fact) []string {
 	for i := range list {
 		f, mark := &list[i], " "
 		if ranges != nil && f.ranged && f.known(r) {
-			switch v, span := float64(f.of(r)), ranges[f.place]; {
+			switch v, span := float64(f.of(r)), ranges[f.rangeIndex]; {
 			case v < span[0]:
 				mark = "<"
 			case v > span[1]:
