@@ -10,7 +10,7 @@ const never = int64(math.MaxInt64)
 
 // taskQueue holds what the exchange itself does at fixed times: sessions, auctions, halts. It is
 // short, so a slice is enough. It is sorted with the next task at the end.
-type agenda struct {
+type taskQueue struct {
 	tasks []task
 	count uint64
 }
@@ -24,7 +24,7 @@ type task struct {
 }
 
 // add adds a task.
-func (a *agenda) add(at int64, do func()) {
+func (a *taskQueue) add(at int64, do func()) {
 	a.count++
 	t := task{at: at, order: a.count, do: do}
 	i, _ := slices.BinarySearchFunc(a.tasks, t, func(x, t task) int {
@@ -37,7 +37,7 @@ func (a *agenda) add(at int64, do func()) {
 }
 
 // next returns the time of the next task, or never.
-func (a *agenda) next() int64 {
+func (a *taskQueue) next() int64 {
 	if len(a.tasks) == 0 {
 		return never
 	}
@@ -45,7 +45,7 @@ func (a *agenda) next() int64 {
 }
 
 // pop removes and returns the next task.
-func (a *agenda) take() task {
+func (a *taskQueue) pop() task {
 	n := len(a.tasks) - 1
 	t := a.tasks[n]
 	a.tasks[n] = task{}

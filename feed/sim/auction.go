@@ -99,7 +99,7 @@ func magnitude(v int64) int64 {
 // the oldest first.
 func (m *matcher) uncross(price int64) {
 	m.fills, m.touched = m.fills[:0], m.touched[:0]
-	m.calling = false
+	m.inCall = false
 	bids, asks := &m.sides[0], &m.sides[1]
 	nb, na := len(*bids), len(*asks) // remaining queues of each side
 	firstBid, firstAsk := nb, na     // first queue of each side that was touched
@@ -147,5 +147,5 @@ func (m *matcher) clear() {
 	m.crowd = m.crowd[:0]
 	m.maker = [2 * maxMakerLevels]int32{}
 	m.fills, m.touched = m.fills[:0], m.touched[:0]
-	m.calling = false
+	m.inCall = false
 }

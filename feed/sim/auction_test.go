@@ -64,7 +64,7 @@ func TestAuction(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		m, n := newMatcher(), naive{}
-		m.calling = true
+		m.inCall = true
 		for i := range 1 + rng.IntN(30) {
 			o := naiveOrder{side: market.Buy + market.Side(rng.IntN(2)), price: 100 + rng.Int64N(20), size: 1 + rng.Int64N(9), tag: i}
 			m.submit(o.side, o.price, o.size, true, crowdOrder)

@@ -34,7 +34,7 @@ func BenchmarkSim(b *testing.B) {
 
 // BenchmarkWarmUp measures filling the books before the start.
 func BenchmarkWarmUp(b *testing.B) {
-	listings, err := list(busySet)
+	listings, err := list(defaultSet)
 	if err != nil {
 		b.Fatal(err)
 	}

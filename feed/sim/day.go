@@ -9,15 +9,15 @@ import (
 
 // day is the current trading day of the market that has hours.
 type day struct {
-	calendar Calendar
-	loc      *time.Location
-	rng      *rand.Rand // for decisions of the market: whom it halts, what it corrects
-	days     int        // number of days; 0: no end
-	number   int        // 1 for the first day
-	date     time.Time  // midnight in loc
-	ends     int64      // virtual time at which the next day begins
-	ticking  bool       // publishIndicative runs each second
-	shown    shown      // current status of the market as a whole
+	calendar   Calendar
+	loc        *time.Location
+	rng        *rand.Rand  // for decisions of the market: whom it halts, what it corrects
+	days       int         // number of days; 0: no end
+	number     int         // 1 for the first day
+	date       time.Time   // midnight in loc
+	ends       int64       // virtual time at which the next day begins
+	indicating bool        // publishIndicative runs each second
+	status     marketPhase // current status of the market as a whole
 }
 
 const (
@@ -133,16 +133,16 @@ func (x *exchange) beginDay() {
 	d.ends = last - x.start + margin
 	for i := range x.instruments {
 		if in := &x.instruments[i]; x.keepsHours(in) {
-			x.morning(in)
+			x.prepareDay(in)
 		}
 	}
-	x.marketStatus(venue, market.Closed, market.ReasonOutsideHours, first)
+	x.marketStatus(venueBYMA, market.Closed, market.ReasonOutsideHours, first)
 	for _, term := range terms() {
 		x.plan(term)
 	}
 	x.planMarket()
-	x.planTrouble()
-	x.agenda.add(d.ends, x.endDay)
+	x.planIncidents()
+	x.tasks.add(d.ends, x.endDay)
 }
 
 // endDay moves on to the next trading day. After the last day it only publishes the statuses of
@@ -150,16 +150,16 @@ func (x *exchange) beginDay() {
 func (x *exchange) endDay() {
 	d := x.day
 	opening := d.nextOpening(d.date, "")
-	x.pass(d.hour(d.date, 24*time.Hour), opening)
+	x.passNight(d.hour(d.date, 24*time.Hour), opening)
 	next, ok := d.calendar.tradingDay(d.date.AddDate(0, 0, 1), terms()...)
 	if !ok {
-		x.over = true
+		x.ended = true
 		return
 	}
 	d.date = midnight(next, d.loc)
 	if d.number == d.days {
-		x.pass(d.begins(), opening)
-		x.over = true
+		x.passNight(d.begins(), opening)
+		x.ended = true
 		return
 	}
 	x.world.night()
@@ -175,22 +175,22 @@ func (x *exchange) endDay() {
 
 // passNight moves the time to a Unix time and publishes the status of the markets then. Subscribers
 // that keep time by events learn from it which bars and days have ended.
-func (x *exchange) pass(to, opening int64) {
+func (x *exchange) passNight(to, opening int64) {
 	x.start = max(x.start, to-x.now)
 	if x.instruments[0].phase != market.Closed { // closed by a fault
-		x.marketStatus(lively, market.Open, "", 0)
+		x.marketStatus(venueSIM, market.Open, "", 0)
 	}
-	x.marketStatus(venue, market.Closed, market.ReasonOutsideHours, opening)
+	x.marketStatus(venueBYMA, market.Closed, market.ReasonOutsideHours, opening)
 }
 
 // prepareDay resets an instrument before its market opens. Yesterday's close becomes today's
 // reference.
-func (x *exchange) morning(in *instrument) {
+func (x *exchange) prepareDay(in *instrument) {
 	d := x.day
 	if d.number > 1 && in.settled != 0 {
 		in.close = in.settled
 	}
-	in.settled, in.barred, in.level, in.dealt = 0, false, 0, false
+	in.settled, in.haltedForDay, in.staticHits, in.tradedToday = 0, false, 0, false
 	in.carry = in.listing.carry(d.carryDays())
 	in.fair = 0 // forces a new computation
 	in.price(x.now, &x.world)
@@ -233,7 +233,7 @@ func (x *exchange) plan(term string) {
 		if s.phase == market.Open {
 			x.world.setDay(s.start, s.end)
 		}
-		x.agenda.add(s.start, func() {
+		x.tasks.add(s.start, func() {
 			for i := range x.instruments {
 				if in := &x.instruments[i]; x.keepsHours(in) && in.listing.definition.ID.Term == term {
 					x.begin(in, s)
@@ -259,8 +259,8 @@ func (x *exchange) planMarket() {
 		case market.Open:
 			if i > 0 {
 				at += random
-				x.agenda.add(s.start, func() {
-					x.marketStatus(venue, market.Auction, reasonOpening, x.start+at)
+				x.tasks.add(s.start, func() {
+					x.marketStatus(venueBYMA, market.Auction, reasonOpening, x.start+at)
 				})
 			}
 		case market.Auction:
@@ -274,15 +274,15 @@ func (x *exchange) planMarket() {
 				at += random
 			}
 		}
-		x.agenda.add(at, func() {
-			x.day.shown = shown{s.phase, reason, until}
-			x.marketStatus(venue, s.phase, reason, until)
+		x.tasks.add(at, func() {
+			x.day.status = marketPhase{s.phase, reason, until}
+			x.marketStatus(venueBYMA, s.phase, reason, until)
 		})
 	}
 }
 
 // marketPhase is a status of a market as a whole.
-type shown struct {
+type marketPhase struct {
 	phase  market.Phase
 	reason string
 	until  int64 // Unix time
@@ -290,9 +290,9 @@ type shown struct {
 
 // begin starts a session of an instrument, or extends the auction before it by a random time.
 func (x *exchange) begin(in *instrument, s span) {
-	in.turn++ // cancels what else was scheduled for it
+	in.generation++ // cancels what else was scheduled for it
 	random := int64(x.day.calendar.RandomEnd)
-	if !in.book.calling || s.phase == market.Auction || random == 0 {
+	if !in.book.inCall || s.phase == market.Auction || random == 0 {
 		x.enter(in, s)
 		return
 	}
@@ -300,14 +300,14 @@ func (x *exchange) begin(in *instrument, s span) {
 		x.status(in, market.Auction, reasonOpening, s.start+random)
 	}
 	in.session = s
-	x.later(in.rng.Int64N(random), x.unless(in, func() { x.enter(in, s) }))
+	x.later(in.rng.Int64N(random), x.ifCurrent(in, func() { x.enter(in, s) }))
 }
 
 // ifCurrent returns a function that calls do unless another session or a halt has begun.
-func (x *exchange) unless(in *instrument, do func()) func() {
-	turn := in.turn
+func (x *exchange) ifCurrent(in *instrument, do func()) func() {
+	turn := in.generation
 	return func() {
-		if in.turn == turn {
+		if in.generation == turn {
 			do()
 		}
 	}
@@ -315,7 +315,7 @@ func (x *exchange) unless(in *instrument, do func()) func() {
 
 // enter starts a session of an instrument.
 func (x *exchange) enter(in *instrument, s span) {
-	if in.barred && s.phase != market.Closed {
+	if in.haltedForDay && s.phase != market.Closed {
 		return // halted for the rest of the day
 	}
 	in.session = s
@@ -337,7 +337,7 @@ func (x *exchange) enter(in *instrument, s span) {
 		in.book.clear() // orders are valid for the day
 		in.quoted = false
 		x.status(in, market.Closed, market.ReasonOutsideHours, s.end)
-		if !x.quiet(in) {
+		if !x.suppressed(in) {
 			x.snapshot(in)
 		}
 	}
@@ -346,10 +346,10 @@ func (x *exchange) enter(in *instrument, s span) {
 
 // resume starts continuous trading.
 func (x *exchange) resume(in *instrument, until int64) {
-	in.book.calling = false
+	in.book.inCall = false
 	in.banded = in.class.band > 0 && x.keepsHours(in)
-	in.noted = in.here()
-	in.setBand(x.now, in.noted)
+	in.nextReference = in.midPrice()
+	in.setBand(x.now, in.nextReference)
 	x.status(in, market.Open, "", until)
 }
 
@@ -360,7 +360,7 @@ func (x *exchange) settle(in *instrument) {
 		return
 	}
 	in.settled = in.close
-	if in.dealt {
+	if in.tradedToday {
 		in.settled = in.last
 	}
 	x.reference(in, in.listing.grid.price(in.settled))
@@ -368,46 +368,46 @@ func (x *exchange) settle(in *instrument) {
 
 // call starts a call phase, in which orders rest without matching until an auction.
 func (x *exchange) call(in *instrument, phase market.Phase, reason string, until int64) {
-	in.book.calling, in.stirred = true, true
+	in.book.inCall, in.dirty = true, true
 	in.indicated = cross{}
 	x.status(in, phase, reason, until)
-	if d := x.day; d != nil && !d.ticking {
-		d.ticking = true
-		x.later(second, x.indicate)
+	if d := x.day; d != nil && !d.indicating {
+		d.indicating = true
+		x.later(second, x.publishIndicative)
 	}
 }
 
 // uncross ends an auction: it executes at one price whatever matches.
 func (x *exchange) uncross(in *instrument, condition string) {
-	if !in.book.calling {
+	if !in.book.inCall {
 		return
 	}
-	in.book.calling = false
+	in.book.inCall = false
 	if c := in.book.cross(in.last); c.volume > 0 {
 		in.book.uncross(c.price)
-		in.dealt = true
+		in.tradedToday = true
 		x.conditions = []string{condition}
-		x.tell(in, market.NoSide)
+		x.report(in, market.NoSide)
 		x.conditions = nil
 	}
 }
 
 // publishIndicative publishes, once a second, the price at which each auction would end now: a
 // quote with that price on both sides and the total sizes at it.
-func (x *exchange) indicate() {
-	calling := false
+func (x *exchange) publishIndicative() {
+	inCall := false
 	for i := range x.instruments {
 		in := &x.instruments[i]
-		if !in.book.calling {
+		if !in.book.inCall {
 			continue
 		}
-		calling = true
-		if !in.stirred {
+		inCall = true
+		if !in.dirty {
 			continue
 		}
-		in.stirred = false
+		in.dirty = false
 		c := in.book.cross(in.last)
-		if c == in.indicated || x.quiet(in) {
+		if c == in.indicated || x.suppressed(in) {
 			continue
 		}
 		in.indicated = c
@@ -422,8 +422,8 @@ func (x *exchange) indicate() {
 			market.Level{Price: price, Size: market.Size(c.asks) * in.listing.lot})
 		e.Bids, e.Asks = x.levels[from:from+1:from+1], x.levels[from+1:from+2:from+2]
 	}
-	x.day.ticking = calling
-	if calling {
-		x.later(second, x.indicate)
+	x.day.indicating = inCall
+	if inCall {
+		x.later(second, x.publishIndicative)
 	}
 }

@@ -113,7 +113,7 @@ func TestPhases(t *testing.T) {
 		{"25 00:00", "closed", "outside_hours", "25 10:30:00"},
 		{"25 10:25", "closed", "outside_hours", "25 10:30:00"}, // where another day would begin
 	}
-	all := of(market.InstrumentID{Symbol: market.Any, Market: venue, Term: market.Any})
+	all := of(market.InstrumentID{Symbol: market.Any, Market: venueBYMA, Term: market.Any})
 	if len(all) < len(want) || !slices.Equal(all[:len(want)], want) {
 		t.Errorf("market: %v\nwant    %v", all, want)
 	}
@@ -123,7 +123,7 @@ func TestPhases(t *testing.T) {
 	}
 	// The market that is always open reports the same times.
 	var open []string
-	for _, l := range of(market.InstrumentID{Symbol: market.Any, Market: lively, Term: market.Any}) {
+	for _, l := range of(market.InstrumentID{Symbol: market.Any, Market: venueSIM, Term: market.Any}) {
 		open = append(open, l.at+" "+l.phase)
 	}
 	if !slices.Equal(open, []string{"20 10:25 open", "21 00:00 open", "25 00:00 open", "25 10:25 open"}) {
@@ -131,7 +131,7 @@ func TestPhases(t *testing.T) {
 	}
 	// The instrument also has halts and volatility auctions.
 	var plain []line
-	own := of(market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay})
+	own := of(market.InstrumentID{Symbol: "GGAL", Market: venueBYMA, Term: nextDay})
 	for i, l := range own {
 		trouble := l.phase == "halt" || l.reason == reasonVolatility || l.reason == reasonReopening
 		if !trouble && !(i > 0 && l.phase == "open" && own[i-1].reason != reasonOpening) {
@@ -276,7 +276,7 @@ func TestSpecialDays(t *testing.T) {
 	runDays(t, Config{Seed: 2, Start: time.Date(2026, 12, 24, 12, 0, 0, 0, loc), Days: 5, Instruments: 3, Calendar: brief()}, r)
 	last := map[string]string{} // last trade of the day, by term and date
 	for _, e := range r.Events() {
-		if id := r.ID(e.Handle); e.Kind == market.KindTrade && id.Market == venue {
+		if id := r.ID(e.Handle); e.Kind == market.KindTrade && id.Market == venueBYMA {
 			at := time.Unix(0, e.Time).In(loc)
 			last[id.Term+" "+at.Format("01-02")] = at.Format("15:04")
 		}

@@ -16,13 +16,13 @@ type exchange struct {
 	instruments []instrument // of fixed capacity, so that pointers into it stay valid
 	underlyings map[string]*underlying
 	queue       []due // a heap by time
-	agenda      agenda
+	tasks       taskQueue
 	acting      *instrument // the instrument that is acting; nil: the exchange itself
 	day         *day        // nil: the markets are always open
 	start       int64       // Unix time of virtual time 0
 	now         int64
-	silent      bool // no events are published
-	over        bool // the last day has ended
+	warmingUp   bool // no events are published
+	ended       bool // the last day has ended
 
 	markets map[string]market.Handle // handles of the markets as a whole
 
@@ -62,7 +62,7 @@ func newExchange(seed uint64, listings []listing, at int64, hours *day) *exchang
 		x.add(&listings[i])
 	}
 	for i := len(x.queue)/2 - 1; i >= 0; i-- {
-		x.sink(i)
+		x.siftDown(i)
 	}
 	return x
 }
@@ -101,18 +101,18 @@ func (x *exchange) add(l *listing) *instrument {
 
 // keepsHours reports whether an instrument belongs to the market that opens and closes.
 func (x *exchange) keepsHours(in *instrument) bool {
-	return x.day != nil && in.listing.definition.ID.Market == venue
+	return x.day != nil && in.listing.definition.ID.Market == venueBYMA
 }
 
 // next returns the virtual time of the next action.
-func (x *exchange) next() int64 { return min(x.queue[0].at, x.agenda.next()) }
+func (x *exchange) next() int64 { return min(x.queue[0].at, x.tasks.next()) }
 
 // step performs the next action and appends its events to x.events.
 func (x *exchange) step() {
-	if at := x.agenda.next(); at <= x.queue[0].at {
+	if at := x.tasks.next(); at <= x.queue[0].at {
 		x.now = at
 		x.world.advance(x.now)
-		x.agenda.take().do()
+		x.tasks.pop().do()
 		return
 	}
 	first := &x.queue[0]
@@ -123,11 +123,11 @@ func (x *exchange) step() {
 	in.act(x.now, x)
 	x.acting = nil
 	first.at = in.draw(x.now, &x.world)
-	x.sink(0)
+	x.siftDown(0)
 }
 
 // later schedules a task.
-func (x *exchange) later(after int64, do func()) { x.agenda.add(x.now+after, do) }
+func (x *exchange) later(after int64, do func()) { x.tasks.add(x.now+after, do) }
 
 // redraw draws new times for the next actions of instruments whose rates have changed.
 func (x *exchange) redraw(list ...*instrument) {
@@ -136,14 +136,14 @@ func (x *exchange) redraw(list ...*instrument) {
 			continue // done after its action
 		}
 		i := slices.IndexFunc(x.queue, func(d due) bool { return d.index == in.index })
-		in.relax(x.now)
+		in.decayExcitement(x.now)
 		x.queue[i].at = in.draw(x.now, &x.world)
-		x.rise(i)
+		x.fixHeap(i)
 	}
 }
 
 // siftDown moves a heap entry down to its position.
-func (x *exchange) sink(i int) {
+func (x *exchange) siftDown(i int) {
 	q := x.queue
 	moving := q[i]
 	for {
@@ -164,17 +164,17 @@ func (x *exchange) sink(i int) {
 }
 
 // fixHeap moves a heap entry up or down to its position.
-func (x *exchange) rise(i int) {
+func (x *exchange) fixHeap(i int) {
 	for i > 0 && x.queue[i].before(x.queue[(i-1)/2]) {
 		x.queue[i], x.queue[(i-1)/2] = x.queue[(i-1)/2], x.queue[i]
 		i = (i - 1) / 2
 	}
-	x.sink(i)
+	x.siftDown(i)
 }
 
 // warmUp runs the open markets up to virtual time 0 without publishing.
 func (x *exchange) warmUp() {
-	x.silent = true
+	x.warmingUp = true
 	for i := range x.instruments {
 		if x.instruments[i].phase == market.Open {
 			x.instruments[i].wake(x)
@@ -183,21 +183,21 @@ func (x *exchange) warmUp() {
 	for x.next() < 0 {
 		x.step()
 	}
-	x.silent = false
+	x.warmingUp = false
 	x.now = 0
 }
 
 // suppressed reports whether events of an instrument are not published now.
-func (x *exchange) quiet(in *instrument) bool { return x.silent || in.muted }
+func (x *exchange) suppressed(in *instrument) bool { return x.warmingUp || in.muted }
 
 // report appends the events of the last action in the instrument's book: its trades, with the given
 // aggressor, and then one update.
-func (x *exchange) tell(in *instrument, aggressor market.Side) {
-	in.stirred = true
+func (x *exchange) report(in *instrument, aggressor market.Side) {
+	in.dirty = true
 	if n := len(in.book.fills); n > 0 {
 		in.last, in.lastAt = in.book.fills[n-1].price, x.now
 	}
-	if x.quiet(in) {
+	if x.suppressed(in) {
 		return
 	}
 	book := &in.book
@@ -237,7 +237,7 @@ func (x *exchange) trade(in *instrument, aggressor market.Side, price market.Pri
 	e.Side, e.Price, e.Size = aggressor, price, size
 	e.TradeID = string(x.text)
 	e.Conditions = x.conditions
-	in.told = told{id: e.TradeID, price: price, size: size, at: x.now}
+	in.lastTrade = lastTrade{id: e.TradeID, price: price, size: size, at: x.now}
 }
 
 // event appends an event and returns it. The pointer is valid until the next call.
@@ -249,7 +249,7 @@ func (x *exchange) event(kind market.Kind, in *instrument) *market.Event {
 // status sets and publishes the phase of an instrument. until is a virtual time, 0 if unknown.
 func (x *exchange) status(in *instrument, phase market.Phase, reason string, until int64) {
 	in.phase, in.reason, in.until = phase, reason, until
-	if x.quiet(in) {
+	if x.suppressed(in) {
 		return
 	}
 	in.reported = phase
@@ -272,7 +272,7 @@ func (x *exchange) marketStatus(id string, phase market.Phase, reason string, un
 
 // reference publishes the previous close, and the settlement price once there is one.
 func (x *exchange) reference(in *instrument, settlement market.Price) {
-	if x.quiet(in) {
+	if x.suppressed(in) {
 		return
 	}
 	e := x.event(market.KindReference, in)

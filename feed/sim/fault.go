@@ -11,8 +11,8 @@ import (
 
 // Fault describes a fault that Trigger can inject. Every fault ends by itself.
 type Fault struct {
-	Name string // the argument of Trigger
-	Text string // what happens, in words
+	Name        string // the argument of Trigger
+	Description string // what happens, in words
 }
 
 // Faults returns all faults that Trigger knows, in the order of their documentation.
@@ -55,7 +55,7 @@ const (
 
 	burstActions = 1000
 	sigmas       = 20
-	maxWanted    = 256
+	maxPending   = 256
 
 	reasonTriggered = "triggered"
 )
@@ -66,7 +66,7 @@ type faults struct {
 	stalled  bool  // nothing happens
 	oneSided bool  // nobody sells
 	skew     int64 // of its event times
-	sick     int   // counts faults, so that the end of an older one is ignored
+	count    int   // counts faults, so that the end of an older one is ignored
 }
 
 // request is a fault that was requested.
@@ -82,7 +82,7 @@ type request struct {
 // replaces it. Trigger does not wait for the fault to take place. It returns ErrUnknownFault,
 // market.ErrUnknownInstrument, ErrNotRunning, ErrTooMany, or ErrNotNow if the fault would have no
 // effect: there is no trade to correct yet, or the instrument does not trade. All are wrapped.
-func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.InstrumentID, err error) {
+func (s *Source) Trigger(fault string, id market.InstrumentID) (affected market.InstrumentID, err error) {
 	if !slices.ContainsFunc(Faults(), func(f Fault) bool { return f.Name == fault }) {
 		return id, fmt.Errorf("trigger %q: %w", fault, ErrUnknownFault)
 	}
@@ -97,11 +97,11 @@ func (s *Source) Trigger(fault string, id market.InstrumentID) (struck market.In
 	}
 	for r := range s.runs {
 		q := request{fault: fault}
-		if err = r.want(&q, id); err != nil {
+		if err = r.enqueue(&q, id); err != nil {
 			break
 		}
 		if q.symbol != "" {
-			id = market.InstrumentID{Symbol: q.symbol, Market: lively, Term: spot}
+			id = market.InstrumentID{Symbol: q.symbol, Market: venueSIM, Term: spot}
 		}
 	}
 	if err != nil {
@@ -116,20 +116,20 @@ func (r *run) find(id market.InstrumentID) (int, error) {
 	switch {
 	case on >= 0:
 		return on, nil
-	case id.Market == lively && id.Term == spot && slices.ContainsFunc(r.wanted, func(q request) bool { return q.symbol == id.Symbol }):
+	case id.Market == venueSIM && id.Term == spot && slices.ContainsFunc(r.pending, func(q request) bool { return q.symbol == id.Symbol }):
 		return on, fmt.Errorf("%w: it is about to be listed", ErrNotNow)
 	}
 	return on, market.ErrUnknownInstrument
 }
 
 // enqueue records a request for a fault and wakes the run.
-func (r *run) want(q *request, id market.InstrumentID) (err error) {
+func (r *run) enqueue(q *request, id market.InstrumentID) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q.on, err = r.find(id); err != nil {
 		return err
 	}
-	if len(r.wanted) == maxWanted {
+	if len(r.pending) == maxPending {
 		return ErrTooMany
 	}
 	if q.fault == "list" {
@@ -139,10 +139,10 @@ func (r *run) want(q *request, id market.InstrumentID) (err error) {
 		r.listed++
 		q.symbol = fmt.Sprintf("NEW%d", r.listed)
 	}
-	if why := r.x.cannot(&r.x.instruments[q.on], q.fault); why != "" {
+	if why := r.x.ineffective(&r.x.instruments[q.on], q.fault); why != "" {
 		return fmt.Errorf("%w: %s", ErrNotNow, why)
 	}
-	r.wanted = append(r.wanted, *q)
+	r.pending = append(r.pending, *q)
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -152,13 +152,13 @@ func (r *run) want(q *request, id market.InstrumentID) (err error) {
 
 // ineffective returns why a fault would have no effect on an instrument now, "" if it would have
 // one.
-func (x *exchange) cannot(in *instrument, fault string) string {
+func (x *exchange) ineffective(in *instrument, fault string) string {
 	switch _, sellers := in.book.best(market.Sell); {
-	case (fault == "correction" || fault == "cancel") && in.told.id == "":
+	case (fault == "correction" || fault == "cancel") && in.lastTrade.id == "":
 		return "there is no trade to correct or cancel"
 	case (fault == "halt" || fault == "burst") && in.phase != market.Open:
 		return "it is not open"
-	case fault == "crossed" && (!sellers || in.book.calling):
+	case fault == "crossed" && (!sellers || in.book.inCall):
 		return "its book has nobody to cross, or is one of an auction"
 	case fault == "one_sided" && !sellers && !in.oneSided:
 		return "nobody sells it"
@@ -169,17 +169,17 @@ func (x *exchange) cannot(in *instrument, fault string) string {
 }
 
 // inject injects the pending faults at a virtual time between the newest action and the next.
-func (r *run) cause(now, next int64) error {
+func (r *run) inject(now, next int64) error {
 	x := r.x
 	r.mu.Lock()
-	wanted := r.wanted
-	r.wanted = nil
+	pending := r.pending
+	r.pending = nil
 	if now != never {
 		x.now = min(max(x.now, now), next)
 		x.world.advance(x.now)
 	}
 	r.mu.Unlock()
-	for _, q := range wanted {
+	for _, q := range pending {
 		if q.fault == "list" {
 			if err := r.list(q.symbol); err != nil {
 				return err
@@ -187,7 +187,7 @@ func (r *run) cause(now, next int64) error {
 			continue
 		}
 		r.mu.Lock()
-		x.cause(&x.instruments[q.on], q.fault)
+		x.inject(&x.instruments[q.on], q.fault)
 		r.mu.Unlock()
 	}
 	return nil
@@ -211,28 +211,28 @@ func (r *run) list(symbol string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in := x.add(&l)
-	in.handle, in.trades = handle, r.past
-	x.rise(len(x.queue) - 1)
+	in.handle, in.trades = handle, r.lastTradeID
+	x.fixHeap(len(x.queue) - 1)
 	x.reference(in, 0)
 	in.wake(x)
 	return nil
 }
 
 // inject injects a fault into an instrument.
-func (x *exchange) cause(in *instrument, fault string) {
+func (x *exchange) inject(in *instrument, fault string) {
 	x.heal(in)
 	switch fault {
 	case "gap":
-		x.lose(in, "simulated_gap")
+		x.publishGap(in, "simulated_gap")
 		in.muted = true
-		x.cure(in, gapLength)
+		x.healAfter(in, gapLength)
 	case "sequence_reset":
-		x.lose(in, "sequence_reset")
+		x.publishGap(in, "sequence_reset")
 		x.snapshot(in)
 	case "stall":
 		in.stalled = true
 		x.redraw(in)
-		x.cure(in, stallLength)
+		x.healAfter(in, stallLength)
 	case "halt":
 		if in.phase == market.Open {
 			x.halt(in, reasonTriggered, haltLengthNow)
@@ -246,9 +246,9 @@ func (x *exchange) cause(in *instrument, fault string) {
 	case "crossed":
 		x.crossBook(in)
 	case "one_sided":
-		x.leave(in, market.Sell)
+		x.cancelSide(in, market.Sell)
 		in.oneSided = true
-		x.cure(in, sidedLength)
+		x.healAfter(in, sidedLength)
 	case "jump":
 		jump := sigmas * in.underlying.class.volatility / math.Sqrt(session/60)
 		if in.rng.IntN(2) == 0 {
@@ -264,15 +264,15 @@ func (x *exchange) cause(in *instrument, fault string) {
 		x.closeMarket(in.listing.definition.ID.Market)
 	case "clock_skew":
 		in.skew = skew
-		x.cure(in, skewLength)
+		x.healAfter(in, skewLength)
 	}
 }
 
 // healAfter ends a fault after a time, unless another fault has replaced it.
-func (x *exchange) cure(in *instrument, after int64) {
-	sick := in.sick
+func (x *exchange) healAfter(in *instrument, after int64) {
+	count := in.count
 	x.later(after, func() {
-		if in.sick == sick {
+		if in.count == count {
 			x.heal(in)
 		}
 	})
@@ -281,7 +281,7 @@ func (x *exchange) cure(in *instrument, after int64) {
 // heal ends the faults of an instrument. If events were suppressed, it publishes the current state.
 func (x *exchange) heal(in *instrument) {
 	f := in.faults
-	in.faults = faults{sick: f.sick + 1}
+	in.faults = faults{count: f.count + 1}
 	if f.stalled || f.oneSided {
 		x.redraw(in)
 	}
@@ -295,7 +295,7 @@ func (x *exchange) heal(in *instrument) {
 }
 
 // publishGap publishes that events were lost.
-func (x *exchange) lose(in *instrument, reason string) {
+func (x *exchange) publishGap(in *instrument, reason string) {
 	x.event(market.KindGap, in).Reason = reason
 }
 
@@ -315,7 +315,7 @@ func (x *exchange) burst(in *instrument) {
 			in.marketOrder(x.now, x)
 		case i%2 == 0 && len(in.book.crowd) > 20:
 			in.book.cancel(in.book.crowd[in.rng.IntN(len(in.book.crowd))])
-			x.tell(in, market.NoSide)
+			x.report(in, market.NoSide)
 		default:
 			in.limitOrder(x)
 		}
@@ -327,7 +327,7 @@ func (x *exchange) burst(in *instrument) {
 // crossBook publishes a bid above the best ask that does not exist.
 func (x *exchange) crossBook(in *instrument) {
 	ask, ok := in.book.best(market.Sell)
-	if !ok || x.quiet(in) || in.book.calling {
+	if !ok || x.suppressed(in) || in.book.inCall {
 		return
 	}
 	e := x.event(market.KindUpdate, in)
@@ -336,14 +336,14 @@ func (x *exchange) crossBook(in *instrument) {
 	e.Bids = x.levels[from : from+1 : from+1]
 	in.stalled, in.muted = true, true
 	x.redraw(in)
-	x.cure(in, crossedLength)
+	x.healAfter(in, crossedLength)
 }
 
 // cancelSide cancels all orders of a side.
-func (x *exchange) leave(in *instrument, side market.Side) {
+func (x *exchange) cancelSide(in *instrument, side market.Side) {
 	for queues := in.book.side(side); len(*queues) > 0; {
 		in.book.cancel((*queues)[len(*queues)-1].head)
-		x.tell(in, market.NoSide)
+		x.report(in, market.NoSide)
 	}
 }
 
@@ -362,9 +362,9 @@ func (x *exchange) closeMarket(id string) {
 	until := x.now + closedLength
 	shut := x.openOf(id)
 	for _, in := range shut {
-		in.turn++
+		in.generation++
 		x.status(in, market.Closed, reasonTriggered, until)
-		x.later(closedLength, x.unless(in, func() {
+		x.later(closedLength, x.ifCurrent(in, func() {
 			x.resume(in, in.session.end)
 			x.redraw(in)
 		}))
@@ -375,9 +375,9 @@ func (x *exchange) closeMarket(id string) {
 	x.redraw(shut...)
 	x.marketStatus(id, market.Closed, reasonTriggered, x.start+until)
 	x.later(closedLength, func() {
-		now := shown{phase: market.Open}
-		if x.day != nil && id == venue {
-			now = x.day.shown // it may have changed meanwhile
+		now := marketPhase{phase: market.Open}
+		if x.day != nil && id == venueBYMA {
+			now = x.day.status // it may have changed meanwhile
 		}
 		x.marketStatus(id, now.phase, now.reason, now.until)
 	})

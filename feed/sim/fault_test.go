@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 			}
 		},
 		"list": func(x *trial) {
-			id := market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}
+			id := market.InstrumentID{Symbol: "NEW1", Market: venueSIM, Term: spot}
 			events := x.after("list", market.InstrumentID{}, 3*time.Second)
 			if len(events) != 0 {
 				x.t.Error("events of nobody") // the zero identifier is not an instrument's
@@ -210,7 +210,7 @@ func TestFaults(t *testing.T) {
 		},
 		"close": func(x *trial) {
 			x.after("close", fakeID, 31*time.Second)
-			whole := x.sink.Of(market.InstrumentID{Symbol: market.Any, Market: lively, Term: market.Any})
+			whole := x.sink.Of(market.InstrumentID{Symbol: market.Any, Market: venueSIM, Term: market.Any})
 			if len(whole) != 3 || whole[1].Phase != market.Closed || whole[2].Phase != market.Open || whole[2].Time-whole[1].Time != 30*second {
 				x.t.Errorf("market: %v", whole)
 			}
@@ -246,7 +246,7 @@ func TestFaults(t *testing.T) {
 // TestFaultsWithHoursE2E injects faults in the middle of the day of a market with hours: a jump leaves
 // the band, a halt leads to an auction.
 func TestFaultsWithHoursE2E(t *testing.T) {
-	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
+	ggal := market.InstrumentID{Symbol: "GGAL", Market: venueBYMA, Term: nextDay}
 	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 3600, Start: friday()} // an hour in a second
 	phases := func(events []market.Event) (out string) {
 		for _, e := range events {
@@ -283,7 +283,7 @@ func TestListedVirtual(t *testing.T) {
 		x.after("list", market.InstrumentID{}, time.Second)
 		definitions := x.sink.Definitions()
 		listed := definitions[len(definitions)-1].Listed
-		own := x.sink.Of(market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot})
+		own := x.sink.Of(market.InstrumentID{Symbol: "NEW1", Market: venueSIM, Term: spot})
 		if before := all[len(all)-1].Time; listed < before || len(own) == 0 || own[0].Time != listed {
 			x.t.Errorf("listed %d ns after the newest event, and %d events of it", listed-before, len(own))
 		}
@@ -306,7 +306,7 @@ func TestTriggerErrors(t *testing.T) {
 	busy := newSource(t, Config{Seed: 1, Instruments: 1})
 	exchange := newExchange(1, busy.listings, 0, nil)
 	busy.runs[&run{x: exchange, wake: make(chan struct{}, 1)}] = struct{}{} // one that has no time
-	for range maxWanted {
+	for range maxPending {
 		if _, err := busy.Trigger("gap", fakeID); err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestTriggerErrors(t *testing.T) {
 
 // TestFaultsNotNow checks that faults without effect are rejected.
 func TestFaultsNotNow(t *testing.T) {
-	ggal := market.InstrumentID{Symbol: "GGAL", Market: venue, Term: nextDay}
+	ggal := market.InstrumentID{Symbol: "GGAL", Market: venueBYMA, Term: nextDay}
 	refused := func(x *trial, id market.InstrumentID, faults ...string) {
 		x.t.Helper()
 		for _, f := range faults {
@@ -359,7 +359,7 @@ func TestFaultsNotNow(t *testing.T) {
 
 // TestFaultsOfListed injects every fault into an instrument that was listed on request.
 func TestFaultsOfListed(t *testing.T) {
-	listed := market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}
+	listed := market.InstrumentID{Symbol: "NEW1", Market: venueSIM, Term: spot}
 	try(t, Config{Seed: 5, Instruments: 1}, func(x *trial) {
 		if _, err := x.source.Trigger("halt", listed); !errors.Is(err, market.ErrUnknownInstrument) {
 			x.t.Errorf("before it is listed: %v", err)

@@ -20,32 +20,32 @@ type instrument struct {
 	book       matcher
 	carry      float64 // factor of its term on the value
 
-	phase    market.Phase
-	reported market.Phase // as last published
-	reason   string
-	until    int64 // next expected change of phase, in virtual time; 0: unknown
-	session  span  // of the day
-	turn     int   // counts sessions and halts
-	barred   bool  // halted for the rest of the day
+	phase        market.Phase
+	reported     market.Phase // as last published
+	reason       string
+	until        int64 // next expected change of phase, in virtual time; 0: unknown
+	session      span  // of the day
+	generation   int   // counts sessions and halts
+	haltedForDay bool  // halted for the rest of the day
 
-	last      int64 // newest price, in ticks
-	lastAt    int64
-	close     int64 // previous close
-	settled   int64 // settlement price; 0: not yet set
-	dealt     bool  // it has traded today
-	told      told
-	indicated cross // as last published
-	stirred   bool  // the book has changed since the last indicative price
+	last        int64 // newest price, in ticks
+	lastAt      int64
+	close       int64 // previous close
+	settled     int64 // settlement price; 0: not yet set
+	tradedToday bool  // it has traded today
+	lastTrade   lastTrade
+	indicated   cross // as last published
+	dirty       bool  // the book has changed since the last indicative price
 
 	// Price bands in ticks: the dynamic band is around the price a minute ago, the static one
 	// around the previous close.
 	banded                bool
-	static                bool // the last order hit the static band
-	level                 int  // how often the static band was hit today
+	hitStatic             bool // the last order hit the static band
+	staticHits            int  // how often the static band was hit today
 	low, high             int64
 	staticLow, staticHigh int64
 	bandAt                int64
-	noted                 int64 // price when the band was set
+	nextReference         int64 // price when the band was set
 
 	faults
 
@@ -59,7 +59,7 @@ type instrument struct {
 	run          int         // how many more have that side
 	lastMarket   int64
 	bound        float64 // total rate when the next action was drawn
-	beat         bool    // the next action must be a marketable order
+	forced       bool    // the next action must be a marketable order
 	quoted       bool    // the market maker has quoted
 	quotedAround float64 // the value it quoted around
 	trades       uint64
@@ -75,7 +75,7 @@ func (in *instrument) price(now int64, w *world) {
 	in.fairAt, in.fairWorldAt = u.at, w.at
 	p := in.listing.base * in.carry * math.Exp(u.value+w.dollars[in.listing.fx])
 	in.fair = in.listing.grid.position(p)
-	in.half = max(1, in.class.half*1e-4*p/in.listing.grid.step(p))
+	in.half = max(1, in.class.halfSpread*1e-4*p/in.listing.grid.step(p))
 }
 
 // activity returns the factor of the hour on the crowd's rates.
@@ -99,16 +99,16 @@ func (in *instrument) rates(w *world) rates {
 	switch in.phase {
 	case market.Open:
 		return rates{
-			limit:  in.class.limits*busy + company*more,
+			limit:  in.class.limits*busy + excitedLimits*more,
 			market: in.class.markets*busy + more,
-			cancel: in.class.cancels*float64(len(in.book.crowd)) + parting*more*float64(min(1, len(in.book.crowd))),
-			wake:   in.class.wakes,
+			cancel: in.class.cancels*float64(len(in.book.crowd)) + excitedCancels*more*float64(min(1, len(in.book.crowd))),
+			wake:   in.class.makerUpdates,
 		}
 	case market.PreOpen, market.Auction:
 		return rates{
 			limit:  in.class.limits * busy,
 			cancel: in.class.cancels * float64(len(in.book.crowd)),
-			wake:   in.class.wakes,
+			wake:   in.class.makerUpdates,
 		}
 	case market.PostClose:
 		return rates{market: in.class.markets / 2}
@@ -117,7 +117,7 @@ func (in *instrument) rates(w *world) rates {
 }
 
 // decayExcitement reduces the excitement of earlier orders to its value now.
-func (in *instrument) relax(now int64) {
+func (in *instrument) decayExcitement(now int64) {
 	if in.excitement != 0 {
 		in.excitement *= math.Exp(-decay * float64(now-in.excitedAt) / float64(second))
 		if in.excitement < 1e-3 {
@@ -131,35 +131,35 @@ func (in *instrument) relax(now int64) {
 // excess, which is exact for a falling rate.
 func (in *instrument) draw(now int64, w *world) int64 {
 	in.bound = in.rates(w).total()
-	in.beat = false
+	in.forced = false
 	if in.bound <= 0 {
 		return never
 	}
 	wait := in.rng.ExpFloat64() / in.bound * float64(second)
 	next := now + 1 + int64(min(wait, 1e15))
-	if in.class.beat > 0 && next > in.lastMarket+in.class.beat {
-		next, in.beat = max(now+1, in.lastMarket+in.class.beat), true
+	if in.class.maxSilence > 0 && next > in.lastMarket+in.class.maxSilence {
+		next, in.forced = max(now+1, in.lastMarket+in.class.maxSilence), true
 	}
 	return next
 }
 
 // act performs an action. Each order action is reported separately.
 func (in *instrument) act(now int64, x *exchange) {
-	in.relax(now)
+	in.decayExcitement(now)
 	in.price(now, &x.world)
 	r := in.rates(&x.world)
 	pick := in.rng.Float64() * in.bound
 	switch {
-	case in.beat:
+	case in.forced:
 		in.wake(x) // otherwise there might be nothing to take
 		in.marketOrder(now, x)
 	case pick < r.wake:
 		in.wake(x)
 	case pick < r.wake+r.cancel:
-		in.book.cancel(in.regretted())
-		x.tell(in, market.NoSide)
+		in.book.cancel(in.pickCancel())
+		x.report(in, market.NoSide)
 	case pick < r.wake+r.cancel+r.limit:
-		if in.book.calling {
+		if in.book.inCall {
 			in.callOrder(x)
 		} else {
 			in.limitOrder(x)
@@ -173,8 +173,8 @@ func (in *instrument) act(now int64, x *exchange) {
 
 // pickCancel returns the order of the crowd to cancel next. It is often one at the best price,
 // where orders are cancelled most.
-func (in *instrument) regretted() int32 {
-	if in.rng.Float64() < fickle {
+func (in *instrument) pickCancel() int32 {
+	if in.rng.Float64() < bestCancelShare {
 		if q := *in.book.side(market.Buy + market.Side(in.rng.IntN(2))); len(q) > 0 {
 			if id := q[len(q)-1].tail; in.book.orders[id].place >= 0 {
 				return id
@@ -201,7 +201,7 @@ func (in *instrument) callOrder(x *exchange) {
 
 // closeOrder reports a trade at the close.
 func (in *instrument) closeOrder(x *exchange) {
-	if in.settled == 0 || x.quiet(in) {
+	if in.settled == 0 || x.suppressed(in) {
 		return
 	}
 	x.conditions = []string{reasonAtClose}
@@ -210,7 +210,7 @@ func (in *instrument) closeOrder(x *exchange) {
 }
 
 // drawSide draws a side, more often towards the value.
-func (in *instrument) leaning() market.Side {
+func (in *instrument) drawSide() market.Side {
 	bid, hasBid := in.book.best(market.Buy)
 	ask, hasAsk := in.book.best(market.Sell)
 	p := 0.5
@@ -226,7 +226,7 @@ func (in *instrument) leaning() market.Side {
 
 // limitOrder places an order of the crowd that does not cross.
 func (in *instrument) limitOrder(x *exchange) {
-	side := in.leaning()
+	side := in.drawSide()
 	away, limit := int64(-1), int64(0) // away: direction of the side's worse prices
 	if side == market.Sell {
 		away = 1
@@ -234,7 +234,7 @@ func (in *instrument) limitOrder(x *exchange) {
 	best, hasBest := in.book.best(side)
 	other, hasOther := in.book.best(opposite(side))
 	gap := (best - other) * away // ticks between the two
-	behind := min(farthest, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
+	behind := min(maxDistance, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
 	switch {
 	case hasBest && hasOther && gap > 1 && in.rng.Float64() < in.class.inside:
 		limit = best - away*(1+in.rng.Int64N(gap-1))
@@ -257,9 +257,9 @@ func (in *instrument) limitOrder(x *exchange) {
 func (in *instrument) marketOrder(now int64, x *exchange) {
 	in.lastMarket = now
 	if in.run--; in.run < 0 {
-		in.sign = in.leaning()
+		in.sign = in.drawSide()
 		// The length of a run has a power-law tail, as if somebody executed a large order in parts.
-		in.run = int(min(longest, math.Exp(in.rng.ExpFloat64()/runTail))) - 1
+		in.run = int(min(longestRun, math.Exp(in.rng.ExpFloat64()/runTail))) - 1
 	}
 	other := opposite(in.sign)
 	best, ok := in.book.best(other)
@@ -267,7 +267,7 @@ func (in *instrument) marketOrder(now int64, x *exchange) {
 		return
 	}
 	size := in.size()
-	if in.rng.Float64() < capped {
+	if in.rng.Float64() < bestOnlyShare {
 		queues := *in.book.side(other)
 		size = min(size, queues[len(queues)-1].size)
 	}
@@ -275,7 +275,7 @@ func (in *instrument) marketOrder(now int64, x *exchange) {
 	if in.sign == market.Sell {
 		reach = -reach
 	}
-	in.excitement += in.class.brood * decay
+	in.excitement += in.class.triggered * decay
 	in.send(in.sign, max(1, best+reach), size, false, crowdOrder, x)
 }
 
@@ -284,7 +284,7 @@ func (in *instrument) size() int64 {
 	median := in.class.size * market.Scale / float64(in.listing.lot)
 	v := median * math.Exp(in.class.sigma*in.rng.NormFloat64())
 	n := int64(min(v, 100*median))
-	if in.rng.Float64() < roundLots {
+	if in.rng.Float64() < roundShare {
 		n = (n + 5) / 10 * 10
 	}
 	return max(1, n)
@@ -301,9 +301,9 @@ func (in *instrument) wake(x *exchange) {
 	// Cancel old quotes first; otherwise new ones would match them.
 	bids := in.withdraw(market.Buy, x)
 	asks := in.withdraw(market.Sell, x)
-	if !in.book.calling {
-		in.scatter(market.Buy, x)
-		in.scatter(market.Sell, x)
+	if !in.book.inCall {
+		in.flee(market.Buy, x)
+		in.flee(market.Sell, x)
 	}
 	in.quote(market.Buy, bids, x)
 	if !in.oneSided {
@@ -312,16 +312,16 @@ func (in *instrument) wake(x *exchange) {
 }
 
 // flee cancels most orders of a side that the market maker is about to take.
-func (in *instrument) scatter(side market.Side, x *exchange) {
+func (in *instrument) flee(side market.Side, x *exchange) {
 	best, _ := in.ladder(opposite(side))
 	queues := in.book.side(side)
 	for i := len(*queues) - 1; i >= 0 && (*queues)[i].key >= key(side, best); i-- {
 		for id := (*queues)[i].head; id != 0; {
 			next := in.book.orders[id].next
-			if in.book.orders[id].place >= 0 && in.rng.Float64() < flee {
+			if in.book.orders[id].place >= 0 && in.rng.Float64() < fleeShare {
 				gone := (*queues)[i].orders == 1
 				in.book.cancel(id)
-				x.tell(in, market.NoSide)
+				x.report(in, market.NoSide)
 				if gone {
 					break
 				}
@@ -363,7 +363,7 @@ func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
 			continue
 		}
 		in.book.cancel(id)
-		x.tell(in, market.NoSide)
+		x.report(in, market.NoSide)
 	}
 	return kept
 }

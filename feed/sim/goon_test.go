@@ -37,7 +37,7 @@ func TestGoOnE2E(t *testing.T) {
 	config.Start = time.Time{}
 	for _, want := range []string{"2026-11-24 10:25", "2026-11-25 10:25"} {
 		s := newSource(t, config)
-		if err := s.GoOn(time.Unix(0, last)); err != nil {
+		if err := s.ResumeAfter(time.Unix(0, last)); err != nil {
 			t.Fatal(err)
 		}
 		begin, end, own := hours(s)
@@ -57,7 +57,7 @@ func TestGoOnE2E(t *testing.T) {
 	}
 	// Interrupted in the middle of a day.
 	s := newSource(t, config)
-	if err := s.GoOn(time.Date(2026, 11, 25, 10, 40, 0, 0, loc)); err != nil {
+	if err := s.ResumeAfter(time.Date(2026, 11, 25, 10, 40, 0, 0, loc)); err != nil {
 		t.Fatal(err)
 	}
 	if begin, _, _ := hours(s); time.Unix(0, begin).In(loc).Format(time.DateTime) != "2026-11-26 10:25:00" {
@@ -66,7 +66,7 @@ func TestGoOnE2E(t *testing.T) {
 }
 
 // TestResumeAfterReversed checks that market time cannot go back.
-func TestGoOnBehind(t *testing.T) {
+func TestResumeAfterReversed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		for _, c := range []struct {
@@ -84,13 +84,13 @@ func TestGoOnBehind(t *testing.T) {
 			{"a speed of its own, from a start", Config{Speed: 20, Start: now}, now.Add(48 * time.Hour), true},
 		} {
 			s := newSource(t, c.config)
-			if err := s.GoOn(c.after); errors.Is(err, ErrBehind) != c.behind || err != nil && !c.behind {
+			if err := s.ResumeAfter(c.after); errors.Is(err, ErrTimeReversed) != c.behind || err != nil && !c.behind {
 				t.Errorf("%s: %v", c.name, err)
 				continue
 			} else if err != nil {
 				continue
 			}
-			if first := s.config.FirstTrade; int64(first) < c.after.UnixMilli() {
+			if first := s.config.FirstTradeID; int64(first) < c.after.UnixMilli() {
 				t.Errorf("%s: trade ids begin with %d", c.name, first)
 			}
 			if c.config.Speed > 1 && !s.config.Start.Equal(c.after) {
@@ -103,10 +103,10 @@ func TestGoOnBehind(t *testing.T) {
 // TestListedTradeIDs checks that the trade ids of an instrument listed by a fault also follow the
 // earlier ones.
 func TestListedTradeIDs(t *testing.T) {
-	try(t, Config{Seed: 5, Instruments: 1, FirstTrade: 1_000_000}, func(x *trial) {
+	try(t, Config{Seed: 5, Instruments: 1, FirstTradeID: 1_000_000}, func(x *trial) {
 		x.after("list", fakeID, 3*time.Second)
 		trades := 0
-		for _, e := range x.sink.Of(market.InstrumentID{Symbol: "NEW1", Market: lively, Term: spot}) {
+		for _, e := range x.sink.Of(market.InstrumentID{Symbol: "NEW1", Market: venueSIM, Term: spot}) {
 			if e.Kind != market.KindTrade {
 				continue
 			}

@@ -24,10 +24,10 @@ type listing struct {
 }
 
 const (
-	venue   = "BYMA"
-	lively  = "SIM"  // market of FAKE|SIM|CI
-	spot    = "CI"   // settles on the same day
-	nextDay = "24hs" // settles on the next day
+	venueBYMA = "BYMA"
+	venueSIM  = "SIM"  // market of FAKE|SIM|CI
+	spot      = "CI"   // settles on the same day
+	nextDay   = "24hs" // settles on the next day
 
 	repoRate = 0.30 // annual rate by which 24hs exceeds CI
 	mepRate  = 1440 // initial pesos per local dollar
@@ -137,7 +137,7 @@ func Classes() func(market.Instrument) string {
 		if name, ok := known[in.ID]; ok {
 			return name
 		}
-		if in.ID.Market == lively {
+		if in.ID.Market == venueSIM {
 			return "lively"
 		}
 		return in.Kind + " " + in.ID.Term
@@ -146,8 +146,8 @@ func Classes() func(market.Instrument) string {
 
 // Sizes of the default sets, without the invented listings.
 const (
-	busySet  = 67  // the first lines, for a market that is always open
-	wholeSet = 401 // 200 symbols in two terms, for a trading day
+	defaultSet = 67  // the first lines, for a market that is always open
+	wholeSet   = 401 // 200 symbols in two terms, for a trading day
 )
 
 // list returns the first n listings: FAKE, the stocks of listings.txt in both terms, and then
@@ -205,7 +205,7 @@ func (l *listing) carry(days int) float64 {
 func fake(c *classes, symbol string) listing {
 	return listing{
 		definition: market.Instrument{
-			ID:            market.InstrumentID{Symbol: symbol, Market: lively, Term: spot},
+			ID:            market.InstrumentID{Symbol: symbol, Market: venueSIM, Term: spot},
 			Name:          "Always lively test instrument",
 			Kind:          "equity",
 			Currency:      "ARS",
@@ -226,7 +226,7 @@ func fake(c *classes, symbol string) listing {
 func newListing(c *classes, s stock, term string) listing {
 	l := listing{
 		definition: market.Instrument{
-			ID:            market.InstrumentID{Symbol: s.symbol, Market: venue, Term: term},
+			ID:            market.InstrumentID{Symbol: s.symbol, Market: venueBYMA, Term: term},
 			Name:          s.name,
 			Kind:          "equity",
 			Currency:      "ARS",

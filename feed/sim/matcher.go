@@ -13,7 +13,7 @@ type matcher struct {
 	maker  [2 * maxMakerLevels]int32
 
 	// inCall is set while orders rest without matching, before an auction.
-	calling bool
+	inCall bool
 
 	// Results of the last submit or cancel, overwritten by the next.
 	fills   []fill
@@ -93,7 +93,7 @@ func (m *matcher) submit(side market.Side, limit, size int64, rest bool, slot in
 	other := opposite(side)
 	queues := m.side(other)
 	own := key(side, limit)
-	for size > 0 && len(*queues) > 0 && !m.calling {
+	for size > 0 && len(*queues) > 0 && !m.inCall {
 		q := &(*queues)[len(*queues)-1]
 		if q.key < -own {
 			break // beyond the limit

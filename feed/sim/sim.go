@@ -68,7 +68,7 @@ type Config struct {
 
 	// FirstTradeID is the first trade id of each instrument. 0 means 1, or after ResumeAfter one
 	// above all earlier ids.
-	FirstTrade uint64
+	FirstTradeID uint64
 
 	// Duration is how long the exchange runs, in its own time without nights; 0 means without end.
 	Duration time.Duration
@@ -112,7 +112,7 @@ func New(config Config) (*Source, error) {
 	}
 	n := config.Instruments
 	if n == 0 {
-		n = busySet
+		n = defaultSet
 	}
 	if config.Clock == Virtual {
 		if config.Instruments == 0 {
@@ -133,7 +133,7 @@ func New(config Config) (*Source, error) {
 	for i := range s.listings {
 		in := &s.listings[i].definition
 		in.VirtualClock = s.virtual()
-		if config.Clock == Virtual && in.ID.Market == venue {
+		if config.Clock == Virtual && in.ID.Market == venueBYMA {
 			in.Phase = market.Closed
 		}
 	}
@@ -150,10 +150,10 @@ func (s *Source) Instruments() []market.Instrument {
 }
 
 // ErrTimeReversed is returned if an exchange would begin before the end of what it should follow.
-var ErrBehind = errors.New("market time would go back")
+var ErrTimeReversed = errors.New("market time would go back")
 
 // maxSetBack is how far the machine's clock may have been set back in the meantime.
-const setBack = time.Minute
+const maxSetBack = time.Minute
 
 // ResumeAfter makes the exchange follow what was published up to a time, so that market time does
 // not go back and trade ids do not repeat. Without Config.Start a virtual clock begins with the
@@ -161,14 +161,14 @@ const setBack = time.Minute
 // earlier than that time. If the exchange would begin earlier (at Config.Start, or now in real
 // time), ResumeAfter returns ErrTimeReversed, wrapped. The zero time means that nothing was
 // published, and has no effect. Call ResumeAfter before Run.
-func (s *Source) GoOn(after time.Time) error {
+func (s *Source) ResumeAfter(after time.Time) error {
 	if after.IsZero() {
 		return nil
 	}
 	begin := s.config.Start
 	switch {
 	case s.config.Clock == Virtual:
-		d, err := s.dayBehind(after)
+		d, err := s.firstDay(after)
 		if err != nil {
 			return fmt.Errorf("go on with a simulated day: %w", err)
 		}
@@ -178,21 +178,21 @@ func (s *Source) GoOn(after time.Time) error {
 		switch ahead := after.Sub(begin); {
 		case ahead > 0 && s.virtual():
 			begin, s.config.Start = after, after
-		case ahead > 0 && ahead < setBack:
+		case ahead > 0 && ahead < maxSetBack:
 			begin = after
 		}
 	}
 	if begin.Before(after) {
-		return fmt.Errorf("%w: it was %s, and would be %s", ErrBehind, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: it was %s, and would be %s", ErrTimeReversed, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
 	}
 	// No instrument trades a thousand times a second for long.
-	s.config.FirstTrade = max(s.config.FirstTrade, uint64(max(1, begin.UnixMilli())))
+	s.config.FirstTradeID = max(s.config.FirstTradeID, uint64(max(1, begin.UnixMilli())))
 	return nil
 }
 
 // firstDay returns the day of Config.Start, or else the first trading day that begins at a time or
 // after it.
-func (s *Source) dayBehind(after time.Time) (*day, error) {
+func (s *Source) firstDay(after time.Time) (*day, error) {
 	if from := s.config.Start; !from.IsZero() {
 		return newDay(s.config.Seed, s.calendar, from, s.config.Days)
 	}
@@ -214,15 +214,15 @@ func (s *Source) virtual() bool {
 
 // run is an active call of Run.
 type run struct {
-	x     *exchange
-	sink  feed.Sink
-	pacer pacer
-	wake  chan struct{} // holds a value when faults are pending
-	past  uint64        // trade ids of each instrument start above it
+	x           *exchange
+	sink        feed.Sink
+	clock       clock
+	wake        chan struct{} // holds a value when faults are pending
+	lastTradeID uint64        // trade ids of each instrument start above it
 
-	mu     sync.Mutex // also held while x acts, so that Trigger can read its state
-	wanted []request  // faults to be injected
-	listed int        // instruments listed while the exchange runs, or about to be
+	mu      sync.Mutex // also held while x acts, so that Trigger can read its state
+	pending []request  // faults to be injected
+	listed  int        // instruments listed while the exchange runs, or about to be
 }
 
 // Run implements feed.Source. Every call starts the same exchange from the beginning.
@@ -240,9 +240,9 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		wake: make(chan struct{}, 1),
 	}
 	r.x.warmUp()
-	r.past = max(1, s.config.FirstTrade) - 1
+	r.lastTradeID = max(1, s.config.FirstTradeID) - 1
 	for i := range r.x.instruments {
-		r.x.instruments[i].trades += r.past
+		r.x.instruments[i].trades += r.lastTradeID
 	}
 	began := time.Now()
 	r.x.start = s.config.Start.UnixNano()
@@ -263,13 +263,13 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		delete(s.runs, r)
 		s.mu.Unlock()
 	}()
-	r.pacer = pacer{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
-	defer r.pacer.timer.Stop()
+	r.clock = clock{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
+	defer r.clock.timer.Stop()
 	end := never
 	if s.config.Duration > 0 {
 		end = int64(s.config.Duration)
 	}
-	return r.trade(ctx, end)
+	return r.loop(ctx, end)
 }
 
 // hours returns the first day of the market that has hours, nil if there is none.
@@ -312,8 +312,8 @@ func (r *run) open() error {
 	if x.day != nil {
 		x.beginDay()
 	}
-	for _, m := range [...]string{lively, venue} {
-		if _, ok := x.markets[m]; ok && (x.day == nil || m != venue) {
+	for _, m := range [...]string{venueSIM, venueBYMA} {
+		if _, ok := x.markets[m]; ok && (x.day == nil || m != venueBYMA) {
 			x.marketStatus(m, market.Open, "", 0)
 		}
 	}
@@ -327,30 +327,30 @@ func (r *run) open() error {
 }
 
 // loop runs the exchange until its end or the end of ctx.
-func (r *run) trade(ctx context.Context, end int64) error {
-	x, p := r.x, &r.pacer
+func (r *run) loop(ctx context.Context, end int64) error {
+	x, c := r.x, &r.clock
 	for {
 		next := min(x.next(), end)
-		wait := p.wait(next)
-		if x.over {
+		wait := c.wait(next)
+		if x.ended {
 			wait = 0
 		}
-		if wait > 0 || next == end || len(x.events) >= batch || x.over {
+		if wait > 0 || next == end || len(x.events) >= batch || x.ended {
 			if err := r.publish(); err != nil {
 				return err
 			}
-			woken, err := p.sleep(ctx, wait, r.wake)
+			woken, err := c.sleep(ctx, wait, r.wake)
 			if err != nil {
 				return err
 			}
 			if woken {
-				if err := r.cause(p.virtual(), next); err != nil {
+				if err := r.inject(c.virtual(), next); err != nil {
 					return err
 				}
 				continue
 			}
 		}
-		if next == end || x.over {
+		if next == end || x.ended {
 			return nil
 		}
 		r.step()
@@ -377,7 +377,7 @@ func (r *run) publish() error {
 }
 
 // clock synchronises virtual time with the real clock.
-type pacer struct {
+type clock struct {
 	speed float64
 	began time.Time
 	timer *time.Timer
@@ -385,36 +385,36 @@ type pacer struct {
 }
 
 // wait returns the time until a virtual time; 0 if it is due.
-func (p *pacer) wait(at int64) time.Duration {
-	if p.speed < 0 || math.IsInf(p.speed, 1) {
+func (c *clock) wait(at int64) time.Duration {
+	if c.speed < 0 || math.IsInf(c.speed, 1) {
 		return 0
 	}
 	due := time.Duration(at)
-	if p.speed != 0 && p.speed != 1 {
-		due = time.Duration(min(float64(at)/p.speed, math.MaxInt64/2))
+	if c.speed != 0 && c.speed != 1 {
+		due = time.Duration(min(float64(at)/c.speed, math.MaxInt64/2))
 	}
-	if due <= p.now {
+	if due <= c.now {
 		return 0 // avoids reading the clock for each event of a backlog
 	}
-	p.now = time.Since(p.began)
-	return max(0, due-p.now)
+	c.now = time.Since(c.began)
+	return max(0, due-c.now)
 }
 
 // virtual returns the current virtual time, or never if it does not depend on the clock.
-func (p *pacer) virtual() int64 {
-	if p.speed < 0 || math.IsInf(p.speed, 1) {
+func (c *clock) virtual() int64 {
+	if c.speed < 0 || math.IsInf(c.speed, 1) {
 		return never
 	}
-	speed := p.speed
+	speed := c.speed
 	if speed == 0 {
 		speed = 1
 	}
-	return int64(min(float64(time.Since(p.began))*speed, math.MaxInt64/2))
+	return int64(min(float64(time.Since(c.began))*speed, math.MaxInt64/2))
 }
 
 // sleep waits for a duration, or returns the error of ctx. It checks ctx and wake even if the
 // duration is 0. woken reports that wake came first.
-func (p *pacer) sleep(ctx context.Context, wait time.Duration, wake <-chan struct{}) (woken bool, err error) {
+func (c *clock) sleep(ctx context.Context, wait time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	if wait <= 0 {
 		select {
 		case <-wake:
@@ -423,9 +423,9 @@ func (p *pacer) sleep(ctx context.Context, wait time.Duration, wake <-chan struc
 		}
 		return woken, ctx.Err()
 	}
-	p.timer.Reset(wait)
+	c.timer.Reset(wait)
 	select {
-	case <-p.timer.C:
+	case <-c.timer.C:
 		return false, nil
 	case <-wake:
 		return true, nil

@@ -87,7 +87,7 @@ func TestDeterministic(t *testing.T) {
 }
 
 // TestIndependentStreams checks that an instrument has the same events whatever else is listed.
-func TestStreamsOfTheirOwn(t *testing.T) {
+func TestIndependentStreams(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	trades := func(n int) string {
 		var r feedtest.Recorder
@@ -239,7 +239,7 @@ func TestBrokenSink(t *testing.T) {
 
 // TestAllocs checks that only trade ids are allocated in the steady state.
 func TestAllocs(t *testing.T) {
-	listings, err := list(busySet)
+	listings, err := list(defaultSet)
 	if err != nil {
 		t.Fatal(err)
 	}

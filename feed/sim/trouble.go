@@ -5,7 +5,7 @@ import (
 )
 
 // lastTrade is the newest published trade of an instrument, which can be cancelled or corrected.
-type told struct {
+type lastTrade struct {
 	id    string // "": there is none, or it was cancelled or corrected
 	price market.Price
 	size  market.Size
@@ -25,7 +25,7 @@ const (
 
 // planIncidents schedules a few incidents of a trading day on the whole market: at least one halt
 // and at least two corrections.
-func (x *exchange) planTrouble() {
+func (x *exchange) planIncidents() {
 	open, shut := x.world.open, x.world.open+x.world.length
 	length := shut - open
 	if length < 4*haltLength {
@@ -34,22 +34,22 @@ func (x *exchange) planTrouble() {
 	rng := x.day.rng
 	for range 1 + rng.IntN(2) {
 		at := open + length/8 + rng.Int64N(length/2)
-		x.agenda.add(at, x.haltSomebody)
+		x.tasks.add(at, x.haltRandom)
 	}
 	for range 2 + rng.IntN(3) {
-		x.agenda.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendSomething(market.KindCorrect) })
+		x.tasks.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendRandom(market.KindCorrect) })
 	}
 	for range 1 + rng.IntN(3) {
-		x.agenda.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendSomething(market.KindCancel) })
+		x.tasks.add(open+length/16+rng.Int64N(length*7/8), func() { x.amendRandom(market.KindCancel) })
 	}
 }
 
 // pickInstrument returns the first instrument that matches, starting at a random one, or nil.
-func (x *exchange) somebody(will func(*instrument) bool) *instrument {
+func (x *exchange) pickInstrument(match func(*instrument) bool) *instrument {
 	n := len(x.instruments)
 	from := x.day.rng.IntN(n)
 	for i := range n {
-		if in := &x.instruments[(from+i)%n]; x.keepsHours(in) && will(in) {
+		if in := &x.instruments[(from+i)%n]; x.keepsHours(in) && match(in) {
 			return in
 		}
 	}
@@ -57,17 +57,17 @@ func (x *exchange) somebody(will func(*instrument) bool) *instrument {
 }
 
 // haltRandom halts a trading instrument, as for pending news of its company.
-func (x *exchange) haltSomebody() {
-	in := x.somebody(func(in *instrument) bool { return in.phase == market.Open })
+func (x *exchange) haltRandom() {
+	in := x.pickInstrument(func(in *instrument) bool { return in.phase == market.Open })
 	if in != nil {
 		x.halt(in, reasonNews, haltLength)
 	}
 }
 
 // amendRandom cancels or corrects a recent trade.
-func (x *exchange) amendSomething(kind market.Kind) {
-	in := x.somebody(func(in *instrument) bool {
-		return in.phase == market.Open && in.told.id != "" && x.now-in.told.at < 15*minute
+func (x *exchange) amendRandom(kind market.Kind) {
+	in := x.pickInstrument(func(in *instrument) bool {
+		return in.phase == market.Open && in.lastTrade.id != "" && x.now-in.lastTrade.at < 15*minute
 	})
 	if in != nil {
 		x.amend(in, kind)
@@ -76,8 +76,8 @@ func (x *exchange) amendSomething(kind market.Kind) {
 
 // amend cancels or corrects the newest trade. ok is false if there is none.
 func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
-	t := in.told
-	if t.id == "" || x.quiet(in) {
+	t := in.lastTrade
+	if t.id == "" || x.suppressed(in) {
 		return false
 	}
 	e := x.event(kind, in)
@@ -92,9 +92,9 @@ func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 			e.Size += in.listing.lot * market.Size(1+in.rng.IntN(10))
 		}
 	}
-	in.told = told{}
+	in.lastTrade = lastTrade{}
 	if kind == market.KindCorrect { // a corrected trade may be corrected or cancelled again
-		in.told = told{id: t.id, price: e.Price, size: e.Size, at: t.at}
+		in.lastTrade = lastTrade{id: t.id, price: e.Price, size: e.Size, at: t.at}
 	}
 	return true
 }
@@ -102,24 +102,24 @@ func (x *exchange) amend(in *instrument, kind market.Kind) (ok bool) {
 // halt stops trading in an instrument. After the given time there is an auction, and then trading
 // resumes; in a market without hours it resumes at once.
 func (x *exchange) halt(in *instrument, reason string, length int64) {
-	in.turn++
-	in.book.calling = false
+	in.generation++
+	in.book.inCall = false
 	x.status(in, market.Halt, reason, x.now+length)
 	if !x.keepsHours(in) {
-		x.later(length, x.unless(in, func() { x.resume(in, 0); x.redraw(in) }))
+		x.later(length, x.ifCurrent(in, func() { x.resume(in, 0); x.redraw(in) }))
 	} else {
-		x.later(length, x.unless(in, func() { x.interrupt(in, reasonReopening) }))
+		x.later(length, x.ifCurrent(in, func() { x.interrupt(in, reasonReopening) }))
 	}
 	x.redraw(in)
 }
 
 // interrupt interrupts trading with an auction, after which trading resumes.
 func (x *exchange) interrupt(in *instrument, reason string) {
-	in.turn++
+	in.generation++
 	length := int64(x.day.calendar.VolatilityAuction)
 	random := min(int64(x.day.calendar.RandomEnd), length)
 	x.call(in, market.Auction, reason, x.now+length)
-	x.later(length+in.rng.Int64N(random+1), x.unless(in, func() {
+	x.later(length+in.rng.Int64N(random+1), x.ifCurrent(in, func() {
 		x.uncross(in, reason)
 		x.resume(in, in.session.end)
 		x.redraw(in)
@@ -129,21 +129,21 @@ func (x *exchange) interrupt(in *instrument, reason string) {
 
 // leaveBand handles an order that would move the price out of its band.
 func (x *exchange) leaveBand(in *instrument) {
-	if in.static {
-		in.level++
+	if in.hitStatic {
+		in.staticHits++
 	}
-	if in.level < 3 {
+	if in.staticHits < 3 {
 		x.interrupt(in, reasonVolatility)
 		return
 	}
-	in.turn++
-	in.barred, in.banded = true, false
+	in.generation++
+	in.haltedForDay, in.banded = true, false
 	x.status(in, market.Halt, reasonLimit, x.day.ends-margin)
 	x.redraw(in)
 }
 
 // midPrice returns the current price of an instrument, in ticks.
-func (in *instrument) here() int64 {
+func (in *instrument) midPrice() int64 {
 	bid, hasBid := in.book.best(market.Buy)
 	ask, hasAsk := in.book.best(market.Sell)
 	if hasBid && hasAsk {
@@ -159,7 +159,7 @@ func (in *instrument) setBand(now, reference int64) {
 		return
 	}
 	in.low, in.high = in.within(reference, in.class.band)
-	width := [...]float64{firstBand, secondBand, lastBand}[min(in.level, 2)]
+	width := [...]float64{firstBand, secondBand, lastBand}[min(in.staticHits, 2)]
 	in.staticLow, in.staticHigh = in.within(in.close, width)
 }
 
@@ -174,35 +174,35 @@ func (in *instrument) within(tick int64, share float64) (low, high int64) {
 // send submits an order of continuous trading or of a call. If it would trade outside the band, its
 // remainder rests at the edge of the band and trading is interrupted.
 func (in *instrument) send(side market.Side, limit, size int64, rest bool, slot int, x *exchange) {
-	if !in.banded || in.book.calling {
+	if !in.banded || in.book.inCall {
 		in.book.submit(side, limit, size, rest, slot)
-		x.tell(in, side)
+		x.report(in, side)
 		return
 	}
 	if x.now-in.bandAt >= bandMemory {
 		reference := in.last
 		if x.now-in.lastAt > lastCounts {
-			reference = in.here()
+			reference = in.midPrice()
 		}
 		// The current price becomes the reference a minute from now.
-		in.setBand(x.now, in.noted)
-		in.noted = reference
+		in.setBand(x.now, in.nextReference)
+		in.nextReference = reference
 	}
 	var edge int64
 	if side == market.Buy {
 		edge = min(limit, in.high, in.staticHigh)
-		in.static = in.staticHigh < in.high
+		in.hitStatic = in.staticHigh < in.high
 	} else {
 		edge = max(limit, in.low, in.staticLow)
-		in.static = in.staticLow > in.low
+		in.hitStatic = in.staticLow > in.low
 	}
 	in.book.submit(side, edge, size, rest, slot)
 	done := int64(0)
 	for _, f := range in.book.fills {
 		done += f.size
 	}
-	in.dealt = in.dealt || done > 0
-	x.tell(in, side)
+	in.tradedToday = in.tradedToday || done > 0
+	x.report(in, side)
 	if edge == limit || done == size {
 		return
 	}

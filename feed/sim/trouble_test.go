@@ -17,7 +17,7 @@ func opened(t *testing.T) *exchange {
 		t.Fatal(err)
 	}
 	x := newExchange(4, source.listings, 0, hours)
-	x.markets[venue], x.markets[lively] = 98, 99
+	x.markets[venueBYMA], x.markets[venueSIM] = 98, 99
 	for i := range x.instruments {
 		x.instruments[i].handle = market.Handle(i)
 	}
@@ -93,11 +93,11 @@ func TestQuietDay(t *testing.T) {
 func TestAmendments(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[0]
-	for in.told.id == "" {
+	for in.lastTrade.id == "" {
 		x.step()
 	}
 	x.clear()
-	trade := in.told
+	trade := in.lastTrade
 	if !x.amend(in, market.KindCorrect) || !x.amend(in, market.KindCancel) || x.amend(in, market.KindCancel) {
 		t.Fatal("a trade is corrected, and then cancelled once")
 	}

@@ -33,15 +33,15 @@ const (
 // world holds what all instruments have in common: the hour and the factors that move all values.
 // It advances in steps of one simulated second.
 type world struct {
-	rng      *rand.Rand
-	at       int64 // time of the newest step, in ns
-	hours    bool  // there are days; otherwise one session follows another
-	open     int64 // opening of the day, in ns
-	length   int64
-	activity float64
-	breath   float64          // square root of activity, a factor of the volatility
-	common   float64          // cumulative market factor
-	dollars  [fxKinds]float64 // logarithmic change of a price by each kind of fx
+	rng          *rand.Rand
+	at           int64 // time of the newest step, in ns
+	hours        bool  // there are days; otherwise one session follows another
+	open         int64 // opening of the day, in ns
+	length       int64
+	activity     float64
+	sqrtActivity float64          // square root of activity, a factor of the volatility
+	common       float64          // cumulative market factor
+	dollars      [fxKinds]float64 // logarithmic change of a price by each kind of fx
 }
 
 func newWorld(seed uint64, at int64, hours bool) world {
@@ -62,7 +62,7 @@ func (w *world) advance(now int64) {
 	for w.at+second <= now {
 		w.at += second
 		w.setHour()
-		w.common += w.breath * w.rng.NormFloat64()
+		w.common += w.sqrtActivity * w.rng.NormFloat64()
 		both := w.rng.NormFloat64()
 		w.walk(byMEP, -1, both)
 		w.walk(byCable, +1, both)
@@ -87,7 +87,7 @@ func (w *world) night() {
 func (w *world) walk(kind fx, sign, both float64) {
 	z := 0.95*both + 0.31*w.rng.NormFloat64()
 	v := w.dollars[kind]
-	w.dollars[kind] = v + sign*w.breath*fxVolatility/math.Sqrt(session)*z - v/(memory*session)
+	w.dollars[kind] = v + sign*w.sqrtActivity*fxVolatility/math.Sqrt(session)*z - v/(memory*session)
 }
 
 // setHour sets the activity of the hour: high at the open and the close, low at noon.
@@ -103,20 +103,20 @@ func (w *world) setHour() {
 		x = 2*t/session - 1
 	}
 	w.activity = 0.65 + 1.05*x*x
-	w.breath = math.Sqrt(w.activity)
+	w.sqrtActivity = math.Sqrt(w.activity)
 }
 
 // underlying is the common value of several instruments: the terms of a share, or a bond in pesos
 // and in dollars.
 type underlying struct {
-	rng    *rand.Rand
-	class  *class
-	at     int64
-	common float64 // the common factor of the world at that time
-	value  float64 // logarithmic change since the beginning
-	heat   float64 // logarithm of the factor on its volatility, without the mean
-	heatAt int64
-	nights int // number of nights applied
+	rng             *rand.Rand
+	class           *class
+	at              int64
+	common          float64 // the common factor of the world at that time
+	value           float64 // logarithmic change since the beginning
+	logVolatility   float64 // logarithm of the factor on its volatility, without the mean
+	logVolatilityAt int64
+	nights          int // number of nights applied
 }
 
 // advance moves the value to now. The random walk has the exact distribution for any time span, so
@@ -128,8 +128,8 @@ func (u *underlying) advance(now int64, w *world) {
 		return
 	}
 	dt := float64(span) / float64(second)
-	volatility := u.class.volatility / math.Sqrt(session) * u.warmth(now)
-	own := math.Sqrt(1-0.49*u.class.beta*u.class.beta) * w.breath * math.Sqrt(dt) * u.rng.NormFloat64()
+	volatility := u.class.volatility / math.Sqrt(session) * u.volatilityFactor(now)
+	own := math.Sqrt(1-0.49*u.class.beta*u.class.beta) * w.sqrtActivity * math.Sqrt(dt) * u.rng.NormFloat64()
 	common := 0.7 * u.class.beta * (w.common - u.common)
 	u.value += volatility*(common+own) - u.value*min(1, dt/(memory*session))
 	if u.class.jumps > 0 && u.rng.Float64() < u.class.jumps*dt/session {
@@ -144,15 +144,15 @@ func (u *underlying) advance(now int64, w *world) {
 
 // volatilityFactor returns the current factor on the volatility. Its logarithm fluctuates around a
 // mean such that the mean of its square is 1.
-func (u *underlying) warmth(now int64) float64 {
-	s := u.class.heat
+func (u *underlying) volatilityFactor(now int64) float64 {
+	s := u.class.volatilityVariation
 	if s == 0 {
 		return 1
 	}
-	if span := now - u.heatAt; span >= 10*second {
-		keep := math.Exp(-float64(span) / float64(second) / heatMemory)
-		u.heat = u.heat*keep + s*math.Sqrt(1-keep*keep)*u.rng.NormFloat64()
-		u.heatAt = now
+	if span := now - u.logVolatilityAt; span >= 10*second {
+		keep := math.Exp(-float64(span) / float64(second) / volatilityMemory)
+		u.logVolatility = u.logVolatility*keep + s*math.Sqrt(1-keep*keep)*u.rng.NormFloat64()
+		u.logVolatilityAt = now
 	}
-	return math.Exp(u.heat - s*s)
+	return math.Exp(u.logVolatility - s*s)
 }

@@ -155,8 +155,8 @@ type devMarket struct {
 
 // goOn has the exchange begin behind what a journal has.
 func (o *devOptions) goOn(exchange *sim.Source, newest time.Time) error {
-	err := exchange.GoOn(newest)
-	if errors.Is(err, sim.ErrBehind) {
+	err := exchange.ResumeAfter(newest)
+	if errors.Is(err, sim.ErrTimeReversed) {
 		return fail(exitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
 	}
 	return err

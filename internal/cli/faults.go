@@ -44,6 +44,6 @@ func exchangeFaults(exchange *sim.Source) func(name string, id market.Instrument
 		case err != nil:
 			return "", err
 		}
-		return struck.String() + ": " + all[i].Text, nil
+		return struck.String() + ": " + all[i].Description, nil
 	}
 }
