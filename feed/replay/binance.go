@@ -161,7 +161,7 @@ func (p *player) side(l market.Level) []market.Level {
 	if l.Size == 0 {
 		return nil
 	}
-	return p.keep([]market.Level{l})
+	return p.copyLevels([]market.Level{l})
 }
 
 func (p *player) snapshot(e market.Event) error {
@@ -182,7 +182,7 @@ func (p *player) snapshot(e market.Event) error {
 	}
 	p.stats.Snapshots++
 	p.stats.Unused -= len(held)
-	e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+	e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
 	p.add(e)
 	for i := range held {
 		p.follow(&held[i])
@@ -196,7 +196,7 @@ func (p *player) follow(d *diff) {
 	case apply:
 		e := d.event
 		if len(e.Bids)+len(e.Asks) > 0 {
-			e.Bids, e.Asks = p.keep(e.Bids), p.keep(e.Asks)
+			e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
 			p.add(e)
 		}
 	case drop, hold:
@@ -210,7 +210,7 @@ func (p *player) follow(d *diff) {
 }
 
 // copyLevels copies levels to a buffer that stays valid until the batch is published.
-func (p *player) keep(levels []market.Level) []market.Level {
+func (p *player) copyLevels(levels []market.Level) []market.Level {
 	n := len(p.levels)
 	p.levels = append(p.levels, levels...)
 	return p.levels[n:len(p.levels):len(p.levels)]
@@ -225,7 +225,7 @@ func (p *player) add(e market.Event) {
 func (p *player) flush(ctx context.Context) error {
 	var err error
 	if len(p.batch) > 0 {
-		err = p.run.refused(p.run.sink.Publish(p.batch), &p.stats)
+		err = p.run.countRejected(p.run.sink.Publish(p.batch), &p.stats)
 		clear(p.batch)
 		p.batch, p.levels = p.batch[:0], p.levels[:0]
 	}

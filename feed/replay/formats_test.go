@@ -37,7 +37,7 @@ const (
 type sample struct {
 	name   string
 	data   []byte
-	beside []byte // the order book file of LOBSTER
+	books  []byte // the order book file of LOBSTER
 	ids    []string
 	depth  int // of the resulting books; 0: all
 	flow   *replaytest.Flow
@@ -140,7 +140,7 @@ func sampleLOBSTER(depth int) *sample {
 			w.Book(s.flow.Book(0))
 		}
 	})
-	s.data, s.beside = w.Messages, w.Books
+	s.data, s.books = w.Messages, w.Books
 	return s
 }
 
@@ -165,8 +165,8 @@ func (s *sample) save(t testing.TB, pack func(testing.TB, []byte) []byte) string
 	if err := os.WriteFile(path, pack(t, s.data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s.beside != nil {
-		if err := os.WriteFile(strings.Replace(path, "message", "orderbook", 1), pack(t, s.beside), 0o600); err != nil {
+	if s.books != nil {
+		if err := os.WriteFile(strings.Replace(path, "message", "orderbook", 1), pack(t, s.books), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestFormatsInHub(t *testing.T) {
 			if err := source.Run(t.Context(), hub); err != nil {
 				t.Fatal(err)
 			}
-			if n := source.Stats().Refused; n != 0 {
+			if n := source.Stats().Rejected; n != 0 {
 				t.Errorf("%d events refused", n)
 			}
 			for i, text := range s.ids {
@@ -530,7 +530,7 @@ func TestOrderBookFile(t *testing.T) {
 			s := sampleLOBSTER(3)
 			path := s.save(t, nil)
 			books := strings.Replace(path, "message", "orderbook", 1)
-			if err := os.WriteFile(books, tt.change(s.beside), 0o600); err != nil {
+			if err := os.WriteFile(books, tt.change(s.books), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			source := open(t, path, Config{Speed: -1, FromName: true})

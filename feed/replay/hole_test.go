@@ -21,7 +21,7 @@ import (
 // writeWithGap writes a journal that loses what the second part publishes, as on a full disk that
 // later has space again. A folder with the name of the next segment prevents the journal from
 // creating it, so that it suspends.
-func holed(t *testing.T, folder, date string, parts [3][]market.Event, instruments ...market.Instrument) {
+func writeWithGap(t *testing.T, folder, date string, parts [3][]market.Event, instruments ...market.Instrument) {
 	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func holed(t *testing.T, folder, date string, parts [3][]market.Event, instrumen
 // TestJournalWithGap plays a journal that lost rows in the middle. The checkpoint at the end of the
 // gap restores the books that changed meanwhile and reports those that are unknown. A book that did
 // not change is not published again.
-func TestJournalWithHole(t *testing.T) {
+func TestJournalWithGap(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
 	var list []market.Instrument
 	for _, symbol := range []string{"CHANGED", "LOST", "QUIET", "FOUND"} {
@@ -99,13 +99,13 @@ func TestJournalWithHole(t *testing.T) {
 		event(market.KindUpdate, changed, 9, 4), event(market.KindUpdate, quiet, 9, 5), event(market.KindUpdate, found, 19, 6),
 	}
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	synctest.Test(t, func(t *testing.T) { holed(t, first, "2026-11-20", parts, list...) })
+	synctest.Test(t, func(t *testing.T) { writeWithGap(t, first, "2026-11-20", parts, list...) })
 	source, err := replay.Open(first, replay.Config{Speed: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept(t, second, source)
-	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Refused != 0 {
+	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Rejected != 0 {
 		t.Errorf("played %+v", s)
 	}
 	r, err := journal.OpenReader(second)
@@ -130,7 +130,7 @@ func TestJournalWithHole(t *testing.T) {
 
 // TestJournalWithGapEvents plays a journal with gaps of instruments and of a market. A journal of
 // the replay has the same statuses with the same numbers.
-func TestJournalWithGaps(t *testing.T) {
+func TestJournalWithGapEvents(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	j, err := journal.Open(journal.Config{Folder: first})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestJournalWithGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept(t, second, source)
-	if s := source.Stats(); s.Refused != 0 {
+	if s := source.Stats(); s.Rejected != 0 {
 		t.Errorf("played %+v", s)
 	}
 	for i, least := range []int{13, 3, 2} {

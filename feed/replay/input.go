@@ -40,12 +40,12 @@ const maxZstdWindow = 128 << 20
 var errRecordTooLong = errors.New("a record is longer than 65 MiB")
 
 // countingReader counts the bytes that are read.
-type counted struct {
+type countingReader struct {
 	file *os.File
 	read *atomic.Int64
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.file.Read(p)
 	if c.read != nil {
 		c.read.Add(int64(n))
@@ -61,7 +61,7 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 		return nil, fmt.Errorf("open recording: %w", err)
 	}
 	in := &input{path: path, file: file}
-	raw := bufio.NewReaderSize(counted{file, read}, 128<<10)
+	raw := bufio.NewReaderSize(countingReader{file, read}, 128<<10)
 	in.reader = raw
 	// A shorter file is not compressed; its format is checked later.
 	magic, err := raw.Peek(4)

@@ -25,10 +25,10 @@ func isJournal(h *head) bool {
 }
 
 // journalSource is a journal.
-type journalTape struct {
+type journalSource struct {
 	*shared
-	listed []market.Instrument
-	weight float64 // average size of a row on disk
+	listed      []market.Instrument
+	bytesPerRow float64 // average size of a row on disk
 }
 
 func openJournal(s *shared, _ *input) (_ playable, err error) {
@@ -37,14 +37,14 @@ func openJournal(s *shared, _ *input) (_ playable, err error) {
 		return nil, fmt.Errorf("replay %s: %w", s.path, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	t := &journalTape{shared: s}
+	t := &journalSource{shared: s}
 	filter := s.filter()
 	for n := uint32(1); ; n++ {
 		def, ok := r.Instrument(n)
 		if !ok {
 			break
 		}
-		if !def.ID.IsPattern() && filter.Takes(def.ID) {
+		if !def.ID.IsPattern() && filter.Matches(def.ID) {
 			t.listed = append(t.listed, recorded(def, 0))
 		}
 	}
@@ -52,7 +52,7 @@ func openJournal(s *shared, _ *input) (_ playable, err error) {
 	for _, d := range r.Days() {
 		rows, bytes = rows+d.Rows, bytes+d.Bytes
 	}
-	t.weight = float64(bytes) / float64(max(1, rows))
+	t.bytesPerRow = float64(bytes) / float64(max(1, rows))
 	s.total.Store(bytes)
 	return t, nil
 }
@@ -63,16 +63,16 @@ func recorded(def market.Instrument, at int64) market.Instrument {
 	return def
 }
 
-func (t *journalTape) instruments() []market.Instrument { return t.listed }
+func (t *journalSource) instruments() []market.Instrument { return t.listed }
 
 // play implements playable.
-func (t *journalTape) play(ctx context.Context, run *run) (err error) {
+func (t *journalSource) play(ctx context.Context, run *run) (err error) {
 	r, err := journal.OpenReader(t.path)
 	if err != nil {
 		return fmt.Errorf("replay %s: %w", t.path, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	p := journalPlayer{run: run, reader: r, weight: t.weight, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
+	p := journalPlayer{run: run, reader: r, bytesPerRow: t.bytesPerRow, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
 	defer p.pace.stop()
 	if run.stats.Passes > 1 {
 		if err := p.restart(); err != nil {
@@ -97,43 +97,43 @@ func (t *journalTape) play(ctx context.Context, run *run) (err error) {
 // journalPlayer plays a journal once.
 type journalPlayer struct {
 	*run
-	reader  *journal.Reader
-	weight  float64
-	pace    pace
-	handles map[uint32]*journalItem
-	stats   Stats
-	events  []market.Event
-	levels  []market.Level // of the events
-	epoch   int
-	newest  int64
-	rows    int64
-	err     error
+	reader      *journal.Reader
+	bytesPerRow float64
+	pace        pace
+	handles     map[uint32]*journalItem
+	stats       Stats
+	events      []market.Event
+	levels      []market.Level // of the events
+	epoch       int
+	newest      int64
+	rows        int64
+	err         error
 }
 
 // journalItem is an instrument of a journal.
 type journalItem struct {
-	handle  market.Handle
-	market  string
-	venue   string // the name of a market as a whole; "": an instrument
-	taken   bool   // selected by the filter
-	quoted  bool   // its quotes are not derived from its book
-	ready   bool   // its book is empty at listing
-	phase   market.Phase
-	listing bool   // its first row is the status of its listing
-	epoch   int    // in which its book was last played
-	last    uint64 // N of its book's newest row
-	unknown bool   // its book is currently unknown
+	handle         market.Handle
+	market         string
+	venue          string // the name of a market as a whole; "": an instrument
+	selected       bool   // selected by the filter
+	quotesFromFeed bool   // its quotes are not derived from its book
+	startsEmpty    bool   // its book is empty at listing
+	phase          market.Phase
+	listedStatus   bool   // its first row is the status of its listing
+	epoch          int    // in which its book was last played
+	last           uint64 // N of its book's newest row
+	unknown        bool   // its book is currently unknown
 }
 
 // redundant reports whether a row of a checkpoint need not be played. It must be played if rows
 // before it were lost: its book state then has a different N than the newest row, or the book is no
 // longer known.
-func (it *journalItem) old(r *journal.Row, epoch int) bool {
+func (it *journalItem) redundant(r *journal.Row, epoch int) bool {
 	switch r.Kind {
 	case journal.BookState:
 		return it.epoch == epoch && !it.unknown && r.N == it.last
 	case journal.BookLost:
-		return it.unknown || it.epoch == 0 && !it.ready
+		return it.unknown || it.epoch == 0 && !it.startsEmpty
 	}
 	return true
 }
@@ -150,7 +150,7 @@ func (p *journalPlayer) restart() error {
 			events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "replay_restarted"})
 		}
 	}
-	return p.refused(p.sink.Publish(events), &p.stats)
+	return p.countRejected(p.sink.Publish(events), &p.stats)
 }
 
 func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
@@ -162,13 +162,13 @@ func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
 	if !ok {
 		return nil, fmt.Errorf("replay %s: instrument %d is not defined", p.path, number)
 	}
-	it := &journalItem{market: def.ID.Market, taken: def.ID.IsPattern() || p.filter().Takes(def.ID), quoted: def.QuotesFromFeed || def.NoBook, ready: def.StartsEmpty}
+	it := &journalItem{market: def.ID.Market, selected: def.ID.IsPattern() || p.filter().Matches(def.ID), quotesFromFeed: def.QuotesFromFeed || def.NoBook, startsEmpty: def.StartsEmpty}
 	if def.ID.IsPattern() {
 		it.venue = def.ID.Market
 	}
-	if it.taken {
+	if it.selected {
 		if r.Kind == journal.Status && r.N == 1 && !r.Checkpoint && !r.Phase.OfFeed() {
-			def.Phase, it.listing = r.Phase, true
+			def.Phase, it.listedStatus = r.Phase, true
 		}
 		h, err := p.define(recorded(def, r.Time))
 		if err != nil {
@@ -189,10 +189,10 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 		return nil // the N of each book shows whether it lost rows
 	}
 	it, err := p.item(r)
-	if err != nil || !it.taken {
+	if err != nil || !it.selected {
 		return err
 	}
-	if r.Checkpoint && it.old(r, p.epoch) {
+	if r.Checkpoint && it.redundant(r, p.epoch) {
 		return nil
 	}
 	p.tally(r)
@@ -202,7 +202,7 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	}
 	if !r.Checkpoint { // rows of checkpoints may have times of another clock
 		p.rows++
-		p.read.Store(int64(float64(p.rows) * p.weight))
+		p.read.Store(int64(float64(p.rows) * p.bytesPerRow))
 		p.newest = max(p.newest, r.At)
 		if due := p.pace.until(p.newest); due > 0 {
 			if err := p.flush(ctx); err != nil {
@@ -267,26 +267,26 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 		e.Kind = market.KindStatus
 		if r.Phase == market.Gap {
 			e.Kind, e.Phase = market.KindGap, market.NoPhase
-			p.lose(it)
+			p.markUnknown(it)
 			return e, !r.Checkpoint
 		}
 		if !r.Phase.OfFeed() {
 			it.phase = r.Phase
 		}
-		told := it.listing && r.N == 1
-		return e, !told && !r.Phase.OfFeed()
+		implied := it.listedStatus && r.N == 1
+		return e, !implied && !r.Phase.OfFeed()
 	case journal.Quote:
 		e.Kind = market.KindQuote
-		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+		e.Bids, e.Asks = p.copyLevels(r.Bids), p.copyLevels(r.Asks)
 		// In an auction, a quote is an indicative price and not that of the book.
-		return e, it.quoted || it.phase == market.PreOpen || it.phase == market.Auction
+		return e, it.quotesFromFeed || it.phase == market.PreOpen || it.phase == market.Auction
 	case journal.BookState:
 		// implied by the listing
-		told := it.ready && it.epoch == 0 && r.N == 1 && len(r.Bids)+len(r.Asks) == 0
+		implied := it.startsEmpty && it.epoch == 0 && r.N == 1 && len(r.Bids)+len(r.Asks) == 0
 		it.epoch, it.last, it.unknown = p.epoch, r.N, false
 		e.Kind = market.KindSnapshot
-		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
-		return e, !told
+		e.Bids, e.Asks = p.copyLevels(r.Bids), p.copyLevels(r.Asks)
+		return e, !implied
 	case journal.BookUpdate:
 		if it.epoch != p.epoch || it.unknown {
 			return e, false // the checkpoint's book state includes it
@@ -297,7 +297,7 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 			return e, true
 		}
 		e.Kind = market.KindUpdate
-		e.Bids, e.Asks = p.keep(r.Bids), p.keep(r.Asks)
+		e.Bids, e.Asks = p.copyLevels(r.Bids), p.copyLevels(r.Asks)
 		it.last = r.N
 	case journal.BookLost:
 		e.Kind = market.KindGap
@@ -312,7 +312,7 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 }
 
 // markUnknown records that a gap loses the book of an instrument, or all books of a market.
-func (p *journalPlayer) lose(it *journalItem) {
+func (p *journalPlayer) markUnknown(it *journalItem) {
 	it.unknown = true
 	if it.venue == "" {
 		return
@@ -323,7 +323,7 @@ func (p *journalPlayer) lose(it *journalItem) {
 }
 
 // copyLevels copies levels of the reader, which are valid until the next row.
-func (p *journalPlayer) keep(list []market.Level) []market.Level {
+func (p *journalPlayer) copyLevels(list []market.Level) []market.Level {
 	if len(list) == 0 {
 		return nil
 	}
@@ -337,7 +337,7 @@ func (p *journalPlayer) flush(ctx context.Context) error {
 	if len(p.events) == 0 {
 		return ctx.Err()
 	}
-	err := p.refused(p.sink.Publish(p.events), &p.stats)
+	err := p.countRejected(p.sink.Publish(p.events), &p.stats)
 	p.count(p.stats)
 	p.events, p.levels = p.events[:0], p.levels[:0]
 	if err == nil {

@@ -117,7 +117,7 @@ func (p *pair) Decode(data []byte, b *decode.Batch) (int, error) {
 		n, m, err := p.Pair(data, p.books.data(), b)
 		p.books.skip(m)
 		if err != nil {
-			return n, p.place(err)
+			return n, p.locate(err)
 		}
 		if n > 0 || b.Full() || bytes.IndexByte(data, '\n') < 0 || p.ended {
 			if n == 0 && p.ended && bytes.IndexByte(data, '\n') >= 0 {
@@ -172,7 +172,7 @@ func (p *pair) End(rest []byte, b *decode.Batch) error {
 }
 
 // locate adds the position to an error of the order book file.
-func (p *pair) place(err error) error {
+func (p *pair) locate(err error) error {
 	if _, ok := errors.AsType[*lobster.BookError](err); !ok {
 		return err
 	}

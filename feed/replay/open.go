@@ -60,7 +60,7 @@ func formats() []format {
 }
 
 // formatList returns the names of the formats.
-func known() string {
+func formatList() string {
 	var names []string
 	for _, f := range formats() {
 		names = append(names, f.name)
@@ -75,7 +75,7 @@ const headSize = 64 << 10
 // file again. Open returns an error that wraps ErrUnknownFormat if the format is unknown, and an
 // *Error if the recording is damaged.
 func Open(path string, config Config) (*Source, error) {
-	s := &Source{shared: shared{path: path, config: config, placed: make(map[market.InstrumentID]bool)}}
+	s := &Source{shared: shared{path: path, config: config, defined: make(map[market.InstrumentID]bool)}}
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)
 	}
@@ -118,24 +118,24 @@ func (s *Source) openFile(size int64) (err error) {
 func (s *Source) recognize(h *head, in *input) (err error) {
 	for _, f := range formats() {
 		if f.is(h) {
-			s.tape, err = f.open(&s.shared, in)
+			s.playable, err = f.open(&s.shared, in)
 			return err
 		}
 	}
-	return unknown{fmt.Errorf("replay %s: not a recording that is known: %s", s.path, known())}
+	return unknownFormat{fmt.Errorf("replay %s: not a recording that is known: %s", s.path, formatList())}
 }
 
 // ErrUnknownFormat is returned for a file in an unknown format. [Formats] lists the known ones.
-var ErrUnknown = errors.New("not a recording that is known")
+var ErrUnknownFormat = errors.New("not a recording that is known")
 
 // unknownFormat wraps an error so that it matches ErrUnknownFormat.
-type unknown struct{ error }
+type unknownFormat struct{ error }
 
-func (u unknown) Is(err error) bool { return err == ErrUnknown }
-func (u unknown) Unwrap() error     { return u.error }
+func (u unknownFormat) Is(err error) bool { return err == ErrUnknownFormat }
+func (u unknownFormat) Unwrap() error     { return u.error }
 
 // Formats returns the names of the known formats.
-func Formats() string { return known() }
+func Formats() string { return formatList() }
 
 // prepare fills in the defaults of the configuration.
 func (s *shared) prepare() error {
@@ -177,7 +177,7 @@ func ended(err error) bool { return errors.Is(err, io.EOF) }
 
 // truncated reports whether a file is truncated and its format allows that: a recorder that was
 // killed leaves such files.
-func cut(d decoder, err error) bool {
+func truncated(d decoder, err error) bool {
 	_, ok := d.(interface{ MayBeCut() })
 	return ok && errors.Is(err, io.ErrUnexpectedEOF)
 }

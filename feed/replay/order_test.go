@@ -135,10 +135,10 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 }
 
 // gather returns the events that are due, as seconds of T and of the receive time.
-func gather(t *testing.T, a *arrived, behind, all bool) string {
+func gather(t *testing.T, a *reorderBuffer, behind, all bool) string {
 	t.Helper()
 	var got []string
-	if err := a.due(behind, all, func(events []market.Event) error {
+	if err := a.flush(behind, all, func(events []market.Event) error {
 		for _, e := range events {
 			got = append(got, fmt.Sprintf("%d@%g", e.Time/1e9, float64(e.Receive-begin)/1e9))
 		}
@@ -157,7 +157,7 @@ func trade1(handle int, received, at float64) *market.Event {
 // event is due later than those after it; otherwise the last one would delay all events of a lost
 // connection, which would then come at once.
 func TestOrderWaits(t *testing.T) {
-	var a arrived
+	var a reorderBuffer
 	for i, step := range []struct {
 		received, at float64
 		behind       bool
@@ -175,7 +175,7 @@ func TestOrderWaits(t *testing.T) {
 		{107.9, 73.5, false, ""},
 		{108, 77, false, "5@16 71@16 72@18 73@18 73@99 74@99"},
 	} {
-		a.take(trade1(i, step.received, step.at))
+		a.add(trade1(i, step.received, step.at))
 		if got := gather(t, &a, step.behind, false); got != step.want {
 			t.Errorf("step %d: %v, want %s", i, got, step.want)
 		}
@@ -188,18 +188,18 @@ func TestOrderWaits(t *testing.T) {
 // TestOrderIsBounded checks the memory limit while old events are expected. The earliest events are
 // emitted first, because later arrivals belong before the others. Late arrivals are counted.
 func TestOrderIsBounded(t *testing.T) {
-	a := arrived{most: 40 * (arrivalBytes + 30)}
+	a := reorderBuffer{maxBytes: 40 * (heldEventSize + 30)}
 	given, most := 0, 0
 	for i := range 1000 {
-		a.take(trade1(0, float64(i)/10, 1e6+float64(i))) // current
-		a.take(trade1(1, float64(i)/10, float64(i)))     // replayed
+		a.add(trade1(0, float64(i)/10, 1e6+float64(i))) // current
+		a.add(trade1(1, float64(i)/10, float64(i)))     // replayed
 		if got := gather(t, &a, true, false); got != "" {
 			given += len(strings.Fields(got))
 		}
 		most = max(most, a.bytes)
 	}
-	if given == 0 || a.late == 0 || a.late > 1000 || most > a.most+2*(arrivalBytes+30) {
-		t.Errorf("%d were given, %d late, %d bytes of %d held", given, a.late, most, a.most)
+	if given == 0 || a.late == 0 || a.late > 1000 || most > a.maxBytes+2*(heldEventSize+30) {
+		t.Errorf("%d were given, %d late, %d bytes of %d held", given, a.late, most, a.maxBytes)
 	}
 	if n := len(strings.Fields(gather(t, &a, true, true))); given+n != 2000 {
 		t.Errorf("%d and at the end %d of 2,000", given, n)
@@ -208,22 +208,22 @@ func TestOrderIsBounded(t *testing.T) {
 
 // TestOrderKeepsEvents holds events with all fields and many books; each is emitted unchanged.
 func TestOrderKeepsEvents(t *testing.T) {
-	var a arrived
+	var a reorderBuffer
 	whole := market.Event{
 		Kind: market.KindCorrect, Side: market.Sell, Phase: market.Auction, Handle: 300, Time: 1, Receive: begin, Sequence: math.MaxUint64, Price: -5, Size: 6,
 		OldPrice: math.MinInt64, OldSize: math.MaxInt64, OrderID: math.MaxUint64, Until: begin, TradeID: "A-1", Reason: "halted", Conditions: []string{"", "odd_lot"},
 		Bids: []market.Level{{Price: math.MaxInt64, Size: 1, Orders: math.MaxUint32}, {Price: math.MinInt64, Size: 2}}, Asks: []market.Level{{Price: 7, Size: 0}},
 	}
-	a.take(&whole)
+	a.add(&whole)
 	const n = 100_000
 	levels := make([]market.Level, 3)
 	for i := range int64(n) {
 		at := 2 + i ^ 1 // in swapped pairs
 		levels[0].Price = market.Price(at)
-		a.take(&market.Event{Kind: market.KindUpdate, Handle: market.Handle(at & 1), Time: at, Receive: begin + at, Bids: levels})
+		a.add(&market.Event{Kind: market.KindUpdate, Handle: market.Handle(at & 1), Time: at, Receive: begin + at, Bids: levels})
 	}
 	got, last := 0, int64(1)
-	if err := a.due(false, true, func(events []market.Event) error {
+	if err := a.flush(false, true, func(events []market.Event) error {
 		for i := range events {
 			e := &events[i]
 			if got++; got == 1 {
@@ -245,7 +245,7 @@ func TestOrderKeepsEvents(t *testing.T) {
 
 // TestOrderReportsLateTrades has a trade that arrives after the reorder window. It is played and
 // reported.
-func TestOrderTellsLateTrades(t *testing.T) {
+func TestOrderReportsLateTrades(t *testing.T) {
 	var log strings.Builder
 	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	var r feedtest.Recorder
@@ -271,10 +271,10 @@ func TestMarketsOfRecording(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "mine" || list[1].ID != "BYMA" || list[1].Timezone != "America/Argentina/Buenos_Aires" || !list[1].StatusFromFeed {
 		t.Errorf("%+v", list)
 	}
-	if got := s.Few(); got != "A|BYMA|CI, B|BYMA|CI, C|BYMA|CI, D|BYMA|CI and 2 more" {
+	if got := s.Summary(); got != "A|BYMA|CI, B|BYMA|CI, C|BYMA|CI, D|BYMA|CI and 2 more" {
 		t.Error(got)
 	}
-	if s := writeRecording(t, "", Config{}, lines[:1]...); s.AppendMarkets(nil) != nil || s.Few() != "A|BYMA|CI" {
-		t.Errorf("an old recording: %v, %s", s.AppendMarkets(nil), s.Few())
+	if s := writeRecording(t, "", Config{}, lines[:1]...); s.AppendMarkets(nil) != nil || s.Summary() != "A|BYMA|CI" {
+		t.Errorf("an old recording: %v, %s", s.AppendMarkets(nil), s.Summary())
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // maxPacked returns an upper bound for the size of an encoded event.
-func packedMost(e *market.Event) int {
+func maxPacked(e *market.Event) int {
 	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*20
 	for _, c := range e.Conditions {
 		n += binary.MaxVarintLen64 + len(c)

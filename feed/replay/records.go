@@ -27,7 +27,7 @@ type records struct {
 }
 
 // previewSize is how many bytes are read to find the instruments of a file.
-const scouted = 4 << 20
+const previewSize = 4 << 20
 
 // openRecords returns the playable of a file of known format. It reads the beginning of the file to
 // find its instruments.
@@ -39,14 +39,14 @@ func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playa
 	}
 	defer func() { err = errors.Join(err, closeDecoder(d)) }()
 	var b decode.Batch
-	err = r.scout(in, d, &b)
+	err = r.preview(in, d, &b)
 	if bad, ok := errors.AsType[*Error](err); ok && len(b.Listed) == 0 || err != nil && !ok {
 		if ok {
 			return nil, bad
 		}
 		return nil, err
 	}
-	r.listed = whole(b.Listed)
+	r.listed = withoutMarkets(b.Listed)
 	if n, ok := d.(interface{ Named() []market.Instrument }); ok {
 		r.listed = merge(n.Named(), r.listed)
 	}
@@ -57,22 +57,22 @@ func openRecords(s *shared, in *input, decoder func() (decoder, error)) (_ playa
 }
 
 // preview decodes the beginning of a file.
-func (r *records) scout(in *input, d decoder, b *decode.Batch) error {
-	for in.base < scouted {
+func (r *records) preview(in *input, d decoder, b *decode.Batch) error {
+	for in.base < previewSize {
 		n, err := d.Decode(in.data(), b)
 		in.skip(n)
 		b.Cut()
 		b.Reset()
 		if err != nil {
-			return place(in, d, 0, err)
+			return locate(in, d, 0, err)
 		}
 		if n > 0 {
 			continue
 		}
-		if err := in.more(); ended(err) || cut(d, err) {
-			return place(in, d, 0, d.End(in.data(), b))
+		if err := in.more(); ended(err) || truncated(d, err) {
+			return locate(in, d, 0, d.End(in.data(), b))
 		} else if err != nil {
-			return place(in, d, 0, err)
+			return locate(in, d, 0, err)
 		}
 	}
 	return nil
@@ -80,7 +80,7 @@ func (r *records) scout(in *input, d decoder, b *decode.Batch) error {
 
 // locate adds the position to an error that has none. The position is n bytes after the start of
 // the window.
-func place(in *input, d decoder, n int, err error) error {
+func locate(in *input, d decoder, n int, err error) error {
 	if _, ok := errors.AsType[*Error](err); err == nil || ok {
 		return err
 	}
@@ -100,7 +100,7 @@ func closeDecoder(d decoder) error {
 }
 
 // withoutMarkets returns the instruments that are not markets as a whole.
-func whole(list []market.Instrument) []market.Instrument {
+func withoutMarkets(list []market.Instrument) []market.Instrument {
 	var out []market.Instrument
 	for _, in := range list {
 		if !in.ID.IsPattern() {
@@ -144,12 +144,12 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDecoder(d)) }()
-	if behind, ok := d.(interface{ Behind() bool }); ok {
-		p.arrived, p.behind = new(arrived), behind.Behind
+	if follower, ok := d.(interface{ Behind() bool }); ok {
+		p.reorder, p.catchingUp = new(reorderBuffer), follower.Behind
 	}
 	for {
 		n, bad := d.Decode(in.data(), &p.batch)
-		bad = place(in, d, n, bad)
+		bad = locate(in, d, n, bad)
 		if err := p.publish(ctx, bad != nil); err != nil {
 			return err
 		}
@@ -164,10 +164,10 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 		if bad == nil {
 			continue
 		}
-		if ended(bad) || cut(d, bad) {
+		if ended(bad) || truncated(d, bad) {
 			bad = d.End(in.data(), &p.batch)
 		}
-		bad = place(in, d, 0, bad)
+		bad = locate(in, d, 0, bad)
 		return errors.Join(p.publish(ctx, true), bad)
 	}
 }
@@ -175,14 +175,14 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 // recordPlayer plays a recording once.
 type recordPlayer struct {
 	*run
-	in      *input
-	pace    pace
-	batch   decode.Batch
-	handles []market.Handle // the sink's handles, by the handles of the batch
-	noted   int
-	newest  int64    // due time of the newest event
-	arrived *arrived // nil: the recording is sorted
-	behind  func() bool
+	in         *input
+	pace       pace
+	batch      decode.Batch
+	handles    []market.Handle // the sink's handles, by the handles of the batch
+	logged     int
+	newest     int64          // due time of the newest event
+	reorder    *reorderBuffer // nil: the recording is sorted
+	catchingUp func() bool
 }
 
 // restart makes the books of the previous pass stale, and empty if they are known to begin empty.
@@ -217,19 +217,19 @@ func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 	if last {
 		b.Cut()
 	}
-	p.note()
+	p.logNotes()
 	var events []market.Event
 	if len(b.Cuts) > 0 {
 		events = b.Events[:b.Cuts[len(b.Cuts)-1]]
 	}
 	defer b.Reset()
-	if p.arrived == nil {
+	if p.reorder == nil {
 		if err := p.pass(ctx, events, b.Cuts); err != nil {
 			return err
 		}
 	} else {
 		for i := range events {
-			p.arrived.take(&events[i])
+			p.reorder.add(&events[i])
 		}
 		if err := p.release(ctx, last); err != nil {
 			return err
@@ -261,21 +261,21 @@ func (p *recordPlayer) list(next *market.Event) error {
 // release publishes the events that are in order, or all events. It reports the number of late
 // trades, because bars and figures may differ from the original.
 func (p *recordPlayer) release(ctx context.Context, all bool) error {
-	var cuts [givenAtOnce]int // each event can be published on its own
+	var cuts [maxEmit]int // each event can be published on its own
 	for i := range cuts {
 		cuts[i] = i + 1
 	}
-	a := p.arrived
-	if err := a.due(p.behind(), all, func(events []market.Event) error { return p.pass(ctx, events, cuts[:len(events)]) }); err != nil {
+	a := p.reorder
+	if err := a.flush(p.catchingUp(), all, func(events []market.Event) error { return p.pass(ctx, events, cuts[:len(events)]) }); err != nil {
 		return err
 	}
 	if all && a.late > 0 {
-		why := fmt.Sprintf("more than %v after what was later", time.Duration(arrivalWindow))
-		if a.full > 0 {
+		why := fmt.Sprintf("more than %v after what was later", time.Duration(reorderWindow))
+		if a.overflows > 0 {
 			why = "when more was held back for them than there is memory for"
 		}
-		p.batch.Tell("late_trades", "%d trades came %s: they were played late", a.late, why)
-		p.note()
+		p.batch.Note("late_trades", "%d trades came %s: they were played late", a.late, why)
+		p.logNotes()
 	}
 	return ctx.Err()
 }
@@ -329,7 +329,7 @@ func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []i
 func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	var err error
 	if len(events) > 0 {
-		err = p.refused(p.sink.Publish(events), &p.batch.Stats)
+		err = p.countRejected(p.sink.Publish(events), &p.batch.Stats)
 	}
 	p.count(p.batch.Stats)
 	if err == nil {
@@ -339,9 +339,9 @@ func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 }
 
 // logNotes logs what is not played, once per reason.
-func (p *recordPlayer) note() {
-	for ; p.noted < len(p.batch.Notes); p.noted++ {
-		n := p.batch.Notes[p.noted]
+func (p *recordPlayer) logNotes() {
+	for ; p.logged < len(p.batch.Notes); p.logged++ {
+		n := p.batch.Notes[p.logged]
 		p.config.Logger.Warn("recording not played in full", "file", p.path, "line", p.batch.Stats.Lines, "reason", n.Reason, "error", n.Detail)
 	}
 }

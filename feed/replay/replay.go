@@ -33,7 +33,7 @@ type Config struct {
 // Source plays one recording. It implements feed.Source.
 type Source struct {
 	shared
-	tape playable
+	playable playable
 }
 
 // Stats counts what was played.
@@ -41,12 +41,12 @@ type Stats = decode.Stats
 
 // shared is the state that a Source shares with its playable.
 type shared struct {
-	path   string
-	config Config
-	known  []market.Instrument // defined so far, in order
-	placed map[market.InstrumentID]bool
-	read   atomic.Int64 // bytes of the file in this pass
-	total  atomic.Int64
+	path    string
+	config  Config
+	known   []market.Instrument // defined so far, in order
+	defined map[market.InstrumentID]bool
+	read    atomic.Int64 // bytes of the file in this pass
+	total   atomic.Int64
 
 	mu    sync.Mutex
 	stats Stats
@@ -56,7 +56,7 @@ func noLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // Instrument returns the first instrument of the recording.
 func (s *Source) Instrument() market.Instrument {
-	if list := s.tape.instruments(); len(list) > 0 {
+	if list := s.playable.instruments(); len(list) > 0 {
 		return list[0]
 	}
 	return market.Instrument{}
@@ -64,11 +64,11 @@ func (s *Source) Instrument() market.Instrument {
 
 // Instruments returns the instruments of the recording that its beginning names. A format without a
 // list of instruments may name others later.
-func (s *Source) Instruments() []market.Instrument { return s.tape.instruments() }
+func (s *Source) Instruments() []market.Instrument { return s.playable.instruments() }
 
 // Summary returns the identifiers of the first instruments of the recording, and the number of
 // others.
-func (s *Source) Few() string {
+func (s *Source) Summary() string {
 	const most = 4
 	list := s.Instruments()
 	var names []string
@@ -85,7 +85,7 @@ func (s *Source) Few() string {
 // AppendMarkets appends the markets that the recording defines and dst does not have, with their
 // time zones and hours, which a feed cannot publish.
 func (s *Source) AppendMarkets(dst []market.Market) []market.Market {
-	r, ok := s.tape.(*records)
+	r, ok := s.playable.(*records)
 	if !ok {
 		return dst
 	}
@@ -118,7 +118,7 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		}
 		r.stats = s.Stats()
 		r.stats.Passes++
-		if err := s.tape.play(ctx, r); err != nil || !s.config.Loop {
+		if err := s.playable.play(ctx, r); err != nil || !s.config.Loop {
 			return err
 		}
 	}
@@ -157,8 +157,8 @@ func (r *run) define(in market.Instrument) (market.Handle, error) {
 		return 0, fmt.Errorf("replay %s: define %s: %w", r.path, in.ID, err)
 	}
 	r.handles[in.ID] = h
-	if !r.placed[in.ID] {
-		r.placed[in.ID] = true
+	if !r.defined[in.ID] {
+		r.defined[in.ID] = true
 		r.known = append(r.known, in)
 	}
 	return h, nil
@@ -166,7 +166,7 @@ func (r *run) define(in market.Instrument) (market.Handle, error) {
 
 // countRejected counts the events that the sink rejected; the others are played. Any other error
 // ends the run.
-func (r *run) refused(err error, stats *Stats) error {
+func (r *run) countRejected(err error, stats *Stats) error {
 	if err == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (r *run) refused(err error, stats *Stats) error {
 			return fmt.Errorf("replay %s: publish: %w", r.path, err)
 		}
 	}
-	stats.Refused += len(errs)
+	stats.Rejected += len(errs)
 	r.config.Logger.Warn("recorded events refused", "file", r.path, "line", stats.Lines, "count", len(errs), "error", errs[0])
 	return nil
 }

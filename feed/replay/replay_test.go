@@ -452,7 +452,7 @@ func TestRefusedEvents(t *testing.T) {
 	if err := source.Run(t.Context(), new(refusing)); err != nil {
 		t.Errorf("Run returned %v", err)
 	}
-	if got := source.Stats(); got.Refused != 2 || got.Lines != 13 {
+	if got := source.Stats(); got.Rejected != 2 || got.Lines != 13 {
 		t.Errorf("%+v", got)
 	}
 	full := errors.New("disk full")

@@ -53,7 +53,7 @@ func (p *splicer) follow(d *diff) verdict {
 	case p.state == waiting:
 		p.hold(d)
 		return hold
-	case p.state == spanning && p.old(d, p.last):
+	case p.state == spanning && p.precedes(d, p.last):
 		return drop
 	case p.state == spanning && p.spans(d, p.last), p.state == chained && p.chains(d):
 		p.state, p.last = chained, d.last
@@ -75,7 +75,7 @@ func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 			return nil, false
 		}
 	case waiting:
-		i := slices.IndexFunc(p.held, func(d diff) bool { return !p.old(&d, id) })
+		i := slices.IndexFunc(p.held, func(d diff) bool { return !p.precedes(&d, id) })
 		if i >= 0 && !p.spans(&p.held[i], id) {
 			return nil, false // messages are missing between it and the held ones
 		}
@@ -86,7 +86,7 @@ func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 }
 
 // precedes reports whether d ended before snapshot id.
-func (p *splicer) old(d *diff, id uint64) bool {
+func (p *splicer) precedes(d *diff, id uint64) bool {
 	if p.futures {
 		return d.last < id
 	}

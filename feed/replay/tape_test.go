@@ -17,7 +17,7 @@ import (
 )
 
 // capture returns the path of a recorded capture, or skips the test if there is none.
-func tape(t testing.TB, name string) string {
+func capture(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("RUEDA_TAPES")
 	if dir == "" {
@@ -31,7 +31,7 @@ func tape(t testing.TB, name string) string {
 }
 
 // captures holds the captures and what a reference implementation found in them.
-var tapes = []struct {
+var captures = []struct {
 	file                   string
 	id                     string
 	lines, trades, quotes  int
@@ -114,10 +114,10 @@ func (o *oracle) equal(t *testing.T) (n int) {
 }
 
 // TestCaptures plays both captures side by side, as two sources of one gateway.
-func TestTapes(t *testing.T) {
-	for _, tt := range tapes {
+func TestCaptures(t *testing.T) {
+	for _, tt := range captures {
 		t.Run(tt.id, func(t *testing.T) {
-			path := tape(t, tt.file)
+			path := capture(t, tt.file)
 			t.Parallel()
 			source, err := Open(path, Config{Speed: -1})
 			if err != nil {
@@ -155,9 +155,9 @@ func TestTapes(t *testing.T) {
 }
 
 func TestTapesConform(t *testing.T) {
-	for _, tt := range tapes {
+	for _, tt := range captures {
 		t.Run(tt.id, func(t *testing.T) {
-			path := tape(t, tt.file)
+			path := capture(t, tt.file)
 			feedtest.Run(t, func(t *testing.T) feed.Source {
 				source, err := Open(path, Config{Speed: -1})
 				if err != nil {
@@ -174,10 +174,10 @@ func TestTapesConform(t *testing.T) {
 }
 
 // BenchmarkCapture decompresses, parses and splices a whole capture.
-func BenchmarkTape(b *testing.B) {
-	for _, tt := range tapes {
+func BenchmarkCapture(b *testing.B) {
+	for _, tt := range captures {
 		b.Run(tt.id, func(b *testing.B) {
-			source, err := Open(tape(b, tt.file), Config{Speed: -1})
+			source, err := Open(capture(b, tt.file), Config{Speed: -1})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -112,7 +112,7 @@ func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
 func openSource(name string, c replay.Config) (*replay.Source, error) {
 	source, err := replay.Open(journalIn(name), c)
 	switch {
-	case errors.Is(err, replay.ErrUnknown):
+	case errors.Is(err, replay.ErrUnknownFormat):
 		return nil, fail(exitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
 			".\nWhat rueda watch -o jsonl prints is none, nor an export as ndjson: messages without the time when they came. Take rueda record, or the journal itself.")
 	case err != nil:
@@ -134,7 +134,7 @@ func openTapes(files []string, c replay.Config) ([]*tape, error) {
 			advice := "See --symbols."
 			c.Symbols = nil
 			if all, err := replay.Open(name, c); err == nil {
-				advice = "It has " + all.Few() + ". " + advice
+				advice = "It has " + all.Summary() + ". " + advice
 			}
 			return nil, fail(exitUsage, fmt.Errorf("%s has no instrument that is to be played", name), advice)
 		}
@@ -211,7 +211,7 @@ func greetReplay(std streams, o replayOptions, b gateway.Bound, tapes []*tape, d
 		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
 	}
 	for i, t := range tapes {
-		fmt.Fprintf(std.out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Few())
+		fmt.Fprintf(std.out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Summary())
 	}
 	if demo {
 		url := ""

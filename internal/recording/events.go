@@ -74,7 +74,7 @@ func (e *Events) End(rest []byte, b *decode.Batch) error {
 		return errors.New("it was cut off in its first line: there is nothing in it")
 	}
 	if len(rest) > 0 {
-		b.Tell("torn_line", "the recording ends within a line, %d bytes after line %d", len(rest), e.line)
+		b.Note("torn_line", "the recording ends within a line, %d bytes after line %d", len(rest), e.line)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 	e.books, e.zones = map[string]*played{}, map[string]*time.Location{}
 	markets, err := e.meta.markets()
 	if err != nil {
-		b.Tell("bad_market", "%v", err)
+		b.Note("bad_market", "%v", err)
 	}
 	for _, m := range markets {
 		// UTC is used for unknown time zones
@@ -160,7 +160,7 @@ func (e *Events) Behind() bool { return e.behind }
 func (e *Events) define(rows []Row, b *decode.Batch) {
 	list, err := Definitions(rows)
 	if err != nil {
-		b.Tell("bad_definition", "%v", err)
+		b.Note("bad_definition", "%v", err)
 	}
 	for i := range list {
 		if _, ok := e.books[list[i].ID.String()]; !ok {
@@ -171,7 +171,7 @@ func (e *Events) define(rows []Row, b *decode.Batch) {
 
 // list lists an instrument with the properties that the recording supports.
 func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
-	if !in.ID.IsPattern() && !e.Filter.Takes(in.ID) {
+	if !in.ID.IsPattern() && !e.Filter.Matches(in.ID) {
 		e.books[in.ID.String()] = nil
 		return nil
 	}
@@ -356,7 +356,7 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 // copyLevels stores levels in the batch.
 func keep(b *decode.Batch, levels []market.Level) []market.Level {
 	for _, l := range levels {
-		b.Put(l)
+		b.AppendLevel(l)
 	}
-	return b.Last(len(levels), 0)
+	return b.LastLevels(len(levels), 0)
 }

@@ -96,7 +96,7 @@ func (d *Decoder) Named() []market.Instrument {
 	for _, names := range d.header.names {
 		for _, n := range names {
 			def := d.define(n.symbol, d.header.venue)
-			if !seen[n.symbol] && d.filter.Takes(def.ID) && def.Validate() == nil {
+			if !seen[n.symbol] && d.filter.Matches(def.ID) && def.Validate() == nil {
 				seen[n.symbol] = true
 				list = append(list, def)
 			}
@@ -335,7 +335,7 @@ func (d *Decoder) meet(was *instrument, key uint64, t int64, b *decode.Batch) (*
 		was.until = until
 		return was, nil
 	}
-	in := &instrument{key: key, until: until, id: def.ID, skipped: !d.filter.Takes(def.ID)}
+	in := &instrument{key: key, until: until, id: def.ID, skipped: !d.filter.Matches(def.ID)}
 	if was != nil {
 		d.orders -= was.orders.Len()
 		if was.ready && !def.NoBook {

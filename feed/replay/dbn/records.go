@@ -33,7 +33,7 @@ func side(c byte) market.Side {
 // inexact counts a record whose price cannot be represented.
 func inexact(in *instrument, m []byte, b *decode.Batch) {
 	b.Stats.Inexact++
-	b.Tell("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
+	b.Note("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
 }
 
 // trade plays the trade of a record. from is the type of the record: those of MBO have a different
@@ -70,7 +70,7 @@ func (d *Decoder) lose(in *instrument, m []byte, reason string, b *decode.Batch)
 	in.orders.Reset()
 	event, receive := clock(m)
 	b.Gap(in.handle, event, receive, reason)
-	b.Tell(reason, "%s: the book is lost until it is whole again", in.id)
+	b.Note(reason, "%s: the book is lost until it is whole again", in.id)
 }
 
 // order plays a record of MBO.
@@ -90,7 +90,7 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 		switch {
 		case flags&flagTop != 0:
 			b.Stats.Other++
-			b.Tell("top_of_book", "%s: records of the top of the book among those of orders are left out", in.id)
+			b.Note("top_of_book", "%s: records of the top of the book among those of orders are left out", in.id)
 		case !in.ready:
 			b.Stats.Unused++
 		default:
@@ -215,7 +215,7 @@ func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) {
 			e := b.Add(market.KindQuote, in.handle)
 			e.Time, e.Receive = clock(m)
 			e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
-			e.Bids, e.Asks = b.One(bid), b.One(ask)
+			e.Bids, e.Asks = b.Level(bid), b.Level(ask)
 		} else if okBid {
 			inexact(in, pair[8:], b)
 		} else {
@@ -300,7 +300,7 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	}
 	b.Stats.Levels += bids + asks
 	e := b.Add(kind, in.handle)
-	e.Bids, e.Asks = b.Last(bids, asks), b.Last(asks, 0)
+	e.Bids, e.Asks = b.LastLevels(bids, asks), b.LastLevels(asks, 0)
 	e.Time, e.Receive = clock(m)
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
 }
@@ -387,7 +387,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 			return n, l
 		}
 		n++
-		b.Put(market.Level{Price: at, Size: units(binary.LittleEndian.Uint32(size)), Orders: binary.LittleEndian.Uint32(size[8:])})
+		b.AppendLevel(market.Level{Price: at, Size: units(binary.LittleEndian.Uint32(size)), Orders: binary.LittleEndian.Uint32(size[8:])})
 	}
 	for ; i < len(was); i += levelSize {
 		n += gone(was[i:], priceAt, sizeAt, b)
@@ -409,7 +409,7 @@ func gone(pair []byte, priceAt, sizeAt int, b *decode.Batch) int {
 		return 0
 	}
 	p, _ := price(pair[priceAt:])
-	b.Put(market.Level{Price: p})
+	b.AppendLevel(market.Level{Price: p})
 	return 1
 }
 

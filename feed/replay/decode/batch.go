@@ -26,9 +26,9 @@ type Batch struct {
 
 	Stats Stats
 
-	levels []market.Level
-	text   strings.Builder
-	places map[market.InstrumentID]market.Handle
+	levels  []market.Level
+	text    strings.Builder
+	handles map[market.InstrumentID]market.Handle
 }
 
 // Note describes something in a file that was not played. Stats has its frequency.
@@ -52,9 +52,9 @@ type Stats struct {
 	Filtered  int // records of instruments that the filter excludes
 	Inexact   int // records with a price or size that cannot be represented exactly
 	// records without meaning for a market: other streams, unused snapshots, trades of size 0
-	Other   int
-	Refused int // events that the sink rejected
-	Passes  int // how often the recording was started
+	Other    int
+	Rejected int // events that the sink rejected
+	Passes   int // how often the recording was started
 }
 
 // full is the number of events at which a batch accepts no further record. One record adds only a
@@ -90,7 +90,7 @@ func (b *Batch) Cut() {
 }
 
 // Level stores a level and returns it as a side of a book, empty if its size is 0.
-func (b *Batch) One(l market.Level) []market.Level {
+func (b *Batch) Level(l market.Level) []market.Level {
 	if l.Size == 0 {
 		return nil
 	}
@@ -100,16 +100,16 @@ func (b *Batch) One(l market.Level) []market.Level {
 }
 
 // CopyLevels stores a copy of levels and returns it.
-func (b *Batch) Keep(levels []market.Level) []market.Level {
+func (b *Batch) CopyLevels(levels []market.Level) []market.Level {
 	b.levels = append(b.levels, levels...)
-	return b.Last(len(levels), 0)
+	return b.LastLevels(len(levels), 0)
 }
 
 // AppendLevel stores a level, for LastLevels.
-func (b *Batch) Put(l market.Level) { b.levels = append(b.levels, l) }
+func (b *Batch) AppendLevel(l market.Level) { b.levels = append(b.levels, l) }
 
 // LastLevels returns the n levels that were stored before the newest skip ones.
-func (b *Batch) Last(n, skip int) []market.Level {
+func (b *Batch) LastLevels(n, skip int) []market.Level {
 	if n == 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (b *Batch) Last(n, skip int) []market.Level {
 const textBlock = 2 << 10
 
 // Decimal returns the decimal text of n, which stays valid after a Reset.
-func (b *Batch) Number(n uint64) string {
+func (b *Batch) Decimal(n uint64) string {
 	var digits [20]byte
 	d := strconv.AppendUint(digits[:0], n, 10)
 	if b.text.Cap()-b.text.Len() < len(d) {
@@ -136,20 +136,20 @@ func (b *Batch) Number(n uint64) string {
 
 // List returns the handle of an instrument, and lists the instrument if it is new.
 func (b *Batch) List(in market.Instrument) market.Handle {
-	if h, ok := b.places[in.ID]; ok {
+	if h, ok := b.handles[in.ID]; ok {
 		return h
 	}
-	if b.places == nil {
-		b.places = make(map[market.InstrumentID]market.Handle)
+	if b.handles == nil {
+		b.handles = make(map[market.InstrumentID]market.Handle)
 	}
 	h := market.Handle(len(b.Listed))
 	b.Listed = append(b.Listed, in)
-	b.places[in.ID] = h
+	b.handles[in.ID] = h
 	return h
 }
 
 // Note adds a note, once per reason.
-func (b *Batch) Tell(reason, format string, args ...any) {
+func (b *Batch) Note(reason, format string, args ...any) {
 	for i := range b.Notes {
 		if b.Notes[i].Reason == reason {
 			return

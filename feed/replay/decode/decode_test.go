@@ -60,10 +60,10 @@ func TestBatchReset(t *testing.T) {
 	}
 	add := func(price market.Price) {
 		e := b.Add(market.KindQuote, h)
-		e.Bids = b.One(market.Level{Price: price, Size: 1})
-		b.Put(market.Level{Price: price, Size: 2})
-		b.Put(market.Level{Price: price + 1, Size: 3})
-		e.Asks = b.Last(2, 0)
+		e.Bids = b.Level(market.Level{Price: price, Size: 1})
+		b.AppendLevel(market.Level{Price: price, Size: 2})
+		b.AppendLevel(market.Level{Price: price + 1, Size: 3})
+		e.Asks = b.LastLevels(2, 0)
 	}
 	b.Cut()
 	add(1)
@@ -79,26 +79,26 @@ func TestBatchReset(t *testing.T) {
 	if got := fmt.Sprint(b.Events[0].Bids, b.Events[0].Asks, b.Events[1].Bids, b.Cuts); got != "[{0.00000005 0.00000001 0}] [{0.00000005 0.00000002 0} {0.00000006 0.00000003 0}] [{0.00000007 0.00000001 0}] [2]" {
 		t.Error(got)
 	}
-	if b.One(market.Level{Price: 1}) != nil || b.Last(0, 0) != nil {
+	if b.Level(market.Level{Price: 1}) != nil || b.LastLevels(0, 0) != nil {
 		t.Error("an empty side is not nil")
 	}
-	if s := b.Keep([]market.Level{{Price: 9}}); len(s) != 1 || cap(s) != 1 || s[0].Price != 9 {
+	if s := b.CopyLevels([]market.Level{{Price: 9}}); len(s) != 1 || cap(s) != 1 || s[0].Price != 9 {
 		t.Errorf("kept %v", s)
 	}
-	b.Tell("reason", "first %d", 1)
-	b.Tell("reason", "second")
+	b.Note("reason", "first %d", 1)
+	b.Note("reason", "second")
 	if len(b.Notes) != 1 || b.Notes[0].Detail != "first 1" {
 		t.Errorf("notes %v", b.Notes)
 	}
 }
 
 // TestDecimal checks that texts stay valid after their batch and cost one block per few hundred.
-func TestNumber(t *testing.T) {
+func TestDecimal(t *testing.T) {
 	var b Batch
 	var texts []string
 	const n = 10_000
 	for i := range uint64(n) {
-		texts = append(texts, b.Number(i*i*i*i*i))
+		texts = append(texts, b.Decimal(i*i*i*i*i))
 		b.Reset()
 	}
 	for i, s := range texts {
@@ -106,7 +106,7 @@ func TestNumber(t *testing.T) {
 			t.Fatalf("%q, want %q", s, want)
 		}
 	}
-	if allocs := testing.AllocsPerRun(n, func() { b.Number(1 << 63) }); allocs > 0.02 {
+	if allocs := testing.AllocsPerRun(n, func() { b.Decimal(1 << 63) }); allocs > 0.02 {
 		t.Errorf("%g allocations a text", allocs)
 	}
 }
@@ -127,7 +127,7 @@ func TestFilter(t *testing.T) {
 		names []string
 		want  bool
 	}{{nil, true}, {[]string{"A"}, true}, {[]string{"B", "A|M|T"}, true}, {[]string{"A|M|CI"}, false}, {[]string{"a"}, false}} {
-		if got := NewFilter(tt.names).Takes(id); got != tt.want {
+		if got := NewFilter(tt.names).Matches(id); got != tt.want {
 			t.Errorf("%v takes %s: %v", tt.names, id, got)
 		}
 	}

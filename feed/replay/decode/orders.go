@@ -55,7 +55,7 @@ func (t *Orders) Add(o Order) bool {
 	if (t.n+1)*4 > len(t.slots)*3 {
 		t.grow()
 	}
-	i, free := t.place(o.ID)
+	i, free := t.slot(o.ID)
 	if free {
 		t.slots[i] = o
 		t.n++
@@ -64,7 +64,7 @@ func (t *Orders) Add(o Order) bool {
 }
 
 // slot returns the slot of an id, and whether it is free.
-func (t *Orders) place(id uint64) (i int, free bool) {
+func (t *Orders) slot(id uint64) (i int, free bool) {
 	mask := len(t.slots) - 1
 	for i = t.home(id); ; i = (i + 1) & mask {
 		s := &t.slots[i&mask]
@@ -83,7 +83,7 @@ func (t *Orders) grow() {
 	t.shift = uint(64 - bits.TrailingZeros(uint(len(t.slots))))
 	for _, o := range old {
 		if o.Size != 0 {
-			i, _ := t.place(o.ID)
+			i, _ := t.slot(o.ID)
 			t.slots[i] = o
 		}
 	}
@@ -95,7 +95,7 @@ func (t *Orders) Remove(id uint64) {
 	if t.n == 0 {
 		return
 	}
-	i, free := t.place(id)
+	i, free := t.slot(id)
 	if free {
 		return
 	}

@@ -37,7 +37,7 @@ func NewFilter(names []string) Filter {
 }
 
 // Matches reports whether an instrument is selected.
-func (f Filter) Takes(id market.InstrumentID) bool {
+func (f Filter) Matches(id market.InstrumentID) bool {
 	return len(f) == 0 || f[id.Symbol] || f[id.String()]
 }
 
@@ -62,7 +62,7 @@ func Equity(symbol, mkt string) market.Instrument {
 }
 
 // WholeMarket returns the definition of a market as a whole.
-func Venue(mkt string) market.Instrument {
+func WholeMarket(mkt string) market.Instrument {
 	return market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: mkt, Term: market.Any}}
 }
 

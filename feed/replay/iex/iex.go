@@ -136,7 +136,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	if s.protocol != protocolTOPS && s.protocol != protocolDEEP || d.protocol != 0 && s.protocol != d.protocol {
 		b.Stats.Other++
 		if d.other = s.protocol; d.protocol != 0 {
-			b.Tell("other_protocol", "segments of protocol %#04x beside those of %#04x are left out", s.protocol, d.protocol)
+			b.Note("other_protocol", "segments of protocol %#04x beside those of %#04x are left out", s.protocol, d.protocol)
 		}
 		return nil
 	}
@@ -146,7 +146,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 			return fmt.Errorf("segment %d is said to have %d bytes and has %d", s.first, s.length, len(body))
 		}
 		b.Stats.Other++ // its messages will be missing
-		b.Tell("short_capture", "packets were not captured in full")
+		b.Note("short_capture", "packets were not captured in full")
 		return nil
 	}
 	d.protocol = s.protocol
@@ -205,7 +205,7 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 			d.lose(i, receive, "session_changed", s.first <= 1, b)
 			*c = channel{s.channel, s.session, s.first, s.first <= 1}
 		case s.first > c.next:
-			b.Tell("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
+			b.Note("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
 			d.lose(i, receive, "sequence_gap", false, b)
 			c.next, c.whole = s.first, false
 		}

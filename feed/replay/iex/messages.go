@@ -92,7 +92,7 @@ func (d *Decoder) system(code byte, at stamp, b *decode.Batch) {
 		return
 	}
 	if !d.listed {
-		d.listed, d.venue = true, b.List(decode.Venue(Market))
+		d.listed, d.venue = true, b.List(decode.WholeMarket(Market))
 	}
 	b.Stats.Statuses++
 	add(market.KindStatus, d.venue, at, b).Phase = phase
@@ -122,7 +122,7 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 		} else {
 			in.StartsEmpty = d.channels[channel].whole
 		}
-		s := stock{channel: channel, skipped: !d.filter.Takes(in.ID)}
+		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID)}
 		if !s.skipped {
 			s.handle = b.List(in)
 		}
@@ -147,7 +147,7 @@ func units(m []byte) market.Size {
 
 func inexact(p []byte, b *decode.Batch) {
 	b.Stats.Inexact++
-	b.Tell("inexact_price", "price %d is out of range", int64(binary.LittleEndian.Uint64(p)))
+	b.Note("inexact_price", "price %d is out of range", int64(binary.LittleEndian.Uint64(p)))
 }
 
 func (d *Decoder) quote(s *stock, m []byte, at stamp, b *decode.Batch) {
@@ -163,8 +163,8 @@ func (d *Decoder) quote(s *stock, m []byte, at stamp, b *decode.Batch) {
 	}
 	b.Stats.Quotes++
 	e := add(market.KindQuote, s.handle, at, b)
-	e.Bids = b.One(market.Level{Price: bid, Size: units(m[18:])})
-	e.Asks = b.One(market.Level{Price: ask, Size: units(m[38:])})
+	e.Bids = b.Level(market.Level{Price: bid, Size: units(m[18:])})
+	e.Asks = b.Level(market.Level{Price: ask, Size: units(m[38:])})
 }
 
 func (d *Decoder) trade(s *stock, m []byte, at stamp, b *decode.Batch) {
@@ -185,7 +185,7 @@ func (d *Decoder) trade(s *stock, m []byte, at stamp, b *decode.Batch) {
 	b.Stats.Trades++
 	e := add(kind, s.handle, at, b)
 	e.Price, e.Size = p, size
-	e.TradeID = b.Number(binary.LittleEndian.Uint64(m[30:]))
+	e.TradeID = b.Decimal(binary.LittleEndian.Uint64(m[30:]))
 	e.Conditions = d.words[m[1]>>3]
 }
 
@@ -215,8 +215,8 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	if complete && len(s.bids)+len(s.asks) == 0 { // the usual case
 		b.Stats.Depth++
 		e := add(market.KindUpdate, s.handle, at, b)
-		b.Put(l)
-		if e.Bids = b.Last(1, 0); side == market.Sell {
+		b.AppendLevel(l)
+		if e.Bids = b.LastLevels(1, 0); side == market.Sell {
 			e.Bids, e.Asks = nil, e.Bids
 		}
 		return nil
@@ -230,7 +230,7 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	}
 	b.Stats.Depth++
 	e := add(market.KindUpdate, s.handle, at, b)
-	e.Bids, e.Asks = b.Keep(s.bids), b.Keep(s.asks)
+	e.Bids, e.Asks = b.CopyLevels(s.bids), b.CopyLevels(s.asks)
 	s.bids, s.asks = s.bids[:0], s.asks[:0]
 	return nil
 }

@@ -195,7 +195,7 @@ func (d *Decoder) system(code byte, t int64, b *decode.Batch) {
 		return
 	}
 	if !d.listed {
-		d.listed, d.venue = true, b.List(decode.Venue(Market))
+		d.listed, d.venue = true, b.List(decode.WholeMarket(Market))
 	}
 	b.Stats.Statuses++
 	e := b.Add(market.KindStatus, d.venue)
@@ -222,7 +222,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 	}
 	s := stock{symbol: symbol}
 	in := decode.Equity(symbol, Market)
-	if s.skipped = !d.config.Filter.Takes(in.ID); !s.skipped {
+	if s.skipped = !d.config.Filter.Matches(in.ID); !s.skipped {
 		if d.whole {
 			in.StartsEmpty, in.Phase = true, market.Halt
 		}

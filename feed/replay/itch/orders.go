@@ -75,7 +75,7 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 		return nil, fmt.Errorf("order %d of %s is not there", id, s.symbol)
 	}
 	b.Stats.Unused++
-	b.Tell("unknown_order", "the file begins within a day: its books are not known, and neither are trades of orders from before")
+	b.Note("unknown_order", "the file begins within a day: its books are not known, and neither are trades of orders from before")
 	return nil, nil
 }
 
@@ -187,7 +187,7 @@ func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
 func (d *Decoder) print(s *stock, t int64, match uint64, p market.Price, z market.Size, b *decode.Batch) *market.Event {
 	b.Stats.Trades++
 	e := b.Add(market.KindTrade, s.handle)
-	e.Time, e.Price, e.Size, e.TradeID = t, p, z, b.Number(match)
+	e.Time, e.Price, e.Size, e.TradeID = t, p, z, b.Decimal(match)
 	return e
 }
 
@@ -230,12 +230,12 @@ func (d *Decoder) broken(s *stock, m []byte, t int64, b *decode.Batch) {
 	x, ok := d.trades.find(match)
 	if !ok {
 		b.Stats.Other++
-		b.Tell("unknown_trade", "trade %d of %s is broken and not among the latest", match, s.symbol)
+		b.Note("unknown_trade", "trade %d of %s is broken and not among the latest", match, s.symbol)
 		return
 	}
 	b.Stats.Trades++
 	e := b.Add(market.KindCancel, s.handle)
-	e.Time, e.Price, e.Size, e.TradeID = t, x.price, x.size, b.Number(match)
+	e.Time, e.Price, e.Size, e.TradeID = t, x.price, x.size, b.Decimal(match)
 }
 
 // tradeRecord is a trade that may be cancelled later.

@@ -241,7 +241,7 @@ func (d *Decoder) book(t int64, b *decode.Batch) {
 	}
 	b.Stats.Levels += bids + asks
 	e := b.Add(kind, d.handle)
-	e.Time, e.Bids, e.Asks = t, b.Last(bids, asks), b.Last(asks, 0)
+	e.Time, e.Bids, e.Asks = t, b.LastLevels(bids, asks), b.LastLevels(asks, 0)
 }
 
 // diffBids appends the levels that turn the bids of some pairs into those of others, best first. It
@@ -261,7 +261,7 @@ func diffBids(was, now []levels, b *decode.Batch) (n int) {
 				continue
 			}
 		}
-		b.Put(l)
+		b.AppendLevel(l)
 		n++
 	}
 	for ; i < len(was); i++ {
@@ -286,7 +286,7 @@ func diffAsks(was, now []levels, b *decode.Batch) (n int) {
 				continue
 			}
 		}
-		b.Put(l)
+		b.AppendLevel(l)
 		n++
 	}
 	for ; i < len(was); i++ {
@@ -300,6 +300,6 @@ func gone(l market.Level, b *decode.Batch) int {
 	if l.Size == 0 {
 		return 0
 	}
-	b.Put(market.Level{Price: l.Price})
+	b.AppendLevel(market.Level{Price: l.Price})
 	return 1
 }

@@ -151,7 +151,7 @@ func (d *Decoder) list(b *decode.Batch) {
 		in.StartsEmpty = true
 	default:
 		in.NoBook, in.QuotesFromFeed = true, true
-		b.Tell("no_book", "the file begins within a day and no order book file is beside it: its book is not known")
+		b.Note("no_book", "the file begins within a day and no order book file is beside it: its book is not known")
 	}
 	d.listed, d.handle = true, b.List(in)
 }
