@@ -55,17 +55,17 @@ const maxGroup = 1 << 14
 
 // Decoder decodes one file from beginning to end.
 type Decoder struct {
-	filter  decode.Filter
-	header  *header
-	play    byte // the type of records that is played
-	chosen  bool
-	single  uint16 // the first publisher
-	several bool   // single is set
-	live    map[uint32]string
-	known   map[uint64]*instrument
-	near    [1 << cacheBits]*instrument // cache of known, by a hash of the key
-	time    uint64                      // event time of the newest record
-	orders  int                         // in all books
+	filter    decode.Filter
+	header    *header
+	played    byte // the type of records that is played
+	chosen    bool
+	single    uint16 // the first publisher
+	hasSingle bool   // single is set
+	live      map[uint32]string
+	known     map[uint64]*instrument
+	cache     [1 << cacheBits]*instrument // cache of known, by a hash of the key
+	time      uint64                      // event time of the newest record
+	orders    int                         // in all books
 }
 
 // instrument is an instrument of one publisher.
@@ -116,10 +116,10 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		if !d.playable() {
 			return 0, fmt.Errorf("schema %d of the file has neither trades nor quotes nor books; mbo, mbp-1, mbp-10, tbbo, trades and status are played", d.header.schema)
 		}
-		d.fix()
+		d.choosePlayed()
 	}
 	if !d.chosen {
-		d.choose(data[n:])
+		d.detectPlayed(data[n:])
 	}
 	for !d.full(b) && len(data)-n >= headSize {
 		size := int(data[n]) * 4
@@ -168,30 +168,30 @@ func (d *Decoder) playable() bool {
 }
 
 // choosePlayed selects the type of records to play if the schema determines it.
-func (d *Decoder) fix() {
+func (d *Decoder) choosePlayed() {
 	d.chosen = true
 	switch d.header.schema {
 	case schemaMBO:
-		d.play = typeMBO
+		d.played = typeMBO
 	case schemaMBP1, schemaTBBO:
-		d.play = typeMBP1
+		d.played = typeMBP1
 	case schemaMBP10:
-		d.play = typeMBP10
+		d.played = typeMBP10
 	case schemaTrades, schemaStatus:
-		d.play = typeTrades
+		d.played = typeTrades
 	default:
 		d.chosen = false
 	}
 }
 
 // detectPlayed selects the type of records to play from the first records of a mixed file.
-func (d *Decoder) choose(data []byte) {
+func (d *Decoder) detectPlayed(data []byte) {
 	best := 0
 	rank := map[byte]int{typeTrades: 1, typeMBP1: 2, typeMBP10: 3, typeMBO: 4}
 	for len(data) >= headSize && int(data[0])*4 >= headSize && len(data) >= int(data[0])*4 {
 		d.chosen = true
 		if r := rank[data[1]]; r > best {
-			best, d.play = r, data[1]
+			best, d.played = r, data[1]
 		}
 		data = data[int(data[0])*4:]
 	}
@@ -220,11 +220,11 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 	if len(m) != want+d.header.extra {
 		return fmt.Errorf("a record of type %#02x has %d bytes; it should have %d", m[1], len(m), want+d.header.extra)
 	}
-	if m[1] != d.play && m[1] != typeStatus {
+	if m[1] != d.played && m[1] != typeStatus {
 		b.Stats.Other++
 		return nil
 	}
-	d.part(m, b)
+	d.endGroup(m, b)
 	in, err := d.instrument(m, b)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 
 // endGroup ends a group of events when the time advances, in case F_LAST is missing. Records of a
 // snapshot have the times at which their orders were entered.
-func (d *Decoder) part(m []byte, b *decode.Batch) {
+func (d *Decoder) endGroup(m []byte, b *decode.Batch) {
 	t, flags := binary.LittleEndian.Uint64(m[8:]), byte(0)
 	switch m[1] {
 	case typeMBO:
@@ -267,7 +267,7 @@ func (d *Decoder) part(m []byte, b *decode.Batch) {
 }
 
 // times returns the event time and the receive time of a record.
-func clock(m []byte) (event, receive int64) {
+func times(m []byte) (event, receive int64) {
 	at := 32
 	switch m[1] {
 	case typeMBO:
@@ -290,28 +290,28 @@ func instant(m []byte) int64 {
 // instrument returns the instrument of a record.
 func (d *Decoder) instrument(m []byte, b *decode.Batch) (*instrument, error) {
 	key := binary.LittleEndian.Uint64(m) >> 16 // publisher and number
-	event, receive := clock(m)
+	event, receive := times(m)
 	t := receive
 	if t == 0 {
 		t = event
 	}
-	near := &d.near[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
-	in := *near
+	cached := &d.cache[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
+	in := *cached
 	if in == nil || in.key != key {
 		in = d.known[key]
 	}
 	if in == nil || t >= in.until {
 		var err error
-		if in, err = d.meet(in, key, t, b); err != nil {
+		if in, err = d.resolve(in, key, t, b); err != nil {
 			return nil, err
 		}
 	}
-	*near = in
+	*cached = in
 	return in, nil
 }
 
 // resolve returns the instrument of a key, and a new one if its symbol has changed.
-func (d *Decoder) meet(was *instrument, key uint64, t int64, b *decode.Batch) (*instrument, error) {
+func (d *Decoder) resolve(was *instrument, key uint64, t int64, b *decode.Batch) (*instrument, error) {
 	number, publisher := uint32(key>>16), uint16(key)
 	symbol, until := d.header.find(number, t)
 	if s, ok := d.live[number]; ok {
@@ -320,8 +320,8 @@ func (d *Decoder) meet(was *instrument, key uint64, t int64, b *decode.Batch) (*
 	if symbol == "" {
 		symbol = strconv.FormatUint(uint64(number), 10)
 	}
-	if !d.several {
-		d.several, d.single = true, publisher
+	if !d.hasSingle {
+		d.hasSingle, d.single = true, publisher
 	}
 	venue := d.header.venue
 	if publisher != d.single {
@@ -362,7 +362,7 @@ func (d *Decoder) define(symbol, venue string) market.Instrument {
 	if kind != "equity" {
 		def.Currency, def.SettlementDays, def.PriceDecimals = "", 0, 8
 	}
-	switch d.play {
+	switch d.played {
 	case typeMBP1, typeTrades:
 		def.QuotesFromFeed, def.NoBook = true, true
 	}

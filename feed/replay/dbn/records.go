@@ -55,20 +55,20 @@ func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
 	}
 	b.Stats.Trades++
 	e := b.Add(market.KindTrade, in.handle)
-	e.Time, e.Receive = clock(m)
+	e.Time, e.Receive = times(m)
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[sequenceAt:]))
 	e.Price, e.Size, e.Side = p, units(size), side(m[sideAt])
 }
 
 // markStale makes a known book stale.
-func (d *Decoder) lose(in *instrument, m []byte, reason string, b *decode.Batch) {
+func (d *Decoder) markStale(in *instrument, m []byte, reason string, b *decode.Batch) {
 	if !in.ready {
 		return
 	}
 	in.ready = false
 	d.orders -= in.orders.Len()
 	in.orders.Reset()
-	event, receive := clock(m)
+	event, receive := times(m)
 	b.Gap(in.handle, event, receive, reason)
 	b.Note(reason, "%s: the book is lost until it is whole again", in.id)
 }
@@ -77,7 +77,7 @@ func (d *Decoder) lose(in *instrument, m []byte, reason string, b *decode.Batch)
 func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 	flags := m[36]
 	if flags&flagBadBook != 0 {
-		d.lose(in, m, "upstream_gap", b)
+		d.markStale(in, m, "upstream_gap", b)
 	}
 	var err error
 	switch action := m[38]; action {
@@ -117,7 +117,7 @@ func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
 // event appends an event of a record of MBO.
 func (d *Decoder) event(kind market.Kind, in *instrument, m []byte, b *decode.Batch) *market.Event {
 	e := b.Add(kind, in.handle)
-	e.Time, e.Receive = clock(m)
+	e.Time, e.Receive = times(m)
 	e.OrderID = binary.LittleEndian.Uint64(m[16:])
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[52:]))
 	return e
@@ -133,19 +133,19 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 	}
 	if undefined(m[24:]) {
 		b.Stats.Other++
-		d.lose(in, m, "undefined_price", b)
+		d.markStale(in, m, "undefined_price", b)
 		return nil
 	}
 	p, ok := price(m[24:])
 	if !ok {
 		inexact(in, m[24:], b)
-		d.lose(in, m, "inexact_price", b)
+		d.markStale(in, m, "inexact_price", b)
 		return nil
 	}
 	o := in.orders.Find(id)
 	switch now := side(m[39]); {
 	case o != nil && m[38] == 'A':
-		d.lose(in, m, "duplicate_order", b)
+		d.markStale(in, m, "duplicate_order", b)
 	case now == market.NoSide || size == 0:
 		if o == nil {
 			b.Stats.Other++ // a hidden order
@@ -178,7 +178,7 @@ func (d *Decoder) cancel(in *instrument, id uint64, size uint32, m []byte, b *de
 	o := in.orders.Find(id)
 	switch {
 	case o == nil || size > o.Size:
-		d.lose(in, m, "unknown_order", b)
+		d.markStale(in, m, "unknown_order", b)
 	case size == o.Size:
 		d.delete(in, id, m, b)
 	case size > 0:
@@ -213,7 +213,7 @@ func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) {
 			copy(in.levels[:], pair)
 			b.Stats.Quotes++
 			e := b.Add(market.KindQuote, in.handle)
-			e.Time, e.Receive = clock(m)
+			e.Time, e.Receive = times(m)
 			e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
 			e.Bids, e.Asks = b.Level(bid), b.Level(ask)
 		} else if okBid {
@@ -253,7 +253,7 @@ func (d *Decoder) levels(in *instrument, m []byte, b *decode.Batch) {
 	flags := m[30]
 	now := m[tradesSize:mbp10Size]
 	if flags&flagBadBook != 0 {
-		d.lose(in, m, "upstream_gap", b)
+		d.markStale(in, m, "upstream_gap", b)
 	} else {
 		d.depth(in, m, now, b)
 	}
@@ -285,7 +285,7 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 			reason = "inexact_price"
 			inexact(in, wrong, b)
 		}
-		d.lose(in, m, reason, b)
+		d.markStale(in, m, reason, b)
 		return
 	}
 	if from, to := min(bid.from, ask.from), max(bid.to, ask.to); from < to {
@@ -301,7 +301,7 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	b.Stats.Levels += bids + asks
 	e := b.Add(kind, in.handle)
 	e.Bids, e.Asks = b.LastLevels(bids, asks), b.LastLevels(asks, 0)
-	e.Time, e.Receive = clock(m)
+	e.Time, e.Receive = times(m)
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
 }
 
@@ -372,7 +372,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 			if q != none && sign*q <= before {
 				break
 			}
-			n += gone(was[i:], priceAt, sizeAt, b)
+			n += removed(was[i:], priceAt, sizeAt, b)
 		}
 		if i < len(was) && raw(was[i+priceAt:]) == p {
 			old := was[i+sizeAt : i+levelSize]
@@ -390,7 +390,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 		b.AppendLevel(market.Level{Price: at, Size: units(binary.LittleEndian.Uint32(size)), Orders: binary.LittleEndian.Uint32(size[8:])})
 	}
 	for ; i < len(was); i += levelSize {
-		n += gone(was[i:], priceAt, sizeAt, b)
+		n += removed(was[i:], priceAt, sizeAt, b)
 	}
 	for k := part.to; k < len(now); k += levelSize {
 		if there(k) {
@@ -404,7 +404,7 @@ func diff(was, now []byte, part span, s market.Side, b *decode.Batch) (n int, wr
 }
 
 // removed appends the deletion of a level, if there was one.
-func gone(pair []byte, priceAt, sizeAt int, b *decode.Batch) int {
+func removed(pair []byte, priceAt, sizeAt int, b *decode.Batch) int {
 	if undefined(pair[priceAt:]) || binary.LittleEndian.Uint32(pair[sizeAt:]) == 0 {
 		return 0
 	}
@@ -444,7 +444,7 @@ func status(in *instrument, m []byte, b *decode.Batch) {
 	}
 	b.Stats.Statuses++
 	e := b.Add(market.KindStatus, in.handle)
-	e.Time, e.Receive = clock(m)
+	e.Time, e.Receive = times(m)
 	e.Phase, e.Reason = phase, reasons[binary.LittleEndian.Uint16(m[26:])]
 	b.Cut()
 }

@@ -26,8 +26,8 @@ type Decoder struct {
 	other    uint16 // one that occurs and is not played
 	channels []channel
 	stocks   []stock
-	places   map[uint64]int32
-	near     [1 << cacheBits]near
+	index    map[uint64]int32
+	cache    [1 << cacheBits]cacheEntry
 	venue    market.Handle
 	listed   bool // the venue is listed
 	words    [32][]string
@@ -53,16 +53,16 @@ type stock struct {
 }
 
 // cacheEntry is an entry of the cache in front of the map of stocks, by a hash of the symbol.
-type near struct {
+type cacheEntry struct {
 	symbol uint64
-	place  int32 // index into stocks, from 1
+	index  int32 // index into stocks, from 1
 }
 
 const cacheBits = 12
 
 // New returns a decoder for a capture.
 func New(filter decode.Filter) *Decoder {
-	d := &Decoder{filter: filter, places: make(map[uint64]int32)}
+	d := &Decoder{filter: filter, index: make(map[uint64]int32)}
 	for i := range d.words {
 		for bit, word := range [...]string{"single_price_cross", "trade_through_exempt", "odd_lot", "extended_hours", "intermarket_sweep"} {
 			if i>>bit&1 != 0 {
@@ -202,11 +202,11 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 		}
 		switch {
 		case c.session != s.session:
-			d.lose(i, receive, "session_changed", s.first <= 1, b)
+			d.markStale(i, receive, "session_changed", s.first <= 1, b)
 			*c = channel{s.channel, s.session, s.first, s.first <= 1}
 		case s.first > c.next:
 			b.Note("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
-			d.lose(i, receive, "sequence_gap", false, b)
+			d.markStale(i, receive, "sequence_gap", false, b)
 			c.next, c.whole = s.first, false
 		}
 		return i, nil
@@ -220,7 +220,7 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 
 // markStale publishes a gap for every instrument of a channel. If empty is set, it then publishes
 // empty books.
-func (d *Decoder) lose(channel int, receive int64, reason string, empty bool, b *decode.Batch) {
+func (d *Decoder) markStale(channel int, receive int64, reason string, empty bool, b *decode.Batch) {
 	for i := range d.stocks {
 		s := &d.stocks[i]
 		if s.channel != channel || s.skipped {

@@ -103,11 +103,11 @@ const maxStocks = 1 << 18
 
 // stock returns the instrument with a symbol, and lists it if it is new.
 func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (*stock, error) {
-	n := &d.near[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
-	if n.symbol == key && n.place > 0 {
-		return &d.stocks[n.place-1], nil
+	n := &d.cache[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
+	if n.symbol == key && n.index > 0 {
+		return &d.stocks[n.index-1], nil
 	}
-	place, ok := d.places[key]
+	index, ok := d.index[key]
 	if !ok {
 		symbol := decode.Symbol(name)
 		if symbol == "" {
@@ -127,11 +127,11 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 			s.handle = b.List(in)
 		}
 		d.stocks = append(d.stocks, s)
-		place = int32(len(d.stocks))
-		d.places[key] = place
+		index = int32(len(d.stocks))
+		d.index[key] = index
 	}
-	*n = near{key, place}
-	return &d.stocks[place-1], nil
+	*n = cacheEntry{key, index}
+	return &d.stocks[index-1], nil
 }
 
 // price parses a price of four decimals. ok is false if it is out of range.
@@ -208,9 +208,9 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 		return nil
 	}
 	complete := m[1]&1 != 0
-	side, waiting := market.Buy, &s.bids
+	side, pending := market.Buy, &s.bids
 	if m[0] == '5' {
-		side, waiting = market.Sell, &s.asks
+		side, pending = market.Sell, &s.asks
 	}
 	if complete && len(s.bids)+len(s.asks) == 0 { // the usual case
 		b.Stats.Depth++
@@ -221,10 +221,10 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 		}
 		return nil
 	}
-	if len(*waiting) >= maxPending {
+	if len(*pending) >= maxPending {
 		return fmt.Errorf("more than %d levels wait for an event to be complete", maxPending)
 	}
-	*waiting = put(*waiting, l, side)
+	*pending = put(*pending, l, side)
 	if !complete {
 		return nil
 	}

@@ -26,7 +26,7 @@ type Decoder struct {
 	last   int64 // newest time, after midnight
 	venue  market.Handle
 	listed bool // the venue is listed
-	places [1 << 16]int32
+	index  [1 << 16]int32
 	stocks []stock // the first one is unused
 	orders int     // in all books
 	trades tradeRing
@@ -66,7 +66,7 @@ func Sniff(data []byte, whole bool) bool {
 	found := false
 	for n := 0; n < 16 && len(data) > prefix; n++ {
 		size := int(lengths[data[prefix]])
-		if told := int(binary.BigEndian.Uint16(data)); size == 0 || told != 0 && told != size {
+		if length := int(binary.BigEndian.Uint16(data)); size == 0 || length != 0 && length != size {
 			return false
 		}
 		if len(data) < prefix+size {
@@ -89,16 +89,16 @@ func time48(m []byte) int64 {
 // Decode implements the decoder interface of package decode.
 func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	for !b.Full() && len(data)-n > prefix {
-		told := int(binary.BigEndian.Uint16(data[n:]))
+		length := int(binary.BigEndian.Uint16(data[n:]))
 		kind := data[n+prefix]
 		size := int(lengths[kind])
 		switch {
-		case size == 0 && told == 0:
+		case size == 0 && length == 0:
 			return n, fmt.Errorf("message of unknown type %q without a length", kind)
 		case size == 0:
-			size = told
-		case told != 0 && told != size:
-			return n, fmt.Errorf("message of type %q is said to be %d bytes long and has %d", kind, told, size)
+			size = length
+		case length != 0 && length != size:
+			return n, fmt.Errorf("message of type %q is said to be %d bytes long and has %d", kind, length, size)
 		}
 		if len(data)-n < prefix+size {
 			break
@@ -146,7 +146,7 @@ func (d *Decoder) message(m []byte, b *decode.Batch) error {
 		b.Stats.Other++
 		return nil
 	}
-	s := &d.stocks[d.places[binary.BigEndian.Uint16(m[1:])]]
+	s := &d.stocks[d.index[binary.BigEndian.Uint16(m[1:])]]
 	if s.symbol == "" {
 		var err error
 		if s, err = d.missing(m, b); s == nil {
@@ -213,7 +213,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 	if symbol == "" {
 		return nil, errors.New("a stock without a symbol")
 	}
-	if i := d.places[locate]; i != 0 {
+	if i := d.index[locate]; i != 0 {
 		s := &d.stocks[i]
 		if s.symbol != symbol {
 			return nil, fmt.Errorf("locate code %d is of %s and of %s", locate, s.symbol, symbol)
@@ -228,7 +228,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 		}
 		s.handle = b.List(in)
 	}
-	d.places[locate] = int32(len(d.stocks))
+	d.index[locate] = int32(len(d.stocks))
 	d.stocks = append(d.stocks, s)
 	return &d.stocks[len(d.stocks)-1], nil
 }

@@ -309,7 +309,7 @@ func TestRoundTrip(t *testing.T) {
 func TestTradeRing(t *testing.T) {
 	var r tradeRing
 	for i := range uint64(maxTrades + 10) {
-		r.add(done{match: i})
+		r.add(tradeRecord{match: i})
 	}
 	if len(r.list) != maxTrades {
 		t.Errorf("%d trades kept", len(r.list))

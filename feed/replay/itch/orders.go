@@ -39,11 +39,11 @@ func (d *Decoder) add(s *stock, m []byte, t int64, b *decode.Batch) error {
 	default:
 		return fmt.Errorf("order %d: side %q", o.ID, m[19])
 	}
-	return d.rest(s, &o, t, b)
+	return d.insert(s, &o, t, b)
 }
 
 // insert adds an order to its book.
-func (d *Decoder) rest(s *stock, o *decode.Order, t int64, b *decode.Batch) error {
+func (d *Decoder) insert(s *stock, o *decode.Order, t int64, b *decode.Batch) error {
 	if o.Size == 0 {
 		return fmt.Errorf("order %d: no shares", o.ID)
 	}
@@ -80,7 +80,7 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 }
 
 // reduceBy removes shares from an order and reports whether any remain.
-func (d *Decoder) less(s *stock, o *decode.Order, shares uint32) (bool, error) {
+func (d *Decoder) reduceBy(s *stock, o *decode.Order, shares uint32) (bool, error) {
 	switch {
 	case shares == 0:
 		return false, fmt.Errorf("order %d: no shares", o.ID)
@@ -102,7 +102,7 @@ func (d *Decoder) execute(s *stock, m []byte, t int64, b *decode.Batch) error {
 	}
 	was := *o
 	shares := binary.BigEndian.Uint32(m[19:])
-	if _, err := d.less(s, o, shares); err != nil {
+	if _, err := d.reduceBy(s, o, shares); err != nil {
 		return err
 	}
 	at, printed := was.Price, true
@@ -111,7 +111,7 @@ func (d *Decoder) execute(s *stock, m []byte, t int64, b *decode.Batch) error {
 	}
 	if printed {
 		match := binary.BigEndian.Uint64(m[23:])
-		d.trades.add(done{match, at, units(shares)})
+		d.trades.add(tradeRecord{match, at, units(shares)})
 		d.print(s, t, match, at, units(shares), b).Side = decode.Opposite(was.Side)
 	}
 	if !d.whole {
@@ -128,7 +128,7 @@ func (d *Decoder) reduce(s *stock, m []byte, t int64, b *decode.Batch) error {
 		return err
 	}
 	id := o.ID
-	left, err := d.less(s, o, binary.BigEndian.Uint32(m[19:]))
+	left, err := d.reduceBy(s, o, binary.BigEndian.Uint32(m[19:]))
 	if err != nil {
 		return err
 	}
@@ -150,11 +150,11 @@ func (d *Decoder) remove(s *stock, m []byte, t int64, b *decode.Batch) error {
 	if o == nil {
 		return err
 	}
-	d.gone(s, o.ID, t, b)
+	d.delete(s, o.ID, t, b)
 	return nil
 }
 
-func (d *Decoder) gone(s *stock, id uint64, t int64, b *decode.Batch) {
+func (d *Decoder) delete(s *stock, id uint64, t int64, b *decode.Batch) {
 	s.orders.Remove(id)
 	d.orders--
 	if d.whole {
@@ -179,8 +179,8 @@ func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
 	if o.Size == 0 || o.ID != old.ID && s.orders.Find(o.ID) != nil {
 		return fmt.Errorf("order %d of %s cannot be replaced by %d of %d shares", old.ID, s.symbol, o.ID, o.Size)
 	}
-	d.gone(s, old.ID, t, b)
-	return d.rest(s, &o, t, b)
+	d.delete(s, old.ID, t, b)
+	return d.insert(s, &o, t, b)
 }
 
 // print appends a trade.
@@ -206,7 +206,7 @@ func (d *Decoder) trade(s *stock, m []byte, t int64, b *decode.Batch) error {
 			return errors.New("a trade of no shares")
 		}
 		match := binary.BigEndian.Uint64(m[36:])
-		d.trades.add(done{match, price(m[32:]), units(shares)})
+		d.trades.add(tradeRecord{match, price(m[32:]), units(shares)})
 		d.print(s, t, match, price(m[32:]), units(shares), b)
 		return nil
 	}
@@ -220,7 +220,7 @@ func (d *Decoder) trade(s *stock, m []byte, t int64, b *decode.Batch) error {
 	}
 	size := market.Size(shares) * market.Scale
 	match := binary.BigEndian.Uint64(m[31:])
-	d.trades.add(done{match, price(m[27:]), size})
+	d.trades.add(tradeRecord{match, price(m[27:]), size})
 	d.print(s, t, match, price(m[27:]), size, b).Conditions = conditions[m[39]]
 	return nil
 }
@@ -239,7 +239,7 @@ func (d *Decoder) broken(s *stock, m []byte, t int64, b *decode.Batch) {
 }
 
 // tradeRecord is a trade that may be cancelled later.
-type done struct {
+type tradeRecord struct {
 	match uint64
 	price market.Price
 	size  market.Size
@@ -251,11 +251,11 @@ const maxTrades = 1 << 22
 // tradeRing keeps the latest trades. A few times a day, a message cancels a trade and identifies it
 // by its match number alone, so a linear search is enough.
 type tradeRing struct {
-	list []done
+	list []tradeRecord
 	next int // of a full ring: the oldest
 }
 
-func (r *tradeRing) add(x done) {
+func (r *tradeRing) add(x tradeRecord) {
 	if len(r.list) < maxTrades {
 		r.list = append(r.list, x)
 		return
@@ -264,11 +264,11 @@ func (r *tradeRing) add(x done) {
 	r.next = (r.next + 1) % maxTrades
 }
 
-func (r *tradeRing) find(match uint64) (done, bool) {
+func (r *tradeRing) find(match uint64) (tradeRecord, bool) {
 	for i := range r.list {
 		if r.list[i].match == match {
 			return r.list[i], true
 		}
 	}
-	return done{}, false
+	return tradeRecord{}, false
 }

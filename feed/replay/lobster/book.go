@@ -15,20 +15,20 @@ import (
 // row is a line of the order book file together with the previous line. Most lines change one of
 // twenty levels, so text that did not change is not parsed again.
 type row struct {
-	text   []byte
-	starts []int // of each pair of levels in text
-	pairs  []levels
-	before []levels // pairs of the previous line that have changed
-	from   int      // first pair that differs from the previous line
-	to     int      // end of the pairs that differ
-	began  bool     // a book was played
+	text     []byte
+	starts   []int // of each pair of levels in text
+	pairs    []levels
+	previous []levels // pairs of the previous line that have changed
+	from     int      // first pair that differs from the previous line
+	to       int      // end of the pairs that differ
+	started  bool     // a book was played
 }
 
 // levels is one pair of levels. A side of size 0 is empty.
 type levels struct{ ask, bid market.Level }
 
 // noPrice is the price of an empty level; for bids it is negative.
-const nobody = 9_999_999_999
+const noPrice = 9_999_999_999
 
 var (
 	errLevels  = errors.New("not a line of ask price,ask size,bid price,bid size for each level")
@@ -59,7 +59,7 @@ func (r *row) read(line []byte) error {
 		if k+1 < columns {
 			old = r.starts[k+1] - 1
 		}
-		r.before[k], r.starts[k] = r.pairs[k], at
+		r.previous[k], r.starts[k] = r.pairs[k], at
 		var err error
 		if at, err = r.pairs[k].read(line, at); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (r *row) all(line []byte) error {
 			return errLevels
 		}
 	}
-	r.to, r.before = len(r.pairs), make([]levels, len(r.pairs))
+	r.to, r.previous = len(r.pairs), make([]levels, len(r.pairs))
 	r.text = append(r.text, line...)
 	return r.ordered()
 }
@@ -182,7 +182,7 @@ func (l *levels) read(line []byte, at int) (end int, err error) {
 }
 
 func level(price, size int64) (l market.Level, err error) {
-	if size == 0 || price == nobody || price == -nobody {
+	if size == 0 || price == noPrice || price == -noPrice {
 		return market.Level{}, nil
 	}
 	const unit = market.Scale / 10_000
@@ -223,15 +223,15 @@ func (r *row) ordered() error {
 // book plays the book after a line.
 func (d *Decoder) book(t int64, b *decode.Batch) {
 	r := &d.row
-	if r.began && r.from >= r.to {
+	if r.started && r.from >= r.to {
 		return
 	}
 	b.Stats.Depth++
-	kind, was, now := market.KindUpdate, r.before, r.pairs
-	if r.began {
+	kind, was, now := market.KindUpdate, r.previous, r.pairs
+	if r.started {
 		was, now = was[r.from:r.to], now[r.from:r.to]
 	} else {
-		r.began = true
+		r.started = true
 		b.Stats.Snapshots++
 		kind, was = market.KindSnapshot, nil
 	}
@@ -254,7 +254,7 @@ func diffBids(was, now []levels, b *decode.Batch) (n int) {
 			continue
 		}
 		for ; i < len(was) && (was[i].bid.Size == 0 || was[i].bid.Price > l.Price); i++ {
-			n += gone(was[i].bid, b)
+			n += removed(was[i].bid, b)
 		}
 		if i < len(was) && was[i].bid.Price == l.Price {
 			if i++; was[i-1].bid == l {
@@ -265,7 +265,7 @@ func diffBids(was, now []levels, b *decode.Batch) (n int) {
 		n++
 	}
 	for ; i < len(was); i++ {
-		n += gone(was[i].bid, b)
+		n += removed(was[i].bid, b)
 	}
 	return n
 }
@@ -279,7 +279,7 @@ func diffAsks(was, now []levels, b *decode.Batch) (n int) {
 			continue
 		}
 		for ; i < len(was) && (was[i].ask.Size == 0 || was[i].ask.Price < l.Price); i++ {
-			n += gone(was[i].ask, b)
+			n += removed(was[i].ask, b)
 		}
 		if i < len(was) && was[i].ask.Price == l.Price {
 			if i++; was[i-1].ask == l {
@@ -290,13 +290,13 @@ func diffAsks(was, now []levels, b *decode.Batch) (n int) {
 		n++
 	}
 	for ; i < len(was); i++ {
-		n += gone(was[i].ask, b)
+		n += removed(was[i].ask, b)
 	}
 	return n
 }
 
 // removed appends the deletion of a level, if there was one.
-func gone(l market.Level, b *decode.Batch) int {
+func removed(l market.Level, b *decode.Batch) int {
 	if l.Size == 0 {
 		return 0
 	}
