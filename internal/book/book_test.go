@@ -153,7 +153,7 @@ func follow(b *Book) (list []*follower) {
 
 // renew sends the whole view.
 func (f *follower) renew(b *Book) {
-	f.view.Renew(b)
+	f.view.Reset(b)
 	f.out.Read(b, f.reader.depth)
 	f.reader.Reset()
 	for _, x := range f.out.Bids {
@@ -177,11 +177,11 @@ func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 			f.reader.check(t, "what was told last", &now)
 			return
 		}
-		f.view.Turn(&f.out, &f.top, b)
+		f.view.Advance(&f.out, &f.top, b)
 	case f.reader.depth == 0:
 		f.out.Split(changes)
 	case f.view.Sees(changes):
-		f.view.Turn(&f.out, &f.top, b)
+		f.view.Advance(&f.out, &f.top, b)
 	default:
 		f.reader.check(t, "out of sight", &now)
 		return
@@ -282,11 +282,11 @@ func TestNoAllocation(t *testing.T) {
 			switch {
 			case f.conflated:
 				f.view.Note(changes)
-				f.view.Turn(&f.out, &f.top, &b)
+				f.view.Advance(&f.out, &f.top, &b)
 			case f.reader.depth == 0:
 				f.out.Split(changes)
 			case f.view.Sees(changes):
-				f.view.Turn(&f.out, &f.top, &b)
+				f.view.Advance(&f.out, &f.top, &b)
 			}
 		}
 	})

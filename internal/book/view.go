@@ -12,10 +12,10 @@ import (
 type View struct {
 	depth int
 	seen  Levels
-	was   map[place]market.Level
+	was   map[levelKey]market.Level
 }
 
-type place struct {
+type levelKey struct {
 	side  market.Side
 	price market.Price
 }
@@ -28,7 +28,7 @@ func (v *View) Begin(b *Book, depth int, conflated bool) {
 		v.seen = Levels{make([]market.Level, 0, depth), make([]market.Level, 0, depth)}
 		v.seen.Read(b, depth)
 	case conflated:
-		v.was = make(map[place]market.Level)
+		v.was = make(map[levelKey]market.Level)
 	}
 }
 
@@ -57,7 +57,7 @@ func (v *View) Note(changes []Change) {
 		return
 	}
 	for _, c := range changes {
-		key := place{c.Side, c.Now.Price}
+		key := levelKey{c.Side, c.Now.Price}
 		if _, ok := v.was[key]; !ok {
 			v.was[key] = c.Was
 		}
@@ -66,7 +66,7 @@ func (v *View) Note(changes []Change) {
 
 // Advance moves the view to the current book and sets out to the changes for its readers. top is
 // scratch memory.
-func (v *View) Turn(out, top *Levels, b *Book) {
+func (v *View) Advance(out, top *Levels, b *Book) {
 	if v.was == nil {
 		top.Read(b, v.depth)
 		out.Diff(&v.seen, top)
@@ -90,7 +90,7 @@ func (v *View) Turn(out, top *Levels, b *Book) {
 }
 
 // Reset moves the view to the current book, all of which is sent to its readers.
-func (v *View) Renew(b *Book) {
+func (v *View) Reset(b *Book) {
 	clear(v.was)
 	if v.depth > 0 {
 		v.seen.Read(b, v.depth)
@@ -106,7 +106,7 @@ func (v *View) Last(l *Levels) {
 	}
 	changed := func(side market.Side) func(market.Level) bool {
 		return func(x market.Level) bool {
-			_, ok := v.was[place{side, x.Price}]
+			_, ok := v.was[levelKey{side, x.Price}]
 			return ok
 		}
 	}

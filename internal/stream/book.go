@@ -74,7 +74,7 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 // sendTurn tells the readers of a tier what changed in their view of the book.
 func (h *Hub) sendTurn(in *instrument, t *tierState, s stamp, rec record) {
 	x := &h.scratch
-	if t.view.Turn(&x.levels, &x.top, &in.book); !x.levels.Empty() {
+	if t.view.Advance(&x.levels, &x.top, &in.book); !x.levels.Empty() {
 		h.sendUpdate(in, t, s, rec)
 	}
 }
@@ -133,7 +133,7 @@ func (h *Hub) sendBook(in *instrument, s stamp, now int64) {
 	h.keepBookRow(in, rec, s)
 	for _, t := range h.tiers(in, wire.OrderBook) {
 		t.dirty = false
-		t.view.Renew(&in.book)
+		t.view.Reset(&in.book)
 		t.stamp, t.n = s, rec.n
 		h.scratch.payload, _ = h.bookState(h.scratch.payload[:0], in, t)
 		h.emit(t, h.framed(), rec)
