@@ -14,7 +14,7 @@ type model struct {
 	t      *testing.T
 	series Series
 	clock  *Clock
-	deals  []Deal
+	deals  []Trade
 	told   map[string]Bar
 	kept   int
 	now    int64
@@ -30,7 +30,7 @@ func newModel(t *testing.T, zone *time.Location) *model {
 func barKey(i market.Interval, start int64) string { return fmt.Sprint(i, " ", start) }
 
 // send compares a bar that is sent with all trades.
-func (m *model) tell(s *Series, b *Bar) {
+func (m *model) send(s *Series, b *Bar) {
 	m.t.Helper()
 	if s.Owner != m {
 		m.t.Fatal("another's bar")
@@ -43,12 +43,12 @@ func (m *model) tell(s *Series, b *Bar) {
 		m.t.Fatalf("%s is told at %d", key, m.now)
 	}
 	m.told[key] = *b
-	if want := m.count(b.Start, b.End); b.Tally != want {
-		m.t.Fatalf("%s\n got %+v\nwant %+v", key, b.Tally, want)
+	if want := m.count(b.Start, b.End); b.Totals != want {
+		m.t.Fatalf("%s\n got %+v\nwant %+v", key, b.Totals, want)
 	}
 }
 
-func (m *model) count(start, end int64) (t Tally) {
+func (m *model) count(start, end int64) (t Totals) {
 	for _, d := range m.deals {
 		if d.Size > 0 && d.At >= start && d.At < end {
 			t.Add(d.At, d.Price, d.Size)
@@ -59,7 +59,7 @@ func (m *model) count(start, end int64) (t Tally) {
 
 func (m *model) strike() {
 	if next := m.clock.Next(); next != 0 && next <= m.now {
-		m.clock.Strike(m.now, m.tell)
+		m.clock.Close(m.now, m.send)
 	}
 }
 
@@ -68,9 +68,9 @@ func (m *model) trade(at int64, price market.Price, size market.Size) {
 		return
 	}
 	n := uint64(len(m.deals) + 1)
-	d := Deal{N: n, ID: n, At: at, Price: price, Size: size}
+	d := Trade{N: n, ID: n, At: at, Price: price, Size: size}
 	m.deals = append(m.deals, d)
-	m.kept += m.series.Trade(d, false, m.tell)
+	m.kept += m.series.Trade(d, false, m.send)
 }
 
 func (m *model) amend(n uint64, price market.Price, size market.Size) {
@@ -79,7 +79,7 @@ func (m *model) amend(n uint64, price market.Price, size market.Size) {
 		return
 	}
 	m.deals[n-1].Price, m.deals[n-1].Size = price, size
-	if !m.series.Amend(d, price, size, m.tell) {
+	if !m.series.Amend(d, price, size, m.send) {
 		m.t.Fatalf("trade %d of %d was not amended", n, len(m.deals))
 	}
 }
@@ -128,13 +128,13 @@ func TestModel(t *testing.T) {
 		for i := range market.NumIntervals {
 			for _, d := range m.deals {
 				start, end := m.clock.Bounds(i, d.At)
-				if m.told[barKey(i, start)].Tally != m.count(start, end) {
+				if m.told[barKey(i, start)].Totals != m.count(start, end) {
 					t.Fatalf("seed %d: a bar of %s is not what it was told", seed, i)
 				}
 			}
 		}
-		if m.kept != m.series.deals.len() {
-			t.Errorf("seed %d: %d deals told, %d kept", seed, m.kept, m.series.deals.len())
+		if m.kept != m.series.trades.len() {
+			t.Errorf("seed %d: %d deals told, %d kept", seed, m.kept, m.series.trades.len())
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestClockSetBack(t *testing.T) {
 	m.strike()
 	for i := range market.NumIntervals {
 		start, end := m.clock.Bounds(i, begin)
-		if m.told[barKey(i, start)].Tally != m.count(start, end) {
+		if m.told[barKey(i, start)].Totals != m.count(start, end) {
 			t.Errorf("the bar of %s is not what it was told", i)
 		}
 	}
@@ -210,7 +210,7 @@ func TestRecall(t *testing.T) {
 		m.trade(begin+k*int64(time.Second), market.Price(k), 1)
 	}
 	for k := range int64(6) {
-		m.series.MarkTold(market.Second, begin+k*int64(time.Second))
+		m.series.MarkSent(market.Second, begin+k*int64(time.Second))
 		m.told[barKey(market.Second, begin+k*int64(time.Second))] = Bar{}
 	}
 	m.series.DropSeconds()
@@ -240,5 +240,5 @@ func TestRestart(t *testing.T) {
 	if m.series.Find(3) != nil || m.series.Clock().Next() != 0 || m.series.Owner != m {
 		t.Error("something is left")
 	}
-	m.clock.Strike(end, func(*Series, *Bar) { t.Error("by a clock that it left") })
+	m.clock.Close(end, func(*Series, *Bar) { t.Error("by a clock that it left") })
 }

@@ -10,7 +10,7 @@ import (
 // time. The time of a virtual clock is the newest event time of the market. Use NewClock to create
 // one.
 type Clock struct {
-	Struck int64 // bars that end up to here have been sent
+	ClosedUntil int64 // bars that end up to here have been sent
 
 	zone    *time.Location
 	virtual bool
@@ -20,9 +20,9 @@ type Clock struct {
 	open    [market.NumIntervals][]*Series // series that have an open bar
 
 	// State of the current pass.
-	strike  uint32                    // its number
-	left    []*Series                 // series with open bars; empty: no pass is active
-	told    int                       // number of series in pending that are done
+	pass    uint32                    // its number
+	pending []*Series                 // series with open bars; empty: no pass is active
+	done    int                       // number of series in pending that are done
 	closing [market.NumIntervals]bool // the intervals with ended bars
 	at      int64                     // bars that end up to here are over
 	before  int64                     // ClosedUntil before the pass
@@ -65,17 +65,17 @@ func (c *Clock) Bounds(i market.Interval, at int64) (start, end int64) {
 // or, within the first hour of that, to the previous day. With a real clock it must not be more
 // than a day ahead.
 func (c *Clock) Counts(at, now int64) bool {
-	if !c.virtual && now < c.Struck-int64(time.Minute) {
-		c.Struck, c.oldUntil = now, 0 // the system clock was ahead and has been set back
+	if !c.virtual && now < c.ClosedUntil-int64(time.Minute) {
+		c.ClosedUntil, c.oldUntil = now, 0 // the system clock was ahead and has been set back
 	}
 	if now >= c.oldUntil {
-		c.age(now)
+		c.setOld(now)
 	}
 	return at >= c.old && (c.virtual || at < now+int64(24*time.Hour))
 }
 
 // setOld computes the time before which bars are too old at t.
-func (c *Clock) age(t int64) {
+func (c *Clock) setOld(t int64) {
 	start, end := c.Bounds(market.Day, t)
 	c.old, c.oldUntil = start, end
 	if hour := start + int64(time.Hour); t < hour {
@@ -86,7 +86,7 @@ func (c *Clock) age(t int64) {
 
 // note records that a series has a bar that is open until end.
 func (c *Clock) note(s *Series, i market.Interval, end int64) {
-	if len(c.left) > 0 && s.strike != c.strike && end <= c.at {
+	if len(c.pending) > 0 && s.pass != c.pass && end <= c.at {
 		return // the current pass sends it
 	}
 	if !s.open[i] {
@@ -97,15 +97,15 @@ func (c *Clock) note(s *Series, i market.Interval, end int64) {
 }
 
 // Advance moves a virtual clock forward to the time of an event and sends the bars that have ended.
-func (c *Clock) Advance(t int64, tell Tell) {
+func (c *Clock) Advance(t int64, send SendFunc) {
 	if c.Move(t) {
-		c.Strike(t, tell)
+		c.Close(t, send)
 	}
 }
 
 // Move moves a virtual clock forward to the time of an event and reports whether bars have ended.
 // If so, call Close.
-func (c *Clock) Move(t int64) (strike bool) {
+func (c *Clock) Move(t int64) (due bool) {
 	if t <= c.now {
 		return false
 	}
@@ -114,25 +114,25 @@ func (c *Clock) Move(t int64) (strike bool) {
 }
 
 // Close sends the bars that have ended at t.
-func (c *Clock) Strike(t int64, tell Tell) {
-	for c.Begin(t); c.Continue(tell); {
+func (c *Clock) Close(t int64, send SendFunc) {
+	for c.Begin(t); c.Continue(send); {
 	}
 }
 
 // Begin starts a pass that sends the bars that have ended at t; Continue sends them, one series at
 // a time. A series that trades before its turn sends its bars first.
 func (c *Clock) Begin(t int64) {
-	if len(c.left) == 0 {
-		c.before, c.at, c.closing = c.Struck, t, [market.NumIntervals]bool{}
+	if len(c.pending) == 0 {
+		c.before, c.at, c.closing = c.ClosedUntil, t, [market.NumIntervals]bool{}
 	}
 	c.at = max(c.at, t)
-	c.strike++
+	c.pass++
 	for i := range market.NumIntervals {
 		if c.due[i] == 0 || c.due[i] > t {
 			continue
 		}
 		c.closing[i], c.due[i] = true, 0
-		c.left = append(c.left, c.open[i]...)
+		c.pending = append(c.pending, c.open[i]...)
 		clear(c.open[i])
 		c.open[i] = c.open[i][:0]
 	}
@@ -140,34 +140,34 @@ func (c *Clock) Begin(t int64) {
 	for _, due := range c.due {
 		c.next = sooner(c.next, due)
 	}
-	c.Struck = max(c.Struck, t)
+	c.ClosedUntil = max(c.ClosedUntil, t)
 }
 
 // Continue sends the ended bars of the next series and reports whether there are more.
-func (c *Clock) Continue(tell Tell) (more bool) {
-	if c.told < len(c.left) {
-		s := c.left[c.told]
-		c.left[c.told] = nil
-		c.told++
+func (c *Clock) Continue(send SendFunc) (more bool) {
+	if c.done < len(c.pending) {
+		s := c.pending[c.done]
+		c.pending[c.done] = nil
+		c.done++
 		if s.clock == c { // otherwise the series has moved to another clock
-			s.catchUp(tell)
+			s.catchUp(send)
 		}
 	}
-	if c.told < len(c.left) {
+	if c.done < len(c.pending) {
 		return true
 	}
-	c.left, c.told = c.left[:0], 0
+	c.pending, c.done = c.pending[:0], 0
 	return false
 }
 
 // catchUp sends the bars of a series that the current pass has not sent yet.
-func (s *Series) catchUp(tell Tell) {
+func (s *Series) catchUp(send SendFunc) {
 	c := s.clock
-	if len(c.left) == 0 || s.strike == c.strike {
+	if len(c.pending) == 0 || s.pass == c.pass {
 		return
 	}
 	for i := range market.NumIntervals {
-		end := s.close(i, c.at, tell)
+		end := s.close(i, c.at, send)
 		if c.closing[i] {
 			s.open[i] = false
 		}
@@ -175,15 +175,15 @@ func (s *Series) catchUp(tell Tell) {
 			c.note(s, i, end)
 		}
 	}
-	s.strike = c.strike
+	s.pass = c.pass
 }
 
 // closedUntil returns the time up to which the bars of a series have been sent.
-func (s *Series) struck() int64 {
-	if c := s.clock; len(c.left) > 0 && s.strike != c.strike {
+func (s *Series) closedUntil() int64 {
+	if c := s.clock; len(c.pending) > 0 && s.pass != c.pass {
 		return c.before
 	}
-	return s.clock.Struck
+	return s.clock.ClosedUntil
 }
 
 // sooner returns the earlier of two times; 0 means none.

@@ -17,13 +17,13 @@ func lateSeries(n int) (s *Series, trade func()) {
 	none := func(*Series, *Bar) {}
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixNano()
 	last := day + int64(23*time.Hour)
-	c.Strike(last, none)
+	c.Close(last, none)
 	number := uint64(0)
 	trade = func() {
 		number++
 		at := day + r.Int64N(last-day)
 		c.Counts(at, last)
-		s.Trade(Deal{N: number, ID: number, At: at, Price: market.Scale, Size: market.Scale}, false, none)
+		s.Trade(Trade{N: number, ID: number, At: at, Price: market.Scale, Size: market.Scale}, false, none)
 	}
 	for range n {
 		trade()
@@ -31,39 +31,31 @@ func lateSeries(n int) (s *Series, trade func()) {
 	return s, trade
 }
 
-// TestLateTradesInNoOrder: what a late trade costs does not follow the number of trades of the day. The
-// hub's lock is held meanwhile.
+// TestLateTradesInNoOrder: the work for a late trade does not follow the number of trades of the day,
+// because the trades of a minute are found by an index. The hub's lock is held meanwhile.
 func TestLateTradesInNoOrder(t *testing.T) {
-	cost := func(n int) time.Duration {
-		_, trade := lateSeries(n)
-		for range 500 {
-			trade()
-		}
-		best := time.Hour
-		for range 5 {
-			begin := time.Now()
-			for range 200 {
-				trade()
-			}
-			best = min(best, time.Since(begin))
-		}
-		return best / 200
+	s, trade := lateSeries(40_000)
+	trade()
+	if s.trades.minutes == nil {
+		t.Fatal("40,000 trades in no order have no index")
 	}
-	few, many := cost(2_000), cost(40_000)
-	t.Logf("a late trade takes %v behind 2,000 and %v behind 40,000", few, many)
-	if many > 5*few {
-		t.Errorf("a late trade takes %v behind 2,000 and %v behind 40,000", few, many)
+	most := 0
+	for _, numbers := range s.trades.minutes {
+		most = max(most, len(numbers))
+	}
+	if most > 200 {
+		t.Errorf("%d trades of one minute, of 40,000 in a day", most)
 	}
 }
 
-// TestCountOfLedger: a ledger counts the deals of a time whatever their order, those that were
+// TestCountOfTrades: a tradeLog counts the trades of a time whatever their order, those that were
 // corrected and cancelled too.
-func TestCountOfLedger(t *testing.T) {
+func TestCountOfTrades(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	var l ledger
-	var all []*Deal
-	for n := range 5 * chunkDeals {
-		d := Deal{N: uint64(n + 1), ID: uint64(n + 1), At: r.Int64N(1000), Price: market.Scale, Size: market.Scale * market.Size(1+r.Int64N(9))}
+	var l tradeLog
+	var all []*Trade
+	for n := range 5 * chunkTrades {
+		d := Trade{N: uint64(n + 1), ID: uint64(n + 1), At: r.Int64N(1000), Price: market.Scale, Size: market.Scale * market.Size(1+r.Int64N(9))}
 		l.add(d, false)
 		all = append(all, l.find(d.ID))
 		if r.IntN(10) == 0 {
@@ -74,11 +66,11 @@ func TestCountOfLedger(t *testing.T) {
 		}
 		start := r.Int64N(1000)
 		end := start + r.Int64N(50)
-		var want Tally
+		var want Totals
 		ever := 0
 		for i := range l.chunks {
-			for j := range l.chunks[i].deals {
-				d := &l.chunks[i].deals[j]
+			for j := range l.chunks[i].trades {
+				d := &l.chunks[i].trades[j]
 				if d.At < start || d.At >= end || d.Size == void {
 					continue
 				}

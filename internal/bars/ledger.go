@@ -4,7 +4,7 @@ import "github.com/ruedahq/rueda/market"
 
 // Trade is a trade as it is stored to compute bars again. It has no pointers, so the garbage
 // collector skips it.
-type Deal struct {
+type Trade struct {
 	N     uint64
 	ID    uint64 // hash of the market's trade id; 0: none
 	At    int64  // event time
@@ -13,7 +13,7 @@ type Deal struct {
 }
 
 // TradeBytes is the memory of a Trade and its index entry, for budgets.
-const DealBytes = 40 + 8
+const TradeBytes = 40 + 8
 
 // Sizes of cancelled trades. A void trade was cancelled before the bar of its second was sent, so
 // that bar never included it.
@@ -24,44 +24,44 @@ const (
 
 // tradeLog holds the trades of a trading day or a little more, in the order of N, in chunks that
 // are dropped as a whole.
-type ledger struct {
-	chunks   []dealChunk
-	first    uint32      // number of the oldest deal here; they are numbered from 0
-	places   []dealIndex // where the deals of an id are, oldest first
-	complete int64       // every deal from this T on is here
+type tradeLog struct {
+	chunks   []tradeChunk
+	first    uint32       // number of the oldest deal here; they are numbered from 0
+	indexes  []tradeIndex // where the trades of an id are, oldest first
+	complete int64        // every deal from this T on is here
 
-	minutes map[int64][]uint32 // numbers of the deals of a minute, in order; nil: T has risen with N so far
+	minutes map[int64][]uint32 // numbers of the trades of a minute, in order; nil: T has risen with N so far
 }
 
-type dealChunk struct {
-	deals    []Deal
+type tradeChunk struct {
+	trades   []Trade
 	from, to int64 // minimum and maximum event time
 }
 
 // chunkTrades is the number of trades that are dropped at once.
-const chunkDeals = 512
+const chunkTrades = 512
 
 // add appends a trade and returns how many trades the log grew by. If full is set (all logs
 // together are full), it drops its oldest trades first.
-func (l *ledger) add(d Deal, full bool) (grown int) {
-	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].deals) == chunkDeals {
-		var room []Deal
+func (l *tradeLog) add(d Trade, full bool) (grown int) {
+	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].trades) == chunkTrades {
+		var room []Trade
 		switch {
 		case full && n > 1:
-			room = l.chunks[0].deals[:0]
+			room = l.chunks[0].trades[:0]
 			grown -= l.drop()
 		case n > 0:
-			room = make([]Deal, 0, chunkDeals)
+			room = make([]Trade, 0, chunkTrades)
 		}
-		l.chunks = append(l.chunks, dealChunk{deals: room, from: d.At, to: d.At})
+		l.chunks = append(l.chunks, tradeChunk{trades: room, from: d.At, to: d.At})
 	}
 	c := &l.chunks[len(l.chunks)-1]
-	c.deals = append(c.deals, d)
-	if number := l.first + uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1); l.minutes != nil {
+	c.trades = append(c.trades, d)
+	if number := l.first + uint32((len(l.chunks)-1)*chunkTrades+len(c.trades)-1); l.minutes != nil {
 		l.minutes[d.At/minute] = append(l.minutes[d.At/minute], number)
 	}
 	if d.ID != 0 {
-		l.index(d.ID, l.first+uint32((len(l.chunks)-1)*chunkDeals+len(c.deals)-1))
+		l.index(d.ID, l.first+uint32((len(l.chunks)-1)*chunkTrades+len(c.trades)-1))
 	}
 	c.from, c.to = min(c.from, d.At), max(c.to, d.At)
 	if full && len(l.chunks) == 1 {
@@ -71,69 +71,69 @@ func (l *ledger) add(d Deal, full bool) (grown int) {
 }
 
 // minTrades is the number of trades that a log keeps when all logs together are full.
-const leastDeals = 16
+const minTrades = 16
 
 // halve drops the older half of the only chunk, unless few trades would remain, and returns the
 // number of trades dropped.
-func (l *ledger) halve() int {
+func (l *tradeLog) halve() int {
 	c := &l.chunks[0]
-	if len(c.deals) < 2*leastDeals {
+	if len(c.trades) < 2*minTrades {
 		return 0
 	}
-	gone, left := c.deals[:len(c.deals)/2], c.deals[len(c.deals)/2:]
+	gone, left := c.trades[:len(c.trades)/2], c.trades[len(c.trades)/2:]
 	for i := range gone {
 		l.complete = max(l.complete, gone[i].At+1)
 	}
-	*c = dealChunk{deals: append([]Deal(nil), left...), from: left[0].At, to: left[0].At}
+	*c = tradeChunk{trades: append([]Trade(nil), left...), from: left[0].At, to: left[0].At}
 	for i := range left {
 		c.from, c.to = min(c.from, left[i].At), max(c.to, left[i].At)
 	}
-	l.passed(gone)
+	l.discarded(gone)
 	return len(gone)
 }
 
 // drop drops the oldest chunk and returns its number of trades.
-func (l *ledger) drop() int {
+func (l *tradeLog) drop() int {
 	c := l.chunks[0]
 	l.complete = max(l.complete, c.to+1)
-	l.chunks[0] = dealChunk{}
+	l.chunks[0] = tradeChunk{}
 	l.chunks = l.chunks[1:]
-	l.passed(c.deals)
-	return len(c.deals)
+	l.discarded(c.trades)
+	return len(c.trades)
 }
 
-// passed counts out the n oldest deals, which are gone, and the indexes that have no others.
-func (l *ledger) passed(gone []Deal) {
+// discarded counts out the n oldest trades, which are gone, and the indexes that have no others.
+func (l *tradeLog) discarded(gone []Trade) {
 	l.first += uint32(len(gone))
 	if l.minutes != nil {
 		for i := range gone {
 			l.forget(gone[i].At / minute)
 		}
 	}
-	for len(l.places) > 0 && l.places[0].last < l.first {
-		l.places[0] = dealIndex{}
-		l.places = l.places[1:]
+	for len(l.indexes) > 0 && l.indexes[0].last < l.first {
+		l.indexes[0] = tradeIndex{}
+		l.indexes = l.indexes[1:]
 	}
 }
 
 // prune drops chunks that are entirely older than a time and returns the number of trades dropped.
-func (l *ledger) prune(before int64) (gone int) {
+func (l *tradeLog) prune(before int64) (gone int) {
 	for len(l.chunks) > 0 && l.chunks[0].to < before {
 		gone += l.drop()
 	}
 	return gone
 }
 
-func (l *ledger) len() (n int) {
+func (l *tradeLog) len() (n int) {
 	for i := range l.chunks {
-		n += len(l.chunks[i].deals)
+		n += len(l.chunks[i].trades)
 	}
 	return n
 }
 
 // A tradeIndex finds trades by their id. It is a table with open addressing, at most half full.
 // Each index covers a range of consecutive trades that fits its slots, so that it is never rebuilt.
-type dealIndex struct {
+type tradeIndex struct {
 	slots []uint32 // number of a trade, relative to the index's first, plus 1; 0: empty
 	first uint32   // number of the first trade
 	last  uint32   // number of the last trade
@@ -143,21 +143,21 @@ type dealIndex struct {
 // Slots of an index. The first index is small, because most instruments trade little.
 const (
 	firstSlots = 16
-	mostSlots  = 64 << 10
+	maxSlots   = 64 << 10
 )
 
 // index records the number of a trade. Among trades with the same id it keeps the newest.
-func (l *ledger) index(id uint64, number uint32) {
-	n := len(l.places)
-	if n == 0 || 2*l.places[n-1].used >= len(l.places[n-1].slots) {
+func (l *tradeLog) index(id uint64, number uint32) {
+	n := len(l.indexes)
+	if n == 0 || 2*l.indexes[n-1].used >= len(l.indexes[n-1].slots) {
 		size := firstSlots
 		if n > 0 {
-			size = min(2*len(l.places[n-1].slots), mostSlots)
+			size = min(2*len(l.indexes[n-1].slots), maxSlots)
 		}
-		l.places = append(l.places, dealIndex{slots: make([]uint32, size), first: number})
+		l.indexes = append(l.indexes, tradeIndex{slots: make([]uint32, size), first: number})
 		n++
 	}
-	x := &l.places[n-1]
+	x := &l.indexes[n-1]
 	slot := x.find(l, id)
 	if x.slots[slot] == 0 {
 		x.used++
@@ -167,7 +167,7 @@ func (l *ledger) index(id uint64, number uint32) {
 
 // find returns the slot of an id, or the empty slot at which to insert it. Dropped trades match no
 // id.
-func (x *dealIndex) find(l *ledger, id uint64) int {
+func (x *tradeIndex) find(l *tradeLog, id uint64) int {
 	mask := len(x.slots) - 1
 	for slot := int(id) & mask; ; slot = (slot + 1) & mask {
 		if n := x.slots[slot]; n == 0 || l.at(x.first+n-1) != nil && l.at(x.first+n-1).ID == id {
@@ -177,18 +177,18 @@ func (x *dealIndex) find(l *ledger, id uint64) int {
 }
 
 // at returns the trade with a number, nil if it was dropped.
-func (l *ledger) at(number uint32) *Deal {
+func (l *tradeLog) at(number uint32) *Trade {
 	if number < l.first {
 		return nil
 	}
 	i := number - l.first
-	return &l.chunks[i/chunkDeals].deals[i%chunkDeals]
+	return &l.chunks[i/chunkTrades].trades[i%chunkTrades]
 }
 
 // find returns the newest trade with an id, or nil.
-func (l *ledger) find(id uint64) *Deal {
-	for i := len(l.places) - 1; i >= 0 && id != 0; i-- {
-		x := &l.places[i]
+func (l *tradeLog) find(id uint64) *Trade {
+	for i := len(l.indexes) - 1; i >= 0 && id != 0; i-- {
+		x := &l.indexes[i]
 		if n := x.slots[x.find(l, id)]; n != 0 {
 			return l.at(x.first + n - 1)
 		}
@@ -198,8 +198,8 @@ func (l *ledger) find(id uint64) *Deal {
 
 // count returns the figures of the trades with times from start to before end, and the number of
 // trades that the bar of that time ever included.
-func (l *ledger) count(start, end int64) (t Tally, ever int) {
-	count := func(d *Deal) {
+func (l *tradeLog) count(start, end int64) (t Totals, ever int) {
+	count := func(d *Trade) {
 		if d == nil || d.At < start || d.At >= end || d.Size == void {
 			return
 		}
@@ -224,8 +224,8 @@ func (l *ledger) count(start, end int64) (t Tally, ever int) {
 		if c.to < start || c.from >= end {
 			continue
 		}
-		for j := range c.deals {
-			count(&c.deals[j])
+		for j := range c.trades {
+			count(&c.trades[j])
 		}
 	}
 	return t, ever
@@ -234,13 +234,13 @@ func (l *ledger) count(start, end int64) (t Tally, ever int) {
 const (
 	minute = int64(60e9)
 
-	// maxSpread is how many chunks are gone through for the deals of a time.
+	// maxSpread is how many chunks are gone through for the trades of a time.
 	maxSpread = 16
 )
 
-// spread is how many chunks may have deals of a time. They are few where T rises with N by and large. Where
+// spread is how many chunks may have trades of a time. They are few where T rises with N by and large. Where
 // trades come in no order they may be all, and each trade would look at all before it.
-func (l *ledger) spread(start, end int64) (n int) {
+func (l *tradeLog) spread(start, end int64) (n int) {
 	for i := range l.chunks {
 		if c := &l.chunks[i]; c.to >= start && c.from < end {
 			n++
@@ -249,21 +249,21 @@ func (l *ledger) spread(start, end int64) (n int) {
 	return n
 }
 
-// indexMinutes notes of which minute each deal is, for as long as the ledger is there.
-func (l *ledger) indexMinutes() {
+// indexMinutes notes of which minute each deal is, for as long as the tradeLog is there.
+func (l *tradeLog) indexMinutes() {
 	l.minutes = make(map[int64][]uint32)
 	number := l.first
 	for i := range l.chunks {
-		for j := range l.chunks[i].deals {
-			m := l.chunks[i].deals[j].At / minute
+		for j := range l.chunks[i].trades {
+			m := l.chunks[i].trades[j].At / minute
 			l.minutes[m] = append(l.minutes[m], number)
 			number++
 		}
 	}
 }
 
-// forget lets go of the numbers of a minute whose deals are gone.
-func (l *ledger) forget(m int64) {
+// forget lets go of the numbers of a minute whose trades are gone.
+func (l *tradeLog) forget(m int64) {
 	list := l.minutes[m]
 	for len(list) > 0 && list[0] < l.first {
 		list = list[1:]

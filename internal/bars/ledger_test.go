@@ -4,16 +4,16 @@ import "testing"
 
 // TestFullLogsKeepFewTrades checks that when all logs together are full, each keeps a few trades
 // instead of a chunk, and knows from when on it is complete.
-func TestFullLedgersKeepFewDeals(t *testing.T) {
-	var l ledger
+func TestFullLogsKeepFewTrades(t *testing.T) {
+	var l tradeLog
 	kept := 0
-	for n := range 4 * chunkDeals {
+	for n := range 4 * chunkTrades {
 		late := int64(0)
 		if n%7 == 0 {
 			late = 5
 		}
-		kept += l.add(Deal{N: uint64(n + 1), At: int64(n) - late, Size: 1}, n >= chunkDeals/2)
-		if l.len() != kept || n > chunkDeals && kept >= 2*leastDeals || kept < min(n+1, leastDeals) {
+		kept += l.add(Trade{N: uint64(n + 1), At: int64(n) - late, Size: 1}, n >= chunkTrades/2)
+		if l.len() != kept || n > chunkTrades && kept >= 2*minTrades || kept < min(n+1, minTrades) {
 			t.Fatalf("deal %d: %d are kept, said to be %d", n, l.len(), kept)
 		}
 		got, _ := l.count(l.complete, int64(n)+1)

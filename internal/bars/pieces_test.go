@@ -19,7 +19,7 @@ func TestStrikeInPieces(t *testing.T) {
 		clocks := [2]*Clock{NewClock(time.UTC, false), NewClock(time.UTC, false)}
 		var series [2][4]Series
 		var told [2][4][]string
-		tell := func(side int) Tell {
+		tell := func(side int) SendFunc {
 			return func(s *Series, b *Bar) {
 				i := s.Owner.(int)
 				told[side][i] = append(told[side][i], fmt.Sprintf("%+v", *b))
@@ -35,14 +35,14 @@ func TestStrikeInPieces(t *testing.T) {
 		for n := range uint64(400) {
 			now += rng.Int64N(int64(3*time.Second)) * (1 + 40*rng.Int64N(2)*rng.Int64N(2))
 			if next := clocks[0].Next(); next != 0 && next <= now {
-				clocks[0].Strike(now, tell(0))
+				clocks[0].Close(now, tell(0))
 				clocks[1].Begin(now)
 			}
 			for range rng.IntN(4) { // the rest comes between later trades
 				clocks[1].Continue(tell(1))
 			}
 			i := rng.IntN(4)
-			d := Deal{N: n, ID: n + 1, At: now - rng.Int64N(int64(5*time.Second)), Price: market.Price(rng.IntN(9)), Size: 1}
+			d := Trade{N: n, ID: n + 1, At: now - rng.Int64N(int64(5*time.Second)), Price: market.Price(rng.IntN(9)), Size: 1}
 			other, size := 1+rng.Uint64N(n+1), market.Size(rng.IntN(2))
 			for side := range series {
 				s := &series[side][i]
@@ -67,14 +67,14 @@ func TestStrikeInPieces(t *testing.T) {
 
 // TestFindTrade compares the index of trades with a linear search while old trades are dropped and
 // ids are reused.
-func TestFindDeal(t *testing.T) {
+func TestFindTrade(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		var l ledger
-		var all []Deal
+		var l tradeLog
+		var all []Trade
 		ids := 1 + rng.Uint64N(20_000)
 		for n := range uint64(20_000) {
-			d := Deal{N: n, ID: rng.Uint64N(ids) * 64, At: int64(n)}
+			d := Trade{N: n, ID: rng.Uint64N(ids) * 64, At: int64(n)}
 			all = append(all, d)
 			switch {
 			case rng.IntN(2000) == 0:
@@ -102,17 +102,17 @@ func TestFindDeal(t *testing.T) {
 }
 
 // TestFindTradeIsBounded finds a trade among a million in few steps.
-func TestFindDealIsBounded(t *testing.T) {
-	var l ledger
+func TestFindTradeIsBounded(t *testing.T) {
+	var l tradeLog
 	rng := rand.New(rand.NewPCG(1, 1))
 	for n := range uint64(1_000_000) {
-		l.add(Deal{N: n, ID: rng.Uint64() | 1, At: int64(n)}, false)
+		l.add(Trade{N: n, ID: rng.Uint64() | 1, At: int64(n)}, false)
 	}
 	slots := 0
-	for _, x := range l.places {
+	for _, x := range l.indexes {
 		slots += len(x.slots)
 	}
-	if len(l.places) > 50 || 4*slots > 10*1_000_000 {
-		t.Errorf("%d tables of %d slots for a million deals", len(l.places), slots)
+	if len(l.indexes) > 50 || 4*slots > 10*1_000_000 {
+		t.Errorf("%d tables of %d slots for a million trades", len(l.indexes), slots)
 	}
 }

@@ -16,28 +16,28 @@ type Series struct {
 	second Bar // the current second; it is not yet included in the lists
 	lists  [market.NumIntervals][]Bar
 	open   [market.NumIntervals]bool // the series is in the clock's list of the interval
-	strike uint32                    // number of the last pass that sent its bars
-	deals  ledger
+	pass   uint32                    // number of the last pass that sent its bars
+	trades tradeLog
 	hours  bool // there is a new bar of an hour, so prune is due
 }
 
 // SendFunc sends a bar that has ended, or that changed after it was sent; Revised distinguishes the
 // two. The bar is valid during the call.
-type Tell func(*Series, *Bar)
+type SendFunc func(*Series, *Bar)
 
 // Clock returns the clock of the series.
 func (s *Series) Clock() *Clock { return s.clock }
 
 // Enter attaches the series to a clock.
 func (s *Series) Enter(c *Clock) {
-	s.clock, s.strike = c, c.strike-1
+	s.clock, s.pass = c, c.pass-1
 	clear(s.open[:])
 	if s.second.Trades > 0 {
 		c.note(s, market.Second, s.second.End)
 	}
 	for i := range s.lists {
 		for k := range s.lists[i] {
-			if b := &s.lists[i][k]; b.End > c.Struck {
+			if b := &s.lists[i][k]; b.End > c.ClosedUntil {
 				c.note(s, market.Interval(i), b.End)
 			}
 		}
@@ -45,26 +45,26 @@ func (s *Series) Enter(c *Clock) {
 }
 
 // Restart sends the open bars and clears the series. It returns the number of trades dropped.
-func (s *Series) Restart(c *Clock, tell Tell) (deals int) {
-	s.catchUp(tell)
+func (s *Series) Restart(c *Clock, send SendFunc) (dropped int) {
+	s.catchUp(send)
 	s.Fold()
 	for i := range s.lists {
 		for k := range s.lists[i] {
-			if b := &s.lists[i][k]; b.End > s.struck() {
-				s.tell(b, tell)
+			if b := &s.lists[i][k]; b.End > s.closedUntil() {
+				s.send(b, send)
 			}
 		}
 	}
-	deals = s.deals.len()
-	*s = Series{Owner: s.Owner, clock: c, strike: c.strike - 1}
-	return deals
+	dropped = s.trades.len()
+	*s = Series{Owner: s.Owner, clock: c, pass: c.pass - 1}
+	return dropped
 }
 
 // Trade counts a trade. full means that there is no memory for more trades. kept is the change in
 // the number of stored trades.
-func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
-	s.catchUp(tell)
-	kept = s.deals.add(d, full)
+func (s *Series) Trade(d Trade, full bool, send SendFunc) (kept int) {
+	s.catchUp(send)
+	kept = s.trades.add(d, full)
 	if s.hours {
 		s.hours = false
 		kept -= s.prune()
@@ -77,40 +77,40 @@ func (s *Series) Trade(d Deal, full bool, tell Tell) (kept int) {
 	start := d.At - d.At%length
 	one := Bar{Start: start, End: start + length}
 	one.Add(d.At, d.Price, d.Size)
-	if start > s.second.Start && one.End > s.struck() {
+	if start > s.second.Start && one.End > s.closedUntil() {
 		s.Fold()
 		s.second = one
 		s.clock.note(s, market.Second, one.End)
 		return kept
 	}
 	s.put(&one)
-	s.retell(d.At, true, tell)
+	s.resend(d.At, true, send)
 	return kept
 }
 
 // Find returns the newest trade with an id, or nil if it is not stored.
-func (s *Series) Find(id uint64) *Deal { return s.deals.find(id) }
+func (s *Series) Find(id uint64) *Trade { return s.trades.find(id) }
 
 // Amend changes the price and size of a trade that Find returned; size 0 cancels it. It returns
 // false, and changes nothing, if the trade was cancelled before or if not all trades around it are
 // stored any more.
-func (s *Series) Amend(d *Deal, price market.Price, size market.Size, tell Tell) bool {
-	s.catchUp(tell)
+func (s *Series) Amend(d *Trade, price market.Price, size market.Size, send SendFunc) bool {
+	s.catchUp(send)
 	minute, _ := s.clock.Bounds(market.Minute, d.At)
-	if d.Size <= 0 || minute < s.deals.complete {
+	if d.Size <= 0 || minute < s.trades.complete {
 		return false
 	}
 	switch {
 	case size > 0:
 		d.Price, d.Size = price, size
-	case d.At-d.At%1e9+1e9 > s.struck():
+	case d.At-d.At%1e9+1e9 > s.closedUntil():
 		d.Size = void
 	default:
 		d.Size = cancelled
 	}
 	s.Fold()
 	s.recount(d.At)
-	s.retell(d.At, false, tell)
+	s.resend(d.At, false, send)
 	return true
 }
 
@@ -126,7 +126,7 @@ func (s *Series) Fold() {
 func (s *Series) put(part *Bar) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, part.Start)
-		b, over := s.At(i, start), end <= s.struck()
+		b, over := s.At(i, start), end <= s.closedUntil()
 		if b == nil {
 			if over && i == market.Second {
 				continue // it was sent and is not stored
@@ -134,7 +134,7 @@ func (s *Series) put(part *Bar) {
 			b = s.insert(Bar{Interval: i, Start: start, End: end})
 			s.hours = s.hours || i == market.Hour
 		}
-		if b.merge(&part.Tally); !over && !b.Changed {
+		if b.merge(&part.Totals); !over && !b.Changed {
 			s.clock.note(s, i, end)
 		}
 		b.Changed = true
@@ -166,12 +166,12 @@ func (s *Series) insert(b Bar) *Bar {
 }
 
 // Day returns the current figures of a trading day.
-func (s *Series) Day(start, end int64) (t Tally) {
+func (s *Series) Day(start, end int64) (t Totals) {
 	if day := s.At(market.Day, start); day != nil {
-		t = day.Tally
+		t = day.Totals
 	}
 	if s.second.Start >= start && s.second.Start < end {
-		t.merge(&s.second.Tally)
+		t.merge(&s.second.Totals)
 	}
 	return t
 }
@@ -198,59 +198,59 @@ func (s *Series) recount(at int64) {
 		}
 		switch i {
 		case market.Second, market.Minute:
-			b.Tally, _ = s.deals.count(start, end)
+			b.Totals, _ = s.trades.count(start, end)
 		case market.Day:
-			b.Tally = s.total(market.Minute, start, end)
+			b.Totals = s.total(market.Minute, start, end)
 		default:
-			b.Tally = s.total(i-1, start, end)
+			b.Totals = s.total(i-1, start, end)
 		}
-		if b.Changed = true; end > s.struck() {
+		if b.Changed = true; end > s.closedUntil() {
 			s.clock.note(s, i, end)
 		}
 	}
 }
 
 // total returns the figures of the bars of an interval within a time range.
-func (s *Series) total(i market.Interval, start, end int64) (t Tally) {
+func (s *Series) total(i market.Interval, start, end int64) (t Totals) {
 	list := s.lists[i]
 	for k := sort.Search(len(list), func(k int) bool { return list[k].Start >= start }); k < len(list) && list[k].Start < end; k++ {
-		t.merge(&list[k].Tally)
+		t.merge(&list[k].Totals)
 	}
 	return t
 }
 
 // resend sends the ended bars that contain a time again, because they have changed. fresh means
 // that a trade was added.
-func (s *Series) retell(at int64, fresh bool, tell Tell) {
+func (s *Series) resend(at int64, fresh bool, send SendFunc) {
 	for i := range market.NumIntervals {
 		start, end := s.clock.Bounds(i, at)
 		switch b := s.At(i, start); {
-		case end > s.struck():
+		case end > s.closedUntil():
 		case b != nil:
-			s.tell(b, tell)
-		case i == market.Second && start >= s.deals.complete:
-			b := Bar{Interval: i, Start: start, End: end, Told: true}
+			s.send(b, send)
+		case i == market.Second && start >= s.trades.complete:
+			b := Bar{Interval: i, Start: start, End: end, Sent: true}
 			var ever int
-			if b.Tally, ever = s.deals.count(start, end); fresh && ever == 1 {
-				b.Told = false
+			if b.Totals, ever = s.trades.count(start, end); fresh && ever == 1 {
+				b.Sent = false
 			}
-			s.tell(&b, tell)
+			s.send(&b, send)
 		}
 	}
 }
 
 // send sends a bar. A bar without trades is sent only to revise one that was sent before.
-func (s *Series) tell(b *Bar, tell Tell) {
-	if b.Trades == 0 && !b.Told {
+func (s *Series) send(b *Bar, send SendFunc) {
+	if b.Trades == 0 && !b.Sent {
 		return
 	}
-	b.Revised, b.Told, b.Changed = b.Told, true, false
-	tell(s, b)
+	b.Revised, b.Sent, b.Changed = b.Sent, true, false
+	send(s, b)
 }
 
 // close sends the ended bars of an interval at t, in order of time, and returns the end of the next
 // one, 0 if there is none.
-func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
+func (s *Series) close(i market.Interval, t int64, send SendFunc) (next int64) {
 	if s.second.Trades > 0 {
 		if s.second.End <= t {
 			s.Fold()
@@ -260,7 +260,7 @@ func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 	}
 	list := s.lists[i]
 	k := len(list)
-	for k > 0 && (list[k-1].End > s.struck() || !list[k-1].Told) {
+	for k > 0 && (list[k-1].End > s.closedUntil() || !list[k-1].Sent) {
 		k--
 	}
 	for ; k < len(list); k++ {
@@ -268,8 +268,8 @@ func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 			next = sooner(next, end)
 			break
 		}
-		if b := &list[k]; !b.Told || b.Changed {
-			s.tell(b, tell)
+		if b := &list[k]; !b.Sent || b.Changed {
+			s.send(b, send)
 		}
 	}
 	if i == market.Second {
@@ -280,32 +280,32 @@ func (s *Series) close(i market.Interval, t int64, tell Tell) (next int64) {
 
 // prune drops what is too old to be revised and returns the number of trades dropped. If a day
 // begins within an hour, that whole hour is kept, because its bar is computed from shorter ones.
-func (s *Series) prune() (deals int) {
+func (s *Series) prune() (dropped int) {
 	old, _ := s.clock.Bounds(market.Hour, s.clock.old)
 	for i := range s.lists {
 		list := s.lists[i]
 		k := 0
-		for k < len(list) && list[k].Told && list[k].End <= old {
+		for k < len(list) && list[k].Sent && list[k].End <= old {
 			k++
 		}
 		if k > 0 {
 			s.lists[i] = slices.Delete(list, 0, k)
 		}
 	}
-	return s.deals.prune(old)
+	return s.trades.prune(old)
 }
 
 // MarkSent marks a bar as sent before a restart.
-func (s *Series) MarkTold(i market.Interval, at int64) {
+func (s *Series) MarkSent(i market.Interval, at int64) {
 	start, end := s.clock.Bounds(i, at)
-	s.clock.Struck = max(s.clock.Struck, end)
+	s.clock.ClosedUntil = max(s.clock.ClosedUntil, end)
 	if b := s.At(i, start); b != nil {
-		b.Told, b.Changed = true, false
+		b.Sent, b.Changed = true, false
 	}
 }
 
 // DropSeconds drops the bars of seconds that are marked as sent, of which there may be a whole day.
 func (s *Series) DropSeconds() {
-	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Told })
+	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Sent })
 	s.lists[market.Second] = slices.Clone(open)
 }

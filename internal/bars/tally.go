@@ -4,7 +4,7 @@ import "github.com/ruedahq/rueda/market"
 
 // Totals holds the figures of a set of trades of an instrument. First and last are determined by
 // event time and, if equal, by N.
-type Tally struct {
+type Totals struct {
 	FirstAt, LastAt        int64 // event times of the first and the last trade
 	First, High, Low, Last market.Price
 	Volume, Value          market.Sum // sum of sizes, sum of prices times sizes
@@ -12,7 +12,7 @@ type Tally struct {
 }
 
 // Add adds a trade, which comes after those already counted.
-func (t *Tally) Add(at int64, p market.Price, z market.Size) {
+func (t *Totals) Add(at int64, p market.Price, z market.Size) {
 	t.Volume = t.Volume.Add(z.Sum())
 	t.Value = t.Value.Add(p.Times(z))
 	t.Trades++
@@ -31,7 +31,7 @@ func (t *Tally) Add(at int64, p market.Price, z market.Size) {
 }
 
 // merge adds trades, which come after those already counted.
-func (t *Tally) merge(o *Tally) {
+func (t *Totals) merge(o *Totals) {
 	if o.Trades == 0 {
 		return
 	}
@@ -53,9 +53,9 @@ func (t *Tally) merge(o *Tally) {
 
 // Bar is a bar, open or ended.
 type Bar struct {
-	Tally
+	Totals
 	Interval   market.Interval
-	Told       bool // at least once
+	Sent       bool // at least once
 	Changed    bool // since it was sent last
 	Revised    bool // the last message revised an earlier one
 	Start, End int64

@@ -36,7 +36,7 @@ func (in *instrument) barTape(i market.Interval) *tape.Tape {
 }
 
 // countTrade counts a trade in the bars of its instrument.
-func (h *Hub) countTrade(in *instrument, d bars.Deal, now int64) {
+func (h *Hub) countTrade(in *instrument, d bars.Trade, now int64) {
 	b, x := h.barsOf(in), h.exchangeOf(in)
 	if !x.Counts(d.At, x.clock(now)) {
 		return
@@ -47,7 +47,7 @@ func (h *Hub) countTrade(in *instrument, d bars.Deal, now int64) {
 }
 
 // amend cancels or corrects a deal of an instrument.
-func (h *Hub) amend(in *instrument, d *bars.Deal, e *market.Event, now int64) {
+func (h *Hub) amend(in *instrument, d *bars.Trade, e *market.Event, now int64) {
 	x := h.exchangeOf(in)
 	if !x.Counts(d.At, x.clock(now)) {
 		return
@@ -63,7 +63,7 @@ func (h *Hub) amend(in *instrument, d *bars.Deal, e *market.Event, now int64) {
 }
 
 // dealOf is the trade of an id, nil where it is not kept, and its N, 0 where that is not known.
-func (h *Hub) dealOf(in *instrument, id string) (d *bars.Deal, n uint64) {
+func (h *Hub) dealOf(in *instrument, id string) (d *bars.Trade, n uint64) {
 	if id == "" {
 		return nil, 0
 	}

@@ -147,7 +147,7 @@ func (c *counter) compareDay(got figures, now int64) {
 	c.t.Helper()
 	from, _ := market.TradingDay(time.Unix(0, now), c.zone)
 	days := c.recount(market.Day)
-	want := bars.Tally{}
+	want := bars.Totals{}
 	if day := days[from.UnixNano()]; day != nil {
 		want = *day
 	}
@@ -169,8 +169,8 @@ func (c *counter) compareDay(got figures, now int64) {
 }
 
 // bars counts the bars of an interval, by their start.
-func (c *counter) recount(i market.Interval) map[int64]*bars.Tally {
-	all := map[int64]*bars.Tally{}
+func (c *counter) recount(i market.Interval) map[int64]*bars.Totals {
+	all := map[int64]*bars.Totals{}
 	for _, o := range c.trades {
 		start := o.at - o.at%int64(i.Length())
 		if i == market.Day {
@@ -178,7 +178,7 @@ func (c *counter) recount(i market.Interval) map[int64]*bars.Tally {
 			start = from.UnixNano()
 		}
 		if all[start] == nil {
-			all[start] = &bars.Tally{}
+			all[start] = &bars.Totals{}
 		}
 		all[start].Add(o.at, o.price, o.size)
 	}
@@ -211,7 +211,7 @@ func (f *figures) text() string {
 	return fmt.Sprint(f.OP, " ", f.HI, " ", f.LO, " ", f.CL, " ", f.TV, " ", f.EV, " ", f.TC, " ", f.VW)
 }
 
-func barText(t *bars.Tally) string {
+func barText(t *bars.Totals) string {
 	return fmt.Sprint(t.First, " ", t.High, " ", t.Low, " ", t.Last, " ",
 		string(t.Volume.Append(nil, market.SizeDecimals)), " ", string(t.Value.Append(nil, market.ValueDecimals)), " ",
 		t.Trades, " ", string(market.AppendAverage(nil, t.Value, t.Volume)))
@@ -422,7 +422,7 @@ func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 // TestBarsWithinTheBudget drops old deals: the bars go on to be right, and what was dropped can
 // no longer be cancelled.
 func TestBarsWithinTheBudget(t *testing.T) {
-	h := New(Config{TapeBytes: 4 * 512 * bars.DealBytes, TradesKept: tape.ChunkRows})
+	h := New(Config{TapeBytes: 4 * 512 * bars.TradeBytes, TradesKept: tape.ChunkRows})
 	virtual := func(in *market.Instrument) { in.VirtualClock = true }
 	a, b := define(t, h, "A|M|CI", virtual), define(t, h, "B|M|CI", virtual)
 	sh := h.NewShard(func(bool) {})

@@ -36,7 +36,7 @@ func BenchmarkBars(b *testing.B) {
 		at += 5e6
 		x.Advance(at, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, at) })
 		h.dated(in, at, at)
-		h.countTrade(in, bars.Deal{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at)
+		h.countTrade(in, bars.Trade{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at)
 		h.tellSummary(in, n, stamp{at, -1}, at)
 	}
 }

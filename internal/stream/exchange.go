@@ -50,7 +50,7 @@ func (h *Hub) exchange(key exchangeKey) *exchange {
 	if c.exchanges == nil {
 		c.exchanges = make(map[exchangeKey]*exchange)
 		c.seed = maphash.MakeSeed()
-		c.maxDeals = h.cfg.TapeBytes / bars.DealBytes
+		c.maxDeals = h.cfg.TapeBytes / bars.TradeBytes
 	}
 	if x := c.exchanges[key]; x != nil {
 		return x

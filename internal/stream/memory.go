@@ -59,7 +59,7 @@ const (
 // used is what the bound is for. The hub's lock is held.
 func (h *Hub) used() int64 {
 	m := &h.memory
-	return m.rings + m.own.Load() + h.rows*tape.RowBytes + h.deals*bars.DealBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers
+	return m.rings + m.own.Load() + h.rows*tape.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers
 }
 
 // grew counts the segment that a topic's ring has begun. The hub's lock is held.

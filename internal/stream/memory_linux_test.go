@@ -79,7 +79,7 @@ func (w *hoardWorld) note() {
 	if n := h.used(); n > w.most {
 		w.most = n
 		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.rows*tape.RowBytes>>20,
-			h.deals*bars.DealBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
+			h.deals*bars.TradeBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
 	}
 }
 

@@ -228,7 +228,7 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 	rec := h.next(in, wire.Trades, now)
 	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Price: e.Price, Size: e.Size,
 		ID: e.TradeID, Kind: e.Kind, Side: e.Side}
-	var meant *bars.Deal
+	var meant *bars.Trade
 	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
 		m := &tape.More{OldPrice: e.OldPrice, OldSize: e.OldSize}
 		if len(e.Conditions) > 0 {
@@ -248,7 +248,7 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 	}
 	switch {
 	case e.Kind == market.KindTrade:
-		h.countTrade(in, bars.Deal{N: rec.n, ID: h.hash(e.TradeID), At: st.time, Price: e.Price, Size: e.Size}, now)
+		h.countTrade(in, bars.Trade{N: rec.n, ID: h.hash(e.TradeID), At: st.time, Price: e.Price, Size: e.Size}, now)
 	case meant != nil:
 		h.amend(in, meant, e, now)
 	}

@@ -36,12 +36,12 @@ func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error
 		return err
 	}
 	x := h.exchangeOf(in)
-	struck := x.Struck
-	x.Struck = 0 // so that nothing is told while it is counted
+	struck := x.ClosedUntil
+	x.ClosedUntil = 0 // so that nothing is told while it is counted
 	for i := range rows {
 		h.recountRow(in, &rows[i])
 	}
-	x.Struck = struck
+	x.ClosedUntil = struck
 	if in.bars == nil && !in.toldBars() {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (h *Hub) recountRow(in *instrument, j *journal.Row) {
 	in.sum.stamp = stamp{j.Time, j.Latency}
 	switch j.Kind {
 	case journal.Trade:
-		h.countTrade(in, bars.Deal{N: j.N, ID: h.hash(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At)
+		h.countTrade(in, bars.Trade{N: j.N, ID: h.hash(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At)
 	case journal.Reference:
 		in.sum.refer(&market.Event{PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size})
 	default:
@@ -191,7 +191,7 @@ func (h *Hub) markTold(ctx context.Context, in *instrument, i market.Interval, d
 	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}
 	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Start: day}, func(_ string, j *journal.Row) bool {
 		if j.At <= until {
-			in.bars.MarkTold(i, j.Time)
+			in.bars.MarkSent(i, j.Time)
 		}
 		return true
 	})

@@ -54,7 +54,7 @@ func (h *Hub) reclose(in *instrument, at int64) {
 }
 
 // today is the figures of the trading day.
-func (in *instrument) today() (t bars.Tally) {
+func (in *instrument) today() (t bars.Totals) {
 	if in.bars != nil {
 		t = in.bars.Day(in.sum.start, in.sum.end)
 	}

@@ -53,8 +53,8 @@ func (r *Row) Put(j *journal.Row) {
 // barOf returns the bar in a row of the journal.
 func barOf(j *journal.Row) bars.Bar {
 	return bars.Bar{
-		Interval: j.Bar.Interval, Told: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
-		Tally: bars.Tally{
+		Interval: j.Bar.Interval, Sent: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
+		Totals: bars.Totals{
 			First: j.Bar.First, High: j.Bar.High, Low: j.Bar.Low, Last: j.Bar.Last,
 			Volume: j.Bar.Volume, Value: j.Bar.Value, Trades: j.Bar.Trades,
 		},
