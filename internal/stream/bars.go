@@ -10,7 +10,7 @@ import (
 // traded is the bars of an instrument, and those told that are kept for resume.
 type traded struct {
 	bars.Series
-	tapes [market.NumIntervals]tape.Tape
+	tapes [market.NumIntervals]tape.Rows
 	slab  []bars.Bar // room for the tapes
 }
 
@@ -28,9 +28,9 @@ func (h *Hub) barsOf(in *instrument) *traded {
 }
 
 // barTape is the told bars of an interval that are kept for resume.
-func (in *instrument) barTape(i market.Interval) *tape.Tape {
+func (in *instrument) barTape(i market.Interval) *tape.Rows {
 	if in.bars == nil {
-		return &tape.Tape{}
+		return &tape.Rows{}
 	}
 	return &in.bars.tapes[i]
 }

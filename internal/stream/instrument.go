@@ -25,8 +25,8 @@ type instrument struct {
 
 	channels [wire.NumChannels + 1]channel
 
-	trades   tape.Tape
-	statuses tape.Tape
+	trades   tape.Rows
+	statuses tape.Rows
 	bars     *traded   // nil: nothing was traded
 	sum      summary   // of the trading day
 	exchange *exchange // the clock of its bars; see exchangeOf

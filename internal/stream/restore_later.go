@@ -68,11 +68,11 @@ func (h *Hub) standing(in *instrument, ln *line) *instrument {
 }
 
 // toldUpTo is the tape of a line of which nothing is in memory.
-func (h *Hub) toldUpTo(n uint64, at int64) tape.Tape {
+func (h *Hub) toldUpTo(n uint64, at int64) tape.Rows {
 	if n == 0 {
-		return tape.Tape{}
+		return tape.Rows{}
 	}
-	return tape.Tape{Last: n, LastAt: at, Dropped: h.position}
+	return tape.Rows{Last: n, LastAt: at, Dropped: h.position}
 }
 
 // ripen has an instrument stand as it stood at the restart: all of that is as old as the delay by now.
@@ -165,7 +165,7 @@ func (h *Hub) restoreWay(in, x *instrument) error {
 		h.log.Error("delayed bars could not be taken up", "instrument", x.id, "error", err)
 		for i := range market.NumIntervals {
 			x.channels[wire.BarsOf(i)].n = 0
-			*x.barTape(i) = tape.Tape{}
+			*x.barTape(i) = tape.Rows{}
 		}
 	}
 	w.send(now)

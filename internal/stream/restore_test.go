@@ -95,7 +95,7 @@ func TestFillWithoutRoom(t *testing.T) {
 		n          uint64
 		room, kept int
 	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
-		var got tape.Tape
+		var got tape.Rows
 		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
 			t.Fatal(err)
 		}

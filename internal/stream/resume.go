@@ -288,7 +288,7 @@ func (h *Hub) covered(x Item) []*instrument {
 	return slices.Clip(h.group(groupKey{x.ID, x.Tier.Delay}).members)
 }
 
-func (in *instrument) tape(c wire.Channel) *tape.Tape {
+func (in *instrument) tape(c wire.Channel) *tape.Rows {
 	if c == wire.Trades {
 		return &in.trades
 	}

@@ -9,36 +9,36 @@ import (
 
 // Rows keeps the newest rows of a sequence. Its exported fields are for reading. A caller may set
 // Last, LastAt and Dropped at the beginning, if the sequence begins with rows that are not stored.
-type Tape struct {
+type Rows struct {
 	Last    uint64 // N of the newest row; 0: none yet
 	LastAt  int64  // publication time of the newest row
 	Dropped uint64 // position of the newest row that was dropped
 	Kept    int    // number of stored rows
 
 	chunks [][]Row
-	least  []int64 // oldest event time in each chunk; late trades are out of order
+	oldest []int64 // oldest event time in each chunk; late trades are out of order
 }
 
 const (
 	ChunkRows = 512 // number of rows that are dropped at once
 	// rows kept if the memory of all Rows together is full; one for bars, which have more sequences
-	leastRows = 8
-	RowBytes  = 96 // estimated memory of a row, for budgets
+	minRows  = 8
+	RowBytes = 96 // estimated memory of a row, for budgets
 )
 
 // Add appends a row, assigns it the next N and returns the change in the number of stored rows,
 // which is negative if a chunk was dropped. keep limits the number of rows. full means that the
 // memory of all Rows together is full.
-func (t *Tape) Add(r Row, keep int, full bool) int {
+func (t *Rows) Add(r Row, keep int, full bool) int {
 	t.Last++
 	t.LastAt = r.At
 	if n := len(t.chunks); n == 0 || len(t.chunks[n-1]) == ChunkRows {
 		t.chunks = append(t.chunks, nil)
-		t.least = append(t.least, r.Time)
+		t.oldest = append(t.oldest, r.Time)
 	}
 	i := len(t.chunks) - 1
 	t.chunks[i] = append(t.chunks[i], r)
-	t.least[i] = min(t.least[i], r.Time)
+	t.oldest[i] = min(t.oldest[i], r.Time)
 	t.Kept++
 	grown := 1
 	for len(t.chunks) > 1 && (full || t.Kept-len(t.chunks[0]) >= keep) {
@@ -47,7 +47,7 @@ func (t *Tape) Add(r Row, keep int, full bool) int {
 		t.Kept -= len(gone)
 		grown -= len(gone)
 		t.chunks[0] = nil
-		t.chunks, t.least = t.chunks[1:], t.least[1:]
+		t.chunks, t.oldest = t.chunks[1:], t.oldest[1:]
 		full = false
 	}
 	if full {
@@ -58,8 +58,8 @@ func (t *Tape) Add(r Row, keep int, full bool) int {
 
 // halve drops the older half of the only chunk, unless few rows would remain, and returns the
 // number of rows dropped.
-func (t *Tape) halve() int {
-	c, least := t.chunks[0], leastRows
+func (t *Rows) halve() int {
+	c, least := t.chunks[0], minRows
 	if c[0].Bar != nil {
 		least = 1
 	}
@@ -70,21 +70,21 @@ func (t *Tape) halve() int {
 	t.Dropped = c[n-1].Pos
 	t.Kept -= n
 	t.chunks[0] = slices.Clone(c[n:]) // a copy, because views of the old rows may still be in use
-	t.least[0] = c[n].Time
+	t.oldest[0] = c[n].Time
 	for i := range c[n:] {
-		t.least[0] = min(t.least[0], c[n+i].Time)
+		t.oldest[0] = min(t.oldest[0], c[n+i].Time)
 	}
 	return n
 }
 
 // Drops reports whether Add with these arguments might drop rows.
-func (t *Tape) Drops(keep int, full bool) bool {
+func (t *Rows) Drops(keep int, full bool) bool {
 	return len(t.chunks) > 0 && (full || t.Kept+1-len(t.chunks[0]) >= keep)
 }
 
 // Leaves returns the minimum number of rows, including the new one, that remain after Add with full
 // set.
-func (t *Tape) Leaves() int {
+func (t *Rows) Leaves() int {
 	switch n := len(t.chunks); {
 	case n == 0:
 		return 1
@@ -95,10 +95,10 @@ func (t *Tape) Leaves() int {
 }
 
 // First returns the N of the oldest stored row.
-func (t *Tape) First() uint64 { return t.Last - uint64(t.Kept) + 1 }
+func (t *Rows) First() uint64 { return t.Last - uint64(t.Kept) + 1 }
 
 // After returns views of the rows whose N is above n, which must be at least First()-1.
-func (t *Tape) After(n uint64) [][]Row {
+func (t *Rows) After(n uint64) [][]Row {
 	skip := int(n + 1 - t.First())
 	for i, c := range t.chunks {
 		if skip < len(c) {
@@ -112,7 +112,7 @@ func (t *Tape) After(n uint64) [][]Row {
 }
 
 // Seek returns the N of the newest stored row whose position is at most pos, or First()-1.
-func (t *Tape) Seek(pos uint64) uint64 {
+func (t *Rows) Seek(pos uint64) uint64 {
 	n := t.First() - 1
 	i := sort.Search(len(t.chunks), func(i int) bool { return t.chunks[i][0].Pos > pos })
 	for _, c := range t.chunks[:max(0, i-1)] {
@@ -126,7 +126,7 @@ func (t *Tape) Seek(pos uint64) uint64 {
 }
 
 // Find returns the N of the newest trade with an id, or 0.
-func (t *Tape) Find(id string) uint64 {
+func (t *Rows) Find(id string) uint64 {
 	n := t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
 		c := t.chunks[i]
@@ -141,7 +141,7 @@ func (t *Tape) Find(id string) uint64 {
 }
 
 // Newest returns the newest row that keep accepts, and its N.
-func (t *Tape) Newest(keep func(*Row) bool) (r *Row, n uint64) {
+func (t *Rows) Newest(keep func(*Row) bool) (r *Row, n uint64) {
 	n = t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
 		c := t.chunks[i]
@@ -157,11 +157,11 @@ func (t *Tape) Newest(keep func(*Row) bool) (r *Row, n uint64) {
 
 // Before returns the N of the last stored row that is older than a time. If there is none, it
 // returns First()-1 and found is false.
-func (t *Tape) Before(from int64) (n uint64, found bool) {
+func (t *Rows) Before(from int64) (n uint64, found bool) {
 	n = t.Last
 	for i := len(t.chunks) - 1; i >= 0; i-- {
 		c := t.chunks[i]
-		if t.least[i] >= from {
+		if t.oldest[i] >= from {
 			n -= uint64(len(c))
 			continue
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // TestRowsModel compares Rows with a list of all rows, of which it has the end.
-func TestTapeModel(t *testing.T) {
+func TestRowsModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	var tp Tape
+	var tp Rows
 	var all []Row
 	pos, kept := uint64(0), 0
 	for n := range 12 * ChunkRows {
@@ -32,13 +32,13 @@ func TestTapeModel(t *testing.T) {
 			t.Fatalf("%d are gone, dropped up to position %d", gone, tp.Dropped)
 		}
 		if n%97 == 0 {
-			checkTape(t, &tp, all, rng)
+			checkRows(t, &tp, all, rng)
 		}
 	}
 }
 
 // checkRows compares the answers to random queries with the list.
-func checkTape(t *testing.T, tp *Tape, all []Row, rng *rand.Rand) {
+func checkRows(t *testing.T, tp *Rows, all []Row, rng *rand.Rand) {
 	t.Helper()
 	gone := len(all) - tp.Kept
 	n := gone + rng.IntN(tp.Kept+1)
@@ -74,8 +74,8 @@ func checkTape(t *testing.T, tp *Tape, all []Row, rng *rand.Rand) {
 
 // TestViewsStayValid checks that the result of After does not change when rows are dropped and
 // added.
-func TestViewsOutliveTheTape(t *testing.T) {
-	var tp Tape
+func TestViewsStayValid(t *testing.T) {
+	var tp Rows
 	add := func(n int) {
 		for range n {
 			tp.Add(Row{Pos: tp.Last + 1}, ChunkRows, false)
@@ -125,7 +125,7 @@ func TestJournalAndBack(t *testing.T) {
 // TestBeforeIsExact checks that whole chunks are skipped and a late trade is still found.
 func TestBeforeIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	tp := &Tape{}
+	tp := &Rows{}
 	at := int64(1000)
 	for range 20 * ChunkRows {
 		at += rng.Int64N(3)
@@ -155,12 +155,12 @@ func TestBeforeIsExact(t *testing.T) {
 
 // TestFullRowsKeepFew checks that when the memory of all Rows is full, each keeps a few rows
 // instead of a chunk.
-func TestFullTapesKeepFewRows(t *testing.T) {
-	var tp Tape
+func TestFullRowsKeepFew(t *testing.T) {
+	var tp Rows
 	kept := 0
 	for n := range 4 * ChunkRows {
 		kept += tp.Add(Row{Pos: tp.Last + 1, Time: int64(n)}, ChunkRows, n >= ChunkRows/2)
-		if tp.Kept != kept || n > ChunkRows && kept >= 2*leastRows || kept < min(n+1, leastRows) {
+		if tp.Kept != kept || n > ChunkRows && kept >= 2*minRows || kept < min(n+1, minRows) {
 			t.Fatalf("row %d: %d are kept, said to be %d", n, kept, tp.Kept)
 		}
 		if n, found := tp.Before(int64(tp.First() - 1)); n != tp.First()-1 || found {
