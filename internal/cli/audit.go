@@ -196,7 +196,7 @@ func knownKind(kind string) error {
 		names = append(names, string(k))
 	}
 	advice := "Kinds are " + strings.Join(names, ", ") + "."
-	if near, ok := nearest.Word(kind, names); ok {
+	if near, ok := nearest.Nearest(kind, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return fail(exitUsage, fmt.Errorf("there is no kind %q", kind), advice)

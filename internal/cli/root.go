@@ -101,7 +101,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 		for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
 			known = append(known, m[1])
 		}
-		if near, ok := nearest.Word(name, known); ok {
+		if near, ok := nearest.Nearest(name, known); ok {
 			advice = "Did you mean --" + near + "?"
 		}
 	}

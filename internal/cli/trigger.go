@@ -73,7 +73,7 @@ func findFault(name string) (wire.SimFault, error) {
 		names = append(names, f.Name)
 	}
 	advice := "See rueda trigger --list"
-	if near, ok := nearest.Word(name, names); ok {
+	if near, ok := nearest.Nearest(name, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return known, fail(exitUsage, fmt.Errorf("there is no fault %q", name), advice)

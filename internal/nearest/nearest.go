@@ -9,7 +9,7 @@ const longest = 64
 
 // Nearest returns the known word with the smallest edit distance from word. It returns false if no
 // word is similar.
-func Word(word string, known []string) (string, bool) {
+func Nearest(word string, known []string) (string, bool) {
 	if len(word) > longest {
 		return "", false
 	}
@@ -25,7 +25,7 @@ func Word(word string, known []string) (string, bool) {
 // Suggest returns the question whether the nearest word was meant. If there is none, it returns
 // lead followed by all known words.
 func Suggest(word string, known []string, lead string) string {
-	if near, ok := Word(word, known); ok {
+	if near, ok := Nearest(word, known); ok {
 		return "did you mean " + near + "?"
 	}
 	return lead + strings.Join(known, ", ")

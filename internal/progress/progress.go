@@ -14,8 +14,8 @@ import (
 // elsewhere in a new line every ten seconds. Write other output through it, so that the two do not
 // mix.
 type Progress struct {
-	out  io.Writer
-	over bool // the output is a terminal on which lines can be overwritten
+	out      io.Writer
+	terminal bool // the output is a terminal on which lines can be overwritten
 
 	mu    sync.Mutex
 	shown string
@@ -23,7 +23,7 @@ type Progress struct {
 
 // New returns a Progress that writes to out. terminal means that out is a terminal on which lines
 // can be overwritten.
-func New(out io.Writer, over bool) *Progress { return &Progress{out: out, over: over} }
+func New(out io.Writer, terminal bool) *Progress { return &Progress{out: out, terminal: terminal} }
 
 const eraseLine = "\r\x1b[K"
 
@@ -58,7 +58,7 @@ func (p *Progress) During(ctx context.Context, text func() string) (stop func())
 // run shows the result of text until ctx ends.
 func (p *Progress) run(ctx context.Context, text func() string) {
 	every := 10 * time.Second
-	if p.over {
+	if p.terminal {
 		every = time.Second / 4
 	}
 	tick := time.NewTicker(every)
@@ -79,9 +79,9 @@ func (p *Progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case !p.over && line != "":
+	case !p.terminal && line != "":
 		fmt.Fprintf(p.out, "%s  %s\n", time.Now().Format("15:04:05"), line)
-	case p.over && (line != "" || p.shown != ""):
+	case p.terminal && (line != "" || p.shown != ""):
 		fmt.Fprint(p.out, eraseLine+line)
 		p.shown = line
 	}
