@@ -178,6 +178,6 @@ func ended(err error) bool { return errors.Is(err, io.EOF) }
 // truncated reports whether a file is truncated and its format allows that: a recorder that was
 // killed leaves such files.
 func truncated(d decoder, err error) bool {
-	_, ok := d.(interface{ MayBeCut() })
+	_, ok := d.(interface{ AllowsTruncation() })
 	return ok && errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -144,8 +144,8 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDecoder(d)) }()
-	if follower, ok := d.(interface{ Behind() bool }); ok {
-		p.reorder, p.catchingUp = new(reorderBuffer), follower.Behind
+	if follower, ok := d.(interface{ CatchingUp() bool }); ok {
+		p.reorder, p.catchingUp = new(reorderBuffer), follower.CatchingUp
 	}
 	for {
 		n, bad := d.Decode(in.data(), &p.batch)

@@ -90,7 +90,7 @@ type follower struct {
 	asked    map[recording.Series]uint64 // the N before a hole that was asked for
 	mending  bool                        // a hole ended the connection before
 	unknown  map[string]bool             // instruments that were told to be refused
-	feeds    recording.Feeds
+	feeds    recording.FeedStates
 }
 
 // errEnough ends a follower that heard all it was to hear.
@@ -113,7 +113,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	if w.seen == nil {
 		w.seen = map[recording.Series]uint64{}
 	}
-	w.asked, w.unknown, w.feeds = map[recording.Series]uint64{}, map[string]bool{}, recording.Feeds{}
+	w.asked, w.unknown, w.feeds = map[recording.Series]uint64{}, map[string]bool{}, recording.FeedStates{}
 	if limit > 0 {
 		limited, cancel := context.WithTimeoutCause(ctx, limit, errEnough)
 		defer cancel()

@@ -362,7 +362,7 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 	}
 	key := recording.Series{Channel: channel, ID: id}
 	before := l.seen[key]
-	turned := l.feeds.Turned(id, text(v, "E"))
+	turned := l.feeds.Changed(id, text(v, "E"))
 	if channel == chBook {
 		if good, err := l.chains(ctx, id, v, before); !good {
 			return err

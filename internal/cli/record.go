@@ -90,7 +90,7 @@ type recorder struct {
 	fresh bool            // the connection has said nothing yet
 	told  map[string]bool // definitions that stand in the file, as they are
 
-	trouble recording.Trouble
+	trouble recording.Problems
 	began   time.Time
 }
 
@@ -151,10 +151,10 @@ func (r *recorder) create() (err error) {
 func (r *recorder) resume() error {
 	var d recording.Decoder
 	var m recording.Message
-	var reached recording.Reached
+	var reached recording.ResumeState
 	w, meta, torn, err := recording.Continue(r.opts.file, func(line *recording.Line) error {
 		if err := d.Decode(line.Body, &m); err == nil { // else verify finds it
-			reached.Take(&m)
+			reached.Add(&m)
 		}
 		return nil
 	})
@@ -209,7 +209,7 @@ func (r *recorder) ready(ctx context.Context, token string) (err error) {
 // message writes a message, and before the first of a connection what it is of.
 func (r *recorder) message(v *wire.Value, msg []byte) error {
 	now := time.Now()
-	r.trouble.Take(text(v, "type"), text(v, "reason"))
+	r.trouble.Add(text(v, "type"), text(v, "reason"))
 	if r.fresh {
 		r.fresh = false
 		if err := r.head(now, text(v, "epoch")); err != nil {
@@ -255,7 +255,7 @@ func (r *recorder) lost(l lost) error {
 
 func (r *recorder) down(cause error) error {
 	r.fresh = true
-	r.trouble.Cut++
+	r.trouble.Disconnects++
 	if err := r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.Disconnected, Reason: cause.Error()}); err != nil {
 		return r.broken(err)
 	}

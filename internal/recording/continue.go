@@ -33,7 +33,7 @@ func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn er
 	switch {
 	case torn == nil:
 	case r.packed:
-		err = mend(name)
+		err = rewrite(name)
 	default:
 		err = os.Truncate(name, r.End())
 	}
@@ -52,7 +52,7 @@ func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn er
 }
 
 // rewrite writes the complete lines of a compressed recording to a new file that replaces it.
-func mend(name string) (err error) {
+func rewrite(name string) (err error) {
 	r, err := Open(name)
 	if err != nil {
 		return err

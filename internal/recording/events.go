@@ -21,16 +21,16 @@ import (
 type Events struct {
 	Filter decode.Filter // selected instruments; empty: all
 
-	meta    *Meta
-	zones   map[string]*time.Location // time zones of markets that do not use UTC
-	line    int
-	decoder Decoder
-	message Message
-	books   map[string]*played // nil: not selected
-	order   []*played
-	epoch   string
-	behind  bool
-	resumed int // subscriptions that have not caught up
+	meta       *Meta
+	zones      map[string]*time.Location // time zones of markets that do not use UTC
+	line       int
+	decoder    Decoder
+	message    Message
+	books      map[string]*played // nil: not selected
+	order      []*played
+	epoch      string
+	catchingUp bool
+	resumed    int // subscriptions that have not caught up
 }
 
 // played is the state of an instrument.
@@ -44,9 +44,9 @@ type played struct {
 	phase  market.Phase
 	time   int64 // newest event time
 
-	zone     *time.Location
-	told     market.Event // the newest reference figures, without their time
-	toldUpTo int64        // end of the day for which they were published
+	zone           *time.Location
+	reference      market.Event // the newest reference figures, without their time
+	referenceUntil int64        // end of the day for which they were published
 }
 
 // Decode decodes complete lines from the beginning of data; see package decode.
@@ -59,7 +59,7 @@ func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
 			}
 			return n, nil
 		}
-		if err := e.take(trimEnd(data[n:n+end]), b); err != nil {
+		if err := e.decodeLine(trimEnd(data[n:n+end]), b); err != nil {
 			return n, err
 		}
 		n += end + 1
@@ -80,10 +80,10 @@ func (e *Events) End(rest []byte, b *decode.Batch) error {
 }
 
 // AllowsTruncation marks that the complete part of a truncated file can be played.
-func (e *Events) MayBeCut() {}
+func (e *Events) AllowsTruncation() {}
 
 // decodeLine plays a line.
-func (e *Events) take(line []byte, b *decode.Batch) error {
+func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 	e.line++
 	b.Stats.Lines++
 	if e.meta == nil {
@@ -155,7 +155,7 @@ func (e *Events) Markets() []market.Market {
 
 // CatchingUp reports whether old messages are still expected: the recorder had lost its connection,
 // and the messages it missed follow the current states, until CaughtUp.
-func (e *Events) Behind() bool { return e.behind }
+func (e *Events) CatchingUp() bool { return e.catchingUp }
 
 func (e *Events) define(rows []Row, b *decode.Batch) {
 	list, err := Definitions(rows)
@@ -204,7 +204,7 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 		e.interrupted(at, b)
 	case m.Text("recording") == Connected:
 		e.interrupted(at, b)
-		e.behind, e.resumed = true, 0
+		e.catchingUp, e.resumed = true, 0
 		var n Note
 		if err := n.Parse(m.JSON.Raw); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 		e.define(n.Instruments, b)
 	case m.Type == "CaughtUp":
 		e.resumed--
-		e.behind = e.resumed > 0
+		e.catchingUp = e.resumed > 0
 	case m.Type == "Subscription":
 		e.resumed++
 		if epoch := m.Text("epoch"); epoch != "" && epoch != e.epoch {
@@ -228,11 +228,11 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 
 func (e *Events) interrupted(at int64, b *decode.Batch) {
 	for _, p := range e.order {
-		e.lose(at, p, b, "recording_interrupted")
+		e.markStale(at, p, b, "recording_interrupted")
 	}
 }
 
-func (e *Events) lose(at int64, p *played, b *decode.Batch, reason string) {
+func (e *Events) markStale(at int64, p *played, b *decode.Batch, reason string) {
 	if p.whole {
 		p.whole = false
 		b.Gap(p.handle, p.time, at, reason) // the recorder's clock may differ from the market's
@@ -265,7 +265,7 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	case "Q":
 		b.Stats.Quotes++
 		x := e.event(market.KindQuote, at, p, m, b)
-		x.Bids, x.Asks = keep(b, m.Bids), keep(b, m.Asks)
+		x.Bids, x.Asks = copyLevels(b, m.Bids), copyLevels(b, m.Asks)
 	case "O":
 		e.book(at, p, m, b)
 	case "H":
@@ -280,15 +280,15 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 // a duplicate
 func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
 	b.Stats.Other++
-	now := market.Event{PreviousClose: m.Close, Settlement: m.Settlement, OpenInterest: m.Interest}
-	same := now.PreviousClose == p.told.PreviousClose && now.Settlement == p.told.Settlement && now.OpenInterest == p.told.OpenInterest
-	if same && m.Time < p.toldUpTo || now.PreviousClose == 0 && now.Settlement == 0 && now.OpenInterest == 0 {
+	now := market.Event{PreviousClose: m.PreviousClose, Settlement: m.Settlement, OpenInterest: m.OpenInterest}
+	same := now.PreviousClose == p.reference.PreviousClose && now.Settlement == p.reference.Settlement && now.OpenInterest == p.reference.OpenInterest
+	if same && m.Time < p.referenceUntil || now.PreviousClose == 0 && now.Settlement == 0 && now.OpenInterest == 0 {
 		return
 	}
 	_, end := market.TradingDay(time.Unix(0, m.Time), p.zone)
-	p.told, p.toldUpTo = now, max(p.toldUpTo, end.UnixNano())
+	p.reference, p.referenceUntil = now, max(p.referenceUntil, end.UnixNano())
 	x := e.event(market.KindReference, at, p, m, b)
-	x.PreviousClose, x.Settlement, x.OpenInterest = m.Close, m.Settlement, m.Interest
+	x.PreviousClose, x.Settlement, x.OpenInterest = m.PreviousClose, m.Settlement, m.OpenInterest
 }
 
 func (e *Events) event(kind market.Kind, at int64, p *played, m *Message, b *decode.Batch) *market.Event {
@@ -311,7 +311,7 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 		return
 	case m.Previous != p.book:
 		b.Stats.Unused++
-		e.lose(at, p, b, "sequence_gap")
+		e.markStale(at, p, b, "sequence_gap")
 		return
 	case len(m.Bids)+len(m.Asks) == 0:
 		p.book = m.N
@@ -319,7 +319,7 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 	}
 	p.book = m.N
 	x := e.event(kind, at, p, m, b)
-	x.Bids, x.Asks = keep(b, m.Bids), keep(b, m.Asks)
+	x.Bids, x.Asks = copyLevels(b, m.Bids), copyLevels(b, m.Asks)
 }
 
 // status plays a status. A feed that was down is played as a gap, because the feed that plays it is
@@ -329,7 +329,7 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 	case m.Phase == market.FeedDown:
 		for _, x := range e.order {
 			if x == p || p.id.IsPattern() && p.id.Matches(x.id) {
-				e.lose(at, x, b, "feed_down")
+				e.markStale(at, x, b, "feed_down")
 			}
 		}
 		return
@@ -354,7 +354,7 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 }
 
 // copyLevels stores levels in the batch.
-func keep(b *decode.Batch, levels []market.Level) []market.Level {
+func copyLevels(b *decode.Batch, levels []market.Level) []market.Level {
 	for _, l := range levels {
 		b.AppendLevel(l)
 	}

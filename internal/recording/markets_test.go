@@ -136,7 +136,7 @@ func TestReferences(t *testing.T) {
 
 // TestCatchingUp checks that old messages of a lost connection are expected until the last
 // subscription has caught up, and that a gap has an event time.
-func TestBehind(t *testing.T) {
+func TestCatchingUp(t *testing.T) {
 	h := fmt.Sprintf(header, 1, 1)
 	m := meta()
 	m.Format, m.Version = "recording", 1
@@ -148,8 +148,8 @@ func TestBehind(t *testing.T) {
 	var b decode.Batch
 	take := func(line string, want bool) {
 		t.Helper()
-		if _, err := e.Decode([]byte(line+"\n"), &b); err != nil || e.Behind() != want {
-			t.Errorf("%s: %v, behind %v", line, err, e.Behind())
+		if _, err := e.Decode([]byte(line+"\n"), &b); err != nil || e.CatchingUp() != want {
+			t.Errorf("%s: %v, behind %v", line, err, e.CatchingUp())
 		}
 	}
 	take(string(first), false)
@@ -167,22 +167,22 @@ func TestBehind(t *testing.T) {
 }
 
 func TestTrouble(t *testing.T) {
-	var x Trouble
+	var x Problems
 	if x.String() != "" {
 		t.Error(x.String())
 	}
-	x.Take("Warning", "slow_client")
-	x.Take("Warning", "token_expiring")
-	x.Cut, x.Lost = 2, 3
+	x.Add("Warning", "slow_client")
+	x.Add("Warning", "token_expiring")
+	x.Disconnects, x.Lost = 2, 3
 	if want := `; the server warned once that it conflates quotes and books; the connection was lost 2 times; 3 ranges were lost, see its lines "lost"`; x.String() != want {
 		t.Errorf("%s, want %s", &x, want)
 	}
-	f := Feeds{}
+	f := FeedStates{}
 	for i, step := range []struct {
 		phase string
 		want  bool
 	}{{"open", false}, {"feed_down", true}, {"closed", false}, {"feed_down", false}, {"feed_up", true}, {"feed_up", false}, {"", false}} {
-		if got := f.Turned("*|BYMA|*", step.phase); got != step.want {
+		if got := f.Changed("*|BYMA|*", step.phase); got != step.want {
 			t.Errorf("step %d, %s: %v", i, step.phase, got)
 		}
 	}

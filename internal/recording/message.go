@@ -40,14 +40,14 @@ type Message struct {
 
 	Bar Bar // K
 
-	Close, Settlement market.Price // D: CL (previous close) and SE; 0: unknown
-	Interest          market.Size  // D: OI
+	PreviousClose, Settlement market.Price // D: CL (previous close) and SE; 0: unknown
+	OpenInterest              market.Size  // D: OI
 }
 
 // Bar holds the figures of a bar.
 type Bar struct {
 	Interval               string
-	First, High, Low, Last market.Price
+	Open, High, Low, Close market.Price
 	Volume                 string // TV, EV and VW as written, because sums may exceed a size
 	Value                  string
 	Average                string
@@ -170,11 +170,11 @@ func (d *Decoder) figures(f *wire.Member, m *Message) {
 		d.bar(f, &m.Bar)
 	case m.Type != "D":
 	case f.Name == "CL":
-		m.Close = d.price(f)
+		m.PreviousClose = d.price(f)
 	case f.Name == "SE":
 		m.Settlement = d.price(f)
 	case f.Name == "OI":
-		m.Interest = d.size(f)
+		m.OpenInterest = d.size(f)
 	}
 }
 
@@ -184,13 +184,13 @@ func (d *Decoder) bar(f *wire.Member, b *Bar) {
 	case "IV":
 		b.Interval = d.str(f)
 	case "OP":
-		b.First = d.price(f)
+		b.Open = d.price(f)
 	case "HI":
 		b.High = d.price(f)
 	case "LO":
 		b.Low = d.price(f)
 	case "CL":
-		b.Last = d.price(f)
+		b.Close = d.price(f)
 	case "TV":
 		b.Volume = f.Value.Text
 	case "EV":

@@ -27,14 +27,14 @@ func ChannelOf(kind, interval string) string {
 }
 
 // ResumeState is the state of a stream at the end of a recording, from which it can be resumed.
-type Reached struct {
+type ResumeState struct {
 	Epoch    string
 	Position string
 	Seen     map[Series]uint64 // newest N of series that can be resumed
 }
 
 // Add updates the state with the next message of the recording.
-func (r *Reached) Take(m *Message) {
+func (r *ResumeState) Add(m *Message) {
 	if r.Seen == nil {
 		r.Seen = map[Series]uint64{}
 	}

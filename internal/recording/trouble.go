@@ -9,27 +9,27 @@ import (
 )
 
 // Problems counts the problems of a stream while it was recorded.
-type Trouble struct {
-	Cut       int // lost connections
-	Conflated int // warnings that quotes and books are conflated because the client is slow
-	Lost      int // ranges that the server could not replay
+type Problems struct {
+	Disconnects int // lost connections
+	Conflated   int // warnings that quotes and books are conflated because the client is slow
+	Lost        int // ranges that the server could not replay
 }
 
 // Add counts a message, given its type and reason.
-func (t *Trouble) Take(kind, reason string) {
+func (t *Problems) Add(kind, reason string) {
 	if kind == "Warning" && reason == "slow_client" {
 		t.Conflated++
 	}
 }
 
 // String returns the end of a sentence that lists the problems, "" if there were none.
-func (t *Trouble) String() string {
+func (t *Problems) String() string {
 	text := ""
 	if t.Conflated > 0 {
 		text += fmt.Sprintf("; the server warned %s that it conflates quotes and books", times(t.Conflated))
 	}
-	if t.Cut > 0 {
-		text += fmt.Sprintf("; the connection was lost %s", times(t.Cut))
+	if t.Disconnects > 0 {
+		text += fmt.Sprintf("; the connection was lost %s", times(t.Disconnects))
 	}
 	if t.Lost > 0 {
 		text += fmt.Sprintf("; %d ranges were lost, see its lines %q", t.Lost, Lost)
@@ -54,11 +54,11 @@ func LostIn(v *wire.Value) (list []Note) {
 }
 
 // FeedStates holds the last feed status (down or up) of each market or instrument.
-type Feeds map[string]string
+type FeedStates map[string]string
 
 // Changed records a phase and reports whether it is a new feed status. It does not use N, because
 // the N of a snapshot is that of the previous status.
-func (f Feeds) Turned(id, phase string) bool {
+func (f FeedStates) Changed(id, phase string) bool {
 	if f[id] == phase || phase != market.FeedDown.String() && phase != market.FeedUp.String() {
 		return false
 	}

@@ -212,7 +212,7 @@ func (s *sum) differs(b *recording.Bar) string {
 	for _, p := range [...]struct {
 		word      string
 		bar, sums market.Price
-	}{{"OP", b.First, s.first}, {"HI", b.High, s.high}, {"LO", b.Low, s.low}, {"CL", b.Last, s.last}} {
+	}{{"OP", b.Open, s.first}, {"HI", b.High, s.high}, {"LO", b.Low, s.low}, {"CL", b.Close, s.last}} {
 		if s.trades > 0 && p.bar != p.sums {
 			list = append(list, fmt.Sprintf("%s is %s, and %s of the trades", p.word, p.bar, p.sums))
 		}

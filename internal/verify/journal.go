@@ -250,7 +250,7 @@ func (x *journalWalk) convert(in *instrument, r *journal.Row) *recording.Message
 func barOf(r *journal.Row) recording.Bar {
 	b := &r.Bar
 	bar := recording.Bar{
-		First: b.First, High: b.High, Low: b.Low, Last: b.Last, Trades: uint64(b.Trades),
+		Open: b.First, High: b.High, Low: b.Low, Close: b.Last, Trades: uint64(b.Trades),
 		Volume: string(b.Volume.Append(nil, market.SizeDecimals)), Value: string(b.Value.Append(nil, market.ValueDecimals)),
 	}
 	if int(b.Interval) < len(intervals) {
