@@ -54,10 +54,10 @@ func TestTimeBack(t *testing.T) {
 				told = shuffled(w, told)
 			}
 			r := judge(t, told, c)
-			if found := r.Tally(Time).Wrong; found == 0 || r.Wrong() != found {
+			if found := r.Result(Time).Wrong; found == 0 || r.Wrong() != found {
 				t.Errorf("seed %d, %s: want the time alone to be wrong:\n%s", seed, name, text(r))
 			}
-			if judged, all := r.Tally(Quote).Judged, judge(t, w.list, c).Tally(Quote).Judged; judged+2 < all {
+			if judged, all := r.Result(Quote).Judged, judge(t, w.list, c).Result(Quote).Judged; judged+2 < all {
 				t.Errorf("seed %d, %s: %d quotes were judged, and %d where time doesn't go back", seed, name, judged, all)
 			}
 			for _, behind := range []int{10, 60} { // within the repeated times, and after them
@@ -66,7 +66,7 @@ func TestTimeBack(t *testing.T) {
 				spoilt := slices.Clone(list)
 				spoilt[at] = regexp.MustCompile(`"BP":[\d.]+`).ReplaceAllString(spoilt[at], `"BP":6000`)
 				r := judge(t, append(spoilt, silence(6)...), c)
-				if got := r.Tally(Quote); got.Wrong != 1 || got.Findings[0].Place.Line != int64(at+1) {
+				if got := r.Result(Quote); got.Wrong != 1 || got.Findings[0].Position.Line != int64(at+1) {
 					t.Errorf("seed %d, %s: the quote of line %d is wrong:\n%s", seed, name, at+1, text(r))
 				}
 			}
@@ -90,12 +90,12 @@ func TestBackBetween(t *testing.T) {
 		"quotes first": {quote(1, 15, 3), quote(2, 10, 4), book(4, 10)},
 	} {
 		list := slices.Concat(before, between, behind, silence(6))
-		if r := judge(t, list, Config{}); r.Tally(Time).Wrong == 0 || r.Wrong() != r.Tally(Time).Wrong || r.Tally(Quote).Judged == 0 {
+		if r := judge(t, list, Config{}); r.Result(Time).Wrong == 0 || r.Wrong() != r.Result(Time).Wrong || r.Result(Quote).Judged == 0 {
 			t.Errorf("%s: want the time alone to be wrong:\n%s", name, text(r))
 		}
 		at := find(list, `"BP":9`, 0)
 		list[at] = strings.Replace(list[at], `"BP":9`, `"BP":6`, 1)
-		if r := judge(t, list, Config{}); r.Tally(Quote).Wrong != 1 {
+		if r := judge(t, list, Config{}); r.Result(Quote).Wrong != 1 {
 			t.Errorf("%s: want a quote to be wrong:\n%s", name, text(r))
 		}
 	}
@@ -117,7 +117,7 @@ func TestTimeFarAhead(t *testing.T) {
 			}
 			v.Message(int64(i+1), 0, &m)
 		}
-		if r := v.Report(); r.Tally(Time).Wrong != 1 || r.Wrong() != 1 || r.Tally(Quote).Unjudged > 5 {
+		if r := v.Report(); r.Result(Time).Wrong != 1 || r.Wrong() != 1 || r.Result(Quote).Unjudged > 5 {
 			t.Errorf("%s:\n%s", name, text(r))
 		}
 	}
@@ -158,7 +158,7 @@ func TestTwoClocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := r.Tally(Quote); r.Wrong() > 0 || c.Judged < 150 {
+	if c := r.Result(Quote); r.Wrong() > 0 || c.Judged < 150 {
 		t.Errorf("%d quotes were judged, %d were not:\n%s", c.Judged, c.Unjudged, text(r))
 	}
 }

@@ -33,11 +33,11 @@ func intervalOf(word string) (int, bool) {
 // yet: the trades of a bar come on another channel, and may come after it.
 type barBook struct {
 	sums    [len(intervals)][]sum
-	waiting []waiting
+	pending []pendingBar
 }
 
-type waiting struct {
-	place    Place
+type pendingBar struct {
+	position Position
 	received int64
 	interval int
 	bar      recording.Bar
@@ -55,8 +55,8 @@ type sum struct {
 }
 
 const (
-	keptSums   = 8
-	maxWaiting = 1024
+	keptSums       = 8
+	maxPendingBars = 1024
 )
 
 // add counts a trade. Trades of one bar are added in order of N; first and last are determined by
@@ -127,9 +127,9 @@ func (b *barBook) changed(t int64) {
 
 // postpone restarts the wait of the pending bars that contain a time: a trade in them was late or
 // changed, so revisions will follow.
-func (b *barBook) again(t, now int64) {
-	for i := range b.waiting {
-		if w := &b.waiting[i]; t >= w.place.Time && t-w.place.Time < intervals[w.interval].length {
+func (b *barBook) postpone(t, now int64) {
+	for i := range b.pending {
+		if w := &b.pending[i]; t >= w.position.Time && t-w.position.Time < intervals[w.interval].length {
 			w.received = now
 		}
 	}
@@ -137,48 +137,48 @@ func (b *barBook) again(t, now int64) {
 
 // postponeAll restarts the wait of all pending bars, because their trades had not been replayed
 // yet.
-func (b *barBook) anew(now int64) {
-	for i := range b.waiting {
-		b.waiting[i].received = now
+func (b *barBook) postponeAll(now int64) {
+	for i := range b.pending {
+		b.pending[i].received = now
 	}
 }
 
 // bar receives a bar. If the order between channels is not guaranteed, the bar waits for two
 // seconds, and a revision replaces it. While a stream catches up, all bars wait.
-func (in *instrument) bar(p Place, m *recording.Message) {
+func (in *instrument) bar(p Position, m *recording.Message) {
 	i, _ := intervalOf(m.Bar.Interval)
-	w := waiting{p, in.v.received, i, m.Bar}
+	w := pendingBar{p, in.v.received, i, m.Bar}
 	g := &in.log
 	if in.v.config.Ordered {
 		g.judgeBar(in, &w)
 		return
 	}
 	b := &g.bars
-	for j := range b.waiting {
-		if x := &b.waiting[j]; x.interval == i && x.place.Time == p.Time {
+	for j := range b.pending {
+		if x := &b.pending[j]; x.interval == i && x.position.Time == p.Time {
 			*x = w
 			return
 		}
 	}
 	n := 0
-	for ; n < len(b.waiting); n++ {
-		full := len(b.waiting)-n >= maxWaiting
-		if !full && !in.v.waited(b.waiting[n].received) {
+	for ; n < len(b.pending); n++ {
+		full := len(b.pending)-n >= maxPendingBars
+		if !full && !in.v.waited(b.pending[n].received) {
 			break
 		}
 		if in.v.resuming() {
 			in.v.unjudged(Bars)
 		} else {
-			g.judgeBar(in, &b.waiting[n])
+			g.judgeBar(in, &b.pending[n])
 		}
 	}
-	b.waiting = append(append(b.waiting[:0], b.waiting[n:]...), w)
+	b.pending = append(append(b.pending[:0], b.pending[n:]...), w)
 }
 
 // judgeBar compares a bar with the trades of its time.
-func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
-	start, length := w.place.Time, intervals[w.interval].length
-	if !g.covered || g.holed || start <= g.since {
+func (g *tradeLog) judgeBar(in *instrument, w *pendingBar) {
+	start, length := w.position.Time, intervals[w.interval].length
+	if !g.covered || g.hasGap || start <= g.since {
 		in.v.unjudged(Bars)
 		return
 	}
@@ -188,7 +188,7 @@ func (g *tradeLog) judgeBar(in *instrument, w *waiting) {
 		s = g.sum(start, start+length)
 	}
 	if text := s.differs(&w.bar); text != "" {
-		in.v.wrong(Bars, in, w.place, "%s bar: %s", intervals[w.interval].word, text)
+		in.v.wrong(Bars, in, w.position, "%s bar: %s", intervals[w.interval].word, text)
 	}
 }
 

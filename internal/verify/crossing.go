@@ -4,7 +4,7 @@ import "github.com/ruedahq/rueda/market"
 
 // crossing is a book whose best bid is at or above its best ask.
 type crossing struct {
-	place    Place
+	position Position
 	received int64
 	bid, ask market.Price
 }
@@ -13,23 +13,23 @@ type crossing struct {
 // Order between channels is not guaranteed: the status of an auction may come after the books that
 // it crosses, and the trades of a bar after the bar. Receive time is used because the stream may
 // run faster than real time.
-const patience = int64(2e9)
+const reorderWindow = int64(2e9)
 
 const maxCrossings = 1024
 
 // waited reports whether data received at a time can be judged now.
 func (v *Verifier) waited(received int64) bool {
-	return v.config.Ordered || !v.resuming() && received+patience < v.received
+	return v.config.Ordered || !v.resuming() && received+reorderWindow < v.received
 }
 
 // topChanged checks the best levels after a book message.
-func (in *instrument) topChanged(p Place) {
+func (in *instrument) topChanged(p Position) {
 	if open, known := in.open(p.Time); known && !open {
-		in.tops.hole() // in an auction, tops are not judged
+		in.tops.markGap() // in an auction, tops are not judged
 		return
 	}
 	if in.v.resuming() { // the status of the market may still be missing
-		in.tops.hole()
+		in.tops.markGap()
 		in.v.unjudged(Crossed)
 		return
 	}
@@ -40,7 +40,7 @@ func (in *instrument) topChanged(p Place) {
 }
 
 // uncrossed checks that the best bid is below the best ask.
-func (in *instrument) uncrossed(p Place) {
+func (in *instrument) uncrossed(p Position) {
 	crossed := in.book.Crossed()
 	switch open, known := in.open(p.Time); {
 	case !known:
@@ -110,7 +110,7 @@ func (in *instrument) confirm() {
 	n := 0
 	for ; n < len(in.crossings) && in.v.waited(in.crossings[n].received); n++ {
 		c := &in.crossings[n]
-		switch open, known := in.open(c.place.Time); {
+		switch open, known := in.open(c.position.Time); {
 		case !known:
 			in.v.unjudged(Crossed)
 			continue
@@ -122,7 +122,7 @@ func (in *instrument) confirm() {
 			word = "locked"
 		}
 		in.v.judged(Crossed)
-		in.v.wrong(Crossed, in, c.place, "the book is %s while the market is open: bid %s, ask %s", word, c.bid, c.ask)
+		in.v.wrong(Crossed, in, c.position, "the book is %s while the market is open: bid %s, ask %s", word, c.bid, c.ask)
 	}
 	in.crossings = append(in.crossings[:0], in.crossings[n:]...)
 }

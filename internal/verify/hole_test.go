@@ -78,7 +78,7 @@ func (d *fullDisk) Publish(events []market.Event) error {
 
 // TestJournalWithGap fills the disk for a part of a simulated day. The gap is noted, nothing around
 // it is wrong, and what follows is judged from the checkpoint on.
-func TestJournalWithHole(t *testing.T) {
+func TestJournalWithGap(t *testing.T) {
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 18, BootID: "boot"})
@@ -111,7 +111,7 @@ func TestJournalWithHole(t *testing.T) {
 	if r.Wrong() > 0 || r.Figure("holes") != 1 {
 		t.Errorf("%d holes:\n%s", r.Figure("holes"), text(r))
 	}
-	if c := r.Tally(Chain); c.Judged < 1000 || c.Unjudged > 0 {
+	if c := r.Result(Chain); c.Judged < 1000 || c.Unjudged > 0 {
 		t.Errorf("books: %d changes were judged, %d were not", c.Judged, c.Unjudged)
 	}
 }
@@ -170,7 +170,7 @@ func TestWrongCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, c := r.Tally(Sequence), r.Tally(Chain); s.Wrong != 1 || c.Wrong != 1 || r.Figure("holes") != 0 {
+		if s, c := r.Result(Sequence), r.Result(Chain); s.Wrong != 1 || c.Wrong != 1 || r.Figure("holes") != 0 {
 			t.Errorf("%d rows behind the checkpoint:\n%s", behind, text(r))
 		}
 	}

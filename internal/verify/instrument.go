@@ -17,7 +17,7 @@ type instrument struct {
 	levels market.Book
 	orders *market.OrderBook // set if the source is order by order
 	book   *market.Book      // &levels, or the book of orders
-	whole  bool              // the book is known
+	known  bool              // the book is known
 	depth  int               // of the book's tier
 	phases phases
 	venue  string // its market
@@ -35,9 +35,9 @@ type instrument struct {
 
 // sequence is the state of one N of an instrument.
 type sequence struct {
-	n    uint64 // 0: none yet
-	told bool   // the server reported a loss
-	time int64  // newest event time; for other channels than trades, that of the newest message
+	n            uint64 // 0: none yet
+	lossReported bool   // the server reported a loss
+	time         int64  // newest event time; for other channels than trades, that of the newest message
 }
 
 func newInstrument(v *Verifier, id string) *instrument {
@@ -50,15 +50,15 @@ func newInstrument(v *Verifier, id string) *instrument {
 }
 
 // reset forgets everything that depends on the numbering.
-func (in *instrument) anew() {
-	in.unnumbered()
+func (in *instrument) reset() {
+	in.resetSequences()
 	in.interrupted()
 	in.newest = 0
 	in.log = tradeLog{}
 }
 
 // resetSequences forgets all sequence numbers.
-func (in *instrument) unnumbered() {
+func (in *instrument) resetSequences() {
 	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
 	clear(in.bars)
 }
@@ -67,25 +67,25 @@ func (in *instrument) unnumbered() {
 func (in *instrument) lost(channel string) {
 	switch channel {
 	case "trades":
-		in.trades.told = true
-		in.log.hole()
+		in.trades.lossReported = true
+		in.log.gap()
 	case "status":
-		in.statuses.told = true
+		in.statuses.lossReported = true
 	case "bars":
 		for _, s := range in.bars {
-			s.told = true
+			s.lossReported = true
 		}
 	}
 }
 
 // interrupted records that the stream was interrupted: a new book snapshot follows.
 func (in *instrument) interrupted() {
-	in.whole = false
-	in.tops.hole()
+	in.known = false
+	in.tops.markGap()
 }
 
 // message checks a message of the stream.
-func (in *instrument) message(p Place, m *recording.Message) {
+func (in *instrument) message(p Position, m *recording.Message) {
 	switch m.Type {
 	case "T", "X", "C":
 		if in.contiguous(&in.trades, p, "trades", m) {
@@ -128,12 +128,12 @@ func (in *instrument) message(p Place, m *recording.Message) {
 }
 
 // contiguous checks the N of a channel without gaps. It returns false for a duplicate.
-func (in *instrument) contiguous(s *sequence, p Place, channel string, m *recording.Message) bool {
+func (in *instrument) contiguous(s *sequence, p Position, channel string, m *recording.Message) bool {
 	if channel == "status" && !in.v.has("status") {
 		return true // book subscribers receive some statuses, with gaps between them
 	}
-	before, told := s.n, s.told
-	s.told = false
+	before, lossReported := s.n, s.lossReported
+	s.lossReported = false
 	if m.State && before > 0 && p.N == before {
 		return true // a snapshot
 	}
@@ -142,14 +142,14 @@ func (in *instrument) contiguous(s *sequence, p Place, channel string, m *record
 	case before > 0 && p.N <= before:
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, before)
 		return false
-	case before > 0 && p.N > before+1 && told:
+	case before > 0 && p.N > before+1 && lossReported:
 		in.v.Note("%s of %s: %d messages are missing, as the server told", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1 && m.State:
 		in.v.Note("%s of %s went on with how things stand: %d messages between are not in it", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1:
 		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
 		if channel == "trades" {
-			in.log.hole()
+			in.log.gap()
 		}
 	}
 	s.n = p.N
@@ -171,7 +171,7 @@ func missing(from, to uint64) string {
 }
 
 // rising checks the N of a channel that may have gaps.
-func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.Message) bool {
+func (in *instrument) rising(s *sequence, p Position, channel string, m *recording.Message) bool {
 	in.v.judged(Sequence)
 	if p.N < s.n || p.N == s.n && !m.State {
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, s.n)
@@ -185,7 +185,7 @@ func (in *instrument) rising(s *sequence, p Place, channel string, m *recording.
 }
 
 // late records the time of a trade, cancellation or correction, and counts late trades.
-func (in *instrument) late(p Place, kind string) {
+func (in *instrument) late(p Position, kind string) {
 	if kind == "T" && p.Time < in.trades.time {
 		in.v.counts["late"]++
 	}
@@ -194,7 +194,7 @@ func (in *instrument) late(p Place, kind string) {
 }
 
 // time checks that the time of a channel does not go back.
-func (in *instrument) time(s *sequence, p Place, channel string) {
+func (in *instrument) time(s *sequence, p Position, channel string) {
 	if p.Time == 0 {
 		return
 	}
@@ -207,14 +207,14 @@ func (in *instrument) time(s *sequence, p Place, channel string) {
 }
 
 // status records a trading status.
-func (in *instrument) status(p Place, phase market.Phase, reason string) {
+func (in *instrument) status(p Position, phase market.Phase, reason string) {
 	if phase == market.Gap {
 		in.v.counts["gap"]++
 	}
 	if phase.OfFeed() {
 		if reason == "replay_restarted" { // a recording that is played repeatedly
 			in.trades.time, in.quotes.time, in.books.time, in.statuses.time, in.newest = 0, 0, 0, 0, 0
-			in.tops.hole()
+			in.tops.markGap()
 			in.log = tradeLog{}
 		}
 		return
@@ -232,26 +232,26 @@ func (in *instrument) status(p Place, phase market.Phase, reason string) {
 func continuous(p market.Phase) bool { return p == market.Open || p == market.Quoting }
 
 // bookState applies a book snapshot.
-func (in *instrument) bookState(p Place, m *recording.Message) {
-	in.tops.hole()
+func (in *instrument) bookState(p Position, m *recording.Message) {
+	in.tops.markGap()
 	in.depth = m.Depth
-	in.setWhole(p, m.Bids, m.Asks)
-	if in.whole {
+	in.setBook(p, m.Bids, m.Asks)
+	if in.known {
 		in.checksum(p, m)
 		in.topChanged(p)
 	}
 }
 
 // setBook replaces the book.
-func (in *instrument) setWhole(p Place, bids, asks []market.Level) {
+func (in *instrument) setBook(p Position, bids, asks []market.Level) {
 	in.v.judged(Levels)
-	in.whole = in.ordered(p, market.Buy, bids, true) && in.ordered(p, market.Sell, asks, true)
+	in.known = in.ordered(p, market.Buy, bids, true) && in.ordered(p, market.Sell, asks, true)
 	in.book.Reset()
 	if len(bids) > maxLevels || len(asks) > maxLevels {
 		in.v.wrong(Levels, in, p, "a side has more than %d levels", maxLevels)
-		in.whole = false
+		in.known = false
 	}
-	if !in.whole {
+	if !in.known {
 		return
 	}
 	for i := len(bids) - 1; i >= 0; i-- {
@@ -264,7 +264,7 @@ func (in *instrument) setWhole(p Place, bids, asks []market.Level) {
 
 // ordered checks that the levels of a side are best first, each price once, and not empty in a
 // snapshot.
-func (in *instrument) ordered(p Place, side market.Side, levels []market.Level, whole bool) bool {
+func (in *instrument) ordered(p Position, side market.Side, levels []market.Level, whole bool) bool {
 	for i := range levels {
 		if whole && levels[i].Size == 0 {
 			in.v.wrong(Levels, in, p, "a whole book has an empty level at %s", levels[i].Price)
@@ -286,19 +286,19 @@ func (in *instrument) ordered(p Place, side market.Side, levels []market.Level, 
 }
 
 // bookUpdate applies changes of a book.
-func (in *instrument) bookUpdate(p Place, m *recording.Message) {
+func (in *instrument) bookUpdate(p Position, m *recording.Message) {
 	before := in.books.n
 	if !in.rising(&in.books, p, "order_book", m) {
 		return
 	}
-	if !in.whole {
+	if !in.known {
 		in.v.unjudged(Chain)
 		return
 	}
 	in.v.judged(Chain)
 	if m.Previous != before {
 		in.v.wrong(Chain, in, p, "builds on %d where the book is that of %d; passed over up to the next whole book", m.Previous, before)
-		in.lose()
+		in.markStale()
 		return
 	}
 	if !in.change(p, m.Bids, m.Asks, true) {
@@ -312,20 +312,20 @@ func (in *instrument) bookUpdate(p Place, m *recording.Message) {
 }
 
 // markStale drops the book until its next snapshot.
-func (in *instrument) lose() {
-	in.whole = false
+func (in *instrument) markStale() {
+	in.known = false
 	in.book.Reset()
 	if in.orders != nil {
 		in.orders.Reset()
 	}
-	in.tops.hole()
+	in.tops.markGap()
 }
 
 // change applies changed levels. strict also checks that deleted levels exist.
-func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bool {
+func (in *instrument) change(p Position, bids, asks []market.Level, strict bool) bool {
 	in.v.judged(Levels)
 	if strict && !(in.ordered(p, market.Buy, bids, false) && in.ordered(p, market.Sell, asks, false)) {
-		in.lose()
+		in.markStale()
 		return false
 	}
 	for i, side := range [2][]market.Level{bids, asks} {
@@ -337,7 +337,7 @@ func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bo
 		}
 		if in.book.Len(s) > maxLevels {
 			in.v.wrong(Levels, in, p, "a side has more than %d levels", maxLevels)
-			in.lose()
+			in.markStale()
 			return false
 		}
 	}
@@ -345,7 +345,7 @@ func (in *instrument) change(p Place, bids, asks []market.Level, strict bool) bo
 }
 
 // checksum compares K with the book.
-func (in *instrument) checksum(p Place, m *recording.Message) {
+func (in *instrument) checksum(p Position, m *recording.Message) {
 	if !m.HasSum {
 		return
 	}

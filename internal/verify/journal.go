@@ -36,7 +36,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 	}
 	for _, d := range in.Damage() {
 		x.v.judged(Message)
-		x.v.wrong(Message, nil, Place{}, "%v", &d)
+		x.v.wrong(Message, nil, Position{}, "%v", &d)
 	}
 	for _, epoch := range in.Epochs() {
 		x.begin(epoch)
@@ -50,7 +50,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 		case errors.As(err, &damage): // reported above unless it is new
 			if !slices.Contains(in.Damage(), *damage) {
 				x.v.judged(Message)
-				x.v.wrong(Message, nil, Place{Line: x.rows}, "%v", damage)
+				x.v.wrong(Message, nil, Position{Line: x.rows}, "%v", damage)
 			}
 		case err != nil:
 			return nil, fmt.Errorf("verify journal: %w", err)
@@ -59,7 +59,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 	report := x.v.Report().Describe(path, "journal")
 	report.Unit = "row"
 	report.Figures = append(report.Figures,
-		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"holes", x.holes})
+		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"holes", x.gaps})
 	report.Hash = hex.EncodeToString(x.sum.Sum(nil))
 	return report, nil
 }
@@ -97,8 +97,8 @@ type journalWalk struct {
 	ids      map[uint32]string
 	progress func(int64)
 	rows     int64
-	holes    uint64
-	stood    []stood
+	gaps     uint64
+	held     []checkpointRow
 	message  recording.Message
 	scratch  []byte
 }
@@ -106,7 +106,7 @@ type journalWalk struct {
 // checkpointRow is a row of a checkpoint that is held until it is known what follows. In older
 // files, the checkpoint at the end of a gap precedes the gap record. It must not be compared with
 // the rows before it.
-type stood struct {
+type checkpointRow struct {
 	in  *instrument
 	row journal.Row
 }
@@ -116,7 +116,7 @@ func (x *journalWalk) begin(epoch string) {
 	if x.v.epoch != "" {
 		x.v.Note("epoch %s begins behind row %d", epoch, x.rows)
 		for _, in := range x.v.instruments {
-			in.anew()
+			in.reset()
 		}
 	}
 	x.v.epoch = epoch
@@ -141,7 +141,7 @@ func (x *journalWalk) id(number uint32) string {
 func (x *journalWalk) row(r *journal.Row) {
 	v := x.v
 	if r.Kind == journal.Hole {
-		x.hole(r)
+		x.gap(r)
 		return
 	}
 	if !r.Checkpoint {
@@ -150,7 +150,7 @@ func (x *journalWalk) row(r *journal.Row) {
 	id := x.id(r.Instrument)
 	if id == "" {
 		v.judged(Message)
-		v.wrong(Message, nil, Place{Line: x.rows, N: r.N, Time: r.Time}, "a row of instrument %d, which is not defined", r.Instrument)
+		v.wrong(Message, nil, Position{Line: x.rows, N: r.N, Time: r.Time}, "a row of instrument %d, which is not defined", r.Instrument)
 		return
 	}
 	in := v.instrument(id)
@@ -159,7 +159,7 @@ func (x *journalWalk) row(r *journal.Row) {
 		return
 	}
 	if r.Checkpoint {
-		x.wait(in, r)
+		x.hold(in, r)
 		return
 	}
 	x.rows++
@@ -170,9 +170,9 @@ func (x *journalWalk) row(r *journal.Row) {
 	x.sum.Write(x.scratch)
 	v.judged(Message)
 	v.published = r.At
-	p := Place{Line: x.rows, N: r.N, Time: r.Time}
+	p := Position{Line: x.rows, N: r.N, Time: r.Time}
 	if r.Kind == journal.BookLost {
-		in.lose()
+		in.markStale()
 		return
 	}
 	if m := x.convert(in, r); m != nil {
@@ -182,12 +182,12 @@ func (x *journalWalk) row(r *journal.Row) {
 }
 
 // hold holds a row of a checkpoint until it is known what follows.
-func (x *journalWalk) wait(in *instrument, r *journal.Row) {
+func (x *journalWalk) hold(in *instrument, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status, journal.Numbers, journal.BookState, journal.BookLost:
 		row := *r
 		row.Conditions, row.Bids, row.Asks = nil, slices.Clone(r.Bids), slices.Clone(r.Asks)
-		x.stood = append(x.stood, stood{in, row})
+		x.held = append(x.held, checkpointRow{in, row})
 	}
 }
 
@@ -197,29 +197,29 @@ func (x *journalWalk) settle() {
 }
 
 // each passes the held rows to their instruments.
-func (x *journalWalk) each(do func(*instrument, Place, *journal.Row)) {
-	for i := range x.stood {
-		s := &x.stood[i]
-		do(s.in, Place{Line: x.rows, N: s.row.N, Time: s.row.Time}, &s.row)
+func (x *journalWalk) each(do func(*instrument, Position, *journal.Row)) {
+	for i := range x.held {
+		s := &x.held[i]
+		do(s.in, Position{Line: x.rows, N: s.row.N, Time: s.row.Time}, &s.row)
 	}
-	clear(x.stood) // books are large
-	x.stood = x.stood[:0]
+	clear(x.held) // books are large
+	x.held = x.held[:0]
 }
 
 // gap handles a gap, at which rows were lost. What follows is checked starting from the checkpoint
 // before the gap record.
-func (x *journalWalk) hole(r *journal.Row) {
+func (x *journalWalk) gap(r *journal.Row) {
 	if r.CheckpointBehind {
 		x.settle()
 	}
-	x.holes++
+	x.gaps++
 	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
 	for _, in := range x.v.instruments {
-		in.anew()
+		in.reset()
 		in.newest = r.At              // trades before may be missing, so bars cannot be judged
 		in.tops.log = in.tops.log[:0] // nor books by earlier quotes
 	}
-	x.each((*instrument).takeUp)
+	x.each((*instrument).restore)
 }
 
 // convert converts a row to the message it was made from, or returns nil if there is none.
@@ -261,7 +261,7 @@ func barOf(r *journal.Row) recording.Bar {
 
 // checkpoint applies the state at the beginning of a segment to an instrument without earlier rows,
 // and otherwise compares it with them.
-func (in *instrument) checkpoint(p Place, r *journal.Row) {
+func (in *instrument) checkpoint(p Position, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
 		if len(in.phases) == 0 {
@@ -270,40 +270,40 @@ func (in *instrument) checkpoint(p Place, r *journal.Row) {
 	case journal.Numbers:
 		in.numbers(p, &r.Counts)
 	case journal.BookState:
-		if !in.whole {
-			in.setWhole(p, r.Bids, r.Asks)
-			in.tops.hole()
+		if !in.known {
+			in.setBook(p, r.Bids, r.Asks)
+			in.tops.markGap()
 			return
 		}
 		in.v.judged(Chain)
 		if !in.holds(r.Bids, r.Asks) {
 			in.v.wrong(Chain, in, p, "the book of the checkpoint is not what the rows before it make")
-			in.setWhole(p, r.Bids, r.Asks)
-			in.tops.hole()
+			in.setBook(p, r.Bids, r.Asks)
+			in.tops.markGap()
 		}
 	}
 }
 
 // restore applies the state at the end of a gap. There may be more than one checkpoint, if the disk
 // filled up again during the first; the last one counts.
-func (in *instrument) takeUp(p Place, r *journal.Row) {
+func (in *instrument) restore(p Position, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
 		p.Time = min(p.Time, in.newest) // on a virtual clock it has another time
 		in.status(p, r.Phase, r.Reason)
 	case journal.Numbers:
-		in.unnumbered()
+		in.resetSequences()
 		in.numbers(p, &r.Counts)
 	case journal.BookState:
-		in.setWhole(p, r.Bids, r.Asks)
-		in.tops.hole()
+		in.setBook(p, r.Bids, r.Asks)
+		in.tops.markGap()
 	case journal.BookLost:
-		in.lose()
+		in.markStale()
 	}
 }
 
 // numbers applies or compares the sequence numbers of a checkpoint.
-func (in *instrument) numbers(p Place, c *journal.Counts) {
+func (in *instrument) numbers(p Position, c *journal.Counts) {
 	for _, x := range [...]struct {
 		s       *sequence
 		channel journal.Channel

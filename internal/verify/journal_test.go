@@ -66,7 +66,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%s", text(r))
 	}
 	for c, least := range map[Check]uint64{Chain: 1000, Crossed: 1000, Quote: 1000, Sequence: 1000, Bars: 200, Time: 1000} {
-		if got := r.Tally(c); got.Judged < least {
+		if got := r.Result(c); got.Judged < least {
 			t.Errorf("%s was judged %d times, want %d at least:\n%s", c, got.Judged, least, text(r))
 		}
 	}
@@ -104,10 +104,10 @@ func TestDamagedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := r.Tally(Message); m.Wrong == 0 || !strings.Contains(m.Findings[0].Text, "damaged at byte") {
+	if m := r.Result(Message); m.Wrong == 0 || !strings.Contains(m.Findings[0].Text, "damaged at byte") {
 		t.Errorf("the damage was not found:\n%s", text(r))
 	}
-	if r.Tally(Sequence).Wrong == 0 {
+	if r.Result(Sequence).Wrong == 0 {
 		t.Errorf("the rows that are missing were not found:\n%s", text(r))
 	}
 	if is, err := IsJournal(folder); !is || err != nil {

@@ -33,12 +33,12 @@ type timeline struct {
 	span   int64   // newest time before the time went back; 0: it never did
 	backAt int64   // when that was received
 
-	derived, own judgement
+	derived, independent judgement
 }
 
 // entry is a best bid and offer with its time.
 type entry struct {
-	place    Place
+	position Position
 	at       int64 // its time: T, or in a journal the time of publication
 	received int64
 	bid, ask market.Level
@@ -49,21 +49,21 @@ type entry struct {
 type judgement struct {
 	judged, wrong, unjudged uint64
 	orphans                 uint64    // wrong quotes with times that the book does not have
-	doubts                  []finding // possible findings that a status may still explain
+	pending                 []finding // possible findings that a status may still explain
 	findings                []finding
 }
 
 type finding struct {
-	place    Place
+	position Position
 	received int64
 	text     string
 	orphan   bool
 }
 
 const (
-	keptEntries = 2048
-	maxDoubts   = 1024
-	window      = int64(1e9)
+	keptEntries        = 2048
+	maxPendingFindings = 1024
+	window             = int64(1e9)
 )
 
 func (e *entry) same(x *entry) bool {
@@ -82,7 +82,7 @@ func (e *entry) String() string {
 
 // moment returns the time of an entry. In a journal it is the time of publication, because the
 // clocks of the sources of quotes and books may differ.
-func (v *Verifier) moment(p Place) int64 {
+func (v *Verifier) moment(p Position) int64 {
 	if v.published != 0 {
 		return v.published
 	}
@@ -90,7 +90,7 @@ func (v *Verifier) moment(p Place) int64 {
 }
 
 // markGap records that tops of the book are missing up to the next one.
-func (t *timeline) hole() { t.gap = true }
+func (t *timeline) markGap() { t.gap = true }
 
 // back checks whether the time of tops or quotes went back, and if so starts anew. again is true
 // for a repeated time as long as the other channel may not have gone back yet, because it is then
@@ -106,13 +106,13 @@ func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 }
 
 // top receives the current best levels of the book.
-func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
+func (t *timeline) top(in *instrument, p Position, bid, ask market.Level) {
 	if !in.v.config.UpdateIDs && t.back(in, in.v.moment(p), t.late) {
-		t.hole()
-		t.own.unjudged++
+		t.markGap()
+		t.independent.unjudged++
 		return
 	}
-	e := entry{place: p, at: in.v.moment(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	e := entry{position: p, at: in.v.moment(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
 		t.tops = push(t.tops, e)
@@ -125,8 +125,8 @@ func (t *timeline) top(in *instrument, p Place, bid, ask market.Level) {
 }
 
 // quote receives a quote.
-func (in *instrument) quote(p Place, bids, asks []market.Level) {
-	e := entry{place: p, at: in.v.moment(p), received: in.v.received}
+func (in *instrument) quote(p Position, bids, asks []market.Level) {
+	e := entry{position: p, at: in.v.moment(p), received: in.v.received}
 	if len(bids) > 0 {
 		e.bid = bids[0]
 	}
@@ -193,11 +193,11 @@ func (t *timeline) settle(in *instrument, end bool) {
 // judgeQuote compares a quote with the tops of its time.
 func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	var before, of *entry // the previous top, and one of the same time
-	hole := t.gap         // later tops are missing, perhaps of the same time
+	gap := t.gap          // later tops are missing, perhaps of the same time
 	for i := range t.tops {
 		e := &t.tops[i]
 		if e.at > q.at {
-			hole = e.gap
+			gap = e.gap
 			break
 		}
 		if e.at < q.at {
@@ -215,23 +215,23 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	switch {
 	case before != nil && before.same(q):
 		t.derived.judged++
-	case before == nil || hole:
+	case before == nil || gap:
 		t.derived.unjudged++
 	case of != nil:
-		t.derived.doubt(in, finding{q.place, q.received, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of), false})
+		t.derived.suspect(in, finding{q.position, q.received, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of), false})
 	default:
-		text := fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.place.Time))
-		t.derived.doubt(in, finding{q.place, q.received, text, true})
+		text := fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.position.Time))
+		t.derived.suspect(in, finding{q.position, q.received, text, true})
 	}
 }
 
 // suspect adds a possible finding, which a later status may explain by an auction.
-func (j *judgement) doubt(in *instrument, f finding) {
-	if len(j.doubts) >= maxDoubts {
+func (j *judgement) suspect(in *instrument, f finding) {
+	if len(j.pending) >= maxPendingFindings {
 		j.unjudged++
 		return
 	}
-	j.doubts = append(j.doubts, f)
+	j.pending = append(j.pending, f)
 	j.confirm(in)
 }
 
@@ -239,9 +239,9 @@ func (j *judgement) doubt(in *instrument, f finding) {
 // auction.
 func (j *judgement) confirm(in *instrument) {
 	n := 0
-	for ; n < len(j.doubts) && in.v.waited(j.doubts[n].received); n++ {
-		f := &j.doubts[n]
-		if open, known := in.open(f.place.Time); known && !open {
+	for ; n < len(j.pending) && in.v.waited(j.pending[n].received); n++ {
+		f := &j.pending[n]
+		if open, known := in.open(f.position.Time); known && !open {
 			j.unjudged++
 			continue
 		}
@@ -254,7 +254,7 @@ func (j *judgement) confirm(in *instrument) {
 			j.findings = append(j.findings, *f)
 		}
 	}
-	j.doubts = append(j.doubts[:0], j.doubts[n:]...)
+	j.pending = append(j.pending[:0], j.pending[n:]...)
 }
 
 // forget judges the tops that quotes have passed by a window, and drops what is no longer needed.
@@ -284,8 +284,8 @@ func (t *timeline) forget(in *instrument, end bool) {
 
 // judgeTop looks for a quote that equals a top of the book, near its time or valid at it.
 func (t *timeline) judgeTop(in *instrument, e *entry) {
-	if open, _ := in.open(e.place.Time); len(t.log) == 0 || !open {
-		t.own.unjudged++
+	if open, _ := in.open(e.position.Time); len(t.log) == 0 || !open {
+		t.independent.unjudged++
 		return
 	}
 	for i := range t.log {
@@ -294,15 +294,15 @@ func (t *timeline) judgeTop(in *instrument, e *entry) {
 			break
 		}
 		if q.same(e) {
-			t.own.judged++
+			t.independent.judged++
 			return
 		}
 	}
 	if e.at+window > t.quoted || t.log[0].at > e.at-window {
-		t.own.unjudged++ // at an end of the stream
+		t.independent.unjudged++ // at an end of the stream
 		return
 	}
-	t.own.doubt(in, finding{e.place, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})
+	t.independent.suspect(in, finding{e.position, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})
 }
 
 // finish judges the rest and chooses the result that applies.
@@ -312,20 +312,20 @@ func (t *timeline) finish(in *instrument) {
 		return
 	}
 	t.settle(in, true)
-	for _, j := range [...]*judgement{&t.derived, &t.own} {
+	for _, j := range [...]*judgement{&t.derived, &t.independent} {
 		j.confirm(in)
-		j.unjudged += uint64(len(j.doubts)) // a status may be missing
-		j.doubts = nil
+		j.unjudged += uint64(len(j.pending)) // a status may be missing
+		j.pending = nil
 	}
 	j := &t.derived
 	if j.orphans*100 > j.judged {
-		j = &t.own
+		j = &t.independent
 	}
 	c := &in.v.checks[Quote]
 	c.Judged += j.judged
 	c.Unjudged += j.unjudged
 	for _, f := range j.findings {
-		in.v.wrong(Quote, in, f.place, "%s", f.text)
+		in.v.wrong(Quote, in, f.position, "%s", f.text)
 	}
 	c.Wrong += j.wrong - uint64(len(j.findings))
 }
@@ -337,7 +337,7 @@ func (t *timeline) settleIDs(in *instrument, end bool) {
 	for len(t.tops) > 0 {
 		e := &t.tops[0]
 		i := -1 // newest quote whose id is not above
-		for i+1 < len(t.quotes) && t.quotes[i+1].place.N <= e.place.N {
+		for i+1 < len(t.quotes) && t.quotes[i+1].position.N <= e.position.N {
 			i++
 		}
 		if i+1 == len(t.quotes) && !end {
@@ -350,8 +350,8 @@ func (t *timeline) settleIDs(in *instrument, end bool) {
 			v.judged(Quote)
 			switch {
 			case !q.same(e):
-				v.wrong(Quote, in, e.place, "the top of the book is %s, and the quote of update %d %s", e, q.place.N, q)
-			case q.place.N == e.place.N:
+				v.wrong(Quote, in, e.position, "the top of the book is %s, and the quote of update %d %s", e, q.position.N, q)
+			case q.position.N == e.position.N:
 				v.counts["same"]++
 			}
 			t.quotes = cutHead(t.quotes, i)

@@ -46,7 +46,7 @@ func (c Check) String() string {
 func (c Check) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Position is a position in a stream.
-type Place struct {
+type Position struct {
 	Line int64  // of a recording, or the number of the event, from 1; 0: unknown
 	N    uint64 // 0: none
 	Time int64  // T, Unix ns; 0: none
@@ -55,7 +55,7 @@ type Place struct {
 // Finding is one inconsistency.
 type Finding struct {
 	Check      Check
-	Place      Place
+	Position   Position
 	Instrument string
 	Text       string
 }
@@ -69,11 +69,11 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 		N          uint64 `json:"n,omitempty"`
 		Time       string `json:"time,omitempty"`
 		Text       string `json:"text"`
-	}{f.Check, f.Place.Line, f.Instrument, f.Place.N, clock(f.Place.Time), f.Text})
+	}{f.Check, f.Position.Line, f.Instrument, f.Position.N, clock(f.Position.Time), f.Text})
 }
 
 // Result is the result of one check.
-type Tally struct {
+type Result struct {
 	Check    Check     `json:"check"`
 	Judged   uint64    `json:"judged"`
 	Wrong    uint64    `json:"wrong"`
@@ -114,7 +114,7 @@ type Report struct {
 	Unit        string   `json:"unit"`        // what a position counts: line, event or row
 	Instruments int      `json:"instruments"` // instruments with data
 	Figures     []Figure `json:"figures"`
-	Checks      []Tally  `json:"checks"` // checks with something to judge
+	Checks      []Result `json:"checks"` // checks with something to judge
 	Notes       []string `json:"notes,omitempty"`
 	Hash        string   `json:"hash,omitempty"` // of a journal: SHA-256 of the content of its rows
 }
@@ -138,13 +138,13 @@ func (r *Report) Figure(name string) uint64 {
 }
 
 // Result returns the result of a check.
-func (r *Report) Tally(c Check) Tally {
+func (r *Report) Result(c Check) Result {
 	for i := range r.Checks {
 		if r.Checks[i].Check == c {
 			return r.Checks[i]
 		}
 	}
-	return Tally{Check: c}
+	return Result{Check: c}
 }
 
 // WriteJSON writes the report as one line with a JSON object.
@@ -206,17 +206,17 @@ func (r *Report) WriteText(w io.Writer) error {
 // line formats a finding in one line: position, instrument, text.
 func (f *Finding) line(unit string) string {
 	var where []string
-	if f.Place.Line > 0 {
-		where = append(where, unit+" "+strconv.FormatInt(f.Place.Line, 10))
+	if f.Position.Line > 0 {
+		where = append(where, unit+" "+strconv.FormatInt(f.Position.Line, 10))
 	}
 	if f.Instrument != "" {
 		where = append(where, f.Instrument)
 	}
-	if f.Place.N > 0 {
-		where = append(where, "#"+strconv.FormatUint(f.Place.N, 10))
+	if f.Position.N > 0 {
+		where = append(where, "#"+strconv.FormatUint(f.Position.N, 10))
 	}
-	if f.Place.Time != 0 {
-		where = append(where, clock(f.Place.Time))
+	if f.Position.Time != 0 {
+		where = append(where, clock(f.Position.Time))
 	}
 	if len(where) == 0 {
 		return f.Text
@@ -242,8 +242,8 @@ func group(n uint64) string {
 }
 
 // results returns the results of the checks with something to judge, in their order.
-func tallies(all *[numChecks]Tally) []Tally {
-	var list []Tally
+func results(all *[numChecks]Result) []Result {
+	var list []Result
 	for c := range all {
 		t := all[c]
 		t.Check = Check(c)

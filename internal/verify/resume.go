@@ -6,33 +6,33 @@ import "github.com/ruedahq/rueda/internal/recording"
 // up to a CaughtUp for each subscription. Until then the order between channels is not guaranteed:
 // hours of bars may come before their trades, and current books before the status of an auction.
 type resume struct {
-	again   bool            // the stream was interrupted; later subscriptions catch up
-	cut     bool            // and there was no subscription since
-	pending map[string]bool // subscriptions that are catching up, by id
+	interrupted  bool            // the stream was interrupted; later subscriptions catch up
+	disconnected bool            // and there was no subscription since
+	pending      map[string]bool // subscriptions that are catching up, by id
 }
 
 // resuming reports whether channels cannot be compared yet.
-func (v *Verifier) resuming() bool { return v.resume.cut || len(v.resume.pending) > 0 }
+func (v *Verifier) resuming() bool { return v.resume.disconnected || len(v.resume.pending) > 0 }
 
 // resumed follows the subscriptions of a stream that was interrupted.
 func (v *Verifier) resumed(m *recording.Message) {
 	r := &v.resume
-	if !r.again {
+	if !r.interrupted {
 		return
 	}
 	id := m.Text("id")
 	switch {
 	case m.Type == "Subscription" && id != "":
-		r.cut = false
+		r.disconnected = false
 		if r.pending == nil {
 			r.pending = map[string]bool{}
 		}
 		r.pending[id] = true
 	case m.Type == "CaughtUp":
-		r.cut = false
+		r.disconnected = false
 		if delete(r.pending, id); len(r.pending) == 0 {
 			for _, in := range v.instruments {
-				in.log.bars.anew(v.received)
+				in.log.bars.postponeAll(v.received)
 			}
 		}
 	}

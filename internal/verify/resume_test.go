@@ -60,7 +60,7 @@ func TestBarsOfResume(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			list := append([]string{subscribed, minuteTrade(1, 30), minuteBar(1, 30, 1), "", subscribed, minuteBar(2, 31, 1), minuteBar(3, 32, 1)}, tc.tail...)
 			r := resumption(t, list)
-			if got := r.Tally(Bars); got.Judged != tc.judged || got.Wrong != tc.wrong || r.Wrong() != tc.wrong {
+			if got := r.Result(Bars); got.Judged != tc.judged || got.Wrong != tc.wrong || r.Wrong() != tc.wrong {
 				t.Errorf("%d judged, %d wrong; want %d and %d:\n%s", got.Judged, got.Wrong, tc.judged, tc.wrong, text(r))
 			}
 		})
@@ -73,7 +73,7 @@ func TestBarsOfLostTrades(t *testing.T) {
 	const lost = `{"type":"Subscription","code":200,"id":1,"epoch":"e1","lost":{"trades":{"A|B|C":{"from":3,"to":4,"reason":"buffer_exceeded"}}}}`
 	r := resumption(t, []string{subscribed, minuteTrade(1, 30), minuteTrade(2, 30), "", lost, minuteBar(1, 31, 1), minuteBar(2, 32, 1), caughtUp,
 		minuteTrade(5, 40), minuteTrade(6, 41), minuteBar(3, 41, 1), minuteTrade(7, 42), minuteTrade(8, 42), minuteTrade(9, 42), minuteBar(4, 42, 3), minuteTrade(10, 43), minuteTrade(11, 43), minuteTrade(12, 43), minuteTrade(13, 43)})
-	if got := r.Tally(Bars); got.Judged != 2 || got.Unjudged != 2 || r.Wrong() > 0 {
+	if got := r.Result(Bars); got.Judged != 2 || got.Unjudged != 2 || r.Wrong() > 0 {
 		t.Errorf("%d judged, %d unjudged:\n%s", got.Judged, got.Unjudged, text(r))
 	}
 }
@@ -96,7 +96,7 @@ func TestCrossedOfResume(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := resumption(t, slices.Concat(head, tc.tail, silence(3)))
-			if got := r.Tally(Crossed).Wrong; got != tc.want {
+			if got := r.Result(Crossed).Wrong; got != tc.want {
 				t.Errorf("%d found, want %d:\n%s", got, tc.want, text(r))
 			}
 		})
@@ -113,7 +113,7 @@ func TestStateOfResume(t *testing.T) {
 	if r.Wrong() > 0 || len(r.Notes) != 1 {
 		t.Errorf("a state that jumped:\n%s", text(r))
 	}
-	if r := resumption(t, []string{subscribed, status(1, ""), "", subscribed, status(5, "")}); r.Tally(Sequence).Wrong != 1 {
+	if r := resumption(t, []string{subscribed, status(1, ""), "", subscribed, status(5, "")}); r.Result(Sequence).Wrong != 1 {
 		t.Errorf("a hole before a change:\n%s", text(r))
 	}
 }

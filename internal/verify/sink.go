@@ -54,7 +54,7 @@ func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 	if !whole {
 		in.phases.set(math.MinInt64, phase)
 	}
-	in.whole = def.StartsEmpty
+	in.known = def.StartsEmpty
 	h := market.Handle(len(s.handles))
 	s.handles = append(s.handles, in)
 	s.byID[id] = h
@@ -92,7 +92,7 @@ func (s *Sink) Report() *Report {
 func (s *Sink) event(e *market.Event) {
 	v := s.v
 	v.judged(Message)
-	p := Place{Line: s.events, N: e.Sequence, Time: e.Time}
+	p := Position{Line: s.events, N: e.Sequence, Time: e.Time}
 	if int(e.Handle) >= len(s.handles) {
 		v.wrong(Message, nil, p, "an event of handle %d, under which nothing was defined", e.Handle)
 		return
@@ -101,7 +101,7 @@ func (s *Sink) event(e *market.Event) {
 	if p.Time == 0 {
 		p.Time = e.Receive
 	}
-	if text := unfit(e); text != "" {
+	if text := invalid(e); text != "" {
 		v.wrong(Message, in, p, "%s", text)
 		return
 	}
@@ -131,11 +131,11 @@ func (s *Sink) event(e *market.Event) {
 		s.gaps++
 		if e.Reason == "replay_restarted" {
 			in.status(p, market.FeedDown, e.Reason)
-		} else if in.whole {
+		} else if in.known {
 			v.judged(Chain)
 			v.wrong(Chain, in, p, "the source lost something: %s", e.Reason)
 		}
-		in.lose()
+		in.markStale()
 	case market.KindReference:
 	default:
 		v.wrong(Message, in, p, "an event of no known kind, %d", e.Kind)
@@ -143,7 +143,7 @@ func (s *Sink) event(e *market.Event) {
 }
 
 // invalid returns what is wrong with an event by itself, "" if nothing is.
-func unfit(e *market.Event) string {
+func invalid(e *market.Event) string {
 	if e.Time < 0 || e.Receive < 0 {
 		return "a time before 1970"
 	}
@@ -163,7 +163,7 @@ func unfit(e *market.Event) string {
 
 // tradeEvent handles a trade, cancellation or correction. Events have no N, so they are counted,
 // and the trade they refer to is found by its id.
-func (in *instrument) tradeEvent(p Place, e *market.Event) {
+func (in *instrument) tradeEvent(p Position, e *market.Event) {
 	v := in.v
 	if e.Size == 0 {
 		v.wrong(Message, in, p, "a trade of size 0")
@@ -198,17 +198,17 @@ func (in *instrument) tradeEvent(p Place, e *market.Event) {
 }
 
 // levels applies a snapshot or an update of a book.
-func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
+func (s *Sink) levels(in *instrument, p Position, e *market.Event) {
 	if e.Kind == market.KindSnapshot {
-		in.lose()
+		in.markStale()
 		if in.orders != nil && len(e.Bids)+len(e.Asks) == 0 {
-			in.whole = true // an empty snapshot starts a book of orders
+			in.known = true // an empty snapshot starts a book of orders
 			return
 		}
 		in.orders, in.book = nil, &in.levels
-		in.setWhole(p, e.Bids, e.Asks)
+		in.setBook(p, e.Bids, e.Asks)
 		switch {
-		case !in.whole:
+		case !in.known:
 		case s.v.config.UpdateIDs:
 			in.uncrossed(p) // snapshots do not belong to the stream that quotes are compared with
 		default:
@@ -216,7 +216,7 @@ func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
 		}
 		return
 	}
-	if !in.whole {
+	if !in.known {
 		s.v.unjudged(Chain)
 		return
 	}
@@ -228,8 +228,8 @@ func (s *Sink) levels(in *instrument, p Place, e *market.Event) {
 }
 
 // order applies an order-by-order event.
-func (s *Sink) order(in *instrument, p Place, e *market.Event) {
-	if !in.whole {
+func (s *Sink) order(in *instrument, p Position, e *market.Event) {
+	if !in.known {
 		s.v.unjudged(Chain)
 		return
 	}

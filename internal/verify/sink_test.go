@@ -61,7 +61,7 @@ func TestSink(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := s.Report()
-			got := r.Tally(tc.check)
+			got := r.Result(tc.check)
 			if got.Wrong != tc.wrong || r.Wrong() != tc.wrong || tc.wrong > 0 && !strings.Contains(got.Findings[0].line("event"), tc.want) {
 				t.Errorf("want %d of %s with %q:\n%s", tc.wrong, tc.check, tc.want, text(r))
 			}

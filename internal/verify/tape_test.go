@@ -12,7 +12,7 @@ import (
 )
 
 // capture returns the path of a recorded capture, or skips the test if there is none.
-func tape(t testing.TB, name string) string {
+func capture(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("RUEDA_TAPES")
 	if dir == "" {
@@ -27,7 +27,7 @@ func tape(t testing.TB, name string) string {
 
 // TestCaptures checks that both captures give the results of a reference script: every book equals
 // the newest quote that is not ahead of it, without gaps and crossed books.
-func TestTapes(t *testing.T) {
+func TestCaptures(t *testing.T) {
 	for _, tt := range []struct {
 		file                           string
 		trades, quotes, applied, sames uint64
@@ -36,7 +36,7 @@ func TestTapes(t *testing.T) {
 		{"binance_spot_btcusdt_20240808.jsonl.gz", 9_757, 28_040, 3_449, 564},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
-			path := tape(t, tt.file)
+			path := capture(t, tt.file)
 			source, err := replay.Open(path, replay.Config{Speed: -1})
 			if err != nil {
 				t.Fatal(err)
@@ -57,10 +57,10 @@ func TestTapes(t *testing.T) {
 					t.Errorf("%s: %d, want %d", name, got, want)
 				}
 			}
-			if q := r.Tally(Quote); q.Judged != tt.applied || q.Wrong != 0 || q.Unjudged != 0 {
+			if q := r.Result(Quote); q.Judged != tt.applied || q.Wrong != 0 || q.Unjudged != 0 {
 				t.Errorf("quotes: %d judged, %d wrong, %d unjudged", q.Judged, q.Wrong, q.Unjudged)
 			}
-			if c := r.Tally(Crossed); c.Judged != tt.applied+1 || c.Wrong != 0 {
+			if c := r.Result(Crossed); c.Judged != tt.applied+1 || c.Wrong != 0 {
 				t.Errorf("crossed: %d judged, %d wrong", c.Judged, c.Wrong)
 			}
 			if r.Wrong() != 0 {

@@ -13,7 +13,7 @@ type tradeLog struct {
 	first   uint64            // N of the first row
 	ids     map[string]uint64 // N of the newest trade with an id
 	covered bool              // there is a row
-	holed   bool              // trades are missing, and none has come since
+	hasGap  bool              // trades are missing, and none has come since
 	since   int64             // every trade with a later time is in the log
 	bars    barBook
 }
@@ -33,7 +33,7 @@ type rowState uint8
 const (
 	counts    rowState = iota
 	cancelled          // a cancelled trade
-	remark             // a cancellation or correction
+	amendment          // a cancellation or correction
 )
 
 // keptTrades is the number of rows kept for each instrument. Cancellations come within the day, but
@@ -41,11 +41,11 @@ const (
 const keptTrades = 50_000
 
 // gap records that trades are missing.
-func (g *tradeLog) hole() {
+func (g *tradeLog) gap() {
 	if g.covered {
 		g.since = max(g.since, g.newest())
 	}
-	g.holed = true
+	g.hasGap = true
 	g.drop(len(g.rows))
 }
 
@@ -92,8 +92,8 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 			g.since = math.MinInt64
 		}
 	}
-	if g.holed {
-		g.holed, g.since = false, max(g.since, newest)
+	if g.hasGap {
+		g.hasGap, g.since = false, max(g.since, newest)
 	}
 	if len(g.rows) == 0 {
 		g.first = n
@@ -108,22 +108,22 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 }
 
 // trade handles a trade, cancellation or correction.
-func (in *instrument) trade(p Place, m *recording.Message) {
+func (in *instrument) trade(p Position, m *recording.Message) {
 	g := &in.log
 	r := tradeRow{id: m.TradeID, time: p.Time, price: m.Price, size: m.Size}
 	if m.Type == "T" {
 		g.append(m.N, r, in.newest)
 		g.bars.add(&r)
-		g.bars.again(r.time, in.v.received)
+		g.bars.postpone(r.time, in.v.received)
 		return
 	}
 	in.reference(p, m)
-	r.state = remark
+	r.state = amendment
 	g.append(m.N, r, in.newest)
 }
 
 // reference compares a cancellation or correction with its trade.
-func (in *instrument) reference(p Place, m *recording.Message) {
+func (in *instrument) reference(p Position, m *recording.Message) {
 	g, v := &in.log, in.v
 	n := m.RefN
 	if n == 0 {
@@ -153,7 +153,7 @@ func (in *instrument) reference(p Place, m *recording.Message) {
 		price, size = m.OldPrice, m.OldSize
 	}
 	switch {
-	case r.state == remark:
+	case r.state == amendment:
 		v.wrong(Reference, in, p, "XN is %d, which is no trade", n)
 		return
 	case r.state == cancelled:
@@ -171,17 +171,17 @@ func (in *instrument) reference(p Place, m *recording.Message) {
 		r.price, r.size = m.Price, m.Size
 	}
 	g.bars.changed(r.time)
-	g.bars.again(r.time, v.received)
+	g.bars.postpone(r.time, v.received)
 }
 
 // finish judges the pending bars, except the newest ones, whose trades may be missing.
 func (g *tradeLog) finish(in *instrument) {
-	for i := range g.bars.waiting {
-		if w := &g.bars.waiting[i]; !in.v.waited(w.received) {
+	for i := range g.bars.pending {
+		if w := &g.bars.pending[i]; !in.v.waited(w.received) {
 			in.v.unjudged(Bars)
 		} else {
 			g.judgeBar(in, w)
 		}
 	}
-	g.bars.waiting = nil
+	g.bars.pending = nil
 }

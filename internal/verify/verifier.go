@@ -32,7 +32,7 @@ type Verifier struct {
 	known       map[string]*market.Instrument
 	instruments map[string]*instrument
 	markets     map[string]phases // from *|MARKET|*
-	checks      [numChecks]Tally
+	checks      [numChecks]Result
 	counts      map[string]uint64 // messages by type
 	epoch       string
 	received    int64 // receive time of the newest message
@@ -75,11 +75,11 @@ func (v *Verifier) Note(format string, args ...any) {
 }
 
 // wrong adds a finding.
-func (v *Verifier) wrong(c Check, in *instrument, p Place, format string, args ...any) {
+func (v *Verifier) wrong(c Check, in *instrument, p Position, format string, args ...any) {
 	t := &v.checks[c]
 	t.Wrong++
 	if len(t.Findings) < v.config.Findings {
-		f := Finding{Check: c, Place: p, Text: fmt.Sprintf(format, args...)}
+		f := Finding{Check: c, Position: p, Text: fmt.Sprintf(format, args...)}
 		if in != nil {
 			f.Instrument = in.id
 		}
@@ -114,7 +114,7 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	v.judged(Message)
 	if at > 0 {
 		if at < v.received {
-			v.wrong(Time, nil, Place{Line: line}, "received %d ns before the message before it", v.received-at)
+			v.wrong(Time, nil, Position{Line: line}, "received %d ns before the message before it", v.received-at)
 		}
 		v.received = max(v.received, at)
 	}
@@ -124,7 +124,7 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	}
 	v.counts[m.Type]++
 	if _, err := market.ParsePattern(m.ID); err != nil {
-		v.wrong(Message, nil, Place{Line: line, N: m.N, Time: m.Time}, "I is %q, not SYMBOL|MARKET|TERM", m.ID)
+		v.wrong(Message, nil, Position{Line: line, N: m.N, Time: m.Time}, "I is %q, not SYMBOL|MARKET|TERM", m.ID)
 		return
 	}
 	in := v.instrument(m.ID)
@@ -132,16 +132,16 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 		v.unjudged(Message)
 		return
 	}
-	in.message(Place{Line: line, N: m.N, Time: m.Time}, m)
+	in.message(Position{Line: line, N: m.N, Time: m.Time}, m)
 	in.confirm()
 	in.tops.derived.confirm(in)
-	in.tops.own.confirm(in)
+	in.tops.independent.confirm(in)
 }
 
 // Unreadable records a message that could not be decoded.
 func (v *Verifier) Unreadable(line int64, err error) {
 	v.judged(Message)
-	v.wrong(Message, nil, Place{Line: line}, "%v", err)
+	v.wrong(Message, nil, Position{Line: line}, "%v", err)
 }
 
 // control handles messages of the server about the stream: a new epoch, and losses.
@@ -154,7 +154,7 @@ func (v *Verifier) control(m *recording.Message) {
 		if v.epoch != "" {
 			v.Note("the numbering began anew: epoch %s after %s", epoch, v.epoch)
 			for _, in := range v.instruments {
-				in.anew()
+				in.reset()
 			}
 		}
 		v.epoch = epoch
@@ -176,7 +176,7 @@ func (v *Verifier) control(m *recording.Message) {
 // Interrupted records that the stream was interrupted here and continued later. Unless the server
 // reports a loss, a gap is still a finding.
 func (v *Verifier) Interrupted() {
-	v.resume = resume{again: true, cut: true}
+	v.resume = resume{interrupted: true, disconnected: true}
 	for _, in := range v.instruments {
 		in.interrupted()
 	}
@@ -208,7 +208,7 @@ func (v *Verifier) Report() *Report {
 	if n := v.counts["same"]; n > 0 {
 		r.Figures = append(r.Figures, Figure{sameID, n})
 	}
-	r.Checks = tallies(&v.checks)
+	r.Checks = results(&v.checks)
 	r.Notes = v.notes
 	return r
 }

@@ -27,7 +27,7 @@ func TestGoodStreams(t *testing.T) {
 			t.Fatalf("seed %d:\n%s", seed, text(r))
 		}
 		for c, least := range map[Check]uint64{Chain: 500, Checksum: 500, Crossed: 500, Quote: 50, Sequence: 800, Reference: 20, Bars: 5, Levels: 500, Time: 800} {
-			if got := r.Tally(c); got.Judged < least {
+			if got := r.Result(c); got.Judged < least {
 				t.Errorf("seed %d: %s was judged %d times, want %d at least", seed, c, got.Judged, least)
 			}
 		}
@@ -95,7 +95,7 @@ func TestGapInStream(t *testing.T) {
 	w.status(market.Gap, false)
 	w.run(3)
 	r := judge(t, w.list, Config{Instruments: []market.Instrument{w.def}})
-	if r.Wrong() > 0 || r.Tally(Crossed).Judged < 250 || !slices.Contains(r.Figures, Figure{"gaps", 1}) {
+	if r.Wrong() > 0 || r.Result(Crossed).Judged < 250 || !slices.Contains(r.Figures, Figure{"gaps", 1}) {
 		t.Errorf("%s\n%+v", text(r), r.Figures)
 	}
 }
@@ -148,11 +148,11 @@ func TestEachWrong(t *testing.T) {
 			w.run(3)
 			list := tc.spoil(slices.Clone(w.list))
 			r := judge(t, list, Config{Instruments: []market.Instrument{w.def}})
-			got := r.Tally(tc.check)
+			got := r.Result(tc.check)
 			if got.Wrong == 0 {
 				t.Fatalf("nothing was found by %s:\n%s", tc.check, text(r))
 			}
-			if s := got.Findings[0].line("line"); !strings.Contains(s, tc.want) || got.Findings[0].Place.Line == 0 {
+			if s := got.Findings[0].line("line"); !strings.Contains(s, tc.want) || got.Findings[0].Position.Line == 0 {
 				t.Errorf("found %q, want %q in it", s, tc.want)
 			}
 			for _, c := range r.Checks {
@@ -187,10 +187,10 @@ func TestCrossed(t *testing.T) {
 		{"status not told", []string{message("O", 1, 1, state), message("O", 2, 2, crossed)}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if r := judge(t, append(slices.Clone(tc.list), silence(5)...), Config{}); r.Tally(Crossed).Wrong != tc.want {
+			if r := judge(t, append(slices.Clone(tc.list), silence(5)...), Config{}); r.Result(Crossed).Wrong != tc.want {
 				t.Errorf("want %d:\n%s", tc.want, text(r))
 			}
-			if got := judge(t, tc.list, Config{}).Tally(Crossed); got.Wrong > 0 || got.Unjudged < tc.want {
+			if got := judge(t, tc.list, Config{}).Result(Crossed); got.Wrong > 0 || got.Unjudged < tc.want {
 				t.Errorf("at the end of the stream: %d found, %d unjudged", got.Wrong, got.Unjudged)
 			}
 		})
@@ -225,7 +225,7 @@ func TestFastMarket(t *testing.T) {
 			v.Message(int64(i+1), start+at, &m)
 		}
 		r := v.Report()
-		if r.Tally(Crossed).Wrong != tc.wrong || r.Tally(Quote).Wrong > tc.wrong || tc.wrong > 0 && r.Tally(Quote).Wrong == 0 {
+		if r.Result(Crossed).Wrong != tc.wrong || r.Result(Quote).Wrong > tc.wrong || tc.wrong > 0 && r.Result(Quote).Wrong == 0 {
 			t.Errorf("%s: want %d crossed:\n%s", name, tc.wrong, text(r))
 		}
 	}
@@ -247,12 +247,12 @@ func TestLate(t *testing.T) {
 	list := []string{message("T", 1, 0, `"P":1,"Z":1`), at(2, 10, 5), summary(1, 10), at(3, 20, 9), summary(2, 20), at(4, 5, 6), summary(3, 5)}
 	list = append(list, bar(1, 6, 9, 3, 20, ""), at(5, 20, 7), bar(2, 6, 7, 4, 27, `,"R":true`))
 	r := judge(t, append(list, silence(6)...), Config{})
-	if r.Wrong() > 0 || r.Figure("late trades") != 1 || r.Tally(Bars).Judged != 1 {
+	if r.Wrong() > 0 || r.Figure("late trades") != 1 || r.Result(Bars).Judged != 1 {
 		t.Errorf("a late trade:\n%s", text(r))
 	}
 	list[7] = bar(1, 5, 9, 3, 20, "") // which determined the first by its N
 	const want = "1m bar: OP is 5, and 6 of the trades"
-	if r := judge(t, append(list[:8], silence(6)...), Config{}); r.Tally(Bars).Wrong != 1 || r.Tally(Bars).Findings[0].Text != want {
+	if r := judge(t, append(list[:8], silence(6)...), Config{}); r.Result(Bars).Wrong != 1 || r.Result(Bars).Findings[0].Text != want {
 		t.Errorf("the first in order of N:\n%s", text(r))
 	}
 }
@@ -260,7 +260,7 @@ func TestLate(t *testing.T) {
 // TestLateFirst begins with a late trade: the trades in between were before the recording.
 func TestLateFirst(t *testing.T) {
 	list := []string{message("Q", 1, 50, `"BP":1,"BZ":1`), minuteTrade(7, 20), minuteBar(1, 25, 3), minuteBar(2, 30, 4)}
-	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Tally(Bars).Unjudged != 2 {
+	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Result(Bars).Unjudged != 2 {
 		t.Errorf("a recording that begins with a late trade:\n%s", text(r))
 	}
 }
@@ -272,7 +272,7 @@ func TestRevisionToCome(t *testing.T) {
 	list = append(list, minuteTrade(3, 31))
 	list = append(list, silence(2)...)
 	list = append(list, minuteBar(2, 29, 1), strings.Replace(minuteBar(3, 31, 2), `"TC"`, `"R":true,"TC"`, 1))
-	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Tally(Bars).Judged != 2 {
+	if r := judge(t, append(list, silence(6)...), Config{}); r.Wrong() > 0 || r.Result(Bars).Judged != 2 {
 		t.Errorf("a revision:\n%s", text(r))
 	}
 }
@@ -280,7 +280,7 @@ func TestRevisionToCome(t *testing.T) {
 // TestUntimed has a state without market time before one with a time.
 func TestUntimed(t *testing.T) {
 	list := []string{`{"type":"O","S":"A","I":"A|B|C","N":1,"R":true,"DL":0,"B":[],"A":[]}`, message("O", 2, 2, `"L":1,"B":[[10,1]]`)}
-	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Tally(Chain).Judged != 1 {
+	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Result(Chain).Judged != 1 {
 		t.Errorf("a state without a time:\n%s", text(r))
 	}
 }
@@ -307,14 +307,14 @@ func TestLevels(t *testing.T) {
 		"level 13 comes before 12":   `"L":1,"A":[[13,1],[12,2]]`,
 	} {
 		r := judge(t, []string{state, message("O", 2, 2, update)}, Config{})
-		if got := r.Tally(Levels); got.Wrong != 1 || !strings.Contains(got.Findings[0].Text, want) {
+		if got := r.Result(Levels); got.Wrong != 1 || !strings.Contains(got.Findings[0].Text, want) {
 			t.Errorf("%s: %s", update, text(r))
 		}
 	}
 }
 
 // TestReportedGaps checks that losses and new epochs reported by the server are accepted.
-func TestToldHoles(t *testing.T) {
+func TestReportedGaps(t *testing.T) {
 	trade := func(n int) string { return message("T", n, n, `"P":1,"Z":1`) }
 	lost := `{"type":"Subscription","code":200,"epoch":"e1","lost":{"trades":{"A|B|C":{"from":3,"to":4,"reason":"buffer_exceeded"}}}}`
 	epoch := `{"type":"Subscription","code":200,"epoch":"e2"}`
@@ -332,7 +332,7 @@ func TestToldHoles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := judge(t, tc.list, Config{})
-			if got := r.Tally(Sequence).Wrong; got != tc.wrong || len(r.Notes) != tc.notes {
+			if got := r.Result(Sequence).Wrong; got != tc.wrong || len(r.Notes) != tc.notes {
 				t.Errorf("%d wrong, %d notes:\n%s", got, len(r.Notes), text(r))
 			}
 		})
@@ -341,7 +341,7 @@ func TestToldHoles(t *testing.T) {
 
 // TestIndependentQuotes checks that quotes of an independent source are not reported as wrong, and
 // that a book that was never quoted is found.
-func TestOwnQuotes(t *testing.T) {
+func TestIndependentQuotes(t *testing.T) {
 	var list []string
 	list = append(list, message("H", 1, 0, `"E":"open"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,2]],"A":[[10,1]]`))
 	for i := range 40 {
@@ -351,12 +351,12 @@ func TestOwnQuotes(t *testing.T) {
 			fmt.Sprintf(`{"type":"Q","S":"A","I":"A|B|C","N":%d,"T":"%s.200000000Z","BP":%d,"BZ":2,"AP":%d,"AZ":1}`, 2*i+2, at, 10+i, 11+i),
 			fmt.Sprintf(`{"type":"O","S":"A","I":"A|B|C","N":%d,"T":"%s.250000000Z","L":%d,"B":[[%d,2],[%d,0]],"A":[[%d,0],[%d,1]]}`, i+2, at, i+1, 10+i, 9+i, 10+i, 11+i))
 	}
-	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Tally(Quote).Judged < 30 {
+	if r := judge(t, list, Config{}); r.Wrong() > 0 || r.Result(Quote).Judged < 30 {
 		t.Errorf("a good stream:\n%s", text(r))
 	}
 	i := find(list, `"B":[[29,2]`, 0)
 	list[i] = strings.Replace(list[i], `"B":[[29,2]`, `"B":[[29,3]`, 1)
-	if r := judge(t, list, Config{}); r.Tally(Quote).Wrong != 1 || r.Wrong() != 1 {
+	if r := judge(t, list, Config{}); r.Result(Quote).Wrong != 1 || r.Wrong() != 1 {
 		t.Errorf("a top that was not quoted:\n%s", text(r))
 	}
 }

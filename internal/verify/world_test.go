@@ -122,7 +122,7 @@ func (w *world) trade() {
 }
 
 // amend cancels or corrects a trade of the open minute.
-func (w *world) mend() {
+func (w *world) amend() {
 	if len(w.deals) == 0 {
 		return
 	}
@@ -169,7 +169,7 @@ func (w *world) run(minutes int) {
 			case x < 19:
 				w.trade()
 			default:
-				w.mend()
+				w.amend()
 			}
 		}
 		w.bar(begin)
