@@ -56,12 +56,12 @@ func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 			r := job.Request
 			r.Type, r.Market = t, m
 			before := float64(i*len(markets)+k) / float64(parts)
-			told := func(rows int64, done float64) {
+			progress := func(rows int64, done float64) {
 				if job.Progress != nil {
 					job.Progress(Progress{Type: t, Market: m, Rows: rows, Done: before + done/float64(parts)})
 				}
 			}
-			f, err := part(ctx, j, job.Folder, r, told)
+			f, err := writeFile(ctx, j, job.Folder, r, progress)
 			if err != nil {
 				return files, fmt.Errorf("export %s of %s, %s: %w", t, m, r.Date, err)
 			}
@@ -74,7 +74,7 @@ func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 }
 
 // writeFile writes one file.
-func part(ctx context.Context, j *journal.Archive, folder string, r Request, told func(int64, float64)) (file File, err error) {
+func writeFile(ctx context.Context, j *journal.Archive, folder string, r Request, progress func(int64, float64)) (file File, err error) {
 	name := filepath.Join("type="+r.Type.String(), "date="+r.Date, "market="+r.Market, "part-0."+r.Format.String())
 	file.Path = filepath.ToSlash(name)
 	name = filepath.Join(folder, name)
@@ -91,7 +91,7 @@ func part(ctx context.Context, j *journal.Archive, folder string, r Request, tol
 		}
 	}()
 	w := bufio.NewWriterSize(temp, 1<<20)
-	file.Rows, err = write(ctx, w, j, r, told)
+	file.Rows, err = write(ctx, w, j, r, progress)
 	if err != nil || file.Rows == 0 {
 		return file, err
 	}

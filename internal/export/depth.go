@@ -9,19 +9,19 @@ import (
 )
 
 // progressEvery is the number of book rows between two calls of the progress function.
-const tellEvery = 1 << 16
+const progressEvery = 1 << 16
 
 // book is the state of a book during the day.
 type book struct {
 	market.Book
-	known bool   // there was a snapshot
-	last  uint64 // N of its newest row
-	prior uint64 // N of the row before
+	known    bool   // there was a snapshot
+	last     uint64 // N of its newest row
+	previous uint64 // N of the row before
 }
 
 // track updates the state of the book as a whole. If its N is not consecutive, rows were lost, and
 // the book is unknown until the checkpoint after the gap.
-func (b *book) note(r *journal.Row) {
+func (b *book) track(r *journal.Row) {
 	switch r.Kind {
 	case journal.BookUpdate:
 		b.known = b.known && r.N == b.last+1
@@ -30,12 +30,12 @@ func (b *book) note(r *journal.Row) {
 	case journal.BookState:
 		b.known = true
 	}
-	b.prior, b.last = b.last, r.N
+	b.previous, b.last = b.last, r.N
 }
 
 // set applies a row.
 func (b *book) set(r *journal.Row) {
-	b.note(r)
+	b.track(r)
 	if r.Kind == journal.BookState {
 		b.Reset()
 	}
@@ -52,7 +52,7 @@ func (b *book) set(r *journal.Row) {
 
 // redundant reports whether a row of a checkpoint has no new information. A snapshot of a known
 // book has if rows before it were lost; its N then differs from that of the newest row.
-func (b *book) old(r *journal.Row) bool {
+func (b *book) redundant(r *journal.Row) bool {
 	switch r.Kind {
 	case journal.BookState:
 		return b.known && r.N == b.last
@@ -67,8 +67,8 @@ func (b *book) old(r *journal.Row) bool {
 // each book. The checkpoint may come after the first updates, which it then includes. If rows were
 // lost, the checkpoint at the end of the gap has the changed books again, and those that are
 // unknown. The rows of a day are those published on it.
-type depths struct {
-	*writing
+type depthWriter struct {
+	*tableWriter
 	epoch  string
 	follow bool // the table needs complete books, not only the rows
 	number map[uint32]*listing
@@ -76,8 +76,8 @@ type depths struct {
 	seen   int
 }
 
-func (x *writing) depth(ctx context.Context, follow bool) error {
-	d := &depths{writing: x, follow: follow, number: make(map[uint32]*listing, len(x.list))}
+func (x *tableWriter) depth(ctx context.Context, follow bool) error {
+	d := &depthWriter{tableWriter: x, follow: follow, number: make(map[uint32]*listing, len(x.list))}
 	for _, in := range x.list {
 		d.number[in.number] = in
 	}
@@ -100,14 +100,14 @@ func (x *writing) depth(ctx context.Context, follow bool) error {
 }
 
 // row handles a row of the scan and reports whether to continue.
-func (d *depths) row(r *journal.Row) bool {
-	if d.seen++; d.seen%tellEvery == 0 {
-		d.told(d.rows, min(1, max(0, float64(r.At-d.start)/float64(24*time.Hour))))
+func (d *depthWriter) row(r *journal.Row) bool {
+	if d.seen++; d.seen%progressEvery == 0 {
+		d.progress(d.rows, min(1, max(0, float64(r.At-d.start)/float64(24*time.Hour))))
 	}
 	in := d.number[r.Instrument]
 	b := &in.book
 	if r.Checkpoint {
-		if b.old(r) {
+		if b.redundant(r) {
 			return true
 		}
 		r.Latency = -1
@@ -115,7 +115,7 @@ func (d *depths) row(r *journal.Row) bool {
 	if d.follow {
 		b.set(r)
 	} else {
-		b.note(r)
+		b.track(r)
 	}
 	if d.follow && !b.known {
 		return true // its message cannot be encoded; the next snapshot includes it

@@ -83,23 +83,23 @@ func newListing(def market.Instrument, number uint32) *listing {
 }
 
 // tableWriter writes one table.
-type writing struct {
+type tableWriter struct {
 	journal    *journal.Archive
 	table      table
 	date       string
 	start, end int64 // of the day
 	list       []*listing
 	rows       int64
-	told       func(rows int64, done float64)
+	progress   func(rows int64, done float64)
 	finals     finals
 }
 
-func write(ctx context.Context, w io.Writer, j *journal.Archive, r Request, told func(int64, float64)) (int64, error) {
+func write(ctx context.Context, w io.Writer, j *journal.Archive, r Request, progress func(int64, float64)) (int64, error) {
 	start, err := r.start()
 	if err != nil {
 		return 0, err
 	}
-	x := &writing{journal: j, date: r.Date, start: start, end: start + dayLong, list: listings(j, &r), told: told, table: newTable(w, &r)}
+	x := &tableWriter{journal: j, date: r.Date, start: start, end: start + dayLong, list: listings(j, &r), progress: progress, table: newTable(w, &r)}
 	switch r.Type {
 	case Trades:
 		err = x.series(ctx, x.trades)
@@ -122,7 +122,7 @@ func write(ctx context.Context, w io.Writer, j *journal.Archive, r Request, told
 	if err != nil {
 		return x.rows, err
 	}
-	told(x.rows, 1)
+	progress(x.rows, 1)
 	return x.rows, x.table.close()
 }
 
@@ -137,12 +137,12 @@ func newTable(w io.Writer, r *Request) table {
 }
 
 // series writes instrument by instrument.
-func (x *writing) series(ctx context.Context, one func(context.Context, *listing) error) error {
+func (x *tableWriter) series(ctx context.Context, one func(context.Context, *listing) error) error {
 	for i, in := range x.list {
 		if err := one(ctx, in); err != nil {
 			return fmt.Errorf("%s: %w", in.name, err)
 		}
-		x.told(x.rows, float64(i+1)/float64(len(x.list)))
+		x.progress(x.rows, float64(i+1)/float64(len(x.list)))
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ const dayLong = int64(24 * time.Hour)
 // previous day, and its own late rows published after midnight. Later bars also belong to the day
 // in which they begin, because a trading day may be longer, unless they revise others. So every row
 // belongs to one day.
-func (x *writing) read(ctx context.Context, in *listing, c journal.Channel, i market.Interval, do visit) error {
+func (x *tableWriter) read(ctx context.Context, in *listing, c journal.Channel, i market.Interval, do visit) error {
 	var failed error
 	s := journal.Series{Instrument: in.ID, Channel: c, Interval: i}
 	read := func(r journal.Range, start int64, before bool) error {
@@ -186,37 +186,37 @@ func (x *writing) read(ctx context.Context, in *listing, c journal.Channel, i ma
 	return read(journal.Range{Date: dateOf(x.end), Start: x.start, End: x.end}, x.end, true)
 }
 
-func (x *writing) put(in *listing, epoch string, r *journal.Row) error {
+func (x *tableWriter) put(in *listing, epoch string, r *journal.Row) error {
 	x.count()
 	return x.table.put(in, epoch, r, false)
 }
 
 // count counts a row and yields from time to time, because goroutines that serve live data may need
 // the processor.
-func (x *writing) count() {
+func (x *tableWriter) count() {
 	if x.rows++; x.rows%32 == 0 {
 		thread.Yield()
 	}
 }
 
 // trades writes the trades of an instrument.
-func (x *writing) trades(ctx context.Context, in *listing) error {
+func (x *tableWriter) trades(ctx context.Context, in *listing) error {
 	f := &x.finals
 	f.reset()
 	err := x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
-		f.see(epoch, r)
+		f.add(epoch, r)
 		return nil
 	})
-	if err == nil && f.open() {
+	if err == nil && f.unresolved() {
 		err = x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
-			f.seek(epoch, r)
+			f.resolve(epoch, r)
 			return nil
 		})
 	}
 	if err != nil {
 		return err
 	}
-	f.settle()
+	f.finish()
 	return x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
 		x.count()
 		return x.table.put(in, epoch, r, f.final(epoch, r))

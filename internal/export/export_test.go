@@ -317,7 +317,7 @@ func TestMessages(t *testing.T) {
 }
 
 // TestSelection checks that only the requested instruments are written, or all if none are named.
-func TestChoice(t *testing.T) {
+func TestSelection(t *testing.T) {
 	f := hostile(t)
 	id := func(s string) market.InstrumentID {
 		id, err := market.ParseInstrumentID(s)

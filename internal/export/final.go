@@ -13,11 +13,11 @@ import (
 // Rows come in order, with changes after their trade, so the rows of an instrument are read twice:
 // finals uses the first pass, and can then classify any row.
 type finals struct {
-	epochs  []string
-	first   []uint64 // by epoch: N of the first row of the day
-	changes []change
-	unknown map[string][]int // changes that do not have the N of their trade, by its id
-	dead    map[rowKey]struct{}
+	epochs     []string
+	first      []uint64 // by epoch: N of the first row of the day
+	changes    []change
+	unknown    map[string][]int // changes that do not have the N of their trade, by its id
+	superseded map[rowKey]struct{}
 }
 
 type rowKey struct {
@@ -35,7 +35,7 @@ type change struct {
 func (f *finals) reset() {
 	f.epochs, f.first, f.changes = f.epochs[:0], f.first[:0], f.changes[:0]
 	clear(f.unknown)
-	clear(f.dead)
+	clear(f.superseded)
 }
 
 // epoch returns the index of an epoch. Rows of an epoch are consecutive.
@@ -49,7 +49,7 @@ func (f *finals) epoch(name string) int {
 }
 
 // add handles a row in the first pass.
-func (f *finals) see(epoch string, r *journal.Row) {
+func (f *finals) add(epoch string, r *journal.Row) {
 	e := f.epoch(epoch)
 	if e < 0 {
 		e = len(f.epochs)
@@ -74,10 +74,10 @@ func (f *finals) see(epoch string, r *journal.Row) {
 }
 
 // unresolved reports whether another pass with resolve is needed.
-func (f *finals) open() bool { return len(f.unknown) > 0 }
+func (f *finals) unresolved() bool { return len(f.unknown) > 0 }
 
 // resolve handles a row in the second pass. It finds the trades of changes that have only an id.
-func (f *finals) seek(epoch string, r *journal.Row) {
+func (f *finals) resolve(epoch string, r *journal.Row) {
 	if r.Kind != journal.Trade {
 		return
 	}
@@ -94,18 +94,18 @@ func (k rowKey) before(l rowKey) bool {
 }
 
 // finish is called after the passes.
-func (f *finals) settle() {
+func (f *finals) finish() {
 	if len(f.changes) == 0 {
 		return
 	}
-	if f.dead == nil {
-		f.dead = map[rowKey]struct{}{}
+	if f.superseded == nil {
+		f.superseded = map[rowKey]struct{}{}
 	}
 	newest := map[rowKey]rowKey{} // of a trade: its newest correction
 	trade := map[rowKey]rowKey{}  // of a correction: the trade
 	for _, c := range f.changes {
 		if c.of.n == 0 {
-			f.dead[c.row] = struct{}{} // of another day
+			f.superseded[c.row] = struct{}{} // of another day
 			continue
 		}
 		if of, ok := trade[c.of]; ok {
@@ -115,7 +115,7 @@ func (f *finals) settle() {
 		if n, ok := newest[c.of]; ok {
 			before = n
 		}
-		f.dead[before] = struct{}{}
+		f.superseded[before] = struct{}{}
 		newest[c.of], trade[c.row] = c.row, c.of
 	}
 }
@@ -125,9 +125,9 @@ func (f *finals) final(epoch string, r *journal.Row) bool {
 	if r.Kind == journal.Cancel {
 		return false
 	}
-	if len(f.dead) == 0 {
+	if len(f.superseded) == 0 {
 		return true
 	}
-	_, dead := f.dead[rowKey{f.epoch(epoch), r.N}]
-	return !dead
+	_, superseded := f.superseded[rowKey{f.epoch(epoch), r.N}]
+	return !superseded
 }

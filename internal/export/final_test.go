@@ -23,14 +23,14 @@ func TestFinalModel(t *testing.T) {
 			m.epoch(rng, fmt.Sprint("e", epoch))
 		}
 		for _, r := range m.rows {
-			f.see(r.epoch, &r.row)
+			f.add(r.epoch, &r.row)
 		}
-		if f.open() {
+		if f.unresolved() {
 			for _, r := range m.rows {
-				f.seek(r.epoch, &r.row)
+				f.resolve(r.epoch, &r.row)
 			}
 		}
-		f.settle()
+		f.finish()
 		var got []market.Price
 		for _, r := range m.rows {
 			if f.final(r.epoch, &r.row) {

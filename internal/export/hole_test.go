@@ -46,7 +46,7 @@ func (f *fixture) lose(rows func()) {
 
 // TestDepthAfterGap has books that change while the disk is full. The checkpoint at the end of the
 // gap has those, and only those, and the ones that are unknown.
-func TestDepthBehindHole(t *testing.T) {
+func TestDepthAfterGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureOf(t, 1<<12, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), instrument("GAS", "SIM", "CI"))
 		ctx, cancel := context.WithCancel(t.Context())

@@ -77,5 +77,5 @@ func (m *messages) book(in *listing, h *wire.Header, r *journal.Row) {
 		m.b = wire.AppendBookState(m.b, h, 0, r.Bids, r.Asks, sum)
 		return
 	}
-	m.b = wire.AppendBookUpdate(m.b, h, b.prior, r.Bids, r.Asks, sum)
+	m.b = wire.AppendBookUpdate(m.b, h, b.previous, r.Bids, r.Asks, sum)
 }
