@@ -157,7 +157,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 // unreached is the failure of a gateway that could not be talked to, or that answered with an error.
 func unreached(a *client.Account, err error) error {
 	status := exitUnreachable
-	if r := (*client.Refusal)(nil); errors.As(err, &r) && r.Reason != "" {
+	if r := (*client.ResponseError)(nil); errors.As(err, &r) && r.Reason != "" {
 		status = exitOf(r.Status)
 	}
 	return fail(status, fmt.Errorf("%s: %w", a.API.Base, err), unreachable(err))
@@ -166,7 +166,7 @@ func unreached(a *client.Account, err error) error {
 // unreachable is what to do about it.
 func unreachable(err error) string {
 	var unknown x509.UnknownAuthorityError
-	var r *client.Refusal
+	var r *client.ResponseError
 	switch {
 	case errors.As(err, &r):
 		return r.Advice()

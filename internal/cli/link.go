@@ -64,7 +64,7 @@ func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	var keeper sync.WaitGroup
 	defer keeper.Wait()
 	defer cancel()
-	keeper.Go(func() { w.account.Keep(ctx) })
+	keeper.Go(func() { w.account.KeepFresh(ctx) })
 
 	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}, has: map[string]bool{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
@@ -319,13 +319,13 @@ func (l *link) gone(x lost) error {
 // refused reads an Error. One that answers the subscription ends the watch; the
 // others explain the close that follows them.
 func (l *link) refused(v *wire.Value) error {
-	r := client.RefusalOf(v)
+	r := client.ParseError(v)
 	if r.Reason.Socket().Closes {
 		l.last = r
 	}
 	switch r.Reason {
 	case wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked:
-		l.account.Spent()
+		l.account.Invalidate()
 	}
 	if id := v.Get("id"); id.Kind == wire.Absent || v.Get("retry").True {
 		return nil
@@ -350,7 +350,7 @@ func (l *link) explain(err error) error {
 	if l.last != nil && !errors.As(err, &f) && !errors.Is(err, errEnough) {
 		return l.last
 	}
-	return client.Ended(err)
+	return client.CloseError(err)
 }
 
 // data gives on a market-data message, unless that was done before.

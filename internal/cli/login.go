@@ -60,14 +60,14 @@ func (o *login) account(std streams) (*client.Account, error) {
 // enter gives an access token of an account. Credentials that are refused are a failure.
 func enter(ctx context.Context, a *client.Account) (string, error) {
 	token, err := a.Access(ctx)
-	var r *client.Refusal
+	var r *client.ResponseError
 	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
 		advice := ""
 		if r.Reason == wire.MFARequired {
 			return "", fail(exitRefused, fmt.Errorf("%s needs a one-time password", a.Username),
 				"Add --otp CODE: six digits, or a recovery code. Each is good once.")
 		}
-		if known := a.Username == demoUser || a.Username == basicUser; known && r.Reason == wire.InvalidCredentials && a.API.Near() {
+		if known := a.Username == demoUser || a.Username == basicUser; known && r.Reason == wire.InvalidCredentials && a.API.IsLocal() {
 			advice = "The passwords of a dev server are demo/demo and basic/basic."
 		}
 		return "", fail(exitRefused, r, advice)

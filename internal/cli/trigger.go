@@ -150,13 +150,13 @@ func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.
 			return nil, err
 		}
 		if err := conn.Write(ctx, websocket.MessageText, msg); err != nil {
-			return nil, client.Plain(err)
+			return nil, client.PlainError(err)
 		}
 	}
 	for {
 		_, msg, err := conn.Read(ctx)
 		if err != nil {
-			return nil, client.Plain(err)
+			return nil, client.PlainError(err)
 		}
 		v, err := wire.ParseJSON(msg)
 		if err != nil {

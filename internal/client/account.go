@@ -32,7 +32,7 @@ func (a *Account) Access(ctx context.Context) (string, error) {
 		return t.Access, nil
 	}
 	fresh, err := a.renew(ctx, t.Refresh)
-	var r *Refusal
+	var r *ResponseError
 	if t.Refresh == "" || errors.As(err, &r) && r.Status == http.StatusUnauthorized {
 		fresh, err = a.login(ctx)
 	}
@@ -50,7 +50,7 @@ func (a *Account) login(ctx context.Context) (Tokens, error) {
 	a.OTP = ""
 	a.mu.Unlock()
 	t, err := a.API.Login(ctx, a.Username, a.Password, otp)
-	var r *Refusal
+	var r *ResponseError
 	if a.AskOTP == nil || !errors.As(err, &r) || r.Reason != wire.MFARequired {
 		return t, err
 	}
@@ -80,7 +80,7 @@ func (a *Account) set(t Tokens) {
 }
 
 // Invalidate discards the access token after the server rejected it.
-func (a *Account) Spent() {
+func (a *Account) Invalidate() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tokens.Access = ""
@@ -88,7 +88,7 @@ func (a *Account) Spent() {
 
 // KeepFresh refreshes the tokens before they expire, until ctx ends. This also extends the deadline
 // of an open socket. If the login is no longer valid, KeepFresh returns, and Access logs in again.
-func (a *Account) Keep(ctx context.Context) {
+func (a *Account) KeepFresh(ctx context.Context) {
 	pause := Backoff{}
 	wait := time.Until(a.current().Renew)
 	for {
@@ -98,7 +98,7 @@ func (a *Account) Keep(ctx context.Context) {
 		case <-time.After(max(wait, 0)):
 		}
 		fresh, err := a.API.Refresh(ctx, a.current().Refresh)
-		var r *Refusal
+		var r *ResponseError
 		switch {
 		case err == nil:
 			a.set(fresh)

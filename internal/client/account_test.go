@@ -47,13 +47,13 @@ func TestAccess(t *testing.T) {
 		{spent: true, no: "password", asked: 6},
 	} {
 		if step.spent {
-			a.Spent()
+			a.Invalidate()
 		}
 		if step.no != "" {
 			refused[step.no] = true
 		}
 		got, err := a.Access(t.Context())
-		var r *Refusal
+		var r *ResponseError
 		if got != step.want || len(asked) != step.asked || (err != nil) != (step.want == "") || err != nil && (!errors.As(err, &r) || r.Status != 401) {
 			t.Errorf("step %d: %q, %v after %v", i, got, err, asked)
 		}
@@ -66,7 +66,7 @@ func TestAccess(t *testing.T) {
 
 // TestResponseError checks how errors of the server are read, over REST and when the stream is
 // opened.
-func TestRefusal(t *testing.T) {
+func TestResponseError(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "12")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -82,7 +82,7 @@ func TestRefusal(t *testing.T) {
 	_, get := api.Get("token")(t.Context(), "/market/markets")
 	_, dial := api.Dial(t.Context())
 	for _, err := range []error{login, get, dial} {
-		var r *Refusal
+		var r *ResponseError
 		if !errors.As(err, &r) || r.Status != 429 || r.Error() != "rate_limited: Too many requests" || r.Hint != "Ask less often." || r.Advice() != "Try again in 12 s." {
 			t.Errorf("%v: %+v", err, r)
 		}

@@ -35,7 +35,7 @@ type Tokens struct {
 }
 
 // ResponseError is an error that the server answered with.
-type Refusal struct {
+type ResponseError struct {
 	Status int
 	Reason wire.Reason
 	Msg    string
@@ -44,7 +44,7 @@ type Refusal struct {
 }
 
 // responseError reads an error answer. If it is not from a gateway, only the status is known.
-func refusal(resp *http.Response, text []byte) *Refusal {
+func responseError(resp *http.Response, text []byte) *ResponseError {
 	var answer struct {
 		Error struct {
 			Reason wire.Reason `json:"reason"`
@@ -54,21 +54,21 @@ func refusal(resp *http.Response, text []byte) *Refusal {
 	}
 	_ = json.Unmarshal(text, &answer)
 	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // a date is ignored
-	return &Refusal{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint, Wait: wait}
+	return &ResponseError{Status: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint, Wait: wait}
 }
 
 // ParseError reads an Error message of the stream.
-func RefusalOf(v *wire.Value) *Refusal {
+func ParseError(v *wire.Value) *ResponseError {
 	member := func(name string) string { return v.Get(name).Text }
 	code, _ := strconv.Atoi(member("code"))
 	wait, _ := strconv.Atoi(member("retry_after"))
-	return &Refusal{
+	return &ResponseError{
 		Status: code, Reason: wire.Reason(member("reason")), Msg: member("msg"), Hint: member("hint"), Wait: time.Duration(wait) * time.Second,
 	}
 }
 
 // Advice returns what the user can do about the error, "" if unknown.
-func (r *Refusal) Advice() string {
+func (r *ResponseError) Advice() string {
 	switch {
 	case r.Wait > 0:
 		return fmt.Sprintf("Try again in %d s.", int(r.Wait.Seconds()))
@@ -78,7 +78,7 @@ func (r *Refusal) Advice() string {
 	return r.Hint
 }
 
-func (r *Refusal) Error() string {
+func (r *ResponseError) Error() string {
 	if r.Msg == "" {
 		return fmt.Sprintf("the server answered %d", r.Status)
 	}
@@ -127,7 +127,7 @@ func withScheme(address string) string {
 }
 
 // PlainError describes a failed connection without the names of libraries and system calls.
-func Plain(err error) error {
+func PlainError(err error) error {
 	var unknown *net.DNSError
 	var slow net.Error
 	switch {
@@ -146,7 +146,7 @@ func Plain(err error) error {
 }
 
 // IsLocal reports whether the gateway is on this machine.
-func (a *API) Near() bool { return isThisMachine(a.Base.Hostname()) }
+func (a *API) IsLocal() bool { return isThisMachine(a.Base.Hostname()) }
 
 func isThisMachine(host string) bool {
 	a, err := netip.ParseAddr(host)
@@ -193,7 +193,7 @@ func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error)
 	req.Header.Set("User-Agent", a.Agent)
 	resp, err := a.Client.Do(req)
 	if err != nil {
-		return Tokens{}, Plain(err)
+		return Tokens{}, PlainError(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -208,7 +208,7 @@ func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error)
 		} `json:"data"`
 	}
 	if resp.StatusCode != http.StatusOK {
-		return Tokens{}, refusal(resp, text)
+		return Tokens{}, responseError(resp, text)
 	}
 	err = json.Unmarshal(text, &answer)
 	if err != nil || answer.Data.Access == "" {

@@ -8,7 +8,7 @@ import (
 
 const (
 	backoffFirst = 500 * time.Millisecond
-	backoffMost  = 30 * time.Second
+	backoffMax   = 30 * time.Second
 )
 
 // Backoff computes the time between attempts: a random part of a limit that doubles, so that the
@@ -17,9 +17,9 @@ type Backoff struct{ bound time.Duration }
 
 // Next returns the time to wait before the next attempt, plus the time that the server requested.
 func (b *Backoff) Next(cause error) time.Duration {
-	b.bound = min(max(2*b.bound, backoffFirst), backoffMost)
+	b.bound = min(max(2*b.bound, backoffFirst), backoffMax)
 	wait := rand.N(b.bound)
-	var r *Refusal
+	var r *ResponseError
 	if errors.As(cause, &r) {
 		wait += r.Wait
 	}

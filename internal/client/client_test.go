@@ -52,7 +52,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("pause %d is %v, not under %v", i, wait, most)
 		}
 	}
-	if wait := b.Next(&Refusal{Wait: time.Hour}); wait < time.Hour {
+	if wait := b.Next(&ResponseError{Wait: time.Hour}); wait < time.Hour {
 		t.Errorf("paused %v where the server asked for an hour", wait)
 	}
 }

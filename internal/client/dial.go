@@ -14,7 +14,7 @@ import (
 const maxMessage = 16 << 20
 
 // CloseError describes why a socket ended, like PlainError.
-func Ended(err error) error {
+func CloseError(err error) error {
 	var closed websocket.CloseError
 	switch {
 	case errors.As(err, &closed):
@@ -22,7 +22,7 @@ func Ended(err error) error {
 	case errors.Is(err, io.EOF):
 		return errors.New("connection broken")
 	}
-	return Plain(err)
+	return PlainError(err)
 }
 
 // Dial opens the stream, which is not authenticated yet. It returns a *ResponseError if the server
@@ -32,10 +32,10 @@ func (a *API) Dial(ctx context.Context) (*websocket.Conn, error) {
 	conn, resp, err := websocket.Dial(ctx, a.Stream(), opts) //nolint:bodyclose // the library closes it
 	if err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest {
 		text, _ := io.ReadAll(resp.Body) // the part that the library kept
-		return nil, refusal(resp, text)
+		return nil, responseError(resp, text)
 	}
 	if err != nil {
-		return nil, Plain(err)
+		return nil, PlainError(err)
 	}
 	conn.SetReadLimit(maxMessage)
 	return conn, nil

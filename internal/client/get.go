@@ -21,16 +21,16 @@ func (a *API) Get(token string) func(ctx context.Context, path string) ([]byte, 
 		req.Header.Set("User-Agent", a.Agent)
 		resp, err := a.Client.Do(req)
 		if err != nil {
-			return nil, Plain(err)
+			return nil, PlainError(err)
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
 		if err != nil {
-			return nil, Plain(err)
+			return nil, PlainError(err)
 		}
 		if resp.StatusCode == http.StatusOK {
 			return text, nil
 		}
-		return nil, refusal(resp, text)
+		return nil, responseError(resp, text)
 	}
 }
