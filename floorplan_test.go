@@ -94,8 +94,8 @@ func plan() map[string]room {
 		"internal/thread":       {},
 		"internal/journal":      {imports: row("internal/thread market"), outside: row(comp)},
 		"internal/book":         {imports: row("market"), pure: true},
-		"internal/tape":         {imports: row("internal/bars internal/journal market wire"), pure: true},
-		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/tape market wire")},
+		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
+		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
 		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
 		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream internal/thread wire")},
@@ -107,7 +107,7 @@ func plan() map[string]room {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/tape internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/recent internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 
@@ -130,14 +130,14 @@ func plan() map[string]room {
 		"internal/bench/bare":    {imports: row("internal/bench/proc internal/bench/pattern wire")},
 		"internal/bench/host":    {imports: row("internal/bench/proc internal/bench/pattern gateway broker feed feed/sim market")},
 
-		"internal/client":  {imports: row("wire"), outside: row(sock)},
-		"internal/nearest": {pure: true},
+		"internal/client": {imports: row("wire"), outside: row(sock)},
+		"internal/spell":  {pure: true},
 		"internal/config": {
-			imports: row("internal/nearest gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
+			imports: row("internal/spell gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
 			outside: row(toml),
 		},
 		"internal/cli": {
-			imports: row("internal/audit internal/bench internal/client internal/config internal/export internal/journal internal/nearest internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("internal/audit internal/bench internal/client internal/config internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
 			outside: row(cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

@@ -16,8 +16,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/internal/spell"
 )
 
 // auditOptions are the flags of the audit commands.
@@ -196,7 +196,7 @@ func knownKind(kind string) error {
 		names = append(names, string(k))
 	}
 	advice := "Kinds are " + strings.Join(names, ", ") + "."
-	if near, ok := nearest.Nearest(kind, names); ok {
+	if near, ok := spell.Nearest(kind, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return fail(exitUsage, fmt.Errorf("there is no kind %q", kind), advice)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -167,7 +167,7 @@ func oneOf[T fmt.Stringer](word string, list []T) string {
 	for i, v := range list {
 		words[i] = v.String()
 	}
-	return nearest.Suggest(word, words, "there are ")
+	return spell.Suggest(word, words, "there are ")
 }
 
 // openJournal opens the journal of a data folder, or one that is named itself.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/internal/nearest"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -192,7 +192,7 @@ func (r *recorder) check(ids []string) error {
 	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	for _, c := range r.want.channels {
 		if !slices.Contains(known, c) {
-			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), nearest.Suggest(c, known, "There are "))
+			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), spell.Suggest(c, known, "There are "))
 		}
 	}
 	return nil

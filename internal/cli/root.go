@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/internal/nearest"
+	"github.com/ruedahq/rueda/internal/spell"
 )
 
 // streams are what a command reads and writes.
@@ -101,7 +101,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 		for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
 			known = append(known, m[1])
 		}
-		if near, ok := nearest.Nearest(name, known); ok {
+		if near, ok := spell.Nearest(name, known); ok {
 			advice = "Did you mean --" + near + "?"
 		}
 	}

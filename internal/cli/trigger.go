@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/client"
-	"github.com/ruedahq/rueda/internal/nearest"
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -73,7 +73,7 @@ func findFault(name string) (wire.SimFault, error) {
 		names = append(names, f.Name)
 	}
 	advice := "See rueda trigger --list"
-	if near, ok := nearest.Nearest(name, names); ok {
+	if near, ok := spell.Nearest(name, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
 	return known, fail(exitUsage, fmt.Errorf("there is no fault %q", name), advice)

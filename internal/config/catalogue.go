@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/nearest"
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -106,9 +106,9 @@ func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []mark
 		} else if err == nil && seen[in.ID] {
 			instruments.wrong(key+".id", "%s is listed above already", in.ID)
 		} else if err == nil && marketsName != "" && !slices.Contains(known, in.ID.Market) {
-			instruments.wrong(key+".id", "market %s is not in %s; %s", in.ID.Market, filepath.Base(marketsName), nearest.Suggest(in.ID.Market, known, "the markets are "))
+			instruments.wrong(key+".id", "market %s is not in %s; %s", in.ID.Market, filepath.Base(marketsName), spell.Suggest(in.ID.Market, known, "the markets are "))
 		} else if listed := termsOf(ms, in.ID.Market); err == nil && len(listed) > 0 && inf.Instruments[i].SettlementDays == nil && !slices.Contains(listed, in.ID.Term) {
-			instruments.wrong(key+".id", "term %s is not one of market %s, and settlement_days is not given; %s", in.ID.Term, in.ID.Market, nearest.Suggest(in.ID.Term, listed, "the terms are "))
+			instruments.wrong(key+".id", "term %s is not one of market %s, and settlement_days is not given; %s", in.ID.Term, in.ID.Market, spell.Suggest(in.ID.Term, listed, "the terms are "))
 		}
 		seen[in.ID] = true
 		ins = append(ins, in)

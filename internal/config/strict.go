@@ -14,7 +14,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/ruedahq/rueda/internal/nearest"
+	"github.com/ruedahq/rueda/internal/spell"
 )
 
 // mistake is one thing that is wrong with a configuration file.
@@ -140,7 +140,7 @@ func (d *document) table(path string, tree map[string]any, into reflect.Value) {
 }
 
 func suggestion(word string, known []string) string {
-	return nearest.Suggest(word, known, "the keys here are ")
+	return spell.Suggest(word, known, "the keys here are ")
 }
 
 func (d *document) value(key string, value any, into reflect.Value) {

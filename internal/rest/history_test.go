@@ -21,8 +21,8 @@ import (
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/internal/rest"
-	"github.com/ruedahq/rueda/internal/tape"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -128,7 +128,7 @@ func message(t testing.TB, id string, r *journal.Row) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(tape.AppendRow(nil, wire.MakeIdent(parsed), r))
+	return string(recent.AppendRow(nil, wire.MakeIdent(parsed), r))
 }
 
 // ask gets a path with the historian's token; header is name and value by turns.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -71,7 +71,7 @@ func (pg *sheet) add(epoch string, row *journal.Row) {
 	if pg.media == mediaJSON && pg.rows > 1 {
 		pg.body = append(pg.body, ',')
 	}
-	pg.body = tape.AppendRow(pg.body, pg.ident, row)
+	pg.body = recent.AppendRow(pg.body, pg.ident, row)
 	if pg.media == mediaLines {
 		pg.body = append(pg.body, '\n')
 	}

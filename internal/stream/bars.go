@@ -2,7 +2,7 @@ package stream
 
 import (
 	"github.com/ruedahq/rueda/internal/bars"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -10,7 +10,7 @@ import (
 // traded is the bars of an instrument, and those told that are kept for resume.
 type traded struct {
 	bars.Series
-	tapes [market.NumIntervals]tape.Rows
+	tapes [market.NumIntervals]recent.Rows
 	slab  []bars.Bar // room for the tapes
 }
 
@@ -28,9 +28,9 @@ func (h *Hub) barsOf(in *instrument) *traded {
 }
 
 // barTape is the told bars of an interval that are kept for resume.
-func (in *instrument) barTape(i market.Interval) *tape.Rows {
+func (in *instrument) barTape(i market.Interval) *recent.Rows {
 	if in.bars == nil {
-		return &tape.Rows{}
+		return &recent.Rows{}
 	}
 	return &in.bars.tapes[i]
 }
@@ -88,7 +88,7 @@ func (h *Hub) tellBar(s *bars.Series, b *bars.Bar, now int64) {
 	if len(all.slab) == 0 {
 		all.slab = make([]bars.Bar, 16)
 	}
-	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Bar: &all.slab[0]}
+	r := recent.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Bar: &all.slab[0]}
 	all.slab = all.slab[1:]
 	*r.Bar = *b
 	keep, full := h.room(&all.tapes[b.Interval], min(barRows, h.cfg.TradesKept))

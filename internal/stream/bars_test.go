@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bars"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -422,7 +422,7 @@ func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 // TestBarsWithinTheBudget drops old deals: the bars go on to be right, and what was dropped can
 // no longer be cancelled.
 func TestBarsWithinTheBudget(t *testing.T) {
-	h := New(Config{TapeBytes: 4 * 512 * bars.TradeBytes, TradesKept: tape.ChunkRows})
+	h := New(Config{TapeBytes: 4 * 512 * bars.TradeBytes, TradesKept: recent.ChunkRows})
 	virtual := func(in *market.Instrument) { in.VirtualClock = true }
 	a, b := define(t, h, "A|M|CI", virtual), define(t, h, "B|M|CI", virtual)
 	sh := h.NewShard(func(bool) {})

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -301,7 +301,7 @@ func (h *Hub) uncommitted(list []*instrument) bool {
 }
 
 // last is the N of the newest row of a tape that is committed. The hub's lock is held.
-func (h *Hub) last(t *tape.Rows) uint64 {
+func (h *Hub) last(t *recent.Rows) uint64 {
 	if h.committed == h.position {
 		return t.Last
 	}
@@ -310,7 +310,7 @@ func (h *Hub) last(t *tape.Rows) uint64 {
 
 // room is how many rows a tape keeps at least, and whether all tapes together are full. Rows that
 // are not committed stay: nobody could be sent them otherwise. The hub's lock is held.
-func (h *Hub) room(t *tape.Rows, keep int) (least int, full bool) {
+func (h *Hub) room(t *recent.Rows, keep int) (least int, full bool) {
 	full = h.rows >= h.maxRows
 	if h.running && t.Drops(keep, full) {
 		least = int(t.Last-t.Seek(h.committed)) + 1 // and the row that comes
@@ -320,7 +320,7 @@ func (h *Hub) room(t *tape.Rows, keep int) (least int, full bool) {
 }
 
 // partOf is the rows of a tape behind n, up to last.
-func partOf(in *instrument, t *tape.Rows, n, last uint64) part {
+func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 	p := part{in: in, n: n + 1}
 	if n >= last || n+1 < t.First() {
 		return p
@@ -346,7 +346,7 @@ func (h *Hub) backfill(tp *topic) {
 	}
 	type message struct {
 		record
-		row *tape.Row
+		row *recent.Row
 	}
 	var list []message
 	recent := h.recent

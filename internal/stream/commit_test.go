@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -183,28 +183,28 @@ func TestTapesKeepWhatIsNotCommitted(t *testing.T) {
 	for _, cfg := range []Config{{TradesKept: 1}, {TapeBytes: 1}} {
 		w := newSlowHub(t, t.TempDir(), cfg)
 		a := define(t, w.Hub, "A|M|CI", nil)
-		for i := range 3 * tape.ChunkRows {
+		for i := range 3 * recent.ChunkRows {
 			publish(t, w.Hub, trade(a, i))
 		}
 		w.commitOnce()
-		for i := range 5 * tape.ChunkRows {
+		for i := range 5 * recent.ChunkRows {
 			publish(t, w.Hub, trade(a, i))
 		}
 		c := newClient(t, w.shard)
 		seen := &wire.Resume{Epoch: w.Epoch()}
-		seen.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 3 * tape.ChunkRows}
+		seen.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 3 * recent.ChunkRows}
 		c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Resume: seen})
 		w.take(c)
 		w.commitOnce()
 		w.take(c)
-		if n := len(c.trades["A|M|CI"]); n != 5*tape.ChunkRows {
+		if n := len(c.trades["A|M|CI"]); n != 5*recent.ChunkRows {
 			t.Errorf("%d trades", n)
 		}
-		for range 2 * tape.ChunkRows {
+		for range 2 * recent.ChunkRows {
 			publish(t, w.Hub, trade(a, 1))
 			w.commitOnce()
 		}
-		if n := w.lookup(id("A|M|CI")).trades.Kept; n > 3*tape.ChunkRows {
+		if n := w.lookup(id("A|M|CI")).trades.Kept; n > 3*recent.ChunkRows {
 			t.Errorf("%d trades are kept", n)
 		}
 	}

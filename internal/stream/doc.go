@@ -3,7 +3,7 @@
 //
 // The way of a trade. A feed calls Hub.Publish. The hub, the one numberer,
 // gives the trade its N in its instrument and its position in the whole stream,
-// keeps it on the instrument's tape (package tape), encodes and frames it once, and appends the
+// keeps it on the instrument's tape (package recent), encodes and frames it once, and appends the
 // frame to the ring of each topic that has readers: the instrument's own, and
 // the group of each pattern that covers it. It wakes the shards that have
 // readers there. A shard takes a Turn: it notes in its view of each touched topic how far

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -111,7 +111,7 @@ func New(cfg Config) *Hub {
 		zones:    make(map[string]*time.Location),
 		topics:   make(map[topicKey]*topic),
 		readBy:   make(map[readKey][]*topic),
-		maxRows:  cfg.TapeBytes / tape.RowBytes,
+		maxRows:  cfg.TapeBytes / recent.RowBytes,
 		kick:     make(chan struct{}, 1),
 		commits:  commits{kicked: make(chan struct{}, 1)},
 		fetching: make(chan struct{}, 1),

@@ -2,7 +2,7 @@ package stream
 
 import (
 	"github.com/ruedahq/rueda/internal/book"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -25,8 +25,8 @@ type instrument struct {
 
 	channels [wire.NumChannels + 1]channel
 
-	trades   tape.Rows
-	statuses tape.Rows
+	trades   recent.Rows
+	statuses recent.Rows
 	bars     *traded   // nil: nothing was traded
 	sum      summary   // of the trading day
 	exchange *exchange // the clock of its bars; see exchangeOf

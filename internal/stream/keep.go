@@ -4,7 +4,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -47,7 +47,7 @@ func (h *Hub) number(in *instrument) {
 	h.numbered[in.number] = in
 }
 
-func (h *Hub) keepTradeRow(in *instrument, rec record, s stamp, r *tape.Row) {
+func (h *Hub) keepTradeRow(in *instrument, rec record, s stamp, r *recent.Row) {
 	if j := h.row(in, journal.Trade, rec, s); j != nil {
 		r.Put(j)
 		h.keep(j)

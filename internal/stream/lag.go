@@ -3,7 +3,7 @@ package stream
 import (
 	"math"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -115,7 +115,7 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 		for _, list := range p.rows {
 			rows += len(list)
 		}
-		bytes += tape.RowBytes * min(rows, int(first-p.n))
+		bytes += recent.RowBytes * min(rows, int(first-p.n))
 	}
 	return bytes
 }

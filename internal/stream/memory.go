@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bars"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 )
 
 // Config.Memory bounds what rings, tapes, replays and the output of slow clients hold together. A segment is
@@ -59,7 +59,7 @@ const (
 // used is what the bound is for. The hub's lock is held.
 func (h *Hub) used() int64 {
 	m := &h.memory
-	return m.rings + m.own.Load() + h.rows*tape.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers
+	return m.rings + m.own.Load() + h.rows*recent.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers
 }
 
 // grew counts the segment that a topic's ring has begun. The hub's lock is held.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -78,7 +78,7 @@ func (w *hoardWorld) note() {
 	defer h.mu.Unlock()
 	if n := h.used(); n > w.most {
 		w.most = n
-		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.rows*tape.RowBytes>>20,
+		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.rows*recent.RowBytes>>20,
 			h.deals*bars.TradeBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -306,13 +306,13 @@ func TestSlowReplayWithoutJournalCounts(t *testing.T) {
 	if lag := sub.Lag(); lag.Bytes != 0 || lag.Pinned != 0 {
 		t.Errorf("%+v before anything came", lag)
 	}
-	for k := range 2 * tape.ChunkRows {
+	for k := range 2 * recent.ChunkRows {
 		for _, hd := range handles {
 			publish(t, h, trade(hd, k))
 		}
 	}
 	turn(sh)
-	const dropped = instruments * tape.ChunkRows * tape.RowBytes
+	const dropped = instruments * recent.ChunkRows * recent.RowBytes
 	if lag := sub.Lag(); lag.KeptBytes < 2*dropped || lag.Pinned < dropped {
 		t.Errorf("%+v; %d bytes of rows alone are kept", lag, dropped)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -38,12 +38,12 @@ func TestChangeLargeGap(t *testing.T) {
 				t.Fatalf("%s: %+v", late, got)
 			}
 			sent := got[0].N
-			for i := range 4 * tape.ChunkRows {
+			for i := range 4 * recent.ChunkRows {
 				publish(t, h, trade(hd, i))
 			}
 			x.Tier.Delay = 0
 			lost := sub.Change(nil, []Item{x})
-			last := sent + 4*tape.ChunkRows
+			last := sent + 4*recent.ChunkRows
 			if l := lost[wire.Trades]["A|M|CI"]; l != (Lost{sent + 1, last, "buffer_exceeded"}) {
 				t.Errorf("%s: lost %+v, want %d to %d", late, l, sent+1, last)
 			}

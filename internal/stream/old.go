@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -236,19 +236,19 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 	if o.n >= o.to {
 		return nil
 	}
-	var rows []tape.Row
+	var rows []recent.Row
 	from, early := o.n, false
 	err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: o.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
 		if early = o.in.early(r.At); early || r.N != o.n+1 {
 			return false
 		}
 		o.n, o.pos, o.byN = r.N, r.Position, false
-		rows = append(rows, tape.RowOf(r))
+		rows = append(rows, recent.RowOf(r))
 		f.rows++
 		return f.rows < oldRows
 	})
 	if len(rows) > 0 {
-		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]tape.Row{rows}})
+		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]recent.Row{rows}})
 	}
 	switch {
 	case err != nil:

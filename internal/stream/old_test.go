@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -27,7 +27,7 @@ func longHouse(t *testing.T, instruments, trades int) *house {
 		publish(t, w.hub, trade(w.handles[rng.IntN(instruments)], i))
 	}
 	w.hub.Commit()
-	for i := range instruments * tape.ChunkRows * 2 { // so that every tape has let go of some
+	for i := range instruments * recent.ChunkRows * 2 { // so that every tape has let go of some
 		publish(t, w.hub, trade(w.handles[i%instruments], i))
 	}
 	w.hub.Commit()
@@ -126,7 +126,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 		turn(w.shard)
 	}
 	if lag := c.sub.Lag(); held != maxHolders || len(c.sub.wait.reading) != items-maxHolders || c.sub.wait.holders != maxHolders ||
-		lag.Held < maxHolders*oldRows*tape.RowBytes/2 || lag.Held > maxHolders*oldRows*2*tape.RowBytes {
+		lag.Held < maxHolders*oldRows*recent.RowBytes/2 || lag.Held > maxHolders*oldRows*2*recent.RowBytes {
 		t.Errorf("%d items hold rows, %d wait; %+v", held, len(c.sub.wait.reading), lag)
 	}
 	// One that goes passes its turn on.

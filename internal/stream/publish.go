@@ -7,7 +7,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/book"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -226,11 +226,11 @@ func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
 	st := in.stamp(e, now)
 	h.dated(in, st.time, now)
 	rec := h.next(in, wire.Trades, now)
-	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Price: e.Price, Size: e.Size,
+	r := recent.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Price: e.Price, Size: e.Size,
 		ID: e.TradeID, Kind: e.Kind, Side: e.Side}
 	var meant *bars.Trade
 	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
-		m := &tape.More{OldPrice: e.OldPrice, OldSize: e.OldSize}
+		m := &recent.More{OldPrice: e.OldPrice, OldSize: e.OldSize}
 		if len(e.Conditions) > 0 {
 			m.Conditions = append(m.Conditions, e.Conditions...)
 		}
@@ -295,9 +295,9 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 	if e.Time == 0 && e.Receive == 0 {
 		st.time = h.publication(in, now) // by the market's clock, where that is a virtual one
 	}
-	r := tape.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Kind: market.KindStatus, Phase: e.Phase}
+	r := recent.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Kind: market.KindStatus, Phase: e.Phase}
 	if e.Reason != "" || e.Until != 0 {
-		r.More = &tape.More{Reason: e.Reason, Until: e.Until}
+		r.More = &recent.More{Reason: e.Reason, Until: e.Until}
 	}
 	keep, full := h.room(&in.statuses, h.cfg.TradesKept)
 	h.rows += int64(in.statuses.Add(r, keep, full))

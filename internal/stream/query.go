@@ -3,7 +3,7 @@ package stream
 import (
 	"errors"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -91,7 +91,7 @@ func (in *instrument) state() State {
 	if in.down {
 		s = State{Phase: market.FeedDown}
 	}
-	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == s.Phase }); r != nil {
+	if r, _ := in.statuses.Newest(func(r *recent.Row) bool { return r.Phase == s.Phase }); r != nil {
 		s.Since = r.Time
 	}
 	return s
@@ -149,7 +149,7 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 	return dst, h.epoch, h.place(pos)
 }
 
-func isTrade(r *tape.Row) bool { return r.Kind == market.KindTrade }
+func isTrade(r *recent.Row) bool { return r.Kind == market.KindTrade }
 
 // ErrStale says that a book is not known at present: its feed lost something and
 // has not sent a snapshot since.

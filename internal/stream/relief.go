@@ -3,7 +3,7 @@ package stream
 import (
 	"time"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -40,7 +40,7 @@ func (h *Hub) relieve() {
 		m.warnDue = now + warnEvery
 		h.log.Warn("the stream's memory is full: slow clients and replays keep less of it", "bytes", used, "limit", m.limit)
 	}
-	switch full := h.cfg.TapeBytes / tape.RowBytes; {
+	switch full := h.cfg.TapeBytes / recent.RowBytes; {
 	case level >= relieveTapes:
 		h.maxRows = min(h.maxRows, h.rows) * 7 / 8
 	case level == 0 && h.maxRows < full && used < m.limit*3/4:

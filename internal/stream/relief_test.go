@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -87,7 +87,7 @@ func TestReliefOrder(t *testing.T) {
 		publish(t, h, trade(hd, 1))
 		measured(h, sh)
 	}
-	if h.memory.level.Load() != 0 || h.maxRows != h.cfg.TapeBytes/tape.RowBytes {
+	if h.memory.level.Load() != 0 || h.maxRows != h.cfg.TapeBytes/recent.RowBytes {
 		t.Errorf("level %d, %d rows may stay", h.memory.level.Load(), h.maxRows)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -298,7 +298,7 @@ func inJournal(t *testing.T, w *house, got *told) {
 			i := 0
 			list := got.texts[key(c, name)]
 			err := w.journal.Read(t.Context(), in.series(Item{Channel: c, ID: id(name)}), journal.Range{Epoch: w.hub.Epoch()}, func(_ string, r *journal.Row) bool {
-				text := string(tape.AppendRow(nil, in.ident, r))
+				text := string(recent.AppendRow(nil, in.ident, r))
 				if i >= len(list) || text != list[i] {
 					t.Errorf("%s: row %d is\n%s\ntold was\n%s", key(c, name), i, text, at(list, i))
 					return false

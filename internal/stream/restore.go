@@ -7,7 +7,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -184,9 +184,9 @@ func (h *Hub) share(parts int) int { return int(max(0, h.fillTo-h.rows)) / parts
 
 // fill reads the newest rows of a sequence, which stands at n, into its tape: some, each of which takes the
 // room of cost rows.
-func (h *Hub) fill(ctx context.Context, t *tape.Rows, s journal.Series, n uint64, some int, cost int64) error {
+func (h *Hub) fill(ctx context.Context, t *recent.Rows, s journal.Series, n uint64, some int, cost int64) error {
 	after := n - min(n, uint64(min(some, h.cfg.TradesKept)))
-	*t = tape.Rows{Last: after}
+	*t = recent.Rows{Last: after}
 	if after > 0 {
 		t.Dropped = h.position // until a row is there which tells it better
 	}
@@ -196,17 +196,17 @@ func (h *Hub) fill(ctx context.Context, t *tape.Rows, s journal.Series, n uint64
 	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
 		if j.N != t.Last+1 {
 			h.rows -= cost * int64(t.Kept)
-			*t = tape.Rows{Last: j.N - 1} // a hole: what is kept has none
+			*t = recent.Rows{Last: j.N - 1} // a hole: what is kept has none
 		}
 		if t.Kept == 0 && j.N > 1 {
 			t.Dropped = j.Position - 1
 		}
-		h.rows += cost * int64(t.Add(tape.RowOf(j), math.MaxInt, false))
+		h.rows += cost * int64(t.Add(recent.RowOf(j), math.MaxInt, false))
 		return true
 	})
 	if err == nil && t.Last != n {
 		h.rows -= cost * int64(t.Kept)
-		*t = tape.Rows{Last: n, Dropped: h.position}
+		*t = recent.Rows{Last: n, Dropped: h.position}
 	}
 	return err
 }

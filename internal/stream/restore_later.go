@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -68,11 +68,11 @@ func (h *Hub) standing(in *instrument, ln *line) *instrument {
 }
 
 // toldUpTo is the tape of a line of which nothing is in memory.
-func (h *Hub) toldUpTo(n uint64, at int64) tape.Rows {
+func (h *Hub) toldUpTo(n uint64, at int64) recent.Rows {
 	if n == 0 {
-		return tape.Rows{}
+		return recent.Rows{}
 	}
-	return tape.Rows{Last: n, LastAt: at, Dropped: h.position}
+	return recent.Rows{Last: n, LastAt: at, Dropped: h.position}
 }
 
 // ripen has an instrument stand as it stood at the restart: all of that is as old as the delay by now.
@@ -165,7 +165,7 @@ func (h *Hub) restoreWay(in, x *instrument) error {
 		h.log.Error("delayed bars could not be taken up", "instrument", x.id, "error", err)
 		for i := range market.NumIntervals {
 			x.channels[wire.BarsOf(i)].n = 0
-			*x.barTape(i) = tape.Rows{}
+			*x.barTape(i) = recent.Rows{}
 		}
 	}
 	w.send(now)
@@ -198,7 +198,7 @@ func (w *way) back(s journal.Series, n uint64) (turned, error) {
 		t.n = j.N - 1
 		t.later++
 		if w.room >= 0 && whole {
-			d := delayed{in: w.in, e: tape.EventOf(j), at: j.At}
+			d := delayed{in: w.in, e: recent.EventOf(j), at: j.At}
 			w.room -= d.size()
 			w.list = append(w.list, sent{j.Position, d})
 		}
@@ -246,7 +246,7 @@ func (h *Hub) statusUntil(in *instrument, n uint64, until int64) (s journal.Row,
 	}
 	if n == in.statuses.Last && in.statusChannel().at <= until {
 		s.Phase, s.Reason, s.Until, s.Time = in.phase, in.reason, in.until, in.statuses.LastAt
-		if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == in.phase }); r != nil {
+		if r, _ := in.statuses.Newest(func(r *recent.Row) bool { return r.Phase == in.phase }); r != nil {
 			s.Time = r.Time
 		}
 		return s, nil

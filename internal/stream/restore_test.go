@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -19,7 +19,7 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 }
 
 func keepsTheBudget(t *testing.T) {
-	folder, cfg := t.TempDir(), Config{TapeBytes: tape.RowBytes * 20_000, Delays: []time.Duration{time.Second}}
+	folder, cfg := t.TempDir(), Config{TapeBytes: recent.RowBytes * 20_000, Delays: []time.Duration{time.Second}}
 	r := restart(t, folder, cfg)
 	const instruments, rows = 40, 2000
 	var handles []market.Handle
@@ -95,7 +95,7 @@ func TestFillWithoutRoom(t *testing.T) {
 		n          uint64
 		room, kept int
 	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
-		var got tape.Rows
+		var got recent.Rows
 		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
 			t.Fatal(err)
 		}

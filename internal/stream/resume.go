@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -43,7 +43,7 @@ type kept struct {
 type part struct {
 	in   *instrument
 	n    uint64 // of the next row
-	rows [][]tape.Row
+	rows [][]recent.Row
 }
 
 // batch is the replays of one Subscribe; when the last has ended, its message goes out.
@@ -254,7 +254,7 @@ func (h *Hub) pauseReplaying() {
 }
 
 // rowsUntil is the first n rows. The lists are the caller's.
-func rowsUntil(lists [][]tape.Row, n uint64) [][]tape.Row {
+func rowsUntil(lists [][]recent.Row, n uint64) [][]recent.Row {
 	for i, rows := range lists {
 		if uint64(len(rows)) >= n {
 			lists[i] = rows[:n:n]
@@ -288,7 +288,7 @@ func (h *Hub) covered(x Item) []*instrument {
 	return slices.Clip(h.group(groupKey{x.ID, x.Tier.Delay}).members)
 }
 
-func (in *instrument) tape(c wire.Channel) *tape.Rows {
+func (in *instrument) tape(c wire.Channel) *recent.Rows {
 	if c == wire.Trades {
 		return &in.trades
 	}
@@ -299,7 +299,7 @@ func (in *instrument) tape(c wire.Channel) *tape.Rows {
 }
 
 // next takes the next row of a replay; ok is false at its end.
-func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *tape.Row, ok bool) {
+func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
 		return in, n, rw, ok
 	}
@@ -311,7 +311,7 @@ func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *tap
 }
 
 // takeRow takes the next row of parts.
-func takeRow(parts *[]part) (in *instrument, n uint64, rw *tape.Row, ok bool) {
+func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	for len(*parts) > 0 {
 		p := &(*parts)[0]
 		for len(p.rows) > 0 && len(p.rows[0]) == 0 {

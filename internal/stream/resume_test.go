@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -15,11 +15,11 @@ func TestResumeAnswers(t *testing.T) {
 	h := New(Config{Epoch: "e1", TradesKept: 1})
 	a := define(t, h, "A|M|CI", nil)
 	define(t, h, "B|M|CI", nil)
-	for i := range 2 * tape.ChunkRows {
+	for i := range 2 * recent.ChunkRows {
 		publish(t, h, trade(a, i))
 	}
-	last := uint64(2 * tape.ChunkRows)
-	first := last - tape.ChunkRows + 1
+	last := uint64(2 * recent.ChunkRows)
+	first := last - recent.ChunkRows + 1
 	for _, tt := range []struct {
 		name    string
 		resume  wire.Resume
@@ -269,7 +269,7 @@ func TestReplayOutlivesTheTape(t *testing.T) {
 	h := New(Config{Epoch: "e1", TradesKept: 1})
 	sh := h.NewShard(func(bool) {})
 	a := define(t, h, "A|M|CI", nil)
-	for i := range tape.ChunkRows {
+	for i := range recent.ChunkRows {
 		publish(t, h, trade(a, i))
 	}
 	c := newClient(t, sh)
@@ -279,12 +279,12 @@ func TestReplayOutlivesTheTape(t *testing.T) {
 	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {
 		c.take(&m)
 	}
-	for i := range 4 * tape.ChunkRows {
+	for i := range 4 * recent.ChunkRows {
 		publish(t, h, trade(a, i))
 	}
 	turn(sh)
 	c.read(1000, false)
-	if got := len(c.trades["A|M|CI"]); got != 5*tape.ChunkRows {
-		t.Errorf("got %d trades of %d", got, 5*tape.ChunkRows)
+	if got := len(c.trades["A|M|CI"]); got != 5*recent.ChunkRows {
+		t.Errorf("got %d trades of %d", got, 5*recent.ChunkRows)
 	}
 }

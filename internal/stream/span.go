@@ -3,7 +3,7 @@ package stream
 import (
 	"math"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -86,7 +86,7 @@ func (r *replay) view(h *Hub, c wire.Channel) {
 }
 
 // firstRows is the first n rows of a list.
-func firstRows(list [][]tape.Row, n int) [][]tape.Row {
+func firstRows(list [][]recent.Row, n int) [][]recent.Row {
 	for i, rows := range list {
 		if len(rows) >= n {
 			list[i] = rows[:n]

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -19,7 +19,7 @@ func TestStartIsBounded(t *testing.T) {
 	}
 	w.begin()
 	defer w.leave(true)
-	for i := range 2 * tape.ChunkRows {
+	for i := range 2 * recent.ChunkRows {
 		list := make([]market.Event, 0, len(w.handles))
 		for _, hd := range w.handles {
 			e := trade(hd, i)
@@ -40,7 +40,7 @@ func TestStartIsBounded(t *testing.T) {
 	if out := ask(1, "*|M|CI"); out.Fault == nil || out.Fault.Reason != wire.RangeTooLarge || !strings.Contains(out.Fault.Hint+out.Fault.Msg, "fewer instruments") {
 		t.Errorf("more searches than one message may have: %+v", out.Fault)
 	}
-	if out := ask(1e9+2*tape.ChunkRows-5, "*|M|CI"); out.Fault != nil {
+	if out := ask(1e9+2*recent.ChunkRows-5, "*|M|CI"); out.Fault != nil {
 		t.Errorf("what is in memory needs no search: %+v", out.Fault)
 	}
 	if out := ask(1, w.names[:maxSearched]...); out.Fault != nil {

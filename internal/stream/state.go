@@ -3,7 +3,7 @@ package stream
 import (
 	"slices"
 
-	"github.com/ruedahq/rueda/internal/tape"
+	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -243,7 +243,7 @@ func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reaso
 // appendStatus appends the payload of a status that tells how things stand.
 func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
 	s := stamp{in.statuses.LastAt, -1}
-	if r, _ := in.statuses.Newest(func(r *tape.Row) bool { return r.Phase == phase }); r != nil {
+	if r, _ := in.statuses.Newest(func(r *recent.Row) bool { return r.Phase == phase }); r != nil {
 		s = stamp{r.Time, r.Latency}
 	}
 	hd := in.header(in.statuses.Last, s)

@@ -1,5 +1,5 @@
 // Package spell suggests a known word for an unknown one: "did you mean listen?".
-package nearest
+package spell
 
 import "strings"
 

@@ -13,4 +13,4 @@
 //
 // This package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must
 // guard them.
-package tape
+package recent
