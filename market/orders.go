@@ -8,9 +8,9 @@ import (
 // Errors returned by OrderBook. An OrderBook that returns an error is unchanged.
 var (
 	ErrUnknownOrder   = errors.New("unknown order")
-	ErrDuplicateOrder = errors.New("order id is in the book already")
+	ErrDuplicateOrder = errors.New("order id exists already")
 	ErrBadOrder       = errors.New("order without a side or with a size that is not above 0")
-	ErrOverfill       = errors.New("fill larger than what is left of the order")
+	ErrOverfill       = errors.New("fill larger than the rest of the order")
 )
 
 // OrderBook is a book that is maintained order by order, on top of an aggregated Book. The zero

@@ -36,7 +36,7 @@ func ReadMessage(data []byte) (Message, *Fault) {
 	}
 	action := v.Get("action")
 	if action.Kind != String {
-		return m, NewFault(BadMessage, "A message has a field action, a string")
+		return m, NewFault(BadMessage, "The field action must be a string")
 	}
 	m.Action = action.Text
 	return m, nil
@@ -84,7 +84,7 @@ func (m *Message) AuthToken() (AuthToken, *Fault) {
 	}
 	token := m.body.Get("token")
 	if token.Kind != String {
-		return a, NewFault(BadField, "token must be the access token, a string")
+		return a, NewFault(BadField, "token must be a string, the access token")
 	}
 	a.Token = token.Text
 	name, f := m.text("session")
@@ -190,7 +190,7 @@ func (m *Message) bars(s *Subscribe, list []string, given bool) *Fault {
 		return f
 	}
 	if word != "" && !given {
-		return NewFault(BadField, "interval comes with bars alone")
+		return NewFault(BadField, "interval is only allowed with bars")
 	}
 	if i, ok := market.ParseInterval(word); ok {
 		s.Interval = i
@@ -258,7 +258,7 @@ func (m *Message) resume(s *Subscribe) *Fault {
 	case Absent, Null:
 	case String:
 		if p.Text == "" || len(p.Text) > 128 {
-			return NewFault(BadField, "resume.position is not one this server gave")
+			return NewFault(BadField, "resume.position is not a position of this server")
 		}
 		r.Position = p.Text
 	default:
@@ -318,7 +318,7 @@ func (r *Resume) seen(c Channel, v Value, listed []string) *Fault {
 		}
 		n, err := strconv.ParseUint(val.Text, 10, 53)
 		if val.Kind != Number || err != nil {
-			return NewFault(BadField, "resume."+c.String()+": N must be a whole number")
+			return NewFault(BadField, "resume."+c.String()+": N must be an integer")
 		}
 		r.Seen[c][name] = n
 	}
@@ -339,7 +339,7 @@ func (m *Message) options(s *Subscribe) *Fault {
 		return f
 	}
 	if start != "" && s.Resume != nil {
-		return NewFault(BadField, "start and resume exclude each other")
+		return NewFault(BadField, "start and resume cannot be combined")
 	}
 	if word, _ := m.text("interval"); word != "" {
 		if _, ok := market.ParseInterval(word); !ok {
@@ -410,7 +410,7 @@ func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 	list = make([]string, 0, len(v.Items))
 	for i := range v.Items {
 		if v.Items[i].Kind != String {
-			return nil, false, NewFault(BadField, name+" must hold strings alone")
+			return nil, false, NewFault(BadField, name+" must contain only strings")
 		}
 		id := v.Items[i].Text
 		if _, dup := seen[id]; dup {

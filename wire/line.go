@@ -105,7 +105,7 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 		d.bids, d.asks = r.levels(d.bids[:0], keyB, whole), r.levels(d.asks[:0], keyA, whole)
 		e.Bids, e.Asks = d.bids, d.asks
 		if !whole && len(d.bids)+len(d.asks) == 0 {
-			r.bad(keyB, "and A hold no level, and R is not true")
+			r.bad(keyB, "and A have no levels, and R is not true")
 		}
 	case market.KindStatus:
 		r.status(e)
@@ -172,7 +172,7 @@ func (r *lineReader) instrument(kind market.Kind) (market.InstrumentID, *Fault) 
 		return market.InstrumentID{}, NewFault(BadInstrument, "I is not of the form SYMBOL|MARKET|TERM")
 	}
 	if id.IsPattern() && kind != market.KindStatus && kind != market.KindGap {
-		return id, NewFault(BadInstrument, "I must be one instrument: *|MARKET|* takes H and Gap alone")
+		return id, NewFault(BadInstrument, "I must be one instrument: *|MARKET|* is only allowed for H and Gap")
 	}
 	if s, ok := r.m.get(keyS); ok && (s.kind != String || string(s.text) != id.Symbol) {
 		return id, NewFault(BadField, "S must be the symbol of I")
@@ -230,7 +230,7 @@ func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.
 	v, ok := r.m.get(k)
 	if !ok {
 		if whole {
-			r.bad(k, "must be there with R:true, an array of levels")
+			r.bad(k, "is required with R:true, an array of levels")
 		}
 		return dst
 	}
@@ -268,7 +268,7 @@ func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.
 func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fault) {
 	for _, k := range [...]lineKey{keyPriceDecimals, keySizeDecimals} {
 		if _, ok := r.m.get(k); !ok {
-			r.bad(k, "must be there, a whole number from 0 to 8")
+			r.bad(k, "is required, an integer from 0 to 8")
 		}
 	}
 	in := &market.Instrument{
@@ -338,7 +338,7 @@ func (r *lineReader) conditions() []string {
 	conditions := make([]string, 0, len(list.Items))
 	for i := range list.Items {
 		if list.Items[i].Kind != String || list.Items[i].Text == "" || len(list.Items[i].Text) > maxLineText {
-			r.bad(keyC, "must hold strings of 1 to "+strconv.Itoa(maxLineText)+" bytes")
+			r.bad(keyC, "must contain strings of 1 to "+strconv.Itoa(maxLineText)+" bytes")
 			return nil
 		}
 		conditions = append(conditions, r.words.word([]byte(list.Items[i].Text)))
@@ -423,7 +423,7 @@ func (r *lineReader) toWhole(k lineKey, text []byte, most uint64) uint64 {
 	for _, c := range text {
 		d := uint64(c - '0')
 		if d > 9 || v > most/10 || v == most/10 && d > most%10 {
-			r.bad(k, "must hold a whole number from 0 to "+strconv.FormatUint(most, 10))
+			r.bad(k, "must be or contain integers from 0 to "+strconv.FormatUint(most, 10))
 			return 0
 		}
 		v = v*10 + d
@@ -436,7 +436,7 @@ func (r *lineReader) price(k lineKey) market.Price {
 	if text := r.number(k); text != nil {
 		return r.toPrice(k, text)
 	}
-	r.bad(k, "must be there, a number")
+	r.bad(k, "is required, a number")
 	return 0
 }
 
@@ -460,7 +460,7 @@ func (r *lineReader) toPrice(k lineKey, text []byte) market.Price {
 func (r *lineReader) positive(k lineKey) market.Size {
 	text := r.number(k)
 	if text == nil {
-		r.bad(k, "must be there, a number above 0")
+		r.bad(k, "is required, a number above 0")
 		return 0
 	}
 	z := r.toSize(k, text)

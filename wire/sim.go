@@ -50,24 +50,24 @@ const (
 // SimFaults returns all faults of the action sim, in the order of their documentation.
 func SimFaults() []SimFault {
 	return []SimFault{
-		{SimGap, "", true, true, "The next trade message to this connection is left out, so that N has a hole"},
-		{SimStall, "", true, false, "For 30 s nothing of the stream reaches this connection, then it goes on with a hole"},
-		{SimSlowDown, "", true, false, "For 30 s this connection takes at most 2 KiB of the stream a second"},
+		{SimGap, "", true, true, "The next trade message to this connection is left out, so that N has a gap"},
+		{SimStall, "", true, false, "This connection receives no stream data for 30 s, then it continues with a gap"},
+		{SimSlowDown, "", true, false, "This connection receives at most 2 KiB of the stream per second for 30 s"},
 		{SimBadChecksum, "", true, true, "The next order book message to this connection carries a wrong checksum"},
-		{SimTokenExpiry, "", true, false, "The token of this connection ends in 1 s"},
+		{SimTokenExpiry, "", true, false, "The token of this connection expires in 1 s"},
 		{SimDisconnect, "", true, false, "This connection is reset in 1 s, without a close frame"},
-		{SimRestart, "drain", true, false, "This connection is told to reconnect, and closed after 3 s"},
+		{SimRestart, "drain", true, false, "This connection is asked to reconnect, and closed after 3 s"},
 		{SimHalt, "", false, true, "Trading in the instrument is halted for a while"},
 		{SimCorrection, "", false, true, "The newest trade of the instrument is corrected"},
 		{SimCancel, "bust", false, true, "The newest trade of the instrument is cancelled"},
-		{SimBurst, "", false, true, "A thousand orders come in one instant"},
+		{SimBurst, "", false, true, "A thousand orders arrive at once"},
 		{SimCrossedBook, "crossed", false, true, "The book of the instrument is crossed for a second"},
 		{SimCloseMarket, "close", false, true, "The market of the instrument closes for a while"},
 		{SimClockSkew, "", false, true, "The times of the instrument's events are ahead for a while"},
-		{SimFeedGap, "", false, true, "The feed loses what happens to the instrument for a while"},
-		{SimFeedStall, "", false, true, "Nothing happens to the instrument for a while, and nothing says so"},
-		{SimSequenceReset, "", false, true, "The feed of the instrument begins anew"},
-		{SimOneSided, "", false, true, "Nobody sells the instrument for a while"},
+		{SimFeedGap, "", false, true, "The feed loses the events of the instrument for a while"},
+		{SimFeedStall, "", false, true, "The instrument has no events for a while, without a status that says so"},
+		{SimSequenceReset, "", false, true, "The feed of the instrument restarts"},
+		{SimOneSided, "", false, true, "The instrument has no sell orders for a while"},
 		{SimJump, "", false, true, "The price of the instrument jumps"},
 		{SimListing, "list", false, true, "A new instrument is listed on the market SIM"},
 	}
@@ -85,7 +85,7 @@ func FindSimFault(word string) (SimFault, *Fault) {
 		}
 		names = append(names, all[i].Name)
 	}
-	f := &Fault{Reason: BadField, Msg: "fault must name one of them", Hint: "Faults: " + strings.Join(names, ", ")}
+	f := &Fault{Reason: BadField, Msg: "fault must be the name of a fault", Hint: "Faults: " + strings.Join(names, ", ")}
 	if word == "" || len(word) > 64 {
 		return SimFault{}, f
 	}
@@ -157,7 +157,7 @@ func (m *Message) Sim() (Sim, *Fault) {
 	case others.Kind != Bool:
 		return s, NewFault(BadField, "others must be true or false")
 	case others.True && !s.Fault.OwnConnection:
-		return s, NewFault(BadField, "others means nothing to "+s.Fault.Name+", which is of the market")
+		return s, NewFault(BadField, "others cannot be used with "+s.Fault.Name+", which affects the market")
 	default:
 		s.Others = others.True
 	}
@@ -168,7 +168,7 @@ func (m *Message) Sim() (Sim, *Fault) {
 	case name.Kind != String:
 		return s, NewFault(BadField, "instrument must be an identifier, a string")
 	case !s.Fault.TakesInstrument:
-		return s, NewFault(BadField, "instrument means nothing to "+s.Fault.Name+", which is of the whole connection")
+		return s, NewFault(BadField, "instrument cannot be used with "+s.Fault.Name+", which affects the whole connection")
 	}
 	id, err := market.ParseInstrumentID(name.Text)
 	if err != nil {

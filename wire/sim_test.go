@@ -26,7 +26,7 @@ func TestSim(t *testing.T) {
 		{`"id":1`, "", "", BadField, "fault must be the name of a fault, a string"},
 		{`"fault":null`, "", "", BadField, "a string"},
 		{`"fault":["gap"]`, "", "", BadField, "a string"},
-		{`"fault":""`, "", "", BadField, "fault must name one of them"},
+		{`"fault":""`, "", "", BadField, "fault must be the name of a fault"},
 		{`"fault":"bad checksum"`, "", "", BadField, `There is no fault "bad checksum"; the nearest is bad_checksum`},
 		{`"fault":"token-expiry"`, "", "", BadField, "the nearest is token_expiry"},
 		{`"fault":"Halt"`, "", "", BadField, "the nearest is halt"},
@@ -34,15 +34,15 @@ func TestSim(t *testing.T) {
 		{`"fault":"crossedbook"`, "", "", BadField, "the nearest is crossed_book"},
 		{`"fault":"checksum"`, "", "", BadField, "the nearest is bad_checksum"},
 		{`"fault":"<\u0000>"`, "", "", BadField, `There is no fault "<\x00>"`},
-		{`"fault":"` + strings.Repeat("gap", 99) + `"`, "", "", BadField, "fault must name one of them"},
+		{`"fault":"` + strings.Repeat("gap", 99) + `"`, "", "", BadField, "fault must be the name of a fault"},
 		{`"fault":"gap","others":false`, "gap", "||", "", ""},
 		{`"fault":"gap","others":1`, "", "", BadField, "others must be true or false"},
-		{`"fault":"halt","others":true`, "", "", BadField, "others means nothing to halt"},
+		{`"fault":"halt","others":true`, "", "", BadField, "others cannot be used with halt"},
 		{`"fault":"gap","instrument":7`, "", "", BadField, "instrument must be an identifier, a string"},
 		{`"fault":"gap","instrument":""`, "", "", BadInstrument, ""},
 		{`"fault":"gap","instrument":"FAKE"`, "", "", BadInstrument, ""},
 		{`"fault":"gap","instrument":"*|SIM|*"`, "", "", BadInstrument, ""},
-		{`"fault":"stall","instrument":"FAKE|SIM|CI"`, "", "", BadField, "instrument means nothing to stall"},
+		{`"fault":"stall","instrument":"FAKE|SIM|CI"`, "", "", BadField, "instrument cannot be used with stall"},
 	} {
 		s, f := read(t, `{"action":"sim",`+c.in+`}`).Sim()
 		if s.Others {

@@ -55,7 +55,7 @@ func (c *checker) Define(in market.Instrument) (market.Handle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reject {
-		return 0, errors.New("this sink takes no instrument")
+		return 0, errors.New("this sink rejects all instruments")
 	}
 	h, err := c.table.define(in)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *checker) Publish(events []market.Event) error {
 			continue
 		}
 		if in.publishCall != 0 && in.publishCall != call {
-			c.fault("%s: published by two goroutines at a time", in.definition.ID)
+			c.fault("%s: published by two goroutines at the same time", in.definition.ID)
 		}
 		in.publishCall = call
 	}
@@ -108,7 +108,7 @@ func (c *checker) Publish(events []market.Event) error {
 		e := &events[i]
 		in := c.instrument(e.Handle)
 		if in == nil {
-			c.fault("event %d: handle %d was not given out by Define", c.events+i, e.Handle)
+			c.fault("event %d: handle %d was not returned by Define", c.events+i, e.Handle)
 			errs = append(errs, &market.Refused{Index: i, Reason: "unknown_handle"})
 			continue
 		}
@@ -139,7 +139,7 @@ func (c *checker) finish() {
 	defer c.mu.Unlock()
 	for _, in := range c.instruments {
 		if in.inGap && !c.opts.StaleBooks {
-			c.fault("%s: a gap was never followed by a snapshot", in.definition.ID)
+			c.fault("%s: no snapshot followed a gap", in.definition.ID)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (c *checker) finish() {
 // apply applies an event and returns how it violates the contract.
 func (in *instrument) apply(e *market.Event, opts *Options) error {
 	if in.isMarket && e.Kind != market.KindStatus {
-		return errors.New("a market as a whole takes status alone")
+		return errors.New("a market as a whole accepts only status events")
 	}
 	if e.Time < 0 || e.Receive < 0 {
 		return errors.New("time before 1970")
@@ -183,7 +183,7 @@ func (in *instrument) apply(e *market.Event, opts *Options) error {
 	case market.KindReference:
 		return in.reference(e)
 	}
-	return errors.New("no such kind of event")
+	return errors.New("unknown kind of event")
 }
 
 func (in *instrument) trade(e *market.Event) error {
@@ -198,7 +198,7 @@ func (in *instrument) trade(e *market.Event) error {
 			return nil
 		}
 		if _, ok := in.trades[e.TradeID]; ok {
-			return fmt.Errorf("trade id %q for the second time", e.TradeID)
+			return fmt.Errorf("trade id %q is a duplicate", e.TradeID)
 		}
 		in.trades[e.TradeID] = struct{}{}
 		return nil
@@ -224,7 +224,7 @@ func (in *instrument) amount(p market.Price, z market.Size) error {
 		return fmt.Errorf("price %s is not on the tick %s", p, step)
 	}
 	if lot := in.definition.Lot; lot > 0 && z%lot != 0 {
-		return fmt.Errorf("size %s is not whole lots of %s", z, lot)
+		return fmt.Errorf("size %s is not a multiple of the lot %s", z, lot)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (in *instrument) quote(e *market.Event) error {
 		return errors.New("the definition says that quotes come from the book (QuotesFromFeed)")
 	}
 	if len(e.Bids) > 1 || len(e.Asks) > 1 {
-		return errors.New("more than one level a side")
+		return errors.New("more than one level per side")
 	}
 	for _, side := range [...][]market.Level{e.Bids, e.Asks} {
 		for _, l := range side {
@@ -298,7 +298,7 @@ func (in *instrument) level(side market.Side, l market.Level, earlier []market.L
 	if !snapshot {
 		for _, x := range earlier {
 			if x.Price == l.Price {
-				return fmt.Errorf("price %s twice in one update", l.Price)
+				return fmt.Errorf("price %s occurs twice in one update", l.Price)
 			}
 		}
 	}
@@ -306,7 +306,7 @@ func (in *instrument) level(side market.Side, l market.Level, earlier []market.L
 		return nil // the book is unknown
 	}
 	if _, changed := in.book.Set(side, l); !changed && l.Size == 0 && !opts.UnknownDeletes {
-		return fmt.Errorf("deletes a level at %s that is not there", l.Price)
+		return fmt.Errorf("deletes a level at %s that does not exist", l.Price)
 	}
 	return nil
 }

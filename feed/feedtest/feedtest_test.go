@@ -66,19 +66,19 @@ func TestChecker(t *testing.T) {
 			{Kind: market.KindOrderModify, OrderID: 1, Price: 2 * tick, Size: lot},
 			{Kind: market.KindOrderDelete, OrderID: 1},
 		}},
-		{name: "no kind", events: []market.Event{{}}, want: "no such kind"},
-		{name: "handle", events: []market.Event{{Kind: market.KindGap, Handle: 1}}, want: "was not given out"},
+		{name: "no kind", events: []market.Event{{}}, want: "unknown kind"},
+		{name: "handle", events: []market.Event{{Kind: market.KindGap, Handle: 1}}, want: "was not returned by Define"},
 		{name: "time", events: []market.Event{{Kind: market.KindGap, Time: 5}, {Kind: market.KindGap, Time: 4}}, want: "goes back by 1 ns"},
 		{name: "time slack", opts: Options{TimeSlack: 1}, events: []market.Event{{Kind: market.KindGap, Time: 5}, {Kind: market.KindGap, Time: 4}}},
 		{name: "no size", events: []market.Event{{Kind: market.KindTrade, Price: tick}}, want: "not above 0"},
 		{name: "tick", events: []market.Event{{Kind: market.KindTrade, Price: 1, Size: lot}}, want: "not on the tick"},
-		{name: "lot", events: []market.Event{{Kind: market.KindTrade, Price: tick, Size: 1}}, want: "not whole lots"},
+		{name: "lot", events: []market.Event{{Kind: market.KindTrade, Price: tick, Size: 1}}, want: "not a multiple of the lot"},
 		{name: "digits", events: []market.Event{{Kind: market.KindTrade, Price: 1e15 + 1, Size: lot}}, want: "more than 15 digits"},
-		{name: "trade id", events: []market.Event{trade, trade}, want: "for the second time"},
+		{name: "trade id", events: []market.Event{trade, trade}, want: "is a duplicate"},
 		{name: "cancel of nothing", events: []market.Event{{Kind: market.KindCancel, Price: tick, Size: lot}}, want: "no trade id"},
 		{name: "crossed", events: []market.Event{{Kind: market.KindUpdate, Bids: levels(20, 1)}}, want: "book crossed"},
 		{name: "crossed in an auction", events: []market.Event{{Kind: market.KindStatus, Phase: market.Auction}, {Kind: market.KindUpdate, Bids: levels(20, 1)}}},
-		{name: "unknown delete", events: []market.Event{{Kind: market.KindUpdate, Bids: levels(7, 0)}}, want: "not there"},
+		{name: "unknown delete", events: []market.Event{{Kind: market.KindUpdate, Bids: levels(7, 0)}}, want: "does not exist"},
 		{name: "unknown delete allowed", opts: Options{UnknownDeletes: true}, events: []market.Event{{Kind: market.KindUpdate, Bids: levels(7, 0)}}},
 		{name: "price twice", events: []market.Event{{Kind: market.KindUpdate, Bids: levels(7, 1, 7, 2)}}, want: "twice"},
 		{name: "empty update", events: []market.Event{{Kind: market.KindUpdate}}, want: "no level"},
@@ -139,7 +139,7 @@ func TestCheckerOpenGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.finish()
-	if len(c.faults) != 1 || !strings.Contains(c.faults[0], "never followed by a snapshot") {
+	if len(c.faults) != 1 || !strings.Contains(c.faults[0], "no snapshot followed") {
 		t.Errorf("faults %v", c.faults)
 	}
 }

@@ -49,7 +49,7 @@ func (s *HashSink) Publish(events []market.Event) error {
 		e := &events[i]
 		at := s.table.index(e.Handle)
 		if at < 0 {
-			return fmt.Errorf("hash event: handle %d was not given out", e.Handle)
+			return fmt.Errorf("hash event: unknown handle %d", e.Handle)
 		}
 		s.write(s.appendEvent(s.buf[:0], at, e))
 		s.events++

@@ -39,7 +39,7 @@ func (r *Recorder) Publish(events []market.Event) error {
 	defer r.mu.Unlock()
 	for _, e := range events {
 		if r.table.id(e.Handle) == nil {
-			return fmt.Errorf("record event: handle %d was not given out", e.Handle)
+			return fmt.Errorf("record event: unknown handle %d", e.Handle)
 		}
 	}
 	for _, e := range events {

@@ -64,14 +64,14 @@ type Stats struct {
 // New checks the configuration and returns a Source. It does not listen yet.
 func New(config Config) (*Source, error) {
 	if config.Listen == "" {
-		return nil, errors.New("ndjson: no address to listen on")
+		return nil, errors.New("ndjson: listen address is missing")
 	}
 	address, err := net.ResolveTCPAddr("tcp", config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("ndjson: address %q: %w", config.Listen, err)
 	}
 	if !config.Insecure && !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("ndjson: address %q is off the loopback interface, and whoever can connect can publish any price: use 127.0.0.1, or set insecure", config.Listen)
+		return nil, fmt.Errorf("ndjson: address %q is not a loopback address, so anyone who can connect could publish any price: use 127.0.0.1, or set insecure", config.Listen)
 	}
 	if config.MaxProducers <= 0 {
 		config.MaxProducers = 64
@@ -190,7 +190,7 @@ func (s *Source) open(ctx context.Context) (net.Listener, error) {
 	listener, err := config.Listen(ctx, "tcp", s.address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("ndjson: %w: give another port than that of %s, or 0 for any that is free", err, s.address)
+		return nil, fmt.Errorf("ndjson: %w: use another port than that of %s, or 0 for any free port", err, s.address)
 	case err != nil:
 		return nil, fmt.Errorf("ndjson: %w", err)
 	}
@@ -216,7 +216,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, registry *re
 			}
 			if now := time.Now(); now.Sub(logged) >= time.Second {
 				logged = now
-				s.config.Logger.Warn("producer not accepted", "error", err)
+				s.config.Logger.Warn("accept failed", "error", err)
 			}
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
 				return err
@@ -274,7 +274,7 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, regist
 	goroutines.Go(func() {
 		defer s.release(conn)
 		if full {
-			p.closeWithError(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, more are not taken", s.config.MaxProducers)))
+			p.closeWithError(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, which is the limit", s.config.MaxProducers)))
 			return
 		}
 		p.log.Info("producer connected")

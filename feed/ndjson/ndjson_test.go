@@ -317,7 +317,7 @@ func TestTooManyProducers(t *testing.T) {
 	first := run.dial().send(defineGGAL, "x")
 	first.answer()
 	second := run.dial()
-	if got := second.answer(); got.Reason != "overloaded" || got.Code != 503 || got.Msg != "1 producers are connected, more are not taken" {
+	if got := second.answer(); got.Reason != "overloaded" || got.Code != 503 || got.Msg != "1 producers are connected, which is the limit" {
 		t.Errorf("answered %+v", got)
 	}
 	second.closed()
@@ -327,7 +327,7 @@ func TestTooManyProducers(t *testing.T) {
 
 func TestTooManyInstruments(t *testing.T) {
 	c := start(t, Config{MaxInstruments: 1}, new(feedtest.Recorder)).dial().send(defineGGAL, defineAL30, defineGGAL, "x")
-	if got := c.answer(); got.Reason != "bad_field" || got.Msg != "line 2: definition refused: 1 instruments are defined, more are not taken" {
+	if got := c.answer(); got.Reason != "bad_field" || got.Msg != "line 2: definition refused: 1 instruments are defined, which is the limit" {
 		t.Errorf("answered %+v", got)
 	}
 	if got := c.answer(); got.Line != 4 {
@@ -475,12 +475,12 @@ func TestAddresses(t *testing.T) {
 		{"127.255.0.1:9000", false, ""},
 		{"0.0.0.0:9000", true, ""},
 		{":9000", true, ""},
-		{":9000", false, "off the loopback interface"},
-		{"0.0.0.0:9000", false, "off the loopback interface"},
-		{"192.0.2.1:9000", false, "off the loopback interface"},
+		{":9000", false, "not a loopback address"},
+		{"0.0.0.0:9000", false, "not a loopback address"},
+		{"192.0.2.1:9000", false, "not a loopback address"},
 		{"127.0.0.1", false, "missing port"},
 		{"127.0.0.1:70000", false, "invalid port"},
-		{"", false, "no address"},
+		{"", false, "listen address is missing"},
 	} {
 		_, err := New(Config{Listen: tt.listen, Insecure: tt.insecure})
 		switch {
@@ -503,7 +503,7 @@ func TestUsedPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = source.Run(t.Context(), new(feedtest.Recorder))
-	if err == nil || !strings.Contains(err.Error(), "address already in use: give another port than that of "+taken.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "address already in use: use another port than that of "+taken.Addr().String()) {
 		t.Errorf("Run returned %v", err)
 	}
 }

@@ -56,7 +56,7 @@ const (
 
 var (
 	errTooLong = errors.New("line too long")
-	errTooMany = errors.New("too many bad lines")
+	errTooMany = errors.New("too many invalid lines")
 )
 
 func newProducer(s *Source, r *registry, conn net.Conn, from net.Addr) *producer {
@@ -85,7 +85,7 @@ func (p *producer) run(ctx context.Context) error {
 		}
 		if p.faults >= p.source.config.MaxFaults {
 			p.publish()
-			p.closeWithError(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d bad lines one after the other", p.faults)))
+			p.closeWithError(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d invalid lines in a row", p.faults)))
 			return errTooMany
 		}
 		if !p.lineBuffered() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
@@ -274,7 +274,7 @@ func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
 		p.add(market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: "sequence_gap"})
 	}
 	p.warn("sequence_gap", what)
-	p.log.Warn("producer left out lines", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
+	p.log.Warn("producer skipped sequence numbers", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
 }
 
 // markStale publishes that a book has lost updates, unless that was published already.
@@ -303,7 +303,7 @@ func (p *producer) ignore(i *instrument) {
 	p.source.count(func(c *Stats) { c.Ignored++ })
 	if !p.ignored {
 		p.ignored = true
-		p.warn("quote_ignored", i.id.String()+" has its quotes from its book: Q lines are left out unless F says own_quotes (this is told once)")
+		p.warn("quote_ignored", i.id.String()+" derives its quotes from its book: Q lines are ignored unless F has own_quotes (reported once)")
 	}
 }
 

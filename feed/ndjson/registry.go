@@ -61,7 +61,7 @@ func (r *registry) define(in market.Instrument) (*instrument, error) {
 	defer r.mu.Unlock()
 	i, ok := r.instruments[in.ID]
 	if most := r.source.config.MaxInstruments; !ok && len(r.instruments) >= most {
-		return nil, fmt.Errorf("%d instruments are defined, more are not taken", most)
+		return nil, fmt.Errorf("%d instruments are defined, which is the limit", most)
 	}
 	handle, err := r.sink.Define(in)
 	if err != nil {

@@ -52,11 +52,11 @@ func (p *producer) unknown(l *wire.Line) {
 // and crossed books outside auctions. A rejected book is stale until the next complete one.
 func (p *producer) validate(i *instrument, e *market.Event) *wire.Fault {
 	if p.source.config.positive(i.id.Market) && negative(e) {
-		p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines refused: prices below 0", slog.String("instrument", i.id.String()))
+		p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines rejected: prices below 0", slog.String("instrument", i.id.String()))
 		if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
 			p.markStale(i, "bad_line")
 		}
-		return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" are not below 0")
+		return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" must not be below 0")
 	}
 	b := p.bookCopies[i]
 	switch e.Kind {
@@ -79,9 +79,9 @@ func (p *producer) validate(i *instrument, e *market.Event) *wire.Fault {
 	if !b.Crossed() || !p.continuous(i) {
 		return nil
 	}
-	p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines refused: books crossed outside of an auction", slog.String("instrument", i.id.String()))
+	p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines rejected: books crossed outside an auction", slog.String("instrument", i.id.String()))
 	p.markStale(i, "crossed_book")
-	return wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed, and there is no auction", i.id))
+	return wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed outside an auction", i.id))
 }
 
 // negative reports whether an event has a price below 0.

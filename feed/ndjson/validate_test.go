@@ -91,7 +91,7 @@ func TestValidate(t *testing.T) {
 			if got := (Stats{Crossed: s.Crossed, Negative: s.Negative, Unknown: s.Unknown}); got != tt.stats {
 				t.Errorf("counted %+v, want %+v", got, tt.stats)
 			}
-			logged := strings.Count(log.String(), "lines refused") + strings.Count(log.String(), "unknown members")
+			logged := strings.Count(log.String(), "lines rejected") + strings.Count(log.String(), "unknown members")
 			if want := min(1, tt.stats.Crossed+tt.stats.Negative+tt.stats.Unknown); logged != want {
 				t.Errorf("logged %d times, want %d:\n%s", logged, want, log.String())
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	errNoDate   = errors.New("the file holds no date: say which day it is of (Date, as 2024-01-31)")
+	errNoDate   = errors.New("the file does not contain its date: set Date (as 2024-01-31)")
 	dateInNames = []dateInName{
 		{regexp.MustCompile(`(?:^|[^0-9])(\d{4}-\d{2}-\d{2})(?:[^0-9]|$)`), "2006-01-02"},
 		{regexp.MustCompile(`(?:^|[^0-9])(20\d{6})(?:[^0-9]|$)`), "20060102"},
@@ -44,7 +44,7 @@ func (s *shared) date() (int64, error) {
 		return 0, fmt.Errorf("date %q: %w", text, err)
 	}
 	if day.Year() < 1990 || day.Year() > 2200 {
-		return 0, fmt.Errorf("date %q: the year is none of electronic trading", text)
+		return 0, fmt.Errorf("date %q: the year must be from 1990 to 2200", text)
 	}
 	return day.UnixNano(), nil
 }

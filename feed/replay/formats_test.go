@@ -469,13 +469,13 @@ func TestFormatsOptions(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{"no date", itch.data, Config{}, "NASDAQ ITCH: the file holds no date"},
-		{"no date in the name", itch.data, Config{FromName: true}, "NASDAQ ITCH: the file holds no date"},
+		{"no date", itch.data, Config{}, "NASDAQ ITCH: the file does not contain its date"},
+		{"no date in the name", itch.data, Config{FromName: true}, "NASDAQ ITCH: the file does not contain its date"},
 		{"bad date", itch.data, Config{Date: "02.01.2024"}, `date "02.01.2024"`},
-		{"date of another age", itch.data, Config{Date: "0024-01-02"}, "none of electronic trading"},
-		{"no symbol", books.data, Config{Date: date}, "LOBSTER: the file holds no symbol"},
-		{"several symbols", books.data, Config{Date: date, Symbols: []string{"A", "B"}}, "LOBSTER: the file holds no symbol"},
-		{"no date for a symbol", books.data, Config{Symbols: []string{"A"}}, "LOBSTER: the file holds no date"},
+		{"date of another age", itch.data, Config{Date: "0024-01-02"}, "the year must be from 1990 to 2200"},
+		{"no symbol", books.data, Config{Date: date}, "LOBSTER: the file does not contain its symbol"},
+		{"several symbols", books.data, Config{Date: date, Symbols: []string{"A", "B"}}, "LOBSTER: the file does not contain its symbol"},
+		{"no date for a symbol", books.data, Config{Symbols: []string{"A"}}, "LOBSTER: the file does not contain its date"},
 		{"binary", []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Config{}, "other formats are"},
 		{"another DBN", []byte("DBN\x09\x00\x00\x00\x00"), Config{}, "DBN version 9"},
 		{"zstd that asks for 2 TiB", []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xf8, 1, 0, 0}, Config{}, "the zstd file is damaged"},
@@ -492,7 +492,7 @@ func TestFormatsOptions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(t.TempDir(), Config{}); err == nil || !strings.Contains(err.Error(), "not a recording that is known: ") {
+	if _, err := Open(t.TempDir(), Config{}); err == nil || !strings.Contains(err.Error(), "unknown recording format; ") {
 		t.Errorf("a folder: %v", err)
 	}
 }
@@ -521,7 +521,7 @@ func TestOrderBookFile(t *testing.T) {
 		want   string
 	}{
 		{"shorter", func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }, "ends before the message file"},
-		{"longer", func(b []byte) []byte { return append(b, "1,1,1,1\n"...) }, "goes on behind the message file"},
+		{"longer", func(b []byte) []byte { return append(b, "1,1,1,1\n"...) }, "is longer than the message file"},
 		{"without a last line's end", func(b []byte) []byte { return b[:len(b)-1] }, ""},
 		{"damaged", func(b []byte) []byte { b[len(b)/2] = 'x'; return b }, "not a line of ask price"},
 		{"empty", func([]byte) []byte { return nil }, "ends before the message file"},

@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	errNoSymbol  = errors.New("the file holds no symbol: say which stock it is of (Symbols, one alone)")
+	errNoSymbol  = errors.New("the file does not contain its symbol: set Symbols to one symbol")
 	errBookShort = errors.New("order book: the file ends before the message file")
-	errBookLong  = errors.New("order book: the file goes on behind the message file")
+	errBookLong  = errors.New("order book: the file is longer than the message file")
 )
 
 func openLOBSTER(s *shared, in *input) (playable, error) {

@@ -122,11 +122,11 @@ func (s *Source) recognize(h *head, in *input) (err error) {
 			return err
 		}
 	}
-	return unknownFormat{fmt.Errorf("replay %s: not a recording that is known: %s", s.path, formatList())}
+	return unknownFormat{fmt.Errorf("replay %s: unknown recording format; known formats are %s", s.path, formatList())}
 }
 
 // ErrUnknownFormat is returned for a file in an unknown format. [Formats] lists the known ones.
-var ErrUnknownFormat = errors.New("not a recording that is known")
+var ErrUnknownFormat = errors.New("unknown recording format")
 
 // unknownFormat wraps an error so that it matches ErrUnknownFormat.
 type unknownFormat struct{ error }

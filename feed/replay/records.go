@@ -270,9 +270,9 @@ func (p *recordPlayer) release(ctx context.Context, all bool) error {
 		return err
 	}
 	if all && a.late > 0 {
-		why := fmt.Sprintf("more than %v after what was later", time.Duration(reorderWindow))
+		why := fmt.Sprintf("more than %v after later events", time.Duration(reorderWindow))
 		if a.overflows > 0 {
-			why = "when more was held back for them than there is memory for"
+			why = "when the memory for held events was full"
 		}
 		p.batch.Note("late_trades", "%d trades came %s: they were played late", a.late, why)
 		p.logNotes()

@@ -180,6 +180,6 @@ func (r *run) countRejected(err error, stats *Stats) error {
 		}
 	}
 	stats.Rejected += len(errs)
-	r.config.Logger.Warn("recorded events refused", "file", r.path, "line", stats.Lines, "count", len(errs), "error", errs[0])
+	r.config.Logger.Warn("recorded events rejected", "file", r.path, "line", stats.Lines, "count", len(errs), "error", errs[0])
 	return nil
 }

@@ -136,7 +136,7 @@ func (s *scanner) whole() (uint64, error) {
 		v = v*10 + uint64(s.in[s.at]-'0')
 	}
 	if s.at == start || s.in[start] == '0' && s.at > start+1 {
-		return 0, s.fail("bad number: not a whole one")
+		return 0, s.fail("bad number: not an integer")
 	}
 	return v, nil
 }

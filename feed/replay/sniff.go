@@ -28,7 +28,7 @@ func (s *binance) sniff(in *lines) error {
 			}
 		}
 		if err != nil && in.number == 1 {
-			return unknownFormat{fmt.Errorf("%w (a recording that is known is lines of a receive time in Unix nanoseconds, a space and a message of Binance; other formats are %s)", s.at(in, err), formatList())}
+			return unknownFormat{fmt.Errorf("%w (captures of Binance have lines of a receive time in Unix nanoseconds, a space and a message; other formats are %s)", s.at(in, err), formatList())}
 		}
 		if err != nil {
 			return s.at(in, err)

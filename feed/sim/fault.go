@@ -19,8 +19,8 @@ type Fault struct {
 func Faults() []Fault {
 	return []Fault{
 		{"gap", "events are lost for 2 s: a gap, and then a snapshot of the book"},
-		{"sequence_reset", "the feed begins anew: a gap and at once a snapshot"},
-		{"stall", "nothing happens for 10 s, and nothing says so"},
+		{"sequence_reset", "the feed restarts: a gap followed at once by a snapshot"},
+		{"stall", "no events for 10 s, without a status that says so"},
 		{"halt", "trading is halted for 10 s; where hours are kept a reopening auction follows"},
 		{"correction", "the newest trade is corrected"},
 		{"cancel", "the newest trade is cancelled"},
@@ -159,9 +159,9 @@ func (x *exchange) ineffective(in *instrument, fault string) string {
 	case (fault == "halt" || fault == "burst") && in.phase != market.Open:
 		return "it is not open"
 	case fault == "crossed" && (!sellers || in.book.inCall):
-		return "its book has nobody to cross, or is one of an auction"
+		return "its book has no asks, or it is in an auction"
 	case fault == "one_sided" && !sellers && !in.oneSided:
-		return "nobody sells it"
+		return "it has no asks"
 	case fault == "close" && len(x.openOf(in.listing.definition.ID.Market)) == 0:
 		return "its market is not open"
 	}

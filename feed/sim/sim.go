@@ -108,7 +108,7 @@ func New(config Config) (*Source, error) {
 	case config.Clock > Virtual:
 		return nil, errors.New("configure simulator: clock must be Real or Virtual")
 	case config.Clock == Real && (config.Calendar != nil || config.Days != 0):
-		return nil, errors.New("configure simulator: calendar and days are of a virtual clock")
+		return nil, errors.New("configure simulator: calendar and days need the virtual clock")
 	}
 	n := config.Instruments
 	if n == 0 {
@@ -170,7 +170,7 @@ func (s *Source) ResumeAfter(after time.Time) error {
 	case s.config.Clock == Virtual:
 		d, err := s.firstDay(after)
 		if err != nil {
-			return fmt.Errorf("go on with a simulated day: %w", err)
+			return fmt.Errorf("resume simulated day: %w", err)
 		}
 		begin, s.config.Start = time.Unix(0, d.begins()), d.date
 	case begin.IsZero():
@@ -183,7 +183,7 @@ func (s *Source) ResumeAfter(after time.Time) error {
 		}
 	}
 	if begin.Before(after) {
-		return fmt.Errorf("%w: it was %s, and would be %s", ErrTimeReversed, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: from %s to %s", ErrTimeReversed, after.UTC().Format(time.RFC3339), begin.UTC().Format(time.RFC3339))
 	}
 	// No instrument trades a thousand times a second for long.
 	s.config.FirstTradeID = max(s.config.FirstTradeID, uint64(max(1, begin.UnixMilli())))

@@ -235,7 +235,7 @@ func TestWatchTellsRefusal(t *testing.T) {
 	}{
 		{429, "7", `{"success":false,"error":{"code":429,"reason":"too_many_failures","msg":"Too many failures"}}`, exitError, "too_many_failures: Too many failures", "  Try again in 7 s.\n"},
 		{503, "", `{"success":false,"error":{"code":503,"reason":"unavailable","msg":"Starting","hint":"Wait for it."}}`, exitError, "unavailable: Starting", "  Wait for it.\n"},
-		{502, "", "<html>Bad Gateway</html>", exitUnreachable, "the server answered 502", "What answers there is no gateway"},
+		{502, "", "<html>Bad Gateway</html>", exitUnreachable, "the server answered 502", "The server at this address is not a gateway"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if tc.wait != "" {

@@ -73,7 +73,7 @@ func (r *ResponseError) Advice() string {
 	case r.Wait > 0:
 		return fmt.Sprintf("Try again in %d s.", int(r.Wait.Seconds()))
 	case r.Reason == "":
-		return "What answers there is no gateway. Look at the address, and at what stands before the gateway."
+		return "The server at this address is not a gateway. Check the address, and any proxy in front of the gateway."
 	}
 	return r.Hint
 }
@@ -97,7 +97,7 @@ func (e *AddressError) Error() string { return e.Problem }
 // send a password unencrypted, except to this machine. agent is the name and version of the
 // program. New returns an *AddressError.
 func New(address, agent string) (*API, error) {
-	const advice = "It looks like http://127.0.0.1:8080 or https://api.broker.example"
+	const advice = "Use an address like http://127.0.0.1:8080 or https://api.broker.example"
 	u, err := url.Parse(address)
 	if err == nil && u.Host != "" && (u.Scheme == "ws" || u.Scheme == "wss") {
 		u.Scheme = "http" + strings.TrimPrefix(u.Scheme, "ws")
@@ -106,7 +106,7 @@ func New(address, agent string) (*API, error) {
 		return nil, &AddressError{fmt.Sprintf("%q is not the address of a gateway", address), cmp.Or(withScheme(address), advice)}
 	}
 	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
-		return nil, &AddressError{fmt.Sprintf("%s would carry the password in the open", address), "Use https://" + u.Host}
+		return nil, &AddressError{fmt.Sprintf("%s would send the password unencrypted", address), "Use https://" + u.Host}
 	}
 	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
 	return &API{Base: u, Client: &http.Client{Timeout: 30 * time.Second}, Agent: agent}, nil
@@ -123,7 +123,7 @@ func withScheme(address string) string {
 	} else if isThisMachine(u.Hostname()) {
 		scheme = "http://"
 	}
-	return "It lacks the scheme: " + scheme + address
+	return "The scheme is missing: " + scheme + address
 }
 
 // PlainError describes a failed connection without the names of libraries and system calls.
@@ -212,7 +212,7 @@ func (a *API) grant(ctx context.Context, body map[string]string) (Tokens, error)
 	}
 	err = json.Unmarshal(text, &answer)
 	if err != nil || answer.Data.Access == "" {
-		return Tokens{}, errors.New("the answer of " + a.Base.String() + " is not that of a gateway")
+		return Tokens{}, errors.New("the answer of " + a.Base.String() + " is not from a gateway")
 	}
 	life := time.Duration(answer.Data.ExpiresIn) * time.Second
 	return Tokens{Access: answer.Data.Access, Refresh: answer.Data.Refresh, Renew: began.Add(life * 8 / 10)}, nil

@@ -35,7 +35,7 @@ func TestAddressWithoutScheme(t *testing.T) {
 		"127.0.0.1:8080":           "http://127.0.0.1:8080",
 		"localhost:8080":           "http://localhost:8080",
 		"api.broker.example":       "https://api.broker.example",
-		"ftp://api.broker.example": "It looks like",
+		"ftp://api.broker.example": "Use an address like",
 	} {
 		_, err := New(address, "test")
 		var bad *AddressError

@@ -38,7 +38,7 @@ func Catalogue(ctx context.Context, get func(ctx context.Context, path string) (
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(text, &answer); err != nil {
-			return nil, nil, errors.New("the server's list of instruments is not one")
+			return nil, nil, errors.New("the server's answer is not a list of instruments")
 		}
 		for _, row := range answer.Data.Instruments {
 			var named struct {

@@ -71,7 +71,7 @@ func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
 // End handles the rest after the last complete line, which a killed recorder leaves.
 func (e *Events) End(rest []byte, b *decode.Batch) error {
 	if e.meta == nil {
-		return errors.New("it was cut off in its first line: there is nothing in it")
+		return errors.New("it ends within its first line and has no messages")
 	}
 	if len(rest) > 0 {
 		b.Note("torn_line", "the recording ends within a line, %d bytes after line %d", len(rest), e.line)

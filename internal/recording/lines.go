@@ -22,7 +22,7 @@ const maxLine = 32 << 20
 const maxWindow = 64 << 20
 
 var (
-	errForeign = errors.New("this is no recording of rueda record: its first line is not one")
+	errForeign = errors.New("this is not a recording of rueda record")
 	errLong    = errors.New("the line is longer than 32 MiB")
 	errNoTime  = errors.New("the line does not begin with a receive time in Unix nanoseconds and a space")
 )
@@ -149,7 +149,7 @@ func (r *Reader) begin() error {
 	}
 	text, err := r.text()
 	if errors.Is(err, io.EOF) {
-		return r.fail(errors.New("it was cut off in its first line: there is nothing in it"))
+		return r.fail(errors.New("it ends within its first line and has no messages"))
 	}
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (r *Reader) text() ([]byte, error) {
 func (r *Reader) ending(n int64, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && r.packed:
-		r.torn = fmt.Errorf("it ends within a packed block, %d bytes after line %d: whoever wrote it did not close it", n, r.line.Number-1)
+		r.torn = fmt.Errorf("it ends within a packed block, %d bytes after line %d: the writer did not close it", n, r.line.Number-1)
 		return io.EOF
 	case !errors.Is(err, io.EOF):
 		return r.fail(fmt.Errorf("read: %w", err))

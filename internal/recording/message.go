@@ -245,7 +245,7 @@ func (d *Decoder) str(f *wire.Member) string {
 func (d *Decoder) whole(f *wire.Member, bits int) uint64 {
 	n, err := strconv.ParseUint(f.Value.Text, 10, bits)
 	if f.Value.Kind != wire.Number || err != nil {
-		d.bad(f, fmt.Errorf("not a whole number in its range"))
+		d.bad(f, fmt.Errorf("not an integer in its range"))
 	}
 	return n
 }

@@ -81,7 +81,7 @@ func parseMeta(line []byte) (*Meta, error) {
 		return nil, fmt.Errorf("its first line: %w", err)
 	}
 	if m.Version < 1 || m.Version > Version {
-		return nil, fmt.Errorf("it has version %d of the format, and this program knows 1 to %d: take a newer one", m.Version, Version)
+		return nil, fmt.Errorf("it has version %d of the format, but this program reads 1 to %d: use a newer version", m.Version, Version)
 	}
 	return &m, nil
 }

@@ -203,15 +203,15 @@ func TestContinue(t *testing.T) {
 func TestForeignFiles(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", "", "the file is empty"},
-		{"one byte", "x", "no recording of rueda record"},
-		{"capture", "1723161255088176367 {\"stream\":\"btcusdt@trade\"}\n", "no recording of rueda record"},
-		{"binary", "\x00\x01\x02\xff", "no recording of rueda record"},
+		{"one byte", "x", "not a recording of rueda record"},
+		{"capture", "1723161255088176367 {\"stream\":\"btcusdt@trade\"}\n", "not a recording of rueda record"},
+		{"binary", "\x00\x01\x02\xff", "not a recording of rueda record"},
 		{"gzip of nothing", "\x1f\x8b\x08\x00", "unpack"},
 		{"zstd of nothing", "\x28\xb5\x2f\xfd", "unpack"},
 		{"newer", `{"rueda":"recording","version":9}` + "\n", "version 9"},
 		{"no version", `{"rueda":"recording"}` + "\n", "version 0"},
 		{"damaged", `{"rueda":"recording","version":1` + "\n", "first line"},
-		{"cut", `{"rueda":"recording","version":1`, "cut off in its first line"},
+		{"cut", `{"rueda":"recording","version":1`, "ends within its first line"},
 		{"no time", `{"rueda":"recording","version":1}` + "\n{}\n", "receive time"},
 		{"time too long", `{"rueda":"recording","version":1}` + "\n99999999999999999999 {}\n", "receive time"},
 	} {

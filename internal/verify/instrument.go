@@ -99,7 +99,7 @@ func (in *instrument) message(p Position, m *recording.Message) {
 		s := in.bars[m.Bar.Interval]
 		if s == nil {
 			if _, ok := intervalOf(m.Bar.Interval); !ok {
-				in.v.wrong(Message, in, p, "a bar of %q is of no interval of the contract", m.Bar.Interval)
+				in.v.wrong(Message, in, p, "a bar has the unknown interval %q", m.Bar.Interval)
 				return
 			}
 			s = new(sequence)
@@ -143,9 +143,9 @@ func (in *instrument) contiguous(s *sequence, p Position, channel string, m *rec
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, before)
 		return false
 	case before > 0 && p.N > before+1 && lossReported:
-		in.v.Note("%s of %s: %d messages are missing, as the server told", channel, in.id, p.N-before-1)
+		in.v.Note("%s of %s: %d messages are missing, as the server reported", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1 && m.State:
-		in.v.Note("%s of %s went on with how things stand: %d messages between are not in it", channel, in.id, p.N-before-1)
+		in.v.Note("%s of %s continued with a snapshot: %d messages before it are missing", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1:
 		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
 		if channel == "trades" {
@@ -267,7 +267,7 @@ func (in *instrument) setBook(p Position, bids, asks []market.Level) {
 func (in *instrument) ordered(p Position, side market.Side, levels []market.Level, whole bool) bool {
 	for i := range levels {
 		if whole && levels[i].Size == 0 {
-			in.v.wrong(Levels, in, p, "a whole book has an empty level at %s", levels[i].Price)
+			in.v.wrong(Levels, in, p, "a book snapshot has an empty level at %s", levels[i].Price)
 			return false
 		}
 		if i == 0 {
@@ -275,7 +275,7 @@ func (in *instrument) ordered(p Position, side market.Side, levels []market.Leve
 		}
 		switch a, b := levels[i-1].Price, levels[i].Price; {
 		case a == b:
-			in.v.wrong(Levels, in, p, "price %s stands twice on a side", a)
+			in.v.wrong(Levels, in, p, "price %s occurs twice on a side", a)
 			return false
 		case (a < b) == (side == market.Buy):
 			in.v.wrong(Levels, in, p, "level %s comes before %s, which is better", a, b)
@@ -297,7 +297,7 @@ func (in *instrument) bookUpdate(p Position, m *recording.Message) {
 	}
 	in.v.judged(Chain)
 	if m.Previous != before {
-		in.v.wrong(Chain, in, p, "builds on %d where the book is that of %d; passed over up to the next whole book", m.Previous, before)
+		in.v.wrong(Chain, in, p, "follows %d, but the book is that of %d; skipped up to the next snapshot", m.Previous, before)
 		in.markStale()
 		return
 	}
@@ -332,7 +332,7 @@ func (in *instrument) change(p Position, bids, asks []market.Level, strict bool)
 		s := [2]market.Side{market.Buy, market.Sell}[i]
 		for _, l := range side {
 			if _, changed := in.book.Set(s, l); strict && !changed && l.Size == 0 {
-				in.v.wrong(Levels, in, p, "takes away a level at %s that is not there", l.Price)
+				in.v.wrong(Levels, in, p, "deletes a level at %s that does not exist", l.Price)
 			}
 		}
 		if in.book.Len(s) > maxLevels {
@@ -361,6 +361,6 @@ func (in *instrument) checksum(p Position, m *recording.Message) {
 	var k uint32
 	k, v.scratch = wire.Checksum(v.scratch, v.bids, v.asks, n, in.def.PriceDecimals, in.def.SizeDecimals)
 	if k != m.Checksum {
-		v.wrong(Checksum, in, p, "K is %d, and %d of the book", m.Checksum, k)
+		v.wrong(Checksum, in, p, "K is %d; that of the book is %d", m.Checksum, k)
 	}
 }

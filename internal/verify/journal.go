@@ -114,7 +114,7 @@ type checkpointRow struct {
 // begin starts an epoch.
 func (x *journalWalk) begin(epoch string) {
 	if x.v.epoch != "" {
-		x.v.Note("epoch %s begins behind row %d", epoch, x.rows)
+		x.v.Note("epoch %s begins after row %d", epoch, x.rows)
 		for _, in := range x.v.instruments {
 			in.reset()
 		}
@@ -213,7 +213,7 @@ func (x *journalWalk) gap(r *journal.Row) {
 		x.settle()
 	}
 	x.gaps++
-	x.v.Note("behind row %d rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
+	x.v.Note("after row %d, rows up to position %d were lost: %s", x.rows, r.Position, r.Reason)
 	for _, in := range x.v.instruments {
 		in.reset()
 		in.newest = r.At              // trades before may be missing, so bars cannot be judged
@@ -277,7 +277,7 @@ func (in *instrument) checkpoint(p Position, r *journal.Row) {
 		}
 		in.v.judged(Chain)
 		if !in.holds(r.Bids, r.Asks) {
-			in.v.wrong(Chain, in, p, "the book of the checkpoint is not what the rows before it make")
+			in.v.wrong(Chain, in, p, "the book of the checkpoint differs from the rows before it")
 			in.setBook(p, r.Bids, r.Asks)
 			in.tops.markGap()
 		}

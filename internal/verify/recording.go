@@ -70,7 +70,7 @@ func (v *Verifier) note(m *recording.Message) {
 		}
 		v.Interrupted()
 	case recording.Disconnected:
-		v.Note("the recorder lost its connection (%s) and came back", m.Text("reason"))
+		v.Note("the recorder lost its connection (%s) and reconnected", m.Text("reason"))
 		v.Interrupted()
 	}
 }

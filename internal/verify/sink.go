@@ -94,7 +94,7 @@ func (s *Sink) event(e *market.Event) {
 	v.judged(Message)
 	p := Position{Line: s.events, N: e.Sequence, Time: e.Time}
 	if int(e.Handle) >= len(s.handles) {
-		v.wrong(Message, nil, p, "an event of handle %d, under which nothing was defined", e.Handle)
+		v.wrong(Message, nil, p, "an event of handle %d, which is not defined", e.Handle)
 		return
 	}
 	in := s.handles[e.Handle]
@@ -112,7 +112,7 @@ func (s *Sink) event(e *market.Event) {
 		v.counts["Q"]++
 		in.time(&in.quotes, p, "quotes")
 		if len(e.Bids) > 1 || len(e.Asks) > 1 {
-			v.wrong(Message, in, p, "a quote with more than one level a side")
+			v.wrong(Message, in, p, "a quote with more than one level per side")
 			return
 		}
 		in.quote(p, e.Bids, e.Asks)
@@ -133,12 +133,12 @@ func (s *Sink) event(e *market.Event) {
 			in.status(p, market.FeedDown, e.Reason)
 		} else if in.known {
 			v.judged(Chain)
-			v.wrong(Chain, in, p, "the source lost something: %s", e.Reason)
+			v.wrong(Chain, in, p, "the source lost events: %s", e.Reason)
 		}
 		in.markStale()
 	case market.KindReference:
 	default:
-		v.wrong(Message, in, p, "an event of no known kind, %d", e.Kind)
+		v.wrong(Message, in, p, "an event of unknown kind %d", e.Kind)
 	}
 }
 

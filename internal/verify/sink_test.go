@@ -34,7 +34,7 @@ func TestSink(t *testing.T) {
 	}{
 		{"good", []market.Event{book, update(10, 12), trade("a", 10), cancel("a", 10)}, Reference, 0, ""},
 		{"no such handle", []market.Event{{Kind: market.KindGap, Handle: 9}}, Message, 1, "handle 9"},
-		{"no such kind", []market.Event{{Kind: 99}}, Message, 1, "no known kind"},
+		{"no such kind", []market.Event{{Kind: 99}}, Message, 1, "unknown kind"},
 		{"negative size", []market.Event{{Kind: market.KindTrade, Size: -1}}, Message, 1, "negative"},
 		{"trade of nothing", []market.Event{{Kind: market.KindTrade, Price: 1}}, Message, 1, "size 0"},
 		{"gap", []market.Event{book, {Kind: market.KindGap, Reason: "line_down"}, update(10, 12)}, Chain, 1, "line_down"},
@@ -43,7 +43,7 @@ func TestSink(t *testing.T) {
 		{"crossed in an auction", []market.Event{book, {Kind: market.KindStatus, Phase: market.Auction}, update(11, 12)}, Crossed, 0, ""},
 		{"snapshot out of order", []market.Event{{Kind: market.KindSnapshot, Bids: []market.Level{level(1, 1), level(2, 1)}}}, Levels, 1, "which is better"},
 		{"quote of two levels", []market.Event{{Kind: market.KindQuote, Bids: []market.Level{level(2, 1), level(1, 1)}}}, Message, 1, "more than one level"},
-		{"cancel of another price", []market.Event{trade("a", 10), cancel("a", 11)}, Reference, 1, "it tells trade"},
+		{"cancel of another price", []market.Event{trade("a", 10), cancel("a", 11)}, Reference, 1, "it gives trade"},
 		{"cancelled twice", []market.Event{trade("a", 10), cancel("a", 10), cancel("a", 10)}, Reference, 1, "was cancelled before"},
 		{"late trade", []market.Event{at(trade("a", 10), 20), at(trade("b", 10), 10)}, Time, 0, ""},
 		{"time back", []market.Event{at(book, 20), at(update(8, 12), 10)}, Time, 1, "order_book went back"},

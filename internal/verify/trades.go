@@ -138,7 +138,7 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 	} else {
 		if n >= m.N {
 			v.judged(Reference)
-			v.wrong(Reference, in, p, "XN is %d, which is not before it", n)
+			v.wrong(Reference, in, p, "XN is %d, which is not before this message", n)
 			return
 		}
 		if g.row(n) == nil {
@@ -163,7 +163,7 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 		v.wrong(Reference, in, p, "XN is %d, which is trade %s and not %s", n, r.id, m.TradeID)
 		return
 	case r.price != price || r.size != size:
-		v.wrong(Reference, in, p, "it tells trade %d to be of %s x %s, which is of %s x %s", n, price, size, r.price, r.size)
+		v.wrong(Reference, in, p, "it gives trade %d as %s x %s, but it is %s x %s", n, price, size, r.price, r.size)
 	}
 	if m.Type == "X" {
 		r.state = cancelled

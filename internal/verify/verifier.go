@@ -152,7 +152,7 @@ func (v *Verifier) control(m *recording.Message) {
 	defer v.resumed(m) // epochs and losses in the message come first
 	if epoch := m.Text("epoch"); epoch != "" && epoch != v.epoch {
 		if v.epoch != "" {
-			v.Note("the numbering began anew: epoch %s after %s", epoch, v.epoch)
+			v.Note("a new epoch began: %s after %s", epoch, v.epoch)
 			for _, in := range v.instruments {
 				in.reset()
 			}
@@ -165,7 +165,7 @@ func (v *Verifier) control(m *recording.Message) {
 		for j := range channel.Value.Fields {
 			id := &channel.Value.Fields[j]
 			reason := id.Value.Get("reason")
-			v.Note("the server told that of %s %s something is lost (%s)", channel.Name, id.Name, reason.Text)
+			v.Note("the server reported a loss in %s of %s (%s)", channel.Name, id.Name, reason.Text)
 			if in := v.instruments[id.Name]; in != nil {
 				in.lost(channel.Name)
 			}

@@ -111,8 +111,8 @@ func TestEachWrong(t *testing.T) {
 		want  string
 	}{
 		{"checksum", edit("O", 30, `"K":\d+`, `"K":1`), Checksum, nil, "K is 1"},
-		{"update dropped", drop("O", 30), Chain, []Check{Quote, Levels}, "builds on"},
-		{"update of other books", edit("O", 30, `"L":\d+`, `"L":7`), Chain, nil, "builds on 7"},
+		{"update dropped", drop("O", 30), Chain, []Check{Quote, Levels}, "follows 70"},
+		{"update of other books", edit("O", 30, `"L":\d+`, `"L":7`), Chain, nil, "follows 7"},
 		{"update twice", twice("O", 30), Sequence, nil, "order_book came with this N"},
 		{"size changed", edit("O", 30, `,(\d+)\]\]`, `,77777]]`), Checksum, []Check{Checksum, Quote}, "K is"},
 		{"trade dropped", drop("T", 30), Sequence, []Check{Bars, Reference}, "is missing"},
@@ -123,10 +123,10 @@ func TestEachWrong(t *testing.T) {
 		{"bar of other high", edit("K", 3, `"HI":[\d.]+`, `"HI":1`), Bars, nil, "HI is 1"},
 		{"bar of other turnover", edit("K", 3, `"EV":[\d.]+`, `"EV":1`), Bars, nil, "EV is 1"},
 		{"bar of other count", edit("K", 3, `"TC":\d+`, `"TC":1`), Bars, nil, "TC is 1"},
-		{"bar of no interval", edit("K", 3, `"1m"`, `"7m"`), Message, []Check{Sequence}, "no interval"},
-		{"cancel of nothing", edit("X", 1, `"XN":\d+`, `"XN":999999`), Reference, []Check{Bars}, "not before it"},
+		{"bar of no interval", edit("K", 3, `"1m"`, `"7m"`), Message, []Check{Sequence}, "unknown interval"},
+		{"cancel of nothing", edit("X", 1, `"XN":\d+`, `"XN":999999`), Reference, []Check{Bars}, "not before this message"},
 		{"cancel of another", edit("X", 1, `"X":"t\d+"`, `"X":"other"`), Reference, []Check{Bars}, "and not other"},
-		{"cancel of another price", edit("X", 1, `"P":[\d.]+`, `"P":1`), Reference, nil, "it tells trade"},
+		{"cancel of another price", edit("X", 1, `"P":[\d.]+`, `"P":1`), Reference, nil, "it gives trade"},
 		{"correction without XN", edit("C", 1, `,"XN":\d+`, ``), Reference, nil, "XN is absent"},
 		{"quote of another price", edit("Q", 20, `"BP":[\d.]+`, `"BP":6000`), Quote, nil, "the quote is 6000 x"},
 		{"quote of no size", edit("Q", 20, `,"AP":[\d.]+,"AZ":\d+`, ``), Quote, nil, "| -"},
@@ -136,7 +136,7 @@ func TestEachWrong(t *testing.T) {
 		{"time of a book back", edit("O", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "order_book went back"},
 		{"state out of order", edit("O", 0, `\[7000,10\],\[6999,11\]`, `[6999,11],[7000,10]`), Levels, nil, "which is better"},
 		{"state with an empty level", edit("O", 0, `\[7000,10\]`, `[7000,0]`), Levels, nil, "empty level"},
-		{"price twice", edit("O", 0, `\[6999,11\]`, `[7000,11]`), Levels, nil, "stands twice"},
+		{"price twice", edit("O", 0, `\[6999,11\]`, `[7000,11]`), Levels, nil, "occurs twice"},
 		{"not JSON", edit("T", 30, `}$`, ``), Message, []Check{Sequence, Bars, Reference}, "bad JSON"},
 		{"no instrument", edit("T", 30, `"I":"[^"]+"`, `"I":"GGAL"`), Message, []Check{Sequence, Bars, Reference}, "not SYMBOL|MARKET|TERM"},
 	} {
@@ -300,9 +300,9 @@ func TestSingular(t *testing.T) {
 func TestLevels(t *testing.T) {
 	state := message("O", 1, 1, `"R":true,"DL":1,"B":[[10,1]],"A":[[11,1]]`)
 	for want, update := range map[string]string{
-		"takes away a level at 9":    `"L":1,"B":[[9,0]]`,
+		"deletes a level at 9":       `"L":1,"B":[[9,0]]`,
 		"more levels than its depth": `"L":1,"B":[[9,1]]`,
-		"price 8 stands twice":       `"L":1,"B":[[8,1],[8,2]]`,
+		"price 8 occurs twice":       `"L":1,"B":[[8,1],[8,2]]`,
 		"level 8 comes before 9":     `"L":1,"B":[[8,1],[9,2]]`,
 		"level 13 comes before 12":   `"L":1,"A":[[13,1],[12,2]]`,
 	} {

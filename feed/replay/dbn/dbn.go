@@ -152,9 +152,9 @@ func (d *Decoder) End(rest []byte, b *decode.Batch) error {
 	b.Cut()
 	switch {
 	case d.header == nil:
-		return errors.New("the file breaks off within its header")
+		return errors.New("the file ends within its header")
 	case len(rest) > 0:
-		return errors.New("the file breaks off within a record")
+		return errors.New("the file ends within a record")
 	}
 	return nil
 }

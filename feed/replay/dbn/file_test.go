@@ -111,10 +111,10 @@ func TestFaults(t *testing.T) {
 		want   string
 		offset int
 	}{
-		{"cut off in the magic", good[:5], "breaks off within its header", 0},
-		{"cut off in the header", good[:len(head)-1], "breaks off within its header", 0},
-		{"cut off in a record", good[:len(good)-1], "breaks off within a record", len(head) + 56},
-		{"cut off in a record's head", good[:len(head)+56+5], "breaks off within a record", len(head) + 56},
+		{"cut off in the magic", good[:5], "ends within its header", 0},
+		{"cut off in the header", good[:len(head)-1], "ends within its header", 0},
+		{"cut off in a record", good[:len(good)-1], "ends within a record", len(head) + 56},
+		{"cut off in a record's head", good[:len(head)+56+5], "ends within a record", len(head) + 56},
 		{"version", with(3, 4), "DBN version 4; versions 1 to 3 are known", 0},
 		{"short header", with(4, 100, 0, 0, 0), "a header of 100 bytes", 0},
 		{"long header", with(4, 0, 0, 0, 127), "a header of 2130706432 bytes", 0},

@@ -70,7 +70,7 @@ func (d *Decoder) markStale(in *instrument, m []byte, reason string, b *decode.B
 	in.orders.Reset()
 	event, receive := times(m)
 	b.Gap(in.handle, event, receive, reason)
-	b.Note(reason, "%s: the book is lost until it is whole again", in.id)
+	b.Note(reason, "%s: the book is stale until its next snapshot", in.id)
 }
 
 // order plays a record of MBO.
@@ -90,7 +90,7 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 		switch {
 		case flags&flagTop != 0:
 			b.Stats.Other++
-			b.Note("top_of_book", "%s: records of the top of the book among those of orders are left out", in.id)
+			b.Note("top_of_book", "%s: records of the top of the book among those of orders are skipped", in.id)
 		case !in.ready:
 			b.Stats.Unused++
 		default:

@@ -94,7 +94,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
 	switch {
 	case len(rest) > 0 || d.capture.order == nil:
-		return errors.New("the file breaks off within a packet")
+		return errors.New("the file ends within a packet")
 	case d.protocol == 0 && d.other != 0:
 		return fmt.Errorf("the capture has IEX-TP of protocol %#04x alone; TOPS 1.6 (0x8003) and DEEP 1.0 (0x8004) are played", d.other)
 	case d.protocol == 0:
@@ -136,14 +136,14 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	if s.protocol != protocolTOPS && s.protocol != protocolDEEP || d.protocol != 0 && s.protocol != d.protocol {
 		b.Stats.Other++
 		if d.other = s.protocol; d.protocol != 0 {
-			b.Note("other_protocol", "segments of protocol %#04x beside those of %#04x are left out", s.protocol, d.protocol)
+			b.Note("other_protocol", "segments of protocol %#04x are skipped, because those of %#04x are played", s.protocol, d.protocol)
 		}
 		return nil
 	}
 	body := data[segmentHead:]
 	if len(body) < s.length {
 		if !p.cut {
-			return fmt.Errorf("segment %d is said to have %d bytes and has %d", s.first, s.length, len(body))
+			return fmt.Errorf("segment %d should have %d bytes and has %d", s.first, s.length, len(body))
 		}
 		b.Stats.Other++ // its messages will be missing
 		b.Note("short_capture", "packets were not captured in full")
@@ -185,7 +185,7 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 		body = body[2+size:]
 	}
 	if len(body) > 0 {
-		return fmt.Errorf("segment %d has %d bytes behind its messages", s.first, len(body))
+		return fmt.Errorf("segment %d has %d bytes after its messages", s.first, len(body))
 	}
 	return nil
 }

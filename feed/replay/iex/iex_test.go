@@ -320,17 +320,17 @@ func TestFaults(t *testing.T) {
 		offset int
 		events int
 	}{
-		{"cut off", good[:len(good)-1], "breaks off within a packet", 24, 0},
-		{"cut off in the head", good[:20], "breaks off within a packet", 0, 0},
+		{"cut off", good[:len(good)-1], "ends within a packet", 24, 0},
+		{"cut off in the head", good[:20], "ends within a packet", 0, 0},
 		{"nothing in it", good[:24], "no segment of IEX-TP", 24, 0},
 		{"text", []byte("Dear reader, ..."), "neither pcap nor pcapng", 0, 0},
 		{"long packet", append(slices.Clone(good), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0), "a packet of 524288 bytes", len(good), 1},
 		{"link", append(slices.Clone(good[:20]), 147, 0, 0, 0), "packets of link type 147", 0, 0},
-		{"segment longer than its packet", second(set(12, 99)), "is said to have 99 bytes and has 32", len(good), 1},
+		{"segment longer than its packet", second(set(12, 99)), "should have 99 bytes and has 32", len(good), 1},
 		{"message longer than its segment", second(set(message, 31)), "a message of 31 bytes where 30 are left", len(good), 1},
 		{"message of no length", second(set(message, 0)), "a message of 0 bytes", len(good), 1},
 		{"too few messages", second(set(14, 2)), "ends before message 2 of 2", len(good), 2},
-		{"too many bytes", second(set(14, 0)), "has 32 bytes behind its messages", len(good), 1},
+		{"too many bytes", second(set(14, 0)), "has 32 bytes after its messages", len(good), 1},
 		{"message too short", second(func(s []byte) []byte { s[message] = 29; s[12] = 31; return s[:len(s)-1] }), "of type '8' and 29 bytes; it should have 30", len(good), 1},
 		{"bad time", second(set(message+2+9, 0x80)), "a time before 1970", len(good), 1},
 		{"no symbol", second(set(message+2+10, []byte("        ")...)), "a stock without a symbol", len(good), 1},

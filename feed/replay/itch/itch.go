@@ -98,7 +98,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		case size == 0:
 			size = length
 		case length != 0 && length != size:
-			return n, fmt.Errorf("message of type %q is said to be %d bytes long and has %d", kind, length, size)
+			return n, fmt.Errorf("message of type %q has length %d instead of %d", kind, length, size)
 		}
 		if len(data)-n < prefix+size {
 			break
@@ -120,7 +120,7 @@ func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
 	if len(rest) == 0 || len(rest) == prefix && rest[0] == 0 && rest[1] == 0 {
 		return nil
 	}
-	return errors.New("the file breaks off within a message")
+	return errors.New("the file ends within a message")
 }
 
 func (d *Decoder) message(m []byte, b *decode.Batch) error {
@@ -238,7 +238,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
 	locate := binary.BigEndian.Uint16(m[1:])
 	if d.whole {
-		return nil, fmt.Errorf("message of type %q of locate code %d, which is nobody's", m[0], locate)
+		return nil, fmt.Errorf("message of type %q of locate code %d, which is not assigned", m[0], locate)
 	}
 	switch m[0] {
 	case 'A', 'F', 'P':

@@ -191,11 +191,11 @@ func TestFaults(t *testing.T) {
 	}{
 		{"time goes back", func(w *replaytest.ITCH) { w.Delete(9, 7, 100) }, "the time goes back by 1 ns"},
 		{"time past the day", func(w *replaytest.ITCH) { w.Delete(fullDay, 7, 100) }, "past the end of the day"},
-		{"order twice", func(w *replaytest.ITCH) { w.Add(11, 7, 100, 'B', 1, "AAPL", 1, "") }, "order 100 of AAPL is there already"},
+		{"order twice", func(w *replaytest.ITCH) { w.Add(11, 7, 100, 'B', 1, "AAPL", 1, "") }, "order 100 of AAPL exists already"},
 		{"order of no side", func(w *replaytest.ITCH) { w.Add(11, 7, 101, 'X', 1, "AAPL", 1, "") }, `order 101: side 'X'`},
 		{"order of no shares", func(w *replaytest.ITCH) { w.Add(11, 7, 101, 'B', 0, "AAPL", 1, "") }, "order 101: no shares"},
-		{"unknown order", func(w *replaytest.ITCH) { w.Delete(11, 7, 101) }, "order 101 of AAPL is not there"},
-		{"order of another stock", func(w *replaytest.ITCH) { w.Directory(11, 8, "IBM"); w.Delete(11, 8, 100) }, "order 100 of IBM is not there"},
+		{"unknown order", func(w *replaytest.ITCH) { w.Delete(11, 7, 101) }, "order 101 of AAPL does not exist"},
+		{"order of another stock", func(w *replaytest.ITCH) { w.Directory(11, 8, "IBM"); w.Delete(11, 8, 100) }, "order 100 of IBM does not exist"},
 		{"fill too large", func(w *replaytest.ITCH) { w.Execute(11, 7, 100, 301, 1) }, "order 100 of AAPL has 300 shares left, not 301"},
 		{"cancel too large", func(w *replaytest.ITCH) { w.Cancel(11, 7, 100, 301) }, "has 300 shares left"},
 		{"fill of nothing", func(w *replaytest.ITCH) { w.Execute(11, 7, 100, 0, 1) }, "no shares"},
@@ -203,15 +203,15 @@ func TestFaults(t *testing.T) {
 			w.Add(11, 7, 101, 'S', 1, "AAPL", 1, "")
 			w.Replace(11, 7, 100, 101, 1, 1)
 		}, "order 100 of AAPL cannot be replaced by 101"},
-		{"unknown stock", func(w *replaytest.ITCH) { w.Add(11, 9, 101, 'B', 1, "IBM", 1, "") }, "locate code 9, which is nobody's"},
+		{"unknown stock", func(w *replaytest.ITCH) { w.Add(11, 9, 101, 'B', 1, "IBM", 1, "") }, "locate code 9, which is not assigned"},
 		{"another stock", func(w *replaytest.ITCH) { w.Directory(11, 7, "IBM") }, "locate code 7 is of AAPL and of IBM"},
 		{"stock without a name", func(w *replaytest.ITCH) { w.Directory(11, 8, "") }, "a stock without a symbol"},
 		{"trade of nothing", func(w *replaytest.ITCH) { w.Trade(11, 7, 0, "AAPL", 1, 1) }, "a trade of no shares"},
 		{"cross too large", func(w *replaytest.ITCH) { w.Cross(11, 7, 1<<63, "AAPL", 1, 1, 'O') }, "a cross of"},
 		{"unknown type", func(w *replaytest.ITCH) { w.NoLength = true; w.Other(11, 7, 'z', 20) }, "unknown type 'z'"},
-		{"wrong length", func(w *replaytest.ITCH) { w.Delete(11, 7, 100); w.Bytes[len(w.Bytes)-20]++ }, "is said to be 20 bytes long and has 19"},
-		{"cut off", func(w *replaytest.ITCH) { w.Delete(11, 7, 100); w.Bytes = w.Bytes[:len(w.Bytes)-1] }, "breaks off within a message"},
-		{"cut off in a length", func(w *replaytest.ITCH) { w.Bytes = append(w.Bytes, 0) }, "breaks off within a message"},
+		{"wrong length", func(w *replaytest.ITCH) { w.Delete(11, 7, 100); w.Bytes[len(w.Bytes)-20]++ }, "has length 20 instead of 19"},
+		{"cut off", func(w *replaytest.ITCH) { w.Delete(11, 7, 100); w.Bytes = w.Bytes[:len(w.Bytes)-1] }, "ends within a message"},
+		{"cut off in a length", func(w *replaytest.ITCH) { w.Bytes = append(w.Bytes, 0) }, "ends within a message"},
 		{"the file twice", func(w *replaytest.ITCH) { w.Bytes = append(w.Bytes, w.Bytes...) }, "the time goes back"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

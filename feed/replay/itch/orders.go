@@ -51,7 +51,7 @@ func (d *Decoder) insert(s *stock, o *decode.Order, t int64, b *decode.Batch) er
 		return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
 	}
 	if !s.orders.Add(*o) {
-		return fmt.Errorf("order %d of %s is there already", o.ID, s.symbol)
+		return fmt.Errorf("order %d of %s exists already", o.ID, s.symbol)
 	}
 	d.orders++
 	if !d.whole {
@@ -72,10 +72,10 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 		return o, nil
 	}
 	if d.whole {
-		return nil, fmt.Errorf("order %d of %s is not there", id, s.symbol)
+		return nil, fmt.Errorf("order %d of %s does not exist", id, s.symbol)
 	}
 	b.Stats.Unused++
-	b.Note("unknown_order", "the file begins within a day: its books are not known, and neither are trades of orders from before")
+	b.Note("unknown_order", "the file begins within a day: its books, and trades of earlier orders, are unknown")
 	return nil, nil
 }
 

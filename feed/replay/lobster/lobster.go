@@ -151,7 +151,7 @@ func (d *Decoder) list(b *decode.Batch) {
 		in.StartsEmpty = true
 	default:
 		in.NoBook, in.QuotesFromFeed = true, true
-		b.Note("no_book", "the file begins within a day and no order book file is beside it: its book is not known")
+		b.Note("no_book", "the file begins within a day and has no order book file: its book is unknown")
 	}
 	d.listed, d.handle = true, b.List(in)
 }
@@ -242,7 +242,7 @@ func (d *Decoder) order(m *message, t int64, b *decode.Batch) error {
 			return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
 		}
 		if !d.orders.Add(decode.Order{ID: m.id, Price: m.price, Size: m.size, Side: m.side}) {
-			return fmt.Errorf("order %d is there already", m.id)
+			return fmt.Errorf("order %d exists already", m.id)
 		}
 		e := d.change(market.KindOrderAdd, m, t, b)
 		e.Side, e.Price, e.Size = m.side, m.price, units(m.size)

@@ -275,7 +275,7 @@ func TestFaults(t *testing.T) {
 		{"price", "34201,1,6,1,922337203685478,1", "out of range"},
 		{"halt", "34201,7,0,0,2,-1", "out of range"},
 		{"no shares", "34201,1,6,0,1,1", "order 6: no shares"},
-		{"order twice", "34201,1,5,1,1,1", "order 5 is there already"},
+		{"order twice", "34201,1,5,1,1,1", "order 5 exists already"},
 		{"long line", strings.Repeat("1", 300), "a line of more than 256 bytes"},
 		{"long line without end", strings.Repeat("1", 300) + "<", "a line of more than 256 bytes"},
 	} {

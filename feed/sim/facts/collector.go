@@ -24,7 +24,7 @@ func New() *Collector {
 	return &Collector{index: make(map[market.InstrumentID]market.Handle)}
 }
 
-var errUnknownHandle = errors.New("collect facts: handle was not given out")
+var errUnknownHandle = errors.New("collect facts: unknown handle")
 
 // Define implements feed.Sink.
 func (c *Collector) Define(in market.Instrument) (market.Handle, error) {
