@@ -21,7 +21,6 @@ func startDev(t *testing.T, args ...string) (p *program, url string) {
 }
 
 func TestDevSaysWhatToTry(t *testing.T) {
-	t.Parallel()
 	p, url := startDev(t)
 	p.line(`^  Stream +ws://\S+/stream$`)
 	p.line(`^  Users +demo/demo with all rights, basic/basic with quotes only$`)
@@ -36,7 +35,6 @@ func TestDevSaysWhatToTry(t *testing.T) {
 }
 
 func TestWatchMovingMarket(t *testing.T) {
-	t.Parallel()
 	_, url := startDev(t, "--speed", "20")
 	w := start(t, "watch", "*|BYMA|*", "--trades", "--count", "3", "--url", url)
 	for range 3 {
@@ -145,10 +143,9 @@ func (f *flaky) cut() {
 	f.open = nil
 }
 
-// TestWatchResumes cuts the link of a watch again and again. Every trade of every
+// TestWatchResumesE2E cuts the link of a watch again and again. Every trade of every
 // instrument comes once and in order, by name and by wildcard.
-func TestWatchResumes(t *testing.T) {
-	t.Parallel()
+func TestWatchResumesE2E(t *testing.T) {
 	_, url := startDev(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
 	for _, id := range []string{"GGAL|BYMA|24hs", "*|BYMA|24hs"} {
@@ -185,7 +182,6 @@ func TestWatchResumes(t *testing.T) {
 // TestDevKeepsToTheUsersOfAFolder: whoever points dev at a folder in use does not let
 // the world in as demo.
 func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
-	t.Parallel()
 	own, others := t.TempDir(), t.TempDir()
 	for range 2 { // new, and then its own of before
 		p, _ := startDev(t, "--data", own)
@@ -234,7 +230,6 @@ func await(t *testing.T, name string) {
 // TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at all
 // where market time would go back.
 func TestDevGoesOn(t *testing.T) {
-	t.Parallel()
 	data, hours := t.TempDir(), filepath.Join(t.TempDir(), "hours.json")
 	if err := os.WriteFile(hours, []byte(`{"timezone": "America/Argentina/Buenos_Aires", "sessions": [
 		{"phase": "pre_open", "start": "10:30", "end": "10:35"}, {"phase": "open", "start": "10:35", "end": "10:50"}]}`), 0o600); err != nil {

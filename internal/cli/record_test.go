@@ -65,7 +65,6 @@ func verified(t *testing.T, name string) map[string]any {
 
 // TestRecordResumes cuts the link of a recorder again and again: what is in the file is whole.
 func TestRecordResumes(t *testing.T) {
-	t.Parallel()
 	_, url := startDev(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
 	name := filepath.Join(t.TempDir(), "day.jsonl.zst")
@@ -127,7 +126,6 @@ const catalogue = `{"success":true,"data":{"instruments":[{"instrument":"GGAL|BY
 // TestRecordWritesWhatCame has a server say things whose bytes must come back, lose some, and
 // break a book, which is asked for again.
 func TestRecordWritesWhatCame(t *testing.T) {
-	t.Parallel()
 	odd := `{ "type":"T", "S":"GGAL","I":"GGAL|BYMA|CI","N":5,"T":"2026-11-20T14:30:00.000000000Z","P":7050.0,"Z":1e0,"new":"\u00e9" }`
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
 		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
@@ -162,7 +160,6 @@ func TestRecordWritesWhatCame(t *testing.T) {
 
 // TestRecordAppends goes on with a file, where it ended.
 func TestRecordAppends(t *testing.T) {
-	t.Parallel()
 	trade := func(n int) string {
 		return fmt.Sprintf(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`, n)
 	}
@@ -205,7 +202,6 @@ func TestRecordAppends(t *testing.T) {
 
 // TestVerifyLive verifies a stream as it comes, from a good server and from one that lies.
 func TestVerifyLive(t *testing.T) {
-	t.Parallel()
 	_, good := startDev(t, "--speed", "20")
 	status, out, talk := command(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
 	if status != exitOK || !strings.Contains(out, "Good: nothing is wrong") || !strings.Contains(out, "checksum") {
@@ -238,8 +234,8 @@ func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string
 	}
 }
 
-// TestReplayOfRecording records a market, plays it, and records that: the trades are the same.
-func TestReplayOfRecording(t *testing.T) {
+// TestReplayOfRecordingE2E records a market, plays it, and records that: the trades are the same.
+func TestReplayOfRecordingE2E(t *testing.T) {
 	t.Parallel()
 	_, url := startDev(t, "--speed", "50")
 	folder := t.TempDir()
@@ -290,7 +286,6 @@ func TestReplayOfRecording(t *testing.T) {
 }
 
 func TestFitOfRecording(t *testing.T) {
-	t.Parallel()
 	_, url := startDev(t, "--speed", "100")
 	name := filepath.Join(t.TempDir(), "a.jsonl")
 	recordFor(t, 1500*time.Millisecond, url, name, "GGAL|BYMA|24hs")
@@ -311,7 +306,6 @@ func TestFitOfRecording(t *testing.T) {
 }
 
 func TestTrigger(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name, answer string
 		args         []string
