@@ -301,7 +301,7 @@ func (m *mixer) listen(ctx context.Context, long time.Duration) error {
 // take judges a message.
 func (m *mixer) take(text []byte) (f mixedFrame, err error) {
 	if err := json.Unmarshal(text, &f); err != nil {
-		return f, err
+		return f, fmt.Errorf("%.300q of %d bytes: %w", text, len(text), err)
 	}
 	if err := m.k.told.take(&f, text); err != nil {
 		return f, err

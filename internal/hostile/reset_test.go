@@ -59,6 +59,11 @@ func TestResetFloodE2E(t *testing.T) {
 					t.Errorf("%s: %d of %d clients were not let in to vanish", kind.name, failed.Load(), n)
 				}
 				var after figures
+				defer func() {
+					if t.Failed() {
+						t.Logf("%s: %+v after, %+v before", kind.name, after, before)
+					}
+				}()
 				a.eventually("nothing is left of "+kind.name, func() bool {
 					after = a.figures(t)
 					return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+grown
