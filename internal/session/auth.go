@@ -139,6 +139,9 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	}
 	again := s.known
 	s.known = true
+	if !again {
+		s.rate = max(s.rate, s.env.Registry.owed(id.User, s.at(now)))
+	}
 	if c.slow != "" {
 		s.strict = c.slow == wire.SlowStrict
 		s.sub.KeepAll(s.strict)

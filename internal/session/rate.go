@@ -45,6 +45,21 @@ func (s *Session) debitWork(t moment, gone, states int) {
 	s.rate = max(s.rate, t) + n*s.perMessage()
 }
 
+// freeSequences is how many sequences the resumes of a user may look through in a minute, on all connections together,
+// before they are charged: enough for every connection to resume all that a large market has.
+const freeSequences = 2_000_000
+
+// sequencesAMessage is how many sequences count as a message more: those of a start, and those of resumes beyond freeSequences.
+const sequencesAMessage = 1000
+
+// debitSequences charges the sequences that a subscribe looked through, up to a burst.
+func (s *Session) debitSequences(t moment, looked int, started bool) {
+	if !started && looked > 0 {
+		looked = s.env.Registry.resume(s.place.user(), t, looked)
+	}
+	s.rate = max(s.rate, t) + min(s.burst(), moment(looked/sequencesAMessage))*s.perMessage()
+}
+
 // overdrawn says that messages which asked for no charge ran up another burst.
 func (s *Session) overdrawn(t moment) bool {
 	return s.ahead(t) > 2*s.burst()*s.perMessage()

@@ -26,6 +26,7 @@ type Registry struct {
 	extended map[string]time.Time // of families with sessions: the newest deadline, where it was moved
 	draining bool
 	backlog  backlog
+	debts    map[string]debt
 	log      []event // ring of the newest notices; event seq is at seq % keptEvents
 	seq      uint64  // of the newest event
 }
@@ -33,6 +34,9 @@ type Registry struct {
 // keptEvents bounds the memory of notices. A check that is out while so many go by
 // is answered as overloaded.
 const keptEvents = 1024
+
+// forgotten is how many debts each admission looks at.
+const forgotten = 4
 
 // retryAfterLimit is told to a client over its connection limit, in seconds: about
 // as long as a connection that died unnoticed keeps its place.
@@ -157,11 +161,66 @@ func (r *Registry) bearer(user string, p *place, name string) (old *place, conne
 	return old, connections
 }
 
-// release takes p out. It may be called for a place that is not in.
+// release takes p out, and notes when the allowance of its session is whole again. It may be called for a
+// place that is not in.
 func (r *Registry) release(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(p)
+	if p.who == nil {
+		return
+	}
+	if rate := p.session.rate; rate > r.debts[p.user()].rate {
+		r.putDebt(p.user(), debt{rate, r.debts[p.user()].resume})
+	}
+}
+
+// debt is what a user owes beyond its present connections. Both are the moments when it owes nothing any more.
+type debt struct {
+	rate   moment // of the connection that ended and owed the most: a new one begins with that
+	resume moment // of what its resumes look through
+}
+
+// owed is the moment when a new connection of a user has its whole allowance of messages.
+func (r *Registry) owed(user string, t moment) moment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(t)
+	return r.debts[user].rate
+}
+
+// resume takes so many sequences out of what a user's resumes may look through, and returns how many are beyond that.
+func (r *Registry) resume(user string, t moment, sequences int) (beyond int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const each = moment(time.Minute) / freeSequences
+	d := r.debts[user]
+	d.resume = max(d.resume, t)
+	free := min(sequences, int((t+moment(time.Minute)-d.resume)/each))
+	d.resume += moment(free) * each
+	r.putDebt(user, d)
+	return sequences - free
+}
+
+func (r *Registry) putDebt(user string, d debt) {
+	if r.debts == nil {
+		r.debts = make(map[string]debt)
+	}
+	r.debts[user] = d
+}
+
+// forget looks at a few debts, and removes those that are over. As a user has one at most, and each
+// admission looks at more than it may add, they are never many more than are owed.
+func (r *Registry) forget(t moment) {
+	looked := 0
+	for user, d := range r.debts {
+		if d.rate <= t && d.resume <= t {
+			delete(r.debts, user)
+		}
+		if looked++; looked == forgotten {
+			return
+		}
+	}
 }
 
 func (r *Registry) enter(p *place) {

@@ -242,3 +242,26 @@ func TestRefusedTakeOver(t *testing.T) {
 		t.Errorf("with room: %q, the bearer got %v, %d connections", f, a.kinds(), r.Connections("u"))
 	}
 }
+
+// TestDebtsAreForgotten has the registry remember no user for long who owes nothing.
+func TestDebtsAreForgotten(t *testing.T) {
+	var r Registry
+	const users = 1000
+	for i := range users {
+		n := newNote()
+		if f := admit(t, &r, n, strconv.Itoa(i), "f", "", 1); f != "" {
+			t.Fatal(f)
+		}
+		n.sess.rate = 10
+		r.release(&n.place)
+	}
+	if owed := r.owed("7", 1); owed != 10 {
+		t.Errorf("owed until %d, want 10", owed)
+	}
+	for range users/forgotten + users {
+		r.owed("someone", 10)
+	}
+	if n := len(r.debts); n > 0 {
+		t.Errorf("%d debts of nothing are kept", n)
+	}
+}

@@ -80,6 +80,9 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 		return
 	}
 	out := s.sub.Subscribe(items, o)
+	if o.Search == nil { // otherwise they have been charged
+		s.debitSequences(t, out.Looked, o.Start != stream.Start{})
+	}
 	if out.Search != nil {
 		s.put().check = &check{out: true, start: &start{search: out.Search}}
 		return

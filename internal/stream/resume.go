@@ -219,6 +219,7 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	joined := h.committed // what comes later is in the ring
 	covered := h.covered(it.item())
 	parts = slices.Grow(parts, len(covered))
+	out.Looked += len(covered)
 	for _, in := range covered {
 		h.pauseReplaying()
 		if s.owner(it.channel(), in.id) != it {

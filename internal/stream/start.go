@@ -41,7 +41,8 @@ type search struct {
 // points is the N of the last row before the start, of every sequence that a list of items
 // replays. What is not in memory is looked up in the journal, without the hub's lock; what is
 // too much is refused before that. Where that is for others to do, it gives their search instead.
-func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *Search, *wire.Fault) {
+// It counts the sequences that it looks at.
+func (s *Subscriber) points(items []Item, o *Options, looked *int) (map[pointKey]uint64, *Search, *wire.Fault) {
 	h := s.shard.hub
 	if h.cfg.Journal == nil {
 		return nil, nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
@@ -50,7 +51,7 @@ func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *Sea
 		if o.Search != nil && o.Search.fault != nil {
 			return nil, nil, o.Search.fault
 		}
-		points, ask, fault := s.pointsKept(items, o)
+		points, ask, fault := s.pointsKept(items, o, looked)
 		if fault != nil {
 			return nil, nil, fault
 		}
@@ -67,7 +68,7 @@ func (s *Subscriber) points(items []Item, o *Options) (map[pointKey]uint64, *Sea
 }
 
 // pointsKept finds the points among the rows in memory, and tells where one may lie before them.
-func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
+func (s *Subscriber) pointsKept(items []Item, o *Options, looked *int) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
 	h := s.shard.hub
 	items, _ = s.accept(items, o.Replace) // what is refused costs nothing
 	h.prepare(items)
@@ -85,6 +86,7 @@ func (s *Subscriber) pointsKept(items []Item, o *Options) (points map[pointKey]u
 		for _, in := range h.covered(x) {
 			key := pointKey{in, x.Channel}
 			h.step()
+			*looked++
 			if _, ok := points[key]; ok {
 				continue // identifiers may overlap
 			}

@@ -29,6 +29,7 @@ type Outcome struct {
 	Gone     int                                 // identifiers that are no longer in the set
 	States   int                                 // of instruments that are to be told anew, since their tier is another
 	Left     int                                 // instruments of the patterns that are no longer in the set
+	Looked   int                                 // sequences in which a resume by position or a start looked for its first row
 	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
 	Search   *Search                             // the start is being looked for: nothing changed; Subscribe again when it has ended
 }
@@ -61,10 +62,11 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		since.complete = h.cfg.Journal.Complete()
 	}
 	var points map[pointKey]uint64
+	looked := 0
 	if o.Start.asked() {
 		var x *Search
-		if points, x, fault = s.points(items, &o); fault != nil || x != nil {
-			return Outcome{Fault: fault, Search: x}
+		if points, x, fault = s.points(items, &o, &looked); fault != nil || x != nil {
+			return Outcome{Fault: fault, Search: x, Looked: looked}
 		}
 	}
 	asked := len(items)
@@ -77,7 +79,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 		s.shard.position = h.committed // nothing of what came since was for this shard
 	}
 	since.safe = s.safe()
-	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected}
+	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected, Looked: looked}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
 	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]lastSent)}
