@@ -284,26 +284,6 @@ func (s *Subscriber) wantsEcho(rec *record) bool {
 	return rec.flag&lost != 0 && len(s.items) == 1 || s.unnoticed(noticeKey{rec.in, rec.flag & lost}, rec.n)
 }
 
-// noticeKey names the notices of an instrument that are in the same rings, and in the same order there.
-type noticeKey struct {
-	in   *instrument
-	kind flag // lost, or 0
-}
-
-// unnoticed says whether a notice of an instrument with sequence n is news, and
-// takes note of it.
-func (s *Subscriber) unnoticed(key noticeKey, n uint64) bool {
-	m := s.more()
-	if m.noticed[key] >= n {
-		return false
-	}
-	if m.noticed == nil {
-		m.noticed = make(map[noticeKey]uint64)
-	}
-	m.noticed[key] = n
-	return true
-}
-
 // gatherNewest appends the newest waiting quote or summary of each instrument.
 func (it *item) gatherNewest(dst []byte) []byte {
 	l := it.late

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
@@ -18,7 +19,7 @@ type Lag struct {
 	Oldest          int64 // publication of the oldest waiting message, Unix ns; 0: none
 	KeptBytes       int   // of trades and status, which are never conflated
 	OldestKept      int64
-	Held            int // bytes that no other subscriber shares: frames made ahead of time, and rows read from the journal
+	Held            int // bytes that no other subscriber shares: frames made ahead of time, rows read from the journal, and lists of what is to be sent
 	Pinned          int // bytes of rings and tapes that are kept from being freed, whoever else keeps them
 }
 
@@ -51,7 +52,7 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 		if !it.reads() {
 			continue
 		}
-		l.Held += len(it.late.held)
+		l.Held += it.late.size()
 		at := it.late.at
 		l.Pinned += int(it.view.tail.seg.begin - at.seg.begin)
 		messages, bytes := at.waiting(it.view.tail)
@@ -61,7 +62,7 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 			to = &late
 			dropped := s.shard.hub.droppedBytes(r, it.channel())
 			l.Pinned += dropped
-			l.Held += r.held() + r.bytes
+			l.Held += r.held()
 			messages, bytes = messages+len(r.after), bytes+r.bytes
 			behind += bytes + dropped
 			if len(r.after) > 0 {
@@ -81,6 +82,20 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 		}
 	}
 	return l, behind
+}
+
+const (
+	unsaidBytes = 32 // about what an instrument takes in a set of them
+	pauseBytes  = 48 // likewise with its pause
+)
+
+// size is the bytes of memory that an item's place holds, its replay aside.
+func (l *late) size() int {
+	n := len(l.held) + pauseBytes*len(l.pauses) + int(unsafe.Sizeof(l.passed[0]))*cap(l.passed)
+	if l.telling != nil {
+		n += l.telling.bytes
+	}
+	return n
 }
 
 // add counts what waits for an item.
@@ -107,6 +122,7 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range r.parts {
+		h.step()
 		first := p.in.tape(c).First()
 		if p.n >= first {
 			continue

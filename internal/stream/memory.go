@@ -20,6 +20,7 @@ type memory struct {
 	rings   int64        // of segments
 	own     atomic.Int64 // of sessions: what no other session shares
 	level   atomic.Int32 // of relief
+	notices atomic.Int32 // sets that remember notices
 	covers  int64        // instruments whose messages topics take, each counted for each topic
 	listed  []*topic     // topics whose rings hold anything
 	due     int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
@@ -134,7 +135,7 @@ func (h *Hub) measured(now int64) (wait time.Duration) {
 	switch {
 	case m.level.Load() > 0:
 		m.due = now + measureNext
-	case len(m.listed) > 0 && !h.reported():
+	case len(m.listed) > 0 && !h.reported(), len(m.listed) == 0 && m.notices.Load() > 0:
 		m.due = now + measureSeldom
 	case len(m.listed) > 0:
 		m.due = now + measureEvery
@@ -223,6 +224,7 @@ func (s *Shard) reportHeld() {
 		}
 		h.mu.Unlock()
 	}
+	s.forgetNotices()
 	s.measure.Store(false)
 }
 

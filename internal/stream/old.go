@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
@@ -293,7 +294,8 @@ func (s *Shard) takeFetched(list []fetch) {
 	}
 }
 
-// held is the bytes of memory of what was read and waits.
+// held is the bytes of memory of the rows that were read, of the messages behind the replay, and of the lists of
+// what it has yet to send. Rows that tapes have are not among them.
 func (r *replay) held() (bytes int) {
 	for _, p := range r.read {
 		for _, rows := range p.rows {
@@ -302,5 +304,12 @@ func (r *replay) held() (bytes int) {
 			}
 		}
 	}
-	return bytes
+	for _, parts := range [2][]part{r.read, r.parts} {
+		bytes += cap(parts) * int(unsafe.Sizeof(part{}))
+		for i := range parts {
+			bytes += cap(parts[i].rows) * int(unsafe.Sizeof(parts[i].rows))
+		}
+	}
+	bytes += cap(r.spans)*int(unsafe.Sizeof(span{})) + len(r.old)*int(unsafe.Sizeof(old{})+unsafe.Sizeof(r.old[0]))
+	return bytes + r.bytes + cap(r.after)*int(unsafe.Sizeof(kept{})) + len(r.after)*int(unsafe.Sizeof(record{}))
 }

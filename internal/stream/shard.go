@@ -40,6 +40,8 @@ type Shard struct {
 	report  report
 	waiters []*Subscriber // those with a wait
 
+	noticing map[*Subscriber]struct{} // those that remember notices
+
 	transcoder wire.Transcoder
 	scratch    []byte
 	message    [1024]byte
@@ -58,7 +60,7 @@ type entry struct {
 func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), position: h.committed}
+	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), noticing: make(map[*Subscriber]struct{}), position: h.committed}
 	s.transcoder.Compress = new(deflate.Compressor).Append
 	h.shards = append(h.shards, s)
 	for _, tp := range h.topics {

@@ -20,6 +20,7 @@ const stateBatch = 64
 type telling struct {
 	left   []*instrument        // yet to be told, in order
 	unsaid map[*instrument]bool // those of whom nothing need be said until then: their state is to tell it
+	bytes  int                  // of memory that they took at first
 }
 
 // put lists an instrument, the last.
@@ -167,7 +168,7 @@ func (it *item) beginStates(all []*instrument, unsaid map[*instrument]bool) []*i
 			unsaid = l.telling.unsaid
 		}
 	}
-	l.telling = &telling{all, unsaid}
+	l.telling = &telling{all, unsaid, unsaidBytes * len(unsaid)}
 	return all
 }
 

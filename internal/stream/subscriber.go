@@ -42,6 +42,8 @@ type set struct {
 	index    map[itemKey]*item // nil: few items
 	patterns []*item
 	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument sent by echo
+
+	noticedBytes int // counted for them
 }
 
 // wait is what waits for a subscriber beyond the present turn.
@@ -467,6 +469,7 @@ func (s *Subscriber) Close() {
 	}
 	sh.forget(s)
 	s.unwait()
+	s.dropNoticed()
 	// The key stays untouched: others may be reading it.
 	s.items, s.set, s.wait, s.head, s.tail, s.called = nil, nil, nil, 0, 0, false
 }
