@@ -296,7 +296,7 @@ type bookOp struct {
 // remove before the last event. One event in ten is a fill. Adds and deletes balance at about 100
 // live orders, most of them within a few levels of the best price, like a share of the leading
 // panel.
-func bookTape(n int) (standing, tape []bookOp) {
+func bookEvents(n int) (standing, tape []bookOp) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b OrderBook
 	var live []uint64
@@ -391,7 +391,7 @@ func (q *bestOf) read(b *Book) (changed bool) {
 // are close together in memory, as if just decoded. The budget is 80 ns and no allocation.
 func BenchmarkBookInterleaved(b *testing.B) {
 	const instruments = 400
-	standing, tape := bookTape(4096)
+	standing, tape := bookEvents(4096)
 	b.Run("levels", func(b *testing.B) {
 		books := make([]Book, instruments)
 		runInterleaved(b, standing, tape, instruments,
@@ -442,7 +442,7 @@ func runInterleaved(b *testing.B, standing, tape []bookOp, instruments int, appl
 }
 
 func TestBookAllocs(t *testing.T) {
-	standing, tape := bookTape(1000)
+	standing, tape := bookEvents(1000)
 	var orders OrderBook
 	var levels Book
 	play := func(ops []bookOp) {

@@ -93,7 +93,7 @@ func (d *LineDecoder) Decode(data []byte, l *Line) *Fault {
 		return f
 	}
 	e := &l.Event
-	e.Time, e.Receive, e.Sequence = r.time(keyT), r.time(keyRT), r.whole(keySQ, 1<<64-1)
+	e.Time, e.Receive, e.Sequence = r.time(keyT), r.time(keyRT), r.integer(keySQ, 1<<64-1)
 	switch kind {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		r.trade(e)
@@ -218,7 +218,7 @@ func (r *lineReader) top(dst []market.Level, price, size, orders lineKey) []mark
 	case hasPrice != hasSize:
 		r.bad(price, "and "+size.String()+" come together")
 	case hasPrice:
-		return append(dst, market.Level{Price: r.price(price), Size: r.positive(size), Orders: uint32(r.whole(orders, 1<<32-1))})
+		return append(dst, market.Level{Price: r.price(price), Size: r.positive(size), Orders: uint32(r.integer(orders, 1<<32-1))})
 	case hasOrders:
 		r.bad(orders, "comes with "+price.String()+" alone")
 	}
@@ -245,7 +245,7 @@ func (r *lineReader) levels(dst []market.Level, k lineKey, whole bool) []market.
 		}
 		l := market.Level{Price: r.toPrice(k, row.num[0]), Size: r.toSize(k, row.num[1])}
 		if row.n == 3 {
-			l.Orders = uint32(r.toWhole(k, row.num[2], 1<<32-1))
+			l.Orders = uint32(r.toInteger(k, row.num[2], 1<<32-1))
 		}
 		if l.Size == 0 {
 			l.Orders = 0
@@ -277,9 +277,9 @@ func (r *lineReader) definition(id market.InstrumentID) (*market.Instrument, *Fa
 		Kind:           r.text(keyKind),
 		ISIN:           r.text(keyISIN),
 		Currency:       r.text(keyCurrency),
-		SettlementDays: int(r.whole(keySettlementDays, 366)),
-		PriceDecimals:  int(r.whole(keyPriceDecimals, 8)),
-		SizeDecimals:   int(r.whole(keySizeDecimals, 8)),
+		SettlementDays: int(r.integer(keySettlementDays, 366)),
+		PriceDecimals:  int(r.integer(keyPriceDecimals, 8)),
+		SizeDecimals:   int(r.integer(keySizeDecimals, 8)),
 		Multiplier:     r.size(keyMultiplier),
 		Lot:            r.size(keyLot),
 		MinSize:        r.size(keyMinSize),
@@ -410,15 +410,15 @@ func (r *lineReader) number(k lineKey) []byte {
 }
 
 // whole returns an optional integer up to most, 0 if it is absent.
-func (r *lineReader) whole(k lineKey, most uint64) uint64 {
+func (r *lineReader) integer(k lineKey, most uint64) uint64 {
 	text := r.number(k)
 	if text == nil {
 		return 0
 	}
-	return r.toWhole(k, text, most)
+	return r.toInteger(k, text, most)
 }
 
-func (r *lineReader) toWhole(k lineKey, text []byte, most uint64) uint64 {
+func (r *lineReader) toInteger(k lineKey, text []byte, most uint64) uint64 {
 	var v uint64
 	for _, c := range text {
 		d := uint64(c - '0')

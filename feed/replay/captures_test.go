@@ -154,7 +154,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-func TestTapesConform(t *testing.T) {
+func TestCapturesConform(t *testing.T) {
 	for _, tt := range captures {
 		t.Run(tt.id, func(t *testing.T) {
 			path := capture(t, tt.file)

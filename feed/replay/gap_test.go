@@ -104,7 +104,7 @@ func TestJournalWithGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept(t, second, source)
+	writeJournal(t, second, source)
 	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Rejected != 0 {
 		t.Errorf("played %+v", s)
 	}
@@ -187,7 +187,7 @@ func TestJournalWithGapEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept(t, second, source)
+	writeJournal(t, second, source)
 	if s := source.Stats(); s.Rejected != 0 {
 		t.Errorf("played %+v", s)
 	}

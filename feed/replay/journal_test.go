@@ -15,7 +15,7 @@ import (
 )
 
 // kept runs a source through a hub and leaves its journal in a folder.
-func kept(t *testing.T, folder string, source feed.Source) {
+func writeJournal(t *testing.T, folder string, source feed.Source) {
 	t.Helper()
 	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 20})
 	if err != nil {
@@ -58,15 +58,15 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	kept(t, first, source)
-	tape, err := replay.Open(first, replay.Config{Speed: -1})
+	writeJournal(t, first, source)
+	source, err := replay.Open(first, replay.Config{Speed: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(tape.Instruments()); n != 12 {
+	if n := len(source.Instruments()); n != 12 {
 		t.Fatalf("%d instruments", n)
 	}
-	kept(t, second, tape)
+	writeJournal(t, second, source)
 	a, err := journal.OpenReader(first)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestJournal(t *testing.T) {
 	for _, d := range a.Days() {
 		bytes += d.Bytes
 	}
-	if read, total := tape.Progress(); read == 0 || read > total || total != bytes {
+	if read, total := source.Progress(); read == 0 || read > total || total != bytes {
 		t.Errorf("progress %d of %d bytes, the journal has %d", read, total, bytes)
 	}
 	defer a.Close()
@@ -109,7 +109,7 @@ func TestJournal(t *testing.T) {
 			}
 		}
 	}
-	if s := tape.Stats(); s.Trades != trades || s.Quotes != quotes || s.Depth < 1000 || s.Statuses < 12 || s.Lines < s.Trades+s.Quotes || s.Passes != 1 {
+	if s := source.Stats(); s.Trades != trades || s.Quotes != quotes || s.Depth < 1000 || s.Statuses < 12 || s.Lines < s.Trades+s.Quotes || s.Passes != 1 {
 		t.Errorf("counted %+v of %d trades and %d quotes", s, trades, quotes)
 	}
 	if compared < 1000 {

@@ -33,7 +33,7 @@ func openLOBSTER(s *shared, in *input) (playable, error) {
 		return nil, err
 	}
 	if c.Books = books != ""; !c.Books {
-		if c.Whole, err = s.complete(c); err != nil {
+		if c.Complete, err = s.complete(c); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ func (s *shared) complete(c lobster.Config) (known bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	c.Whole = true
+	c.Complete = true
 	d := lobster.New(c)
 	var b decode.Batch
 	for !d.Lost() {

@@ -77,7 +77,7 @@ func (f *fields) read(line []byte) error {
 	*f = fields{bids: f.bids[:0], asks: f.asks[:0]}
 	s := &scanner{in: line}
 	// A smaller number is a time in another unit.
-	receive, err := s.whole() // whole skips spaces, but none are allowed here
+	receive, err := s.integer() // whole skips spaces, but none are allowed here
 	if err != nil || receive < 1e17 || line[0]-'0' > 9 || s.at >= len(line) || line[s.at] != ' ' {
 		return &scanError{0, "does not begin with a receive time in Unix nanoseconds and a space"}
 	}
@@ -133,18 +133,18 @@ func (f *fields) member(s *scanner, k key) (err error) {
 	case keySymbol:
 		f.symbol, err = s.text()
 	case keyEventTime, keyTradeTime:
-		if v, err = s.whole(); err == nil && v > maxTime {
+		if v, err = s.integer(); err == nil && v > maxTime {
 			return s.fail("bad time")
 		}
 		f.time[b2i(k == keyTradeTime)] = int64(v)
 	case keyTradeID:
-		f.tradeID, err = s.whole()
+		f.tradeID, err = s.integer()
 	case keyFirst:
-		f.first, err = s.whole()
+		f.first, err = s.integer()
 	case keyLast, keyLastUpdate:
-		f.last, err = s.whole()
+		f.last, err = s.integer()
 	case keyPrevious:
-		f.previous, err = s.whole()
+		f.previous, err = s.integer()
 	case keyPrice:
 		f.price, err = s.price(&f.priceDecimals)
 	case keyQuantity:

@@ -54,15 +54,15 @@ func packLevels(b []byte, list []market.Level) []byte {
 func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Level {
 	p := packed(b[3:])
 	e.Kind, e.Side, e.Phase = market.Kind(b[0]), market.Side(b[1]), market.Phase(b[2])
-	e.Handle = market.Handle(p.count())
-	e.Time, e.Sequence = p.whole(), uint64(p.whole())
-	e.Price, e.Size = market.Price(p.whole()), market.Size(p.whole())
-	e.OldPrice, e.OldSize = market.Price(p.whole()), market.Size(p.whole())
-	e.OrderID, e.Until = uint64(p.whole()), p.whole()
-	e.PreviousClose, e.Settlement = market.Price(p.whole()), market.Price(p.whole())
-	e.OpenInterest = market.Size(p.whole())
+	e.Handle = market.Handle(p.uvarint())
+	e.Time, e.Sequence = p.varint(), uint64(p.varint())
+	e.Price, e.Size = market.Price(p.varint()), market.Size(p.varint())
+	e.OldPrice, e.OldSize = market.Price(p.varint()), market.Size(p.varint())
+	e.OrderID, e.Until = uint64(p.varint()), p.varint()
+	e.PreviousClose, e.Settlement = market.Price(p.varint()), market.Price(p.varint())
+	e.OpenInterest = market.Size(p.varint())
 	e.TradeID, e.Reason = p.text(), p.text()
-	for range p.count() {
+	for range p.uvarint() {
 		e.Conditions = append(e.Conditions, p.text())
 	}
 	e.Bids, levels = p.levels(levels)
@@ -73,34 +73,34 @@ func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Leve
 // packed is the remainder of an encoded event.
 type packed []byte
 
-func (p *packed) count() uint64 {
+func (p *packed) uvarint() uint64 {
 	v, n := binary.Uvarint(*p)
 	*p = (*p)[n:]
 	return v
 }
 
-func (p *packed) whole() int64 {
+func (p *packed) varint() int64 {
 	v, n := binary.Varint(*p)
 	*p = (*p)[n:]
 	return v
 }
 
 func (p *packed) text() string {
-	n := p.count()
+	n := p.uvarint()
 	s := string((*p)[:n])
 	*p = (*p)[n:]
 	return s
 }
 
 func (p *packed) levels(all []market.Level) (list, _ []market.Level) {
-	n := p.count()
+	n := p.uvarint()
 	if n == 0 {
 		return nil, all
 	}
 	from, price := len(all), market.Price(0)
 	for range n {
-		price += market.Price(p.whole())
-		all = append(all, market.Level{Price: price, Size: market.Size(p.whole()), Orders: uint32(p.count())})
+		price += market.Price(p.varint())
+		all = append(all, market.Level{Price: price, Size: market.Size(p.varint()), Orders: uint32(p.uvarint())})
 	}
 	return all[from:len(all):len(all)], all
 }

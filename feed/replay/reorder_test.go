@@ -83,7 +83,7 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 	const lost = 600 * 10            // time of the first connection
 	var lines []string
 	now, missed := 0, 0
-	tell := func(received float64, symbol string, n *int, at int) {
+	write := func(received float64, symbol string, n *int, at int) {
 		*n++
 		lines = append(lines, fmt.Sprintf("%.3f %s %d %d", received, symbol, *n, at))
 	}
@@ -95,25 +95,25 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 		}
 		for i := range rows {
 			at := received + 9*float64(i)/rows
-			tell(at, "A", &now, int(600*at))
+			write(at, "A", &now, int(600*at))
 			switch {
 			case c == 0:
-				tell(at, "B", &missed, int(600*at))
+				write(at, "B", &missed, int(600*at))
 			case i%10 == 0:
-				tell(at, "B", &missed, lost+missed)
+				write(at, "B", &missed, lost+missed)
 			}
 		}
 	}
 	last := 600 * (1 + 10*connections)
 	for i := range rows {
-		tell(70.5, "B", &missed, lost+missed+i*(last-lost-missed-rows)/rows)
+		write(70.5, "B", &missed, lost+missed+i*(last-lost-missed-rows)/rows)
 	}
 	lines = append(lines, `70.6 {"type":"CaughtUp","id":1}`)
 	for i := range rows {
-		tell(73.5, "A", &now, last+2000+i) // of a channel that is not late
+		write(73.5, "A", &now, last+2000+i) // of a channel that is not late
 	}
 	for i := range rows {
-		tell(74, "B", &missed, last+i)
+		write(74, "B", &missed, last+i)
 	}
 	var log strings.Builder
 	var r feedtest.Recorder

@@ -124,7 +124,7 @@ func (s *scanner) escape() error {
 }
 
 // whole skips a non-negative integer that fits an int64.
-func (s *scanner) whole() (uint64, error) {
+func (s *scanner) integer() (uint64, error) {
 	if s.peek() == 0 {
 		return 0, s.fail("bad JSON: ends early")
 	}

@@ -213,12 +213,12 @@ func (f *dayFigures) take(e *market.Event) {
 func TestWholeDayE2E(t *testing.T) {
 	seeds, n, hours := uint64(1), 101, brief()
 	if os.Getenv("RUEDA_SOAK") == "1" {
-		seeds, n, hours = 20, wholeSet, nil
+		seeds, n, hours = 20, fullSet, nil
 	}
 	for seed := range seeds {
 		f := dayFigures{t: t, traded: map[market.Handle]bool{}, settled: map[market.Handle]market.Price{}, closed: map[market.Handle]market.Price{}}
 		config := Config{Seed: seed, Clock: Virtual, Speed: -1, Start: friday(), Days: 1, Calendar: hours}
-		if n != wholeSet {
+		if n != fullSet {
 			config.Instruments = n
 		}
 		if err := newSource(t, config).Run(t.Context(), &f); err != nil {

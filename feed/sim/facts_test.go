@@ -10,7 +10,7 @@ import (
 )
 
 // tape follows one instrument's events and collects its figures.
-type tape struct {
+type tracker struct {
 	book    market.Book
 	pending market.Size // traded, but not yet removed from the book
 	side    market.Side // aggressor of that trade
@@ -22,21 +22,21 @@ type tape struct {
 }
 
 // tapes is a feed.Sink that follows every instrument.
-type tapes struct {
+type trackers struct {
 	t    *testing.T
 	ids  []market.InstrumentID
-	all  []*tape
-	byID map[string]*tape
+	all  []*tracker
+	byID map[string]*tracker
 }
 
-func (s *tapes) Define(in market.Instrument) (market.Handle, error) {
-	x := &tape{counts: map[int64]int{}}
+func (s *trackers) Define(in market.Instrument) (market.Handle, error) {
+	x := &tracker{counts: map[int64]int{}}
 	s.ids, s.all = append(s.ids, in.ID), append(s.all, x)
 	s.byID[in.ID.String()] = x
 	return market.Handle(len(s.all) - 1), nil
 }
 
-func (s *tapes) Publish(events []market.Event) error {
+func (s *trackers) Publish(events []market.Event) error {
 	for i := range events {
 		h := events[i].Handle
 		s.all[h].follow(s.t, s.ids[h], &events[i])
@@ -47,7 +47,7 @@ func (s *tapes) Publish(events []market.Event) error {
 // TestFacts runs half an hour of the default set and checks wide bounds of realistic figures.
 func TestFacts(t *testing.T) {
 	const span = 30 * time.Minute
-	sink := tapes{t: t, byID: map[string]*tape{}}
+	sink := trackers{t: t, byID: map[string]*tracker{}}
 	start := time.Unix(1_800_000_000, 0)
 	if err := newSource(t, Config{Seed: 11, Speed: -1, Start: start, Duration: span}).Run(t.Context(), &sink); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func within(t *testing.T, id, what string, got, low, high float64) {
 
 // follow checks each event against the book: what traded is exactly what the following update
 // removes, best price first, and the book never crosses.
-func (x *tape) follow(t *testing.T, id market.InstrumentID, e *market.Event) {
+func (x *tracker) follow(t *testing.T, id market.InstrumentID, e *market.Event) {
 	switch e.Kind {
 	case market.KindTrade:
 		best, ok := x.book.Best(opposite(e.Side))

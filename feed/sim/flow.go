@@ -176,7 +176,7 @@ func (in *instrument) act(now int64, x *exchange) {
 func (in *instrument) pickCancel() int32 {
 	if in.rng.Float64() < bestCancelShare {
 		if q := *in.book.side(market.Buy + market.Side(in.rng.IntN(2))); len(q) > 0 {
-			if id := q[len(q)-1].tail; in.book.orders[id].place >= 0 {
+			if id := q[len(q)-1].tail; in.book.orders[id].index >= 0 {
 				return id
 			}
 		}
@@ -318,7 +318,7 @@ func (in *instrument) flee(side market.Side, x *exchange) {
 	for i := len(*queues) - 1; i >= 0 && (*queues)[i].key >= key(side, best); i-- {
 		for id := (*queues)[i].head; id != 0; {
 			next := in.book.orders[id].next
-			if in.book.orders[id].place >= 0 && in.rng.Float64() < fleeShare {
+			if in.book.orders[id].index >= 0 && in.rng.Float64() < fleeShare {
 				gone := (*queues)[i].orders == 1
 				in.book.cancel(id)
 				x.report(in, market.NoSide)

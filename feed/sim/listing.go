@@ -147,7 +147,7 @@ func Classes() func(market.Instrument) string {
 // Sizes of the default sets, without the invented listings.
 const (
 	defaultSet = 67  // the first lines, for a market that is always open
-	wholeSet   = 401 // 200 symbols in two terms, for a trading day
+	fullSet    = 401 // 200 symbols in two terms, for a trading day
 )
 
 // list returns the first n listings: FAKE, the stocks of listings.txt in both terms, and then

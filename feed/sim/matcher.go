@@ -36,7 +36,7 @@ type order struct {
 	key        int64
 	size       int64
 	prev, next int32
-	place      int32 // index in crowd, or ^slot of the market maker
+	index      int32 // index in crowd, or ^slot of the market maker
 	side       market.Side
 }
 
@@ -167,9 +167,9 @@ func (m *matcher) insert(side market.Side, k, size int64, slot int) {
 		m.orders = append(m.orders, order{})
 	}
 	q := &(*queues)[i]
-	m.orders[id] = order{key: k, size: size, prev: q.tail, place: ^int32(slot), side: side}
+	m.orders[id] = order{key: k, size: size, prev: q.tail, index: ^int32(slot), side: side}
 	if slot == crowdOrder {
-		m.orders[id].place = int32(len(m.crowd))
+		m.orders[id].index = int32(len(m.crowd))
 		m.crowd = append(m.crowd, id)
 	} else {
 		m.maker[slot] = id
@@ -204,12 +204,12 @@ func (m *matcher) unlink(q *queue, id int32) {
 // release frees an order and removes it from the crowd or the market maker's slots.
 func (m *matcher) release(id int32) {
 	o := &m.orders[id]
-	if o.place < 0 {
-		m.maker[^o.place] = 0
+	if o.index < 0 {
+		m.maker[^o.index] = 0
 	} else {
 		last := m.crowd[len(m.crowd)-1]
-		m.crowd[o.place] = last
-		m.orders[last].place = o.place
+		m.crowd[o.index] = last
+		m.orders[last].index = o.index
 		m.crowd = m.crowd[:len(m.crowd)-1]
 	}
 	*o = order{next: m.free}

@@ -116,7 +116,7 @@ func New(config Config) (*Source, error) {
 	}
 	if config.Clock == Virtual {
 		if config.Instruments == 0 {
-			n = wholeSet
+			n = fullSet
 		}
 		s.calendar = DefaultCalendar()
 		if config.Calendar != nil {

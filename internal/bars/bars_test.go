@@ -15,13 +15,13 @@ type model struct {
 	series Series
 	clock  *Clock
 	deals  []Trade
-	told   map[string]Bar
+	sent   map[string]Bar
 	kept   int
 	now    int64
 }
 
 func newModel(t *testing.T, zone *time.Location) *model {
-	m := &model{t: t, clock: NewClock(zone, false), told: map[string]Bar{}, now: 1_700_000_000e9}
+	m := &model{t: t, clock: NewClock(zone, false), sent: map[string]Bar{}, now: 1_700_000_000e9}
 	m.series.Owner = m
 	m.series.Enter(m.clock)
 	return m
@@ -36,13 +36,13 @@ func (m *model) send(s *Series, b *Bar) {
 		m.t.Fatal("another's bar")
 	}
 	key := barKey(b.Interval, b.Start)
-	if _, was := m.told[key]; was != b.Revised {
+	if _, was := m.sent[key]; was != b.Revised {
 		m.t.Fatalf("%s: told before %v, revised %v", key, was, b.Revised)
 	}
 	if b.End > m.now {
 		m.t.Fatalf("%s is told at %d", key, m.now)
 	}
-	m.told[key] = *b
+	m.sent[key] = *b
 	if want := m.count(b.Start, b.End); b.Totals != want {
 		m.t.Fatalf("%s\n got %+v\nwant %+v", key, b.Totals, want)
 	}
@@ -57,7 +57,7 @@ func (m *model) count(start, end int64) (t Totals) {
 	return t
 }
 
-func (m *model) strike() {
+func (m *model) closeDue() {
 	if next := m.clock.Next(); next != 0 && next <= m.now {
 		m.clock.Close(m.now, m.send)
 	}
@@ -103,7 +103,7 @@ func TestModel(t *testing.T) {
 			default:
 				m.now += rng.Int64N(int64(time.Second))
 			}
-			m.strike()
+			m.closeDue()
 			price, size := market.Price(rng.Int64N(9)-2), market.Size(1+rng.Int64N(5))
 			switch n := len(m.deals); {
 			case n > 0 && rng.IntN(6) == 0:
@@ -121,14 +121,14 @@ func TestModel(t *testing.T) {
 			}
 		}
 		m.now += int64(48 * time.Hour)
-		m.strike()
+		m.closeDue()
 		if m.clock.Next() != 0 {
 			t.Errorf("seed %d: a bar is open still", seed)
 		}
 		for i := range market.NumIntervals {
 			for _, d := range m.deals {
 				start, end := m.clock.Bounds(i, d.At)
-				if m.told[barKey(i, start)].Totals != m.count(start, end) {
+				if m.sent[barKey(i, start)].Totals != m.count(start, end) {
 					t.Fatalf("seed %d: a bar of %s is not what it was told", seed, i)
 				}
 			}
@@ -147,16 +147,16 @@ func TestWindow(t *testing.T) {
 	m.trade(day+1, 5, 1)
 	m.trade(next-1, 6, 1)
 	m.now = next + int64(time.Hour) - 1
-	m.strike()
+	m.closeDue()
 	m.amend(1, 7, 1)
-	if m.told[barKey(market.Day, day)].First != 7 {
+	if m.sent[barKey(market.Day, day)].First != 7 {
 		t.Error("not revised within the hour")
 	}
 	if p, ok := m.series.LastBefore(next); !ok || p != 6 {
 		t.Errorf("the day ended at %v %v", p, ok)
 	}
 	m.now++
-	m.strike()
+	m.closeDue()
 	if m.clock.Counts(next-1, m.now) || !m.clock.Counts(next, m.now) || m.clock.Counts(m.now+int64(25*time.Hour), m.now) {
 		t.Error("another day counts")
 	}
@@ -176,27 +176,27 @@ func TestClockSetBack(t *testing.T) {
 	m.now = begin
 	m.trade(m.now, 5, 1)
 	m.now += int64(5 * time.Hour)
-	m.strike()
+	m.closeDue()
 	m.trade(m.now, 9, 1)
-	early := len(m.told)
+	early := len(m.sent)
 	m.now = begin + int64(time.Second)
 	m.trade(m.now, 6, 1)
-	if len(m.told) != early {
-		t.Fatalf("%d bars are told before their time", len(m.told)-early)
+	if len(m.sent) != early {
+		t.Fatalf("%d bars are told before their time", len(m.sent)-early)
 	}
 	m.now = begin + int64(time.Minute)
-	m.strike()
-	if b := m.told[barKey(market.Minute, begin)]; !b.Revised || b.Trades != 2 {
+	m.closeDue()
+	if b := m.sent[barKey(market.Minute, begin)]; !b.Revised || b.Trades != 2 {
 		t.Errorf("the minute: %+v", b)
 	}
-	if b := m.told[barKey(market.Second, begin+int64(time.Second))]; b.Revised || b.Trades != 1 {
+	if b := m.sent[barKey(market.Second, begin+int64(time.Second))]; b.Revised || b.Trades != 1 {
 		t.Errorf("the second: %+v", b)
 	}
 	m.now = begin + int64(48*time.Hour)
-	m.strike()
+	m.closeDue()
 	for i := range market.NumIntervals {
 		start, end := m.clock.Bounds(i, begin)
-		if m.told[barKey(i, start)].Totals != m.count(start, end) {
+		if m.sent[barKey(i, start)].Totals != m.count(start, end) {
 			t.Errorf("the bar of %s is not what it was told", i)
 		}
 	}
@@ -211,16 +211,16 @@ func TestRecall(t *testing.T) {
 	}
 	for k := range int64(6) {
 		m.series.MarkSent(market.Second, begin+k*int64(time.Second))
-		m.told[barKey(market.Second, begin+k*int64(time.Second))] = Bar{}
+		m.sent[barKey(market.Second, begin+k*int64(time.Second))] = Bar{}
 	}
 	m.series.DropSeconds()
 	m.now = begin + int64(2*time.Minute)
-	m.strike()
-	if len(m.told) != 10+1 {
-		t.Errorf("%d bars", len(m.told))
+	m.closeDue()
+	if len(m.sent) != 10+1 {
+		t.Errorf("%d bars", len(m.sent))
 	}
 	m.trade(begin+1, 50, 1) // late, for a bar that was sent before
-	if b := m.told[barKey(market.Second, begin)]; !b.Revised || b.High != 50 {
+	if b := m.sent[barKey(market.Second, begin)]; !b.Revised || b.High != 50 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -231,11 +231,11 @@ func TestRestart(t *testing.T) {
 	for k := range int64(600) {
 		m.trade(m.now+k, 1, 1)
 	}
-	told := 0
+	sent := 0
 	end := m.now + int64(48*time.Hour)
 	m.now = end
-	if n := m.series.Restart(m.clock.Like(), func(*Series, *Bar) { told++ }); n != 600 || told != int(market.NumIntervals) {
-		t.Errorf("%d deals and %d bars", n, told)
+	if n := m.series.Restart(m.clock.Like(), func(*Series, *Bar) { sent++ }); n != 600 || sent != int(market.NumIntervals) {
+		t.Errorf("%d deals and %d bars", n, sent)
 	}
 	if m.series.Find(3) != nil || m.series.Clock().Next() != 0 || m.series.Owner != m {
 		t.Error("something is left")

@@ -85,7 +85,7 @@ func (c *Clock) setOld(t int64) {
 }
 
 // note records that a series has a bar that is open until end.
-func (c *Clock) note(s *Series, i market.Interval, end int64) {
+func (c *Clock) addOpen(s *Series, i market.Interval, end int64) {
 	if len(c.pending) > 0 && s.pass != c.pass && end <= c.at {
 		return // the current pass sends it
 	}
@@ -172,7 +172,7 @@ func (s *Series) catchUp(send SendFunc) {
 			s.open[i] = false
 		}
 		if end != 0 {
-			c.note(s, i, end)
+			c.addOpen(s, i, end)
 		}
 	}
 	s.pass = c.pass

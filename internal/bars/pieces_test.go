@@ -18,11 +18,11 @@ func TestStrikeInPieces(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		clocks := [2]*Clock{NewClock(time.UTC, false), NewClock(time.UTC, false)}
 		var series [2][4]Series
-		var told [2][4][]string
-		tell := func(side int) SendFunc {
+		var sent [2][4][]string
+		record := func(side int) SendFunc {
 			return func(s *Series, b *Bar) {
 				i := s.Owner.(int)
-				told[side][i] = append(told[side][i], fmt.Sprintf("%+v", *b))
+				sent[side][i] = append(sent[side][i], fmt.Sprintf("%+v", *b))
 			}
 		}
 		for side := range series {
@@ -35,28 +35,28 @@ func TestStrikeInPieces(t *testing.T) {
 		for n := range uint64(400) {
 			now += rng.Int64N(int64(3*time.Second)) * (1 + 40*rng.Int64N(2)*rng.Int64N(2))
 			if next := clocks[0].Next(); next != 0 && next <= now {
-				clocks[0].Close(now, tell(0))
+				clocks[0].Close(now, record(0))
 				clocks[1].Begin(now)
 			}
 			for range rng.IntN(4) { // the rest comes between later trades
-				clocks[1].Continue(tell(1))
+				clocks[1].Continue(record(1))
 			}
 			i := rng.IntN(4)
 			d := Trade{N: n, ID: n + 1, At: now - rng.Int64N(int64(5*time.Second)), Price: market.Price(rng.IntN(9)), Size: 1}
 			other, size := 1+rng.Uint64N(n+1), market.Size(rng.IntN(2))
 			for side := range series {
 				s := &series[side][i]
-				s.Trade(d, false, tell(side))
+				s.Trade(d, false, record(side))
 				if x := s.Find(other); x != nil && n%3 == 0 {
-					s.Amend(x, 5, size, tell(side))
+					s.Amend(x, 5, size, record(side))
 				}
 			}
 		}
-		for clocks[1].Continue(tell(1)) {
+		for clocks[1].Continue(record(1)) {
 		}
-		for i := range told[0] {
-			if !slices.Equal(told[0][i], told[1][i]) {
-				t.Fatalf("seed %d: series %d tells\n%q\nin pieces\n%q", seed, i, told[0][i], told[1][i])
+		for i := range sent[0] {
+			if !slices.Equal(sent[0][i], sent[1][i]) {
+				t.Fatalf("seed %d: series %d tells\n%q\nin pieces\n%q", seed, i, sent[0][i], sent[1][i])
 			}
 		}
 		if clocks[0].Next() != clocks[1].Next() {

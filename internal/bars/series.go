@@ -33,12 +33,12 @@ func (s *Series) Enter(c *Clock) {
 	s.clock, s.pass = c, c.pass-1
 	clear(s.open[:])
 	if s.second.Trades > 0 {
-		c.note(s, market.Second, s.second.End)
+		c.addOpen(s, market.Second, s.second.End)
 	}
 	for i := range s.lists {
 		for k := range s.lists[i] {
 			if b := &s.lists[i][k]; b.End > c.ClosedUntil {
-				c.note(s, market.Interval(i), b.End)
+				c.addOpen(s, market.Interval(i), b.End)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Series) Trade(d Trade, full bool, send SendFunc) (kept int) {
 	if start > s.second.Start && one.End > s.closedUntil() {
 		s.Fold()
 		s.second = one
-		s.clock.note(s, market.Second, one.End)
+		s.clock.addOpen(s, market.Second, one.End)
 		return kept
 	}
 	s.put(&one)
@@ -135,7 +135,7 @@ func (s *Series) put(part *Bar) {
 			s.hours = s.hours || i == market.Hour
 		}
 		if b.merge(&part.Totals); !over && !b.Changed {
-			s.clock.note(s, i, end)
+			s.clock.addOpen(s, i, end)
 		}
 		b.Changed = true
 	}
@@ -205,7 +205,7 @@ func (s *Series) recount(at int64) {
 			b.Totals = s.total(i-1, start, end)
 		}
 		if b.Changed = true; end > s.closedUntil() {
-			s.clock.note(s, i, end)
+			s.clock.addOpen(s, i, end)
 		}
 	}
 }

@@ -45,15 +45,15 @@ const chunkTrades = 512
 // together are full), it drops its oldest trades first.
 func (l *tradeLog) add(d Trade, full bool) (grown int) {
 	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].trades) == chunkTrades {
-		var room []Trade
+		var space []Trade
 		switch {
 		case full && n > 1:
-			room = l.chunks[0].trades[:0]
+			space = l.chunks[0].trades[:0]
 			grown -= l.drop()
 		case n > 0:
-			room = make([]Trade, 0, chunkTrades)
+			space = make([]Trade, 0, chunkTrades)
 		}
-		l.chunks = append(l.chunks, tradeChunk{trades: room, from: d.At, to: d.At})
+		l.chunks = append(l.chunks, tradeChunk{trades: space, from: d.At, to: d.At})
 	}
 	c := &l.chunks[len(l.chunks)-1]
 	c.trades = append(c.trades, d)
@@ -80,16 +80,16 @@ func (l *tradeLog) halve() int {
 	if len(c.trades) < 2*minTrades {
 		return 0
 	}
-	gone, left := c.trades[:len(c.trades)/2], c.trades[len(c.trades)/2:]
-	for i := range gone {
-		l.complete = max(l.complete, gone[i].At+1)
+	dropped, left := c.trades[:len(c.trades)/2], c.trades[len(c.trades)/2:]
+	for i := range dropped {
+		l.complete = max(l.complete, dropped[i].At+1)
 	}
 	*c = tradeChunk{trades: append([]Trade(nil), left...), from: left[0].At, to: left[0].At}
 	for i := range left {
 		c.from, c.to = min(c.from, left[i].At), max(c.to, left[i].At)
 	}
-	l.discarded(gone)
-	return len(gone)
+	l.discarded(dropped)
+	return len(dropped)
 }
 
 // drop drops the oldest chunk and returns its number of trades.
@@ -117,11 +117,11 @@ func (l *tradeLog) discarded(gone []Trade) {
 }
 
 // prune drops chunks that are entirely older than a time and returns the number of trades dropped.
-func (l *tradeLog) prune(before int64) (gone int) {
+func (l *tradeLog) prune(before int64) (dropped int) {
 	for len(l.chunks) > 0 && l.chunks[0].to < before {
-		gone += l.drop()
+		dropped += l.drop()
 	}
-	return gone
+	return dropped
 }
 
 func (l *tradeLog) len() (n int) {

@@ -168,7 +168,7 @@ func (b *Book) Replace(bids, asks []market.Level) {
 
 // Tidy sorts changes by side, best first, merges changes of the same price, and drops those that
 // change nothing. It reuses the memory of its argument.
-func Tidy(changes []Change) []Change {
+func Compact(changes []Change) []Change {
 	if len(changes) > 1 {
 		slices.SortStableFunc(changes, func(a, b Change) int {
 			switch {

@@ -99,7 +99,7 @@ func TestReadersFollow(t *testing.T) {
 				}
 				continue
 			}
-			changes = Tidy(changes)
+			changes = Compact(changes)
 			for _, v := range views {
 				v.follow(t, &b, changes, rng.IntN(9) == 0)
 			}
@@ -171,7 +171,7 @@ func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 	now.Read(b, f.reader.depth)
 	switch {
 	case f.conflated:
-		f.view.Note(changes)
+		f.view.Record(changes)
 		if !due {
 			f.view.Last(&now)
 			f.reader.check(t, "what was told last", &now)
@@ -191,9 +191,9 @@ func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 }
 
 // TestTidy checks that changes are sorted by side and best first, with one change per price.
-func TestTidy(t *testing.T) {
+func TestCompact(t *testing.T) {
 	at := func(p market.Price, s market.Size) market.Level { return market.Level{Price: p, Size: s} }
-	got := Tidy([]Change{
+	got := Compact([]Change{
 		{market.Sell, at(7, 1), at(7, 2)},
 		{market.Buy, at(3, 0), at(3, 5)},
 		{market.Sell, at(6, 1), at(6, 0)},
@@ -277,11 +277,11 @@ func TestNoAllocation(t *testing.T) {
 		n++
 		bids := [...]market.Level{{Price: 110, Size: n, Orders: 1}, {Price: 50, Size: n % 2}}
 		changes, _ = b.Update(changes[:0], bids[:], nil)
-		changes = Tidy(changes)
+		changes = Compact(changes)
 		for _, f := range views {
 			switch {
 			case f.conflated:
-				f.view.Note(changes)
+				f.view.Record(changes)
 				f.view.Advance(&f.out, &f.top, &b)
 			case f.reader.depth == 0:
 				f.out.Split(changes)

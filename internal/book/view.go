@@ -52,7 +52,7 @@ func (v *View) Sees(changes []Change) bool {
 }
 
 // Note records the previous levels at changed prices in a conflated view of all levels.
-func (v *View) Note(changes []Change) {
+func (v *View) Record(changes []Change) {
 	if v.was == nil {
 		return
 	}

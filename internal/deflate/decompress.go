@@ -86,8 +86,8 @@ func (d *Decompressor) grow(limit int) {
 	if len(d.out) < cap(d.out) {
 		return
 	}
-	room := min(max(2*cap(d.out), minOutput), limit+1)
-	d.out = append(make([]byte, 0, max(room, len(d.out)+1)), d.out...)
+	size := min(max(2*cap(d.out), minOutput), limit+1)
+	d.out = append(make([]byte, 0, max(size, len(d.out)+1)), d.out...)
 }
 
 // A source returns a payload and its tail, byte by byte, so that flate does not read too far.

@@ -67,7 +67,7 @@ func TestDepthAfterGap(t *testing.T) {
 		f.add(al30, journal.Row{Kind: journal.BookState, Time: noon(2001), Bids: levels("73 8 1")})
 		f.add(gas, journal.Row{Kind: journal.BookUpdate, Time: noon(2002), Bids: levels("74 9 1")})
 		f.journal.Commit()
-		holedDepth(t, f)
+		depthWithGap(t, f)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestDepthAfterGap(t *testing.T) {
 	})
 }
 
-func holedDepth(t *testing.T, f *fixture) {
+func depthWithGap(t *testing.T, f *fixture) {
 	t.Helper()
 	holes := 0
 	if err := f.archive.Scan(t.Context(), journal.Place{}, nil, journal.Kinds(journal.Hole), func(*journal.Row) bool {

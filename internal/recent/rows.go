@@ -13,7 +13,7 @@ type Rows struct {
 	Last    uint64 // N of the newest row; 0: none yet
 	LastAt  int64  // publication time of the newest row
 	Dropped uint64 // position of the newest row that was dropped
-	Kept    int    // number of stored rows
+	Stored  int    // number of stored rows
 
 	chunks [][]Row
 	oldest []int64 // oldest event time in each chunk; late trades are out of order
@@ -39,13 +39,13 @@ func (t *Rows) Add(r Row, keep int, full bool) int {
 	i := len(t.chunks) - 1
 	t.chunks[i] = append(t.chunks[i], r)
 	t.oldest[i] = min(t.oldest[i], r.Time)
-	t.Kept++
+	t.Stored++
 	grown := 1
-	for len(t.chunks) > 1 && (full || t.Kept-len(t.chunks[0]) >= keep) {
-		gone := t.chunks[0]
-		t.Dropped = gone[len(gone)-1].Pos
-		t.Kept -= len(gone)
-		grown -= len(gone)
+	for len(t.chunks) > 1 && (full || t.Stored-len(t.chunks[0]) >= keep) {
+		dropped := t.chunks[0]
+		t.Dropped = dropped[len(dropped)-1].Pos
+		t.Stored -= len(dropped)
+		grown -= len(dropped)
 		t.chunks[0] = nil
 		t.chunks, t.oldest = t.chunks[1:], t.oldest[1:]
 		full = false
@@ -68,7 +68,7 @@ func (t *Rows) halve() int {
 	}
 	n := len(c) / 2
 	t.Dropped = c[n-1].Pos
-	t.Kept -= n
+	t.Stored -= n
 	t.chunks[0] = slices.Clone(c[n:]) // a copy, because views of the old rows may still be in use
 	t.oldest[0] = c[n].Time
 	for i := range c[n:] {
@@ -79,7 +79,7 @@ func (t *Rows) halve() int {
 
 // Drops reports whether Add with these arguments might drop rows.
 func (t *Rows) Drops(keep int, full bool) bool {
-	return len(t.chunks) > 0 && (full || t.Kept+1-len(t.chunks[0]) >= keep)
+	return len(t.chunks) > 0 && (full || t.Stored+1-len(t.chunks[0]) >= keep)
 }
 
 // Leaves returns the minimum number of rows, including the new one, that remain after Add with full
@@ -88,14 +88,14 @@ func (t *Rows) Leaves() int {
 	switch n := len(t.chunks); {
 	case n == 0:
 		return 1
-	case n == 1 && t.Kept < ChunkRows:
-		return t.Kept + 1 - (t.Kept+1)/2
+	case n == 1 && t.Stored < ChunkRows:
+		return t.Stored + 1 - (t.Stored+1)/2
 	}
-	return t.Kept + 1 - len(t.chunks[0])
+	return t.Stored + 1 - len(t.chunks[0])
 }
 
 // First returns the N of the oldest stored row.
-func (t *Rows) First() uint64 { return t.Last - uint64(t.Kept) + 1 }
+func (t *Rows) First() uint64 { return t.Last - uint64(t.Stored) + 1 }
 
 // After returns views of the rows whose N is above n, which must be at least First()-1.
 func (t *Rows) After(n uint64) [][]Row {

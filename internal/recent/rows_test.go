@@ -24,8 +24,8 @@ func TestRowsModel(t *testing.T) {
 		}
 		all = append(all, r)
 		kept += tp.Add(r, 3*ChunkRows, rng.IntN(4*ChunkRows) == 0)
-		if tp.Last != uint64(len(all)) || tp.LastAt != r.At || tp.Kept != kept || kept == 0 || kept > 4*ChunkRows {
-			t.Fatalf("%d rows of %d kept, up to %d; grew to %d", tp.Kept, len(all), tp.Last, kept)
+		if tp.Last != uint64(len(all)) || tp.LastAt != r.At || tp.Stored != kept || kept == 0 || kept > 4*ChunkRows {
+			t.Fatalf("%d rows of %d kept, up to %d; grew to %d", tp.Stored, len(all), tp.Last, kept)
 		}
 		gone := len(all) - kept
 		if gone > 0 && tp.Dropped != all[gone-1].Pos || gone == 0 && tp.Dropped != 0 {
@@ -40,8 +40,8 @@ func TestRowsModel(t *testing.T) {
 // checkRows compares the answers to random queries with the list.
 func checkRows(t *testing.T, tp *Rows, all []Row, rng *rand.Rand) {
 	t.Helper()
-	gone := len(all) - tp.Kept
-	n := gone + rng.IntN(tp.Kept+1)
+	gone := len(all) - tp.Stored
+	n := gone + rng.IntN(tp.Stored+1)
 	var got []Row
 	for _, rows := range tp.After(uint64(n)) {
 		got = append(got, rows...)
@@ -160,8 +160,8 @@ func TestFullRowsKeepFew(t *testing.T) {
 	kept := 0
 	for n := range 4 * ChunkRows {
 		kept += tp.Add(Row{Pos: tp.Last + 1, Time: int64(n)}, ChunkRows, n >= ChunkRows/2)
-		if tp.Kept != kept || n > ChunkRows && kept >= 2*minRows || kept < min(n+1, minRows) {
-			t.Fatalf("row %d: %d are kept, said to be %d", n, kept, tp.Kept)
+		if tp.Stored != kept || n > ChunkRows && kept >= 2*minRows || kept < min(n+1, minRows) {
+			t.Fatalf("row %d: %d are kept, said to be %d", n, kept, tp.Stored)
 		}
 		if n, found := tp.Before(int64(tp.First() - 1)); n != tp.First()-1 || found {
 			t.Fatalf("before the first of %d kept is %d, %v", kept, n, found)

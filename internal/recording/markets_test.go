@@ -166,7 +166,7 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
+func TestProblems(t *testing.T) {
 	var x Problems
 	if x.String() != "" {
 		t.Error(x.String())

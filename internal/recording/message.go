@@ -98,13 +98,13 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 		case "I":
 			m.ID = d.str(f)
 		case "N":
-			m.N = d.whole(f, 64)
+			m.N = d.integer(f, 64)
 		case "T":
 			m.Time = d.time(f)
 		case "R":
 			m.State = f.Value.True
 		case "DE":
-			m.Delay = int64(d.whole(f, 32))
+			m.Delay = int64(d.integer(f, 32))
 		case "P":
 			m.Price = d.price(f)
 		case "Z":
@@ -116,17 +116,17 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 		case "X":
 			m.TradeID = d.str(f)
 		case "XN":
-			m.RefN = d.whole(f, 64)
+			m.RefN = d.integer(f, 64)
 		case "G":
 			m.Side = d.side(f)
 		case "C":
 			m.Conditions = d.list(f)
 		case "L":
-			m.Previous, m.HasPrev = d.whole(f, 64), true
+			m.Previous, m.HasPrev = d.integer(f, 64), true
 		case "DL":
-			m.Depth = int(d.whole(f, 31))
+			m.Depth = int(d.integer(f, 31))
 		case "K":
-			m.Checksum, m.HasSum = uint32(d.whole(f, 32)), true
+			m.Checksum, m.HasSum = uint32(d.integer(f, 32)), true
 		case "B":
 			d.bids = d.levels(f, d.bids)
 		case "A":
@@ -136,13 +136,13 @@ func (d *Decoder) data(v *wire.Value, m *Message) {
 		case "BZ":
 			bid.Size = d.size(f)
 		case "BC":
-			bid.Orders = uint32(d.whole(f, 32))
+			bid.Orders = uint32(d.integer(f, 32))
 		case "AP":
 			ask.Price = d.price(f)
 		case "AZ":
 			ask.Size = d.size(f)
 		case "AC":
-			ask.Orders = uint32(d.whole(f, 32))
+			ask.Orders = uint32(d.integer(f, 32))
 		case "E":
 			m.Phase = d.phase(f)
 		case "Y":
@@ -198,7 +198,7 @@ func (d *Decoder) bar(f *wire.Member, b *Bar) {
 	case "VW":
 		b.Average = f.Value.Text
 	case "TC":
-		b.Trades = d.whole(f, 64)
+		b.Trades = d.integer(f, 64)
 	}
 }
 
@@ -242,7 +242,7 @@ func (d *Decoder) str(f *wire.Member) string {
 	return f.Value.Text
 }
 
-func (d *Decoder) whole(f *wire.Member, bits int) uint64 {
+func (d *Decoder) integer(f *wire.Member, bits int) uint64 {
 	n, err := strconv.ParseUint(f.Value.Text, 10, bits)
 	if f.Value.Kind != wire.Number || err != nil {
 		d.bad(f, fmt.Errorf("not an integer in its range"))

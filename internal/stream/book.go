@@ -48,7 +48,7 @@ func (h *Hub) refuseBook(in *instrument, e *market.Event, err error, now int64) 
 // bookChanged numbers what an event did to a book and tells each tier in whose
 // view something changed.
 func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now int64) {
-	changes = book.Tidy(changes)
+	changes = book.Compact(changes)
 	h.scratch.changes = changes[:0]
 	if len(changes) == 0 {
 		return
@@ -59,7 +59,7 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 	for _, t := range h.tiers(in, wire.OrderBook) {
 		switch {
 		case t.tier.Conflate > 0:
-			t.view.Note(changes)
+			t.view.Record(changes)
 			h.soil(in, wire.OrderBook, t, s)
 		case t.tier.Depth == 0:
 			h.scratch.levels.Split(changes)

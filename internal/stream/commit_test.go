@@ -204,7 +204,7 @@ func TestTapesKeepWhatIsNotCommitted(t *testing.T) {
 			publish(t, w.Hub, trade(a, 1))
 			w.commitOnce()
 		}
-		if n := w.lookup(id("A|M|CI")).trades.Kept; n > 3*recent.ChunkRows {
+		if n := w.lookup(id("A|M|CI")).trades.Stored; n > 3*recent.ChunkRows {
 			t.Errorf("%d trades are kept", n)
 		}
 	}

@@ -195,17 +195,17 @@ func (h *Hub) fill(ctx context.Context, t *recent.Rows, s journal.Series, n uint
 	}
 	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
 		if j.N != t.Last+1 {
-			h.rows -= cost * int64(t.Kept)
+			h.rows -= cost * int64(t.Stored)
 			*t = recent.Rows{Last: j.N - 1} // a hole: what is kept has none
 		}
-		if t.Kept == 0 && j.N > 1 {
+		if t.Stored == 0 && j.N > 1 {
 			t.Dropped = j.Position - 1
 		}
 		h.rows += cost * int64(t.Add(recent.RowOf(j), math.MaxInt, false))
 		return true
 	})
 	if err == nil && t.Last != n {
-		h.rows -= cost * int64(t.Kept)
+		h.rows -= cost * int64(t.Stored)
 		*t = recent.Rows{Last: n, Dropped: h.position}
 	}
 	return err

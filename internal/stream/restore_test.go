@@ -50,14 +50,14 @@ func keepsTheBudget(t *testing.T) {
 	}
 	r.hub.mu.Lock()
 	for _, in := range r.hub.listed {
-		if in.trades.Kept < 100 || in.trades.Last != rows || in.trades.Dropped == 0 {
-			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.Kept, in.trades.Last, in.trades.Dropped)
+		if in.trades.Stored < 100 || in.trades.Last != rows || in.trades.Dropped == 0 {
+			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.Stored, in.trades.Last, in.trades.Dropped)
 		}
 		for _, x := range append([]*instrument{in}, in.later...) {
-			kept += int64(x.trades.Kept + x.statuses.Kept)
+			kept += int64(x.trades.Stored + x.statuses.Stored)
 			for i := range market.NumIntervals {
 				bars := x.barTape(i)
-				if kept += barCost * int64(bars.Kept); bars.Last == 0 && bars.Dropped != 0 {
+				if kept += barCost * int64(bars.Stored); bars.Last == 0 && bars.Dropped != 0 {
 					t.Errorf("%s: of bars that there are none of, some are dropped", in.id)
 				}
 			}
@@ -99,7 +99,7 @@ func TestFillWithoutRoom(t *testing.T) {
 		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
 			t.Fatal(err)
 		}
-		if got.Last != x.n || got.Kept != x.kept || (got.Dropped == 0) != (uint64(x.kept) == x.n) {
+		if got.Last != x.n || got.Stored != x.kept || (got.Dropped == 0) != (uint64(x.kept) == x.n) {
 			t.Errorf("%+v: %+v", x, got)
 		}
 	}

@@ -155,7 +155,7 @@ type cutter struct {
 	bad   error
 }
 
-func (r *cutter) take(n int) []byte {
+func (r *cutter) next(n int) []byte {
 	if n > len(r.data) {
 		r.short, r.data = true, nil
 		return nil
@@ -167,7 +167,7 @@ func (r *cutter) take(n int) []byte {
 
 // count returns a number of entries. It returns 0 if the rest cannot hold so many.
 func (r *cutter) count() int {
-	t := r.take(4)
+	t := r.next(4)
 	if t == nil {
 		return 0
 	}
@@ -179,16 +179,16 @@ func (r *cutter) count() int {
 	return n
 }
 
-func (r *cutter) skip(n, width int) { r.take(n * width) }
+func (r *cutter) skip(n, width int) { r.next(n * width) }
 
 func (r *cutter) symbol() []byte {
-	s, _, _ := bytes.Cut(r.take(r.width), []byte{0})
+	s, _, _ := bytes.Cut(r.next(r.width), []byte{0})
 	return s
 }
 
 // date returns the beginning of a day, in Unix nanoseconds.
 func (r *cutter) date() int64 {
-	t := r.take(4)
+	t := r.next(4)
 	if t == nil {
 		return 0
 	}

@@ -35,10 +35,10 @@ type Decoder struct {
 
 // channel is a numbered stream of messages.
 type channel struct {
-	id      uint32
-	session uint32
-	next    uint64 // number of the next message
-	whole   bool   // nothing is missing since the first message of the session
+	id       uint32
+	session  uint32
+	next     uint64 // number of the next message
+	complete bool   // nothing is missing since the first message of the session
 }
 
 // stock is an instrument.
@@ -207,7 +207,7 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 		case s.first > c.next:
 			b.Note("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
 			d.markStale(i, receive, "sequence_gap", false, b)
-			c.next, c.whole = s.first, false
+			c.next, c.complete = s.first, false
 		}
 		return i, nil
 	}

@@ -120,7 +120,7 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 		if d.protocol == protocolTOPS {
 			in.QuotesFromFeed, in.NoBook = true, true
 		} else {
-			in.StartsEmpty = d.channels[channel].whole
+			in.StartsEmpty = d.channels[channel].complete
 		}
 		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID)}
 		if !s.skipped {

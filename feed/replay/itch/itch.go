@@ -20,16 +20,16 @@ type Config struct {
 
 // Decoder decodes one file from beginning to end.
 type Decoder struct {
-	config Config
-	begun  bool
-	whole  bool  // the file begins with the start of messages
-	last   int64 // newest time, after midnight
-	venue  market.Handle
-	listed bool // the venue is listed
-	index  [1 << 16]int32
-	stocks []stock // the first one is unused
-	orders int     // in all books
-	trades tradeRing
+	config   Config
+	begun    bool
+	wholeDay bool  // the file begins with the start of messages
+	last     int64 // newest time, after midnight
+	venue    market.Handle
+	listed   bool // the venue is listed
+	index    [1 << 16]int32
+	stocks   []stock // the first one is unused
+	orders   int     // in all books
+	trades   tradeRing
 }
 
 // stock is the instrument of a locate code.
@@ -133,7 +133,7 @@ func (d *Decoder) message(m []byte, b *decode.Batch) error {
 	}
 	d.last = t
 	if !d.begun {
-		d.begun, d.whole = true, m[0] == 'S' && m[11] == 'O'
+		d.begun, d.wholeDay = true, m[0] == 'S' && m[11] == 'O'
 	}
 	t += d.config.Midnight
 	switch m[0] {
@@ -223,7 +223,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 	s := stock{symbol: symbol}
 	in := decode.Equity(symbol, Market)
 	if s.skipped = !d.config.Filter.Matches(in.ID); !s.skipped {
-		if d.whole {
+		if d.wholeDay {
 			in.StartsEmpty, in.Phase = true, market.Halt
 		}
 		s.handle = b.List(in)
@@ -237,7 +237,7 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 // part of a day, the message may name the stock; otherwise it is skipped.
 func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
 	locate := binary.BigEndian.Uint16(m[1:])
-	if d.whole {
+	if d.wholeDay {
 		return nil, fmt.Errorf("message of type %q of locate code %d, which is not assigned", m[0], locate)
 	}
 	switch m[0] {

@@ -54,7 +54,7 @@ func (d *Decoder) insert(s *stock, o *decode.Order, t int64, b *decode.Batch) er
 		return fmt.Errorf("order %d of %s exists already", o.ID, s.symbol)
 	}
 	d.orders++
-	if !d.whole {
+	if !d.wholeDay {
 		b.Stats.Unused++
 		return nil
 	}
@@ -71,7 +71,7 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 	if o != nil {
 		return o, nil
 	}
-	if d.whole {
+	if d.wholeDay {
 		return nil, fmt.Errorf("order %d of %s does not exist", id, s.symbol)
 	}
 	b.Stats.Unused++
@@ -114,7 +114,7 @@ func (d *Decoder) execute(s *stock, m []byte, t int64, b *decode.Batch) error {
 		d.trades.add(tradeRecord{match, at, units(shares)})
 		d.print(s, t, match, at, units(shares), b).Side = decode.Opposite(was.Side)
 	}
-	if !d.whole {
+	if !d.wholeDay {
 		b.Stats.Unused++
 		return nil
 	}
@@ -132,7 +132,7 @@ func (d *Decoder) reduce(s *stock, m []byte, t int64, b *decode.Batch) error {
 	if err != nil {
 		return err
 	}
-	if !d.whole {
+	if !d.wholeDay {
 		b.Stats.Unused++
 		return nil
 	}
@@ -157,7 +157,7 @@ func (d *Decoder) remove(s *stock, m []byte, t int64, b *decode.Batch) error {
 func (d *Decoder) delete(s *stock, id uint64, t int64, b *decode.Batch) {
 	s.orders.Remove(id)
 	d.orders--
-	if d.whole {
+	if d.wholeDay {
 		d.event(market.KindOrderDelete, s, t, id, b)
 	} else {
 		b.Stats.Unused++

@@ -171,7 +171,7 @@ func (l *levels) read(line []byte, at int) (end int, err error) {
 			at++
 		}
 		var ok bool
-		if v[i], at, ok = whole(line, at); !ok {
+		if v[i], at, ok = integer(line, at); !ok {
 			return at, errLevels
 		}
 	}

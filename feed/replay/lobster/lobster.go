@@ -18,7 +18,7 @@ type Config struct {
 	Symbol   string
 	Midnight int64 // Unix nanoseconds of the midnight in New York from which times count
 	Books    bool  // there is an order book file
-	Whole    bool  // every order of the message file is known; ignored with Books
+	Complete bool  // every order of the message file is known; ignored with Books
 }
 
 // Decoder decodes a message file, alone or with its order book file, from beginning to end.
@@ -147,7 +147,7 @@ func (d *Decoder) list(b *decode.Batch) {
 	in := decode.Equity(d.config.Symbol, Market)
 	switch {
 	case d.config.Books:
-	case d.config.Whole:
+	case d.config.Complete:
 		in.StartsEmpty = true
 	default:
 		in.NoBook, in.QuotesFromFeed = true, true
@@ -209,7 +209,7 @@ func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
 	switch {
 	case d.config.Books:
 		return nil // the order book file has the change
-	case !d.config.Whole || d.lost:
+	case !d.config.Complete || d.lost:
 		b.Stats.Unused++
 		return nil
 	}
@@ -358,11 +358,11 @@ func field(s []byte, at int) (v int64, end int, ok bool) {
 	if at >= len(s) || s[at] != ',' {
 		return 0, at, false
 	}
-	return whole(s, at+1)
+	return integer(s, at+1)
 }
 
 // whole parses an integer at an offset and returns its end.
-func whole(s []byte, at int) (v int64, end int, ok bool) {
+func integer(s []byte, at int) (v int64, end int, ok bool) {
 	negative := at < len(s) && s[at] == '-'
 	if negative {
 		at++

@@ -29,7 +29,7 @@ func (p *pair) Decode(data []byte, b *decode.Batch) (int, error) {
 }
 
 func run(w *replaytest.LOBSTER, whole bool, piece int) *replaytest.Decoded {
-	d := New(Config{Symbol: "AAPL", Midnight: midnight, Books: w.Books != nil, Whole: whole})
+	d := New(Config{Symbol: "AAPL", Midnight: midnight, Books: w.Books != nil, Complete: whole})
 	if w.Books == nil {
 		return replaytest.Run(d, w.Messages, piece)
 	}
@@ -111,7 +111,7 @@ func TestPiece(t *testing.T) {
 	if in := got.Listed[0]; in.StartsEmpty || !in.NoBook || !in.QuotesFromFeed || len(got.Notes) != 1 || got.Stats.Unused != 2 {
 		t.Errorf("listed %+v, noted %+v, counted %+v", in, got.Notes, got.Stats)
 	}
-	d := New(Config{Symbol: "AAPL", Midnight: midnight, Whole: true})
+	d := New(Config{Symbol: "AAPL", Midnight: midnight, Complete: true})
 	got = replaytest.Run(d, w.Messages, 0)
 	expect(t, got, fmt.Sprintf("AAPL gap  unknown_order +%d", open), fmt.Sprintf(`AAPL trade "" sell 100 at 100 +%d`, open+1))
 	if !d.Lost() || d.Line() != 2 {
@@ -281,7 +281,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := strings.TrimSuffix(good+tt.line+"\n", "<\n")
-			d := New(Config{Symbol: "AAPL", Midnight: midnight, Whole: true})
+			d := New(Config{Symbol: "AAPL", Midnight: midnight, Complete: true})
 			got := replaytest.Run(d, []byte(text), 0)
 			if got.Err == nil || !strings.Contains(got.Err.Error(), tt.want) || got.Offset != len(good) || d.Line() != 2 || len(got.Events) != 1 {
 				t.Errorf("line %d, at %d, %d events: %v; want %q", d.Line(), got.Offset, len(got.Events), got.Err, tt.want)
@@ -357,7 +357,7 @@ func BenchmarkLOBSTER(b *testing.B) {
 			b.ReportAllocs()
 			records := 0
 			for b.Loop() {
-				d := New(Config{Symbol: "AAPL", Midnight: midnight, Books: bb.depth > 0, Whole: bb.whole})
+				d := New(Config{Symbol: "AAPL", Midnight: midnight, Books: bb.depth > 0, Complete: bb.whole})
 				var batch decode.Batch
 				books := w.Books
 				for rest := w.Messages; len(rest) > 0; {
@@ -378,7 +378,7 @@ func BenchmarkLOBSTER(b *testing.B) {
 func TestMutants(t *testing.T) {
 	w, _, _ := flow(14, 60, 5)
 	for _, whole := range []bool{false, true} {
-		err := replaytest.Mutants(1, 500, w.Messages, func() replaytest.Decoder { return New(Config{Symbol: "AAPL", Midnight: midnight, Whole: whole}) })
+		err := replaytest.Mutants(1, 500, w.Messages, func() replaytest.Decoder { return New(Config{Symbol: "AAPL", Midnight: midnight, Complete: whole}) })
 		if err != nil {
 			t.Error(err)
 		}
@@ -412,7 +412,7 @@ func TestAllocations(t *testing.T) {
 	data := w.Messages
 	records := 0
 	allocs := testing.AllocsPerRun(1, func() {
-		d := New(Config{Symbol: "AAPL", Midnight: midnight, Whole: true})
+		d := New(Config{Symbol: "AAPL", Midnight: midnight, Complete: true})
 		var batch decode.Batch
 		for rest := data; len(rest) > 0; {
 			n, err := d.Decode(rest, &batch)

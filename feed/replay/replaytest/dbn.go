@@ -208,17 +208,17 @@ func (w *DBN) Order(e *market.Event, sequence uint32) {
 	}
 	r := Record{
 		Instrument: uint32(e.Handle) + 100, Time: e.Time, Receive: e.Time + 700, OrderID: e.OrderID,
-		Price: Nano(e.Price), Size: whole(e.Size), Side: side(e.Side), Sequence: sequence, Flags: Last,
+		Price: Nano(e.Price), Size: units(e.Size), Side: side(e.Side), Sequence: sequence, Flags: Last,
 	}
 	switch e.Kind {
 	case market.KindOrderAdd:
 		r.Action = 'A'
 	case market.KindOrderModify:
 		if r.Action = 'M'; sequence%2 == 0 {
-			r.Action, r.Size = 'C', whole(e.OldSize-e.Size)
+			r.Action, r.Size = 'C', units(e.OldSize-e.Size)
 		}
 	case market.KindOrderDelete:
-		r.Action, r.Size = 'C', whole(e.OldSize)
+		r.Action, r.Size = 'C', units(e.OldSize)
 	case market.KindOrderFill:
 		r.Action, r.Flags = 'T', 0
 		w.MBO(&r)
@@ -239,11 +239,11 @@ func Pairs(b *market.Book) []Pair {
 		p := Pair{Bid: Undefined, Ask: Undefined}
 		if i < b.Len(market.Buy) {
 			l := b.At(market.Buy, i)
-			p.Bid, p.BidSize, p.BidCount = Nano(l.Price), whole(l.Size), l.Orders
+			p.Bid, p.BidSize, p.BidCount = Nano(l.Price), units(l.Size), l.Orders
 		}
 		if i < b.Len(market.Sell) {
 			l := b.At(market.Sell, i)
-			p.Ask, p.AskSize, p.AskCount = Nano(l.Price), whole(l.Size), l.Orders
+			p.Ask, p.AskSize, p.AskCount = Nano(l.Price), units(l.Size), l.Orders
 		}
 		out = append(out, p)
 	}

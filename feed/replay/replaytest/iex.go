@@ -244,12 +244,12 @@ func Ten(p market.Price) int64 { return int64(p / (market.Scale / 10_000)) }
 func (w *IEX) Order(e *market.Event, side market.Side, book *market.Book) {
 	symbol := Symbol(int(e.Handle))
 	if e.Kind == market.KindOrderFill {
-		w.Trade(e.Time, symbol, 'T', 0, whole(e.Size), Ten(e.Price), number(e.TradeID))
+		w.Trade(e.Time, symbol, 'T', 0, units(e.Size), Ten(e.Price), number(e.TradeID))
 	}
 	kind := byte('8')
 	if side == market.Sell {
 		kind = '5'
 	}
 	l, _ := book.Find(side, e.Price)
-	w.Level(e.Time, symbol, kind, 1, whole(l.Size), Ten(e.Price))
+	w.Level(e.Time, symbol, kind, 1, units(l.Size), Ten(e.Price))
 }

@@ -16,11 +16,11 @@ type ITCH struct {
 
 // message begins a message of a size and returns it to be filled in.
 func (w *ITCH) message(kind byte, size int, locate uint16, t int64) []byte {
-	told := uint16(size)
+	length := uint16(size)
 	if w.NoLength {
-		told = 0
+		length = 0
 	}
-	w.Bytes = binary.BigEndian.AppendUint16(w.Bytes, told)
+	w.Bytes = binary.BigEndian.AppendUint16(w.Bytes, length)
 	from := len(w.Bytes)
 	w.Bytes = append(w.Bytes, make([]byte, size)...)
 	m := w.Bytes[from:]
@@ -156,17 +156,17 @@ func (w *ITCH) Order(e *market.Event, midnight int64) {
 		if e.Side == market.Sell {
 			side = 'S'
 		}
-		w.Add(t, locate, e.OrderID, side, whole(e.Size), Symbol(int(e.Handle)), price, "")
+		w.Add(t, locate, e.OrderID, side, units(e.Size), Symbol(int(e.Handle)), price, "")
 	case market.KindOrderModify:
-		w.Cancel(t, locate, e.OrderID, whole(e.OldSize-e.Size))
+		w.Cancel(t, locate, e.OrderID, units(e.OldSize-e.Size))
 	case market.KindOrderDelete:
 		w.Delete(t, locate, e.OrderID)
 	case market.KindOrderFill:
-		w.Execute(t, locate, e.OrderID, whole(e.Size), number(e.TradeID))
+		w.Execute(t, locate, e.OrderID, units(e.Size), number(e.TradeID))
 	}
 }
 
-func whole(z market.Size) uint32 { return uint32(z / market.Scale) }
+func units(z market.Size) uint32 { return uint32(z / market.Scale) }
 
 func number(id string) uint64 {
 	n, err := strconv.ParseUint(id, 10, 64)

@@ -26,11 +26,11 @@ func (w *LOBSTER) Book(b *market.Book) {
 		ask, bid := [2]int64{9_999_999_999, 0}, [2]int64{-9_999_999_999, 0}
 		if i < b.Len(market.Sell) {
 			l := b.At(market.Sell, i)
-			ask = [2]int64{Ten(l.Price), int64(whole(l.Size))}
+			ask = [2]int64{Ten(l.Price), int64(units(l.Size))}
 		}
 		if i < b.Len(market.Buy) {
 			l := b.At(market.Buy, i)
-			bid = [2]int64{Ten(l.Price), int64(whole(l.Size))}
+			bid = [2]int64{Ten(l.Price), int64(units(l.Size))}
 		}
 		if i > 0 {
 			w.Books = append(w.Books, ',')
@@ -51,12 +51,12 @@ func (w *LOBSTER) Order(e *market.Event, side market.Side, midnight int64) {
 	if side == market.Sell {
 		direction = -1
 	}
-	kind, size := 1, whole(e.Size)
+	kind, size := 1, units(e.Size)
 	switch e.Kind {
 	case market.KindOrderModify:
-		kind, size = 2, whole(e.OldSize-e.Size)
+		kind, size = 2, units(e.OldSize-e.Size)
 	case market.KindOrderDelete:
-		kind, size = 3, whole(e.OldSize)
+		kind, size = 3, units(e.OldSize)
 	case market.KindOrderFill:
 		kind = 4
 	}

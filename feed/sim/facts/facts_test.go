@@ -15,14 +15,14 @@ const lot = market.Size(market.Scale)
 func price(p float64) market.Price { return market.Price(math.Round(p * market.Scale)) }
 
 // tape sends events of one instrument to a collector.
-type tape struct {
+type stream struct {
 	t  *testing.T
 	c  *Collector
 	h  market.Handle
 	at int64
 }
 
-func newTape(t *testing.T, change func(*market.Instrument)) *tape {
+func newStream(t *testing.T, change func(*market.Instrument)) *stream {
 	t.Helper()
 	in := market.Instrument{
 		ID:    market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"},
@@ -32,7 +32,7 @@ func newTape(t *testing.T, change func(*market.Instrument)) *tape {
 	if change != nil {
 		change(&in)
 	}
-	x := &tape{t: t, c: New(), at: 1_800_000_000 * second}
+	x := &stream{t: t, c: New(), at: 1_800_000_000 * second}
 	var err error
 	if x.h, err = x.c.Define(in); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func newTape(t *testing.T, change func(*market.Instrument)) *tape {
 	return x
 }
 
-func (x *tape) tell(e market.Event) {
+func (x *stream) publish(e market.Event) {
 	x.t.Helper()
 	e.Handle, e.Time = x.h, x.at
 	if err := x.c.Publish([]market.Event{e}); err != nil {
@@ -52,15 +52,15 @@ func level(p float64, size int) market.Level {
 	return market.Level{Price: price(p), Size: market.Size(size) * lot}
 }
 
-func (x *tape) update(bids, asks []market.Level) {
-	x.tell(market.Event{Kind: market.KindUpdate, Bids: bids, Asks: asks})
+func (x *stream) update(bids, asks []market.Level) {
+	x.publish(market.Event{Kind: market.KindUpdate, Bids: bids, Asks: asks})
 }
 
-func (x *tape) trade(side market.Side, p float64, size int) {
-	x.tell(market.Event{Kind: market.KindTrade, Side: side, Price: price(p), Size: market.Size(size) * lot})
+func (x *stream) trade(side market.Side, p float64, size int) {
+	x.publish(market.Event{Kind: market.KindTrade, Side: side, Price: price(p), Size: market.Size(size) * lot})
 }
 
-func (x *tape) row() Row {
+func (x *stream) row() Row {
 	x.t.Helper()
 	t := x.c.Table()
 	if len(t.Instruments) != 1 || len(t.Classes) != 1 {
@@ -79,7 +79,7 @@ func near(t *testing.T, what string, got Figure, want float64) {
 // TestLateTrades checks that trades are not counted, but reported, if they arrive after their
 // second. Counted in the second of their arrival, a burst of them would look like clustered trades.
 func TestLateTrades(t *testing.T) {
-	x := newTape(t, nil)
+	x := newStream(t, nil)
 	x.update([]market.Level{level(10, 5)}, []market.Level{level(11, 5)})
 	begin := x.at
 	for i := range int64(100) {
@@ -106,8 +106,8 @@ func TestLateTrades(t *testing.T) {
 
 // TestByHand checks a few minutes whose figures can be calculated by hand.
 func TestByHand(t *testing.T) {
-	x := newTape(t, nil)
-	x.tell(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(99, 5)}, Asks: []market.Level{level(101, 5), level(103, 5)}})
+	x := newStream(t, nil)
+	x.publish(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(99, 5)}, Asks: []market.Level{level(101, 5), level(103, 5)}})
 	x.at += 30 * second
 	x.update([]market.Level{level(100, 2)}, nil) // inside; the spread was 4 ticks for 30 s
 	x.at += 10 * second
@@ -120,7 +120,7 @@ func TestByHand(t *testing.T) {
 	x.trade(market.Sell, 99, 2)
 	x.update([]market.Level{level(99, 1), level(99.5, 1)}, nil) // 2 taken and 2 cancelled at once; and one inside
 
-	x.tell(market.Event{Kind: market.KindStatus, Phase: market.Halt})
+	x.publish(market.Event{Kind: market.KindStatus, Phase: market.Halt})
 	x.trade(market.Sell, 99, 2) // not continuous trading
 	x.at += 100 * second
 	r := x.row()
@@ -146,7 +146,7 @@ func TestByHand(t *testing.T) {
 
 // TestSigns compares with the autocorrelation computed from the whole list.
 func TestSigns(t *testing.T) {
-	x := newTape(t, nil)
+	x := newStream(t, nil)
 	x.update([]market.Level{level(99, 1000000)}, []market.Level{level(101, 1000000)})
 	rng := rand.New(rand.NewPCG(1, 1))
 	side := market.Buy
@@ -190,12 +190,12 @@ func TestSigns(t *testing.T) {
 
 // TestReturns checks volatility and tails of known returns.
 func TestReturns(t *testing.T) {
-	x := newTape(t, func(in *market.Instrument) { in.Ticks = nil; in.QuotesFromFeed = true; in.NoBook = true })
+	x := newStream(t, func(in *market.Instrument) { in.Ticks = nil; in.QuotesFromFeed = true; in.NoBook = true })
 	rng := rand.New(rand.NewPCG(2, 2))
 	mid, second2, four := 1000.0, 0.0, 0.0
 	const n = 400
 	for i := range n + 1 {
-		x.tell(market.Event{Kind: market.KindQuote, Bids: []market.Level{level(mid-1, 1)}, Asks: []market.Level{level(mid+1, 1)}})
+		x.publish(market.Event{Kind: market.KindQuote, Bids: []market.Level{level(mid-1, 1)}, Asks: []market.Level{level(mid+1, 1)}})
 		x.at += minute
 		if i == n-1 {
 			break
@@ -219,16 +219,16 @@ func TestReturns(t *testing.T) {
 
 // TestSingleOrders checks order lives of order-by-order events.
 func TestSingleOrders(t *testing.T) {
-	x := newTape(t, nil)
-	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 1, Side: market.Buy, Price: price(99), Size: lot})
-	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 2, Side: market.Sell, Price: price(101), Size: 2 * lot})
+	x := newStream(t, nil)
+	x.publish(market.Event{Kind: market.KindOrderAdd, OrderID: 1, Side: market.Buy, Price: price(99), Size: lot})
+	x.publish(market.Event{Kind: market.KindOrderAdd, OrderID: 2, Side: market.Sell, Price: price(101), Size: 2 * lot})
 	x.at += 2 * second
-	x.tell(market.Event{Kind: market.KindOrderAdd, OrderID: 3, Side: market.Buy, Price: price(99), Size: lot})
+	x.publish(market.Event{Kind: market.KindOrderAdd, OrderID: 3, Side: market.Buy, Price: price(99), Size: lot})
 	x.at += 3 * second
-	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 3})
-	x.tell(market.Event{Kind: market.KindOrderDelete, OrderID: 77}) // unknown order
+	x.publish(market.Event{Kind: market.KindOrderDelete, OrderID: 3})
+	x.publish(market.Event{Kind: market.KindOrderDelete, OrderID: 77}) // unknown order
 	x.trade(market.Buy, 101, 2)
-	x.tell(market.Event{Kind: market.KindOrderFill, OrderID: 2, Size: 2 * lot})
+	x.publish(market.Event{Kind: market.KindOrderFill, OrderID: 2, Size: 2 * lot})
 	r := x.row()
 	near(t, "life", r.Life[1], 3)
 	near(t, "adds", r.AddsPerTrade, 3)
@@ -240,14 +240,14 @@ func TestSingleOrders(t *testing.T) {
 
 // TestGap checks that nothing is counted while the book is unknown.
 func TestGap(t *testing.T) {
-	x := newTape(t, nil)
+	x := newStream(t, nil)
 	x.update([]market.Level{level(99, 5)}, []market.Level{level(101, 5)})
 	x.at += 10 * second
-	x.tell(market.Event{Kind: market.KindGap})
+	x.publish(market.Event{Kind: market.KindGap})
 	x.at += 1000 * second
 	x.trade(market.Buy, 101, 1)
 	x.update([]market.Level{level(1, 5)}, nil)
-	x.tell(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(50, 5)}, Asks: []market.Level{level(51, 5)}})
+	x.publish(market.Event{Kind: market.KindSnapshot, Bids: []market.Level{level(50, 5)}, Asks: []market.Level{level(51, 5)}})
 	x.at += 5 * second
 	x.trade(market.Buy, 51, 1)
 	r := x.row()
