@@ -292,7 +292,7 @@ type bookOp struct {
 	level Level
 }
 
-// bookTape returns events that can be repeated without end: what they add to a standing book they
+// bookEvents returns events that can be repeated without end: what they add to a standing book they
 // remove before the last event. One event in ten is a fill. Adds and deletes balance at about 100
 // live orders, most of them within a few levels of the best price, like a share of the leading
 // panel.

@@ -220,7 +220,7 @@ func (s Schedule) validateHoliday(i int, h Holiday) error {
 	return nil
 }
 
-// shareTerm says whether two lists of terms overlap; an empty one is all terms.
+// shareTerm reports whether two lists of terms overlap. An empty list means all terms.
 func shareTerm(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(t string) bool { return slices.Contains(b, t) })
 }

@@ -136,7 +136,7 @@ type Subscribe struct {
 	StartOpen bool  // replay from the opening of the market
 }
 
-// Resume says what a client has already received.
+// Resume holds what a client has already received.
 type Resume struct {
 	Epoch    string
 	Position string                         // "": none

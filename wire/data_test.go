@@ -33,7 +33,7 @@ func size(t testing.TB, s string) market.Size {
 	return z
 }
 
-// The two books of the protocol's example.
+// exampleBooks returns the two books of the example in docs/protocol.md.
 func exampleBooks(t testing.TB) (bids, asks, laterBids, laterAsks []market.Level) {
 	level := func(p, z string, orders uint32) market.Level {
 		return market.Level{Price: price(t, p), Size: size(t, z), Orders: orders}

@@ -409,7 +409,7 @@ func (r *lineReader) number(k lineKey) []byte {
 	return v.text
 }
 
-// whole returns an optional integer up to most, 0 if it is absent.
+// integer returns an optional integer up to most, 0 if it is absent.
 func (r *lineReader) integer(k lineKey, most uint64) uint64 {
 	text := r.number(k)
 	if text == nil {

@@ -3,7 +3,8 @@
 // [Run] checks that a feed.Source follows the rules of package feed:
 //
 //	func TestConformance(t *testing.T) {
-//		feedtest.Run(t, func(t *testing.T) feed.Source { return newSource(t) }, feedtest.Options{})
+//		newSource := func(t *testing.T) feed.Source { return mine.New() }
+//		feedtest.Run(t, newSource, feedtest.Options{})
 //	}
 //
 // There are three sinks: a [Recorder] keeps a copy of all events, a [HashSink] computes a hash by

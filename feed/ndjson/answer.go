@@ -47,7 +47,7 @@ func (p *producer) allowWrite() {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(p.source.config.AnswerTimeout))
 }
 
-// closeWithError tells the producer why the connection ends. It then reads for a moment what the
+// closeWithError sends the producer the reason and ends the connection. It then reads for a moment what the
 // producer is still sending, because closing with unread bytes would discard the answer.
 func (p *producer) closeWithError(f *wire.Fault) {
 	p.answer(wire.AppendError(nil, f, nil, nil))

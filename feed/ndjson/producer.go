@@ -36,7 +36,7 @@ type producer struct {
 
 	known      map[market.InstrumentID]*instrument // used by this producer
 	venues     map[*venue]struct{}                 // fed by this producer
-	staleBooks map[*instrument]bool                // fed by this producer; true if published as stale
+	staleBooks map[*instrument]bool                // of this producer; true if published as stale
 	bookCopies map[*instrument]*market.Book        // copies of its books that are complete
 	last       map[sequenceKey]uint64
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/stream"
 )
 
-// kept runs a source through a hub and leaves its journal in a folder.
+// writeJournal runs a source through a hub and leaves its journal in a folder.
 func writeJournal(t *testing.T, folder string, source feed.Source) {
 	t.Helper()
 	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 20})
@@ -50,7 +50,7 @@ func rows(t *testing.T, r *journal.Reader, s journal.Series) (list []string) {
 // TestJournal plays the journal of a simulated morning. The journal of the replay equals the
 // original.
 func TestJournal(t *testing.T) {
-	source, err := sim.New(sim.Config{
+	simulated, err := sim.New(sim.Config{
 		Seed: 5, Clock: sim.Virtual, Instruments: 12, Speed: math.Inf(1),
 		Start: time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC), Duration: 50 * time.Minute,
 	})
@@ -58,7 +58,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	writeJournal(t, first, source)
+	writeJournal(t, first, simulated)
 	source, err := replay.Open(first, replay.Config{Speed: -1})
 	if err != nil {
 		t.Fatal(err)

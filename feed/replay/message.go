@@ -77,7 +77,7 @@ func (f *fields) read(line []byte) error {
 	*f = fields{bids: f.bids[:0], asks: f.asks[:0]}
 	s := &scanner{in: line}
 	// A smaller number is a time in another unit.
-	receive, err := s.integer() // whole skips spaces, but none are allowed here
+	receive, err := s.integer() // integer skips spaces, but none are allowed here
 	if err != nil || receive < 1e17 || line[0]-'0' > 9 || s.at >= len(line) || line[s.at] != ' ' {
 		return &scanError{0, "does not begin with a receive time in Unix nanoseconds and a space"}
 	}

@@ -21,10 +21,10 @@ type reorderBuffer struct {
 	block       []byte
 	newestTimes [][numSeries]int64 // by handle: the newest times
 	newest      int64              // receive time
-	catchUpTime int64              // newest receive time at which old events were still expected
+	catchUpTime int64              // newest receive time with old events still expected
 	emitted     int64              // time of the newest event that was emitted
 	late        int                // trades that arrived after later events were emitted
-	overflows   int                // number of times that events were emitted early for lack of memory
+	overflows   int                // times that events were emitted early for lack of memory
 	events      []market.Event     // being emitted, with their levels
 	levels      []market.Level
 }

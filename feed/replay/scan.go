@@ -123,7 +123,7 @@ func (s *scanner) escape() error {
 	return nil
 }
 
-// whole skips a non-negative integer that fits an int64.
+// integer skips a non-negative integer that fits an int64.
 func (s *scanner) integer() (uint64, error) {
 	if s.peek() == 0 {
 		return 0, s.fail("bad JSON: ends early")

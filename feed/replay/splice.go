@@ -37,7 +37,7 @@ const (
 	maxHeldLevels = 200_000
 )
 
-// verdict is what to do with a depth message.
+// verdict decides the treatment of a depth message.
 type verdict uint8
 
 const (

@@ -37,7 +37,7 @@ func naiveCross(n naive, reference int64) (best cross) {
 	return best
 }
 
-// naiveUncross executes an auction, one lot at a time.
+// uncross executes an auction, one lot at a time.
 func (n *naive) uncross(c cross) (fills int64) {
 	for range c.volume {
 		bid, ask := -1, -1

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// tape follows one instrument's events and collects its figures.
+// tracker follows one instrument's events and collects its figures.
 type tracker struct {
 	book    market.Book
 	pending market.Size // traded, but not yet removed from the book
@@ -21,7 +21,7 @@ type tracker struct {
 	updates int
 }
 
-// tapes is a feed.Sink that follows every instrument.
+// trackers is a feed.Sink that follows every instrument.
 type trackers struct {
 	t    *testing.T
 	ids  []market.InstrumentID

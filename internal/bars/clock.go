@@ -84,7 +84,7 @@ func (c *Clock) setOld(t int64) {
 	}
 }
 
-// note records that a series has a bar that is open until end.
+// addOpen records that a series has a bar that is open until end.
 func (c *Clock) addOpen(s *Series, i market.Interval, end int64) {
 	if len(c.pending) > 0 && s.pass != c.pass && end <= c.at {
 		return // the current pass sends it

@@ -166,7 +166,7 @@ func (b *Book) Replace(bids, asks []market.Level) {
 	}
 }
 
-// Tidy sorts changes by side, best first, merges changes of the same price, and drops those that
+// Compact sorts changes by side, best first, merges changes of the same price, and drops those that
 // change nothing. It reuses the memory of its argument.
 func Compact(changes []Change) []Change {
 	if len(changes) > 1 {

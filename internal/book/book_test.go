@@ -190,7 +190,7 @@ func (f *follower) follow(t *testing.T, b *Book, changes []Change, due bool) {
 	f.reader.check(t, "what is told", &now)
 }
 
-// TestTidy checks that changes are sorted by side and best first, with one change per price.
+// TestCompact checks that changes are sorted by side and best first, with one change per price.
 func TestCompact(t *testing.T) {
 	at := func(p market.Price, s market.Size) market.Level { return market.Level{Price: p, Size: s} }
 	got := Compact([]Change{

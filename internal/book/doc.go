@@ -3,7 +3,7 @@
 //
 // A [Book] is fed with levels or with single orders, whichever its feed begins with; a snapshot
 // with levels switches it back to levels. [Book.Update] and [Book.Order] append a [Change] for each
-// level they change, and [Tidy] sorts the changes for a message. A book that returns an error is
+// level they change, and [Compact] sorts the changes for a message. A book that returns an error is
 // unchanged, except after [ErrSum]: its content must then not be published any more.
 //
 // A [View] stores what readers of a number of levels, or of a conflated book, were sent last.

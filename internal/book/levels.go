@@ -25,7 +25,7 @@ func (l *Levels) Copy(other *Levels) {
 	l.Asks = append(l.Asks[:0], other.Asks...)
 }
 
-// Split sets l to the new levels of tidy changes.
+// Split sets l to the new levels of compact changes.
 func (l *Levels) Split(changes []Change) {
 	bids, asks := l.Bids[:0], l.Asks[:0]
 	for _, c := range changes {

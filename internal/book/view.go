@@ -51,7 +51,7 @@ func (v *View) Sees(changes []Change) bool {
 	return false
 }
 
-// Note records the previous levels at changed prices in a conflated view of all levels.
+// Record stores the previous levels at changed prices in a conflated view of all levels.
 func (v *View) Record(changes []Change) {
 	if v.was == nil {
 		return

@@ -22,7 +22,7 @@ const (
 	minOutput = 1 << 10 // first allocation
 )
 
-// tail is what the sender omits (RFC 7692, section 7.2.2), followed by an empty final block, so
+// tail holds the bytes that the sender omits (RFC 7692, section 7.2.2), followed by an empty final block, so
 // that the reader ends cleanly.
 const tail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 

@@ -245,9 +245,7 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	switch m.Type {
 	case "T", "X", "C":
 		if m.N <= p.trade {
-			// reference plays the reference figures of a summary if they are new, and once per
-			// trading day, because the previous close belongs to one day.
-			b.Stats.Other++
+			b.Stats.Other++ // a duplicate
 			return
 		}
 		p.trade = m.N
@@ -277,7 +275,8 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	}
 }
 
-// a duplicate
+// reference plays the reference figures of a summary if they are new, and once per trading day,
+// because the previous close belongs to one day.
 func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
 	b.Stats.Other++
 	now := market.Event{PreviousClose: m.PreviousClose, Settlement: m.Settlement, OpenInterest: m.OpenInterest}

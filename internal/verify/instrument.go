@@ -37,7 +37,7 @@ type instrument struct {
 type sequence struct {
 	n            uint64 // 0: none yet
 	lossReported bool   // the server reported a loss
-	time         int64  // newest event time; for other channels than trades, that of the newest message
+	time         int64  // event time: newest of trades, otherwise of the newest message
 }
 
 func newInstrument(v *Verifier, id string) *instrument {

@@ -26,5 +26,5 @@
 // With an order book file, its book is played to its full depth: a snapshot, then the changed
 // levels. Without one, most files begin within the day and change orders that are unknown. Their
 // book is not available, and only trades and status are played. A file in which every order is
-// known (Config.Whole) plays its orders.
+// known (Config.Complete) plays its orders.
 package lobster

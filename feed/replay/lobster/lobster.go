@@ -361,7 +361,7 @@ func field(s []byte, at int) (v int64, end int, ok bool) {
 	return integer(s, at+1)
 }
 
-// whole parses an integer at an offset and returns its end.
+// integer parses an integer at an offset and returns its end.
 func integer(s []byte, at int) (v int64, end int, ok bool) {
 	negative := at < len(s) && s[at] == '-'
 	if negative {

@@ -14,7 +14,7 @@ const lot = market.Size(market.Scale)
 
 func price(p float64) market.Price { return market.Price(math.Round(p * market.Scale)) }
 
-// tape sends events of one instrument to a collector.
+// stream sends events of one instrument to a collector.
 type stream struct {
 	t  *testing.T
 	c  *Collector

@@ -19,7 +19,7 @@ type fact struct {
 	rangeIndex int  // index in Ranges
 }
 
-// need is what a row lacks if a fact is unknown.
+// need classifies the data that a row lacks if a fact is unknown.
 type need uint8
 
 const (
