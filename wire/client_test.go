@@ -216,7 +216,7 @@ func TestSubscribeFaults(t *testing.T) {
 	}
 }
 
-func TestParseItem(t *testing.T) {
+func TestParseIdentifier(t *testing.T) {
 	for in, want := range map[string]Reason{
 		"GGAL|BYMA|24hs": "", "*|BYMA|*": "", "*|*|*": "",
 		"GGAL|BYMA|24hs|1m": BadInstrument, "GGAL|BYMA": BadInstrument, "GGAL|BYMA|24hs|x": BadInstrument, "GGAL||24hs": BadInstrument,

@@ -109,7 +109,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-func TestReadPacked(t *testing.T) {
+func TestReadMsgpack(t *testing.T) {
 	for _, c := range []struct {
 		in, action, id string
 		fault          Reason

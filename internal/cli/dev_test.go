@@ -272,7 +272,7 @@ func TestDevGoesOn(t *testing.T) {
 		if status := p.exit(); status != exitUsage {
 			t.Errorf("%s: ended with %d", name, status)
 		}
-		p.said(`market time would go back: it was 2030-11-2`)
+		p.said(`market time would go back: from 2030-11-2`)
 		p.said(`Take another --data folder`)
 	}
 }
