@@ -35,6 +35,9 @@ func (a *attacker) from() string {
 	return fmt.Sprintf("127.%d.%d.%d", 10+a.way, k/200+1, k%200+1)
 }
 
+// user returns the name of the user that only this input uses. The allowance of messages is a user's.
+func (a *attacker) user() string { return fmt.Sprintf("input%d", a.n) }
+
 // reply is the answer to a request.
 type reply struct {
 	status int

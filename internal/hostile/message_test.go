@@ -32,7 +32,7 @@ func messageInputs() []input {
 	bad := func(a *attacker, reason string, messages ...string) {
 		a.Helper()
 		for _, m := range messages {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.send(m)
 			s.expect("Error", 400, reason)
 			s.alive()
@@ -41,13 +41,13 @@ func messageInputs() []input {
 	}
 	return []input{
 		{96, "binary frame on a JSON connection", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.frame(fin|opBinary, []byte(`{"action":"subscriptions"}`))
 			s.expect("Error", 400, "bad_message")
 			s.alive()
 		}},
 		{97, "text that is not UTF-8", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.frame(fin|opText, []byte("{\"action\":\"\xff\"}"))
 			s.ends(1007)
 		}},
@@ -55,7 +55,7 @@ func messageInputs() []input {
 			bad(a, "bad_json", `nonsense`, `{"action":"subscribe"`, `{"action":"subscribe","action":"subscribe"}`)
 			bad(a, "", `[]`, `1`, `null`, `{"action":1}`, `{}`)
 			bad(a, "unknown_action", `{"action":"fly"}`)
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			for range 10 {
 				s.send(`nonsense`)
 			}
@@ -75,7 +75,7 @@ func messageInputs() []input {
 		}},
 		{100, "identifiers", badIdentifiers},
 		{101, "the same twice", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.send(`{"action":"subscribe","trades":["GGAL|BYMA|24hs","GGAL|BYMA|24hs"]}`)
 			if m := s.expect("Subscription", 200, ""); len(m.Trades) != 1 {
 				a.Errorf("%v", m.Trades)
@@ -86,10 +86,10 @@ func messageInputs() []input {
 			}
 		}},
 		{102, "100,000 identifiers", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.send(`{"action":"subscribe","trades":["` + strings.Repeat(`A|B|C","`, 100_000) + `A|B|C"]}`)
 			s.tooBig()
-			s = a.authenticated("ana")
+			s = a.authenticated(a.user())
 			var ids []string
 			for i := range 2_100 { // more than the limit in a message that is not too big
 				ids = append(ids, fmt.Sprintf(`"A%d|BYMA|24hs"`, i))
@@ -129,13 +129,13 @@ func messageInputs() []input {
 		{109, "10,000 pings a second", flood(`{"action":"ping"}`)},
 		{110, "frames that are none", badFrames},
 		{111, "close with a reason that is not UTF-8", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			s.frame(fin|opClose, []byte{0x03, 0xe8, 0xff, 0xfe})
 			s.ends(1007, 1002)
 		}},
 		{112, "declared length", func(a *attacker) {
 			for _, n := range []uint64{1<<63 - 1, 1 << 40, 65<<10 + 1} {
-				s := a.authenticated("ana")
+				s := a.authenticated(a.user())
 				head := []byte{fin | opText, 0x80 | 127, byte(n >> 56), byte(n >> 48), byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), 0, 0, 0, 0}
 				if _, err := s.nc.Write(head); err != nil {
 					a.Fatal(err)
@@ -144,7 +144,7 @@ func messageInputs() []input {
 			}
 		}},
 		{113, "100,000 fragments", func(a *attacker) {
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			b := appendFrame(nil, opText, []byte("x"))
 			for range 100_000 {
 				b = appendFrame(b, 0, []byte("x"))
@@ -154,7 +154,7 @@ func messageInputs() []input {
 		}},
 		{114, "deflate bomb", func(a *attacker) {
 			s := a.open("Sec-WebSocket-Extensions", "permessage-deflate; server_no_context_takeover; client_no_context_takeover")
-			s.send(`{"action":"auth_token","token":"` + a.token("ana") + `"}`)
+			s.send(`{"action":"auth_token","token":"` + a.token(a.user()) + `"}`)
 			s.next() // compressed or not: Success
 			var z bytes.Buffer
 			w, err := flate.NewWriter(&z, 9)
@@ -177,7 +177,7 @@ func messageInputs() []input {
 		{116, "reset in a frame, half close", func(a *attacker) {
 			before := a.figures(a).Open
 			for i := range 20 {
-				s := a.authenticated("ana")
+				s := a.authenticated(a.user())
 				if _, err := s.nc.Write(appendFrame(nil, fin|opText, []byte(`{"action":"subscriptions"}`))[:9]); err != nil {
 					a.Fatal(err)
 				}
@@ -215,7 +215,7 @@ func messageInputs() []input {
 		{118, "snapshot while the book changes", snapshotChain},
 		{120, "clock and heartbeat", func(a *attacker) {
 			// The step itself is tested where time can be set; here a client that claims any time changes nothing.
-			s := a.authenticated("ana")
+			s := a.authenticated(a.user())
 			for _, at := range []string{"0", "-1", `"1970-01-01T00:00:00Z"`, "1e300"} {
 				s.send(`{"action":"pong","time":` + at + `}`)
 			}
@@ -225,7 +225,7 @@ func messageInputs() []input {
 }
 
 func badIdentifiers(a *attacker) {
-	s := a.authenticated("ana")
+	s := a.authenticated(a.user())
 	ids := []string{
 		"GGAL|BYMA", "GGAL|BYMA|24hs|x", "|BYMA|24hs", "GGAL||24hs", "GGAL|BYMA|", "ggal|BYMA|24hs", "GGAL|byma|24hs", " GGAL|BYMA|24hs",
 		"GGAL|BYMA|24hs ", "GG*|BYMA|24hs", strings.Repeat("A", 300) + "|BYMA|24hs", "GGÁL|BYMA|24hs", "GGAL\\u0000|BYMA|24hs", "GGAL;|BYMA|24hs", "", "|", "||",
@@ -244,7 +244,7 @@ func badIdentifiers(a *attacker) {
 // flood sends as fast as the socket takes it, until the server ends it.
 func flood(message string) func(*attacker) {
 	return func(a *attacker) {
-		s := a.authenticated("ana")
+		s := a.authenticated(a.user())
 		go func() {
 			b := bytes.Repeat(appendFrame(nil, fin|opText, []byte(message)), 100)
 			for {
@@ -282,7 +282,7 @@ func badFrames(a *attacker) {
 		"close of one byte":       appendFrame(nil, fin|opClose, []byte{0x03}),
 		"text inside a message":   append(appendFrame(nil, opText, []byte("x")), appendFrame(nil, fin|opText, []byte("x"))...),
 	} {
-		s := a.authenticated("ana")
+		s := a.authenticated(a.user())
 		if _, err := s.nc.Write(frame); err != nil {
 			a.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func badFrames(a *attacker) {
 
 // stopReading stops on every instrument, while another client goes on.
 func stopReading(a *attacker) {
-	stuck, other := a.authenticated("ana"), a.authenticated("ana")
+	stuck, other := a.authenticated(a.user()), a.authenticated(a.user())
 	if c, ok := stuck.nc.(*net.TCPConn); ok {
 		_ = c.SetReadBuffer(4 << 10)
 	}
@@ -318,7 +318,7 @@ func stopReading(a *attacker) {
 // snapshotChain asks for the book again and again while it changes: each message builds on the one before, or is a
 // snapshot.
 func snapshotChain(a *attacker) {
-	s := a.authenticated("ana")
+	s := a.authenticated(a.user())
 	s.send(`{"action":"subscribe","order_book":["FAKE|SIM|CI"]}`)
 	var once sync.Once
 	last, seen := uint64(0), 0

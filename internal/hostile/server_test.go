@@ -91,6 +91,9 @@ func usernames() []string {
 	for i := range 24 {
 		names = append(names, fmt.Sprintf("user%d", i))
 	}
+	for n := 96; n <= 120; n++ {
+		names = append(names, (&attacker{n: n}).user())
+	}
 	return names
 }
 
