@@ -270,7 +270,7 @@ func (m *mixer) ask(ctx context.Context, ask map[string]any) error {
 	for text := range m.frames {
 		f, err := m.take(text)
 		if err != nil {
-			return fmt.Errorf("%w; asked %v", err, ask)
+			return m.cutOff(fmt.Errorf("%w; asked %v", err, ask))
 		}
 		if f.ID == m.id && f.Type != "CaughtUp" {
 			return nil
@@ -292,10 +292,20 @@ func (m *mixer) listen(ctx context.Context, long time.Duration) error {
 				return errKilled
 			}
 			if _, err := m.take(text); err != nil {
-				return err
+				return m.cutOff(err)
 			}
 		}
 	}
+}
+
+// cutOff returns errKilled in place of a syntax error in the last message of a connection. The
+// WebSocket library returns what there is of a frame that the end of the connection cuts off.
+func (m *mixer) cutOff(err error) error {
+	var syntax *json.SyntaxError
+	if _, more := <-m.frames; errors.As(err, &syntax) && !more {
+		return errKilled
+	}
+	return err
 }
 
 // take judges a message.
