@@ -44,7 +44,7 @@ func benchmarks() []benchmark {
 		{"idle", "Memory of connections, plain and TLS, and the cost of their heartbeats", longIdle,
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
 		{"slow", "Readers that stop or read too slowly, and what the others notice", longSlow, windows | gateway, bench.Slow},
-		{"hostile", "What one user's costly messages do to the latency of the others", bench.HostileHelp, windows | gateway, bench.Hostile},
+		{"hostile", "What one user's costly messages do to the latency of the others", bench.HostileHelp, windows | gateway | takesProfile, bench.Hostile},
 		{"history", "What questions about the past do to those who follow the present", longHistory, windows | gateway, bench.History},
 		{"auth", "Refreshes, token checks and logins, beside a bare program", longAuth, windows | takesPostgres | takesStrict, bench.Auth},
 		{"resume", "Clients who come back and take up where they were", longResume, takesRuns | gateway, bench.Resume},

@@ -183,6 +183,10 @@ func (s *Session) pending() bool {
 	return s.over() == nil && s.sub.Pending()
 }
 
+// Unfinished reports whether the last Gather stopped early although more waits, so that the host can
+// serve others before the next one.
+func (s *Session) Unfinished() bool { return s.over() == nil && s.sub.Unfinished() }
+
 // Close says whether the session is over. Once all that is gathered has gone, the
 // host sends a close frame with code and reason and ends the connection.
 func (s *Session) Close() (code uint16, reason string, ok bool) {

@@ -14,10 +14,20 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	if c.in != nil && len(c.in.rest) > 0 {
 		sh.parse(now, c, nil) // what waited for a token check
 	}
+	var began time.Time // the second write
+	more := false
 	for c.phase == phaseOpen || c.phase == phaseClosing {
 		if c.out != nil || !sh.write(now, c) {
 			break
 		}
+		if began.IsZero() {
+			began = time.Now()
+		} else if more = time.Since(began) > flushSlice; more {
+			break
+		}
+	}
+	if more || c.phase == phaseOpen && c.out == nil && c.sess.Unfinished() {
+		sh.postpone(c)
 	}
 	sh.readOn(c)
 	if c.pump != nil && !c.choked() && (c.in == nil || len(c.in.rest) == 0) {
@@ -25,6 +35,36 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	}
 	c.tidy()
 	sh.schedule(c)
+}
+
+const (
+	flushSlice    = 250 * time.Microsecond // of writing to one connection while others wait
+	postponedTime = time.Millisecond       // of writing to postponed connections in one turn
+)
+
+// postpone has a connection that has more to write flushed again after the others.
+func (sh *shard) postpone(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		sh.postponed = append(sh.postponed, c)
+	}
+}
+
+// flushPostponed flushes connections that have more to write than was written at once, the one that
+// has waited longest first, for a limited time.
+func (sh *shard) flushPostponed(now time.Time) {
+	if len(sh.postponed) == 0 {
+		return
+	}
+	done, end := 0, time.Now().Add(postponedTime)
+	for list := sh.postponed; done < len(list) && (done == 0 || time.Now().Before(end)); done++ {
+		sh.flush(now, list[done])
+	}
+	n := copy(sh.postponed, sh.postponed[done:])
+	clear(sh.postponed[n:])
+	if sh.postponed = sh.postponed[:n]; n > 0 {
+		sh.rouse()
+	}
 }
 
 // schedule tells the wheel of the connection's next deadline.

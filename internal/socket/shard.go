@@ -64,16 +64,18 @@ type shard struct {
 	shut  bool // nobody looks into it any more
 
 	// The rest belongs to the shard's goroutine.
-	spare   []input
-	table   []*conn // by id
-	free    []int32 // ids that no connection has
-	left    []int32 // likewise since the last look at the poller, whose events may still name them
-	wheel   wheel
-	dirty   []*conn     // to be flushed at the end of the turn
-	unread  []*conn     // lines to be read again without being asked
-	heads   list.List   // of *conn: lines whose request is still being read, by arrival
-	nothing extras      // of all connections that have none
-	leave   *wire.Fault // why every connection is sent away; nil: none is
+	spare []input
+	table []*conn // by id
+	free  []int32 // ids that no connection has
+	left  []int32 // likewise since the last look at the poller, whose events may still name them
+	wheel wheel
+	dirty []*conn // to be flushed at the end of the turn
+	// postponed are connections to be flushed again after the others. They are marked as dirty.
+	postponed []*conn
+	unread    []*conn     // lines to be read again without being asked
+	heads     list.List   // of *conn: lines whose request is still being read, by arrival
+	nothing   extras      // of all connections that have none
+	leave     *wire.Fault // why every connection is sent away; nil: none is
 
 	pong    [2 + maxControl]byte // to a ping, on its way to the session
 	parser  Parser               // for connections between messages
@@ -199,6 +201,7 @@ func (sh *shard) turn(now time.Time) {
 	if sh.news.Load() && !now.Before(sh.sweepAt()) {
 		sh.sweep(now)
 	}
+	sh.flushPostponed(now)
 	sh.counts.writes.Add(sh.writes)
 	sh.writes = 0
 }

@@ -126,7 +126,7 @@ func (h *Hub) flush(c *clock, now int64) {
 		} else {
 			h.flushBook(d.in, d.tier, now)
 		}
-		h.step()
+		h.stepPublishing()
 	}
 	c.spare = list[:0]
 }

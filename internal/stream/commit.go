@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
@@ -40,6 +41,7 @@ type commits struct {
 	target    uint64        // position that the commit under way reaches
 	writing   bool          // it is under way
 	began     uint64        // commits
+	beganAt   int64         // by the hub's clock: when the newest of them began
 	ended     uint64        // likewise; that many of those that began
 	running   bool          // the committer runs
 	kicked    chan struct{} // it has something to do
@@ -163,7 +165,7 @@ func (h *Hub) commitOnce() {
 // go. The hub's lock is held.
 func (h *Hub) beginCommit() *journal.Batch {
 	h.commitDue, h.target = 0, h.position
-	h.began++
+	h.began, h.beganAt = h.began+1, h.clock()
 	for i, tp := range h.grown {
 		h.markTopic(tp)
 		tp.grown = false
@@ -237,6 +239,7 @@ func (h *Hub) awaitAdvance() <-chan struct{} {
 // awaitRoom holds a feed back while so much waits for the disk that rows would be lost. The hub's
 // lock is held, but not meanwhile. waited reports whether time has passed.
 func (h *Hub) awaitRoom() (waited bool) {
+	waited = h.awaitTopics()
 	for h.running && h.cfg.Journal.Full() {
 		waited = true
 		h.commitNow()
@@ -246,6 +249,39 @@ func (h *Hub) awaitRoom() (waited bool) {
 		h.mu.Lock()
 	}
 	return waited
+}
+
+// A commit visits the topics that took messages in one hold of the hub's lock. At maxGrown of them a
+// feed waits for it, but no longer than a disk takes that is not stalled.
+const (
+	maxGrown   = 2048
+	commitWait = 20 * time.Millisecond
+)
+
+// awaitTopics waits while the next commit would have too many topics. The hub's lock is held, but
+// not meanwhile. waited reports whether time has passed.
+func (h *Hub) awaitTopics() (waited bool) {
+	stalled := func() bool { return h.writing && h.clock() >= h.beganAt+int64(commitWait) }
+	if len(h.grown) < maxGrown || !h.running || stalled() {
+		return false
+	}
+	timer := time.NewTimer(commitWait)
+	defer timer.Stop()
+	for len(h.grown) >= maxGrown && h.running && !stalled() {
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		stop := false
+		select {
+		case <-advanced:
+		case <-timer.C:
+			stop = true
+		}
+		if h.mu.Lock(); stop {
+			break
+		}
+	}
+	return true
 }
 
 // AwaitCommit waits until all that was published of instruments until now is in the journal; of

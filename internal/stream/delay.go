@@ -147,7 +147,7 @@ func (ln *line) snap(h *Hub) {
 				h.append(tp, h.scratch.frame, rec)
 			}
 		}
-		h.step()
+		h.stepPublishing()
 	}
 }
 
@@ -204,7 +204,7 @@ func (ln *line) release(h *Hub, now int64) (wait time.Duration) {
 		if ln.broken {
 			return 0
 		}
-		h.step()
+		h.stepPublishing()
 	}
 	return 1 // and more
 }
@@ -226,7 +226,7 @@ func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
 			if x.id.Market == in.id.Market {
 				h.loseBook(x.under(int(ln.delay/1e9)), now, e)
 			}
-			h.step()
+			h.stepPublishing()
 		}
 	case e.Phase == market.FeedDown:
 		ln.down[in.id.Market] = true
@@ -234,7 +234,7 @@ func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
 			if x.id.Market == in.id.Market {
 				x.under(int(ln.delay / 1e9)).stale = true
 			}
-			h.step()
+			h.stepPublishing()
 		}
 	case e.Phase == market.FeedUp:
 		delete(ln.down, in.id.Market)

@@ -130,7 +130,7 @@ func (h *Hub) strikeBars(now int64) {
 func (h *Hub) strikeAt(x *exchange, t, now int64) {
 	for x.Begin(t); x.Continue(func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }); {
 		h.mu.visit(1) // each may have bars of all intervals
-		h.step()
+		h.stepPublishing()
 	}
 }
 

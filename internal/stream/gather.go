@@ -68,7 +68,8 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	limit := len(dst) + max
 	dst = w.takeCarry(dst)
 	done := 0
-	for done < len(w.queue) && len(dst) < limit {
+	s.shard.visited = 0
+	for done < len(w.queue) && len(dst) < limit && !s.shard.tired() {
 		it := w.queue[done]
 		var more bool
 		dst, more = it.gather(dst, limit, conflate)
@@ -89,12 +90,24 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	n := copy(w.queue, w.queue[done:])
 	clear(w.queue[n:])
 	w.queue = w.queue[:n]
+	w.unfinished = n > 0 && s.shard.tired()
 	if len(dst) < limit {
 		dst = s.gatherVenues(dst)
 	}
 	s.rest()
 	return dst
 }
+
+// maxVisited is the number of instruments that one Gather visits at most for their states. Others
+// are not to wait for a client that has many, few of which have anything to send.
+const maxVisited = 256
+
+// Unfinished reports whether the last Gather stopped before its limit of bytes because it had visited
+// enough instruments. It may have returned nothing; the next one goes on.
+func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
+
+// tired reports whether the present Gather has visited enough instruments.
+func (s *Shard) tired() bool { return s.visited >= maxVisited }
 
 // keepUp takes an item of which nothing waits any more off the queue; if it can, it
 // goes on with what each turn brings.

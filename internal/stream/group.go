@@ -168,6 +168,18 @@ func (s *indexSet) add(i uint32) {
 	(*s)[i/64] |= 1 << (i % 64)
 }
 
+// has reports whether i is in the set.
+func (s indexSet) has(i uint32) bool {
+	return int(i/64) < len(s) && s[i/64]&(1<<(i%64)) != 0
+}
+
+// remove takes i out of the set.
+func (s indexSet) remove(i uint32) {
+	if int(i/64) < len(s) {
+		s[i/64] &^= 1 << (i % 64)
+	}
+}
+
 // unite adds the members of another set.
 func (s *indexSet) unite(x indexSet) {
 	for len(*s) < len(x) {

@@ -111,7 +111,7 @@ func (it *item) unseen(in *instrument) bool {
 	switch {
 	case l == nil, !l.fresh, it.channel() != wire.Status:
 		return false
-	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid[in]:
+	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.has(in.index):
 		return false
 	}
 	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(in.id) })

@@ -84,16 +84,14 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 	return l, behind
 }
 
-const (
-	unsaidBytes = 32 // about what an instrument takes in a set of them
-	pauseBytes  = 48 // likewise with its pause
-)
+// pauseBytes is about what an instrument with its pause takes in a map.
+const pauseBytes = 48
 
 // size is the bytes of memory that an item's place holds, its replay aside.
 func (l *late) size() int {
 	n := len(l.held) + pauseBytes*len(l.pauses) + int(unsafe.Sizeof(l.passed[0]))*cap(l.passed)
 	if l.telling != nil {
-		n += l.telling.bytes
+		n += 8 * cap(l.telling.unsaid)
 	}
 	return n
 }

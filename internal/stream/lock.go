@@ -53,7 +53,8 @@ func lockedBy() string {
 	for {
 		f, more := frames.Next()
 		switch f.Function {
-		case "github.com/ruedahq/rueda/internal/stream.(*lock).pause", "github.com/ruedahq/rueda/internal/stream.(*Hub).step":
+		case "github.com/ruedahq/rueda/internal/stream.(*lock).pause",
+			"github.com/ruedahq/rueda/internal/stream.(*Hub).step", "github.com/ruedahq/rueda/internal/stream.(*Hub).stepPublishing":
 		default:
 			return f.Function
 		}
@@ -83,6 +84,12 @@ func (h *Hub) step() {
 	if h.mu.visited++; h.mu.full() {
 		h.mu.pause()
 	}
+}
+
+// stepPublishing is step for a caller that publishes: it also waits while too much waits for a commit.
+func (h *Hub) stepPublishing() {
+	h.step()
+	h.awaitTopics()
 }
 
 // exitPanic is the exit status of a process that ends because the hub panicked: that of any panic.

@@ -63,7 +63,7 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 		if !out[it] && !moves {
 			continue
 		}
-		if len(goneNow)+len(tiersNow) == lockPiece {
+		if len(goneNow)+len(tiersNow) == lockPiece/2 {
 			merge(&lost, s.change(goneNow, tiersNow))
 			clear(goneNow)
 			clear(tiersNow)

@@ -343,7 +343,7 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 			if x.id.Market == in.id.Market {
 				h.loseBook(x, now, e)
 			}
-			h.step()
+			h.stepPublishing()
 		}
 		return
 	}
@@ -368,6 +368,6 @@ func (h *Hub) loseMarket(name string, now int64) {
 			in.stale = true
 			h.keepLossRow(in, now, "feed_down")
 		}
-		h.step()
+		h.stepPublishing()
 	}
 }

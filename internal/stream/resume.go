@@ -218,10 +218,10 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	h := s.shard.hub
 	joined := h.committed // what comes later is in the ring
 	covered := h.covered(it.item())
-	parts = slices.Grow(parts, len(covered))
 	out.Looked += len(covered)
 	for _, in := range covered {
 		h.pauseReplaying()
+		parts = h.growUnlocked(parts)
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
@@ -252,6 +252,18 @@ func (h *Hub) pauseReplaying() {
 	if h.mu.visit(4); h.mu.full() { // its rows are looked for besides
 		h.mu.pause()
 	}
+}
+
+// growUnlocked makes room for one more part. Large lists are allocated without the hub's lock, which
+// is held otherwise.
+func (h *Hub) growUnlocked(parts []part) []part {
+	if len(parts) < cap(parts) {
+		return parts
+	}
+	h.mu.Unlock()
+	parts = slices.Grow(parts, max(lockPiece, len(parts)))
+	h.mu.Lock()
+	return parts
 }
 
 // rowsUntil is the first n rows. The lists are the caller's.

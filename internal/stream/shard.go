@@ -34,6 +34,8 @@ type Shard struct {
 	next    int // in ready
 	entries []entry
 
+	visited int // instruments visited for their states by the present Gather
+
 	spare []item // room for the items that are being subscribed
 
 	measure atomic.Bool // the next Turn is to report what the shard holds of the rings

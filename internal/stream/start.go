@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -160,9 +159,9 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 	h := s.shard.hub
 	joined := h.committed // what comes later is in the ring
 	covered := h.covered(it.item())
-	parts = slices.Grow(parts, len(covered))
 	for _, in := range covered {
 		h.pauseReplaying()
+		parts = h.growUnlocked(parts)
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}

@@ -18,15 +18,14 @@ const stateBatch = 64
 
 // telling is how far an item is with telling how its instruments stand.
 type telling struct {
-	left   []*instrument        // yet to be told, in order
-	unsaid map[*instrument]bool // those of whom nothing need be said until then: their state is to tell it
-	bytes  int                  // of memory that they took at first
+	left   []*instrument // yet to be told, in order
+	unsaid indexSet      // those of whom nothing need be said until then: their state is to tell it
 }
 
 // put lists an instrument, the last.
 func (x *telling) put(in *instrument) {
-	if !x.unsaid[in] {
-		x.unsaid[in] = true
+	if !x.unsaid.has(in.index) {
+		x.unsaid.add(in.index)
 		x.left = append(x.left, in)
 	}
 }
@@ -41,7 +40,9 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 				return dst
 			}
 		}
-		if dst = it.gatherPiece(dst, conflate); l.telling == nil || l.gate != 0 || len(dst) >= limit {
+		dst = it.gatherPiece(dst, conflate)
+		it.sub.shard.visited += stateBatch
+		if l.telling == nil || l.gate != 0 || len(dst) >= limit || it.sub.shard.tired() {
 			return dst
 		}
 	}
@@ -52,10 +53,6 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 // out, wait until they are told.
 func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	l, h := it.late, it.sub.shard.hub
-	var unsaid map[*instrument]bool
-	if l.state {
-		unsaid = it.unsaid()
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
@@ -77,7 +74,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 			dst = it.gatherRing(dst, now, maxInt)
 		}
 		l.state = false
-		batch = it.beginStates(h.covered(it.item()), unsaid)
+		batch = it.beginStates(h.covered(it.item()))
 	default:
 		dst = it.gatherBetween(dst, now, maxInt, conflate)
 		batch = l.telling.left
@@ -97,7 +94,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
 		if l.telling != nil {
-			delete(l.telling.unsaid, in)
+			l.telling.unsaid.remove(in.index)
 		}
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
 			continue
@@ -110,23 +107,6 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		}
 	}
 	return dst
-}
-
-// unsaid is all instruments of the item, made before the hub's lock is taken to tell their states; nil
-// where they are few.
-func (it *item) unsaid() map[*instrument]bool {
-	h := it.sub.shard.hub
-	h.mu.Lock()
-	all := h.covered(it.item())
-	h.mu.Unlock()
-	if len(all) <= stateBatch {
-		return nil
-	}
-	set := make(map[*instrument]bool, len(all))
-	for _, in := range all {
-		set[in] = true
-	}
-	return set
 }
 
 // gatherGaps appends the gaps among what waits before a tail, which no state tells.
@@ -147,19 +127,13 @@ func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 
 // beginStates has all instruments told, and gives them in their order: those first that were not when they were all to be
 // told anew, or else the last ones might never be.
-func (it *item) beginStates(all []*instrument, unsaid map[*instrument]bool) []*instrument {
+func (it *item) beginStates(all []*instrument) []*instrument {
 	l := it.late
 	if len(all) <= stateBatch {
 		l.telling = nil
 		return all
 	}
-	if unsaid == nil {
-		unsaid = make(map[*instrument]bool)
-	}
-	for _, in := range all[len(unsaid):] { // listed meanwhile
-		unsaid[in] = true
-		it.sub.shard.hub.mu.visit(1)
-	}
+	unsaid := slices.Clone(it.view.topic.group.set)
 	if l.telling != nil {
 		if i := slices.Index(all, l.telling.left[0]); i > 0 {
 			all = slices.Concat(all[i:], all[:i])
@@ -168,7 +142,7 @@ func (it *item) beginStates(all []*instrument, unsaid map[*instrument]bool) []*i
 			unsaid = l.telling.unsaid
 		}
 	}
-	l.telling = &telling{all, unsaid, unsaidBytes * len(unsaid)}
+	l.telling = &telling{all, unsaid}
 	return all
 }
 
@@ -183,7 +157,7 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 			return dst
 		case rec.flag&echo != 0:
 		case it.channel() == wire.Status && !it.stateTells(rec): // none is left out
-		case l.telling.unsaid[rec.in]:
+		case l.telling.unsaid.has(rec.in.index):
 			continue
 		case conflate && !it.channel().Replays():
 			l.telling.put(rec.in)

@@ -58,6 +58,8 @@ type wait struct {
 	venueAt uint64     // the commit that venues wait for; 0: none
 	holders int        // replays that hold
 	slot    int        // in shard.waiters
+
+	unfinished bool // see Subscriber.Unfinished
 }
 
 type venueDue struct {
