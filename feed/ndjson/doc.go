@@ -34,10 +34,16 @@
 // Subscribers of an instrument receive a gap, and its book is stale (KindGap) until its next O line
 // with R:true:
 //
-//   - if SQ, when given, skips numbers between two O lines of the instrument;
-//   - if an O line of the instrument was skipped;
-//   - if a producer that sent O lines of the instrument has disconnected;
+//   - if SQ, when given, skips numbers between two O lines of the instrument (sequence_gap);
+//   - if an O or Gap line of the instrument was skipped (bad_line), or an O line rejected
+//     (crossed_book, event_refused);
+//   - if a skipped line does not say which instrument it concerns. This is a gap of all instruments
+//     that its producer has named (unreadable_line);
+//   - if a producer that sent O lines of the instrument has disconnected (producer_gone);
 //   - if a Gap line says so.
+//
+// If another line of an instrument was skipped or rejected, subscribers receive a gap (KindStatus)
+// that leaves the book unchanged. All producers of an instrument share one book.
 //
 // SQ counts per connection, instrument and channel (T X C; Q; O; H). It must rise, but an O line
 // with R:true may start again at any number. A sequence gap in any channel is answered with a
@@ -56,7 +62,7 @@
 //
 // Run accepts connections on the goroutine that calls it. It starts one goroutine per connection,
 // and one that closes all connections when the context ends, and waits for all of them. Producers
-// publish under one mutex, registry.mu, so that the events of an instrument are in order. Source.mu
-// is taken last: no other lock is taken while it is held. Stats and Addr may be called from any
-// goroutine.
+// publish under one mutex, registry.mu, so that the events of an instrument are in order. Books are
+// checked under it, immediately before their lines are published. Source.mu is taken last: no other
+// lock is taken while it is held. Stats and Addr may be called from any goroutine.
 package ndjson

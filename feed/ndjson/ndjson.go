@@ -37,6 +37,7 @@ const MaxLine = 1 << 20
 type Source struct {
 	config  Config
 	address string
+	zones   map[string]*time.Location // time zones of config.Markets, by name
 
 	mu       sync.Mutex
 	listener net.Listener // opened by Listen for the next Run; nil: Run opens one
@@ -88,7 +89,13 @@ func New(config Config) (*Source, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Source{config: config, address: address.String(), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}, nil
+	s := &Source{config: config, address: address.String(), zones: make(map[string]*time.Location), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}
+	for _, m := range config.Markets {
+		if s.zones[m.Timezone], err = time.LoadLocation(m.Timezone); err != nil {
+			return nil, fmt.Errorf("ndjson: time zone of market %s: %w", m.ID, err)
+		}
+	}
+	return s, nil
 }
 
 // Listen opens the address before Run, so that a program can report a bad address before it reports

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,9 @@ func describe(r *feedtest.Recorder, e market.Event) string {
 	case market.KindUpdate:
 		return fmt.Sprintf("%s update", id)
 	case market.KindStatus:
+		if e.Phase == market.Gap {
+			return fmt.Sprintf("%s status gap %s", id, e.Reason)
+		}
 		return strings.TrimSpace(fmt.Sprintf("%s %s %s", id, e.Phase, e.Reason))
 	case market.KindGap:
 		return strings.TrimSpace(fmt.Sprintf("%s gap %s", id, e.Reason))
@@ -252,15 +256,16 @@ func TestBadLines(t *testing.T) {
 		code       int
 		reason     string
 		msg        string
+		gap        string // reason; "": no gap
 	}{
-		{"not JSON", `GGAL 7050`, 400, "bad_json", "line 2: bad JSON: a line is a JSON object at offset 0"},
-		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 2: type must be one of T X C Q O H D F Gap"},
-		{"bad field", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":0}`, 400, "bad_field", "line 2: Z must be above 0"},
-		{"bad instrument", `{"type":"T","I":"GGAL|BYMA","P":7050,"Z":1}`, 400, "bad_instrument", "line 2: I is not of the form SYMBOL|MARKET|TERM"},
-		{"unknown instrument", `{"type":"T","I":"YPFD|BYMA|CI","P":1,"Z":1}`, 404, "unknown_instrument", "line 2: YPFD|BYMA|CI is not defined: send its F line first"},
-		{"unknown market", `{"type":"H","I":"*|NYSE|*","E":"open"}`, 404, "unknown_instrument", "line 2: no instrument of market NYSE is defined: send an F line first"},
-		{"too long", `{"x":"` + strings.Repeat("x", MaxLine) + `"}`, 413, "message_too_big", "line 2: longer than 1048576 bytes"},
-		{"not UTF-8", "{\"type\":\"T\",\"X\":\"\xff\"}", 400, "bad_json", "line 2: bad JSON: not UTF-8"},
+		{"not JSON", `GGAL 7050`, 400, "bad_json", "line 2: bad JSON: a line is a JSON object at offset 0", "unreadable_line"},
+		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 2: type must be one of T X C Q O H D F Gap", "unreadable_line"},
+		{"bad field", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":0}`, 400, "bad_field", "line 2: Z must be above 0", "bad_line"},
+		{"bad instrument", `{"type":"T","I":"GGAL|BYMA","P":7050,"Z":1}`, 400, "bad_instrument", "line 2: I is not of the form SYMBOL|MARKET|TERM", "unreadable_line"},
+		{"unknown instrument", `{"type":"T","I":"YPFD|BYMA|CI","P":1,"Z":1}`, 404, "unknown_instrument", "line 2: YPFD|BYMA|CI is not defined: send its F line first", ""},
+		{"unknown market", `{"type":"H","I":"*|NYSE|*","E":"open"}`, 404, "unknown_instrument", "line 2: no instrument of market NYSE is defined: send an F line first", ""},
+		{"too long", `{"x":"` + strings.Repeat("x", MaxLine) + `"}`, 413, "message_too_big", "line 2: longer than 1048576 bytes", "unreadable_line"},
+		{"not UTF-8", "{\"type\":\"T\",\"X\":\"\xff\"}", 400, "bad_json", "line 2: bad JSON: not UTF-8", "unreadable_line"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var r feedtest.Recorder
@@ -272,8 +277,12 @@ func TestBadLines(t *testing.T) {
 			if got := c.answer(); got.Line != 5 {
 				t.Errorf("answered %+v, want line 5: blank lines count", got)
 			}
-			same(t, wait(t, &r, 1), []string{"GGAL|BYMA|24hs trade 120 at 7050"})
-			if got, want := run.source.Stats(), (Stats{Producers: 1, Lines: 4, Events: 1, Faults: 2}); got != want {
+			want := []string{"GGAL|BYMA|24hs trade 120 at 7050", "GGAL|BYMA|24hs status gap unreadable_line"}
+			if tt.gap != "" {
+				want = append([]string{"GGAL|BYMA|24hs status gap " + tt.gap}, want...)
+			}
+			same(t, wait(t, &r, len(want)), want)
+			if got, want := run.source.Stats(), (Stats{Producers: 1, Lines: 4, Events: len(want), Faults: 2}); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
@@ -289,7 +298,7 @@ func TestLongestLine(t *testing.T) {
 	if got := c.answer(); got.Reason != "message_too_big" || got.Line != 3 {
 		t.Errorf("answered %+v", got)
 	}
-	same(t, wait(t, &r, 1), []string{"GGAL|BYMA|24hs trade 120 at 7050"})
+	same(t, wait(t, &r, 2), []string{"GGAL|BYMA|24hs trade 120 at 7050", "GGAL|BYMA|24hs status gap unreadable_line"})
 }
 
 func TestTooManyBadLines(t *testing.T) {
@@ -308,7 +317,11 @@ func TestTooManyBadLines(t *testing.T) {
 	}
 	c.closed()
 	bystander.send(tradeGGAL)
-	same(t, wait(t, &r, 1), []string{"GGAL|BYMA|24hs trade 120 at 7050"})
+	// The invalid lines and the end of their producer are gaps of the instrument that it defined.
+	want := []string{"AL30|BYMA|CI status gap producer_gone", "AL30|BYMA|CI status gap unreadable_line", "GGAL|BYMA|24hs trade 120 at 7050"}
+	got := wait(t, &r, len(want))
+	slices.Sort(got)
+	same(t, got, want)
 }
 
 func TestTooManyProducers(t *testing.T) {

@@ -28,17 +28,18 @@ type producer struct {
 	decoded wire.Line
 	line    int // number of the current line, from 1
 	faults  int // invalid lines in a row
-	ignored bool
+	// invalid lines before the batch, which count again if the whole batch is rejected
+	earlierFaults int
+	ignored       bool
 
-	batch  []market.Event
-	lines  []int          // line number of each event of the batch
+	batch  []entry
 	levels []market.Level // of the batch
 
-	known      map[market.InstrumentID]*instrument // used by this producer
-	venues     map[*venue]struct{}                 // fed by this producer
-	staleBooks map[*instrument]bool                // of this producer; true if published as stale
-	bookCopies map[*instrument]*market.Book        // copies of its books that are complete
-	last       map[sequenceKey]uint64
+	known  map[market.InstrumentID]*instrument // used by this producer
+	used   []*instrument                       // the same, in the order of their first lines
+	venues map[*venue]struct{}                 // fed by this producer
+	books  map[*instrument]struct{}            // fed by this producer
+	last   map[sequenceKey]uint64
 }
 
 // sequenceKey identifies a sequence of SQ. T, X and C share one; the others have their own.
@@ -62,34 +63,35 @@ var (
 func newProducer(s *Source, r *registry, conn net.Conn, from net.Addr) *producer {
 	return &producer{
 		source: s, registry: r, conn: conn,
-		log:        s.config.Logger.With("producer", from.String()),
-		in:         bufio.NewReaderSize(conn, 64<<10),
-		out:        bufio.NewWriter(conn),
-		known:      make(map[market.InstrumentID]*instrument),
-		venues:     make(map[*venue]struct{}),
-		staleBooks: make(map[*instrument]bool),
-		bookCopies: make(map[*instrument]*market.Book),
-		last:       make(map[sequenceKey]uint64),
+		log:    s.config.Logger.With("producer", from.String()),
+		in:     bufio.NewReaderSize(conn, 64<<10),
+		out:    bufio.NewWriter(conn),
+		known:  make(map[market.InstrumentID]*instrument),
+		venues: make(map[*venue]struct{}),
+		books:  make(map[*instrument]struct{}),
+		last:   make(map[sequenceKey]uint64),
 	}
 }
 
 // run reads lines until the producer disconnects or the context ends. It returns nil if the
 // producer closed the connection.
 func (p *producer) run(ctx context.Context) error {
-	defer func() { p.registry.leave(p.staleBooks, p.known, p.venues) }()
+	defer func() { p.registry.leave(p.books, p.known, p.venues) }()
 	for {
 		line, err := p.next()
 		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
 			p.line++
 			p.handle(line, err)
 		}
-		if p.faults >= p.source.config.MaxFaults {
+		batchEnds := p.faults >= p.source.config.MaxFaults || !p.lineBuffered() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels
+		if batchEnds {
 			p.publish()
+		}
+		if p.faults >= p.source.config.MaxFaults {
 			p.closeWithError(wire.NewFault(wire.TooManyFailures, fmt.Sprintf("%d invalid lines in a row", p.faults)))
 			return errTooMany
 		}
-		if !p.lineBuffered() || len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
-			p.publish()
+		if batchEnds {
 			if err := p.flush(); err != nil {
 				return fmt.Errorf("answer producer: %w", err)
 			}
@@ -108,26 +110,31 @@ func (p *producer) run(ctx context.Context) error {
 // handle processes one line. err is errTooLong for a line that was too long to be read.
 func (p *producer) handle(data []byte, err error) {
 	var fault *wire.Fault
+	n := len(p.batch)
 	switch {
 	case errors.Is(err, errTooLong):
+		p.decoded = wire.Line{}
 		fault = wire.NewFault(wire.MessageTooBig, fmt.Sprintf("longer than %d bytes", MaxLine))
 	case len(data) == 0:
 		return
 	default:
 		fault = p.decoder.Decode(data, &p.decoded)
 		p.unknown(&p.decoded)
-		if fault == nil {
-			fault = p.event(&p.decoded)
-		} else {
-			p.lostUpdate(&p.decoded)
-		}
+	}
+	if fault != nil {
+		p.skip(&p.decoded, fault)
+	} else {
+		fault = p.event(&p.decoded)
 	}
 	p.source.count(func(c *Stats) { c.Lines++ })
-	if fault != nil {
+	switch {
+	case fault != nil:
 		p.fault(p.line, fault)
-		return
+	case len(p.batch) > n:
+		p.earlierFaults, p.faults = p.earlierFaults+p.faults, 0
+	default:
+		p.earlierFaults, p.faults = 0, 0
 	}
-	p.faults = 0
 }
 
 // event adds the event of a line to the batch.
@@ -158,26 +165,16 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 	if f := p.sequence(i, &e); f != nil {
 		return f
 	}
-	if f := p.validate(i, &e); f != nil {
+	switch e.Kind {
+	case market.KindSnapshot, market.KindUpdate, market.KindGap:
+		p.books[i] = struct{}{}
+	}
+	if f := p.checkPrices(i, &e); f != nil {
+		p.addLoss(i, lossOf(e.Kind), reasonBadLine)
 		return f
 	}
-	switch e.Kind {
-	case market.KindStatus:
-		if !e.Phase.OfFeed() {
-			i.phase.Store(uint32(e.Phase))
-		}
-	case market.KindSnapshot:
-		p.staleBooks[i] = false
-	case market.KindUpdate:
-		if _, fed := p.staleBooks[i]; !fed {
-			p.staleBooks[i] = false
-		}
-	case market.KindGap:
-		p.staleBooks[i] = true
-		delete(p.bookCopies, i)
-	}
 	e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
-	p.add(e)
+	p.add(entry{event: e, instrument: i})
 	return nil
 }
 
@@ -200,16 +197,13 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 	p.joinMarket(v)
 	e := l.Event
 	if e.Kind == market.KindStatus {
-		if !e.Phase.OfFeed() {
-			v.phase.Store(uint32(e.Phase))
-		}
 		e.Handle = v.handle
-		p.add(e)
+		p.add(entry{event: e, venue: v})
 		return nil
 	}
 	for _, i := range p.registry.instrumentsOf(v.name) {
 		e.Handle = i.handle
-		p.add(e)
+		p.add(entry{event: e, instrument: i})
 	}
 	return nil
 }
@@ -226,7 +220,10 @@ func (p *producer) instrument(id market.InstrumentID) *instrument {
 }
 
 func (p *producer) use(i *instrument) {
-	p.known[i.id] = i
+	if p.known[i.id] == nil {
+		p.known[i.id] = i
+		p.used = append(p.used, i)
+	}
 	p.joinMarket(i.venue)
 }
 
@@ -269,32 +266,44 @@ func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
 	what := fmt.Sprintf("SQ of %s goes from %d to %d", i.id, last, e.Sequence)
 	if e.Kind == market.KindUpdate {
 		what += ": the book is stale until an O line with R:true"
-		p.markStale(i, "sequence_gap")
-	} else {
-		p.add(market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: "sequence_gap"})
 	}
-	p.warn("sequence_gap", what)
+	p.addLoss(i, lossOf(e.Kind), reasonSequence)
+	p.warn(reasonSequence, what)
 	p.log.Warn("producer skipped sequence numbers", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
 }
 
-// markStale publishes that a book has lost updates, unless that was published already.
-func (p *producer) markStale(i *instrument, reason string) {
-	delete(p.bookCopies, i)
-	if !p.staleBooks[i] {
-		p.staleBooks[i] = true
-		p.add(market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reason})
+// skip adds the gaps that a line leaves that cannot be decoded: a gap of its instrument, of all
+// instruments of its market, or of all that the producer feeds if the line does not name any. A
+// definition is no loss. Neither is a line that would have been ignored or rejected anyway.
+func (p *producer) skip(l *wire.Line, f *wire.Fault) {
+	kind := l.Event.Kind
+	switch {
+	case l.ID == market.InstrumentID{} && (kind != 0 || f.Reason != wire.BadInstrument):
+		p.addLossOfAll()
+	case kind == 0:
+	case l.ID.IsPattern():
+		for _, i := range p.registry.instrumentsOf(l.ID.Market) {
+			p.addLoss(i, lossOf(kind), reasonBadLine)
+		}
+	default:
+		i := p.instrument(l.ID)
+		if i == nil || i.noBook.Load() && lossOf(kind) == bookLost || !i.quotesFromFeed.Load() && kind == market.KindQuote {
+			return
+		}
+		p.addLoss(i, lossOf(kind), reasonBadLine)
 	}
 }
 
-// lostUpdate marks a book stale when a line that should have changed it is skipped.
-func (p *producer) lostUpdate(l *wire.Line) {
-	if l.Event.Kind != market.KindUpdate && l.Event.Kind != market.KindSnapshot {
-		return
-	}
-	if i := p.known[l.ID]; i != nil && !i.noBook.Load() {
-		if _, fed := p.staleBooks[i]; fed {
-			p.markStale(i, "bad_line")
-		}
+// addLoss adds the gap of an instrument to the batch.
+func (p *producer) addLoss(i *instrument, lost loss, reason string) {
+	p.add(entry{event: market.Event{Reason: reason}, instrument: i, loss: lost})
+}
+
+// addLossOfAll adds a gap of all that the producer feeds to the batch. Unreadable lines in a row
+// leave one gap.
+func (p *producer) addLossOfAll() {
+	if n := len(p.batch); n == 0 || p.batch[n-1].loss != anyLost {
+		p.add(entry{event: market.Event{Reason: reasonUnreadable}, loss: anyLost})
 	}
 }
 
@@ -307,9 +316,9 @@ func (p *producer) ignore(i *instrument) {
 	}
 }
 
-func (p *producer) add(e market.Event) {
+func (p *producer) add(e entry) {
+	e.line = p.line
 	p.batch = append(p.batch, e)
-	p.lines = append(p.lines, p.line)
 }
 
 // copyLevels copies levels to a buffer that stays valid until the batch is published.
@@ -322,32 +331,28 @@ func (p *producer) copyLevels(levels []market.Level) []market.Level {
 	return p.levels[n:len(p.levels):len(p.levels)]
 }
 
-// publish publishes the batch and answers the events that the sink rejected.
+// publish publishes the batch and answers the lines that are rejected.
 func (p *producer) publish() {
-	for len(p.batch) > 0 {
-		refused := p.registry.publish(p.batch)
-		batch, lines := p.batch, p.lines
-		p.batch, p.lines = nil, nil
-		for _, r := range refused {
-			e := &batch[r.Index]
-			p.fault(lines[r.Index], wire.NewFault(wire.BadField, "refused: "+r.Reason+": "+r.Detail))
-			if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
-				p.markHandleStale(e.Handle)
-			}
-		}
-		if len(p.batch) == 0 {
-			clear(batch)
-			p.batch, p.lines = batch[:0], lines[:0]
+	if len(p.batch) == 0 {
+		return
+	}
+	events := 0
+	for k := range p.batch {
+		if p.batch[k].loss == nothingLost {
+			events++
 		}
 	}
-	p.levels = p.levels[:0]
-}
-
-// markHandleStale marks a book stale after the sink rejected a change of it.
-func (p *producer) markHandleStale(h market.Handle) {
-	for i := range p.staleBooks {
-		if i.handle == h {
-			p.markStale(i, "event_refused")
-		}
+	rejected := p.registry.publish(p)
+	if events <= len(rejected) {
+		p.faults += p.earlierFaults
 	}
+	p.earlierFaults = 0
+	for _, r := range rejected {
+		if r.crossed != nil {
+			p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines rejected: books crossed outside an auction", slog.String("instrument", r.crossed.id.String()))
+		}
+		p.fault(r.line, r.fault)
+	}
+	clear(p.batch)
+	p.batch, p.levels = p.batch[:0], p.levels[:0]
 }

@@ -23,23 +23,31 @@ type registry struct {
 	sink        feed.Sink
 	instruments map[market.InstrumentID]*instrument
 	venues      map[string]*venue
+	events      []market.Event // of the batch that is published
+	entries     []*entry       // the entry of each event
 }
 
-// instrument is a defined instrument. Its flags follow the newest definition.
+// instrument is a defined instrument, shared by all producers. Its flags follow the newest
+// definition. registry.mu guards the fields after them.
 type instrument struct {
 	id             market.InstrumentID
 	handle         market.Handle
 	venue          *venue
 	quotesFromFeed atomic.Bool
 	noBook         atomic.Bool
-	phase          atomic.Uint32 // market.Phase
+
+	phase    market.Phase
+	book     *market.Book // nil: not complete
+	hasBook  bool         // an O or Gap line was published
+	stale    bool         // a gap of the book was published, and no complete book since
+	afterGap bool         // the newest event is a gap
 }
 
-// venue is a market, defined as *|MARKET|*. registry.mu guards all fields except handle and phase.
+// venue is a market, defined as *|MARKET|*. registry.mu guards all fields except handle.
 type venue struct {
 	name      string
 	handle    market.Handle
-	phase     atomic.Uint32 // market.Phase; NoPhase: unknown
+	phase     market.Phase // NoPhase: unknown
 	producers int
 	down      bool // feed_down was published
 }
@@ -78,7 +86,7 @@ func (r *registry) define(in market.Instrument) (*instrument, error) {
 	i.quotesFromFeed.Store(in.QuotesFromFeed)
 	i.noBook.Store(in.NoBook)
 	if in.Phase != market.NoPhase {
-		i.phase.Store(uint32(in.Phase))
+		i.phase = in.Phase
 	}
 	return i, nil
 }
@@ -128,18 +136,11 @@ func (r *registry) instrumentsOf(name string) []*instrument {
 
 func byHandle(a, b *instrument) int { return int(a.handle) - int(b.handle) }
 
-// publish publishes events and returns those that the sink rejected. Any other error of the sink
-// ends the Run.
-func (r *registry) publish(events []market.Event) []*market.Refused {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.publishLocked(events)
-}
-
-// publishLocked is publish for callers that hold mu.
-func (d *registry) publishLocked(events []market.Event) []*market.Refused {
-	err := d.sink.Publish(events)
-	d.source.count(func(c *Stats) { c.Events += len(events) })
+// send publishes events and returns those that the sink rejected. Any other error of the sink ends
+// the Run. mu must be held.
+func (r *registry) send(events []market.Event) []*market.Refused {
+	err := r.sink.Publish(events)
+	r.source.count(func(c *Stats) { c.Events += len(events) })
 	if err == nil {
 		return nil
 	}
@@ -149,12 +150,12 @@ func (d *registry) publishLocked(events []market.Event) []*market.Refused {
 	}
 	var refused []*market.Refused
 	for _, e := range errs {
-		r, ok := errors.AsType[*market.Refused](e)
-		if !ok || r.Index < 0 || r.Index >= len(events) {
-			d.fail(fmt.Errorf("ndjson: publish: %w", err))
+		rejected, ok := errors.AsType[*market.Refused](e)
+		if !ok || rejected.Index < 0 || rejected.Index >= len(events) {
+			r.fail(fmt.Errorf("ndjson: publish: %w", err))
 			return refused
 		}
-		refused = append(refused, r)
+		refused = append(refused, rejected)
 	}
 	return refused
 }
@@ -166,22 +167,21 @@ func (r *registry) join(v *venue) {
 	v.producers++
 	if v.down {
 		v.down = false
-		r.publishLocked([]market.Event{{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedUp}})
+		r.send([]market.Event{{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedUp}})
 	}
 	r.source.mu.Lock()
 	delete(r.source.down, v.name)
 	r.source.mu.Unlock()
 }
 
-const reasonDisconnected = "producer_gone"
-
 // leave records that a producer disconnected. Its books become stale, the feeds of markets without
 // other producers are down, and the instruments it used in other markets have a gap.
-func (r *registry) leave(books map[*instrument]bool, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
+func (r *registry) leave(books map[*instrument]struct{}, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var events []market.Event
 	for _, i := range slices.SortedFunc(maps.Keys(books), byHandle) {
+		i.markStale()
 		events = append(events, market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonDisconnected})
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(venues), func(a, b *venue) int { return int(a.handle) - int(b.handle) }) {
@@ -200,6 +200,6 @@ func (r *registry) leave(books map[*instrument]bool, used map[market.InstrumentI
 		}
 	}
 	if len(events) > 0 {
-		r.publishLocked(events)
+		r.send(events)
 	}
 }

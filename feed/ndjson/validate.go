@@ -1,7 +1,6 @@
 package ndjson
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -48,40 +47,35 @@ func (p *producer) unknown(l *wire.Line) {
 	}
 }
 
-// validate rejects events that cannot occur in the market: negative prices if the market has none,
-// and crossed books outside auctions. A rejected book is stale until the next complete one.
-func (p *producer) validate(i *instrument, e *market.Event) *wire.Fault {
-	if p.source.config.positive(i.id.Market) && negative(e) {
-		p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines rejected: prices below 0", slog.String("instrument", i.id.String()))
-		if e.Kind == market.KindUpdate || e.Kind == market.KindSnapshot {
-			p.markStale(i, "bad_line")
-		}
-		return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" must not be below 0")
-	}
-	b := p.bookCopies[i]
-	switch e.Kind {
-	case market.KindSnapshot:
-		b = new(market.Book)
-		p.bookCopies[i] = b
-	case market.KindUpdate:
-		if b == nil {
-			return nil
-		}
-	default:
+// checkPrices rejects prices below 0 in a market that has none.
+func (p *producer) checkPrices(i *instrument, e *market.Event) *wire.Fault {
+	if !p.source.config.positive(i.id.Market) || !negative(e) {
 		return nil
+	}
+	p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines rejected: prices below 0", slog.String("instrument", i.id.String()))
+	return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" must not be below 0")
+}
+
+// crosses applies an O line to the book of its instrument and reports whether it leaves a complete
+// book locked or crossed outside auctions. The book is then incomplete. mu must be held.
+func (r *registry) crosses(i *instrument, e *market.Event) bool {
+	if e.Kind == market.KindSnapshot {
+		i.book = new(market.Book)
+	}
+	if i.book == nil {
+		return false
 	}
 	for _, l := range e.Bids {
-		b.Set(market.Buy, l)
+		i.book.Set(market.Buy, l)
 	}
 	for _, l := range e.Asks {
-		b.Set(market.Sell, l)
+		i.book.Set(market.Sell, l)
 	}
-	if !b.Crossed() || !p.continuous(i) {
-		return nil
+	if !i.book.Crossed() || !r.continuous(i) {
+		return false
 	}
-	p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines rejected: books crossed outside an auction", slog.String("instrument", i.id.String()))
-	p.markStale(i, "crossed_book")
-	return wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed outside an auction", i.id))
+	i.book = nil
+	return true
 }
 
 // negative reports whether an event has a price below 0.
@@ -97,9 +91,9 @@ func negative(e *market.Event) bool {
 }
 
 // continuous reports whether an instrument is in continuous trading, as far as its phases are
-// known.
-func (p *producer) continuous(i *instrument) bool {
-	for _, phase := range [...]market.Phase{market.Phase(i.phase.Load()), market.Phase(i.venue.phase.Load()), p.source.config.scheduled(i.id)} {
+// known. mu must be held.
+func (r *registry) continuous(i *instrument) bool {
+	for _, phase := range [...]market.Phase{i.phase, i.venue.phase, r.source.scheduled(i.id)} {
 		if phase != market.NoPhase && phase != market.Open && phase != market.Quoting {
 			return false
 		}
@@ -119,17 +113,13 @@ func (c *Config) positive(name string) bool {
 
 // scheduled returns the phase of an instrument according to the hours of its market, or NoPhase if
 // the market has no hours.
-func (c *Config) scheduled(id market.InstrumentID) market.Phase {
-	for i := range c.Markets {
-		m := &c.Markets[i]
+func (s *Source) scheduled(id market.InstrumentID) market.Phase {
+	for i := range s.config.Markets {
+		m := &s.config.Markets[i]
 		if m.ID != id.Market || len(m.Schedule.Sessions) == 0 || m.StatusFromFeed {
 			continue
 		}
-		zone, err := time.LoadLocation(m.Timezone)
-		if err != nil {
-			return market.NoPhase
-		}
-		phase, _, _ := m.Schedule.At(time.Now(), zone, id.Term)
+		phase, _, _ := m.Schedule.At(time.Now(), s.zones[m.Timezone], id.Term)
 		return phase
 	}
 	return market.NoPhase

@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 		{"after the auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, `{"type":"H"` + n + `"E":"open"}`, cross}, []string{"Error bad_field 5"},
 			[]string{g + "auction", g + "snapshot", g + "open", g + "gap crossed_book"}, Stats{Crossed: 1}},
 		{"below 0", forbids, []string{whole, `{"type":"T"` + n + `"P":-1,"Z":1}`, `{"type":"T"` + n + `"P":-2,"Z":1}`, `{"type":"O"` + n + `"B":[[-1,1]]}`, `{"type":"T"` + n + `"P":1,"Z":1}`},
-			[]string{"Error bad_field 3", "Error bad_field 4", "Error bad_field 5"}, []string{g + "snapshot", g + "gap bad_line", g + "trade 1 at 1"}, Stats{Negative: 3}},
+			[]string{"Error bad_field 3", "Error bad_field 4", "Error bad_field 5"}, []string{g + "snapshot", g + "status gap bad_line", g + "gap bad_line", g + "trade 1 at 1"}, Stats{Negative: 3}},
 		{"below 0 where that may be", nil, []string{`{"type":"T"` + n + `"P":-1,"Z":1}`}, nil, []string{g + "trade 1 at -1"}, Stats{}},
 		{"unknown members", nil, []string{`{"type":"T"` + n + `"P":1,"Z":1,"venue":"x"}`, `{"type":"T"` + n + `"P":1,"Z":1,"N":5}`, `{"type":"T"` + n + `"P":1,"Z":1}`}, nil,
 			[]string{g + "trade 1 at 1", g + "trade 1 at 1", g + "trade 1 at 1"}, Stats{Unknown: 2}},
