@@ -315,6 +315,9 @@ func (a *Archive) takeDay(d *day, index *dayFile) error {
 		if err := a.table.learn(def.Number, def.Text); err != nil {
 			return err
 		}
+		if def.RealClock {
+			a.table.markRealClock(def.Number)
+		}
 	}
 	index.meta.Definitions = nil
 	d.index, d.segments, d.bytes = index, nil, index.size

@@ -2,10 +2,11 @@ package journal
 
 import "time"
 
-// calendar says which day rows are filed under. Days follow the clock that rows are published
-// by, but not one that jumps by more than a day until it has said so for a minute: rows of a
-// wrong clock stay in the day that is written. Rows of a virtual clock may jump ahead, and never
-// go back.
+// calendar decides which day rows are filed under. Days follow the clock that rows are published
+// by. A clock that jumps by more than a day is not believed until it has shown the new day for a
+// minute: rows of a wrong clock stay in the day that is written. If all instruments of a journal have
+// virtual clocks, days follow these clocks. They may jump ahead and never go back. In any other
+// journal, rows of a virtual clock are filed under the day of this machine's clock.
 //
 // A day is never begun twice, so that the rows of each stand together in the stream. A day
 // behind the one that is written is begun where that was of a wrong clock, which shows in that
@@ -65,7 +66,7 @@ func (c *calendar) follows(day, current int32, now time.Time) bool {
 	return c.proved(day, now)
 }
 
-// virtualDay is day for a row that was published by a virtual clock.
+// virtualDay returns the day of a row in a journal whose instruments all have virtual clocks.
 func (c *calendar) virtualDay(current int32, at int64) int32 {
 	if day := dayOf(at); day > current && !c.begun[day] {
 		return day
@@ -98,15 +99,20 @@ func (j *Journal) fileUnder(r *Row) int32 {
 	if j.hasDay && day == j.day && j.calendar.settled() {
 		return day
 	}
-	virtual := j.table.virtual(r.Instrument)
+	virtual, alone := j.table.virtual(r.Instrument), !j.table.hasRealClock()
 	switch {
-	case !j.hasDay && !virtual:
-		j.calendar.trust(r.At, time.Now())
+	case virtual && alone && !j.hasDay:
 		return day
-	case !j.hasDay:
-		return day
-	case virtual:
+	case virtual && alone:
 		return j.calendar.virtualDay(j.day, r.At)
 	}
-	return j.calendar.day(j.day, r.At, time.Now())
+	at, now := r.At, time.Now()
+	if virtual {
+		at = now.UnixNano()
+	}
+	if !j.hasDay {
+		j.calendar.trust(at, now)
+		return dayOf(at)
+	}
+	return j.calendar.day(j.day, at, now)
 }

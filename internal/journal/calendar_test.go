@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ type clock struct {
 	cfg      Config
 	j        *Journal
 	number   uint32
+	virtual  bool // the instrument has a virtual clock
 	ahead    time.Duration
 	position uint64
 }
@@ -25,7 +28,14 @@ func (c *clock) open() {
 	if err := c.j.Start(func(_ uint32, emit func(*Row)) { emit(&Row{Kind: Numbers, Instrument: 1}) }); err != nil {
 		c.t.Fatal(err)
 	}
-	c.number = c.j.Define(testInstrument(0))
+	c.define(c.virtual)
+}
+
+// define defines the instrument with a virtual or real clock.
+func (c *clock) define(virtual bool) {
+	def := testInstrument(0)
+	def.VirtualClock = virtual
+	c.number = c.j.Define(def)
 }
 
 func (c *clock) restart() {
@@ -70,6 +80,8 @@ func (c *clock) days(want ...string) {
 		c.t.Errorf("%d rows are read and %d scanned, %d were written", n, len(rows), c.position)
 	}
 }
+
+const virtualAlone = "virtual clocks only"
 
 const year = 365 * 24 * time.Hour
 
@@ -150,10 +162,7 @@ func TestCalendar(t *testing.T) {
 			c.rows(20 * time.Minute)
 			c.days("2000-01-01", "2000-01-02")
 		},
-		"virtual": func(c *clock) {
-			def := testInstrument(0)
-			def.VirtualClock = true
-			c.number = c.j.Define(def)
+		virtualAlone: func(c *clock) {
 			c.ahead = 3 * 24 * time.Hour
 			c.rows(0)
 			c.ahead = 0
@@ -162,10 +171,42 @@ func TestCalendar(t *testing.T) {
 			c.rows(0)
 			c.days("2000-01-01", "2000-01-04", "2000-12-31")
 		},
+		"a clock that alternates between virtual and real": func(c *clock) {
+			for range 5 {
+				c.define(true)
+				for range 10 {
+					c.ahead += 24 * time.Hour
+					c.rows(0) // each one a day further ahead
+				}
+				c.define(false)
+				now := c.ahead
+				c.ahead = 0
+				c.rows(0)
+				c.ahead = now
+			}
+			c.days("2000-01-01")
+		},
+		"a clock that becomes virtual": func(c *clock) {
+			c.define(true)
+			c.ahead = year
+			c.rows(10 * time.Minute)
+			c.virtual = true
+			c.restart() // the journal knows that the clock was real before
+			c.rows(10 * time.Minute)
+			c.days("2000-01-01")
+			time.Sleep(24 * time.Hour)
+			c.rows(0) // days still follow this machine's clock
+			c.days("2000-01-01", "2000-01-02")
+			c.define(false)
+			c.ahead = 0
+			time.Sleep(24 * time.Hour)
+			c.rows(0)
+			c.days("2000-01-01", "2000-01-02", "2000-01-03")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &clock{t: t, cfg: testConfig(t)}
+				c := &clock{t: t, cfg: testConfig(t), virtual: name == virtualAlone}
 				c.open()
 				c.rows(0)
 				f(c)
@@ -181,6 +222,53 @@ func TestCalendar(t *testing.T) {
 					if closed := i < len(days)-1; d.Closed != closed {
 						t.Errorf("%s is closed: %v", d.Date, d.Closed)
 					}
+				}
+				if err := c.j.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// TestDaysAhead begins days that are ahead of this machine's clock and checks that they cause no
+// removal of other days. If all clocks are virtual, the oldest days are removed as usual.
+func TestDaysAhead(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("alone %v", alone), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &clock{t: t, cfg: testConfig(t), virtual: alone}
+				c.cfg.Days = 3
+				c.open()
+				c.rows(0)
+				for range 3 {
+					time.Sleep(24 * time.Hour)
+					c.rows(0)
+				}
+				keep := func(want ...string) {
+					t.Helper()
+					if err := errors.Join(c.j.closeDays(t.Context(), testEncoder(t)), c.j.retain(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+					var got []string
+					for _, d := range c.j.Days() {
+						got = append(got, d.Date)
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("days %v, want %v", got, want)
+					}
+				}
+				keep("2000-01-01", "2000-01-02", "2000-01-03", "2000-01-04")
+				for range 3 {
+					c.ahead += 30 * 24 * time.Hour // long enough to be believed
+					c.rows(2 * time.Minute)
+				}
+				if alone {
+					keep("2000-01-04", "2000-02-03", "2000-03-04", "2000-04-03")
+				} else {
+					keep("2000-01-01", "2000-01-02", "2000-01-03", "2000-01-04", "2000-02-03", "2000-03-04", "2000-04-03")
+					time.Sleep(24 * time.Hour)
+					keep("2000-01-02", "2000-01-03", "2000-01-04", "2000-02-03", "2000-03-04", "2000-04-03") // the fourth day is over
 				}
 				if err := c.j.Close(); err != nil {
 					t.Fatal(err)

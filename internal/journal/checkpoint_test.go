@@ -312,6 +312,7 @@ func TestOlderCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	tape := newTape(9, 3)
+	tape.at += 365 * dayNanos // the date of the checkpoint files
 	for i := range tape.numbers {
 		tape.numbers[i] = uint32(i + 1)
 	}

@@ -182,8 +182,8 @@ func (s *sorter) finish(a *Archive, date int32) error {
 			Least: v.sum.least, Most: v.sum.most, Resumed: v.resumed, Holes: v.gaps, Damage: v.damage, Torn: v.torn, Spans: len(list),
 		})
 	}
-	a.table.each(func(number uint32, text []byte) {
-		meta.Definitions = append(meta.Definitions, definitionMeta{number, text})
+	a.table.each(func(number uint32, text []byte, realClock bool) {
+		meta.Definitions = append(meta.Definitions, definitionMeta{number, text, realClock})
 	})
 	meta.Hash = hex.EncodeToString(s.sum.Sum(nil))
 	text, err := json.Marshal(meta)

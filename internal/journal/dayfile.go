@@ -53,8 +53,9 @@ type dayMeta struct {
 }
 
 type definitionMeta struct {
-	Number uint32
-	Text   json.RawMessage
+	Number    uint32
+	Text      json.RawMessage
+	RealClock bool `json:",omitempty"` // this or an earlier definition has no virtual clock
 }
 
 // segmentMeta is what a segment's inspection found.

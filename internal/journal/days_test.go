@@ -347,7 +347,7 @@ func TestRetention(t *testing.T) {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
 	// Removing was broken off.
-	gone := filepath.Join(cfg.Folder, gonePrefix+"2026-11-20")
+	gone := filepath.Join(cfg.Folder, gonePrefix+"2025-11-20")
 	if err := os.MkdirAll(filepath.Join(gone, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestClockGoesBack(t *testing.T) {
 		for _, d := range j.Days() {
 			dates = append(dates, d.Date)
 		}
-		if want := []string{"2026-11-21", "2026-11-22"}; !slices.Equal(dates, want) {
+		if want := []string{"2025-11-21", "2025-11-22"}; !slices.Equal(dates, want) {
 			t.Fatalf("%s: days %v", what, dates)
 		}
 		var got []Row

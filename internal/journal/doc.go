@@ -39,11 +39,13 @@
 // their places are put in order, doubles and those of another journal are left out, which Damage tells.
 //
 // Days are UTC dates of At, in the order in which they were written. Rows of a clock that goes back, or ahead by more than
-// a day for less than a minute, are filed under the newest one; calendar.go has the rule. When a later day has
+// a day for less than a minute, are filed under the newest one. Rows of a virtual clock are filed under the day of this
+// machine's clock unless all clocks are virtual; calendar.go has the rule. When a later day has
 // its checkpoint, Run closes a day: it goes through the day once, puts the rows of each series together in 32 MiB of memory
 // and a temporary file, and writes day.idx, then the compressed form of each segment. Each file gets its name
 // when it is whole and on the disk, and a kill at any moment leaves a day that is read as before and closed again.
-// Then the oldest days go, beyond the days and bytes of Config.
+// Then the oldest days beyond the days and bytes of Config are removed. Days that are not over by this machine's
+// clock do not count as days, unless all clocks are virtual.
 //
 // # Reading
 //

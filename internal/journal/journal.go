@@ -21,7 +21,7 @@ type Config struct {
 	Folder  string
 	Segment int64         // bytes of a segment before the next is begun, up to 8 GiB; 0: 256 MiB
 	Sync    time.Duration // the disk is waited for at most so often; 0: 1 s
-	Days    int           // closed days kept; 0: 30
+	Days    int           // closed days kept; days ahead of this machine's clock count only if all clocks are virtual; 0: 30
 	Bytes   int64         // of closed days kept, oldest go first; 0: 64 GiB
 	Pending int64         // bytes of rows that wait to be written; what comes beyond is lost; 0: 64 MiB
 	Logger  *slog.Logger  // nil: none

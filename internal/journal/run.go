@@ -279,15 +279,21 @@ func (j *Journal) retain(ctx context.Context) error {
 	}
 }
 
-// tooOld is the oldest day, if it has to go.
+// tooOld returns the oldest day if it must be removed, or nil. Days that are not over by this machine's clock do
+// not count unless all clocks are virtual, so that days of a wrong clock do not remove real ones. Their bytes
+// count, because they occupy the disk.
 func (j *Journal) tooOld() *day {
+	today, alone := dayOf(time.Now().UnixNano()), !j.table.hasRealClock()
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	closed, bytes := 0, int64(0)
 	for _, d := range j.days {
-		if d.index != nil {
+		if d.index == nil {
+			continue
+		}
+		bytes += d.bytes
+		if alone || d.date < today {
 			closed++
-			bytes += d.bytes
 		}
 	}
 	if closed > 0 && j.days[0].index != nil && (closed > j.cfg.Days || bytes > j.cfg.Bytes) {

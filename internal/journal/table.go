@@ -14,12 +14,14 @@ import (
 type table struct {
 	mu   sync.RWMutex
 	list []defined // by number; 0 is nobody's
+	real bool      // an instrument has or had this machine's clock
 	ids  map[market.InstrumentID]uint32
 }
 
 type defined struct {
 	def  market.Instrument
 	text []byte // as it is on disk
+	real bool   // this or an earlier definition has this machine's clock
 }
 
 // maxInstruments bounds the numbers that a file may give out.
@@ -61,8 +63,26 @@ func (t *table) set(number uint32, def market.Instrument, text []byte) {
 	for int(number) >= len(t.list) {
 		t.list = append(t.list, defined{})
 	}
-	t.list[number] = defined{def, text}
+	t.list[number].def, t.list[number].text = def, text
 	t.ids[def.ID] = number
+	if !def.VirtualClock && !def.ID.IsPattern() {
+		t.list[number].real, t.real = true, true
+	}
+}
+
+// markRealClock records that an earlier definition of a defined number had this machine's clock.
+func (t *table) markRealClock(number uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list[number].real, t.real = true, true
+}
+
+// hasRealClock reports whether any instrument has or had this machine's clock. Patterns for whole
+// markets do not count.
+func (t *table) hasRealClock() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.real
 }
 
 // define is the number of an instrument, and whether the definition is new or has changed.
@@ -126,13 +146,14 @@ func (t *table) last() uint32 {
 	return uint32(len(t.list) - 1)
 }
 
-// each calls f for all definitions, by rising number.
-func (t *table) each(f func(number uint32, text []byte)) {
+// each calls f for all definitions by rising number. realClock is true if this or an earlier
+// definition of the number had this machine's clock.
+func (t *table) each(f func(number uint32, text []byte, realClock bool)) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for n := range t.list {
 		if t.list[n].text != nil {
-			f(uint32(n), t.list[n].text)
+			f(uint32(n), t.list[n].text, t.list[n].real)
 		}
 	}
 }
