@@ -77,9 +77,10 @@ type Config struct {
 	// too, and those with the scope admin for these. nil: it is not, and all are refused.
 	Faults func(name string, id market.InstrumentID) (msg string, err error)
 
-	// OnJournal is called once by New, when the journal was opened and before anything is told, with the newest
-	// time in it; zero: it is empty. Its error is New's. nil: nobody is told.
-	OnJournal func(newest time.Time) error
+	// OnJournal is called once by New, after the journal is opened and before anything is published.
+	// newest returns the publication time of the newest row of any of the instruments, or the zero time
+	// if the journal has none. New returns the error of OnJournal. nil: no call.
+	OnJournal func(newest func(ids []market.InstrumentID) (time.Time, error)) error
 
 	// Drain is how long a gateway that ends goes on feeding its sockets while it
 	// sends them away one by one; 0: 10 s.

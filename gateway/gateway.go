@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
@@ -172,7 +173,9 @@ func (g *Gateway) openJournal() (err error) {
 	case err != nil:
 		return fmt.Errorf("open the journal: %w", err)
 	case g.cfg.OnJournal != nil:
-		return g.cfg.OnJournal(newestIn(g.journal))
+		return g.cfg.OnJournal(func(ids []market.InstrumentID) (time.Time, error) {
+			return newestRow(context.Background(), g.journal, ids)
+		})
 	}
 	return nil
 }

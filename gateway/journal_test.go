@@ -12,6 +12,7 @@ import (
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
 )
 
 // ending is a source that tells when it has ended.
@@ -25,34 +26,64 @@ func (e ending) Run(ctx context.Context, sink feed.Sink) error {
 	return e.Source.Run(ctx, sink)
 }
 
-// TestOnJournal wants to be told, before anything runs, to what time a journal goes.
+// TestOnJournal checks that OnJournal gets the newest time of the instruments that it asks for, and
+// not that of another feed whose clock is far ahead.
 func TestOnJournal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	source, err := sim.New(sim.Config{Seed: 1, Clock: sim.Virtual, Speed: -1, Instruments: 3, Start: start, Duration: 30 * time.Minute})
+	exchange, err := sim.New(sim.Config{Seed: 1, Clock: sim.Virtual, Speed: -1, Instruments: 3, Start: start, Duration: 30 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := ending{source, make(chan struct{})}
-	var told []time.Time
+	other := market.InstrumentID{Symbol: "FAR", Market: "TEST", Term: "CI"}
+	ahead := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	far := source(func(_ context.Context, sink feed.Sink) error {
+		h, err := sink.Define(market.Instrument{ID: other, VirtualClock: true})
+		if err != nil {
+			return err
+		}
+		return sink.Publish([]market.Event{{Kind: market.KindTrade, Handle: h, Time: ahead.UnixNano(), Price: market.Scale, Size: market.Scale}})
+	})
+	var own []market.InstrumentID
+	for _, in := range exchange.Instruments() {
+		own = append(own, in.ID)
+	}
+	var got [][3]time.Time // of the exchange, of the other feed, of no instrument
+	var result error
+	feeds := []ending{{exchange, make(chan struct{})}, {far, make(chan struct{})}}
 	config := gateway.Config{
-		Listener:  newPipes(),
-		Feeds:     []gateway.Feed{{Name: "sim", Source: whole}},
-		Journal:   gateway.Journal{Folder: folder},
-		OnJournal: func(newest time.Time) error { told = append(told, newest); return nil },
+		Listener: newPipes(),
+		Feeds:    []gateway.Feed{{Name: "sim", Source: feeds[0]}, {Name: "far", Source: feeds[1]}},
+		Journal:  gateway.Journal{Folder: folder},
+		OnJournal: func(newest func([]market.InstrumentID) (time.Time, error)) error {
+			var times [3]time.Time
+			for i, ids := range [][]market.InstrumentID{own, {other}, {{Symbol: "NONE", Market: "TEST", Term: "CI"}}} {
+				if times[i], err = newest(ids); err != nil {
+					return err
+				}
+			}
+			got = append(got, times)
+			return result
+		},
 	}
 	t.Run("run", func(t *testing.T) {
 		run(t, config)
-		<-whole.ended
+		<-feeds[0].ended
+		<-feeds[1].ended
 	})
-	refusal := errors.New("not after this")
-	config.OnJournal = func(newest time.Time) error { told = append(told, newest); return refusal }
-	if _, err := gateway.New(config); !errors.Is(err, refusal) {
+	result = errors.New("not after this")
+	if _, err := gateway.New(config); !errors.Is(err, result) {
 		t.Errorf("New: %v", err)
 	}
-	if len(told) != 2 || !told[0].IsZero() || told[1].Before(start.Add(90*time.Minute)) || told[1].After(start.Add(3*time.Hour)) {
-		t.Errorf("newest times: %v", told)
+	if len(got) != 2 || got[0] != [3]time.Time{} {
+		t.Fatalf("newest times: %v", got)
+	}
+	if first, last := start.Add(90*time.Minute), start.Add(3*time.Hour); got[1][0].Before(first) || got[1][0].After(last) {
+		t.Errorf("newest of the exchange: %v, want %v to %v", got[1][0], first, last)
+	}
+	if !got[1][1].Equal(ahead) || !got[1][2].IsZero() {
+		t.Errorf("newest of the other feed %v, of no instrument %v", got[1][1], got[1][2])
 	}
 }
 

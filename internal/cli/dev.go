@@ -103,7 +103,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 	if m.lines != nil {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
-	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.goOn, Logger: log}
+	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
 	return runAtHome(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
@@ -150,12 +150,23 @@ type devMarket struct {
 	markets  []market.Market
 	hours    string // what the market's hours are, for the greeting
 	faults   func(string, market.InstrumentID) (string, error)
-	goOn     func(newest time.Time) error // it follows what a journal has
+	// onJournal is gateway.Config.OnJournal
+	onJournal func(newest func([]market.InstrumentID) (time.Time, error)) error
 }
 
-// goOn has the exchange begin behind what a journal has.
-func (o *devOptions) goOn(exchange *sim.Source, newest time.Time) error {
-	err := exchange.ResumeAfter(newest)
+// resume makes the exchange begin after the newest row that the journal has of its instruments.
+// Rows of other feeds do not count: their clocks may differ.
+func (o *devOptions) resume(exchange *sim.Source, newest func([]market.InstrumentID) (time.Time, error)) error {
+	list := exchange.Instruments()
+	ids := make([]market.InstrumentID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	after, err := newest(ids)
+	if err != nil {
+		return err
+	}
+	err = exchange.ResumeAfter(after)
 	if errors.Is(err, sim.ErrTimeReversed) {
 		return fail(exitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
 	}
@@ -219,7 +230,9 @@ func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) 
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
 		hours:  "always open",
 		faults: exchangeFaults(exchange),
-		goOn:   func(newest time.Time) error { return o.goOn(exchange, newest) },
+		onJournal: func(newest func([]market.InstrumentID) (time.Time, error)) error {
+			return o.resume(exchange, newest)
+		},
 	}
 	if c.Clock == sim.Virtual {
 		m.markets = []market.Market{bymaHours(c.Calendar)}

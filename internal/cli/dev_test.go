@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"net"
@@ -227,8 +228,8 @@ func await(t *testing.T, name string) {
 	}
 }
 
-// TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at all
-// where market time would go back.
+// TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at
+// all if market time would go back.
 func TestDevGoesOn(t *testing.T) {
 	data, hours := t.TempDir(), filepath.Join(t.TempDir(), "hours.json")
 	if err := os.WriteFile(hours, []byte(`{"timezone": "America/Argentina/Buenos_Aires", "sessions": [
@@ -274,5 +275,39 @@ func TestDevGoesOn(t *testing.T) {
 		}
 		p.said(`market time would go back: from 2030-11-2`)
 		p.said(`Take another --data folder`)
+	}
+}
+
+// TestDevAfterAnotherFeed checks that rows of another feed do not decide when the simulated exchange
+// may begin, even if their clock is far ahead.
+func TestDevAfterAnotherFeed(t *testing.T) {
+	data := t.TempDir()
+	p, _ := startDev(t, "--data", data, "--ndjson", "127.0.0.1:0")
+	conn, err := net.Dial("tcp", p.line(`^  JSON lines +(\S+)$`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// The answer to the last line shows that the trade was published.
+	lines := `{"type":"F","I":"FAR|TEST|CI","price_decimals":2,"size_decimals":0,"virtual_clock":true}
+{"type":"T","I":"FAR|TEST|CI","P":1,"Z":1,"T":"2100-01-01T00:00:00Z"}
+x
+`
+	if _, err := io.WriteString(conn, lines); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(answer, "line 3") {
+		t.Fatalf("answer %q, %v", answer, err)
+	}
+	p.stop()
+	if status := p.exit(); status != exitOK {
+		t.Fatalf("ended with %d", status)
+	}
+	for _, clock := range []string{"real", "virtual"} {
+		p, _ := startDev(t, "--data", data, "--clock", clock)
+		p.stop()
+		if status := p.exit(); status != exitOK {
+			t.Errorf("%s clock: ended with %d", clock, status)
+		}
 	}
 }
