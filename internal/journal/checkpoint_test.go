@@ -146,7 +146,7 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 	if err := s.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	given, err := openHighWater(to, s.journal)
+	given, err := openHighWater(to, to, s.journal)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,11 @@ import (
 // fails cannot refuse it. Rows that were streamed and not written stand above the end of the
 // journal there, so that the next start knows of them whatever the disk still took:
 //
-//	0 magic    8 position    16 epoch    32 journal
+//	0 magic    8 position    16 epoch    32 journal    48 length of the place    50 place
+//
+// The place is the absolute path of the journal with the mount namespace in which it is valid. With
+// it, the next start of any journal finds the files of journals that were removed after a kill, and
+// removes these files.
 //
 // The nil highWater keeps nothing.
 type highWater struct {
@@ -28,6 +32,7 @@ const (
 	highWaterMagic  = "RUEDAHWM"
 	highWaterSize   = 4096
 	highWaterPrefix = "rueda-"
+	highWaterPlace  = 48 // offset of the place
 )
 
 // highWaterPath is the file of a journal in a folder of the machine's memory.
@@ -41,6 +46,22 @@ func (w *highWater) parse(journal [16]byte) {
 		w.position = binary.LittleEndian.Uint64(w.page[8:])
 		w.epoch = strings.TrimRight(string(w.page[16:32]), "\x00")
 	}
+}
+
+// setPlace writes a place into the page. A place that does not fit is omitted.
+func setPlace(page []byte, place string) {
+	b := page[highWaterPlace:]
+	clear(b)
+	if 2+len(place) <= len(b) {
+		binary.LittleEndian.PutUint16(b, uint16(len(place)))
+		copy(b[2:], place)
+	}
+}
+
+// placeOf returns the place in a page, or "" if there is none.
+func placeOf(page []byte) string {
+	b := page[highWaterPlace:]
+	return string(b[2:min(2+int(binary.LittleEndian.Uint16(b)), len(b))])
 }
 
 // found returns the greatest position of an epoch that was given out; ok is false where it is not

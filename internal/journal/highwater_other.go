@@ -8,4 +8,6 @@ import "errors"
 const sharedMemory = ""
 
 // openHighWater has no memory that outlives the process.
-func openHighWater(string, [16]byte) (*highWater, error) { return nil, errors.ErrUnsupported }
+func openHighWater(memory, folder string, journal [16]byte) (*highWater, error) {
+	return nil, errors.ErrUnsupported
+}

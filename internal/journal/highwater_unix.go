@@ -5,17 +5,26 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // sharedMemory is the folder of files that are kept in memory. It is there on Linux alone.
 const sharedMemory = "/dev/shm"
 
-// openHighWater opens the file of a journal, or makes it. It belongs to this process alone, as the
-// journal does: that of a copy of the journal which another process writes is refused.
-func openHighWater(folder string, journal [16]byte) (*highWater, error) {
-	path := highWaterPath(folder, journal)
+// openHighWater opens or creates the file of the journal in a folder that this process has locked.
+// It locks the file too, and fails if another process writes a copy of the journal. It also removes
+// the files of journals that no longer exist.
+func openHighWater(memory, folder string, journal [16]byte) (*highWater, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open high-water mark: %w", err)
+	}
+	path := highWaterPath(memory, journal)
+	removeAbandoned(memory, path, folder)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open high-water mark: %w", err)
@@ -32,6 +41,7 @@ func openHighWater(folder string, journal [16]byte) (*highWater, error) {
 		return errors.Join(err, f.Close())
 	}}
 	w.parse(journal)
+	setPlace(page, mountNamespace()+folder)
 	return w, nil
 }
 
@@ -41,8 +51,7 @@ func mapHighWater(f *os.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The folder is one that everybody may write.
-	if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() || !info.Mode().IsRegular() {
+	if !isOwnFile(info) {
 		return nil, errors.New("the file is not of this user")
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
@@ -58,4 +67,61 @@ func mapHighWater(f *os.File) ([]byte, error) {
 		}
 	}
 	return syscall.Mmap(int(f.Fd()), 0, highWaterSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+}
+
+// isOwnFile reports whether a file is a regular file of this user. Every user may write to the folder
+// of shared memory.
+func isOwnFile(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid() && info.Mode().IsRegular()
+}
+
+// mountNamespace identifies the mount namespace of this process. It ends with a colon.
+func mountNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/mnt") // only Linux has it
+	return name + ":"
+}
+
+// removeAbandoned removes the files of journals that no longer exist from memory: files that no
+// process has locked and that name a folder without a journal, or folder, whose journal is the one
+// of keep. Files of other mount namespaces and files that cannot be examined stay. A journal on a disk
+// that is not mounted now begins a new epoch at its next start.
+func removeAbandoned(memory, keep, folder string) {
+	entries, err := os.ReadDir(memory)
+	if err != nil {
+		return // opening the file reports it
+	}
+	for _, e := range entries {
+		path := filepath.Join(memory, e.Name())
+		if len(e.Name()) == len(filepath.Base(keep)) && strings.HasPrefix(e.Name(), highWaterPrefix) && path != keep {
+			removeIfAbandoned(path, folder)
+		}
+	}
+}
+
+func removeIfAbandoned(path, folder string) {
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	page := make([]byte, highWaterSize)
+	if info, err := f.Stat(); err != nil || !isOwnFile(info) || info.Size() != highWaterSize {
+		return
+	}
+	if _, err := f.ReadAt(page, 0); err != nil {
+		return
+	}
+	named, ok := strings.CutPrefix(placeOf(page), mountNamespace())
+	if !ok || !filepath.IsAbs(named) {
+		return
+	}
+	if named != folder { // folder holds another journal now
+		if _, err := os.Lstat(filepath.Join(named, stateName)); !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		_ = os.Remove(path) // otherwise the next start tries again
+	}
 }

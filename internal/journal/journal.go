@@ -157,7 +157,7 @@ func (j *Journal) open() error {
 	if j.journal == [16]byte{} {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
-	if j.given, err = openHighWater(j.cfg.Memory, j.journal); err != nil {
+	if j.given, err = openHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
 		j.cfg.Logger.Warn("there is no memory that outlives the process: after a kill the journal will begin a new epoch",
 			"path", j.cfg.Memory, "error", err)
 	}

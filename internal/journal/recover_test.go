@@ -157,7 +157,7 @@ func unclean(t testing.TB, folder string) {
 		t.Fatal(err)
 	}
 	s.clean = false
-	w, err := openHighWater(folder, s.journal)
+	w, err := openHighWater(folder, folder, s.journal)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	tape.write(j, 1, true)
 	killed := copyFolder(t, cfg.Folder)
 	mark := filesAsLeft(t, []string{highWaterPath(cfg.Memory, j.journal)})
-	if _, err := openHighWater(cfg.Memory, j.journal); err == nil {
+	if _, err := openHighWater(cfg.Memory, cfg.Folder, j.journal); err == nil {
 		t.Error("another process has the same mark")
 	}
 	if err := j.Close(); err != nil {
