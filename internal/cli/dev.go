@@ -124,7 +124,7 @@ func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config
 	if c.Journal.Folder = filepath.Join(folder, "journal"); folder == "" {
 		var remove func() error
 		if c.Journal, remove, err = (gateway.Journal{Days: 2, Bytes: 1 << 30}).Temporary("rueda-dev-"); err != nil {
-			return err
+			return explainFolder(err, "", "the environment variable TMPDIR")
 		}
 		defer func() { err = errors.Join(err, remove()) }()
 	}
@@ -136,7 +136,7 @@ func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config
 	g, err := gateway.New(c)
 	read()
 	if err != nil {
-		return explainListen(err, c.Listen, "--listen")
+		return explainListen(explainFolder(err, c.Journal.Folder, "--data"), c.Listen, "--listen")
 	}
 	return explainListen(g.Run(ctx), c.Listen, "--listen")
 }
@@ -342,15 +342,13 @@ func programName() string {
 	return quoteShell(os.Args[0])
 }
 
-// explainListen says what to do about an address or a journal that somebody else has.
+// explainListen adds the next step to an error about an address to listen on.
 func explainListen(err error, address, setting string) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		host, _, _ := net.SplitHostPort(address)
 		return fail(exitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
-	case errors.Is(err, gateway.ErrJournalInUse):
-		return fail(exitError, err, "Is this one running already? A second gateway on these data needs a [journal] folder of its own.")
 	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
 		return fail(exitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
 	case errors.Is(err, gateway.ErrInsecure):

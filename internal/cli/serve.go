@@ -150,7 +150,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	gateway.SpareProcessors()
 	g, err := gateway.New(s.Gateway)
 	if err != nil {
-		return explainStart(err, s, name)
+		return explainStart(explainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
 	}
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)

@@ -178,7 +178,7 @@ func TestInterruptWhileReading(t *testing.T) {
 	}
 }
 
-// TestServeTwice: a second gateway on one folder is told which folder it needs for itself.
+// TestServeTwice checks that a second gateway on one folder names the folder and the setting.
 func TestServeTwice(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -190,7 +190,7 @@ func TestServeTwice(t *testing.T) {
 	if status := run(t.Context(), []string{"serve", "--config", config}, streams{in: strings.NewReader(""), out: io.Discard, talk: &talk}); status != exitError {
 		t.Errorf("status %d", status)
 	}
-	for _, want := range []string{"another gateway writes the journal " + filepath.Join(folder, "data", "journal"), "A second gateway on these data needs a [journal] folder of its own."} {
+	for _, want := range []string{"another gateway writes the journal " + filepath.Join(folder, "data", "journal"), "Stop that gateway, or choose another folder (folder of [journal] in " + config + ")."} {
 		if !strings.Contains(talk.String(), want) {
 			t.Errorf("told %q, want %q in it", talk.String(), want)
 		}

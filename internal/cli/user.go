@@ -190,7 +190,8 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	}
 	there, err = s.Data.Exists()
 	if err != nil {
-		return nil, false, fmt.Errorf("look for a database: %w", err)
+		_, setting := o.source()
+		return nil, false, explainFolder(fmt.Errorf("look for a database: %w", err), "", setting)
 	}
 	if !there && !create {
 		return nil, false, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
@@ -206,20 +207,25 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	return s, there, nil
 }
 
-// explainKeys says what to do about keys that are not there.
+// source returns the arguments that name the database, and the setting of its folder.
+func (o *userOptions) source() (args, setting string) {
+	if o.config == "" {
+		return "--data " + quoteShell(o.data), "--data"
+	}
+	return "--config " + quoteShell(o.config), "data in " + o.config
+}
+
+// explainKeys adds the next step to an error of opening a database or its keys.
 func (o *userOptions) explainKeys(err error) error {
+	place, setting := o.source()
 	var missing *gateway.MissingKeysError
 	switch {
 	case gateway.NeedsEncryptionKey(err) && o.config == "":
 		return fail(exitUsage, errors.New("the keys in "+filepath.Clean(o.data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
 	case !errors.As(err, &missing):
-		return err
+		return explainFolder(err, "", setting)
 	case !missing.Used:
 		return fail(exitUsage, missing, "rueda user add makes both with the first user, and rueda serve does.")
-	}
-	place := "--config " + quoteShell(o.config)
-	if o.config == "" {
-		place = "--data " + quoteShell(o.data)
 	}
 	return fail(exitError, missing, "Put it back from your backup. To begin with new keys (logins end, second factors are lost,\n"+
 		"the audit log begins anew), with no gateway running: rueda keys new "+place)

@@ -209,13 +209,13 @@ func explain(err error) error {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		return fmt.Errorf("the file is damaged or not a SQLite database; restore it from a backup: %w", err)
 	case sqlite3.SQLITE_READONLY:
-		return fmt.Errorf("the file or its disk is read-only: %w", err)
+		return fmt.Errorf("the file or its disk is read-only; make it writable or use another folder: %w", err)
 	case sqlite3.SQLITE_CANTOPEN:
-		return fmt.Errorf("the file cannot be opened, or its directory not written: %w", err)
+		return fmt.Errorf("the file cannot be opened, or its folder cannot be written; make the folder writable or use another one: %w", err)
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("the disk is full: %w", err)
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return fmt.Errorf("another process holds the database: %w", err)
+		return fmt.Errorf("another process holds the database; stop that process or use another folder: %w", err)
 	}
 	return err
 }
