@@ -89,6 +89,8 @@ func plan() map[string]room {
 		"broker/ldapusers":  {imports: row("broker"), outside: row(ldap)},
 		"broker/brokertest": {imports: row("broker")},
 
+		"internal/cache":        {pure: true},
+		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
 		"internal/thread":       {},
@@ -96,18 +98,18 @@ func plan() map[string]room {
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
-		"internal/session":      {imports: row("internal/stream market wire"), pure: true},
+		"internal/session":      {imports: row("internal/ratelimit internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/session internal/stream internal/thread wire")},
+		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/thread wire")},
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
-		"internal/auth":     {imports: row("broker internal/audit"), outside: row(jwt)},
+		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/ratelimit"), outside: row(jwt)},
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/stream internal/recent internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/stream internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 

@@ -57,10 +57,10 @@ func TestThreat31ClockJump(t *testing.T) {
 			if passed := flood(); passed != cfg.AddressBurst {
 				t.Errorf("%d passed when all was over, want %d", passed, cfg.AddressBurst)
 			}
-			if wait := take(&th.families, th.rates[ofFamily], "family", now); wait != 0 {
+			if _, wait := th.families.Take("family", th.rates[ofFamily], now); wait != 0 {
 				t.Errorf("a family waits %v", wait)
 			}
-			if wait := take(&th.families, th.rates[ofFamily], "family", now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
+			if _, wait := th.families.Take("family", th.rates[ofFamily], now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
 				t.Errorf("a family waits %v after the jump", wait)
 			}
 		})
@@ -72,8 +72,8 @@ func TestThreat31ClockJump(t *testing.T) {
 			t.Fatal(refused)
 		}
 		a.settle(Failed)
-		f, _ := th.accounts.get(account{"maria", networkOf(here)})
-		b, _ := th.buckets.get(bucketKey{level: ofAddress, place: placeOf(here)})
+		f, _ := th.accounts.Get(account{"maria", networkOf(here)})
+		b, _ := th.buckets.Get(bucketKey{level: ofAddress, place: placeOf(here)})
 		for what, at := range map[string]time.Time{"of the account": f.last, "of the address": b.even, "in all": th.global.even} {
 			if at == at.Round(0) {
 				t.Errorf("the time %s has no monotonic reading", what)

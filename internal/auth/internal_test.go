@@ -1,9 +1,7 @@
 package auth
 
 import (
-	"fmt"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -67,67 +65,5 @@ func TestDerivation(t *testing.T) {
 	}
 	if _, ok := one.derive("unknown", seed, parent); ok {
 		t.Error("an unknown secret derives")
-	}
-}
-
-// TestRate: however attempts fall, those let through between any two of them are
-// no more than the burst and what the time between allows.
-func TestRate(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		n, burst := rapid.IntRange(1, 60).Draw(rt, "a minute"), rapid.IntRange(1, 20).Draw(rt, "burst")
-		r := perMinute(n, burst)
-		even := newTable[string, time.Time](10)
-		now := time.Unix(0, 0)
-		var passed []time.Time
-		for range rapid.IntRange(1, 80).Draw(rt, "attempts") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 3_000).Draw(rt, "ms")) * time.Millisecond)
-			wait := take(&even, r, "key", now)
-			if wait > 0 {
-				if early := take(&even, r, "key", now.Add(wait-1)); early <= 0 {
-					rt.Fatalf("passed 1 ns before the wait of %v was over", wait)
-				}
-				continue
-			}
-			passed = append(passed, now)
-			for i, first := range passed {
-				if got, most := len(passed)-i, burst+int(now.Sub(first)/r.interval); got > most {
-					rt.Fatalf("%d in %v, at most %d", got, now.Sub(first), most)
-				}
-			}
-		}
-		if len(passed) == 0 {
-			rt.Fatal("none was let through")
-		}
-	})
-}
-
-func TestTableIsBounded(t *testing.T) {
-	const bound = 100
-	table := newTable[int, string](bound)
-	table.put(-1, "used all the time")
-	for i := range 10 * bound {
-		table.put(i, fmt.Sprint(i))
-		if _, ok := table.get(-1); !ok {
-			t.Fatalf("the key in use was dropped after %d others", i)
-		}
-		if size := len(table.young) + len(table.old); size > bound {
-			t.Fatalf("%d keys", size)
-		}
-		for recent := max(0, i-bound/2+2); recent <= i; recent++ {
-			if _, ok := table.old[recent]; !ok && table.young[recent] == "" {
-				t.Fatalf("key %d was dropped after %d more", recent, i-recent)
-			}
-		}
-	}
-	n := 0
-	for range table.all() {
-		n++
-	}
-	if n != len(table.young)+len(table.old) {
-		t.Errorf("all yields %d keys", n)
-	}
-	table.delete(-1)
-	if _, ok := table.get(-1); ok {
-		t.Error("deleted, and still there")
 	}
 }

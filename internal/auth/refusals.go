@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
 // A flood of refusals must not fill the disk: of each kind so many are written down a minute, of which one network has a
@@ -29,15 +30,15 @@ type noted struct {
 	kind audit.Kind
 
 	mu       sync.Mutex
-	about    table[string, time.Time] // what was written down of late
-	networks table[netip.Prefix, time.Time]
+	about    *ratelimit.Limiter[string] // what was written down of late
+	networks *ratelimit.Limiter[netip.Prefix]
 	all      time.Time
 	left     int       // how many were left out
 	told     time.Time // when that was written down last
 }
 
 func newNoted(kind audit.Kind) *noted {
-	return &noted{kind: kind, about: newTable[string, time.Time](maxNoted), networks: newTable[netip.Prefix, time.Time](maxNoted)}
+	return &noted{kind: kind, about: ratelimit.NewLimiter[string](maxNoted), networks: ratelimit.NewLimiter[netip.Prefix](maxNoted)}
 }
 
 // due says whether an event from a network is to be written down. About something, "" if nothing, it is once a minute, and
@@ -46,19 +47,19 @@ func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if about != "" {
-		if was, ok := n.about.get(about); ok && perMinute(1, 1).since(was, now).After(now) {
+		if _, wait := n.about.Check(about, perMinute(1, 1), now); wait > 0 {
 			return false
 		}
 	}
 	together := perMinute(notedTogether, notedTogether)
-	even := together.since(n.all, now).Add(together.interval)
-	if even.Sub(now) > together.burst || take(&n.networks, perMinute(notedNetwork, notedNetwork), network, now) > 0 {
+	ahead := together.Ahead(n.all, now)
+	if together.Wait(ahead) > 0 || !n.takeNetwork(network, now) {
 		n.left++
 		return false
 	}
-	n.all = even
+	n.all = now.Add(ahead + together.Interval)
 	if about != "" {
-		take(&n.about, perMinute(1, 1), about, now)
+		n.about.Take(about, perMinute(1, 1), now)
 	}
 	return true
 }
@@ -68,9 +69,12 @@ func (n *noted) undo(network netip.Prefix) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = n.all.Add(-time.Minute / notedTogether)
-	if even, ok := n.networks.get(network); ok {
-		n.networks.put(network, even.Add(-time.Minute/notedNetwork))
-	}
+	n.networks.Refund(network, perMinute(notedNetwork, notedNetwork))
+}
+
+func (n *noted) takeNetwork(network netip.Prefix, now time.Time) bool {
+	_, wait := n.networks.Take(network, perMinute(notedNetwork, notedNetwork), now)
+	return wait == 0
 }
 
 // leftOut is how many were left out, if that is to be written down.

@@ -56,7 +56,7 @@ func (u *users) stale(connected []string) (ids []string) {
 	for i := range u.shards {
 		x := &u.shards[i]
 		x.mu.RLock()
-		for id, k := range x.known.all() {
+		for id, k := range x.known.All() {
 			if k.order <= changed && !seen[id] {
 				ids = append(ids, id)
 			}

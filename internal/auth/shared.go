@@ -183,7 +183,7 @@ func (s *Service) reservation(a *attempt, now time.Time) Reservation {
 		}
 		if key != "" {
 			whole := s.throttle.rates[c.key.level]
-			r.Buckets = append(r.Buckets, Bucket{Key: key, Interval: whole.interval, Burst: whole.burst})
+			r.Buckets = append(r.Buckets, Bucket{Key: key, Interval: whole.Interval, Burst: whole.Burst})
 		}
 	}
 	return r

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/cache"
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
 // Throttle bounds guessing and hammering. The zero value of each field means its default.
@@ -70,17 +73,17 @@ const (
 // fleet of processes that log in at once, or an office in the morning, is no attack.
 type throttle struct {
 	free  int
-	rates [levels]rate
+	rates [levels]ratelimit.Rate
 
 	mu       sync.Mutex
 	halved   bool // the limits shared between nodes fail, so that this node takes less
 	queued   int
-	buckets  table[bucketKey, *bucket]
+	buckets  cache.Map[bucketKey, *bucket]
 	global   bucket
-	families table[string, time.Time]
-	accounts table[account, *failures]
-	polled   table[account, time.Time]     // accounts that had to wait, by address
-	known    table[string, []netip.Prefix] // places from which an account was logged in to, the last used last
+	families *ratelimit.Limiter[string]
+	accounts cache.Map[account, *failures]
+	polled   *ratelimit.Limiter[account]       // accounts that had to wait, by address
+	known    cache.Map[string, []netip.Prefix] // places from which an account was logged in to, the last used last
 }
 
 // level is what a bucket is of.
@@ -125,22 +128,22 @@ type failures struct {
 func newThrottle(c Throttle) *throttle {
 	t := &throttle{
 		free:     c.AccountFree,
-		buckets:  newTable[bucketKey, *bucket](throttled),
-		families: newTable[string, time.Time](throttled),
-		accounts: newTable[account, *failures](throttled),
-		polled:   newTable[account, time.Time](throttled),
-		known:    newTable[string, []netip.Prefix](throttled),
+		buckets:  cache.New[bucketKey, *bucket](throttled),
+		families: ratelimit.NewLimiter[string](throttled),
+		accounts: cache.New[account, *failures](throttled),
+		polled:   ratelimit.NewLimiter[account](throttled),
+		known:    cache.New[string, []netip.Prefix](throttled),
 	}
 	free := time.Duration(min(c.AccountFree, maxBurst))
-	t.rates = [levels]rate{
+	t.rates = [levels]ratelimit.Rate{
 		ofAddress: perMinute(c.AddressPerMinute, c.AddressBurst),
 		ofKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
 		ofNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
 		ofAll:     perMinute(c.GlobalPerMinute, c.GlobalBurst),
 		// Fewer at once than a breaker before the user base takes for an outage.
 		ofUnanswered: perMinute(c.AddressPerMinute, c.AddressBurst/5),
-		ofFirst:      {accountInterval, free * accountInterval},
-		ofAgain:      {accountInterval, againFactor * free * accountInterval},
+		ofFirst:      {Interval: accountInterval, Burst: free * accountInterval},
+		ofAgain:      {Interval: accountInterval, Burst: againFactor * free * accountInterval},
 		ofConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
 		ofPolled:     perMinute(polledPerMinute, polledBurst),
 		ofFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),
@@ -166,7 +169,7 @@ type attempt struct {
 type charge struct {
 	key    bucketKey
 	bucket *bucket
-	rate   rate
+	rate   ratelimit.Rate
 }
 
 // password charges an attempt at a password, or refuses it and charges nothing. asks says that no one-time
@@ -223,11 +226,9 @@ func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time
 	if wait := t.backoff(f, now); wait > 0 {
 		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(wait, t.poll(polled, now))}
 	}
-	if _, ok := t.polled.get(polled); ok {
-		if wait := t.pollWait(polled, now); wait > 0 {
-			t.poll(polled, now)
-			return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
-		}
+	if _, wait := t.polled.Check(polled, t.rates[ofPolled], now); wait > 0 {
+		t.poll(polled, now)
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
 	}
 	if f.checked >= max(1, t.freeNow()-f.count) {
 		return &f.gate, nil
@@ -248,15 +249,15 @@ func (t *throttle) reserve(a *attempt, username string, asks bool, now time.Time
 		}
 	}
 	f.checked++
-	t.accounts.put(a.account, f)
+	t.accounts.Put(a.account, f)
 	for i := range a.charges {
 		c := &a.charges[i]
 		if !c.key.level.reserves() {
 			continue
 		}
-		c.bucket.flying += c.rate.interval
+		c.bucket.flying += c.rate.Interval
 		if c.key.level != ofAll {
-			t.buckets.put(c.key, c.bucket)
+			t.buckets.Put(c.key, c.bucket)
 		}
 	}
 	return nil, nil
@@ -305,53 +306,41 @@ func (t *throttle) claim(a *attempt, asks bool) {
 // isKnown says whether an account is known at a place, and learn makes it so. At most maxPlaces are remembered of an
 // account, those used last, so that one account cannot push out the places of others.
 func (t *throttle) isKnown(username string, place netip.Prefix) bool {
-	places, _ := t.known.get(username)
+	places, _ := t.known.Get(username)
 	return slices.Contains(places, place)
 }
 
 func (t *throttle) learn(username string, place netip.Prefix) {
-	places, _ := t.known.get(username)
+	places, _ := t.known.Get(username)
 	places = slices.DeleteFunc(places, func(p netip.Prefix) bool { return p == place })
 	if len(places) >= maxPlaces {
 		places = slices.Delete(places, 0, 1)
 	}
-	t.known.put(username, append(places, place))
+	t.known.Put(username, append(places, place))
 }
 
 // poll notes that an account was asked for which has to wait, and says for how long it is not looked at for that. Whoever
 // asks on and on is not let in at the moment at which the wait is over, but when a second has gone by in silence.
 func (t *throttle) poll(who account, now time.Time) time.Duration {
-	r := t.rates[ofPolled]
-	was, _ := t.polled.get(who)
-	even := r.since(r.since(was, now).Add(r.interval), now)
-	t.polled.put(who, even)
-	return max(0, even.Add(r.interval).Sub(now)-r.burst)
+	return t.polled.Charge(who, t.rates[ofPolled], now)
 }
 
 // pollShared is poll for an account that has to wait by the limits that nodes share.
 func (t *throttle) pollShared(username string, from netip.Addr, now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	return t.poll(account{username, placeOf(from)}, now)
-}
-
-func (t *throttle) pollWait(who account, now time.Time) time.Duration {
-	r := t.rates[ofPolled]
-	was, _ := t.polled.get(who)
-	return max(0, r.since(was, now).Add(r.interval).Sub(now)-r.burst)
 }
 
 // bucketOf is a bucket, and failuresOf an account's entry. One that is new is not in its table until an
 // attempt is charged: refused requests must not push out what counts.
 func (t *throttle) bucketOf(key bucketKey) *bucket {
-	if b, ok := t.buckets.get(key); ok {
+	if b, ok := t.buckets.Get(key); ok {
 		return b
 	}
 	return &bucket{}
 }
 
 func (t *throttle) failuresOf(a account, now time.Time) *failures {
-	f, ok := t.accounts.get(a)
+	f, ok := t.accounts.Get(a)
 	if !ok {
 		return &failures{}
 	}
@@ -375,9 +364,9 @@ func (f *failures) add(now time.Time) {
 	f.last = now
 }
 
-func (t *throttle) rate(l level) rate {
+func (t *throttle) rate(l level) ratelimit.Rate {
 	if t.halved && l != ofUnanswered { // which is this node's own in any case
-		return t.rates[l].halved()
+		return t.rates[l].Halve()
 	}
 	return t.rates[l]
 }
@@ -447,13 +436,13 @@ func (a *attempt) settleAt(o outcome, now time.Time) {
 		t.failed(a, now)
 	case Succeeded:
 		a.failures.count = 0
-		t.accounts.delete(a.user)
+		t.accounts.Delete(a.user)
 		t.learn(a.account.username, a.place)
 	}
 	a.failures.open()
 	for _, c := range a.charges {
 		if c.key.level.reserves() {
-			c.bucket.flying -= c.rate.interval
+			c.bucket.flying -= c.rate.Interval
 		}
 		if o.charges(c.key.level) {
 			t.listed(c).charge(c.rate, now)
@@ -480,15 +469,15 @@ func (a *attempt) identify(id string, now time.Time) time.Duration {
 // failed counts a wrong password of an account. The bounded table may have dropped the entry of the attempt.
 func (t *throttle) failed(a *attempt, now time.Time) {
 	a.failures.add(now)
-	if f, ok := t.accounts.get(a.account); !ok {
-		t.accounts.put(a.account, a.failures)
+	if f, ok := t.accounts.Get(a.account); !ok {
+		t.accounts.Put(a.account, a.failures)
 	} else if f != a.failures {
 		f.add(now)
 	}
 	if a.user.username != "" {
 		f := t.failuresOf(a.user, now)
 		f.add(now)
-		t.accounts.put(a.user, f)
+		t.accounts.Put(a.user, f)
 	}
 }
 
@@ -497,35 +486,33 @@ func (t *throttle) listed(c charge) *bucket {
 	if c.key.level == ofAll {
 		return c.bucket
 	}
-	if b, ok := t.buckets.get(c.key); ok {
+	if b, ok := t.buckets.Get(c.key); ok {
 		return b
 	}
-	t.buckets.put(c.key, c.bucket)
+	t.buckets.Put(c.key, c.bucket)
 	return c.bucket
 }
 
 // sweep takes entries of an attempt that say nothing out of the tables, if they are the ones there.
 func (t *throttle) sweep(a *attempt, now time.Time) {
 	if f := a.failures; f.count == 0 && f.checked == 0 && f.queued == 0 {
-		if listed, ok := t.accounts.get(a.account); ok && listed == f {
-			t.accounts.delete(a.account)
+		if listed, ok := t.accounts.Get(a.account); ok && listed == f {
+			t.accounts.Delete(a.account)
 		}
 	}
 	for _, c := range a.charges {
 		if !c.bucket.idle(now) {
 			continue
 		}
-		if listed, ok := t.buckets.get(c.key); ok && listed == c.bucket {
-			t.buckets.delete(c.key)
+		if listed, ok := t.buckets.Get(c.key); ok && listed == c.bucket {
+			t.buckets.Delete(c.key)
 		}
 	}
 }
 
 // refresh charges a family for a refresh.
 func (t *throttle) refresh(family string, now time.Time) *Error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if wait := take(&t.families, t.rates[ofFamily], family, now); wait > 0 {
+	if _, wait := t.families.Take(family, t.rates[ofFamily], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -543,7 +530,7 @@ func (t *throttle) unknownToken(from netip.Addr, now time.Time) *Error {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	b.charge(r, now)
-	t.buckets.put(key, b)
+	t.buckets.Put(key, b)
 	return nil
 }
 
@@ -554,7 +541,7 @@ func (t *throttle) limit(from netip.Addr, now time.Time) (limit, remaining int, 
 	b, r := t.bucketOf(bucketKey{level: ofAddress, place: placeOf(from)}), t.rate(ofAddress)
 	b.now(r, now)
 	reset = b.even.Sub(now)
-	return int(r.burst / r.interval), int(max(0, r.burst-reset-b.flying) / r.interval), reset, r.burst
+	return int(r.Burst / r.Interval), int(max(0, r.Burst-reset-b.flying) / r.Interval), reset, r.Burst
 }
 
 // placeOf is what counts as one address: one IPv4 address, or the /64 that one

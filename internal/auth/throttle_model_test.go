@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
 // plainThrottle is the throttle in the plainest way: it writes down everything that happened, and works out from
 // that, each time anew, what may happen next.
 type plainThrottle struct {
 	free   int
-	rates  [levels]rate
+	rates  [levels]ratelimit.Rate
 	half   bool
 	past   []plainFailure // in order
 	flying []*plainAttempt
@@ -38,7 +40,7 @@ type plainFailure struct {
 
 type plainCharge struct {
 	key  bucketKey
-	rate rate
+	rate ratelimit.Rate
 }
 
 type plainAttempt struct {
@@ -49,10 +51,10 @@ type plainAttempt struct {
 	real    *attempt
 }
 
-func (p *plainThrottle) rate(l level) rate {
+func (p *plainThrottle) rate(l level) ratelimit.Rate {
 	r := p.rates[l]
 	if p.half && l != ofUnanswered {
-		return rate{2 * r.interval, max(r.burst, 2*r.interval)}
+		return ratelimit.Rate{Interval: 2 * r.Interval, Burst: max(r.Burst, 2*r.Interval)}
 	}
 	return r
 }
@@ -63,9 +65,9 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	for _, f := range p.past {
 		for _, c := range f.buckets {
 			if c.key == key {
-				ahead := max(0, even.Sub(f.at)) + c.rate.interval
+				ahead := max(0, even.Sub(f.at)) + c.rate.Interval
 				if key.level == ofUnanswered { // of those looked at together all may be without an answer
-					ahead = min(ahead, max(c.rate.burst, 2*c.rate.interval))
+					ahead = min(ahead, max(c.rate.Burst, 2*c.rate.Interval))
 				}
 				even = f.at.Add(ahead)
 			}
@@ -80,10 +82,10 @@ func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
 	r, even := p.rates[ofPolled], modelStart
 	for _, poll := range p.polls {
 		if poll.account == who {
-			even = poll.at.Add(min(r.burst, max(0, even.Sub(poll.at))+r.interval))
+			even = poll.at.Add(min(r.Burst, max(0, even.Sub(poll.at))+r.Interval))
 		}
 	}
-	return max(0, max(0, even.Sub(now))+r.interval-r.burst)
+	return max(0, max(0, even.Sub(now))+r.Interval-r.Burst)
 }
 
 // refuse is an answer that an account has to wait.
@@ -176,12 +178,12 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 		for _, other := range p.flying {
 			for _, c := range other.charges {
 				if c.key == key && key.level != ofUnanswered {
-					inFlight += c.rate.interval
+					inFlight += c.rate.Interval
 				}
 			}
 		}
-		if left := even + inFlight + r.interval - r.burst; left > 0 {
-			if even+r.interval <= r.burst {
+		if left := even + inFlight + r.Interval - r.Burst; left > 0 {
+			if even+r.Interval <= r.Burst {
 				return "wait", nil
 			}
 			switch key.level {

@@ -5,7 +5,8 @@ import (
 	"math"
 	"net/netip"
 	"testing"
-	"time"
+
+	"github.com/ruedahq/rueda/internal/cache"
 )
 
 func reserve(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
@@ -28,7 +29,7 @@ func newSmallThrottle() *throttle {
 		AddressPerMinute: 1, AddressBurst: 1, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
 		AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1,
 	})
-	th.accounts = newTable[account, *failures](4)
+	th.accounts = cache.New[account, *failures](4)
 	th.rates[ofFirst], th.rates[ofAgain] = th.rates[ofAll], th.rates[ofAll]
 	return th
 }
@@ -48,7 +49,7 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 		t.Errorf("maria's failure is forgotten: %v", refused)
 	}
 	reserved(t, th, "otto", "192.0.2.3").settle(Refunded)
-	if n := len(th.accounts.young) + len(th.accounts.old); n != 2 {
+	if n := th.accounts.Len(); n != 2 {
 		t.Errorf("%d accounts are kept, want the two with failures", n)
 	}
 }
@@ -67,7 +68,7 @@ func TestDroppedEntry(t *testing.T) {
 		flood(t, th)
 		second := reserved(t, th, "maria", "192.0.2.2")
 		first.settle(Refunded)
-		if f, ok := th.accounts.get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
+		if f, ok := th.accounts.Get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
 			t.Error("the second attempt's entry is gone")
 		}
 		second.settle(Refunded)
@@ -81,7 +82,7 @@ func TestDroppedEntry(t *testing.T) {
 				defer reserved(t, th, "maria", "192.0.2.2").settle(Refunded)
 			}
 			first.settle(Failed)
-			if f, ok := th.accounts.get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
+			if f, ok := th.accounts.Get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
 				t.Errorf("with a second attempt %v: the failure does not count", again)
 			}
 		}
@@ -92,11 +93,10 @@ func TestAbsurdRates(t *testing.T) {
 	for _, n := range []int{math.MinInt, 0, 1, maxRate + 1, math.MaxInt} {
 		for _, burst := range []int{math.MinInt, 0, 1, math.MaxInt} {
 			r := perMinute(n, burst)
-			if r.interval <= 0 || r.burst < r.interval {
+			if r.Interval <= 0 || r.Burst < r.Interval {
 				t.Errorf("%d a minute, %d at once: %+v", n, burst, r)
 			}
-			even := newTable[string, time.Time](10)
-			if wait := take(&even, r, "key", time.Now()); wait != 0 {
+			if wait := r.Wait(0); wait != 0 {
 				t.Errorf("%d a minute, %d at once: wait %v", n, burst, wait)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/cache"
 )
 
 const (
@@ -40,7 +41,7 @@ type users struct {
 	telling [shards]sync.Mutex // held from the keeping of a user to the end of its hooks, so that these come in the order of reads
 	shards  [shards]struct {
 		mu    sync.RWMutex
-		known table[string, *knownUser]
+		known cache.Map[string, *knownUser]
 		_     [16]byte // a shard is a line of the cache
 	}
 }
@@ -58,7 +59,7 @@ type knownUser struct {
 func newUsers(base broker.Users, ttl time.Duration) *users {
 	u := &users{base: base, ttl: ttl, start: time.Now()}
 	for i := range u.shards {
-		u.shards[i].known = newTable[string, *knownUser](maxUsers / shards)
+		u.shards[i].known = cache.New[string, *knownUser](maxUsers / shards)
 	}
 	return u
 }
@@ -79,12 +80,12 @@ func (u *users) end(order uint64, now knownUser) (before *knownUser, ok bool) {
 	x := &u.shards[shardOf(now.user.ID)]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before, ok = x.known.get(now.user.ID)
+	before, ok = x.known.Get(now.user.ID)
 	if ok && before.order > order {
 		return &now, true
 	}
 	now.order, now.read = order, time.Now()
-	x.known.put(now.user.ID, &now)
+	x.known.Put(now.user.ID, &now)
 	return before, ok
 }
 
@@ -93,10 +94,10 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 	x := &u.shards[shardOf(id)]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if before, ok := x.known.get(id); ok && before.order <= order {
+	if before, ok := x.known.Get(id); ok && before.order <= order {
 		now := *before
 		change(&now)
-		x.known.put(id, &now)
+		x.known.Put(id, &now)
 	}
 }
 
@@ -104,14 +105,14 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
 	x.mu.RLock()
-	k, ok := x.known.peek(id)
+	k, ok := x.known.Peek(id)
 	x.mu.RUnlock()
 	if ok {
 		return k, true
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.known.get(id)
+	return x.known.Get(id)
 }
 
 // user is the user with this id, as a token of the given version may see it: from

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/cache"
 )
 
 // maxVerified bounds the tokens remembered as verified, about 400 bytes each.
@@ -28,7 +29,7 @@ const maxVerified = 1 << 16
 type verified struct {
 	shards [shards]struct {
 		mu     sync.RWMutex
-		tokens table[Hash, *claims]
+		tokens cache.Map[Hash, *claims]
 		_      [16]byte // a shard is a line of the cache
 	}
 	seed  maphash.Seed
@@ -50,7 +51,7 @@ type hotToken struct {
 func newVerified() *verified {
 	v := &verified{seed: maphash.MakeSeed()}
 	for i := range v.shards {
-		v.shards[i].tokens = newTable[Hash, *claims](maxVerified / shards)
+		v.shards[i].tokens = cache.New[Hash, *claims](maxVerified / shards)
 	}
 	return v
 }
@@ -90,14 +91,14 @@ func (v *verified) get(text string) (*claims, bool) {
 func (v *verified) byHash(h *Hash) (*claims, bool) {
 	x := &v.shards[h[0]%shards]
 	x.mu.RLock()
-	c, ok := x.tokens.peek(*h)
+	c, ok := x.tokens.Peek(*h)
 	x.mu.RUnlock()
 	if ok {
 		return c, true
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.tokens.get(*h)
+	return x.tokens.Get(*h)
 }
 
 func (v *verified) put(text string, c *claims) {
@@ -105,7 +106,7 @@ func (v *verified) put(text string, c *claims) {
 	x := &v.shards[h[0]%shards]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.tokens.put(h, c)
+	x.tokens.Put(h, c)
 }
 
 // tokenHash is the hash of a token's text, which is not copied for it.

@@ -40,7 +40,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: Config{Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure},
-		log: cfg.Logger, users: newRateTable(), addresses: newRateTable(),
+		log: cfg.Logger, users: newQuotas(), addresses: newQuotas(),
 		origins: []string{nobodysOrigin},
 	}
 	h.operator = h.operatorBy(sha256.Sum256([]byte(cfg.Token.Reveal())))

@@ -89,7 +89,7 @@ func (h *Handler) verify(q *request, token string) (auth.Identity, error) {
 		return identity, err
 	}
 	key := "bearer " + whence(q.address)
-	if s := h.addresses.look(key, badBearersPerMinute, time.Now()); s.wait > 0 {
+	if s := h.addresses.check(key, badBearersPerMinute, time.Now()); s.wait > 0 {
 		return auth.Identity{}, q.spend("address", s)
 	}
 	identity, err := h.cfg.Auth.Verify(q.Context(), token)

@@ -1,36 +1,24 @@
 package rest
 
 import (
-	"sync"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-// maxKeys bounds the keys of a rateTable, over two generations; about 100 bytes each.
+// maxKeys bounds the keys of a quotas.
 const maxKeys = 1 << 17
 
 // window is what a limit counts over. It is also the burst: a key that was quiet
 // may spend a whole window's requests at once.
 const window = time.Minute
 
-// maxPerWindow is one request a microsecond; whatever allows more allows this.
-const maxPerWindow = int(window / time.Microsecond)
+// quotas limits requests by key.
+type quotas struct{ limiter *ratelimit.Limiter[string] }
 
-// rateTable limits requests by key, by the generic cell rate algorithm: a key's
-// state is the one time at which it would be even. An entry older than a window
-// says nothing any more, so two generations of entries, changed once a window,
-// hold all that count. A table that is full sooner changes sooner; that may
-// forgive a key its past but never grows.
-type rateTable struct {
-	mu       sync.Mutex
-	started  time.Time // of the young generation
-	young    map[string]time.Time
-	old      map[string]time.Time
-	maxYoung int
-}
+func newQuotas() quotas { return quotas{ratelimit.NewLimiter[string](maxKeys)} }
 
-func newRateTable() *rateTable { return &rateTable{maxYoung: maxKeys / 2} }
-
-// quota is what a limit says of one request.
+// quota is the state of a limit at one request.
 type quota struct {
 	limit     int           // requests a window
 	window    time.Duration // in which all of them come back
@@ -39,38 +27,19 @@ type quota struct {
 	wait      time.Duration // until one is; 0: this request may go on
 }
 
-// take charges key with one request of limit a window, or refuses and charges nothing.
-func (t *rateTable) take(key string, limit int, now time.Time) quota {
-	return t.ask(key, limit, now, true)
+// take charges key with one request of limit a window. If that exceeds the limit, it charges nothing.
+func (t quotas) take(key string, limit int, now time.Time) quota {
+	return t.ask(t.limiter.Take, key, limit, now)
 }
 
-// look is what take would say, and charges nothing.
-func (t *rateTable) look(key string, limit int, now time.Time) quota {
-	return t.ask(key, limit, now, false)
+// check returns the state that key has without this request.
+func (t quotas) check(key string, limit int, now time.Time) quota {
+	return t.ask(t.limiter.Check, key, limit, now)
 }
 
-func (t *rateTable) ask(key string, limit int, now time.Time, charge bool) quota {
-	limit = min(max(limit, 1), maxPerWindow)
-	interval := window / time.Duration(limit)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.young == nil || now.Sub(t.started) >= window || len(t.young) >= t.maxYoung {
-		t.old, t.young, t.started = t.young, make(map[string]time.Time), now
-	}
-	even, ok := t.young[key]
-	if !ok {
-		even = t.old[key]
-	}
-	if even.Before(now) {
-		even = now
-	}
-	charged := even.Add(interval)
-	if wait := charged.Sub(now) - window; wait > 0 {
-		return quota{limit: limit, window: window, reset: even.Sub(now), wait: wait}
-	}
-	if charge {
-		t.young[key] = charged
-	}
-	ahead := charged.Sub(now)
-	return quota{limit: limit, window: window, remaining: int((window - ahead) / interval), reset: ahead}
+func (t quotas) ask(ask func(string, ratelimit.Rate, time.Time) (ahead, wait time.Duration), key string, limit int, now time.Time) quota {
+	limit = min(max(limit, 1), ratelimit.MaxPer(window))
+	r := ratelimit.Per(limit, window, limit)
+	ahead, wait := ask(key, r, now)
+	return quota{limit: limit, window: window, remaining: int((r.Burst - ahead) / r.Interval), reset: ahead, wait: wait}
 }

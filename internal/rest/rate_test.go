@@ -5,10 +5,12 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-func TestRateTable(t *testing.T) {
-	table := newRateTable()
+func TestQuotas(t *testing.T) {
+	table := newQuotas()
 	now := time.Now()
 	for i := range 600 {
 		if q := table.take("u1", 600, now); q.wait != 0 || q.remaining != 599-i {
@@ -38,10 +40,9 @@ func TestRateTable(t *testing.T) {
 	}
 }
 
-// No rate is forgotten by a change of generations: in every span of time no more
-// goes through than the burst and what the span brings.
-func TestRateTableOverTime(t *testing.T) {
-	table := newRateTable()
+// TestQuotasOverTime checks that in every span of time no more passes than the burst and what the span brings.
+func TestQuotasOverTime(t *testing.T) {
+	table := newQuotas()
 	start := time.Now()
 	passed := 0
 	for elapsed := time.Duration(0); elapsed < 10*time.Minute; elapsed += 70 * time.Millisecond {
@@ -57,23 +58,11 @@ func TestRateTableOverTime(t *testing.T) {
 	}
 }
 
-func TestRateTableIsBounded(t *testing.T) {
-	table := newRateTable()
-	table.maxYoung = 100
-	now := time.Now()
-	for i := range 10_000 {
-		table.take(fmt.Sprint(i), 600, now)
-		if n := len(table.young) + len(table.old); n > 200 {
-			t.Fatalf("%d keys kept", n)
-		}
-	}
-}
-
 // A limit that means no limit must not divide by zero.
-func TestRateTableAbsurdLimits(t *testing.T) {
-	table := newRateTable()
+func TestQuotasAbsurdLimits(t *testing.T) {
+	table := newQuotas()
 	now := time.Now()
-	for _, limit := range []int{math.MinInt, 0, 1, maxPerWindow, maxPerWindow + 1, math.MaxInt} {
+	for _, limit := range []int{math.MinInt, 0, 1, ratelimit.MaxPer(window), ratelimit.MaxPer(window) + 1, math.MaxInt} {
 		q := table.take(fmt.Sprint(limit), limit, now)
 		if q.wait != 0 || q.limit < 1 || q.remaining != q.limit-1 {
 			t.Errorf("limit %d: %+v", limit, q)

@@ -88,8 +88,8 @@ type Handler struct {
 	origins   []string            // of Config, in the form of parseOrigin
 	routes    map[string][]*route // by path
 	zones     zones
-	users     *rateTable
-	addresses *rateTable
+	users     quotas
+	addresses quotas
 	operator  func(*request) error // lets in whoever may use the routes of the administrator; nil: nobody
 	readers   *lanes               // of the journal
 	exports   *lanes               // of whole days
@@ -131,7 +131,7 @@ func New(cfg Config) (*Handler, error) {
 		cfg.Sockets = func(string) int { return 0 }
 	}
 	h := &Handler{
-		cfg: cfg, log: cfg.Logger, users: newRateTable(), addresses: newRateTable(),
+		cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(),
 		readers: newLanes(cfg.HistoryReaders, cfg.HistoryPerUser, queuedReaders, readerPatience),
 		exports: newLanes(exportsAtOnce, 1, queuedExports, exportPatience),
 	}

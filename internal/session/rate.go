@@ -4,25 +4,19 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/ratelimit"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The rate limit is a bucket kept as one moment: when it will be full again. A
-// message moves it by the time one message takes; it may lie as far ahead as a
-// whole burst takes.
-
-// perMessage is the time a client's limit gives to one message.
-func (s *Session) perMessage() moment {
-	return moment(time.Second) / moment(s.perSecond)
+// messageRate returns the client's rate of messages.
+func (s *Session) messageRate() ratelimit.Rate {
+	interval := time.Second / time.Duration(s.perSecond)
+	return ratelimit.Rate{Interval: interval, Burst: interval * time.Duration(cmp.Or(s.env.Burst, 3*int(s.perSecond)))}
 }
 
-func (s *Session) burst() moment {
-	return moment(cmp.Or(s.env.Burst, 3*int(s.perSecond)))
-}
-
-// charge takes a message out of the allowance; false: there is none left.
+// charge charges a message, or reports false if that exceeds the rate.
 func (s *Session) charge(t moment) bool {
-	if s.ahead(t) > (s.burst()-1)*s.perMessage() {
+	if s.messageRate().Wait(s.ahead(t)) > 0 {
 		return false
 	}
 	s.debit(t)
@@ -30,7 +24,13 @@ func (s *Session) charge(t moment) bool {
 }
 
 // debit charges a message that was answered already.
-func (s *Session) debit(t moment) { s.rate = max(s.rate, t) + s.perMessage() }
+func (s *Session) debit(t moment) { s.debitMessages(t, 1) }
+
+// debitMessages charges n messages that were answered already, up to a burst.
+func (s *Session) debitMessages(t moment, n int) {
+	r := s.messageRate()
+	s.rate = max(s.rate, t).add(min(time.Duration(n), r.Burst/r.Interval) * r.Interval)
+}
 
 // What counts as a message more: so many identifiers that leave the set or are refused, and so many instruments that a
 // pattern which leaves the set covered, or whose states are told anew.
@@ -41,8 +41,7 @@ const (
 
 // debitWork charges what a message that was answered already had the server do, up to a burst.
 func (s *Session) debitWork(t moment, gone, states int) {
-	n := min(s.burst(), moment(gone/goneAMessage+states/statesAMessage))
-	s.rate = max(s.rate, t) + n*s.perMessage()
+	s.debitMessages(t, gone/goneAMessage+states/statesAMessage)
 }
 
 // freeSequences is how many sequences the resumes of a user may look through in a minute, on all connections together,
@@ -57,15 +56,16 @@ func (s *Session) debitSequences(t moment, looked int, started bool) {
 	if !started && looked > 0 {
 		looked = s.env.Registry.resume(s.place.user(), t, looked)
 	}
-	s.rate = max(s.rate, t) + min(s.burst(), moment(looked/sequencesAMessage))*s.perMessage()
+	s.debitMessages(t, looked/sequencesAMessage)
 }
 
 // overdrawn says that messages which asked for no charge ran up another burst.
 func (s *Session) overdrawn(t moment) bool {
-	return s.ahead(t) > 2*s.burst()*s.perMessage()
+	return s.ahead(t) > 2*s.messageRate().Burst
 }
 
-func (s *Session) ahead(t moment) moment { return max(0, s.rate-t) }
+// ahead returns the time until the whole burst is available again.
+func (s *Session) ahead(t moment) time.Duration { return max(0, time.Duration(s.rate-t)) }
 
 // refuse answers a message over the rate. A client that goes on regardless is closed.
 func (s *Session) refuse(t moment, id []byte) {
@@ -73,8 +73,8 @@ func (s *Session) refuse(t moment, id []byte) {
 		s.fail(&wire.Fault{Reason: wire.TooManyFailures, RetryAfter: 60}, id, nil)
 		return
 	}
-	over := s.ahead(t) - (s.burst()-1)*s.perMessage()
-	s.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(time.Duration(over)))}, id, nil)
+	wait := s.messageRate().Wait(s.ahead(t))
+	s.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(wait))}, id, nil)
 }
 
 // faults is what a client did wrong.

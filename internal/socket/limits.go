@@ -5,10 +5,12 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-// maxTracked bounds the addresses whose handshakes are counted. One past it is
-// let through uncounted: the limits on open connections still hold.
+// maxTracked bounds the addresses whose handshakes are counted. Beyond it the ones quiet for
+// longest are forgotten: the limits on open connections still hold.
 const maxTracked = 1 << 16
 
 // limitKey is the address that limits count: an IPv6 client owns its whole /64.
@@ -22,68 +24,34 @@ func limitKey(a netip.Addr) netip.Addr {
 	return a
 }
 
-// A gate admits handshakes, by the generic cell rate algorithm: an address may
-// make burst of them at once, and gets one back every interval. It keeps one
-// time an address: when all of its burst will be back.
+// A gate limits handshakes by address: burst of them at once, and one more every interval.
 type gate struct {
-	interval time.Duration
-	burst    int
-
-	mu   sync.Mutex
-	full map[netip.Addr]time.Time
+	rate    ratelimit.Rate
+	burst   int
+	limiter *ratelimit.Limiter[netip.Addr]
 }
 
 func newGate(perSecond float64, burst int) *gate {
+	interval := time.Duration(float64(time.Second) / perSecond)
 	return &gate{
-		interval: time.Duration(float64(time.Second) / perSecond),
-		burst:    burst,
-		full:     make(map[netip.Addr]time.Time),
+		rate:    ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
+		burst:   burst,
+		limiter: ratelimit.NewLimiter[netip.Addr](maxTracked),
 	}
 }
 
-// pass takes one handshake from the address's allowance. When there is none
-// left, wait says when there is.
+// pass charges an address for one handshake. If that exceeds the limit, wait is how long to
+// wait for the next one.
 func (g *gate) pass(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
-	key := limitKey(a)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	full, tracked := g.full[key]
-	if full.Before(now) {
-		full = now
-	}
-	full = full.Add(g.interval)
-	if over := full.Sub(now) - time.Duration(g.burst)*g.interval; over > 0 {
-		return over, false
-	}
-	if !tracked && len(g.full) >= maxTracked && !g.prune(now) {
-		return 0, true
-	}
-	g.full[key] = full
-	return 0, true
+	_, wait = g.limiter.Take(limitKey(a), g.rate, now)
+	return wait, wait == 0
 }
 
 // refusal is the answer to a handshake that has to wait so long.
 func (g *gate) refusal(wait time.Duration) *refusal {
 	f := tooMany("Too many handshakes", wait)
-	window := time.Duration(g.burst) * g.interval
-	f.rate = &rate{burst: g.burst, window: window, reset: window - g.interval + wait}
+	f.rate = &rate{burst: g.burst, window: g.rate.Burst, reset: g.rate.Burst - g.rate.Interval + wait}
 	return f
-}
-
-// prune forgets addresses whose burst is back. It looks at a few only, in the
-// map's random order, so that a full table costs each handshake the same.
-func (g *gate) prune(now time.Time) (room bool) {
-	looked := 0
-	for key, full := range g.full {
-		if !full.After(now) {
-			delete(g.full, key)
-			room = true
-		}
-		if looked++; looked == 64 {
-			break
-		}
-	}
-	return room
 }
 
 // seats counts the open connections, and keeps the unauthenticated ones in the

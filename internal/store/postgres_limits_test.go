@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/ratelimit"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -260,5 +261,38 @@ func TestLimitsModelE2E(t *testing.T) {
 	var left int
 	if err := s.Writer().QueryRowContext(t.Context(), `SELECT count(*) FROM limits`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d rows are left, %v", left, err)
+	}
+}
+
+// TestLimitsEqualRateLimitE2E checks that the SQL of a bucket and package ratelimit count alike.
+func TestLimitsEqualRateLimitE2E(t *testing.T) {
+	s := openPostgres(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i, rate := range []ratelimit.Rate{
+		{Interval: time.Second, Burst: 10 * time.Second},
+		{Interval: 7 * time.Second, Burst: 7 * time.Second},
+		{Interval: 2 * time.Second, Burst: 5 * time.Second},
+	} {
+		limiter, at, refused := ratelimit.NewLimiter[string](10), time.Duration(0), 0
+		for range 60 {
+			at += time.Duration(random.Int64N(int64(rate.Interval)))
+			if random.IntN(20) == 0 {
+				at += rate.Burst
+			}
+			for range random.IntN(4) {
+				r := reservation(fmt.Sprint("account", i), at)
+				r.Free = 1_000_000
+				r.Buckets = []auth.Bucket{{Key: fmt.Sprint("bucket", i), Interval: rate.Interval, Burst: rate.Burst}}
+				var want *auth.Refusal
+				if _, wait := limiter.Take("key", rate, r.Now); wait > 0 {
+					want = &auth.Refusal{Bucket: 0, Wait: wait}
+					refused++
+				}
+				reserve(t, s, r, want)
+			}
+		}
+		if refused == 0 {
+			t.Errorf("rate %+v: nothing was refused", rate)
+		}
 	}
 }
