@@ -81,7 +81,7 @@ func plan() map[string]room {
 		"feed/feedtest":          {imports: row("feed market")},
 
 		"broker":            {},
-		"broker/password":   {imports: row("broker"), outside: row(xcry)},
+		"broker/password":   {imports: row("broker internal/clientaddr"), outside: row(xcry)},
 		"broker/local":      {imports: row("broker broker/password internal/audit"), outside: row(goos)},
 		"broker/guard":      {imports: row("broker")},
 		"broker/sqlusers":   {imports: row("broker broker/guard broker/password"), outside: row(lite + " " + pgxs)},
@@ -91,6 +91,7 @@ func plan() map[string]room {
 
 		"internal/cache":        {pure: true},
 		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
+		"internal/clientaddr":   {pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
 		"internal/thread":       {},
@@ -100,16 +101,16 @@ func plan() map[string]room {
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
 		"internal/session":      {imports: row("internal/ratelimit internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/thread wire")},
+		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/thread wire")},
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
-		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/ratelimit"), outside: row(jwt)},
+		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/clientaddr internal/ratelimit"), outside: row(jwt)},
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/stream internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/stream internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 

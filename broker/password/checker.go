@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 // MaxLength is the longest password in bytes that is looked at.
@@ -126,7 +128,7 @@ func (c *Checker) inSlot(ctx context.Context, from netip.Addr, compute func() er
 	if !checkable(password) {
 		return nil
 	}
-	if err := c.slots.acquire(ctx, network(from)); err != nil {
+	if err := c.slots.acquire(ctx, clientaddr.Network(from)); err != nil {
 		return err
 	}
 	defer c.slots.release()

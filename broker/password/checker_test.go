@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 func TestHashAndCheck(t *testing.T) {
@@ -224,7 +225,7 @@ func TestCanceledWaiter(t *testing.T) {
 	if ok, _, err := c.Verify(ctx, "", "x", nowhere); ok || err != nil {
 		t.Errorf("with a free slot: %v, %v", ok, err)
 	}
-	if err := c.slots.acquire(t.Context(), network(nowhere)); err != nil {
+	if err := c.slots.acquire(t.Context(), clientaddr.Network(nowhere)); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := c.Verify(ctx, "", "x", nowhere); !errors.Is(err, broker.ErrUnavailable) || !errors.Is(err, context.Canceled) {

@@ -42,21 +42,6 @@ type waiter struct {
 	given bool // under the lock of slots
 }
 
-// network is what counts as one neighbourhood: an attacker has many addresses, and few networks. The
-// zero Prefix stands for all whose address nobody told.
-func network(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := 48
-	if a.Is4() {
-		bits = 24
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
-}
-
 func newSlots(n, queue int, wait time.Duration) *slots {
 	return &slots{total: n, queue: queue, share: max(1, queue/4), wait: wait, free: n, lines: map[netip.Prefix]*line{}}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 func TestSlots(t *testing.T) {
@@ -64,19 +65,6 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%d run, %d wait, %d were refused", running, waiting, refused)
 		}
 	})
-}
-
-func TestNetwork(t *testing.T) {
-	for text, want := range map[string]string{
-		"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.1": "192.0.2.0/24", "2001:db8:1:2:3:4:5:6": "2001:db8:1::/48", "fe80::1%eth0": "fe80::/48",
-	} {
-		if got := network(netip.MustParseAddr(text)); got.String() != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-	if network(netip.Addr{}).IsValid() {
-		t.Error("no address has a network")
-	}
 }
 
 // TestFairness has one network flood a Checker of one slot whose hashes take 20 ms, and others
@@ -146,7 +134,7 @@ func TestQueueIsBounded(t *testing.T) {
 		var refused atomic.Int32
 		for i := range 100 {
 			wg.Go(func() {
-				if err := s.acquire(t.Context(), network(netip.AddrFrom4([4]byte{10, 0, byte(i), 1}))); err != nil {
+				if err := s.acquire(t.Context(), clientaddr.Network(netip.AddrFrom4([4]byte{10, 0, byte(i), 1}))); err != nil {
 					refused.Add(1)
 				}
 			})

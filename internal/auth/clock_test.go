@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 // TestThreat31ClockJump: a wall clock that is set an hour back or forward locks nobody out, and lets through no more
@@ -18,7 +20,7 @@ func TestThreat31ClockJump(t *testing.T) {
 			th := newThrottle(cfg)
 			now := time.Unix(1_000_000_000, 0) // a wall clock, with no monotonic one beside it
 			guess := func(username string) bool {
-				a := &attempt{t: th, place: placeOf(here), network: networkOf(here)}
+				a := &attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
 					return false
 				}
@@ -42,12 +44,12 @@ func TestThreat31ClockJump(t *testing.T) {
 				t.Errorf("%d passed after the jump, want at most a burst", passed)
 			}
 			// Whoever was held up before waits as long as ever, and not an hour more.
-			a := &attempt{t: th, place: placeOf(here), network: networkOf(here)}
+			a := &attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 			_, refused := th.reserve(a, "otto", false, now)
 			if refused == nil || refused.RetryAfter > time.Minute/time.Duration(cfg.AddressPerMinute) {
 				t.Errorf("the address: %+v", refused)
 			}
-			if wait := th.backoff(th.failuresOf(account{"maria", networkOf(here)}, now), now); wait > time.Second<<0 {
+			if wait := th.backoff(th.failuresOf(account{"maria", clientaddr.Network(here)}, now), now); wait > time.Second<<0 {
 				t.Errorf("the account waits %v", wait)
 			}
 			if limit, left, reset, window := th.limit(here, now); limit != 20 || left != 0 || reset > window {
@@ -72,8 +74,8 @@ func TestThreat31ClockJump(t *testing.T) {
 			t.Fatal(refused)
 		}
 		a.settle(Failed)
-		f, _ := th.accounts.Get(account{"maria", networkOf(here)})
-		b, _ := th.buckets.Get(bucketKey{level: ofAddress, place: placeOf(here)})
+		f, _ := th.accounts.Get(account{"maria", clientaddr.Network(here)})
+		b, _ := th.buckets.Get(bucketKey{level: ofAddress, place: clientaddr.Client(here)})
 		for what, at := range map[string]time.Time{"of the account": f.last, "of the address": b.even, "in all": th.global.even} {
 			if at == at.Round(0) {
 				t.Errorf("the time %s has no monotonic reading", what)

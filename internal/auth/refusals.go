@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
@@ -134,7 +135,7 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 	// Whoever hangs up is written down all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
-	n, network := s.noted[audit.LoginRefused], networkOf(from.Address)
+	n, network := s.noted[audit.LoginRefused], clientaddr.Network(from.Address)
 	if !n.due("", network, time.Now()) {
 		s.noteLeftOut(ctx)
 		return nil
@@ -154,7 +155,7 @@ const auditPatience = 5 * time.Second
 
 // loginThrottled writes down that a password was not even looked at.
 func (s *Service) loginThrottled(ctx context.Context, refused *Error, username string, from Origin) {
-	about := "address " + placeOf(from.Address).String()
+	about := "address " + clientaddr.Client(from.Address).String()
 	if refused.Reason == TooManyFailures {
 		about = "account " + username
 	}
@@ -165,7 +166,7 @@ func (s *Service) loginThrottled(ctx context.Context, refused *Error, username s
 func (s *Service) refreshRefused(ctx context.Context, why string, family Family, from Origin) {
 	about := "family " + family.ID
 	if family.ID == "" {
-		about = "token " + placeOf(from.Address).String()
+		about = "token " + clientaddr.Client(from.Address).String()
 	}
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.RefreshRefused, User: family.UserID, Family: family.ID, Detail: why}, from)
 }
@@ -175,7 +176,7 @@ func (s *Service) noteOnce(ctx context.Context, about string, e audit.Event, fro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
 	now := time.Now()
-	if !s.noted[e.Kind].due(about, networkOf(from.Address), now) {
+	if !s.noted[e.Kind].due(about, clientaddr.Network(from.Address), now) {
 		return
 	}
 	e.Time, e.Actor, e.Address, e.Client = now, "client", addressText(from), clientText(from)

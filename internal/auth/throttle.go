@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cache"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
@@ -175,7 +176,7 @@ type charge struct {
 // password charges an attempt at a password, or refuses it and charges nothing. asks says that no one-time
 // password comes with it, so that the answer may be that one is needed.
 func (t *throttle) password(ctx context.Context, username string, from netip.Addr, asks bool) (*attempt, *Error) {
-	a := &attempt{t: t, place: placeOf(from), network: networkOf(from)}
+	a := &attempt{t: t, place: clientaddr.Client(from), network: clientaddr.Network(from)}
 	patience := time.NewTimer(queuePatience)
 	defer patience.Stop()
 	t.mu.Lock()
@@ -327,7 +328,7 @@ func (t *throttle) poll(who account, now time.Time) time.Duration {
 
 // pollShared is poll for an account that has to wait by the limits that nodes share.
 func (t *throttle) pollShared(username string, from netip.Addr, now time.Time) time.Duration {
-	return t.poll(account{username, placeOf(from)}, now)
+	return t.poll(account{username, clientaddr.Client(from)}, now)
 }
 
 // bucketOf is a bucket, and failuresOf an account's entry. One that is new is not in its table until an
@@ -524,7 +525,7 @@ func (t *throttle) refresh(family string, now time.Time) *Error {
 func (t *throttle) unknownToken(from netip.Addr, now time.Time) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := bucketKey{level: ofAddress, place: placeOf(from)}
+	key := bucketKey{level: ofAddress, place: clientaddr.Client(from)}
 	b, r := t.bucketOf(key), t.rate(ofAddress)
 	if wait, _ := b.room(r, now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
@@ -538,28 +539,8 @@ func (t *throttle) unknownToken(from netip.Addr, now time.Time) *Error {
 func (t *throttle) limit(from netip.Addr, now time.Time) (limit, remaining int, reset, window time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b, r := t.bucketOf(bucketKey{level: ofAddress, place: placeOf(from)}), t.rate(ofAddress)
+	b, r := t.bucketOf(bucketKey{level: ofAddress, place: clientaddr.Client(from)}), t.rate(ofAddress)
 	b.now(r, now)
 	reset = b.even.Sub(now)
 	return int(r.Burst / r.Interval), int(max(0, r.Burst-reset-b.flying) / r.Interval), reset, r.Burst
-}
-
-// placeOf is what counts as one address: one IPv4 address, or the /64 that one
-// IPv6 customer has. All connections without an address are one place.
-func placeOf(a netip.Addr) netip.Prefix { return prefixOf(a, 32, 64) }
-
-// networkOf is what one owner of addresses is likely to have: a hoster's /24, or the /48 of an IPv6 site.
-func networkOf(a netip.Addr) netip.Prefix { return prefixOf(a, 24, 48) }
-
-func prefixOf(a netip.Addr, bits4, bits6 int) netip.Prefix {
-	a = a.Unmap()
-	bits := bits4
-	if a.Is6() {
-		bits = bits6
-	}
-	p, err := a.WithZone("").Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
@@ -279,8 +280,8 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 		case what < 10:
 			username, place := rapid.SampledFrom([]string{"maria", "otto"}).Draw(rt, "who"), rapid.SampledFrom(places).Draw(rt, "from")
 			asks := rapid.Bool().Draw(rt, "without one-time password")
-			must, plain := model.ask(username, placeOf(place), networkOf(place), asks, now)
-			real := &attempt{t: th, place: placeOf(place), network: networkOf(place)}
+			must, plain := model.ask(username, clientaddr.Client(place), clientaddr.Network(place), asks, now)
+			real := &attempt{t: th, place: clientaddr.Client(place), network: clientaddr.Network(place)}
 			got := "try"
 			wait, refused := th.reserve(real, username, asks, now)
 			switch {

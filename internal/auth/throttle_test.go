@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/cache"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 func reserve(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
@@ -68,7 +69,7 @@ func TestDroppedEntry(t *testing.T) {
 		flood(t, th)
 		second := reserved(t, th, "maria", "192.0.2.2")
 		first.settle(Refunded)
-		if f, ok := th.accounts.Get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
+		if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
 			t.Error("the second attempt's entry is gone")
 		}
 		second.settle(Refunded)
@@ -82,7 +83,7 @@ func TestDroppedEntry(t *testing.T) {
 				defer reserved(t, th, "maria", "192.0.2.2").settle(Refunded)
 			}
 			first.settle(Failed)
-			if f, ok := th.accounts.Get(account{"maria", networkOf(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
+			if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
 				t.Errorf("with a second attempt %v: the failure does not count", again)
 			}
 		}
@@ -117,7 +118,7 @@ func TestKnownPlacesOfAnAccount(t *testing.T) {
 		username, from string
 		want           bool
 	}{{"otto", "192.0.2.1", true}, {"maria", far(0), false}, {"maria", far(throttled - maxPlaces), true}, {"maria", far(throttled - 1), true}} {
-		if got := th.isKnown(c.username, placeOf(netip.MustParseAddr(c.from))); got != c.want {
+		if got := th.isKnown(c.username, clientaddr.Client(netip.MustParseAddr(c.from))); got != c.want {
 			t.Errorf("%s is known at %s: %v", c.username, c.from, got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -77,7 +78,7 @@ func (h *Handler) operatorBy(want [sha256.Size]byte) func(*request) error {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			return nil
 		}
-		if err := q.spend("address", h.addresses.take(whence(q.address), failuresPerMinute, time.Now())); err != nil {
+		if err := q.spend("address", h.addresses.take(clientaddr.Client(q.address).String(), failuresPerMinute, time.Now())); err != nil {
 			return err
 		}
 		return wire.NewFault(wire.InvalidToken, "This is not the administrator's token")

@@ -2,11 +2,11 @@ package rest
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -35,15 +35,7 @@ func (h *Handler) letIn(q *request) error {
 	if q.route.limit == 0 {
 		return nil
 	}
-	return q.spend("address", h.addresses.take(q.route.path+" "+whence(q.address), q.route.limit, time.Now()))
-}
-
-// whence is what counts as one address: one IPv4 address, or the /64 that one IPv6 customer has.
-func whence(a netip.Addr) string {
-	if p, err := a.Prefix(64); err == nil && a.Is6() {
-		return p.String()
-	}
-	return a.String()
+	return q.spend("address", h.addresses.take(q.route.path+" "+clientaddr.Client(q.address).String(), q.route.limit, time.Now()))
 }
 
 // spend tells what is left of a rate, and refuses where nothing is.
@@ -88,7 +80,7 @@ func (h *Handler) verify(q *request, token string) (auth.Identity, error) {
 	if identity, ok, err := h.cfg.Auth.Known(token); ok {
 		return identity, err
 	}
-	key := "bearer " + whence(q.address)
+	key := "bearer " + clientaddr.Client(q.address).String()
 	if s := h.addresses.check(key, badBearersPerMinute, time.Now()); s.wait > 0 {
 		return auth.Identity{}, q.spend("address", s)
 	}

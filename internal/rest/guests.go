@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/proxy"
 )
 
@@ -25,7 +26,7 @@ type guests struct {
 
 	mu      sync.Mutex
 	in      map[net.Conn]*guest
-	of      map[string]int
+	of      map[netip.Prefix]int
 	waiting list.List // of *guest, who waited longest first
 	told    time.Time // of the last line in the log
 }
@@ -33,14 +34,14 @@ type guests struct {
 // A guest is a connection.
 type guest struct {
 	conn net.Conn
-	key  string        // "": not counted by address
+	key  netip.Prefix  // zero: not counted by address
 	seat *list.Element // nil: at work
 }
 
 func newGuests(cfg *ServerConfig, panics *atomic.Uint64) *guests {
 	return &guests{
 		most: cfg.MaxConns, each: cfg.MaxConnsPerAddress, exempt: cfg.Proxies, log: cfg.Logger, panics: panics,
-		in: make(map[net.Conn]*guest), of: make(map[string]int),
+		in: make(map[net.Conn]*guest), of: make(map[netip.Prefix]int),
 	}
 }
 
@@ -81,9 +82,9 @@ func (g *guests) change(c net.Conn, state http.ConnState) (over net.Conn) {
 func (g *guests) enter(c net.Conn) (over net.Conn) {
 	at := &guest{conn: c}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && !g.exempt.Has(a.Addr().Unmap()) {
-		at.key = whence(a.Addr().Unmap())
+		at.key = clientaddr.Client(a.Addr())
 	}
-	if at.key != "" && g.of[at.key] >= g.each {
+	if at.key.IsValid() && g.of[at.key] >= g.each {
 		g.tell(at.key)
 		return c
 	}
@@ -119,7 +120,7 @@ func (g *guests) leave(at *guest) {
 }
 
 // tell logs who it was that came when there were too many, once a minute.
-func (g *guests) tell(key string) {
+func (g *guests) tell(key netip.Prefix) {
 	if now := time.Now(); now.Sub(g.told) >= time.Minute {
 		g.told = now
 		g.log.Warn("too many connections for requests, some are hung up on", keyAddress, key)

@@ -81,7 +81,7 @@ type opening struct {
 	conn    *conn
 	peer    netip.AddrPort // of a line, as it was accepted
 	address netip.Addr     // of the client, which is not the peer behind a proxy
-	key     netip.Addr     // the address as limits count it
+	key     netip.Prefix   // the address as limits count it
 	seat    *list.Element  // guarded by seats.mu
 
 	// Of a line whose request is being read.

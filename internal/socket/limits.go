@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
@@ -13,22 +14,11 @@ import (
 // longest are forgotten: the limits on open connections still hold.
 const maxTracked = 1 << 16
 
-// limitKey is the address that limits count: an IPv6 client owns its whole /64.
-func limitKey(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return a
-}
-
 // A gate limits handshakes by address: burst of them at once, and one more every interval.
 type gate struct {
 	rate    ratelimit.Rate
 	burst   int
-	limiter *ratelimit.Limiter[netip.Addr]
+	limiter *ratelimit.Limiter[netip.Prefix]
 }
 
 func newGate(perSecond float64, burst int) *gate {
@@ -36,14 +26,14 @@ func newGate(perSecond float64, burst int) *gate {
 	return &gate{
 		rate:    ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
 		burst:   burst,
-		limiter: ratelimit.NewLimiter[netip.Addr](maxTracked),
+		limiter: ratelimit.NewLimiter[netip.Prefix](maxTracked),
 	}
 }
 
 // pass charges an address for one handshake. If that exceeds the limit, wait is how long to
 // wait for the next one.
 func (g *gate) pass(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
-	_, wait = g.limiter.Take(limitKey(a), g.rate, now)
+	_, wait = g.limiter.Take(clientaddr.Client(a), g.rate, now)
 	return wait, wait == 0
 }
 
@@ -65,7 +55,7 @@ type seats struct {
 	mu        sync.Mutex
 	open      int
 	waiting   *list.List // of *opening, oldest first
-	byAddress map[netip.Addr]int
+	byAddress map[netip.Prefix]int
 	shut      bool // no more seats
 }
 
@@ -76,7 +66,7 @@ func newSeats(c *Config) *seats {
 		maxPerAddress: c.MaxUnauthenticatedPerAddress,
 		empty:         make(chan struct{}),
 		waiting:       list.New(),
-		byAddress:     make(map[netip.Addr]int),
+		byAddress:     make(map[netip.Prefix]int),
 	}
 }
 

@@ -71,22 +71,3 @@ func TestGateIsBounded(t *testing.T) {
 		t.Error("a new address is not counted")
 	}
 }
-
-func TestLimitKey(t *testing.T) {
-	cases := []struct{ address, key string }{
-		{"192.0.2.1", "192.0.2.1"},
-		{"::ffff:192.0.2.1", "192.0.2.1"},
-		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"},
-		{"2001:db8:1:2::", "2001:db8:1:2::"},
-		{"fe80::1%eth0", "fe80::"},
-		{"::1", "::"},
-	}
-	for _, c := range cases {
-		if got := limitKey(netip.MustParseAddr(c.address)); got != netip.MustParseAddr(c.key) {
-			t.Errorf("%s counts as %s, want %s", c.address, got, c.key)
-		}
-	}
-	if got := limitKey(netip.Addr{}); got.IsValid() {
-		t.Errorf("no address counts as %s", got)
-	}
-}

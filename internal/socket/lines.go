@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 // readAtOnce is the shard's read buffer, and the most that one connection is read of before
@@ -177,7 +179,7 @@ func (c *conn) read(b []byte) int {
 // arrive makes a connection of a new socket.
 func (sh *shard) arrive(now time.Time, fd int32, from netip.AddrPort) {
 	c := &conn{shard: sh, fd: fd, extras: new(extras)}
-	c.open = &opening{conn: c, peer: from, address: from.Addr(), key: limitKey(from.Addr())}
+	c.open = &opening{conn: c, peer: from, address: from.Addr(), key: clientaddr.Client(from.Addr())}
 	sh.load.Add(1)
 	sh.enter(c)
 	defer sh.caught(now, c)
@@ -255,7 +257,7 @@ func (sh *shard) judge(now time.Time, c *conn, b []byte, size int) {
 	}
 	if len(s.cfg.Proxies) > 0 {
 		o.address = s.cfg.client(o.address, r.request.header)
-		o.key = limitKey(o.address)
+		o.key = clientaddr.Client(o.address)
 	}
 	o.hand, o.id = hand, r.id
 	if wait, ok := s.gate.pass(o.address, now); !ok {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
@@ -251,7 +252,7 @@ func (s *Server) Serve(nc net.Conn, peer Peer) error {
 func (s *Server) newConn(peer Peer) *conn {
 	c := &conn{shard: s.lighter(), fd: noLine, extras: new(extras)}
 	c.open = &opening{
-		conn: c, address: peer.Address, key: limitKey(peer.Address),
+		conn: c, address: peer.Address, key: clientaddr.Client(peer.Address),
 		identity: peer.Identity, mark: peer.Mark, positions: peer.Positions,
 	}
 	return c
