@@ -92,10 +92,11 @@ func plan() map[string]room {
 		"internal/cache":        {pure: true},
 		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
 		"internal/clientaddr":   {pure: true},
+		"internal/flock":        {},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
 		"internal/thread":       {},
-		"internal/journal":      {imports: row("internal/thread market"), outside: row(comp)},
+		"internal/journal":      {imports: row("internal/flock internal/thread market"), outside: row(comp)},
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
@@ -105,7 +106,7 @@ func plan() map[string]room {
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
-		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/clientaddr internal/ratelimit"), outside: row(jwt)},
+		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/clientaddr internal/flock internal/ratelimit"), outside: row(jwt)},
 		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
@@ -116,7 +117,7 @@ func plan() map[string]room {
 
 		"internal/feeds": {imports: row("feed market")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/feeds internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
+			"internal/audit internal/auth internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/flock"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 )
@@ -66,7 +67,7 @@ const youngest = time.Minute
 func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range old {
-		if info, err := os.Lstat(folder); err == nil && info.IsDir() && time.Since(info.ModTime()) > youngest && isOwn(info) {
+		if info, err := os.Lstat(folder); err == nil && info.IsDir() && time.Since(info.ModTime()) > youngest && flock.Owned(info) {
 			removeAbandoned(folder)
 		}
 	}
@@ -74,4 +75,16 @@ func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err e
 		return j, nil, fmt.Errorf("make a folder for the journal: %w", err)
 	}
 	return j, func() error { return os.RemoveAll(j.Folder) }, nil
+}
+
+// removeAbandoned removes the folder of a journal, unless a process has it open or it has no journal.
+func removeAbandoned(folder string) {
+	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = lock.Close() }() // nothing was written
+	if flock.Lock(lock) == nil {
+		_ = os.RemoveAll(folder) // the next call removes what is left
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/ruedahq/rueda/internal/flock"
 )
 
 // sharedMemory is the folder of files that are kept in memory. It is there on Linux alone.
@@ -54,10 +56,7 @@ func mapHighWater(f *os.File) ([]byte, error) {
 	if !isOwnFile(info) {
 		return nil, errors.New("the file is not of this user")
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrLocked
-		}
+	if err := lockFile(f); err != nil {
 		return nil, err
 	}
 	if info.Size() < highWaterSize {
@@ -72,8 +71,7 @@ func mapHighWater(f *os.File) ([]byte, error) {
 // isOwnFile reports whether a file is a regular file of this user. Every user may write to the folder
 // of shared memory.
 func isOwnFile(info fs.FileInfo) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid() && info.Mode().IsRegular()
+	return flock.Owned(info) && info.Mode().IsRegular()
 }
 
 // mountNamespace identifies the mount namespace of this process. It ends with a colon.
@@ -121,7 +119,7 @@ func removeIfAbandoned(path, folder string) {
 			return
 		}
 	}
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+	if lockFile(f) == nil {
 		_ = os.Remove(path) // otherwise the next start tries again
 	}
 }

@@ -1,5 +1,3 @@
-//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
-
 package journal
 
 import (
@@ -7,23 +5,30 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/ruedahq/rueda/internal/flock"
 )
 
-// ErrLocked says that another process writes the journal.
+// ErrLocked means that another process writes the journal.
 var ErrLocked = errors.New("another process writes this journal")
 
-// lockFolder takes the folder for this process. The lock ends with it, however it ends.
+// lockFolder locks a journal's folder for this process, until the file that it returns is closed.
 func lockFolder(folder string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock journal: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrLocked
-		}
+	if err := lockFile(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock journal %s: %w", folder, err), f.Close())
 	}
 	return f, nil
+}
+
+// lockFile locks f. The error is ErrLocked if another process has it.
+func lockFile(f *os.File) error {
+	err := flock.Lock(f)
+	if errors.Is(err, flock.ErrLocked) {
+		return ErrLocked
+	}
+	return err
 }

@@ -1,0 +1,44 @@
+package auth
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ruedahq/rueda/internal/flock"
+)
+
+// tryLock locks a folder by its own descriptor, so that nothing is left behind there. unlock
+// is nil if somebody else has the lock. It ends with the process, however that ends.
+func tryLock(folder string) (unlock func(), err error) {
+	if !flock.Supported {
+		return tryLockFile(filepath.Join(folder, "keys.lock"))
+	}
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock.Lock(f); err != nil {
+		_ = f.Close()
+		if errors.Is(err, flock.ErrLocked) {
+			return nil, nil
+		}
+		return nil, &fs.PathError{Op: "lock", Path: folder, Err: err}
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// tryLockFile makes a lock file where the system has no locks. unlock is nil if the file
+// exists. The operator has to remove one that a killed process left behind: the error of
+// whoever waits for it names it.
+func tryLockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _, _ = f.Close(), os.Remove(name) }, nil
+}
