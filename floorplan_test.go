@@ -62,7 +62,7 @@ func plan() map[string]room {
 	row := func(s string) []string { return strings.Fields(s) }
 	return map[string]room{
 		"market": {pure: true},
-		"wire":   {imports: row("market"), pure: true},
+		"wire":   {imports: row("internal/spell market"), pure: true},
 
 		"feed":           {imports: row("market")},
 		"feed/sim":       {imports: row("feed market")},
@@ -111,7 +111,7 @@ func plan() map[string]room {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/stream internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -91,7 +92,7 @@ func FindSimFault(word string) (SimFault, *Fault) {
 	}
 	for i := range all {
 		for _, known := range [...]string{all[i].Name, all[i].Alias} {
-			d := editDistance(word, known)
+			d := spell.Distance(word, known)
 			if len(word) > 2 && strings.Contains(known, word) {
 				d = 0 // part of its name
 			}
@@ -105,27 +106,6 @@ func FindSimFault(word string) (SimFault, *Fault) {
 		f.Msg += "; the nearest is " + nearest
 	}
 	return SimFault{}, f
-}
-
-// editDistance returns the number of letters to insert, delete or change to turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0]++
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost++
-			}
-			corner = row[j+1]
-			row[j+1] = min(row[j]+1, row[j+1]+1, cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // Sim holds the fields of the action sim.

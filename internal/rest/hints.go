@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -47,7 +48,7 @@ func (h *Handler) nearPath(path string) (best string) {
 		if off := len(path) - len(known); off >= least || -off >= least || strings.Contains(known, "{") {
 			continue
 		}
-		if n := distance(strings.ToLower(path), known); n < least {
+		if n := spell.Distance(strings.ToLower(path), known); n < least {
 			best, least = known, n
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -35,8 +36,8 @@ func (q *request) checkQuery() *wire.Fault {
 			continue
 		}
 		f := wire.NewFault(wire.BadField, "A parameter of the query is not known here")
-		switch near := nearest(name, known); {
-		case near != "":
+		switch near, ok := spell.Nearest(strings.ToLower(name), known); {
+		case ok:
 			f.Hint = "Did you mean " + near + "?"
 		case len(known) > 0:
 			f.Hint = "Known are " + strings.Join(known, ", ")
@@ -55,42 +56,4 @@ func (q *request) checkEmpty() *wire.Failure {
 		}
 	}
 	return nil
-}
-
-// longestName bounds the names that are compared.
-const longestName = 32
-
-// nearest is the known name with the fewest letters to change, add or leave out, if it is near at all.
-func nearest(name string, known []string) (best string) {
-	if len(name) > longestName {
-		return ""
-	}
-	least := max(2, len(name)/3) + 1
-	for _, k := range known {
-		if n := distance(strings.ToLower(name), k); n < least {
-			best, least = k, n
-		}
-	}
-	return best
-}
-
-// distance is the edit distance of two short texts, by Levenshtein.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := before
-			if a[i] != b[j] {
-				changed++
-			}
-			before = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -3,7 +3,7 @@ package spell
 
 import "strings"
 
-// longest is the maximum length of words that are compared, because distance takes time and memory
+// longest is the maximum length of words that are compared, because Distance takes time and memory
 // proportional to the product of both lengths.
 const longest = 64
 
@@ -15,7 +15,7 @@ func Nearest(word string, known []string) (string, bool) {
 	}
 	best, at := "", max(2, len(word)/3)+1
 	for _, k := range known {
-		if n := distance(word, k); n < at {
+		if n := Distance(word, k); n < at {
 			best, at = k, n
 		}
 	}
@@ -31,9 +31,9 @@ func Suggest(word string, known []string, lead string) string {
 	return lead + strings.Join(known, ", ")
 }
 
-// distance returns the number of letters to insert, delete, change or swap with their neighbour to
+// Distance returns the number of letters to insert, delete, change or swap with their neighbour to
 // turn a into b.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

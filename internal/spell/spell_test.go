@@ -22,3 +22,16 @@ func TestSuggest(t *testing.T) {
 		}
 	}
 }
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"gap", "", 3}, {"", "gap", 3}, {"gap", "gap", 0}, {"gap", "gasp", 1}, {"gap", "ap", 1}, {"gap", "cap", 1}, {"kitten", "sitting", 3}, {"gap", "gpa", 1},
+	} {
+		if got := Distance(c.a, c.b); got != c.want {
+			t.Errorf("from %q to %q it is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
