@@ -93,6 +93,7 @@ func plan() map[string]room {
 		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
 		"internal/clientaddr":   {pure: true},
 		"internal/flock":        {},
+		"internal/entitlement":  {imports: row("broker market wire"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
 		"internal/thread":       {},
@@ -100,8 +101,8 @@ func plan() map[string]room {
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
-		"internal/session":      {imports: row("internal/ratelimit internal/stream market wire"), pure: true},
-		"internal/session/talk": {imports: row("internal/session internal/stream market wire")},
+		"internal/session":      {imports: row("internal/entitlement internal/ratelimit internal/stream market wire"), pure: true},
+		"internal/session/talk": {imports: row("broker internal/entitlement internal/session internal/stream market wire")},
 		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/thread wire")},
 
 		"internal/proxy":    {pure: true},
@@ -111,13 +112,13 @@ func plan() map[string]room {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/thread broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
 
 		"internal/feeds": {imports: row("feed market")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
+			"internal/audit internal/auth internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},

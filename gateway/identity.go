@@ -10,6 +10,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -60,7 +61,7 @@ const maxBearers = 1 << 16
 type bearers struct {
 	mu      sync.Mutex
 	byToken map[string]*bearer
-	rights  []session.Rights // the newest, each once: most users have those of some others
+	rights  []entitlement.Set // the newest, each once: most users have those of some others
 }
 
 // maxRights bounds the rights that new bearers share.
@@ -99,7 +100,7 @@ func (b *bearers) of(id *auth.Identity) *session.Identity {
 }
 
 // share gives the rights of another user where they are the same. Nobody changes them.
-func (b *bearers) share(rights session.Rights) session.Rights {
+func (b *bearers) share(rights entitlement.Set) entitlement.Set {
 	for _, known := range b.rights {
 		if slices.Equal(known, rights) {
 			return known
@@ -142,16 +143,9 @@ func tokenFault(err error) *wire.Fault {
 
 // grantsOf are a user's rights as sessions take them.
 func grantsOf(u broker.User) session.Grants {
-	rights := make(session.Rights, 0, len(u.Entitlements))
-	for _, e := range u.Entitlements {
-		rights = append(rights, session.Right{
-			Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay,
-			Instruments: max(0, e.Instruments), From: e.From, Until: e.Until,
-		})
-	}
 	return session.Grants{
 		Scopes: u.Scopes,
-		Rights: rights,
+		Rights: u.Entitlements,
 		Limits: session.Limits{
 			Connections:       u.Limits.Connections,
 			Subscriptions:     u.Limits.Subscriptions,

@@ -147,12 +147,15 @@ func (h *Handler) virtual(name string) bool {
 
 // mayExport refuses who has no right to all that is in the file, or not yet.
 func (h *Handler) mayExport(q *request, r *export.Request) error {
-	depth := 0
-	if r.Type == export.Depth {
+	channel, level := wire.Trades, levelTrades
+	switch r.Type {
+	case export.Quotes:
+		channel, level = wire.Quotes, levelQuotes
+	case export.Depth:
 		if f := q.needScope(broker.ScopeDepth); f != nil {
 			return f
 		}
-		depth = allLevels
+		channel, level = wire.OrderBook, levelBook
 	}
 	names := export.Markets(h.cfg.Journal.Archive, *r)
 	if r.Market != "" {
@@ -160,14 +163,7 @@ func (h *Handler) mayExport(q *request, r *export.Request) error {
 	}
 	late := 0
 	for _, name := range names {
-		has := rightsIn(&q.user, name, depth)
-		allowed, delay, level := has.trades, has.delays[0], levelTrades
-		switch r.Type {
-		case export.Quotes:
-			allowed, delay, level = has.quotes, has.delays[1], levelQuotes
-		case export.Depth:
-			allowed, delay, level = has.book, has.delays[2], levelBook
-		}
+		delay, allowed := right(&q.user, name, channel, 0) // an export has all levels
 		if !allowed {
 			return h.deny(q, name, level, "No right to the "+r.Type.String()+" of "+name)
 		}

@@ -95,7 +95,7 @@ func verify(ctx context.Context, service *auth.Service, token string) (*session.
 	}
 	grants := session.Grants{Scopes: id.User.Scopes}
 	for _, e := range id.User.Entitlements {
-		grants.Rights = append(grants.Rights, session.Right{Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay})
+		grants.Rights = append(grants.Rights, broker.Entitlement{Market: e.Market, Trades: e.Trades, Quotes: e.Quotes, Depth: e.Depth, Delay: e.Delay})
 	}
 	return &session.Identity{User: id.User.ID, Username: id.User.Username, Family: id.Family, Expires: id.Expires, Grants: grants}, nil
 }

@@ -164,17 +164,16 @@ func (h *Handler) read(q *request, x *history) error {
 	}
 	x.series.Instrument = id
 	x.def, _ = h.cfg.Hub.Instrument(id)
-	allowed, level := false, levelTrades
-	switch r := rightsIn(&q.user, id.Market, 0); x.series.Channel {
+	channel, level := wire.Trades, levelTrades
+	switch x.series.Channel {
 	case journal.Quotes:
-		allowed, x.delay, level = r.quotes, r.delays[1], levelQuotes
+		channel, level = wire.Quotes, levelQuotes
 	case journal.Statuses:
-		allowed, x.delay = statusRight(&q.user, id.Market)
-		if id.IsPattern() {
-			x.delay = 0 // everybody's at once
-		}
-	default:
-		allowed, x.delay = r.trades, r.delays[0]
+		channel = wire.Status
+	}
+	var allowed bool
+	if x.delay, allowed = right(&q.user, id.Market, channel, 0); channel == wire.Status && id.IsPattern() {
+		x.delay = 0 // everybody's at once
 	}
 	if !allowed {
 		return h.deny(q, id.Market, level, "No right to the "+x.list+" of "+id.Market)

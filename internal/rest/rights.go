@@ -6,83 +6,23 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// allLevels is a depth beyond every tier.
-const allLevels = 1<<31 - 1
-
-// rights are what a user may see of one market.
-type rights struct {
-	trades, quotes, book bool
-	delay                int    // seconds; the longest that what is granted comes by
-	delays               [3]int // of trades, quotes and book
+// right returns the shortest delay in seconds at which a user may have a channel of a market, and
+// false without a right to it. depth is the tier of an order book: 0 for all levels.
+func right(u *broker.User, name string, c wire.Channel, depth int) (delay int, ok bool) {
+	return entitlement.Set(u.Entitlements).Delay(name, c, depth, time.Now())
 }
 
-// rightsIn adds up the user's entitlements that hold now to a market and a depth of book (0: none is
-// asked for); what none grants is refused, and the shortest delay of each counts.
-func rightsIn(u *broker.User, name string, depth int) (r rights) {
-	delays, now := &r.delays, time.Now()
-	grant := func(have *bool, delay *int, e *broker.Entitlement) {
-		if !*have || e.Delay < *delay {
-			*have, *delay = true, e.Delay
-		}
+// rightNow is right for current data. As on the stream, a right with a delay that is not served
+// counts as none. History needs no such delay.
+func (h *Handler) rightNow(u *broker.User, name string, c wire.Channel, depth int) (delay int, ok bool) {
+	if delay, ok = right(u, name, c, depth); ok && h.cfg.Hub.Serves(delay) {
+		return delay, true
 	}
-	for i := range u.Entitlements {
-		e := &u.Entitlements[i]
-		if e.Market != name && e.Market != "*" || !e.Valid(now) {
-			continue
-		}
-		if e.Trades {
-			grant(&r.trades, &delays[0], e)
-		}
-		if e.Quotes {
-			grant(&r.quotes, &delays[1], e)
-		}
-		if depth > 0 && (e.Depth < 0 || e.Depth >= depth) {
-			grant(&r.book, &delays[2], e)
-		}
-	}
-	r.settle(depth)
-	return r
-}
-
-// settle finds the longest delay.
-func (r *rights) settle(depth int) {
-	if depth > 0 {
-		r.delay = r.delays[2]
-	} else {
-		r.delay = max(r.delays[0], r.delays[1])
-	}
-}
-
-// rightsNow is rightsIn for what the stream tells now: a right at a delay that is not served is none, as on the stream.
-// History needs no such delay to be served.
-func (h *Handler) rightsNow(u *broker.User, name string, depth int) rights {
-	r := rightsIn(u, name, depth)
-	for i, have := range []*bool{&r.trades, &r.quotes, &r.book} {
-		if *have && !h.cfg.Hub.Serves(r.delays[i]) {
-			*have, r.delays[i] = false, 0
-		}
-	}
-	r.settle(depth)
-	return r
-}
-
-// statusRight says whether a user may have the statuses of a market, as whoever has a right to any of its
-// data may, and how many seconds late.
-func statusRight(u *broker.User, name string) (ok bool, delay int) {
-	now := time.Now()
-	for i := range u.Entitlements {
-		e := &u.Entitlements[i]
-		if e.Market != name && e.Market != "*" || !e.Trades && !e.Quotes && e.Depth == 0 || !e.Valid(now) {
-			continue
-		}
-		if !ok || e.Delay < delay {
-			ok, delay = true, e.Delay
-		}
-	}
-	return ok, delay
+	return 0, false
 }
 
 // Levels of market data, as Config.Used and Denied are told them.

@@ -34,17 +34,19 @@ func (h *Handler) snapshot(q *request) (result, error) {
 	}
 	wanted := make([]stream.Wanted, len(ids))
 	for i, id := range ids {
-		r := h.rightsNow(&q.user, id.Market, 0)
-		if !r.trades && !r.quotes {
+		tradesDelay, trades := h.rightNow(&q.user, id.Market, wire.Trades, 0)
+		quotesDelay, quotes := h.rightNow(&q.user, id.Market, wire.Quotes, 0)
+		delay := max(tradesDelay, quotesDelay)
+		if !trades && !quotes {
 			return result{}, h.deny(q, id.Market, levelTrades, "No right to the data of "+id.Market)
 		}
-		if r.trades {
-			q.uses(id.Market, levelTrades, r.delay)
+		if trades {
+			q.uses(id.Market, levelTrades, delay)
 		}
-		if r.quotes {
-			q.uses(id.Market, levelQuotes, r.delay)
+		if quotes {
+			q.uses(id.Market, levelQuotes, delay)
 		}
-		wanted[i] = stream.Wanted{ID: id, Trades: r.trades, Quotes: r.quotes, Delay: r.delay}
+		wanted[i] = stream.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
 	if err := h.awaitCommit(q, ids...); err != nil {
@@ -84,26 +86,23 @@ func (h *Handler) book(q *request) (result, error) {
 	if f := h.checkListed("instrument", []market.InstrumentID{id}); f != nil {
 		return result{}, f
 	}
-	wanted := depth
-	if wanted == 0 {
-		wanted = allLevels
-	}
 	at, f := q.params.get("at")
 	if f != nil {
 		return result{}, f
 	}
-	r := rightsIn(&q.user, id.Market, wanted)
-	if at == "" {
-		r = h.rightsNow(&q.user, id.Market, wanted)
+	may := h.rightNow
+	if at != "" {
+		may = right
 	}
-	if !r.book {
+	delay, ok := may(&q.user, id.Market, wire.OrderBook, depth)
+	if !ok {
 		return result{}, h.deny(q, id.Market, levelBook, "No right to an order book of "+id.Market+" this deep")
 	}
-	q.uses(id.Market, levelBook, r.delay)
+	q.uses(id.Market, levelBook, delay)
 	if at != "" {
-		return h.pastBook(q, id, depth, r.delay, at)
+		return h.pastBook(q, id, depth, delay, at)
 	}
-	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: r.delay})
+	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: delay})
 	switch {
 	case errors.Is(err, stream.ErrNoBook):
 		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}

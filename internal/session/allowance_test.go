@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/market"
 )
@@ -27,7 +28,7 @@ func crowded(t *testing.T, instruments int) *starter {
 func (s *starter) connect(user string) {
 	s.sess = new(session.Session)
 	s.sess.Start(s.env, session.Peer{Identity: &session.Identity{User: user, Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
-		Scopes: []string{"marketdata:read", "marketdata:wildcard"}, Rights: session.Rights{{Market: "BYMA", Trades: true, Quotes: true}},
+		Scopes: []string{"marketdata:read", "marketdata:wildcard"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true, Quotes: true}},
 	}}}, s.shard, s, s.now)
 	s.t.Cleanup(s.sess.PeerGone)
 	s.take()

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
 	"github.com/ruedahq/rueda/market"
@@ -19,7 +21,7 @@ type boundary struct {
 	last   uint64 // N of the last trade that came
 }
 
-func newBoundary(t *testing.T, rights session.Rights) *boundary {
+func newBoundary(t *testing.T, rights entitlement.Set) *boundary {
 	script, err := talk.Parse("drive", strings.NewReader("# nothing\nset delay 15m"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,11 +74,11 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 		for _, begins := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				at := time.Now().Add(time.Hour)
-				real := session.Right{Market: "BYMA", Trades: true, From: at}
+				real := broker.Entitlement{Market: "BYMA", Trades: true, From: at}
 				if !begins {
-					real = session.Right{Market: "BYMA", Trades: true, Until: at}
+					real = broker.Entitlement{Market: "BYMA", Trades: true, Until: at}
 				}
-				d := newBoundary(t, session.Rights{{Market: "BYMA", Trades: true, Delay: 900}, real})
+				d := newBoundary(t, entitlement.Set{{Market: "BYMA", Trades: true, Delay: 900}, real})
 				time.Sleep(30 * time.Minute)
 				d.now = time.Now()
 				d.text(`{"action":"subscribe",` + identifiers + `}`)
@@ -118,7 +120,7 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 // that it moved, and the trades of the delay come at once.
 func TestSubscribeWithASeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newBoundary(t, session.Rights{{Market: "BYMA", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, Instruments: 1}})
+		d := newBoundary(t, entitlement.Set{{Market: "BYMA", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, Instruments: 1}})
 		if _, err := d.world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "24hs"}}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -119,7 +120,7 @@ func (w *entitledWorld) randomGrants() *session.Grants {
 		}
 	}
 	for range 1 + w.rng.IntN(4) {
-		r := session.Right{
+		r := broker.Entitlement{
 			Market: []string{"M1", "M1", "M2", "*"}[w.rng.IntN(4)],
 			Trades: w.rng.IntN(4) > 0, Quotes: w.rng.IntN(3) > 0,
 			Depth: []int{0, 1, 5, -1}[w.rng.IntN(4)],

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
 )
@@ -79,7 +80,7 @@ func (d *drive) happen(what byte) {
 	case 4:
 		r.Extend("f1", d.now.Add(time.Duration(binary.BigEndian.Uint16([]byte{what, what}))*time.Second))
 	case 5:
-		r.GrantsChanged("demo", session.Grants{Scopes: []string{"marketdata:read"}, Rights: session.Rights{{Market: "BYMA", Trades: true}}})
+		r.GrantsChanged("demo", session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true}}})
 	case 6:
 		d.sess.Binary(d.now, []byte{1})
 	case 7:

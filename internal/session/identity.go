@@ -2,8 +2,9 @@ package session
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/entitlement"
 )
 
 // Identity is who a token stands for and what its user may do. It is shared between
@@ -41,47 +42,9 @@ func (l Limits) or(d Limits) Limits {
 	}
 }
 
-// Rights are what a user may see. They add up; what none grants is refused. They
-// are shared between sessions and never changed in place.
-type Rights []Right
-
-// Right is to the data of one market, or of every market that is or will be.
-type Right struct {
-	Market      string // "*": every market
-	Trades      bool
-	Quotes      bool
-	Depth       int       // deepest order_book tier: 0 none, -1 all levels
-	Delay       int       // seconds that the data come late; 0: at once
-	Instruments int       // at most so many at a time, of a connection; 0: as many as there are
-	From        time.Time // it begins, by the wall clock; zero: it has begun
-	Until       time.Time // it ends; zero: it does not
-}
-
-// holds says whether a right is valid at a moment.
-func (r *Right) holds(at time.Time) bool {
-	return !at.Before(r.From) && (r.Until.IsZero() || at.Before(r.Until))
-}
-
-// next is when the next of the rights begins or ends after a moment; zero: none does.
-func (r Rights) next(at time.Time) (next time.Time) {
-	for i := range r {
-		for _, t := range [...]time.Time{r[i].From, r[i].Until} {
-			if t.After(at) && (next.IsZero() || t.Before(next)) {
-				next = t
-			}
-		}
-	}
-	return next
-}
-
-// limited says whether one of the rights has a limit of instruments.
-func (r Rights) limited() bool {
-	return slices.ContainsFunc(r, func(one Right) bool { return one.Instruments > 0 })
-}
-
 // Grants are the part of an Identity that may change under an open connection.
 type Grants struct {
 	Scopes []string
-	Rights Rights
+	Rights entitlement.Set
 	Limits Limits
 }

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
@@ -207,7 +209,7 @@ func (w *recoveryWorld) restart(kill bool) {
 func (w *recoveryWorld) randomGrants() *session.Grants {
 	g := &session.Grants{Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"}}
 	for _, name := range []string{"M1", "M2"} {
-		r := session.Right{Market: name, Trades: true, Quotes: true, Depth: -1}
+		r := broker.Entitlement{Market: name, Trades: true, Quotes: true, Depth: -1}
 		if name == "M1" && w.rng.IntN(3) == 0 {
 			r.Delay = recoveryDelay
 		}
@@ -364,7 +366,7 @@ func (w *recoveryWorld) finish() {
 		}
 	}
 	all := &session.Grants{Scopes: []string{"marketdata:read", "marketdata:wildcard"}}
-	all.Rights = []session.Right{{Market: "*", Trades: true, Quotes: true}}
+	all.Rights = entitlement.Set{{Market: "*", Trades: true, Quotes: true}}
 	w.grants["judge"] = all
 	for _, c := range w.clients {
 		if len(c.waits) > 0 {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -58,7 +59,7 @@ const rightsLook = 24 * time.Hour
 // watchRights notes when rights begin or end. That is a time of the wall clock, which may be set: so it
 // is looked at anew at every Tick.
 func (s *Session) watchRights(now time.Time) {
-	next := s.grants.Rights.next(now)
+	next := s.grants.Rights.Next(now)
 	if next.IsZero() {
 		if s.aside != nil {
 			s.aside.rightsAt, s.aside.rightsDue = next, 0
@@ -75,9 +76,9 @@ func (s *Session) reconsider(now time.Time) {
 	s.watchRights(now)
 	var gone, moved []stream.Item
 	var removed, moves []told
-	seats, kept := s.seats(now), 0
+	quota, kept := s.quota(now), 0
 	for x := range s.sub.All {
-		delay, reason, _ := s.may(seats, x)
+		delay, reason, _ := s.authorize(quota, x)
 		if reason == "" && !s.sub.Serves(delay) {
 			reason = wire.NotEntitled
 		}
@@ -151,10 +152,33 @@ func identifiers(items []stream.Item) []string {
 	return list
 }
 
-// may says why an item is not for this user: Forbidden where a scope lacks or the
-// server does not do it, NotEntitled where a right to the market's data lacks, SubscriptionLimit where that is to
-// fewer instruments; "" where it may be had, delay seconds late, and has its seat.
-func (s *Session) may(seats *seats, x stream.Item) (delay int, reason wire.Reason, hint string) {
+// quota returns the instrument quota of the user's rights, none of it used.
+func (s *Session) quota(now time.Time) *entitlement.Quota {
+	var rights entitlement.Set
+	if s.grants != nil {
+		rights = s.grants.Rights
+	}
+	return rights.Quota(now)
+}
+
+// usedQuota returns the instrument quota with the present subscriptions counted, each at its delay.
+func (s *Session) usedQuota(now time.Time) *entitlement.Quota {
+	q := s.quota(now)
+	if s.grants == nil || !s.grants.Rights.Limited() {
+		return q
+	}
+	for x := range s.sub.All {
+		if m := q.Find(x.ID, x.Channel, x.Tier.Depth, x.Tier.Delay); m.Right != nil {
+			q.Use(m.Right, x.ID)
+		}
+	}
+	return q
+}
+
+// authorize returns the delay of an item in seconds and counts its instrument, or the reason why the
+// user may not have it: Forbidden without the scope or if the server does not offer it, NotEntitled
+// without a right to the data, SubscriptionLimit if the right has no quota left.
+func (s *Session) authorize(quota *entitlement.Quota, x stream.Item) (delay int, reason wire.Reason, hint string) {
 	book := x.Channel == wire.OrderBook
 	if s.scopes&mayRead == 0 {
 		return 0, wire.Forbidden, "Needs the scope " + scopeRead
@@ -167,30 +191,34 @@ func (s *Session) may(seats *seats, x stream.Item) (delay int, reason wire.Reaso
 			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 		}
 	}
-	right, full, deepest := seats.find(x, anyDelay)
+	m := quota.Find(x.ID, x.Channel, x.Tier.Depth, entitlement.AnyDelay)
 	switch {
-	case right < 0 && full >= 0:
-		return 0, wire.SubscriptionLimit, seats.fullHint(full, x)
-	case right < 0 && book && deepest != 0:
-		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(deepest)
-	case right < 0:
+	case m.Right == nil && m.Full != nil:
+		return 0, wire.SubscriptionLimit, quotaHint(m.Full.Instruments, x)
+	case m.Right == nil && book && m.Deepest != 0:
+		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(m.Deepest)
+	case m.Right == nil:
 		return 0, wire.NotEntitled, ""
 	case book && s.scopes&mayDepth == 0:
 		return 0, wire.Forbidden, "Needs the scope " + scopeDepth
 	}
-	seats.take(right, x.ID)
-	return seats.rights[right].Delay, "", ""
+	quota.Use(m.Right, x.ID)
+	return m.Right.Delay, "", ""
 }
 
-// maxDepth is the deepest book tier an identity may have anywhere at a moment, as Success tells
-// it: 0 all levels, -1 none.
-func maxDepth(id *Identity, now time.Time) int {
-	deepest := 0
-	for i := range id.Rights {
-		if id.Rights[i].holds(now) {
-			deepest = deeper(deepest, id.Rights[i].Depth)
-		}
+// quotaHint returns a hint that names the limit of instruments of a right.
+func quotaHint(limit int, x stream.Item) string {
+	hint := "Your right to " + x.ID.Market + " is to " + strconv.Itoa(limit) + " instruments at a time"
+	if x.ID.IsPattern() {
+		hint += "; name them one by one"
 	}
+	return hint
+}
+
+// maxDepth returns the deepest order book that an identity may subscribe to in any market, in the
+// form of Success: 0 for all levels, -1 for none.
+func maxDepth(id *Identity, now time.Time) int {
+	deepest := id.Rights.Deepest(now)
 	switch {
 	case deepest == 0 || !slices.Contains(id.Scopes, scopeDepth):
 		return -1

@@ -125,14 +125,14 @@ func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wan
 // allowed gives the items of a list that may be had, and marks the others.
 func (s *Session) allowed(now time.Time, req *wire.Subscribe, list []wanted) []stream.Item {
 	items := make([]stream.Item, 0, len(list))
-	seats := s.seated(now)
+	quota := s.usedQuota(now)
 	if req.Replace {
-		seats = s.seats(now)
+		quota = s.quota(now)
 	}
 	for i := range list {
 		w := &list[i]
 		if w.reason == "" {
-			w.item.Tier.Delay, w.reason, w.hint = s.may(seats, w.item)
+			w.item.Tier.Delay, w.reason, w.hint = s.authorize(quota, w.item)
 		}
 		if w.reason == "" {
 			items = append(items, w.item)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
@@ -48,7 +49,7 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 		Expires: time.Now().Add(24 * time.Hour),
 		Grants: session.Grants{
 			Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
-			Rights: session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+			Rights: entitlement.Set{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
 			Limits: session.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
 		},
 	}, nil

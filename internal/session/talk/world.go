@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -62,11 +64,11 @@ func (s *Script) World() (*World, error) {
 	}
 	w.users["demo"] = &session.Grants{
 		Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"},
-		Rights: session.Rights{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
+		Rights: entitlement.Set{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
 	}
 	w.users["basic"] = &session.Grants{
 		Scopes: []string{"marketdata:read"},
-		Rights: session.Rights{{Market: "*", Quotes: true}},
+		Rights: entitlement.Set{{Market: "*", Quotes: true}},
 	}
 	for _, token := range [][]string{{"demo", "demo", "f1"}, {"demo2", "demo", "f2"}, {"basic", "basic", "f3"}} {
 		if err := w.token(append(token, day.String())); err != nil {
@@ -195,11 +197,11 @@ func fromNow(text string) (time.Time, error) {
 }
 
 // parseRights reads MARKET/WHAT/...,MARKET/...
-func parseRights(text string) (session.Rights, error) {
-	var all session.Rights
+func parseRights(text string) (entitlement.Set, error) {
+	var all entitlement.Set
 	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
 		parts := strings.Split(one, "/")
-		right := session.Right{Market: parts[0]}
+		right := broker.Entitlement{Market: parts[0]}
 		for _, what := range parts[1:] {
 			depth, isBook := strings.CutPrefix(what, "book")
 			seconds, isLate := strings.CutPrefix(what, "late")
