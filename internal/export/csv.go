@@ -38,14 +38,14 @@ func newCSV(w io.Writer, t Type) *csvTable {
 func (c *csvTable) put(in *listing, epoch string, r *journal.Row, final bool) error {
 	switch c.kind {
 	case Trades:
-		c.b = appendTradeCells(appendHeadCells(c.b, in, epoch, r), r, final)
+		c.b = appendTradeCells(appendHeadCells(c.b, in.cells, epoch, r, true), r, strconv.FormatBool(final)+",")
 	case Quotes:
-		c.b = appendQuoteCells(appendHeadCells(c.b, in, epoch, r), r)
+		c.b = appendQuoteCells(appendHeadCells(c.b, in.cells, epoch, r, true), r)
 	case Bars:
-		c.b = appendBarCells(appendHeadCells(c.b, in, epoch, r), &r.Bar)
+		c.b = appendBarCells(appendHeadCells(c.b, in.cells, epoch, r, true), &r.Bar, appendExact)
 	case Depth:
 		eachLevel(r, func(side market.Side, l market.Level) {
-			c.b = appendLevelCells(appendHeadCells(c.b, in, epoch, r), r.Kind, side, l)
+			c.b = appendLevelCells(appendHeadCells(c.b, in.cells, epoch, r, true), r.Kind, side, l)
 		})
 	}
 	if len(c.b) < flushAt {
@@ -62,23 +62,71 @@ func (c *csvTable) flush() error {
 
 func (c *csvTable) close() error { return c.flush() }
 
-func appendHeadCells(b []byte, in *listing, epoch string, r *journal.Row) []byte {
+// AppendCSVHeader appends the first line of a CSV page of history. Its columns are those of the
+// exports, without final.
+func AppendCSVHeader(b []byte, c journal.Channel) []byte {
+	switch c {
+	case journal.Trades:
+		b = append(b, strings.Replace(headers[Trades], ",final", "", 1)...)
+	case journal.Quotes:
+		b = append(b, headers[Quotes]...)
+	case journal.Bars:
+		b = append(b, headers[Bars]...)
+	case journal.Statuses:
+		b = append(b, headColumns+",status,reason,until"...)
+	}
+	return append(b, '\n')
+}
+
+// AppendCSV appends a row of AppendCSVHeader. Sums have the digits of their messages. The publishing
+// time is empty unless published is set.
+func AppendCSV(b []byte, id market.InstrumentID, epoch string, r *journal.Row, published bool) []byte {
+	var cells [96]byte
+	b = appendHeadCells(b, appendInstrumentCells(cells[:0], id), epoch, r, published)
+	switch r.Kind {
+	case journal.Quote:
+		return appendQuoteCells(b, r)
+	case journal.Bar:
+		return appendBarCells(b, &r.Bar, func(b []byte, s market.Sum, decimals int) []byte { return s.Append(b, decimals) })
+	case journal.Status:
+		b = append(append(b, r.Phase.String()...), ',')
+		b = append(appendCell(b, r.Reason), ',')
+		if r.Until != 0 {
+			b = wire.AppendTime(b, r.Until)
+		}
+		return append(b, '\n')
+	}
+	return appendTradeCells(b, r, "")
+}
+
+// appendInstrumentCells appends the cells instrument, symbol, market and term, with a trailing comma.
+func appendInstrumentCells(b []byte, id market.InstrumentID) []byte {
+	for _, s := range [...]string{id.String(), id.Symbol, id.Market, id.Term} {
+		b = append(appendCell(b, s), ',')
+	}
+	return b
+}
+
+func appendHeadCells(b, instrument []byte, epoch string, r *journal.Row, published bool) []byte {
 	b = wire.AppendTime(b, r.Time)
 	b = append(b, ',')
-	b = wire.AppendTime(b, r.At)
+	if published {
+		b = wire.AppendTime(b, r.At)
+	}
 	b = append(b, ',')
-	b = append(b, in.cells...)
+	b = append(b, instrument...)
 	b = strconv.AppendUint(b, r.N, 10)
 	b = append(b, ',')
 	b = appendCell(b, epoch)
 	return append(b, ',')
 }
 
-func appendTradeCells(b []byte, r *journal.Row, final bool) []byte {
+// appendTradeCells appends the cells of a trade. final is the cell of that column with its comma, or
+// "" for a table without it.
+func appendTradeCells(b []byte, r *journal.Row, final string) []byte {
 	b = append(b, kindWord(r.Kind)...)
 	b = append(b, ',')
-	b = strconv.AppendBool(b, final)
-	b = append(b, ',')
+	b = append(b, final...)
 	b = r.Price.Append(b)
 	b = append(b, ',')
 	b = r.Size.Append(b)
@@ -132,7 +180,8 @@ func top(side []market.Level) (l market.Level, ok bool) {
 	return side[0], true
 }
 
-func appendBarCells(b []byte, k *journal.BarRow) []byte {
+// appendBarCells appends the cells of a bar, with sums as appendSum writes them.
+func appendBarCells(b []byte, k *journal.BarRow, appendSum func([]byte, market.Sum, int) []byte) []byte {
 	b = append(b, k.Interval.String()...)
 	for _, p := range [...]market.Price{k.First, k.High, k.Low, k.Last} {
 		b = append(b, ',')
@@ -141,9 +190,9 @@ func appendBarCells(b []byte, k *journal.BarRow) []byte {
 		}
 	}
 	b = append(b, ',')
-	b = appendExact(b, k.Volume, market.SizeDecimals)
+	b = appendSum(b, k.Volume, market.SizeDecimals)
 	b = append(b, ',')
-	b = appendExact(b, k.Value, market.ValueDecimals)
+	b = appendSum(b, k.Value, market.ValueDecimals)
 	b = append(b, ',')
 	if p, ok := vwapOf(k); ok {
 		b = p.Append(b)

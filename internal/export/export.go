@@ -75,11 +75,8 @@ func listings(j *journal.Archive, r *Request) []*listing {
 }
 
 func newListing(def market.Instrument, number uint32) *listing {
-	in := &listing{Instrument: def, number: number, name: def.ID.String(), ident: wire.MakeIdent(def.ID)}
-	for _, s := range [...]string{in.name, def.ID.Symbol, def.ID.Market, def.ID.Term} {
-		in.cells = append(appendCell(in.cells, s), ',')
-	}
-	return in
+	return &listing{Instrument: def, number: number, name: def.ID.String(), ident: wire.MakeIdent(def.ID),
+		cells: appendInstrumentCells(nil, def.ID)}
 }
 
 // tableWriter writes one table.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/wire"
@@ -51,7 +52,7 @@ func newSheet(q *request, x *history, body []byte) *sheet {
 		pg.body = append(pg.body, `{"success":true,"data":{"`...)
 		pg.body = append(append(pg.body, x.list...), `":[`...)
 	case mediaCSV:
-		pg.body = appendColumns(pg.body, x.series.Channel)
+		pg.body = export.AppendCSVHeader(pg.body, x.series.Channel)
 	}
 	return pg
 }
@@ -65,7 +66,7 @@ func (pg *sheet) add(epoch string, row *journal.Row) {
 	pg.rows++
 	pg.epoch, pg.last = epoch, rowMark{row.N, row.At}
 	if pg.media == mediaCSV {
-		pg.body = appendRecord(pg.body, pg.x, epoch, row)
+		pg.body = export.AppendCSV(pg.body, pg.x.series.Instrument, epoch, row, pg.x.delay == 0)
 		return
 	}
 	if pg.media == mediaJSON && pg.rows > 1 {
