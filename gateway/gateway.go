@@ -40,7 +40,7 @@ type Gateway struct {
 	keys        *auth.KeySet
 	registry    *session.Registry
 	bearers     bearers
-	meter       *meter
+	usage       *usageMeter
 	denials     *denials
 	trail       *trail
 	sockets     *socket.Server
@@ -203,7 +203,7 @@ func (g *Gateway) buildUsers() error {
 		return err
 	}
 	g.trail = newTrail(data.store, g.cfg.Audit, g.log)
-	g.meter, g.denials = newMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
+	g.usage, g.denials = newUsageMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
@@ -230,7 +230,7 @@ func (g *Gateway) buildServers() error {
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
 			Verify: g.verify, Known: g.known, Fault: g.faults(), Registry: g.registry, Version: g.cfg.Version,
-			Used: g.meter.session, Denied: g.denials.session,
+			Used: g.usage.session, Denied: g.denials.session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
@@ -255,7 +255,7 @@ func (g *Gateway) buildServers() error {
 		Stream: g.sockets, Connect: g.connect, Ready: g.ready, Origins: g.cfg.Origins,
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
 		Sockets:           g.registry.FamilyConnections,
-		Used:              g.meter.request,
+		Used:              g.usage.request,
 		Denied:            g.denials.note,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,

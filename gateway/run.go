@@ -64,7 +64,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	back.run(g.keys.Run)
 	back.run(g.watchUsers)
 	back.run(g.runTrail)
-	back.run(g.meter.Run)
+	back.run(g.usage.Run)
 	back.run(g.denials.Run)
 
 	front := newCrew("requests")
