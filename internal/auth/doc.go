@@ -58,8 +58,8 @@
 //
 // A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and one more, which
 // reads users with open sockets again where nobody tells of changes; who reads many users has up to eight for that. All
-// are waited for; everything else happens in the calls. The throttle has one mutex; the token cache, the users and the
-// revocations are spread over shards with a mutex each, since every request reads them. All are held for map
+// are waited for; everything else happens in the calls. The throttle has one mutex and the token cache another; the users and the
+// revocations are spread over shards with a mutex each, because some work looks at all of them. All are held for map
 // operations only: never during a call to the Store, the user base, shared limits or a hook, and
 // no two at a time. Attempts that wait for the outcome of others hold none. Hooks of Config are called on the goroutine
 // of the request or of Run that caused them, after the change is durable, and must not block. OnRevokeUser and OnRights are

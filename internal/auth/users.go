@@ -104,15 +104,7 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 // get is what is known of a user.
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
-	x.mu.RLock()
-	k, ok := x.known.Peek(id)
-	x.mu.RUnlock()
-	if ok {
-		return k, true
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.known.Get(id)
+	return recall(&x.mu, &x.known, id)
 }
 
 // user is the user with this id, as a token of the given version may see it: from
