@@ -96,14 +96,14 @@ func plan() map[string]room {
 		"internal/entitlement":  {imports: row("broker market wire"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
-		"internal/thread":       {},
-		"internal/journal":      {imports: row("internal/flock internal/thread market"), outside: row(comp)},
+		"internal/sched":       {},
+		"internal/journal":      {imports: row("internal/flock internal/sched market"), outside: row(comp)},
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
 		"internal/session":      {imports: row("internal/entitlement internal/ratelimit internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("broker internal/entitlement internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/thread wire")},
+		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/sched wire")},
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
@@ -112,9 +112,9 @@ func plan() map[string]room {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/thread broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/sched broker market wire"), outside: row(comp)},
 
-		"internal/export": {imports: row("internal/journal internal/thread market wire"), outside: row(parq)},
+		"internal/export": {imports: row("internal/journal internal/sched market wire"), outside: row(parq)},
 
 		"internal/feeds": {imports: row("feed market")},
 		"gateway": {imports: row("market wire feed broker broker/local " +

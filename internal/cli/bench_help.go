@@ -52,7 +52,7 @@ quotes are at most 5 s old when the kernel takes them; trades are complete, or t
 the other first. It tells, too, what the journal costs. A bare program has no such case. By default it takes
 about 4 minutes.
 
-Bound: p99 with questions at most 1.25 times that without.`
+Bound: p99 with questions at most 2 times that without.`
 
 	longAuth = `Auth measures what tokens cost. "store" is refreshes a second of the store alone (64 at once, each committed to
 the disk); "refresh" and "postgres" are refreshes over HTTP, compared with a bare program that makes one transaction
@@ -61,7 +61,7 @@ passwords, compared with argon2id alone, and the memory they take. By default it
 
 PostgreSQL is measured where --postgres gives the URL of an empty database.
 
-Bounds: 4,000 refreshes/s in SQLite's store and 8,000 in PostgreSQL's; 0.8 of the bare program; 0.5 µs a check;
+Bounds: 4,000 refreshes/s in SQLite's store and 8,000 in PostgreSQL's; 0.8 of the bare program; 1 µs a check;
 0.95 of argon2id alone, with flat memory.`
 
 	longResume = `Resume has clients come back after 5,000 trades each and take up where they were, while the market goes on.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -191,8 +191,8 @@ func (x *tableWriter) put(in *listing, epoch string, r *journal.Row) error {
 // count counts a row and yields from time to time, because goroutines that serve live data may need
 // the processor.
 func (x *tableWriter) count() {
-	if x.rows++; x.rows%32 == 0 {
-		thread.Yield()
+	if x.rows++; x.rows%256 == 0 {
+		sched.Yield()
 	}
 }
 

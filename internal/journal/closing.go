@@ -17,7 +17,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 )
 
 // sorter writes the file of a day: it gathers its rows by series and packs each series in blocks.
@@ -136,7 +136,7 @@ func (s *sorter) endBlock() {
 	if len(s.buf) == 0 {
 		return
 	}
-	thread.Yield() // nobody waits for it
+	sched.Yield()
 	appendBlock(s.buf[:frameHead], s.base, 0)
 	seal(s.buf, daySalt, 0)
 	s.pack = s.enc.EncodeAll(s.buf, s.pack[:0])

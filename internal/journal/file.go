@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 )
 
 // A packed segment is the compressed form of a whole one: its header with another magic, units
@@ -144,7 +144,7 @@ func (s *segmentFile) readUnits() string {
 
 // ReadAt reads bytes of the segment.
 func (s *segmentFile) ReadAt(p []byte, offset int64) (n int, err error) {
-	thread.Yield() // readers read piece by piece; who writes, or waits for what is written, comes first
+	sched.Yield() // writers, and clients that wait for what is written, come first
 	if !s.packed {
 		return s.File.ReadAt(p, offset)
 	}

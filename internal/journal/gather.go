@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 )
 
 // gatherer puts the rows of a day in the order of their series, in one pass over them and in
@@ -128,7 +128,7 @@ func (g *gatherer) flushChunk() {
 	if len(g.chunk) == 0 {
 		return
 	}
-	thread.Yield() // nobody waits for it
+	sched.Yield()
 	g.packed = room(g.packed, chunkHead+s2.MaxEncodedLen(len(g.chunk)))
 	packed := s2.Encode(g.packed[chunkHead:], g.chunk)
 	binary.LittleEndian.PutUint32(g.packed, uint32(len(packed)))

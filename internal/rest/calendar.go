@@ -2,7 +2,6 @@ package rest
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"time"
 
@@ -53,7 +52,7 @@ func (h *Handler) calendar(q *request) (result, error) {
 	b = append(b, "]}"...)
 	sum := sha256.Sum256(b)
 	q.out.Set("Cache-Control", "private, no-cache")
-	return q.tagged(`"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`, result{object: b}), nil
+	return q.tagged(entityTag(sum[:]), result{object: b}), nil
 }
 
 // dates are from and to of a calendar; what is not given is the zero Time.

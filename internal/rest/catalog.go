@@ -2,7 +2,6 @@ package rest
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -75,7 +74,7 @@ func (h *Handler) instruments(q *request) (result, error) {
 	b = append(b, '}')
 	sum := sha256.Sum256(b)
 	q.out.Set("Cache-Control", "private, no-cache")
-	return q.tagged(`"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`, result{object: b}), nil
+	return q.tagged(entityTag(sum[:]), result{object: b}), nil
 }
 
 // filter is which instruments a request wants; an empty field is every value.

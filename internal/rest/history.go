@@ -2,17 +2,15 @@ package rest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/stream"
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -335,27 +333,14 @@ func (h *Handler) fill(q *request, x *history, pg *sheet) error {
 	if err := h.fillFrom(q.Context(), x, pg, epochs, found, &limit); err != nil {
 		return err
 	}
-	pg.sum = sumOf(pg.body)
+	if x.tag == "" {
+		_ = inPieces(pg.body, pg.sum.Write) // never fails
+	}
 	return nil
-}
-
-// sumOf is a checksum of a body: two of 32 bits, which a processor makes many times as fast as a
-// cryptographic one. What it tells apart are states of the gateway's own rows.
-func sumOf(body []byte) (sum [8]byte) {
-	var ieee, castagnoli uint32
-	table := crc32.MakeTable(crc32.Castagnoli)
-	_ = inPieces(body, func(piece []byte) (int, error) { // no piece fails
-		ieee, castagnoli = crc32.Update(ieee, crc32.IEEETable, piece), crc32.Update(castagnoli, table, piece)
-		return len(piece), nil
-	})
-	binary.BigEndian.PutUint32(sum[:4], ieee)
-	binary.BigEndian.PutUint32(sum[4:], castagnoli)
-	return sum
 }
 
 // fillFrom is fill where the rows were found.
 func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []string, found *journal.Found, limit *horizon) error {
-	var breath thread.Breath
 	for _, epoch := range epochs {
 		r, ok := x.rangeIn(epoch)
 		if !ok {
@@ -373,8 +358,8 @@ func (h *Handler) fillFrom(ctx context.Context, x *history, pg *sheet, epochs []
 				return false
 			}
 			pg.add(epoch, row)
-			if pg.rows%breathRows == 0 {
-				breath.Take()
+			if pg.rows%yieldRows == 0 {
+				sched.Yield()
 			}
 			return true
 		})

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"strconv"
 	"time"
@@ -74,7 +73,7 @@ func (h *Handler) metadata(q *request) (result, error) {
 	body := m.Append(nil)
 	sum := sha256.Sum256(body)
 	q.out.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(metadataAge/time.Second)))
-	return q.tagged(`"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`, result{status: http.StatusOK, raw: body}), nil
+	return q.tagged(entityTag(sum[:]), result{status: http.StatusOK, raw: body}), nil
 }
 
 // metadataAge is how long caches may keep what only a new configuration changes.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,8 +30,8 @@ type sheet struct {
 	rows  int
 	epoch string // of the rows
 	last  rowMark
-	next  *place  // nil: there are no more
-	sum   [8]byte // of the rows
+	next  *place    // nil: there are no more
+	sum   hash.Hash // of the rows
 }
 
 // bytesARow is what a row takes in an answer, or a little more.
@@ -43,7 +44,7 @@ type rowMark struct {
 }
 
 func newSheet(q *request, x *history, body []byte) *sheet {
-	pg := &sheet{x: x, media: q.media, ident: wire.MakeIdent(x.series.Instrument), body: body}
+	pg := &sheet{x: x, media: q.media, ident: wire.MakeIdent(x.series.Instrument), body: body, sum: sha256.New()}
 	if x.delay > 0 {
 		pg.ident = pg.ident.Delayed(int64(x.delay) * int64(time.Second))
 	}
@@ -103,8 +104,8 @@ func (h *Handler) finish(q *request, x *history, pg *sheet) result {
 	q.out.Set("Content-Type", contentType(q.media))
 	tag, settled := x.tag, x.tag != ""
 	if !settled {
-		sum := sha256.Sum256(append(pg.sum[:], pg.body[rows:]...))
-		tag = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		_, _ = pg.sum.Write(pg.body[rows:])
+		tag = entityTag(pg.sum.Sum(nil))
 	}
 	q.caching(x, settled || h.fullAndClosed(x, pg))
 	return q.tagged(tag, result{status: http.StatusOK, raw: pg.body})
@@ -208,8 +209,11 @@ func (h *Handler) settledTag(q *request, x *history) string {
 		}
 	}
 	whole := sha256.Sum256(b)
-	return `"` + base64.RawURLEncoding.EncodeToString(whole[:12]) + `"`
+	return entityTag(whole[:])
 }
+
+// entityTag returns the entity tag for a SHA-256 of an answer.
+func entityTag(sum []byte) string { return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` }
 
 // fullAndClosed says that a page which was not settled beforehand is: it begins at a place that
 // stays and is full of rows of closed days.

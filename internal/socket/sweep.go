@@ -3,7 +3,7 @@ package socket
 import (
 	"time"
 
-	"github.com/ruedahq/rueda/internal/thread"
+	"github.com/ruedahq/rueda/internal/sched"
 )
 
 const (
@@ -61,7 +61,7 @@ func (sh *shard) sweep(now time.Time) {
 			sh.dispatch(now)
 			sh.interlude(now)
 			if polite {
-				thread.Yield()
+				sched.Yield()
 			}
 			now = time.Now()
 			pause, writes = now.Add(sweepTime), 0
