@@ -116,9 +116,12 @@ func plan() map[string]room {
 
 		"internal/export": {imports: row("internal/journal internal/sched market wire"), outside: row(parq)},
 
-		"internal/feeds": {imports: row("feed market")},
+		"internal/feeds":                {imports: row("feed market")},
+		"internal/certificate":          {},
+		"internal/certificate/certtest": {imports: row("internal/certificate")},
+
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest")},
+			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},

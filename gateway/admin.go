@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
@@ -43,8 +44,8 @@ var errAdminOpen = errors.New("an address that others can reach needs certificat
 // administrator is the listener's state.
 type administrator struct {
 	server      *rest.Server
-	certificate *certificate   // nil: plain HTTP
-	clients     *x509.CertPool // nil: no certificate is asked for
+	certificate *certificate.Certificate // nil: plain HTTP
+	clients     *x509.CertPool           // nil: no certificate is asked for
 }
 
 // buildAdmin makes what the administrator connects to, if it is wanted.
@@ -62,7 +63,7 @@ func (g *Gateway) buildAdmin() error {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}
 	if c.TLS != (TLS{}) {
-		if a.certificate, err = newCertificate(c.TLS, g.log); err != nil {
+		if a.certificate, err = certificate.Load(certificate.Files(c.TLS), g.log); err != nil {
 			return fmt.Errorf("%w: %w", ErrAdmin, err)
 		}
 	}
@@ -119,7 +120,7 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	if a.certificate == nil {
 		return l, nil
 	}
-	secure := a.certificate.config()
+	secure := a.certificate.Config()
 	if a.clients != nil {
 		secure.ClientAuth, secure.ClientCAs = tls.RequireAndVerifyClientCert, a.clients
 	}

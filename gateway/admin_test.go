@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/certificate/certtest"
 )
 
 const testAdminToken = "an-administrator-token-of-the-tests"
@@ -113,8 +115,8 @@ func TestThreat35AdminListener(t *testing.T) {
 // Beyond this machine only clients with a certificate of the authority get as far as the token.
 func TestThreat35AdminCertificates(t *testing.T) {
 	folder := t.TempDir()
-	server, other := writePair(t, folder, "server"), t.TempDir()
-	client, stranger := writePair(t, other, "administrator"), writePair(t, t.TempDir(), "stranger")
+	server, other := TLS(certtest.Write(t, folder, "server")), t.TempDir()
+	client, stranger := TLS(certtest.Write(t, other, "administrator")), TLS(certtest.Write(t, t.TempDir(), "stranger"))
 	b := serveAdmin(t, Config{Admin: Admin{
 		Listen: "0.0.0.0:0", TokenFile: writeToken(t, folder, testAdminToken, 0o600), TLS: server, ClientCA: client.Certificate,
 	}})
@@ -167,7 +169,7 @@ func TestThreat35AdminCertificates(t *testing.T) {
 
 func TestAdminRefusals(t *testing.T) {
 	folder := t.TempDir()
-	pair := writePair(t, folder, "server")
+	pair := TLS(certtest.Write(t, folder, "server"))
 	token := writeToken(t, folder, testAdminToken, 0o600)
 	open := writeToken(t, t.TempDir(), testAdminToken, 0o640)
 	short := writeToken(t, t.TempDir(), "short\n", 0o600)

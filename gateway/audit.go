@@ -71,7 +71,7 @@ func (g *Gateway) tellCertificate(ctx context.Context, until time.Time) {
 func (g *Gateway) runTrail(ctx context.Context) error {
 	g.trail.tell(ctx, audit.Started, g.cfg.Version)
 	if g.certificate != nil {
-		g.tellCertificate(ctx, g.certificate.pair.Load().Leaf.NotAfter)
+		g.tellCertificate(ctx, g.certificate.Expires())
 	}
 	return g.trail.run(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/certificate/certtest"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -159,7 +160,7 @@ func TestAuditOfAGateway(t *testing.T) {
 	defer data.Close()
 	told := make(chan audit.Event, 100)
 	data.store = telling{data.store, told}
-	g, err := New(Config{Data: data, Listen: "127.0.0.1:0", TLS: writePair(t, t.TempDir(), "a.example"), Version: "v1"})
+	g, err := New(Config{Data: data, Listen: "127.0.0.1:0", TLS: TLS(certtest.Write(t, t.TempDir(), "a.example")), Version: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}

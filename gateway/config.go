@@ -94,6 +94,14 @@ type Config struct {
 	OnReady func(Bound)
 }
 
+// TLS names the files of a certificate, in PEM. The zero TLS is plain HTTP. Changed files are
+// reloaded without a restart.
+type TLS struct {
+	Certificate string        // the chain, the server's own certificate first
+	Key         string        // its private key, which only the owner and the group may read
+	Reload      time.Duration // interval between two checks for changes; 0: 10 s
+}
+
 // Bound is where a gateway that is ready can be reached.
 type Bound struct {
 	Address string // 127.0.0.1:8080

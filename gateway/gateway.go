@@ -14,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/feeds"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -46,9 +47,9 @@ type Gateway struct {
 	sockets     *socket.Server
 	rest        *rest.Server
 	requests    *rest.Handler
-	certificate *certificate           // nil: plain HTTP
-	admin       *administrator         // nil: there is no such listener
-	own         atomic.Pointer[string] // URL of this machine alone, once it is known
+	certificate *certificate.Certificate // nil: plain HTTP
+	admin       *administrator           // nil: there is no such listener
+	own         atomic.Pointer[string]   // URL of this machine alone, once it is known
 
 	up       atomic.Bool // feeds and servers run
 	draining atomic.Bool
@@ -86,11 +87,11 @@ func (g *Gateway) build() error {
 		return err
 	}
 	if g.cfg.TLS != (TLS{}) {
-		c, err := newCertificate(g.cfg.TLS, g.log)
+		c, err := certificate.Load(certificate.Files(g.cfg.TLS), g.log)
 		if err != nil {
 			return err
 		}
-		c.told = g.tellCertificate
+		c.OnReload = g.tellCertificate
 		g.certificate = c
 	}
 	if err := g.buildMarket(); err != nil {

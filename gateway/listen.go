@@ -37,7 +37,7 @@ func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	mayBeOpen := g.cfg.Insecure || g.certificate != nil
 	var secure *tls.Config
 	if g.certificate != nil {
-		secure = g.certificate.config()
+		secure = g.certificate.Config()
 	}
 	if secure == nil || !g.cfg.Stream.PumpTLS {
 		a, err := g.sockets.Listen(ctx, g.cfg.Listen, secure)

@@ -39,7 +39,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 			return err
 		}
 	case g.certificate != nil:
-		l = tls.NewListener(l, g.certificate.config())
+		l = tls.NewListener(l, g.certificate.Config())
 	}
 	bound := g.bound(l.Addr())
 

@@ -1,0 +1,140 @@
+// Package certificate serves a TLS certificate from two files and reloads it when they change.
+//
+// # Concurrency
+//
+// A Certificate is safe for concurrent use while Run watches its files on one goroutine.
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Files names the files of a certificate, in PEM.
+type Files struct {
+	Certificate string        // the chain, the server's own certificate first
+	Key         string        // its private key, which only the owner and the group may read
+	Reload      time.Duration // interval between two checks for changes; 0: 10 s
+}
+
+const defaultReload = 10 * time.Second
+
+// Certificate is a key pair that is reloaded when its files change. Renewal tools replace two
+// files one after the other. The old pair stays in use until both files fit together and the
+// new certificate is valid.
+type Certificate struct {
+	files Files
+	log   *slog.Logger
+	pair  atomic.Pointer[tls.Certificate]
+
+	// OnReload is called by Run with the end of each new certificate; nil: no call. It is set
+	// before Run.
+	OnReload func(ctx context.Context, expires time.Time)
+
+	// The last contents that were read, valid or not. Only Reload uses them.
+	chain, key []byte
+}
+
+// Load reads the files. The error says which file is missing, readable by everyone or invalid.
+func Load(files Files, log *slog.Logger) (*Certificate, error) {
+	if files.Certificate == "" || files.Key == "" {
+		return nil, errors.New("TLS needs both a certificate and a key file")
+	}
+	if files.Reload <= 0 {
+		files.Reload = defaultReload
+	}
+	c := &Certificate{files: files, log: log}
+	if _, err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Expires returns the end of the certificate in use.
+func (c *Certificate) Expires() time.Time { return c.pair.Load().Leaf.NotAfter }
+
+// Reload reads the files and reports whether a new pair is in use. Calls must not overlap; Run makes
+// them.
+func (c *Certificate) Reload() (changed bool, err error) {
+	chain, err := os.ReadFile(c.files.Certificate)
+	if err != nil {
+		return false, fmt.Errorf("read the TLS certificate: %w", err)
+	}
+	key, err := readPrivate(c.files.Key)
+	if err != nil {
+		return false, fmt.Errorf("read the TLS key: %w", err)
+	}
+	if bytes.Equal(chain, c.chain) && bytes.Equal(key, c.key) {
+		return false, nil
+	}
+	c.chain, c.key = chain, key
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return false, fmt.Errorf("read the TLS certificate %s with the key %s: %w", c.files.Certificate, c.files.Key, err)
+	}
+	if end := pair.Leaf.NotAfter; c.pair.Load() != nil && time.Now().After(end) {
+		return false, fmt.Errorf("read the TLS certificate %s: it expired at %v", c.files.Certificate, end)
+	}
+	c.pair.Store(&pair)
+	return true, nil
+}
+
+// readPrivate reads a file with a secret. A file that everyone may read is an error.
+func readPrivate(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
+		return nil, &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("mode %04o lets every user of this machine at it: chmod 640 it", mode)}
+	}
+	return os.ReadFile(name)
+}
+
+// Run reloads changed files until ctx ends. Errors are logged.
+func (c *Certificate) Run(ctx context.Context) error {
+	tick := time.NewTicker(c.files.Reload)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		changed, err := c.Reload()
+		switch {
+		case err != nil && err.Error() != last:
+			last = err.Error()
+			c.log.Error("certificate not reloaded, the one before stays in use", "error", err)
+		case changed:
+			last = ""
+			c.log.Info("certificate reloaded", "expires", c.Expires())
+			if c.OnReload != nil {
+				c.OnReload(ctx, c.Expires())
+			}
+		}
+	}
+}
+
+// Config returns a server configuration with the certificate in use, TLS 1.2 or later and HTTP/1.1
+// only: HTTP/2 cannot upgrade to a WebSocket.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.pair.Load(), nil
+		},
+	}
+}

@@ -1,0 +1,141 @@
+package certificate_test
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/certificate/certtest"
+)
+
+func subject(t *testing.T, c *certificate.Certificate) string {
+	t.Helper()
+	pair, err := c.Config().GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Leaf.Subject.CommonName
+}
+
+func TestCertificateReload(t *testing.T) {
+	folder := t.TempDir()
+	files := certtest.Write(t, folder, "first")
+	c, err := certificate.Load(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload := func(wantChanged bool, wantErr, wantSubject string) {
+		t.Helper()
+		changed, err := c.Reload()
+		if changed != wantChanged || (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("changed %v, error %v; want %v, %q", changed, err, wantChanged, wantErr)
+		}
+		if got := subject(t, c); got != wantSubject {
+			t.Errorf("in use: %s, want %s", got, wantSubject)
+		}
+	}
+	reload(false, "", "first")
+
+	// Half of a renewal: the new key does not fit the old certificate.
+	chain, err := os.ReadFile(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certtest.Write(t, folder, "second")
+	renewed, err := os.ReadFile(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, text []byte, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(name, text, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(files.Certificate, chain, 0o600)
+	reload(false, "does not match", "first")
+	write(files.Certificate, renewed, 0o600)
+	reload(true, "", "second")
+
+	certtest.WriteUntil(t, folder, "third", time.Now().Add(-time.Minute))
+	reload(false, "expired", "second")
+
+	write(files.Certificate, []byte("garbage"), 0o600)
+	reload(false, "tls.crt", "second")
+	if err := os.Chmod(files.Key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reload(false, "chmod 640", "second")
+}
+
+func TestCertificateRefused(t *testing.T) {
+	files := certtest.Write(t, t.TempDir(), "x")
+	if err := os.Chmod(files.Key, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		files certificate.Files
+		want  string
+	}{
+		"key that all may read": {files, "lets every user"},
+		"no key":                {certificate.Files{Certificate: files.Certificate}, "both"},
+		"no such file":          {certificate.Files{Certificate: "nowhere.crt", Key: "nowhere.key"}, "nowhere.crt"},
+	} {
+		if _, err := certificate.Load(tc.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q in it", name, err, tc.want)
+		}
+	}
+}
+
+func TestTLSIsModern(t *testing.T) {
+	c, err := certificate.Load(certtest.Write(t, t.TempDir(), "x"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*tls.Conn).Handshake() // the client checks the result
+			conn.Close()
+		}
+	}()
+	for name, tc := range map[string]struct {
+		max   uint16
+		offer []string
+		ok    bool
+	}{
+		"TLS 1.1":      {tls.VersionTLS11, nil, false},
+		"TLS 1.2":      {tls.VersionTLS12, nil, true},
+		"HTTP/2 alone": {tls.VersionTLS13, []string{"h2"}, false},
+		"both":         {tls.VersionTLS13, []string{"h2", "http/1.1"}, true},
+	} {
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{
+			InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tc.max, NextProtos: tc.offer,
+		})
+		if (err == nil) != tc.ok {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if p := conn.ConnectionState().NegotiatedProtocol; p == "h2" {
+			t.Errorf("%s: chose %s", name, p)
+		}
+		conn.Close()
+	}
+}
