@@ -96,7 +96,7 @@ func plan() map[string]room {
 		"internal/entitlement":  {imports: row("broker market wire"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
-		"internal/sched":       {},
+		"internal/sched":        {},
 		"internal/journal":      {imports: row("internal/flock internal/sched market"), outside: row(comp)},
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
@@ -120,8 +120,9 @@ func plan() map[string]room {
 		"internal/certificate":          {},
 		"internal/certificate/certtest": {imports: row("internal/certificate")},
 
+		"internal/usage": {imports: row("internal/session internal/store")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate")},
+			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},

@@ -168,3 +168,11 @@ func (d *Data) Close() error {
 	}
 	return nil
 }
+
+// Usage is what one user used of one level of a market at one delay in a month, which is what exchanges ask for.
+type Usage = store.Usage
+
+// Usage reads the usage of a month, such as 2026-11, in order of user, market, level and delay.
+func (d *Data) Usage(ctx context.Context, month string) ([]Usage, error) {
+	return d.store.Usage(ctx, month)
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/usage"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -41,7 +42,7 @@ type Gateway struct {
 	keys        *auth.KeySet
 	registry    *session.Registry
 	bearers     bearers
-	usage       *usageMeter
+	usage       *usage.Meter
 	denials     *denials
 	trail       *trail
 	sockets     *socket.Server
@@ -204,7 +205,7 @@ func (g *Gateway) buildUsers() error {
 		return err
 	}
 	g.trail = newTrail(data.store, g.cfg.Audit, g.log)
-	g.usage, g.denials = newUsageMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
+	g.usage, g.denials = usage.NewMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
@@ -231,7 +232,7 @@ func (g *Gateway) buildServers() error {
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
 			Verify: g.verify, Known: g.known, Fault: g.faults(), Registry: g.registry, Version: g.cfg.Version,
-			Used: g.usage.session, Denied: g.denials.session,
+			Used: g.usage.Session, Denied: g.denials.session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
@@ -256,7 +257,7 @@ func (g *Gateway) buildServers() error {
 		Stream: g.sockets, Connect: g.connect, Ready: g.ready, Origins: g.cfg.Origins,
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
 		Sockets:           g.registry.FamilyConnections,
-		Used:              g.usage.request,
+		Used:              g.usage.Request,
 		Denied:            g.denials.note,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,

@@ -1,4 +1,4 @@
-package gateway
+package usage
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/cache"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/store"
@@ -24,7 +23,6 @@ type ledger struct {
 	down   bool
 	usage  map[usageRow]store.Usage
 	writes int
-	events []audit.Event
 }
 
 // usageRow is what there is one row of.
@@ -58,16 +56,6 @@ func (l *ledger) AddUsage(_ context.Context, list []store.Usage) error {
 	return nil
 }
 
-func (l *ledger) Append(_ context.Context, events ...audit.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.down {
-		return errDown
-	}
-	l.events = append(l.events, events...)
-	return nil
-}
-
 func (l *ledger) set(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,24 +66,24 @@ func (l *ledger) set(down bool) {
 func TestUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
-		m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+		m := NewMeter(l, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()
 		begin := time.Now() // 2000-01-01
 		live := session.Use{Market: "M", Level: session.TradesLevel}
 		late := session.Use{Market: "M", Level: session.BookLevel, Delay: 900}
-		m.session("u1", live, 1)
-		m.session("u1", live, 1)
-		m.session("u2", late, 1)
+		m.Session("u1", live, 1)
+		m.Session("u1", live, 1)
+		m.Session("u2", late, 1)
 		time.Sleep(time.Minute)
-		m.session("u1", live, -1)
-		m.session("u2", late, -1)
+		m.Session("u1", live, -1)
+		m.Session("u2", late, -1)
 		ended := time.Now()
 		l.set(true)
 		time.Sleep(48*time.Hour + time.Second)
 		for range 100_000 {
-			m.request("u3", "M", "quotes", 0)
+			m.Request("u3", "M", "quotes", 0)
 		}
 		time.Sleep(time.Hour)
 		if m.mu.Lock(); len(m.pending) != 3 {
@@ -140,15 +128,15 @@ func TestUsage(t *testing.T) {
 // and users who connect and leave. What is kept of them is written in the end.
 func TestUsageIsBounded(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}, down: true}
-	m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+	m := NewMeter(l, slog.New(slog.DiscardHandler))
 	for i := range usageRows {
-		m.request("r"+strconv.Itoa(i), "M", "quotes", 0)
+		m.Request("r"+strconv.Itoa(i), "M", "quotes", 0)
 	}
 	m.flush(t.Context())
 	for i := range 1000 {
-		m.request("r"+strconv.Itoa(usageRows+i), "M", "quotes", 0)
-		m.session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, 1)
-		m.session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, -1)
+		m.Request("r"+strconv.Itoa(usageRows+i), "M", "quotes", 0)
+		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, 1)
+		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, -1)
 	}
 	// A connection has its row while it is open. The first visit left one that all later ones found.
 	if len(m.pending) > usageRows+1 || m.lost < 1000 || m.closed.Len() > usageRows {
@@ -161,7 +149,7 @@ func TestUsageIsBounded(t *testing.T) {
 		t.Errorf("%d of %d written, %d wait, %d left out", len(l.usage), kept, len(m.pending), m.lost)
 	}
 	for i := range usageRows { // there is space again
-		m.request("s"+strconv.Itoa(i), "M", "quotes", 0)
+		m.Request("s"+strconv.Itoa(i), "M", "quotes", 0)
 	}
 	if len(m.pending) != usageRows || m.lost != 0 {
 		t.Errorf("%d rows wait and %d were left out after all were written", len(m.pending), m.lost)
@@ -175,18 +163,18 @@ func TestUsageIsBounded(t *testing.T) {
 // connections count too.
 func TestUsageOfManyConnections(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}}
-	m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+	m := NewMeter(l, slog.New(slog.DiscardHandler))
 	live := session.Use{Market: "M", Level: session.TradesLevel}
 	for i := range 2 * usageRows {
-		m.session("u"+strconv.Itoa(i), live, 1)
+		m.Session("u"+strconv.Itoa(i), live, 1)
 	}
 	if len(m.pending) != 2*usageRows || m.lost != 0 {
 		t.Errorf("%d rows wait, %d were left out", len(m.pending), m.lost)
 	}
-	m.request("asks", "M", "trades", 0)
-	m.session("short", live, 1)
-	m.session("short", live, -1)
-	m.session("last", live, 1)
+	m.Request("asks", "M", "trades", 0)
+	m.Session("short", live, 1)
+	m.Session("short", live, -1)
+	m.Session("last", live, 1)
 	m.flush(t.Context())
 	for user, connections := range map[string]int{"asks": 0, "short": 1, "last": 1} {
 		key := usageRow{usageKind{"M", "trades", 0}, user, time.Now().UTC().Format("2006-01")}
@@ -204,7 +192,7 @@ func TestUsageOfManyConnections(t *testing.T) {
 func TestUsageInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
-		m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+		m := NewMeter(l, slog.New(slog.DiscardHandler))
 		var pending []int // after each piece
 		m.pause = func() {
 			if !m.mu.TryLock() {
@@ -215,7 +203,7 @@ func TestUsageInPieces(t *testing.T) {
 		}
 		const open = 4 * usagePiece
 		for i := range open {
-			m.session("u"+strconv.Itoa(i), session.Use{Market: "M", Level: session.TradesLevel}, 1)
+			m.Session("u"+strconv.Itoa(i), session.Use{Market: "M", Level: session.TradesLevel}, 1)
 		}
 		m.flush(t.Context())
 		if want := []int{open - 1000, open - 2000, open - 3000, open - 4000, 0}; !slices.Equal(pending[4:], want) {
@@ -235,11 +223,11 @@ func TestUsageInPieces(t *testing.T) {
 func TestUsageOverTheMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
-		m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+		m := NewMeter(l, slog.New(slog.DiscardHandler))
 		live := session.Use{Market: "M", Level: session.TradesLevel}
 		const open = 2 * usagePiece
 		for i := range open {
-			m.session("u"+strconv.Itoa(i), live, 1)
+			m.Session("u"+strconv.Itoa(i), live, 1)
 		}
 		m.flush(t.Context())
 		time.Sleep(31*24*time.Hour - time.Second) // from 2000-01-01 on
@@ -247,7 +235,7 @@ func TestUsageOverTheMonth(t *testing.T) {
 			m.pause = func() {}
 			time.Sleep(2 * time.Second)
 			for i := range open {
-				m.session("u"+strconv.Itoa(i), live, 1)
+				m.Session("u"+strconv.Itoa(i), live, 1)
 			}
 		}
 		m.recordOpen()
@@ -268,60 +256,21 @@ func TestUsageOverTheMonth(t *testing.T) {
 func TestUsageIsMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
-		m := newUsageMeter(l, slog.New(slog.DiscardHandler))
+		m := NewMeter(l, slog.New(slog.DiscardHandler))
 		live := session.Use{Market: "M", Level: session.TradesLevel}
 		begin := time.Now() // 2000-01-01
 		for _, by := range []int{1, 1, 1, -1, -1, -1} {
-			m.session("u", live, by)
+			m.Session("u", live, by)
 		}
 		rows := m.take()
 		m.closed = cache.New[usageKey, use](usageRows)
 		time.Sleep(24 * time.Hour)
-		m.session("u", live, 1)
+		m.Session("u", live, 1)
 		m.putBack(rows)
 		m.flush(t.Context())
 		got := l.usage[usageRow{usageKind{"M", "trades", 0}, "u", "2000-01"}]
 		if got.Connections != 3 || got.Days != 1<<2-1 || !got.First.Equal(begin) || !got.Last.Equal(time.Now()) || l.writes != 1 {
 			t.Errorf("%d writes, the last of %+v", l.writes, got)
-		}
-	})
-}
-
-// TestDenials tells each denial once an hour, those of unlisted markets as one, and waits for a database that is down.
-func TestDenials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
-		d := newDenials(l, func(name string) bool { return name == "M" }, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- d.Run(ctx) }()
-		for range 1000 {
-			d.session("u1", "M", session.BookLevel, wire.NotEntitled)
-		}
-		for i := range 1000 {
-			d.note("u1", "M"+string(rune('a'+i%26))+string(rune('a'+i/26)), "trades", "not_entitled")
-		}
-		synctest.Wait()
-		l.set(true)
-		time.Sleep(time.Hour)
-		d.session("u1", "M", session.BookLevel, wire.NotEntitled)
-		for i := range 10 * denialsWait { // and nobody is kept waiting
-			d.note("u2", "*", "trades", string(rune(i)))
-		}
-		time.Sleep(time.Minute)
-		l.set(false)
-		time.Sleep(time.Minute)
-		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if n := len(l.events); n < 4 || n > 4+2*denialsWait {
-			t.Fatalf("%d events", n)
-		}
-		for i, want := range []string{"order_book M not_entitled", "trades ? not_entitled", "order_book M not_entitled"} {
-			if e := l.events[i]; e.Kind != audit.AccessDenied || e.User != "u1" || e.Detail != want || e.Actor != "client" {
-				t.Errorf("event %d: %+v, want %s", i, e, want)
-			}
 		}
 	})
 }

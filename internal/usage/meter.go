@@ -1,4 +1,5 @@
-package gateway
+// Package usage records which market data each user received.
+package usage
 
 import (
 	"context"
@@ -13,15 +14,6 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// Usage is what one user used of one level of a market at one delay in a month, as exchanges require
-// it.
-type Usage = store.Usage
-
-// Usage reads the usage of a month, such as 2026-11, in order of user, market, level and delay.
-func (d *Data) Usage(ctx context.Context, month string) ([]Usage, error) {
-	return d.store.Usage(ctx, month)
-}
-
 const (
 	usageFlush  = 10 * time.Second // between two writes
 	usageRepeat = 15 * time.Minute // a use that continues is recorded again after this time
@@ -30,15 +22,15 @@ const (
 	usagePiece  = 1 << 10          // uses recorded under one hold of the lock: half a millisecond
 )
 
-// usageStore stores usage. AddUsage merges a row with the stored one.
-type usageStore interface {
+// Store stores usage. AddUsage merges a row with the stored one.
+type Store interface {
 	AddUsage(ctx context.Context, list []store.Usage) error
 }
 
-// usageMeter records who uses which data. Shards and requests report uses to it and never wait for
+// Meter records who uses which data. Shards and requests report uses to it and never wait for
 // the store: Run writes the rows. While the store is down, rows wait in memory and are merged.
-type usageMeter struct {
-	store usageStore
+type Meter struct {
+	store Store
 	log   *slog.Logger
 	next  time.Time // of recordOpen
 	pause func()    // called between two pieces of work, without the lock
@@ -73,25 +65,26 @@ type use struct {
 	recorded int64 // Unix time in microseconds; 0: never
 }
 
-func newUsageMeter(s usageStore, log *slog.Logger) *usageMeter {
-	return &usageMeter{
+// NewMeter returns a meter that writes to s. Run must be called.
+func NewMeter(s Store, log *slog.Logger) *Meter {
+	return &Meter{
 		store: s, log: log, pause: runtime.Gosched,
 		open: make(map[usageKey]use), closed: cache.New[usageKey, use](usageRows),
 		pending: make(map[usageMonth]*store.Usage),
 	}
 }
 
-// session implements session.Env.Used: by more connections of a user use u.
-func (m *usageMeter) session(user string, u session.Use, by int) {
+// Session implements session.Env.Used: by more connections of a user use u.
+func (m *Meter) Session(user string, u session.Use, by int) {
 	m.report(user, usageKind{u.Market, u.Level.String(), u.Delay}, int32(by))
 }
 
-// request records data that a request was answered with.
-func (m *usageMeter) request(user, market, level string, delay int) {
+// Request records data that a request was answered with.
+func (m *Meter) Request(user, market, level string, delay int) {
 	m.report(user, usageKind{market, level, delay}, 0)
 }
 
-func (m *usageMeter) report(user string, kind usageKind, by int32) {
+func (m *Meter) report(user string, kind usageKind, by int32) {
 	k := usageKey{user, unique.Make(kind)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +104,7 @@ func (m *usageMeter) report(user string, kind usageKind, by int32) {
 
 // record adds a use to the pending rows, unless it says nothing new. last demands the exact time, of
 // the end of a use. The lock is held.
-func (m *usageMeter) record(k usageKey, x use, at time.Time, connections int32, last bool) {
+func (m *Meter) record(k usageKey, x use, at time.Time, connections int32, last bool) {
 	const day = int64(24 * time.Hour / time.Microsecond)
 	now := at.UnixMicro()
 	if now/day != x.recorded/day {
@@ -134,7 +127,7 @@ func (m *usageMeter) record(k usageKey, x use, at time.Time, connections int32, 
 }
 
 // add merges a row into the pending ones. It returns false if there are too many. The lock is held.
-func (m *usageMeter) add(k usageKey, row *store.Usage) bool {
+func (m *Meter) add(k usageKey, row *store.Usage) bool {
 	at := usageMonth{k, row.Month}
 	old := m.pending[at]
 	switch {
@@ -153,7 +146,7 @@ func (m *usageMeter) add(k usageKey, row *store.Usage) bool {
 
 // recordOpen records the uses that continue, every usageRepeat and when a day has begun. It releases
 // the lock between pieces.
-func (m *usageMeter) recordOpen() {
+func (m *Meter) recordOpen() {
 	now := time.Now().UTC()
 	if now.Before(m.next) {
 		return
@@ -178,7 +171,7 @@ func (m *usageMeter) recordOpen() {
 }
 
 // Run writes until ctx ends, and then once more.
-func (m *usageMeter) Run(ctx context.Context) error {
+func (m *Meter) Run(ctx context.Context) error {
 	tick := time.NewTicker(usageFlush)
 	defer tick.Stop()
 	for {
@@ -196,7 +189,7 @@ func (m *usageMeter) Run(ctx context.Context) error {
 
 // flush records the uses that continue and writes the pending rows. Rows that cannot be written stay
 // pending.
-func (m *usageMeter) flush(ctx context.Context) {
+func (m *Meter) flush(ctx context.Context) {
 	m.recordOpen()
 	for {
 		rows := m.take()
@@ -220,7 +213,7 @@ func (m *usageMeter) flush(ctx context.Context) {
 }
 
 // take removes up to usageWrite pending rows.
-func (m *usageMeter) take() []store.Usage {
+func (m *Meter) take() []store.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rows := make([]store.Usage, 0, min(len(m.pending), usageWrite))
@@ -235,7 +228,7 @@ func (m *usageMeter) take() []store.Usage {
 }
 
 // putBack makes rows pending again. Rows that have become too many are left out.
-func (m *usageMeter) putBack(rows []store.Usage) {
+func (m *Meter) putBack(rows []store.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range rows {
