@@ -14,7 +14,6 @@ import (
 	"github.com/ruedahq/rueda/internal/cache"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/store"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // ledger is a database in memory that may be down.
