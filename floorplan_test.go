@@ -120,9 +120,10 @@ func plan() map[string]room {
 		"internal/certificate":          {},
 		"internal/certificate/certtest": {imports: row("internal/certificate")},
 
-		"internal/usage": {imports: row("internal/session internal/store")},
+		"internal/auditlog": {imports: row("internal/audit internal/session wire")},
+		"internal/usage":    {imports: row("internal/session internal/store")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage")},
+			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage internal/auditlog")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
@@ -146,7 +147,7 @@ func plan() map[string]room {
 			outside: row(toml),
 		},
 		"internal/cli": {
-			imports: row("internal/audit internal/bench internal/client internal/config internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("internal/audit internal/auditlog internal/bench internal/client internal/config internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
 			outside: row(cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

@@ -183,6 +183,11 @@ type Logins struct {
 	RefreshBurst       int // as many at once; 0: 100
 }
 
+// Audit are the settings of the audit log.
+type Audit struct {
+	Days int // how long its rows are kept; 0: 400
+}
+
 // Journal are the settings of the journal: what the stream told, on disk, for history, for
 // clients that resume after hours or a restart, and for export.
 type Journal struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/store"
 )
@@ -175,4 +176,22 @@ type Usage = store.Usage
 // Usage reads the usage of a month, such as 2026-11, in order of user, market, level and delay.
 func (d *Data) Usage(ctx context.Context, month string) ([]Usage, error) {
 	return d.store.Usage(ctx, month)
+}
+
+// Audit is the audit log of Data.
+func (d *Data) Audit() auditlog.Log { return d.store }
+
+// CheckEmptyAudit says whether a log without rows had some once, an audit.ErrBroken: there was one for every user that was added.
+func (d *Data) CheckEmptyAudit(ctx context.Context) error {
+	users, err := d.Users.List(ctx)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	since := users[0].Created
+	for _, u := range users {
+		if u.Created.Before(since) {
+			since = u.Created
+		}
+	}
+	return fmt.Errorf("%w: it is empty, and the database has users since %s", audit.ErrBroken, since.Format(time.DateOnly))
 }

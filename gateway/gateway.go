@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/feeds"
@@ -43,8 +44,8 @@ type Gateway struct {
 	registry    *session.Registry
 	bearers     bearers
 	usage       *usage.Meter
-	denials     *denials
-	trail       *trail
+	denials     *auditlog.Denials
+	auditLog    database
 	sockets     *socket.Server
 	rest        *rest.Server
 	requests    *rest.Handler
@@ -92,7 +93,7 @@ func (g *Gateway) build() error {
 		if err != nil {
 			return err
 		}
-		c.OnReload = g.tellCertificate
+		c.OnReload = g.recordCertificate
 		g.certificate = c
 	}
 	if err := g.buildMarket(); err != nil {
@@ -204,8 +205,8 @@ func (g *Gateway) buildUsers() error {
 	if err := g.openKeys(context.Background(), data); err != nil {
 		return err
 	}
-	g.trail = newTrail(data.store, g.cfg.Audit, g.log)
-	g.usage, g.denials = usage.NewMeter(data.store, g.log), newDenials(data.store, g.hub.HasMarket, g.log)
+	g.auditLog = data.store
+	g.usage, g.denials = usage.NewMeter(data.store, g.log), auditlog.NewDenials(data.store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
@@ -232,7 +233,7 @@ func (g *Gateway) buildServers() error {
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
 			Verify: g.verify, Known: g.known, Fault: g.faults(), Registry: g.registry, Version: g.cfg.Version,
-			Used: g.usage.Session, Denied: g.denials.session,
+			Used: g.usage.Session, Denied: g.denials.Session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
 			MaxWaiting: s.MaxWaiting, MaxAge: s.MaxAge, MaxBacklog: s.MaxBacklog,
@@ -258,7 +259,7 @@ func (g *Gateway) buildServers() error {
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
-		Denied:            g.denials.note,
+		Denied:            g.denials.Request,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 		Logger: g.log,

@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auditlog"
 )
 
 // TestNewKeys loses the keys of a database that was used: nothing opens it, also not to make some, until it begins anew.
@@ -86,7 +87,7 @@ func newKeys(t *testing.T, cfg gateway.DataConfig, lose func()) {
 	if err := data.Users.Disable(t.Context(), "ana"); err != nil {
 		t.Fatal(err)
 	}
-	checked, err := gateway.VerifyAudit(t.Context(), data.Audit(), audit.Head{}, func(int64) {})
+	checked, err := auditlog.Verify(t.Context(), data.Audit(), audit.Head{}, func(int64) {})
 	if err != nil || checked.Rows != 2 || checked.Head.Seq != 2 {
 		t.Errorf("the log has %+v, %v", checked, err)
 	}

@@ -63,7 +63,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	back.run(g.auth.Run)
 	back.run(g.keys.Run)
 	back.run(g.watchUsers)
-	back.run(g.runTrail)
+	back.run(g.runAudit)
 	back.run(g.usage.Run)
 	back.run(g.denials.Run)
 

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/spell"
 )
@@ -115,7 +116,7 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Da
 	shown := newProgress(&std)
 	var read atomic.Int64
 	stop := shown.During(ctx, func() string { return progress.Thousands(read.Load()) + " rows" })
-	report, err := gateway.VerifyAudit(ctx, data.Audit(), noted, read.Store)
+	report, err := auditlog.Verify(ctx, data.Audit(), noted, read.Store)
 	stop()
 	if err == nil && report.Rows == 0 {
 		err = data.CheckEmptyAudit(ctx)
@@ -203,7 +204,7 @@ func knownKind(kind string) error {
 }
 
 // followFrom prints the rows after one, as they come.
-func (o *auditOptions) followFrom(ctx context.Context, std streams, log gateway.AuditLog, last int64) error {
+func (o *auditOptions) followFrom(ctx context.Context, std streams, log auditlog.Log, last int64) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
 	for {

@@ -1,4 +1,4 @@
-package gateway
+package auditlog
 
 import (
 	"context"
@@ -42,22 +42,22 @@ func (l *testLog) setDown(down bool) {
 func TestDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &testLog{}
-		d := newDenials(l, func(name string) bool { return name == "M" }, slog.New(slog.DiscardHandler))
+		d := NewDenials(l, func(name string) bool { return name == "M" }, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- d.Run(ctx) }()
 		for range 1000 {
-			d.session("u1", "M", session.BookLevel, wire.NotEntitled)
+			d.Session("u1", "M", session.BookLevel, wire.NotEntitled)
 		}
 		for i := range 1000 {
-			d.note("u1", "M"+string(rune('a'+i%26))+string(rune('a'+i/26)), "trades", "not_entitled")
+			d.Request("u1", "M"+string(rune('a'+i%26))+string(rune('a'+i/26)), "trades", "not_entitled")
 		}
 		synctest.Wait()
 		l.setDown(true)
 		time.Sleep(time.Hour)
-		d.session("u1", "M", session.BookLevel, wire.NotEntitled)
-		for i := range 10 * denialsWait { // none of these blocks
-			d.note("u2", "*", "trades", string(rune(i)))
+		d.Session("u1", "M", session.BookLevel, wire.NotEntitled)
+		for i := range 10 * maxQueued { // none of these blocks
+			d.Request("u2", "*", "trades", string(rune(i)))
 		}
 		time.Sleep(time.Minute)
 		l.setDown(false)
@@ -66,7 +66,7 @@ func TestDenials(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if n := len(l.events); n < 4 || n > 4+2*denialsWait {
+		if n := len(l.events); n < 4 || n > 4+2*maxQueued {
 			t.Fatalf("%d events", n)
 		}
 		for i, want := range []string{"order_book M not_entitled", "trades ? not_entitled", "order_book M not_entitled"} {
