@@ -121,9 +121,10 @@ func plan() map[string]room {
 		"internal/certificate/certtest": {imports: row("internal/certificate")},
 
 		"internal/auditlog": {imports: row("internal/audit internal/session wire")},
+		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store")},
 		"internal/usage":    {imports: row("internal/session internal/store")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage internal/auditlog")},
+			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage internal/auditlog internal/database")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
@@ -143,11 +144,11 @@ func plan() map[string]room {
 		"internal/client": {imports: row("wire"), outside: row(sock)},
 		"internal/spell":  {pure: true},
 		"internal/config": {
-			imports: row("internal/spell gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/password broker/sqlusers"),
+			imports: row("internal/database internal/spell gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/local broker/password broker/sqlusers"),
 			outside: row(toml),
 		},
 		"internal/cli": {
-			imports: row("internal/audit internal/auditlog internal/bench internal/client internal/config internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("internal/audit internal/auditlog internal/auth internal/bench internal/client internal/config internal/database internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
 			outside: row(cobr + " " + sock + " " + term),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

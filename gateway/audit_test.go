@@ -7,6 +7,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // TestGatewayAudits checks that a gateway records its start and its certificate.
@@ -17,7 +18,7 @@ func TestGatewayAudits(t *testing.T) {
 	}
 	defer d.Close()
 	recorded := make(chan audit.Event, 100)
-	d.store = recording{d.store, recorded}
+	d.db.Store = recording{d.db.Store, recorded}
 	g, err := New(Config{Data: d, Listen: "127.0.0.1:0", TLS: TLS(certtest.Write(t, t.TempDir(), "a.example")), Version: "v1"})
 	if err != nil {
 		t.Fatal(err)
@@ -39,12 +40,12 @@ func TestGatewayAudits(t *testing.T) {
 
 // recording passes on the gateway's own events that were appended.
 type recording struct {
-	database
+	database.Store
 	recorded chan audit.Event
 }
 
 func (d recording) Append(ctx context.Context, events ...audit.Event) error {
-	err := d.database.Append(ctx, events...)
+	err := d.Store.Append(ctx, events...)
 	for _, e := range events {
 		if err == nil && (e.Kind == audit.Started || e.Kind == audit.Certificate) {
 			d.recorded <- e

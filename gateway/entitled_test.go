@@ -69,7 +69,7 @@ func TestRightsEndToEndE2E(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	used, err := data.Usage(t.Context(), ends.Format("2006-01"))
+	used, err := data.DB().Store.Usage(t.Context(), ends.Format("2006-01"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestDelayNotServed(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	used, err := data.Usage(t.Context(), time.Now().UTC().Format("2006-01"))
+	used, err := data.DB().Store.Usage(t.Context(), time.Now().UTC().Format("2006-01"))
 	if err != nil {
 		t.Fatal(err)
 	}

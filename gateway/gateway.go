@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -45,7 +46,7 @@ type Gateway struct {
 	bearers     bearers
 	usage       *usage.Meter
 	denials     *auditlog.Denials
-	auditLog    database
+	auditLog    database.Store
 	sockets     *socket.Server
 	rest        *rest.Server
 	requests    *rest.Handler
@@ -193,7 +194,7 @@ func (g *Gateway) buildUsers() error {
 		}
 		data, g.data = d, d
 	}
-	g.place = data.store.Place()
+	g.place = data.db.Store.Place()
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
@@ -205,12 +206,12 @@ func (g *Gateway) buildUsers() error {
 	if err := g.openKeys(context.Background(), data); err != nil {
 		return err
 	}
-	g.auditLog = data.store
-	g.usage, g.denials = usage.NewMeter(data.store, g.log), auditlog.NewDenials(data.store, g.hub.HasMarket, g.log)
+	g.auditLog = data.db.Store
+	g.usage, g.denials = usage.NewMeter(data.db.Store, g.log), auditlog.NewDenials(data.db.Store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
-		Users: g.cfg.Users, Store: data.store, Shared: data.shared, Keys: g.keys,
+		Users: g.cfg.Users, Store: data.db.Store, Shared: data.db.Limits, Keys: g.keys,
 		Issuer: a.Issuer, Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
 		Rotation: a.Rotation, GracePeriod: a.GracePeriod, MaxSessions: a.MaxSessions,

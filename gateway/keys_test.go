@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/auth"
 )
 
 // operatorFolder names the data folder of whom an operator's process is to rotate the keys, and operatorRevoke the key
@@ -44,9 +45,7 @@ func TestThreat14KeyTheftClosesSocketsE2E(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer data.Close()
-		if _, err := data.RotateKeys(t.Context(), gateway.KeyRotation{Now: true, Revoke: os.Getenv(operatorRevoke)}); err != nil {
-			t.Fatal(err)
-		}
+		rotateKeys(t, data, os.Getenv(operatorRevoke))
 		return
 	}
 	folder := filepath.Join(t.TempDir(), "data")
@@ -103,17 +102,29 @@ func TestThreat14KeyTheftClosesSocketsE2E(t *testing.T) {
 
 func signingKey(t *testing.T, data *gateway.Data) string {
 	t.Helper()
-	keys, err := data.Keys(t.Context())
+	keys, err := data.DB().OperatorKeys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range keys {
-		if k.State == "signing" {
+	for _, k := range keys.Keys() {
+		if k.State == auth.KeySigning {
 			return k.ID
 		}
 	}
 	t.Fatal("no key signs")
 	return ""
+}
+
+// rotateKeys makes the next key sign at once and revokes another; "": none.
+func rotateKeys(t *testing.T, data *gateway.Data, revoke string) {
+	t.Helper()
+	keys, err := data.DB().OperatorKeys(t.Context())
+	if err == nil {
+		_, err = keys.Rotate(t.Context(), auth.KeyRotation{Now: true, Revoke: revoke})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // follow opens sockets that get trades.
@@ -194,9 +205,7 @@ func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
 	}
 	b.access, b.refresh = a.access, a.refresh
 	sockets := []*bot{connect(t, a), connect(t, b)}
-	if _, err := data.RotateKeys(t.Context(), gateway.KeyRotation{Now: true, Revoke: signingKey(t, data)}); err != nil {
-		t.Fatal(err)
-	}
+	rotateKeys(t, data, signingKey(t, data))
 	began := time.Now()
 	for _, s := range sockets {
 		s.until(t, "Error", "token_revoked")
@@ -229,10 +238,10 @@ func TestKeysAreEncryptedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := filepath.Join(folder, "keys.key")
-	if err := gateway.MakeEncryptionKey(secret); err != nil {
+	if err := auth.MakeEncryptionKey(secret); err != nil {
 		t.Fatal(err)
 	}
-	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder, Keys: gateway.Keys{EncryptionKeyFile: secret}})
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder, EncryptionKeyFile: secret})
 	if err != nil {
 		t.Fatal(err)
 	}

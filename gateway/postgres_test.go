@@ -41,7 +41,7 @@ func encryptionKey(t testing.TB) string {
 
 func openShared(t *testing.T, dsn, key string) *gateway.Data {
 	t.Helper()
-	d, err := gateway.OpenData(t.Context(), gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: key}})
+	d, err := gateway.OpenData(t.Context(), gateway.DataConfig{Postgres: dsn, EncryptionKeyFile: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestDatabaseKilledE2E(t *testing.T) {
 	if err := c.login(); err != nil {
 		t.Errorf("login: %v", err)
 	}
-	log := data.Audit()
+	log := data.DB().Store
 	start, err := log.AuditStart(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditlog"
+	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/spell"
 )
@@ -94,7 +94,7 @@ and what is to be said of it. With -f it goes on with those to come, until Ctrl-
 }
 
 // run opens the database for a command.
-func (o *auditOptions) run(std streams, do func(context.Context, streams, *gateway.Data) error) func(*cobra.Command, []string) error {
+func (o *auditOptions) run(std streams, do func(context.Context, streams, *database.DB) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		data, err := o.place.open(cmd.Context(), std, false)
 		if err != nil {
@@ -105,7 +105,7 @@ func (o *auditOptions) run(std streams, do func(context.Context, streams, *gatew
 	}
 }
 
-func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Data) error {
+func (o *auditOptions) verify(ctx context.Context, std streams, data *database.DB) error {
 	var noted audit.Head
 	if o.expect != "" {
 		var err error
@@ -116,7 +116,7 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Da
 	shown := newProgress(&std)
 	var read atomic.Int64
 	stop := shown.During(ctx, func() string { return progress.Thousands(read.Load()) + " rows" })
-	report, err := auditlog.Verify(ctx, data.Audit(), noted, read.Store)
+	report, err := auditlog.Verify(ctx, data.Store, noted, read.Store)
 	stop()
 	if err == nil && report.Rows == 0 {
 		err = data.CheckEmptyAudit(ctx)
@@ -147,8 +147,8 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *gateway.Da
 // tailEvery is how often new rows are looked for.
 const tailEvery = 250 * time.Millisecond
 
-func (o *auditOptions) tail(ctx context.Context, std streams, data *gateway.Data) error {
-	log := data.Audit()
+func (o *auditOptions) tail(ctx context.Context, std streams, data *database.DB) error {
+	log := data.Store
 	if o.lines < 0 {
 		return fail(exitUsage, fmt.Errorf("-n %d is no number of rows", o.lines), "")
 	}

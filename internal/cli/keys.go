@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // keysOptions are the flags of the keys commands.
@@ -121,7 +122,7 @@ it, and nobody who finds a backup can use them.`,
 		Example: `  rueda keys init-encryption rueda/keys.key`,
 		Args:    named("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := gateway.MakeEncryptionKey(args[0])
+			err := auth.MakeEncryptionKey(args[0])
 			if errors.Is(err, fs.ErrExist) {
 				return fail(exitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
 			}
@@ -135,7 +136,7 @@ it, and nobody who finds a backup can use them.`,
 }
 
 // run opens the keys for a command.
-func (o *keysOptions) run(std streams, do func(context.Context, streams, *gateway.Data) error) func(*cobra.Command, []string) error {
+func (o *keysOptions) run(std streams, do func(context.Context, streams, *database.DB) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		data, err := o.place.open(cmd.Context(), std, false)
 		if err != nil {
@@ -156,16 +157,16 @@ type shownKey struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-func (o *keysOptions) list(ctx context.Context, std streams, data *gateway.Data) error {
-	keys, err := data.Keys(ctx)
+func (o *keysOptions) list(ctx context.Context, std streams, data *database.DB) error {
+	keys, err := data.OperatorKeys(ctx)
 	if err != nil {
 		return err
 	}
-	shown := make([]shownKey, 0, len(keys))
+	shown := []shownKey{}
 	var table strings.Builder
-	for _, k := range keys {
+	for _, k := range keys.Keys() {
 		shown = append(shown, shownKey{
-			ID: k.ID, Algorithm: k.Algorithm, State: k.State,
+			ID: k.ID, Algorithm: k.Algorithm, State: string(k.State),
 			Created: wholeSecond(k.Created), Since: wholeSecond(k.Since), Until: wholeSecond(k.Until),
 		})
 		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Algorithm), k.State, shortTime(k.Since), shortTime(k.Until))
@@ -196,17 +197,20 @@ func orDash(text string) string {
 	return text
 }
 
-func (o *keysOptions) rotate(ctx context.Context, std streams, data *gateway.Data) error {
-	r := gateway.KeyRotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke}
-	changes, err := data.RotateKeys(ctx, r)
+func (o *keysOptions) rotate(ctx context.Context, std streams, data *database.DB) error {
+	keys, err := data.OperatorKeys(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := keys.Rotate(ctx, auth.KeyRotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke})
 	switch {
-	case errors.Is(err, gateway.ErrNoSuchKey):
+	case errors.Is(err, auth.ErrNoSuchKey):
 		return fail(exitNotFound, err, "See rueda keys list.")
-	case errors.Is(err, gateway.ErrSigningKey):
+	case errors.Is(err, auth.ErrSigningKey):
 		return fail(exitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
-	case errors.Is(err, gateway.ErrTooManyKeys):
+	case errors.Is(err, auth.ErrTooManyKeys):
 		return fail(exitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
-	case errors.Is(err, gateway.ErrKeyAlgorithm):
+	case errors.Is(err, auth.ErrKeyAlgorithm):
 		return fail(exitUsage, fmt.Errorf("--alg: %w", err), "")
 	case err != nil:
 		return err
@@ -216,45 +220,44 @@ func (o *keysOptions) rotate(ctx context.Context, std streams, data *gateway.Dat
 			return err
 		}
 	}
-	if o.now || len(changes) > 0 && changes[len(changes)-1].State == "published" {
+	if o.now || len(changes) > 0 && changes[len(changes)-1].State == auth.KeyPublished {
 		return nil
 	}
-	return o.tellNext(ctx, std, data)
-}
-
-// tellNext tells of a key that was published before.
-func (o *keysOptions) tellNext(ctx context.Context, std streams, data *gateway.Data) error {
-	keys, err := data.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if k.State == "published" {
+	for _, k := range keys.Keys() { // a key that was published before
+		if k.State == auth.KeyPublished {
 			return done(std, "%s is published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
 		}
 	}
 	return nil
 }
 
-func tellKey(std streams, c gateway.KeyChange) error {
+func tellKey(std streams, c auth.KeyChange) error {
 	switch c.State {
-	case "published":
+	case auth.KeyPublished:
 		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))
-	case "signing":
+	case auth.KeySigning:
 		return done(std, "%s (%s) signs now", c.ID, c.Algorithm)
-	case "verify_only":
+	case auth.KeyVerifyOnly:
 		return done(std, "%s signs no more; its tokens stay good until they end", c.ID)
-	case "revoked":
+	case auth.KeyRevoked:
 		return done(std, "Revoked %s: its tokens are over", c.ID)
 	}
 	return done(std, "Deleted %s", c.ID)
 }
 
-func (o *keysOptions) reseal(ctx context.Context, std streams, data *gateway.Data) error {
+func (o *keysOptions) reseal(ctx context.Context, std streams, data *database.DB) error {
 	if o.newFile == "" {
 		return fail(exitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
 	}
-	if err := data.ResealKeys(ctx, o.newFile); err != nil {
+	with, err := auth.ReadEncryptionKey(o.newFile)
+	if err != nil {
+		return err
+	}
+	keys, err := data.OperatorKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if err := keys.Reseal(ctx, with); err != nil {
 		return err
 	}
 	fmt.Fprintln(std.talk, "Next: put this file in the place of [keys] encryption_key_file, or name it there and restart the gateways.")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 func (o *keysOptions) newNew(std streams) *cobra.Command {
@@ -38,7 +38,6 @@ func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	s.Data.OnlyOld = false
 	name := o.archive
 	if name == "" {
 		name = filepath.Join(s.Data.Folder, time.Now().UTC().Format("audit-20060102T150405Z.jsonl"))
@@ -46,9 +45,9 @@ func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
 			name = filepath.Base(name)
 		}
 	}
-	report, err := gateway.NewKeys(ctx, s.Data, name)
+	report, err := database.NewKeys(ctx, s.Data, name)
 	switch {
-	case errors.Is(err, gateway.ErrKeysThere):
+	case errors.Is(err, database.ErrKeysExist):
 		return fail(exitUsage, err, "Replace the one that signs with rueda keys rotate --now --revoke KID.")
 	case errors.Is(err, fs.ErrExist):
 		return fail(exitUsage, err, "Name another with --archive FILE.")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -139,8 +139,8 @@ type usageTotal struct {
 	Connections int    `json:"connections"` // the sum of the most of each user
 }
 
-func (r *usageReport) read(ctx context.Context, data *gateway.Data) ([]usageRow, error) {
-	used, err := data.Usage(ctx, r.month)
+func (r *usageReport) read(ctx context.Context, data *database.DB) ([]usageRow, error) {
+	used, err := data.Store.Usage(ctx, r.month)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/config"
@@ -99,9 +100,10 @@ func readConfig(std streams, name string) (*config.Settings, error) {
 	return s, nil
 }
 
-// useUsers has the gateway ask the users and accounts that a configuration names.
-func useUsers(ctx context.Context, s *config.Settings) error {
-	if err := s.Users.Use(ctx, &s.Gateway); err != nil {
+// useUsers gives the gateway the users and accounts that a configuration names. builtIn is the
+// built-in user base.
+func useUsers(ctx context.Context, s *config.Settings, builtIn *local.Base) error {
+	if err := s.Users.Use(ctx, &s.Gateway, builtIn); err != nil {
 		return fail(exitUsage, err, "")
 	}
 	return nil
@@ -134,7 +136,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.Gateway.Data = data
 	defer func() { err = errors.Join(err, s.Users.Close()) }()
-	if err := useUsers(ctx, s); err != nil {
+	if err := useUsers(ctx, s, data.Users); err != nil {
 		return err
 	}
 	for _, f := range s.Gateway.Feeds {

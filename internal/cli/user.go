@@ -15,8 +15,9 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/config"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // userOptions are the flags that the user commands share.
@@ -154,12 +155,12 @@ func explainUser(err error, user string) error {
 
 // open opens the database. Where there is none it is made if the command may do that:
 // looking for a user in a folder of a mistyped name must not make it.
-func (o *userOptions) open(ctx context.Context, std streams, create bool) (*gateway.Data, error) {
+func (o *userOptions) open(ctx context.Context, std streams, create bool) (*database.DB, error) {
 	s, there, err := o.settings(ctx, std, create)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.OpenData(ctx)
+	data, err := s.OpenDatabase(ctx)
 	if err != nil {
 		return nil, o.explainKeys(err)
 	}
@@ -174,7 +175,7 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	if (o.config == "") == (o.data == "") {
 		return nil, false, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
 	}
-	s = &config.Settings{Data: gateway.DataConfig{Folder: o.data}}
+	s = &config.Settings{Data: database.Config{Folder: o.data}}
 	if o.config != "" {
 		if s, err = loadConfig(ctx, std, o.config); err != nil {
 			return nil, false, err
@@ -203,7 +204,7 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 				"Make it first, if --data is what you mean.")
 		}
 	}
-	s.Data.Actor, s.Data.OnlyOld = commandLine(), !create
+	s.Data.Actor, s.Data.KeysMustExist = commandLine(), !create
 	return s, there, nil
 }
 
@@ -218,9 +219,9 @@ func (o *userOptions) source() (args, setting string) {
 // explainKeys adds the next step to an error of opening a database or its keys.
 func (o *userOptions) explainKeys(err error) error {
 	place, setting := o.source()
-	var missing *gateway.MissingKeysError
+	var missing *database.MissingKeysError
 	switch {
-	case gateway.NeedsEncryptionKey(err) && o.config == "":
+	case errors.Is(err, auth.ErrNoEncryptionKey) && o.config == "":
 		return fail(exitUsage, errors.New("the keys in "+filepath.Clean(o.data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
 	case !errors.As(err, &missing):
 		return explainFolder(err, "", setting)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -41,22 +42,23 @@ A failed attempt is one for the user base: it may count there.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Users.Close()) }()
+			var users *local.Base // nil: not needed
 			if s.Users.NeedsData() {
 				data, err := o.open(cmd.Context(), std, false)
 				if err != nil {
 					return err
 				}
 				defer func() { err = errors.Join(err, data.Close()) }()
-				s.Gateway.Data, s.Gateway.Users, s.Gateway.Accounts = data, data.Users, data.Users
+				users, s.Gateway.Users, s.Gateway.Accounts = data.Users, data.Users, data.Users
 			}
-			if err := useUsers(cmd.Context(), s); err != nil {
+			if err := useUsers(cmd.Context(), s, users); err != nil {
 				return err
 			}
 			login := broker.Login{Username: args[0], OTP: otp}
 			if login.Password, err = readPassword(std, "Password of "+args[0], fromStdin, nil); err != nil {
 				return err
 			}
-			return checkUser(cmd.Context(), std, s, login)
+			return checkUser(cmd.Context(), std, s, users, login)
 		},
 	}
 	cmd.Flags().BoolVar(&fromStdin, "password-stdin", false, "read the password from standard input")
@@ -65,7 +67,7 @@ A failed attempt is one for the user base: it may count there.`,
 }
 
 // checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
-func checkUser(ctx context.Context, std streams, s *config.Settings, login broker.Login) error {
+func checkUser(ctx context.Context, std streams, s *config.Settings, users *local.Base, login broker.Login) error {
 	begun := time.Now()
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
@@ -83,7 +85,7 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 	}
 	row("id", "%s", user.ID)
 	row("version", "%d", user.Version)
-	if list, ok, err := groupsOf(ctx, s, &user); err != nil {
+	if list, ok, err := groupsOf(ctx, s, users, &user); err != nil {
 		row("groups", "not read: %v", err)
 	} else if ok {
 		describeGroups(row, list)
@@ -131,11 +133,11 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, login broke
 }
 
 // groupsOf are the groups of a user who has just logged in, where the user base knows of groups.
-func groupsOf(ctx context.Context, s *config.Settings, user *broker.User) (list []broker.Membership, ok bool, err error) {
+func groupsOf(ctx context.Context, s *config.Settings, users *local.Base, user *broker.User) (list []broker.Membership, ok bool, err error) {
 	if !s.Users.BuiltIn() {
 		return s.Users.Groups(ctx, user.ID)
 	}
-	entry, err := s.Gateway.Data.Users.Entry(ctx, user.Username)
+	entry, err := users.Entry(ctx, user.Username)
 	for _, g := range entry.Groups {
 		list = append(list, broker.Membership{Group: g.Name, Granted: true})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // mainFile is the file of serve, field by field. What each means, with its default, is
@@ -121,10 +122,10 @@ type Log struct {
 
 // Settings are a configuration that was read, checked and found good.
 type Settings struct {
-	Gateway gateway.Config     // all but Data and Version
-	Data    gateway.DataConfig // of the database
-	Users   UserSource         // to be used or closed
-	Lines   map[string]string  // addresses of feeds of type ndjson, by name
+	Gateway gateway.Config    // all but Data and Version
+	Data    database.Config   // of the database
+	Users   UserSource        // to be used or closed
+	Lines   map[string]string // addresses of feeds of type ndjson, by name
 }
 
 // Bounds of a configuration file and of those of the catalogue, which list every
@@ -370,16 +371,23 @@ func (c *mainFile) journal(doc *document) gateway.Journal {
 	return gateway.Journal{Folder: folder, Segment: int64(j.Segment), Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
 }
 
+// data returns the settings of the database and the keys.
+func (c *mainFile) data(doc *document) database.Config {
+	a := &c.Auth
+	d := database.Config{
+		Folder:        doc.relative(cmp.Or(c.Data, "data")),
+		Postgres:      c.database(doc),
+		PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
+		MinPassword: a.MinPassword, Peppers: c.peppers(doc),
+	}
+	c.keys(doc, &d)
+	return d
+}
+
 func (c *mainFile) settings(doc *document) *Settings {
 	a, s, l := c.Auth, c.Stream, c.Limits
 	return &Settings{
-		Data: gateway.DataConfig{
-			Folder:        doc.relative(cmp.Or(c.Data, "data")),
-			Postgres:      c.database(doc),
-			PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
-			MinPassword: a.MinPassword, Peppers: c.peppers(doc),
-			Keys: c.keys(doc),
-		},
+		Data: c.data(doc),
 		Gateway: gateway.Config{
 			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins,
 			Drain: time.Duration(c.Drain),
@@ -417,14 +425,24 @@ func (c *mainFile) settings(doc *document) *Settings {
 	}
 }
 
-// OpenData opens the database that a configuration names.
+// OpenData opens the database for a gateway.
 func (s *Settings) OpenData(ctx context.Context) (*gateway.Data, error) {
-	data, err := gateway.OpenData(ctx, s.Data)
-	if err != nil && s.Data.Postgres != "" {
-		return nil, fmt.Errorf("open the database: %w", err)
+	data, err := gateway.OpenData(ctx, gateway.DataConfig(s.Data))
+	return data, s.openError(err)
+}
+
+// OpenDatabase opens the database for a command that administers it.
+func (s *Settings) OpenDatabase(ctx context.Context) (*database.DB, error) {
+	db, err := database.Open(ctx, s.Data)
+	return db, s.openError(err)
+}
+
+func (s *Settings) openError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.Data.Postgres != "":
+		return fmt.Errorf("open the database: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", filepath.Clean(s.Data.Folder), err)
-	}
-	return data, nil
+	return fmt.Errorf("open %s: %w", filepath.Clean(s.Data.Folder), err)
 }

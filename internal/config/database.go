@@ -1,6 +1,6 @@
 package config
 
-import "github.com/ruedahq/rueda/gateway"
+import "github.com/ruedahq/rueda/internal/database"
 
 // databaseConfig is the table [database]: a database of PostgreSQL in place of the file in the data folder.
 type databaseConfig struct {
@@ -23,7 +23,8 @@ func (c *mainFile) database(doc *document) string {
 		return ""
 	}
 	url := doc.secret("database", "url", d.URLFile, d.URLEnv)
-	if err := (gateway.DataConfig{Postgres: url}).Check(); err != nil {
+	settings := database.Config{Postgres: url}
+	if err := settings.Check(); err != nil {
 		doc.wrong("database", "%v", err)
 	}
 	if url != "" && c.Keys.EncryptionKeyFile == "" && c.Keys.EncryptionKeyEnv == "" {

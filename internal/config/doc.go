@@ -5,7 +5,7 @@
 //	if err != nil { … }               // every mistake, each with file, line and key
 //	defer s.Users.Close()
 //	s.Gateway.Data, err = s.OpenData(ctx)
-//	err = s.Users.Use(ctx, &s.Gateway)
+//	err = s.Users.Use(ctx, &s.Gateway, data.Users)
 //	g, err := gateway.New(s.Gateway)
 //
 // [Read] reads files and connects to nothing. What it gives, [Settings], is the configuration as

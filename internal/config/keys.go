@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // keysConfig is the table [keys]: the keys that sign access tokens.
@@ -58,8 +58,9 @@ func (c *mainFile) checkKeys(doc *document) {
 		doc.wrong("keys.encryption_key_env", "is not the name of an environment variable")
 		return
 	}
-	settings := c.keys(doc)
-	if err := settings.Check(); err != nil {
+	var settings database.Config
+	c.keys(doc, &settings)
+	if err := settings.CheckEncryptionKey(); err != nil {
 		key := "keys.encryption_key_file"
 		if k.EncryptionKeyEnv != "" {
 			key = "keys.encryption_key_env"
@@ -68,21 +69,18 @@ func (c *mainFile) checkKeys(doc *document) {
 	}
 }
 
-// keys are the settings as the gateway takes them.
-func (c *mainFile) keys(doc *document) gateway.Keys {
+// keys adds the settings of the keys to those of the database.
+func (c *mainFile) keys(doc *document, d *database.Config) {
 	k := &c.Keys
-	g := gateway.Keys{
-		Algorithm:         k.Algorithm,
-		AccessTTL:         time.Duration(c.Auth.AccessTTL),
-		EncryptionKeyFile: doc.relative(k.EncryptionKeyFile),
-		EncryptionKeyEnv:  k.EncryptionKeyEnv,
-	}
+	d.KeyAlgorithm = k.Algorithm
+	d.AccessTTL = time.Duration(c.Auth.AccessTTL)
+	d.EncryptionKeyFile = doc.relative(k.EncryptionKeyFile)
+	d.EncryptionKeyEnv = k.EncryptionKeyEnv
 	switch {
 	case k.Rotate == nil:
 	case *k.Rotate == 0:
-		g.Rotate = -1
+		d.KeyRotation = -1
 	default:
-		g.Rotate = time.Duration(*k.Rotate)
+		d.KeyRotation = time.Duration(*k.Rotate)
 	}
-	return g
 }

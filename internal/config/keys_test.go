@@ -1,20 +1,21 @@
 package config
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 func TestConfigKeys(t *testing.T) {
-	for text, want := range map[string]gateway.Keys{
+	for text, want := range map[string]database.Config{
 		``:                           {},
 		"[keys]\n":                   {},
-		"[keys]\nrotate = \"0s\"":    {Rotate: -1},
-		"[keys]\nrotate = \"1h\"":    {Rotate: time.Hour},
-		"[keys]\nrotate = \"2160h\"": {Rotate: 90 * 24 * time.Hour},
-		"[auth]\naccess_ttl = \"1h\"\n[keys]\nalgorithm = \"RS256\"": {Algorithm: "RS256", AccessTTL: time.Hour},
+		"[keys]\nrotate = \"0s\"":    {KeyRotation: -1},
+		"[keys]\nrotate = \"1h\"":    {KeyRotation: time.Hour},
+		"[keys]\nrotate = \"2160h\"": {KeyRotation: 90 * 24 * time.Hour},
+		"[auth]\naccess_ttl = \"1h\"\n[keys]\nalgorithm = \"RS256\"": {KeyAlgorithm: "RS256", AccessTTL: time.Hour},
 		"[keys]\nencryption_key_file = \"k/e.y\"":                    {EncryptionKeyFile: "etc/rueda/k/e.y"},
 		"[keys]\nencryption_key_file = \"/run/secrets/key\"":         {EncryptionKeyFile: "/run/secrets/key"},
 		"[keys]\nencryption_key_env = \"KEK\"":                       {EncryptionKeyEnv: "KEK"},
@@ -24,7 +25,8 @@ func TestConfigKeys(t *testing.T) {
 		if err != nil || doc.err() != nil {
 			t.Fatal(text, err, doc.err())
 		}
-		if got := c.keys(doc); got != want {
+		var got database.Config
+		if c.keys(doc, &got); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}

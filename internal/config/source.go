@@ -12,6 +12,7 @@ import (
 	"github.com/ruedahq/rueda/broker/guard"
 	"github.com/ruedahq/rueda/broker/httpusers"
 	"github.com/ruedahq/rueda/broker/ldapusers"
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/broker/sqlusers"
 	"github.com/ruedahq/rueda/gateway"
@@ -255,8 +256,10 @@ func (s *UserSource) Advice(err error) string {
 // sourcePatience is how long a source is waited for at the start.
 const sourcePatience = 5 * time.Second
 
-// Use has the gateway ask the source. One that is wrong is an error; one that is down is not, for the stream needs none.
-func (s *UserSource) Use(ctx context.Context, g *gateway.Config) error {
+// Use gives the gateway the users and accounts of the source. builtIn is the built-in user base. A
+// source that is configured wrongly is an error. One that is down is logged only: the stream works
+// without it.
+func (s *UserSource) Use(ctx context.Context, g *gateway.Config, builtIn *local.Base) error {
 	ctx, cancel := context.WithTimeout(ctx, sourcePatience)
 	defer cancel()
 	found, away := s.doc.again(), map[string]bool{}
@@ -280,8 +283,7 @@ func (s *UserSource) Use(ctx context.Context, g *gateway.Config) error {
 	case s.users != nil:
 		g.Users, g.Accounts = s.users, s.accounts
 	case s.accounts != nil || s.none: // of users who are built in
-		local := g.Data.Users
-		g.Users, g.WatchUsers, g.Accounts = local, local.Watch, s.accounts
+		g.Users, g.WatchUsers, g.Accounts = builtIn, builtIn.Watch, s.accounts
 	}
 	return nil
 }

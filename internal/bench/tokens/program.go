@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
@@ -67,19 +68,19 @@ func (p *program) gateway(c Config) (*Started, error) {
 		cancel()
 		return nil, err
 	}
-	var keys gateway.Keys
+	settings := gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres}
 	if c.Postgres != "" { // keeps no keys that are not encrypted
-		keys.EncryptionKeyFile = filepath.Join(c.Folder, "encryption.key")
+		settings.EncryptionKeyFile = filepath.Join(c.Folder, "encryption.key")
 		err := os.MkdirAll(c.Folder, 0o700)
 		if err == nil {
-			err = gateway.MakeEncryptionKey(keys.EncryptionKeyFile)
+			err = auth.MakeEncryptionKey(settings.EncryptionKeyFile)
 		}
 		if err != nil {
 			cancel()
 			return nil, err
 		}
 	}
-	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres, Keys: keys})
+	data, err := gateway.OpenData(ctx, settings)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -1,4 +1,4 @@
-package gateway
+package database
 
 import (
 	"cmp"
@@ -13,46 +13,47 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// ErrKeysThere is the error of NewKeys where the keys are not lost.
-var ErrKeysThere = errors.New("the keys are there")
+// ErrKeysExist is the error of NewKeys for a database whose keys are not lost.
+var ErrKeysExist = errors.New("the keys are there")
 
-// NewKeysReport is what NewKeys did.
+// NewKeysReport describes what NewKeys did.
 type NewKeysReport struct {
 	ID      string   // of the key that signs now
-	Rows    int64    // of the audit log before, which the archive has
+	Rows    int64    // of the old audit log, in the archive
 	Factors []string // users whose second factor cannot be checked any more
 }
 
-// NewKeys begins anew with keys in the place of those that a database has lost. All logins are over. The rows of the audit
-// log, which no key fits any more, go to the new file archive, as lines of JSON, and are deleted then; the log begins anew with a
-// row that says so. No gateway may run on the database meanwhile: it would go on with the keys it has.
-func NewKeys(ctx context.Context, cfg DataConfig, archive string) (r NewKeysReport, err error) {
-	d, err := openDatabase(ctx, cfg)
+// NewKeys makes new keys for a database that has lost its own. All logins end. No key fits the old
+// rows of the audit log: they are written to the new file archive as JSON lines and deleted. The
+// new log begins with a row that says so. No gateway may use the database meanwhile: it would keep
+// its old keys.
+func NewKeys(ctx context.Context, cfg Config, archive string) (r NewKeysReport, err error) {
+	d, err := openStore(ctx, cfg)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if _, _, err := d.keyStore.Load(ctx); err == nil {
-		return r, ErrKeysThere
+		return r, ErrKeysExist
 	} else if !errors.Is(err, auth.ErrNotFound) {
 		return r, fmt.Errorf("look for the keys: %w", err)
 	}
-	// The log and the logins go first: whoever breaks off behind that leaves a database that was never used.
-	if r.Rows, err = archiveAudit(archive, d.store.AuditRows(ctx, 0)); err != nil {
+	// The log and the logins are deleted first: after an interruption the database counts as new.
+	if r.Rows, err = archiveAudit(archive, d.Store.AuditRows(ctx, 0)); err != nil {
 		return r, fmt.Errorf("archive the audit log: %w", err)
 	}
-	if err := d.store.BeginAnew(ctx); err != nil {
+	if err := d.Store.BeginAnew(ctx); err != nil {
 		return r, err
 	}
-	if err := d.open(ctx, cfg); err != nil {
+	if err := d.openUsers(ctx, false); err != nil {
 		return r, err
 	}
-	keys, err := d.Keys(ctx)
+	keys, err := d.OperatorKeys(ctx)
 	if err != nil {
 		return r, err
 	}
-	r.ID = keys[0].ID
-	err = d.store.Append(ctx, audit.Event{
+	r.ID = keys.Keys()[0].ID
+	err = d.Store.Append(ctx, audit.Event{
 		Time: time.Now(), Kind: audit.KeyChanged, Actor: cmp.Or(cfg.Actor, "gateway"),
 		Detail: fmt.Sprintf("signing %s; the keys before were lost, and %d rows of this log with them", r.ID, r.Rows),
 	})
@@ -68,7 +69,7 @@ func NewKeys(ctx context.Context, cfg DataConfig, archive string) (r NewKeysRepo
 	return r, err
 }
 
-// archiveAudit writes rows into a new file, if there are any.
+// archiveAudit writes rows into a new file, unless there are none.
 func archiveAudit(name string, rows iter.Seq2[audit.Row, error]) (n int64, err error) {
 	var f *os.File
 	defer func() {

@@ -1,4 +1,4 @@
-package gateway_test
+package database_test
 
 import (
 	"database/sql"
@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditlog"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // TestNewKeys loses the keys of a database that was used: nothing opens it, also not to make some, until it begins anew.
@@ -20,7 +20,7 @@ func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
-		newKeys(t, gateway.DataConfig{Folder: folder}, func() {
+		newKeys(t, database.Config{Folder: folder}, func() {
 			if err := os.Remove(filepath.Join(folder, "keys.json")); err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func TestNewKeys(t *testing.T) {
 func TestNewKeysE2E(t *testing.T) {
 	t.Parallel()
 	dsn := cluster.Database(t)
-	newKeys(t, gateway.DataConfig{Postgres: dsn, Keys: gateway.Keys{EncryptionKeyFile: encryptionKey(t)}}, func() {
+	newKeys(t, database.Config{Postgres: dsn, EncryptionKeyFile: encryptionKey(t)}, func() {
 		db, err := sql.Open("pgx", dsn)
 		if err != nil {
 			t.Fatal(err)
@@ -44,16 +44,16 @@ func TestNewKeysE2E(t *testing.T) {
 	})
 }
 
-func newKeys(t *testing.T, cfg gateway.DataConfig, lose func()) {
+func newKeys(t *testing.T, cfg database.Config, lose func()) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "audit.jsonl")
 	only := cfg
-	only.OnlyOld = true
-	var missing *gateway.MissingKeysError
-	if _, err := gateway.OpenData(t.Context(), only); !errors.As(err, &missing) || missing.Used {
+	only.KeysMustExist = true
+	var missing *database.MissingKeysError
+	if _, err := database.Open(t.Context(), only); !errors.As(err, &missing) || missing.Used {
 		t.Fatalf("a database that was never used was opened with %v", err)
 	}
-	data, err := gateway.OpenData(t.Context(), cfg)
+	data, err := database.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,23 +63,23 @@ func newKeys(t *testing.T, cfg gateway.DataConfig, lose func()) {
 	if err := data.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gateway.NewKeys(t.Context(), cfg, archive); !errors.Is(err, gateway.ErrKeysThere) {
+	if _, err := database.NewKeys(t.Context(), cfg, archive); !errors.Is(err, database.ErrKeysExist) {
 		t.Fatalf("keys that are there: %v", err)
 	}
 	lose()
-	for _, c := range []gateway.DataConfig{cfg, only} {
-		if _, err := gateway.OpenData(t.Context(), c); !errors.As(err, &missing) || !missing.Used {
+	for _, c := range []database.Config{cfg, only} {
+		if _, err := database.Open(t.Context(), c); !errors.As(err, &missing) || !missing.Used {
 			t.Fatalf("a database whose keys are lost was opened with %v", err)
 		}
 	}
-	report, err := gateway.NewKeys(t.Context(), cfg, archive)
+	report, err := database.NewKeys(t.Context(), cfg, archive)
 	if err != nil || report.Rows != 1 || report.ID == "" {
 		t.Fatalf("new keys: %+v, %v", report, err)
 	}
 	if text, err := os.ReadFile(archive); err != nil || strings.Count(string(text), `"kind":"user_added"`) != 1 {
 		t.Errorf("archived %s, %v", text, err)
 	}
-	data, err = gateway.OpenData(t.Context(), only)
+	data, err = database.Open(t.Context(), only)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func newKeys(t *testing.T, cfg gateway.DataConfig, lose func()) {
 	if err := data.Users.Disable(t.Context(), "ana"); err != nil {
 		t.Fatal(err)
 	}
-	checked, err := auditlog.Verify(t.Context(), data.Audit(), audit.Head{}, func(int64) {})
+	checked, err := auditlog.Verify(t.Context(), data.Store, audit.Head{}, func(int64) {})
 	if err != nil || checked.Rows != 2 || checked.Head.Seq != 2 {
 		t.Errorf("the log has %+v, %v", checked, err)
 	}

@@ -1,0 +1,194 @@
+// Package database opens the durable state of a gateway: a database of users, logins, usage and
+// the audit log, and the keys that sign access tokens.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// DB is an open database with its keys.
+type DB struct {
+	// Users is the built-in user base.
+	Users *local.Base
+	// Store has the logins, the audit log and the usage.
+	Store Store
+	// Limits counts failed logins of all gateways on the database; nil: only one gateway may use it.
+	Limits auth.SharedLimits
+
+	cfg      Config
+	listen   func(ctx context.Context, channel string, changed func()) error // nil: not supported
+	keyStore auth.KeyStore
+	keyPlace string // for error messages
+}
+
+// Store is the interface of SQLite and PostgreSQL.
+type Store interface {
+	auth.Store
+	UseChain(audit.Chain)
+	Chain() audit.Chain
+	AuditStart(context.Context) (audit.Head, error)
+	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
+	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
+	PruneAudit(ctx context.Context, before time.Time) (int64, error)
+	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	Used(context.Context) (bool, error)
+	BeginAnew(context.Context) error
+	AddUsage(context.Context, []store.Usage) error
+	Usage(ctx context.Context, month string) ([]store.Usage, error)
+	Writer() *sql.DB
+	Reader() *sql.DB
+	Place() string
+	Close() error
+}
+
+// Files of a data folder.
+const (
+	databaseFile = "rueda.db"
+	keyFile      = "keys.json"
+)
+
+// Config says where a database is. It has the fields of gateway.DataConfig, which documents them.
+type Config struct {
+	Folder        string
+	Postgres      string
+	PasswordSlots int
+	PasswordQueue int
+	PasswordWait  time.Duration
+	MinPassword   int
+	Peppers       [][]byte
+	Actor         string
+
+	KeyAlgorithm      string
+	KeyRotation       time.Duration
+	AccessTTL         time.Duration
+	EncryptionKeyFile string
+	EncryptionKeyEnv  string
+	KeysMustExist     bool
+}
+
+// Exists reports whether the database exists. One in memory never does, and PostgreSQL always does.
+func (c *Config) Exists() (bool, error) {
+	if c.Postgres != "" {
+		return true, nil
+	}
+	if c.Folder == "" {
+		return false, nil
+	}
+	_, err := os.Stat(filepath.Join(c.Folder, databaseFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Check validates the URL of the database without connecting to it.
+func (c *Config) Check() error {
+	if c.Postgres == "" {
+		return nil
+	}
+	return store.CheckPostgres(c.Postgres)
+}
+
+// Open opens the database and migrates it. Several processes may have the same one open. A new
+// database gets its keys. If the keys of a used database are missing, the error is a
+// *MissingKeysError: new keys would end all logins and would not fit the audit log. NewKeys makes
+// them.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	d, err := openStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.openUsers(ctx, cfg.KeysMustExist); err != nil {
+		return nil, errors.Join(err, d.Store.Close())
+	}
+	return d, nil
+}
+
+// openStore opens the store and finds the place of the keys.
+func openStore(ctx context.Context, cfg Config) (*DB, error) {
+	d := &DB{cfg: cfg, keyPlace: "the keys' row in the database"}
+	switch {
+	case cfg.Postgres != "":
+		s, err := store.OpenPostgres(ctx, cfg.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		d.Store, d.Limits, d.keyStore, d.listen = s, s, s.Keys(), s.Listen
+	case cfg.Folder == "":
+		s, err := store.OpenInMemory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.Store, d.keyStore = s, auth.MemoryKeys()
+	default:
+		s, err := store.Open(ctx, filepath.Join(cfg.Folder, databaseFile))
+		if err != nil {
+			return nil, err
+		}
+		d.keyPlace = filepath.Join(cfg.Folder, keyFile)
+		d.Store, d.keyStore = s, auth.FileKeys(d.keyPlace)
+	}
+	return d, nil
+}
+
+// openUsers opens the keys and the user base.
+func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
+	// Read before the keys: another process that makes them now uses the database afterwards.
+	used, err := d.Store.Used(ctx)
+	if err != nil {
+		return err
+	}
+	// Every process that writes to the audit log chains its rows with the same key.
+	keys, err := d.OpenKeys(ctx, auth.KeySetConfig{MustExist: used || keysMustExist})
+	if errors.Is(err, auth.ErrNoKeys) {
+		return &MissingKeysError{Place: d.keyPlace, Used: used}
+	}
+	if err != nil {
+		return err
+	}
+	d.Store.UseChain(audit.NewChain(keys.AuditKey()))
+	d.Users, err = local.Open(ctx, local.Config{
+		Writer: d.Store.Writer(), Reader: d.Store.Reader(), Postgres: d.cfg.Postgres != "", Listen: d.listen,
+		Slots: d.cfg.PasswordSlots, Queue: d.cfg.PasswordQueue, QueueWait: d.cfg.PasswordWait,
+		MinPassword: d.cfg.MinPassword, Peppers: d.cfg.Peppers,
+		Secret: keys.AuditKey(), Audit: d.Store.AppendAudit, Actor: d.cfg.Actor,
+	})
+	return err
+}
+
+// CheckEmptyAudit reports an audit log without rows as audit.ErrBroken if the database has users:
+// each of them was recorded.
+func (d *DB) CheckEmptyAudit(ctx context.Context) error {
+	users, err := d.Users.List(ctx)
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	since := users[0].Created
+	for _, u := range users {
+		if u.Created.Before(since) {
+			since = u.Created
+		}
+	}
+	return fmt.Errorf("%w: it is empty, and the database has users since %s", audit.ErrBroken, since.Format(time.DateOnly))
+}
+
+// Close closes the database.
+func (d *DB) Close() error {
+	if err := d.Store.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
+}

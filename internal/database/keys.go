@@ -1,0 +1,68 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/ruedahq/rueda/internal/auth"
+)
+
+// MissingKeysError is the error of Open for keys that are missing and must not be made.
+type MissingKeysError struct {
+	Place string // where they should be
+	Used  bool   // the database was used with keys before, which are lost
+}
+
+func (e *MissingKeysError) Error() string {
+	if e.Used {
+		return e.Place + " is missing, and the database was used with one"
+	}
+	return e.Place + " is missing, for the database was never used"
+}
+
+// encryption returns a function that reads the encryption key, so that its file can be replaced
+// while a gateway runs; nil if there is none.
+func (c *Config) encryption() func() (auth.EncryptionKey, error) {
+	switch file, env := c.EncryptionKeyFile, c.EncryptionKeyEnv; {
+	case file != "":
+		return func() (auth.EncryptionKey, error) { return auth.ReadEncryptionKey(file) }
+	case env != "":
+		return func() (auth.EncryptionKey, error) {
+			key, err := auth.ParseEncryptionKey(os.Getenv(env))
+			if err != nil {
+				return key, fmt.Errorf("environment variable %s: %w", env, err)
+			}
+			return key, nil
+		}
+	}
+	return nil
+}
+
+// CheckEncryptionKey reads the encryption key, if there is one.
+func (c *Config) CheckEncryptionKey() error {
+	if read := c.encryption(); read != nil {
+		_, err := read()
+		return err
+	}
+	return nil
+}
+
+// OpenKeys opens the keys, or makes them unless cfg.MustExist is set. The algorithm, the rotation and
+// the encryption are those of the database's Config, and so is an AccessTTL of 0.
+func (d *DB) OpenKeys(ctx context.Context, cfg auth.KeySetConfig) (*auth.KeySet, error) {
+	cfg.Algorithm, cfg.Rotate, cfg.Encryption = d.cfg.KeyAlgorithm, d.cfg.KeyRotation, d.cfg.encryption()
+	cfg.AccessTTL = cmp.Or(cfg.AccessTTL, d.cfg.AccessTTL)
+	keys, err := auth.OpenKeySet(ctx, d.keyStore, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the keys: %w", err)
+	}
+	return keys, nil
+}
+
+// OperatorKeys opens the keys for a command of an operator, also while gateways use them. They
+// load a change within a second on one machine and within five seconds over the network.
+func (d *DB) OperatorKeys(ctx context.Context) (*auth.KeySet, error) {
+	return d.OpenKeys(ctx, auth.KeySetConfig{Actor: d.cfg.Actor, Audit: d.Store.Append, MustExist: true})
+}
