@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
+	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
@@ -43,7 +44,7 @@ type Gateway struct {
 	auth        *auth.Service
 	keys        *auth.KeySet
 	registry    *session.Registry
-	bearers     bearers
+	identities  identity.Cache
 	usage       *usage.Meter
 	denials     *auditlog.Denials
 	auditLog    database.Store
@@ -222,7 +223,7 @@ func (g *Gateway) buildUsers() error {
 		OnRevoke:     g.registry.Revoke,
 		OnRevokeUser: g.registry.RevokeUser,
 		OnRefresh:    g.registry.Extend,
-		OnRights:     func(u broker.User) { g.registry.GrantsChanged(u.ID, grantsOf(u)) },
+		OnRights:     func(u broker.User) { g.registry.GrantsChanged(u.ID, identity.Grants(u)) },
 		Logger:       g.log,
 	})
 	return err

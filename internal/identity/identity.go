@@ -1,0 +1,119 @@
+// Package identity makes the identities of sessions from verified tokens. It is where tokens and
+// market data meet: package auth knows no sessions, and sessions know no users.
+package identity
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/wire"
+)
+
+const (
+	maxCached = 1 << 16 // identities
+	maxShared = 64      // rights that are compared with those of new identities
+)
+
+// Cache keeps the identities of tokens in use, so that all connections of a token share one. The zero
+// Cache is empty. It is safe for concurrent use.
+type Cache struct {
+	mu      sync.Mutex
+	byToken map[string]*cached
+	rights  []entitlement.Set // the newest, each once: most users have the rights of others
+}
+
+// cached is an identity with the fields of its user that detect a change: reading a user again makes
+// new slices.
+type cached struct {
+	id           session.Identity
+	entitlements []broker.Entitlement
+	limits       broker.Limits
+	version      int64
+}
+
+// Identity returns the session identity of a verified token.
+func (c *Cache) Identity(id *auth.Identity) *session.Identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.byToken[id.TokenID]; known != nil && known.id.KeyID == id.KeyID && known.isOf(&id.User) {
+		return &known.id
+	}
+	grants := Grants(id.User)
+	grants.Rights = c.share(grants.Rights)
+	fresh := &cached{
+		id: session.Identity{
+			User: id.User.ID, Username: id.User.Username,
+			Family: id.Family, KeyID: id.KeyID, Expires: id.Expires,
+			Grants: grants,
+		},
+		entitlements: id.User.Entitlements, limits: id.User.Limits, version: id.User.Version,
+	}
+	if c.byToken == nil || len(c.byToken) >= maxCached {
+		c.byToken = make(map[string]*cached) // tokens in use are added again
+	}
+	c.byToken[id.TokenID] = fresh
+	return &fresh.id
+}
+
+// share returns the equal rights of another user, if there are any. Rights are never modified.
+func (c *Cache) share(rights entitlement.Set) entitlement.Set {
+	for _, known := range c.rights {
+		if slices.Equal(known, rights) {
+			return known
+		}
+	}
+	if len(c.rights) == maxShared {
+		c.rights = slices.Delete(c.rights, 0, 1)
+	}
+	c.rights = append(c.rights, rights)
+	return rights
+}
+
+// isOf reports whether the identity was made from u.
+func (c *cached) isOf(u *broker.User) bool {
+	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.limits == u.Limits &&
+		same(c.id.Scopes, u.Scopes) && same(c.entitlements, u.Entitlements)
+}
+
+// same reports whether two slices share their memory.
+func same[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+}
+
+// Fault returns the error message for a token that was not verified because of err.
+func Fault(err error) *wire.Fault {
+	var e *auth.Error
+	if !errors.As(err, &e) {
+		return &wire.Fault{Reason: wire.Overloaded}
+	}
+	switch e.Reason {
+	case auth.TokenExpired:
+		return &wire.Fault{Reason: wire.TokenExpired}
+	case auth.TokenRevoked:
+		return &wire.Fault{Reason: wire.TokenRevoked}
+	case auth.InvalidToken:
+		return &wire.Fault{Reason: wire.InvalidToken}
+	}
+	// The user base is down and the user is not cached: the client retries.
+	return &wire.Fault{Reason: wire.Overloaded, RetryAfter: int((e.RetryAfter + time.Second - 1) / time.Second)}
+}
+
+// Grants returns a user's rights and limits for sessions.
+func Grants(u broker.User) session.Grants {
+	return session.Grants{
+		Scopes: u.Scopes,
+		Rights: u.Entitlements,
+		Limits: session.Limits{
+			Connections:       u.Limits.Connections,
+			Subscriptions:     u.Limits.Subscriptions,
+			MessagesPerSecond: u.Limits.MessagesPerSecond,
+		},
+	}
+}
