@@ -123,7 +123,7 @@ func plan() map[string]room {
 		"internal/auditlog": {imports: row("internal/audit internal/session wire")},
 		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store")},
 		"internal/identity": {imports: row("internal/entitlement broker internal/auth internal/session wire")},
-		"internal/usage":    {imports: row("internal/session internal/store")},
+		"internal/usage":    {imports: row("internal/cache internal/session internal/store")},
 		"gateway": {imports: row("market wire feed broker broker/local " +
 			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage internal/auditlog internal/database internal/identity")},
 
