@@ -117,6 +117,7 @@ func TestClosedPages(t *testing.T) {
 // Of days that are gone, history says from where on it is complete.
 func TestHistoryIsCompleteFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		laterThanDays()
 		a := newArchive(t, journal.Config{Sync: time.Millisecond, Days: 1}, nil)
 		for day := range int64(4) {
 			for i := range int64(5) {

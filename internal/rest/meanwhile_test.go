@@ -45,11 +45,18 @@ func oneReader(c *rest.Config, _ *auth.Config) { c.HistoryReaders = 1 }
 // shortArchive keeps one closed day. It has a trade for each millisecond of the first day, which is closed,
 // and as many on the next.
 func shortArchive(t *testing.T, trades int) *archive {
+	laterThanDays()
 	a := newArchive(t, journal.Config{Sync: time.Millisecond, Days: 1}, oneReader)
 	a.dayOfTrades(0, trades)
 	a.dayOfTrades(1, trades)
 	a.run(func() bool { return a.journal.Days()[0].Closed })
 	return a
+}
+
+// laterThanDays moves a bubble's clock to where the days of the tests are over. Days ahead of it are not
+// removed.
+func laterThanDays() {
+	time.Sleep(time.Until(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)))
 }
 
 // dayOfTrades keeps trades of a day, counted from the first.
