@@ -155,3 +155,27 @@ func TestStatesAreFair(t *testing.T) {
 		t.Errorf("%d of %d instruments were told", len(r.quotes), many)
 	}
 }
+
+// TestStatesInSlices checks that one Gather visits a limited number of instruments, although few of
+// them have a state, and that the next ones go on.
+func TestStatesInSlices(t *testing.T) {
+	h := New(Config{})
+	handles := defineMany(t, h, 5*maxVisited, nil)
+	last := handles[len(handles)-1]
+	publish(t, h, market.Event{Kind: market.KindUpdate, Handle: last, Bids: []market.Level{level(1, 1)}, Asks: []market.Level{level(2, 1)}})
+	sh := h.NewShard(func(bool) {})
+	sub := open(sh)
+	sub.Subscribe([]Item{{Channel: wire.Quotes, ID: id("*|M|*")}}, Options{})
+	empty, got := 0, []byte(nil)
+	for len(got) == 0 {
+		if got = sub.Gather(nil, 1<<20, wire.JSON, false); len(got) > 0 {
+			break
+		}
+		if empty++; !sub.Unfinished() {
+			t.Fatalf("%d calls gave nothing, and it is finished", empty)
+		}
+	}
+	if empty < 4 || sub.Unfinished() || sub.Pending() {
+		t.Errorf("%d calls without a state; unfinished %v, pending %v", empty, sub.Unfinished(), sub.Pending())
+	}
+}
