@@ -7,19 +7,18 @@ import (
 	"testing"
 )
 
-// An answerCase is what a client sends, frame by frame, and what it is answered by, in that order.
-// The names are those of the Autobahn test suite where it has the situation; an echo there is
-// the answer to a ping in JSON here.
+// answerCase is a sequence of frames and the expected answers in order. Names are those of the
+// Autobahn test suite where it has the case; its echo is the answer to a JSON ping here.
 type answerCase struct {
 	name   string
 	frames []string
-	want   []string // as caseClient.said has it; where no close frame is in it, a probe comes last
+	want   []string // as in caseClient.said; without a close frame a probe follows
 }
 
-// echo is a message that is answered by its id.
+// echoMessage returns a message whose answer has the id.
 func echoMessage(id string) string { return `{"action":"ping","id":"` + id + `"}` }
 
-// fragmented is echoMessage(id) cut at two places.
+// fragmented returns echoMessage(id) in three parts.
 func fragmented(id string) (first, second, third string) {
 	m := echoMessage(id)
 	return m[:7], m[7:15], m[15:]
@@ -80,7 +79,7 @@ func answerCases() []answerCase {
 	}
 }
 
-// splits are ways to cut frames into segments.
+// splits are ways to divide frames into segments.
 var splits = []struct {
 	name string
 	cut  func(frames []string) []string
@@ -89,7 +88,7 @@ var splits = []struct {
 	{"frame by frame", func(frames []string) []string { return frames }},
 	{"byte by byte", func(frames []string) (pieces []string) {
 		all := strings.Join(frames, "")
-		for len(all) > 2000 { // of a long one the beginning in large pieces
+		for len(all) > 2000 { // begin a long input with large pieces
 			pieces, all = append(pieces, all[:1000]), all[1000:]
 		}
 		return append(pieces, strings.Split(all, "")...)
@@ -107,11 +106,11 @@ var splits = []struct {
 	}},
 }
 
-// TestAnswersInOrder shows that what comes together is answered frame by frame in its order, and
-// that a close frame or a violation takes none of the answers to what came before it.
+// TestAnswersInOrder checks that frames which arrive together are answered in order, and that a
+// close frame or a violation does not suppress answers to earlier frames.
 func TestAnswersInOrder(t *testing.T) {
 	change := func(c *Config) {
-		many(c)
+		raiseLimits(c)
 		c.MaxMessage = testLimit
 	}
 	onEachPath(t, change, func(t *testing.T, dial func() (net.Conn, error)) {
@@ -136,7 +135,7 @@ func (c *answerCase) run(t *testing.T, dial func() (net.Conn, error), cut func([
 		defer close(sent)
 		for _, piece := range cut(frames) {
 			if _, err := client.nc.Write([]byte(piece)); err != nil {
-				return // closed before the end of what was sent
+				return // the server has closed
 			}
 		}
 	}()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// certificates are the settings of a TLS server at 127.0.0.1 and of a client that trusts it.
+// certificates returns the settings of a TLS server at 127.0.0.1 and of a client that trusts it.
 func certificates(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

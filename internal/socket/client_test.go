@@ -22,8 +22,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// verify is the token check of the tests: the token is the user's name, but for
-// a few that do something special.
+// verify is the token check of the tests. The token is the user's name, except for some special
+// ones.
 func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 	switch {
 	case token == "expired":
@@ -55,7 +55,7 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 	}, nil
 }
 
-// newServer makes a server with settings for tests.
+// newServer returns a server with settings for tests.
 func newServer(change func(*Config)) *Server {
 	cfg := Config{
 		Env:    &session.Env{Verify: verify, Registry: new(session.Registry), Version: "test"},
@@ -76,7 +76,7 @@ func start(t testing.TB, change func(*Config)) *Server {
 	return s
 }
 
-// run runs a server until the test ends, and then shows that nothing of it is left.
+// run runs a server until the test ends, and checks that nothing of it is left.
 func run(t testing.TB, s *Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -86,12 +86,12 @@ func run(t testing.TB, s *Server) {
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		if open, waiting, _ := s.seats.count(); open != 0 || waiting != 0 || len(s.seats.byAddress) != 0 {
-			t.Errorf("%d open, %d unauthenticated, %d addresses after Run", open, waiting, len(s.seats.byAddress))
+		if open, waiting, _ := s.slots.count(); open != 0 || waiting != 0 || len(s.slots.byAddress) != 0 {
+			t.Errorf("%d open, %d unauthenticated, %d addresses after Run", open, waiting, len(s.slots.byAddress))
 		}
 		for _, sh := range s.shards {
-			if sh.nothing != (extras{}) {
-				t.Errorf("what all share was written to: %+v", sh.nothing)
+			if sh.noOptional != (optional{}) {
+				t.Errorf("what all share was written to: %+v", sh.noOptional)
 			}
 			n := slices.IndexFunc(sh.table, func(c *conn) bool { return c != nil })
 			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 || sh.heads.Len() != 0 {
@@ -101,13 +101,13 @@ func run(t testing.TB, s *Server) {
 	})
 }
 
-// seatsOf are the figures of Stats that do not depend on the course of things.
-func seatsOf(s *Server) Stats {
+// slotStats returns the figures of Stats that do not depend on timing.
+func slotStats(s *Server) Stats {
 	st := s.Stats()
 	return Stats{Open: st.Open, Unauthenticated: st.Unauthenticated, Draining: st.Draining}
 }
 
-// A client is the test's end of a connection.
+// client is the test's end of a connection.
 type client struct {
 	t  testing.TB
 	nc net.Conn
@@ -115,8 +115,8 @@ type client struct {
 
 	inflate bool // compression was agreed on
 
-	reason string // of an Error that expect met
-	code   uint16 // of a close frame, likewise
+	reason string // of the last Error that expect has read
+	code   uint16 // of the last close frame that expect has read
 }
 
 var testAddress = netip.MustParseAddr("127.0.0.9")
@@ -147,7 +147,7 @@ const goodHandshake = "GET /stream HTTP/1.1\r\nHost: gw\r\nUpgrade: websocket\r\
 
 func upgradeOn(t testing.TB, nc net.Conn, more string) *client {
 	t.Helper()
-	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // a hung test says where
+	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // report where a test hangs
 		t.Fatal(err)
 	}
 	c := &client{t: t, nc: nc, r: newReader(nc)}
@@ -174,7 +174,7 @@ func (c *client) send(text string) {
 	c.write(frame(opText, text))
 }
 
-// next reads one frame, which is neither a part of a message nor compressed.
+// next reads one unfragmented frame and decompresses it.
 func (c *client) next() (opcode byte, payload string, err error) {
 	first, payload, err := c.frame()
 	if err == nil && c.inflate && first&0x40 != 0 {
@@ -188,7 +188,7 @@ func (c *client) next() (opcode byte, payload string, err error) {
 	return first & 0x0f, payload, err
 }
 
-// frame reads one frame, whatever its first byte says.
+// frame reads one frame of any kind.
 func (c *client) frame() (first byte, payload string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -244,7 +244,7 @@ func (c *client) wantClose(code uint16, reason string) {
 	}
 }
 
-// wantEnd shows that the connection ends with nothing more.
+// wantEnd checks that the connection ends without more frames.
 func (c *client) wantEnd() {
 	c.t.Helper()
 	if opcode, payload, err := c.next(); err == nil {
@@ -273,8 +273,8 @@ func (c *client) auth(token string) {
 	c.want(`{"type":"Success","code":200,"msg":"Connected"`)
 }
 
-// echo shows that the connection lives: the answer to a client's ping comes next, but for
-// pings of the server, which are answered.
+// echo checks that the connection works: the answer to its ping comes next, except for pings of the
+// server.
 func (c *client) echo(id string) {
 	c.t.Helper()
 	c.send(`{"action":"ping","id":"` + id + `"}`)

@@ -10,18 +10,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// violated ends a connection whose peer does not speak RFC 6455. Its bytes have
-// no meaning any more: they are read and thrown away, since closing a socket
-// with bytes unread would reset it and take the close frame from the peer.
-func (sh *shard) violated(now time.Time, c *conn, v *ProtocolError) {
-	c.deaf = true
+// failProtocol closes a connection whose peer violates RFC 6455. Further input is read and
+// discarded: closing a socket with unread bytes would reset it before the peer has read the close
+// frame.
+func (sh *shard) failProtocol(now time.Time, c *conn, v *ProtocolError) {
+	c.discardInput = true
 	if c.phase == phaseOpen {
-		sh.part(now, c, c.closeFrame(v.Code, v.Text))
+		sh.beginClose(now, c, c.closeFrame(v.Code, v.Text))
 	}
 }
 
-// closeFrame is the close frame with code and reason, or with those of the session where that
-// was over before.
+// closeFrame returns a close frame with the code and reason of the session if it is over, and with
+// the given ones otherwise.
 func (c *conn) closeFrame(code uint16, reason string) []byte {
 	if own, word, over := c.sess.Close(); over {
 		code, reason = own, word
@@ -29,108 +29,108 @@ func (c *conn) closeFrame(code uint16, reason string) []byte {
 	return appendClose(nil, code, reason)
 }
 
-// dismiss ends a connection on the server's own account, without its session.
-func (sh *shard) dismiss(now time.Time, c *conn, fault *wire.Fault) {
+// closeWithError closes a connection with an Error of the server, whatever its session does.
+func (sh *shard) closeWithError(now time.Time, c *conn, fault *wire.Fault) {
 	if c.phase == phaseOpen {
-		sh.part(now, c, sh.lastWords(c, fault))
+		sh.beginClose(now, c, sh.errorAndCloseFrame(c, fault))
 	}
 }
 
-// lastWords are an Error, in the format of the connection, and its close frame.
-func (sh *shard) lastWords(c *conn, fault *wire.Fault) []byte {
-	var plain wire.Transcoder // which compresses nothing
+// errorAndCloseFrame returns the frames of an Error, in the format of the connection, and of its
+// close code.
+func (sh *shard) errorAndCloseFrame(c *conn, fault *wire.Fault) []byte {
+	var plain wire.Transcoder // without compression
 	frames := plain.Append(nil, wire.AppendText(nil, wire.AppendError(nil, fault, nil, nil)), c.format)
 	return appendClose(frames, uint16(4000+fault.Reason.Socket().Code), string(fault.Reason))
 }
 
-// dismissAll sends away the connections that are there, and those that come.
-func (sh *shard) dismissAll(now time.Time, fault *wire.Fault) {
-	sh.leave = fault
+// closeAll closes all present and future connections with fault.
+func (sh *shard) closeAll(now time.Time, fault *wire.Fault) {
+	sh.shutdown = fault
 	sh.closeListener()
 	for _, c := range sh.table {
 		if c != nil {
-			sh.dismissOne(now, c, fault)
+			sh.closeOne(now, c, fault)
 		}
 	}
 }
 
-func (sh *shard) dismissOne(now time.Time, c *conn, fault *wire.Fault) {
-	defer sh.caught(now, c)
-	sh.server.at(c, stepDismiss)
+func (sh *shard) closeOne(now time.Time, c *conn, fault *wire.Fault) {
+	defer sh.recoverPanic(now, c)
+	sh.server.reach(c, stepCloseAll)
 	switch {
-	case c.closing(): // its session is saying goodbye already
+	case c.closing(): // its session is over already
 	case c.phase == phaseHead:
 		sh.end(c, false)
 	default:
-		sh.dismiss(now, c, fault)
-		sh.touch(c)
+		sh.closeWithError(now, c, fault)
+		sh.markDirty(c)
 	}
 }
 
-// part ends the session and leaves the connection to its closing handshake:
-// farewell, a close frame at its end, goes out after what is on its way and the answers that
-// wait in the session.
-func (sh *shard) part(now time.Time, c *conn, farewell []byte) {
+// beginClose ends the session and starts the closing handshake. lastFrames ends with a close frame.
+// It is written after pending output and the answers that wait in the session.
+func (sh *shard) beginClose(now time.Time, c *conn, lastFrames []byte) {
 	if c.phase == phaseOpen {
 		if answers := c.sess.TakeAnswers(); len(answers) > 0 {
-			farewell = append(answers, farewell...)
+			lastFrames = append(answers, lastFrames...)
 		}
 	}
-	sh.gone(c)
+	sh.endSession(c)
 	c.phase = phaseClosing
-	a := c.own()
-	a.farewell = farewell
-	if a.closeBy.IsZero() {
-		a.closeBy = now.Add(sh.server.cfg.CloseTimeout)
+	a := c.ensureControl()
+	a.lastFrames = lastFrames
+	if a.closeDeadline.IsZero() {
+		a.closeDeadline = now.Add(sh.server.cfg.CloseTimeout)
 	}
-	sh.touch(c)
+	sh.markDirty(c)
 }
 
-// parted is called when the kernel has the close frame. It ends the connection
-// once the peer has answered: the server closes first (RFC 6455, section 7.1.1).
-func (sh *shard) parted(c *conn) {
+// closeSent handles that the kernel has the close frame. If the peer has answered, it ends the
+// connection: the server closes first (RFC 6455, section 7.1.1).
+func (sh *shard) closeSent(c *conn) {
 	switch {
-	case c.eof:
+	case c.peerClosed:
 		sh.end(c, false)
-	case c.deaf:
-		c.closeWrite() // a close frame of the peer could not be seen
+	case c.discardInput:
+		c.closeWrite() // discarded input may hide the peer's close frame
 	}
 }
 
-// end gives back everything that the connection holds. With reset the socket is
-// not closed in order.
+// end releases everything that the connection holds. With reset, its socket is reset instead of
+// closed in order.
 func (sh *shard) end(c *conn, reset bool) {
 	if c.phase == phaseEnded {
 		return
 	}
-	sh.gone(c)
+	sh.endSession(c)
 	if c.phase == phaseHead {
-		sh.headDone(c.open)
+		sh.releaseHead(c.handshake)
 	}
 	c.phase = phaseEnded
-	sh.wheel.drop(c)
-	sh.depart(c)
+	sh.wheel.remove(c)
+	sh.unregister(c)
 	sh.load.Add(-1)
-	blocked := c.out != nil && c.pump == nil
-	// The socket goes last: a client that sees its end finds its places free.
-	if c.seated {
-		sh.server.seats.leave(c.open)
+	blocked := c.out != nil && c.netConn == nil
+	// Close the socket last: a client that sees its end finds its limits released.
+	if c.hasSlot {
+		sh.server.slots.release(c.handshake)
 	}
 	c.release(reset)
 	if blocked {
 		sh.unblock(c)
 	}
 	c.out = nil
-	if c.check != nil {
-		c.check.Store(true)
+	if c.cancelVerify != nil {
+		c.cancelVerify.Store(true)
 	}
-	if c.extras != &sh.nothing {
-		*c.extras = extras{pump: c.pump} // which its goroutines may still tell of
+	if c.optional != &sh.noOptional {
+		*c.optional = optional{netConn: c.netConn} // its goroutines may still use it
 	}
 }
 
-// gone tells the session, if it lives, that its connection is over. It does not live after that.
-func (sh *shard) gone(c *conn) {
+// endSession ends the session of c if it has one.
+func (sh *shard) endSession(c *conn) {
 	if c.phase != phaseOpen {
 		return
 	}
@@ -140,41 +140,42 @@ func (sh *shard) gone(c *conn) {
 		}
 	}()
 	defer c.sess.PeerGone()
-	sh.server.at(c, stepClose)
+	sh.server.reach(c, stepClose)
 }
 
-// caught keeps a panic in one session from the others. It is to be deferred.
-func (sh *shard) caught(now time.Time, c *conn) {
+// recoverPanic ends c after a panic in its work. It must be deferred.
+func (sh *shard) recoverPanic(now time.Time, c *conn) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	sh.logPanic(c, v)
 	defer func() {
-		if v := recover(); v != nil { // nor can it be sent away in order
+		if v := recover(); v != nil { // closing it in order failed too
 			sh.logPanic(c, v)
 			sh.end(c, true)
 		}
 	}()
 	switch {
 	case c.phase == phaseOpen:
-	case c.phase == phaseHead && c.fd != noLine && sh.canAnswer(c):
+	case c.phase == phaseHead && c.fd != noFD && sh.canAnswer(c):
 		sh.refuse(now, c, &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"})
 		return
 	default:
-		sh.end(c, true) // the fault is our own
+		sh.end(c, true) // no session to close
 		return
 	}
-	c.deaf, c.extra().in = true, nil // where its input was left is not known
-	if c.pump != nil {
-		c.pump.usedUp()
+	c.discardInput, c.ext().in = true, nil // the parser's state is unknown
+	if c.netConn != nil {
+		c.netConn.usedUp()
 	}
-	sh.dismiss(now, c, &wire.Fault{Reason: wire.Internal})
+	sh.closeWithError(now, c, &wire.Fault{Reason: wire.Internal})
 }
 
-// canAnswer says whether a line whose request is being read may be written to.
+// canAnswer reports whether a refusal can be written to c, which is on the event loop and in its
+// handshake.
 func (sh *shard) canAnswer(c *conn) bool {
-	return c.aside == nil && !c.open.shaking && (c.tls != nil || sh.door.secure == nil)
+	return c.control == nil && !c.handshake.tlsHandshaking && (c.tls != nil || sh.loop.tlsConfig == nil)
 }
 
 func (sh *shard) logPanic(c *conn, v any) {
@@ -182,8 +183,8 @@ func (sh *shard) logPanic(c *conn, v any) {
 	sh.log.Error("session panicked", "address", c.address(), "panic", panicText(v), "stack", string(debug.Stack()))
 }
 
-// panicText tells what a panic was about without its value, which may hold what
-// a client sent: the type, and the text of a fault of the runtime.
+// panicText describes a panic without its value, which may contain client data: it returns the
+// type, or the text of a runtime error.
 func panicText(v any) string {
 	if err, ok := v.(runtime.Error); ok {
 		return err.Error()

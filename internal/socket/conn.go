@@ -10,202 +10,205 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// phase is where a connection is in its life.
+// phase is a stage in the life of a connection.
 type phase uint8
 
 const (
-	phaseHead    phase = iota // its request is being read, or its session has not begun
-	phaseOpen                 // the session lives
-	phaseClosing              // the session is over, the closing handshake runs
-	phaseEnded                // nothing of it is used any more
+	phaseHead    phase = iota // reads the request; no session yet
+	phaseOpen                 // has a session
+	phaseClosing              // the session is over; the closing handshake runs
+	phaseEnded                // released
 )
 
-// A conn is one connection. It comes in two kinds: a line is a socket on its shard's
-// poller, and a pump is a net.Conn with a goroutine to read and one to write. The shard's
-// goroutine owns all of it but what open and pump say.
+// conn is one connection. It is on the event loop if fd is set, and otherwise has a netConn. The
+// shard's goroutine owns all of it except for the fields that handshakeState and netConn name.
 //
-// There may be a million of them. What few have at a time is behind a pointer.
+// There may be a million of them, so state that few need at a time is behind a pointer.
 type conn struct {
 	shard *shard
-	sess  session.Session // from phaseOpen on
+	sess  session.Session // valid from phaseOpen on
 
-	next *conn // in the shard's wheel
-	back **conn
-	due  moment
+	next     *conn // in the wheel of the shard
+	back     **conn
+	deadline deadline
 
-	id    int32 // place in the shard's table
-	fd    int32 // noLine: a pump
+	id    int32 // index in the table of the shard
+	fd    int32 // noFD: not on the event loop
 	phase phase
 
-	seated bool // has a seat
-	deaf   bool // input is thrown away: after a violation of framing
-	eof    bool // the peer has closed, by a frame or by its socket
-	dirty  bool // in the shard's list of connections to flush
-	unread bool // the line may have more than was read
-	queued bool // in the shard's list of lines to read
+	hasSlot      bool // holds a connection slot
+	discardInput bool // ignore input, after a violation of framing
+	peerClosed   bool // the peer has sent a close frame or closed its socket
+	dirty        bool // in the list of connections to flush
+	readPending  bool // the socket may have more input
+	readQueued   bool // in the list of connections to read
 
-	format wire.Format // agreed on
+	format wire.Format // of the server's messages
 
-	out     *outlet // what the socket did not take at once; nil: it is ready for more
-	*extras         // read at will, written by way of extra
+	out       *writeBuffer // output that the socket has not accepted; nil: none
+	*optional              // changed through ext only
 }
 
-// extras are what a line in the clear has none of while all goes well.
-type extras struct {
-	open  *opening     // until it has authenticated
-	in    *intake      // of input that came in part; nil between messages
-	aside *aside       // frames of our own
-	pump  *pump        // nil: a line
-	tls   *secured     // nil: in the clear
-	check *atomic.Bool // calls off the check of a token that is out
-	wary  bool         // its end, or something out of band, was told of
+// optional is state that an authenticated connection without TLS does not have while its socket
+// keeps up.
+type optional struct {
+	handshake     *handshakeState // nil once authenticated
+	in            *readBuffer     // partial input; nil between messages
+	control       *control        // frames that are not the session's
+	netConn       *netConn        // nil: on the event loop
+	tls           *tlsConn        // nil: no TLS
+	cancelVerify  *atomic.Bool    // set to skip the pending token check
+	hangupPending bool            // the poller has reported the end or urgent data
 }
 
-// extra is where extras are written: those which connections without any share are not.
-func (c *conn) extra() *extras {
-	if c.extras == &c.shard.nothing {
-		c.extras = new(extras)
+// ext returns the optional state for writing.
+func (c *conn) ext() *optional {
+	if c.optional == &c.shard.noOptional {
+		c.optional = new(optional)
 	}
-	return c.extras
+	return c.optional
 }
 
-// tidy lets go of extras that are not there any more.
-func (c *conn) tidy() {
-	if *c.extras == (extras{}) {
-		c.extras = &c.shard.nothing
+// releaseExt releases the optional state if it is empty.
+func (c *conn) releaseExt() {
+	if *c.optional == (optional{}) {
+		c.optional = &c.shard.noOptional
 	}
 }
 
-// An opening is what is kept of a connection until its peer has authenticated.
-type opening struct {
+// handshakeState is the state of a connection until it has authenticated.
+type handshakeState struct {
 	conn    *conn
-	peer    netip.AddrPort // of a line, as it was accepted
-	address netip.Addr     // of the client, which is not the peer behind a proxy
-	key     netip.Prefix   // the address as limits count it
-	seat    *list.Element  // guarded by seats.mu
+	peer    netip.AddrPort // as accepted; event loop only
+	address netip.Addr     // of the client; differs from peer behind a proxy
+	key     netip.Prefix   // that limits count by
+	slot    *list.Element  // guarded by connSlots.mu
 
-	// Of a line whose request is being read.
-	head     *[]byte       // as far as it has come; nil: nothing
-	place    *list.Element // among the shard's heads
-	shaking  bool          // the handshake of TLS is not over
-	checking bool          // the token of the handshake is being checked
-	hand     handshake
-	mark     session.Mark
-	identity *session.Identity // whose token that is; nil: none was sent
-	id       string            // X-Request-Id
+	// Event loop only, while the request is read.
+	head           *[]byte       // incomplete request; nil: none
+	headElem       *list.Element // in shard.heads
+	tlsHandshaking bool          // the TLS handshake is not over
+	verifying      bool          // the Bearer token is being checked
+	upgrade        upgrade
+	mark           session.Mark
+	identity       *session.Identity // of the Bearer token; nil: none was sent
+	requestID      string            // from X-Request-Id
 
-	positions bool // see Peer
+	positions bool // see Peer.Positions
 }
 
-// An intake holds what of a connection's input could not be used up at once.
-type intake struct {
-	parser Parser
-	split  bool   // a message is in parser
-	rest   []byte // not parsed yet
+// readBuffer holds input of a connection that was not used yet.
+type readBuffer struct {
+	parser    Parser
+	inMessage bool   // parser holds a part of a message
+	rest      []byte // not parsed yet
 }
 
-// An outlet holds what of a connection's output its socket has not taken.
-type outlet struct {
-	buf    *[]byte // nil: a pump's writer has it
-	at     int     // of buf: what was taken
-	before int     // bytes still to be taken that come before the session's
-	own    int     // of the session, likewise
-	fresh  bool    // the session was not told yet that own was sent
-	plain  int     // of a secured line: bytes still to be taken, before encryption
-	sealed int     // and after it; 0: not a secured line
-	piped  int     // of a pump: bytes still to be taken
+// writeBuffer holds output of a connection that its socket has not accepted. Counts are bytes still
+// to be written.
+type writeBuffer struct {
+	buf          *[]byte // nil: the writer of the netConn has it
+	sent         int     // bytes of buf that were written
+	prefixBytes  int     // before the output of the session
+	sessionBytes int     // output of the session
+	unreported   bool    // sessionBytes were not reported to the session yet
+	plainBytes   int     // with TLS: before encryption
+	cipherBytes  int     // with TLS: after it; 0: no TLS
+	unwritten    int     // of a netConn
 
-	uttered bool // TLS has said something by itself
+	tlsPending bool // contains a record of TLS itself
 }
 
-// aside are frames that are not the session's, and the end they lead to.
-type aside struct {
-	greeting []byte    // the answer to the handshake
-	farewell []byte    // the last bytes of the connection, once the session is over
-	closeBy  time.Time // the connection ends then at the latest; zero: no closing yet
+// control holds frames that are not the session's, and the deadline of the close.
+type control struct {
+	response      []byte    // to the handshake
+	lastFrames    []byte    // of the connection, after the session is over
+	closeDeadline time.Time // when the connection is reset; zero: it is not closing
 }
 
-// Post hands a notice of the registry to the session. Any goroutine may call it.
+// Post passes an event of the registry to the session. Any goroutine may call it.
 func (c *conn) Post(n session.Notice) {
 	c.shard.post(input{kind: inputNotice, conn: c, notice: n})
 }
 
-func (o *opening) isShaking() bool { return o != nil && o.shaking }
+func (o *handshakeState) inTLSHandshake() bool { return o != nil && o.tlsHandshaking }
 
-// own are the connection's own frames, to be changed.
-func (c *conn) own() *aside {
-	if c.aside == nil {
-		c.extra().aside = new(aside)
+// ensureControl returns the control frames of c for writing.
+func (c *conn) ensureControl() *control {
+	if c.control == nil {
+		c.ext().control = new(control)
 	}
-	return c.aside
+	return c.control
 }
 
-// closeBy is when the connection ends at the latest; zero: it is not closing.
-func (c *conn) closeBy() time.Time {
-	if c.aside == nil {
+// closeDeadline returns when the connection is reset; zero: it is not closing.
+func (c *conn) closeDeadline() time.Time {
+	if c.control == nil {
 		return time.Time{}
 	}
-	return c.aside.closeBy
+	return c.control.closeDeadline
 }
 
-func (c *conn) closing() bool { return !c.closeBy().IsZero() }
+// closing reports whether the connection is closing.
+func (c *conn) closing() bool { return !c.closeDeadline().IsZero() }
 
-// busy says that input is to wait: for the check of a token.
-func (c *conn) busy() bool {
+// verifying reports whether input must wait for a token check.
+func (c *conn) verifying() bool {
 	switch c.phase {
 	case phaseHead:
-		return c.open.checking
+		return c.handshake.verifying
 	case phaseOpen:
 		return c.sess.Busy()
 	}
 	return false
 }
 
-// holds says that c takes no input now.
-func (c *conn) holds() bool { return c.busy() || c.in != nil && len(c.in.rest) > 0 || c.choked() }
-
-// choked says that an answer waits behind a full socket, ours to a ping or that of TLS to a new
-// key. Who asks without listening is not asked for more.
-func (c *conn) choked() bool {
-	return c.out != nil && (c.out.uttered || c.sess.HoldsFrame())
+// inputBlocked reports whether c accepts no input now.
+func (c *conn) inputBlocked() bool {
+	return c.verifying() || c.in != nil && len(c.in.rest) > 0 || c.answerBlocked()
 }
 
-// address is the peer's, for the log.
+// answerBlocked reports whether a pong or a TLS record waits for a full socket. A peer that does
+// not read its answers is not read from.
+func (c *conn) answerBlocked() bool {
+	return c.out != nil && (c.out.tlsPending || c.sess.HoldsFrame())
+}
+
+// address returns the client's address, for the log.
 func (c *conn) address() netip.Addr {
 	switch {
-	case c.open != nil:
-		return c.open.address
-	case c.fd != noLine:
+	case c.handshake != nil:
+		return c.handshake.address
+	case c.fd != noFD:
 		return c.shard.kernel.peer(c.fd)
 	}
-	return c.pump.address()
+	return c.netConn.address()
 }
 
-// release lets go of the transport. With reset, what the peer has not taken is
-// thrown away.
+// release closes the transport. With reset, unsent output is discarded.
 func (c *conn) release(reset bool) {
 	switch {
-	case c.pump != nil:
-		c.pump.release(reset)
+	case c.netConn != nil:
+		c.netConn.release(reset)
 		return
-	case c.fd == noLine: // it is net/http's now
+	case c.fd == noFD: // net/http has it
 		return
 	case c.tls != nil && c.tls.abandon():
-		c.shard.door.poller.forget(int(c.fd))
+		c.shard.loop.poller.unwatch(int(c.fd))
 		return
-	case c.tls != nil && !c.open.isShaking() && !reset:
-		c.shard.farewell(c)
+	case c.tls != nil && !c.handshake.inTLSHandshake() && !reset:
+		c.shard.closeNotify(c)
 	}
 	c.shard.kernel.close(c.fd, reset)
 }
 
-// closeWrite tells the peer that nothing more comes, where the transport can.
+// closeWrite closes the sending half, if the transport can.
 func (c *conn) closeWrite() {
 	switch {
-	case c.pump != nil:
-		c.pump.closeWrite()
+	case c.netConn != nil:
+		c.netConn.closeWrite()
 	case c.tls != nil:
-		c.shard.farewell(c)
+		c.shard.closeNotify(c)
 		fallthrough
 	default:
 		c.shard.kernel.shutdown(c.fd)

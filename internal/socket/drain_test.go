@@ -13,9 +13,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestDrainSpreads sends all connections of a server away over a window, while trades go
-// on: their moments are spread evenly, and each client that goes to another server of
-// the same stream and resumes there has every trade once and in order.
+// TestDrainSpreads drains all connections over a window while trades continue. Their close times
+// are spread evenly, and each client that resumes on another server of the same stream gets every
+// trade once and in order.
 func TestDrainSpreads(t *testing.T) {
 	count := soak(10_000)
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDrainSpreads(t *testing.T) {
 		moves := make([]time.Duration, count)
 		var clients sync.WaitGroup
 		for i := range count {
-			c := &mover{t: t, client: dial(t, old)}
+			c := &movingClient{t: t, client: dial(t, old)}
 			c.begin("")
 			clients.Go(func() {
 				moves[i] = c.follow(next, last)
@@ -69,22 +69,22 @@ func TestDrainSpreads(t *testing.T) {
 	})
 }
 
-// A mover is a client that goes to another server when it is told to.
-type mover struct {
+// movingClient is a client that moves to another server when its server drains.
+type movingClient struct {
 	*client
 	t    testing.TB
 	seen int // N of the last trade
 }
 
-func (c *mover) begin(resume string) {
+func (c *movingClient) begin(resume string) {
 	c.auth("ana")
 	c.send(`{"action":"subscribe","trades":["GGAL|BYMA|CI"]` + resume + `}`)
 	c.want(`"type":"Subscription"`)
 }
 
-// follow reads trades up to N last, on the next server from when this one closes, and
-// returns how long it was given.
-func (c *mover) follow(next *Server, last int) (given time.Duration) {
+// follow reads trades up to N last, on the next server after this one closes, and returns the
+// announced time until then.
+func (c *movingClient) follow(next *Server, last int) (given time.Duration) {
 	for c.seen < last {
 		opcode, payload, err := c.next()
 		if err == nil && opcode == opClose {

@@ -10,18 +10,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// ServeHTTP is the endpoint: it upgrades the request, or refuses it with the
-// error envelope of REST.
+// ServeHTTP upgrades the request to a WebSocket connection, or refuses it with the error envelope
+// of REST.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := s.upgrade(w, r); f != nil {
-		f.write(w, requestID(r), s.cfg.Secure)
+		f.write(w, requestID(r.Header.Get("X-Request-Id")), s.cfg.Secure)
 	}
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	peer := Peer{Address: s.cfg.client(peerOf(r), r.Header)}
-	if wait, ok := s.gate.pass(peer.Address, time.Now()); !ok {
-		return s.gate.refusal(wait)
+	if wait, ok := s.handshakeLimiter.Allow(peer.Address, time.Now()); !ok {
+		return s.handshakeLimiter.refusal(wait)
 	}
 	h, f := checkUpgrade(&upgradeRequest{
 		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
@@ -32,41 +32,42 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	if h.token != "" {
 		peer.Mark = s.cfg.Env.Registry.Mark()
-		v := s.checks.do(r.Context(), h.token)
+		v := s.verifiers.submitAndWait(r.Context(), h.token)
 		if v.fault != nil {
 			return notVerified(v.fault)
 		}
 		peer.Identity = v.identity
 	}
 	c := s.newConn(peer)
-	c.open.hand = h
-	if err := s.seat(c); err != nil {
-		return noSeat(err)
+	c.handshake.upgrade = h
+	if err := s.acquireSlot(c); err != nil {
+		return noSlot(err)
 	}
 	nc, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		s.seats.leave(c.open)
-		s.cfg.Logger.Error("connection not handed over by the HTTP server", "error", err)
+		s.slots.release(c.handshake)
+		s.cfg.Logger.Error("hijacking the connection failed", "error", err)
 		return &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"}
 	}
-	// What the client sent right after its handshake is in the HTTP server's buffer.
+	// Bytes after the handshake are in the buffer of the HTTP server.
 	var early []byte
 	if n := rw.Reader.Buffered(); n > 0 {
 		early = make([]byte, n)
-		_, _ = rw.Reader.Read(early) // gives what is buffered
+		_, _ = rw.Reader.Read(early) // returns the buffered bytes
 	}
-	if h, ok := nc.(*handedConn); ok { // it came by Listen, and its first bytes may not be used up
+	if h, ok := nc.(*httpConn); ok { // came from Listen, and may have unread bytes
 		nc, early = h.Conn, append(early, h.early...)
 	}
 	s.attach(c, nc, h.appendSwitching(nil), early)
 	return nil
 }
 
-func noSeat(err error) *refusal {
+// noSlot returns the refusal for an error of acquireSlot.
+func noSlot(err error) *refusal {
 	if errors.Is(err, ErrAddressFull) {
-		return tooMany("Too many unauthenticated connections of this address", time.Second)
+		return tooMany("Too many unauthenticated connections from this address", time.Second)
 	}
-	return unavailable("No place for another connection")
+	return unavailable("Too many open connections")
 }
 
 func tooMany(msg string, wait time.Duration) *refusal {
@@ -78,7 +79,7 @@ func unavailable(msg string) *refusal {
 	return &refusal{status: http.StatusServiceUnavailable, reason: wire.Unavailable, msg: msg, retryAfter: 5}
 }
 
-// notVerified is the refusal of a Bearer token.
+// notVerified returns the refusal of a Bearer token.
 func notVerified(fault *wire.Fault) *refusal {
 	msg := fault.Msg
 	if msg == "" {
@@ -98,12 +99,8 @@ func notVerified(fault *wire.Fault) *refusal {
 	}
 }
 
-// requestID is the client's own X-Request-Id where it is sane, else a new one.
-func requestID(r *http.Request) string {
-	return soundID(r.Header.Get("X-Request-Id"))
-}
-
-func soundID(id string) string {
+// requestID returns the client's X-Request-Id if it is valid, otherwise a new one.
+func requestID(id string) string {
 	if id == "" || len(id) > 64 {
 		return rand.Text()
 	}
@@ -115,8 +112,8 @@ func soundID(id string) string {
 	return id
 }
 
-// appendTo appends the answer as HTTP/1.1, after which the connection ends. It is what
-// write gives, for a connection that net/http has nothing to do with.
+// appendTo appends the refusal as a complete HTTP/1.1 response with Connection: close, for
+// connections that net/http does not serve.
 func (f *refusal) appendTo(b []byte, id string, secure bool) []byte {
 	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
 	body := wire.AppendFailure(nil, f.status, &failure, id)

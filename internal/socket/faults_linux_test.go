@@ -22,32 +22,31 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 )
 
-// faultErrors are what a system call of a connection may return.
+// faultErrors returns the errors that a system call of a connection may return.
 func faultErrors() []syscall.Errno {
 	return []syscall.Errno{syscall.ECONNRESET, syscall.ENOTCONN, syscall.EPIPE, syscall.ETIMEDOUT, syscall.ENOBUFS,
 		syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EINTR, syscall.EAGAIN}
 }
 
-// An injector stands between a server and the kernel. It counts the calls that are made for one
-// connection, the victim's, and has one of them fail.
+// injector makes one system call of one connection fail and counts its calls.
 type injector struct {
 	epoll int // of the only shard; 0: there is none
 
 	mu     sync.Mutex
 	armed  bool
-	others map[int32]bool // sockets of before it was armed
+	others map[int32]bool // sockets that were opened before arm
 	ids    map[int32]int32
 	made   [callCount]int
-	call   call
+	call   syscallID
 	from   int // the first call to fail, counted from 1; 0: none does
 	errno  syscall.Errno
-	again  bool // and the one before it says EAGAIN
+	again  bool // the call before it returns EAGAIN
 	fired  bool // it has failed
 	next   int32
 }
 
-// fault is the fault of a kernel.
-func (i *injector) fault(c call, fd, arg int32) syscall.Errno {
+// fault implements kernel.fault.
+func (i *injector) fault(c syscallID, fd, arg int32) syscall.Errno {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if c == callWatch {
@@ -71,22 +70,22 @@ func (i *injector) fault(c call, fd, arg int32) syscall.Errno {
 		errno = syscall.EAGAIN
 	}
 	if id, watched := i.ids[fd]; errno == syscall.EAGAIN && watched && i.epoll != 0 {
-		// After this error the kernel tells when the socket is ready, which it is: so it is made
-		// to tell again.
-		ev := syscall.EpollEvent{Events: watchLine, Fd: id}
+		// After this error the server waits for the kernel to report that the socket is ready: make
+		// it report again.
+		ev := syscall.EpollEvent{Events: watchConn, Fd: id}
 		_ = syscall.EpollCtl(i.epoll, syscall.EPOLL_CTL_MOD, int(fd), &ev)
 	}
 	return errno
 }
 
-// arm begins to count, and has the nth call of a kind fail.
-func (i *injector) arm(c call, nth int, errno syscall.Errno, again bool) {
+// arm starts counting, and makes the nth call of a kind fail.
+func (i *injector) arm(c syscallID, nth int, errno syscall.Errno, again bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.armed, i.made, i.call, i.from, i.errno, i.again, i.fired = true, [callCount]int{}, c, nth, errno, again, false
 }
 
-func (i *injector) took() bool {
+func (i *injector) hasFailed() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.fired
@@ -98,7 +97,7 @@ func (i *injector) calls() [callCount]int {
 	return i.made
 }
 
-// injecting is a listener whose connections ask an injector before each call.
+// injecting is a listener whose connections call an injector before each system call.
 type injecting struct {
 	net.Listener
 	injector *injector
@@ -116,14 +115,14 @@ func (l injecting) Accept() (net.Conn, error) {
 	return &injected{c.(*net.TCPConn), i, 1<<20 + i.next}, nil
 }
 
-// injected is such a connection. Errors that package net waits out do not come up here either.
+// injected is a connection of injecting. Like package net it retries temporary errors.
 type injected struct {
 	*net.TCPConn
 	injector *injector
 	id       int32
 }
 
-func (c *injected) fails(call call) error {
+func (c *injected) fails(call syscallID) error {
 	switch errno := c.injector.fault(call, c.id, 0); errno {
 	case 0, syscall.EINTR, syscall.EAGAIN:
 		return nil
@@ -160,13 +159,13 @@ func (c *injected) SetLinger(n int) error {
 	return errors.Join(c.fails(callOption), c.TCPConn.SetLinger(n))
 }
 
-// openInjected runs a server of one shard on a way, with a bystander that reads trades.
-func openInjected(t *testing.T, w way, change func(*Server)) (*place, *injector, *tape, *client) {
+// openInjected runs a server of one shard, with a bystander that reads trades.
+func openInjected(t *testing.T, w transport, change func(*Server)) (*testServer, *injector, *publisher, *client) {
 	t.Helper()
-	tape := newTape(t)
+	pub := newPublisher(t)
 	i := &injector{others: make(map[int32]bool), ids: make(map[int32]int32)}
 	s := newServer(func(c *Config) {
-		tape.config(c)
+		pub.config(c)
 		c.Shards, c.CloseTimeout, c.FlushInterval = 1, 50*time.Millisecond, -1
 		c.Env.Used = func(user string, _ session.Use, by int) {
 			if user == "u-"+panics && by > 0 {
@@ -176,11 +175,11 @@ func openInjected(t *testing.T, w way, change func(*Server)) (*place, *injector,
 	})
 	s.kernel.fault = i.fault
 	change(s)
-	pl := &place{Server: s, t: t}
+	pl := &testServer{Server: s, t: t}
 	var l net.Listener
 	if w.loop {
 		pl, l = listenOn(t, s, w)
-		i.epoll = s.shards[0].door.poller.epoll
+		i.epoll = s.shards[0].loop.poller.epoll
 	} else {
 		pl, l = listenWrapped(t, s, w, func(l net.Listener) net.Listener { return injecting{l, i} })
 	}
@@ -200,24 +199,23 @@ func openInjected(t *testing.T, w way, change func(*Server)) (*place, *injector,
 	bystander := pl.connect("")
 	bystander.auth("bystander")
 	bystander.subscribe()
-	return pl, i, tape, bystander
+	return pl, i, pub, bystander
 }
 
-// A victim is a conversation that something may happen to. It returns nil where all of it took
-// place.
-type victim struct {
-	name string
-	late bool // the server ends it, within Config.CloseTimeout
-	talk func(p *place, tape *tape) error
+// scenario is a conversation that faults are injected into. It returns nil if it was complete.
+type scenario struct {
+	name    string
+	slowEnd bool // the server closes within Config.CloseTimeout
+	talk    func(s *testServer, pub *publisher) error
 }
 
-func victims() []victim {
-	return []victim{{"stream", false, talkStream}, {"request and stream", false, talkRequest},
+func scenarios() []scenario {
+	return []scenario{{"stream", false, talkStream}, {"request and stream", false, talkRequest},
 		{"violation", true, talkViolation}, {"refused", true, talkRefused}, {"panic", true, talkPanic}}
 }
 
-// talker dials, and gives what reads frames. Whatever takes longer than the deadline is a stall.
-func (p *place) talker() (*client, error) {
+// dialTalk returns a client with a deadline for everything.
+func (p *testServer) dialTalk() (*client, error) {
 	nc, err := p.tryDial()
 	if err != nil {
 		return nil, err
@@ -226,7 +224,7 @@ func (p *place) talker() (*client, error) {
 	return &client{t: p.t, nc: nc, r: bufio.NewReader(nc)}, nil
 }
 
-// expect reads frames until one contains a text, or is a close frame where the text is "".
+// expect reads frames until one contains text, or until a close frame if text is "".
 func (c *client) expect(text string) error {
 	for {
 		op, payload, err := c.next()
@@ -264,8 +262,8 @@ func (c *client) beginAs(user string) error {
 	return c.expect(`"Success"`)
 }
 
-func talkStream(p *place, tape *tape) error {
-	c, err := p.talker()
+func talkStream(p *testServer, pub *publisher) error {
+	c, err := p.dialTalk()
 	if err != nil {
 		return err
 	}
@@ -277,7 +275,7 @@ func talkStream(p *place, tape *tape) error {
 	if err = errors.Join(err, c.expect(`"Subscription"`)); err != nil {
 		return err
 	}
-	tape.publish(1)
+	pub.publish(1)
 	if err := c.expect(`"type":"T"`); err != nil {
 		return err
 	}
@@ -285,8 +283,8 @@ func talkStream(p *place, tape *tape) error {
 	return errors.Join(err, c.expect(""))
 }
 
-func talkRequest(p *place, _ *tape) error {
-	c, err := p.talker()
+func talkRequest(p *testServer, _ *publisher) error {
+	c, err := p.dialTalk()
 	if err != nil {
 		return err
 	}
@@ -304,9 +302,9 @@ func talkRequest(p *place, _ *tape) error {
 	return c.begin()
 }
 
-// talkViolation breaks RFC 6455, and leaves it to the server to end the connection.
-func talkViolation(p *place, _ *tape) error {
-	c, err := p.talker()
+// talkViolation violates RFC 6455 and waits for the server to close.
+func talkViolation(p *testServer, _ *publisher) error {
+	c, err := p.dialTalk()
 	if err != nil {
 		return err
 	}
@@ -329,9 +327,9 @@ func talkViolation(p *place, _ *tape) error {
 	}
 }
 
-// talkRefused is told to go and stays, so that it is reset.
-func talkRefused(p *place, _ *tape) error {
-	c, err := p.talker()
+// talkRefused is refused and does not close, so that it is reset.
+func talkRefused(p *testServer, _ *publisher) error {
+	c, err := p.dialTalk()
 	if err != nil {
 		return err
 	}
@@ -351,9 +349,9 @@ func talkRefused(p *place, _ *tape) error {
 	return nil
 }
 
-// talkPanic meets a fault of the server's own.
-func talkPanic(p *place, _ *tape) error {
-	c, err := p.talker()
+// talkPanic causes a panic in the server.
+func talkPanic(p *testServer, _ *publisher) error {
+	c, err := p.dialTalk()
 	if err != nil {
 		return err
 	}
@@ -368,13 +366,13 @@ func talkPanic(p *place, _ *tape) error {
 	return c.expect("")
 }
 
-// panics is a user who cannot subscribe to anything without a panic.
+// panics is a user whose subscriptions panic.
 const panics = "panics"
 
-// survives says whether a conversation is to take place in full although a call of it failed.
-func survives(c call, errno syscall.Errno) bool {
+// survives reports whether a conversation must complete although a call has failed.
+func survives(c syscallID, errno syscall.Errno) bool {
 	switch c {
-	case callAccept: // without descriptors one client is hung up on, to make room
+	case callAccept: // without descriptors a client is refused
 		return errno != syscall.EMFILE && errno != syscall.ENFILE
 	case callRead, callWrite, callCompletion:
 		return errno == syscall.EINTR || errno == syscall.EAGAIN
@@ -384,18 +382,18 @@ func survives(c call, errno syscall.Errno) bool {
 	return false
 }
 
-// TestSystemCallsFail has every system call of a connection's life fail with every error, on every
-// way, in every conversation. Nothing stalls, all is given back, and a bystander misses no trade.
-// The table is made from what a way is seen to call.
+// TestSystemCallsFail makes every system call of a connection fail with every error, on every
+// transport, in every conversation. Nothing stalls, all resources are released, and a bystander
+// misses no trade. The calls are those that a run without faults makes.
 func TestSystemCallsFail(t *testing.T) {
-	onEachWay(t, func(t *testing.T, w way) {
+	forEachTransport(t, func(t *testing.T, w transport) {
 		files, heap, cells := -1, int64(0), new(atomic.Int64)
 		for c := range callCount {
 			t.Run(c.String(), func(t *testing.T) { failCall(t, w, c, cells) })
 			if files < 0 {
 				files, heap = descriptors(t), heapBytes()
 			}
-			await(t, "every descriptor closed", func() bool { return descriptors(t) <= files })
+			waitFor(t, "every descriptor closed", func() bool { return descriptors(t) <= files })
 		}
 		if grown := heapBytes() - heap; grown > 8<<20 {
 			t.Errorf("%d bytes of memory are left of %d conversations", grown, cells.Load())
@@ -404,26 +402,26 @@ func TestSystemCallsFail(t *testing.T) {
 	})
 }
 
-func failCall(t *testing.T, w way, c call, cells *atomic.Int64) {
+func failCall(t *testing.T, w transport, c syscallID, cells *atomic.Int64) {
 	before, missing := cells.Load(), make(map[syscall.Errno]bool)
-	for _, v := range victims() {
-		p, i, tape, bystander := openInjected(t, w, func(*Server) {})
+	for _, v := range scenarios() {
+		p, i, pub, bystander := openInjected(t, w, func(*Server) {})
 		count := -1
 		for k, errno := range faultErrors() {
-			if k > 0 && c == callSubmit { // a ring that failed is given up
-				p, i, tape, bystander = openInjected(t, w, func(*Server) {})
+			if k > 0 && c == callSubmit { // a failed ring is not used again
+				p, i, pub, bystander = openInjected(t, w, func(*Server) {})
 			}
 			if count < 0 {
 				i.arm(c, 0, 0, false)
-				if err := v.talk(p, tape); err != nil && !(v.late && errors.Is(err, syscall.ECONNRESET)) {
+				if err := v.talk(p, pub); err != nil && !(v.slowEnd && errors.Is(err, syscall.ECONNRESET)) {
 					t.Fatalf("%s without a fault: %v", v.name, err)
 				}
-				await(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
+				waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
 				count = i.calls()[c]
 			}
 			for nth := 1; nth <= count; nth++ {
-				if os.Getenv("RUEDA_SOAK") != "" || nth == 1+k%count { // or one call of each kind, another for each error
-					if failOne(t, v, p, i, tape, c, nth, errno) {
+				if os.Getenv("RUEDA_SOAK") != "" || nth == 1+k%count { // or one call of each kind, a different one for each error
+					if failOne(t, v, p, i, pub, c, nth, errno) {
 						missing[errno] = false
 					} else if _, known := missing[errno]; !known {
 						missing[errno] = true
@@ -432,8 +430,8 @@ func failCall(t *testing.T, w way, c call, cells *atomic.Int64) {
 				}
 			}
 		}
-		tape.publish(1)
-		if err := bystander.trades(1, int(tape.published)); err != nil {
+		pub.publish(1)
+		if err := bystander.trades(1, int(pub.published)); err != nil {
 			t.Errorf("%s: the bystander: %v", v.name, err)
 		}
 	}
@@ -449,10 +447,9 @@ func failCall(t *testing.T, w way, c call, cells *atomic.Int64) {
 	}
 }
 
-// failOne has the nth call of a kind fail in a conversation, and, where a call may be made again,
-// after one that said EAGAIN.
-// It says whether one did: the number of calls may differ from one time to another.
-func failOne(t *testing.T, v victim, p *place, i *injector, tape *tape, c call, nth int, errno syscall.Errno) (failed bool) {
+// failOne makes the nth call of a kind fail in a conversation, also after an EAGAIN if the call may
+// be retried. It reports whether a call has failed, because the number of calls may vary.
+func failOne(t *testing.T, v scenario, p *testServer, i *injector, pub *publisher, c syscallID, nth int, errno syscall.Errno) (failed bool) {
 	t.Helper()
 	for _, again := range []bool{false, true} {
 		if again && (nth == 1 || c != callRead && c != callWrite && c != callCompletion) {
@@ -460,15 +457,15 @@ func failOne(t *testing.T, v victim, p *place, i *injector, tape *tape, c call, 
 		}
 		for try := 0; try < 5; try++ {
 			i.arm(c, nth, errno, again)
-			err := v.talk(p, tape)
-			if v.late && errors.Is(err, syscall.ECONNRESET) {
-				err = nil // who takes long to read the end is reset before
+			err := v.talk(p, pub)
+			if v.slowEnd && errors.Is(err, syscall.ECONNRESET) {
+				err = nil // a client that reads late may be reset
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && survives(c, errno) {
 				t.Errorf("%s, call %d, %v (after EAGAIN: %v): %v", v.name, nth, errno, again, err)
 			}
-			await(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
-			if i.took() {
+			waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
+			if i.hasFailed() {
 				failed = true
 				break
 			}

@@ -15,11 +15,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestFormats shows on each path that every frame of a connection has the form that was agreed
-// on in its handshake, and that the messages are the same in all.
+// TestFormats checks on each path that all frames of a connection have the negotiated format, and
+// that the messages are equal in all formats.
 func TestFormats(t *testing.T) {
-	tape := newTape(t)
-	onEachPath(t, tape.config, func(t *testing.T, dial func() (net.Conn, error)) {
+	pub := newPublisher(t)
+	onEachPath(t, pub.config, func(t *testing.T, dial func() (net.Conn, error)) {
 		want := ""
 		for _, f := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack, wire.Deflate, wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
 			t.Run(fmt.Sprintf("%s+%d", f.Subprotocol(), f&wire.Deflate), func(t *testing.T) {
@@ -27,8 +27,8 @@ func TestFormats(t *testing.T) {
 				defer c.Close()
 				c.ask(`{"action":"auth_token","token":"ana"}`, `{"type":"Success"`)
 				c.ask(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`, `{"type":"Subscription"`)
-				tape.publishLong()
-				got := blurred(c.until(`"Z":777`))
+				pub.publishLong()
+				got := comparable(c.until(`"Z":777`))
 				if want == "" {
 					want = got
 				}
@@ -40,17 +40,16 @@ func TestFormats(t *testing.T) {
 	})
 }
 
-// TestDismissedInFormat shows that what a server says on its own account, here at its end, has the form
-// that was agreed on too.
-func TestDismissedInFormat(t *testing.T) {
-	for _, w := range ways() {
-		s := newServer(many)
+// TestCloseAllInFormat checks that the Error of a server that ends has the negotiated format.
+func TestCloseAllInFormat(t *testing.T) {
+	for _, w := range transports() {
+		s := newServer(raiseLimits)
 		ctx, cancel := context.WithCancel(t.Context())
 		pl, l := listenOn(t, s, w)
 		serveHTTP(t, s, l)
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
-		var clients []*talker
+		var clients []*formatClient
 		for _, f := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack | wire.Deflate} {
 			c := openAs(t, pl.tryDial, f)
 			defer c.Close()
@@ -72,7 +71,7 @@ func TestDismissedInFormat(t *testing.T) {
 }
 
 // publishLong publishes a trade whose message is long in every format.
-func (p *tape) publishLong() {
+func (p *publisher) publishLong() {
 	p.t.Helper()
 	e := market.Event{Kind: market.KindTrade, Handle: p.handle, Time: time.Now().UnixNano(),
 		Price: 7050 * market.Scale, Size: 777 * market.Scale, TradeID: strings.Repeat("1234", 8)}
@@ -84,14 +83,14 @@ func (p *tape) publishLong() {
 	}
 }
 
-// blurred is a trade without what differs between two that are alike.
-func blurred(text string) string {
+// comparable returns the part of a trade that is equal in two runs.
+func comparable(text string) string {
 	_, rest, _ := strings.Cut(text, `"P":`)
 	return rest
 }
 
-// openAs connects with an offer of format f.
-func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *talker {
+// openAs connects with format f.
+func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *formatClient {
 	t.Helper()
 	nc, err := dial()
 	if err != nil {
@@ -101,7 +100,7 @@ func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *talker 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := conn.(*talker)
+	c := conn.(*formatClient)
 	c.t = t
 	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -109,8 +108,8 @@ func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *talker 
 	return c
 }
 
-// ask sends a message and reads up to an answer that begins so.
-func (c *talker) ask(msg, answer string) {
+// ask sends a message and reads until an answer begins with answer.
+func (c *formatClient) ask(msg, answer string) {
 	c.t.Helper()
 	text, packed := true, []byte(msg)
 	if c.format&^wire.Deflate == wire.Msgpack {
@@ -122,8 +121,8 @@ func (c *talker) ask(msg, answer string) {
 	c.until(answer)
 }
 
-// until reads up to a message that holds part, and returns it.
-func (c *talker) until(part string) string {
+// until reads until a message contains part, and returns it.
+func (c *formatClient) until(part string) string {
 	c.t.Helper()
 	for {
 		first, payload, err := c.frame()
@@ -142,10 +141,10 @@ func (c *talker) until(part string) string {
 	}
 }
 
-// TestNothingAgreed shows the answers to offers that are not met, and that the connection
-// lives without.
+// TestNothingAgreed checks the responses to offers that are not accepted, and that the connection
+// works without them.
 func TestNothingAgreed(t *testing.T) {
-	address := listen(t, start(t, many))
+	address := listen(t, start(t, raiseLimits))
 	for _, header := range []string{
 		"Sec-WebSocket-Protocol: rueda.v9.cbor, chat",
 		"Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9",
@@ -166,7 +165,7 @@ func TestNothingAgreed(t *testing.T) {
 			t.Errorf("%s: answered %s %v", header, r.Status, r.Header)
 		}
 		c.auth("ana")
-		c.write(squeezed(opText, "\x00"))
+		c.write(compressedFrame(opText, "\x00"))
 		c.wantClose(codeProtocolError, "reserved bits set")
 	}
 }

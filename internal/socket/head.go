@@ -6,26 +6,25 @@ import (
 	"strings"
 )
 
-// Bounds of a handshake's head. What passes them is left to net/http, which has its own.
+// Limits of a request head. net/http handles larger ones with its own limits.
 const (
 	maxHead    = 8 << 10
 	maxFields  = 64
-	maxRepeats = 4 // of one field; more are not usual
+	maxRepeats = 4 // of one field
 )
 
-// headKind is what is known of the first bytes of a connection.
+// headKind classifies the first bytes of a connection.
 type headKind uint8
 
 const (
-	headPart    headKind = iota // more has to come
-	headUpgrade                 // a whole request for the stream, in the usual form
-	headOther                   // for net/http: another path, or anything unusual
+	headIncomplete headKind = iota // more bytes are needed
+	headUpgrade                    // a complete request for the stream in the usual form
+	headOther                      // for net/http: another path or an unusual form
 )
 
-// A headReader takes the head of a usual handshake apart, without a net/http
-// request and with one allocation. It accepts less than net/http does and
-// understands what it accepts alike: whatever is out of the ordinary, it
-// leaves to net/http. One goroutine uses it.
+// headReader parses usual handshakes without a net/http request and with one allocation. It accepts
+// less than net/http does and interprets what it accepts in the same way; net/http gets everything
+// else. One goroutine uses it.
 type headReader struct {
 	path    string
 	request upgradeRequest // valid until the next read
@@ -33,36 +32,36 @@ type headReader struct {
 	fields  map[string]*[maxRepeats]string
 }
 
-// wanted are the fields that the check of a handshake looks at, in net/http's spelling.
-var wanted = [...]string{
+// usedFields returns the fields that checkUpgrade needs, as net/http spells them.
+var usedFields = [...]string{
 	"Upgrade", "Connection", "Origin", "Authorization", "X-Request-Id", "Forwarded", "X-Forwarded-For",
 	keyField, versionField, protocolField, extensionsField,
 }
 
-// fatal are fields that change what a request means.
-var fatal = [...]string{"Content-Length", "Transfer-Encoding", "Expect", "Trailer", "Te"}
+// unusualFields change the meaning of a request, so net/http handles it.
+var unusualFields = [...]string{"Content-Length", "Transfer-Encoding", "Expect", "Trailer", "Te"}
 
 func newHeadReader(path string) *headReader {
 	h := &headReader{path: path, fields: make(map[string]*[maxRepeats]string)}
 	h.request.header = make(http.Header)
-	for _, name := range wanted {
+	for _, name := range usedFields {
 		h.fields[name] = new([maxRepeats]string)
 	}
 	return h
 }
 
-// read judges the bytes that a connection began with. Of headUpgrade, size is the
-// length of the head, and h.request holds it.
+// read classifies the first bytes of a connection. For headUpgrade, size is the length of the head,
+// and h.request holds it.
 func (h *headReader) read(b []byte) (kind headKind, size int) {
-	if !h.begins(b) {
+	if !h.mayBeUpgrade(b) {
 		return headOther, 0
 	}
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
-		if len(b) > maxHead || bareLine(b) {
+		if len(b) > maxHead || hasBareLF(b) {
 			return headOther, 0
 		}
-		return headPart, 0
+		return headIncomplete, 0
 	}
 	size = end + 4
 	if size > maxHead || !h.parse(string(b[:end+2])) {
@@ -71,8 +70,8 @@ func (h *headReader) read(b []byte) (kind headKind, size int) {
 	return headUpgrade, size
 }
 
-// begins says whether b may be the beginning of a GET of the path.
-func (h *headReader) begins(b []byte) bool {
+// mayBeUpgrade reports whether b may be the beginning of a GET of the path.
+func (h *headReader) mayBeUpgrade(b []byte) bool {
 	const method = "GET "
 	n := min(len(b), len(method))
 	if string(b[:n]) != method[:n] {
@@ -87,9 +86,9 @@ func (h *headReader) begins(b []byte) bool {
 	return len(b) == 0 || b[0] == ' ' || b[0] == '?'
 }
 
-// bareLine says whether a line ends without a carriage return, after which the end
-// of a head may look otherwise.
-func bareLine(b []byte) bool {
+// hasBareLF reports whether a line of b ends without a carriage return. Such a head may end
+// differently.
+func hasBareLF(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {
@@ -102,7 +101,8 @@ func bareLine(b []byte) bool {
 	}
 }
 
-// parse takes a head apart that begins as it should; s ends with the last field's line end.
+// parse parses a head that begins with the expected request line; s ends with the line end of the
+// last field.
 func (h *headReader) parse(s string) bool {
 	line, s, _ := strings.Cut(s, "\r\n")
 	target, version, _ := strings.Cut(line[len("GET "):], " ")
@@ -125,38 +125,38 @@ func (h *headReader) parse(s string) bool {
 	if ids := r.header["X-Request-Id"]; len(ids) > 0 {
 		h.id = ids[0]
 	}
-	return r.host != "" // HTTP/1.1 asks for one
+	return r.host != "" // required by HTTP/1.1
 }
 
-// field keeps a field that counts; false: it makes the request an unusual one.
+// field stores a field that is used. It returns false if the field makes the request unusual.
 func (h *headReader) field(name, value string) bool {
 	if strings.EqualFold(name, "Host") {
 		first := h.request.host == ""
 		h.request.host = value
 		return first && value != "" && !strings.ContainsFunc(value, notHost)
 	}
-	for _, f := range fatal {
+	for _, f := range unusualFields {
 		if strings.EqualFold(name, f) {
 			return false
 		}
 	}
-	for _, w := range wanted {
+	for _, w := range usedFields {
 		if len(name) != len(w) || !strings.EqualFold(name, w) {
 			continue
 		}
-		room := h.fields[w]
+		values := h.fields[w]
 		n := len(h.request.header[w])
 		if n == maxRepeats {
 			return false
 		}
-		room[n] = value
-		h.request.header[w] = room[:n+1]
+		values[n] = value
+		h.request.header[w] = values[:n+1]
 		return true
 	}
 	return true
 }
 
-// fieldName says whether s is a token (RFC 9110, section 5.6.2).
+// fieldName reports whether s is a token (RFC 9110, section 5.6.2).
 func fieldName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -168,11 +168,10 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// notText is for what a field's value does not have in the usual case; bytes over
-// 0x7f are left to net/http.
+// notText reports whether r is unusual in a field value. net/http handles bytes above 0x7f.
 func notText(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }
 
-// notPlain is for what a query needs no escape for and nobody reads otherwise.
+// notPlain reports whether r may need an escape in a query.
 func notPlain(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
@@ -181,7 +180,7 @@ func notPlain(r rune) bool {
 	return !strings.ContainsRune("-._~=&", r)
 }
 
-// notHost is for what is not part of a host and port as they usually are.
+// notHost reports whether r is unusual in a host and port.
 func notHost(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':

@@ -18,11 +18,11 @@ func TestHeadReader(t *testing.T) {
 		kind     headKind
 		size     int
 	}{
-		{"nothing", "", headPart, 0},
-		{"beginning of the method", "GE", headPart, 0},
-		{"beginning of the path", "GET /str", headPart, 0},
-		{"path", "GET /stream", headPart, 0},
-		{"all but the end", good[:len(good)-1], headPart, 0},
+		{"nothing", "", headIncomplete, 0},
+		{"beginning of the method", "GE", headIncomplete, 0},
+		{"beginning of the path", "GET /str", headIncomplete, 0},
+		{"path", "GET /stream", headIncomplete, 0},
+		{"all but the end", good[:len(good)-1], headIncomplete, 0},
 		{"whole", good, headUpgrade, len(good)},
 		{"whole with frames", good + "\x81\x85", headUpgrade, len(good)},
 		{"query", strings.Replace(good, "/stream", "/stream?v=1", 1), headUpgrade, len(good) + 4},
@@ -50,8 +50,8 @@ func TestHeadReader(t *testing.T) {
 	}
 }
 
-// FuzzHead compares with net/http: what the head reader takes apart, net/http takes apart alike,
-// and no request is taken for one of the stream that is none.
+// FuzzHead compares the head reader with net/http: equal results for accepted requests, and no
+// other request is accepted.
 func FuzzHead(f *testing.F) {
 	f.Add(goodHandshake + "\r\n")
 	f.Add(goodHandshake + "Origin: http://gw\r\nauthorization: Bearer a.b.c\r\nSec-WebSocket-Protocol: x\r\nsec-websocket-protocol:y\r\n\r\n")
@@ -60,7 +60,7 @@ func FuzzHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		h := newHeadReader("/stream")
 		kind, size := h.read([]byte(raw))
-		for cut := range min(len(raw), 64) { // a verdict on less is the same, or none yet
+		for cut := range min(len(raw), 64) { // a part has the same result, or needs more
 			if early, n := h.read([]byte(raw[:cut])); early == headUpgrade && (kind != headUpgrade || n != size) || early == headOther && kind == headUpgrade {
 				t.Fatalf("cut at %d: %d, whole: %d", cut, early, kind)
 			}
@@ -80,7 +80,7 @@ func FuzzHead(f *testing.F) {
 			r.URL.RawQuery != got.query || r.URL.Path != "/stream" || r.ContentLength != 0 {
 			t.Fatalf("got %+v, net/http %+v", got, r)
 		}
-		for _, name := range wanted {
+		for _, name := range usedFields {
 			if want := r.Header[name]; len(want)+len(got.header[name]) > 0 && !reflect.DeepEqual(want, got.header[name]) {
 				t.Fatalf("%s: got %q, net/http %q", name, got.header[name], want)
 			}
@@ -88,7 +88,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// BenchmarkHead is a usual handshake from bytes to the answer.
+// BenchmarkHead measures a usual handshake from its bytes to the response.
 func BenchmarkHead(b *testing.B) {
 	h := newHeadReader("/stream")
 	in := []byte(goodHandshake + "User-Agent: bot/1.0\r\nAccept-Language: es\r\n\r\n")
@@ -106,7 +106,7 @@ func BenchmarkHead(b *testing.B) {
 	}
 }
 
-// TestSizes keeps what there is a million of small.
+// TestSizes limits the size of types that may exist a million times.
 func TestSizes(t *testing.T) {
 	t.Logf("figure: a connection is %d bytes, of which its session has %d", unsafe.Sizeof(conn{}), unsafe.Sizeof(session.Session{}))
 	if size := unsafe.Sizeof(conn{}) - unsafe.Sizeof(session.Session{}); size > 72 {

@@ -9,92 +9,92 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// handle gives one input to its connection.
+// handle processes one input from the inbox.
 func (sh *shard) handle(now time.Time, in *input) {
 	switch c := in.conn; {
-	case in.kind == inputLine:
-		sh.arrive(now, int32(in.n), in.from)
-	case in.kind == inputDismiss:
-		sh.dismissAll(now, in.fault)
+	case in.kind == inputSocket:
+		sh.addSocket(now, int32(in.n), in.from)
+	case in.kind == inputCloseAll:
+		sh.closeAll(now, in.fault)
 	case c.phase != phaseEnded:
-		defer sh.caught(now, c)
-		sh.touch(c)
-		sh.handleOwn(now, c, in)
+		defer sh.recoverPanic(now, c)
+		sh.markDirty(c)
+		sh.handleConn(now, c, in)
 	}
 }
 
-func (sh *shard) handleOwn(now time.Time, c *conn, in *input) {
+func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 	switch in.kind {
 	case inputStart:
-		sh.enter(c)
-		sh.begin(now, c)
-		if c.pump == nil {
-			sh.adopt(now, c, in.data)
+		sh.register(c)
+		sh.startSession(now, c)
+		if c.netConn == nil {
+			sh.watchUpgraded(now, c, in.data)
 		}
 	case inputData:
-		c.pump.waits = true
+		c.netConn.waiting = true
 		sh.parse(now, c, in.data)
 	case inputEOF:
-		sh.ended(c)
+		sh.peerClosed(c)
 	case inputWrote:
-		c.out.piped -= in.n
-		sh.wrote(now, c, c.out, in.n)
+		c.out.unwritten -= in.n
+		sh.reportWritten(now, c, c.out, in.n)
 		switch {
 		case in.failed:
 			sh.end(c, false)
 		case in.last:
 			c.out = nil
 		}
-		sh.tell(now, c)
-	case inputSecured:
-		sh.shaken(c, in.failed)
+		sh.reportQueued(now, c)
+	case inputTLSDone:
+		sh.tlsDone(c, in.failed)
 	case inputVerified:
-		sh.verified(now, c, in.verdict)
+		sh.verified(now, c, in.result)
 	case inputNotice:
 		if c.phase == phaseOpen {
-			sh.server.at(c, stepNotice)
+			sh.server.reach(c, stepNotice)
 			c.sess.Notify(now, in.notice)
-			sh.settle(now, c)
+			sh.serviceSession(now, c)
 		}
 	}
 }
 
-// begin starts the session of a connection whose handshake is done.
-func (sh *shard) begin(now time.Time, c *conn) {
-	c.format = c.open.hand.format
-	if sh.leave != nil {
-		sh.part(now, c, sh.lastWords(c, sh.leave))
+// startSession starts the session of a connection after its handshake.
+func (sh *shard) startSession(now time.Time, c *conn) {
+	c.format = c.handshake.upgrade.format
+	if sh.shutdown != nil {
+		sh.beginClose(now, c, sh.errorAndCloseFrame(c, sh.shutdown))
 		return
 	}
 	c.phase = phaseOpen
-	identity := c.open.identity
-	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.open.mark}, sh.stream, c, now)
+	identity := c.handshake.identity
+	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.handshake.mark}, sh.stream, c, now)
 	c.sess.SetFormat(c.format)
-	if c.open.positions {
+	if c.handshake.positions {
 		c.sess.TellPositions()
 	}
-	sh.tell(now, c) // TLS may have filled the socket already
-	c.open.hand = handshake{}
-	sh.settle(now, c)
+	sh.reportQueued(now, c) // TLS records may already wait for the socket
+	c.handshake.upgrade = upgrade{}
+	sh.serviceSession(now, c)
 }
 
-// ended is told that the peer sends nothing more.
-func (sh *shard) ended(c *conn) {
-	c.eof, c.unread = true, false
+// peerClosed handles the end of the peer's input.
+func (sh *shard) peerClosed(c *conn) {
+	c.peerClosed, c.readPending = true, false
 	if c.phase == phaseOpen || c.phase == phaseHead {
 		sh.end(c, false)
 	}
 }
 
-// parse takes apart what is left of the peer's bytes, or else b, as far as the session
-// takes messages. A pump's bytes stay where they are meanwhile, since its reader
-// waits; those of a line lie in the shard's buffer and are copied.
+// parse parses the saved input of c, or else b, while its session accepts messages. Unused bytes of
+// a netConn stay in its buffer, because its reader waits. Those of the event loop are copied from
+// the shard's buffer.
 func (sh *shard) parse(now time.Time, c *conn, b []byte) {
-	p, mine := &sh.parser, c.pump != nil
+	p, owned := &sh.parser, c.netConn != nil
 	if in := c.in; in != nil && len(in.rest) > 0 {
-		b, in.rest, mine = in.rest, nil, true
+		b, in.rest, owned = in.rest, nil, true
 	}
-	if c.in != nil && c.in.split {
+	if c.in != nil && c.in.inMessage {
 		p = &c.in.parser
 	} else {
 		*p = NewParser(sh.messageLimit(c))
@@ -102,8 +102,8 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 			p.AllowDeflate(&sh.inflater)
 		}
 	}
-	for len(b) > 0 && c.phase != phaseEnded && !c.busy() {
-		if c.deaf {
+	for len(b) > 0 && c.phase != phaseEnded && !c.verifying() {
+		if c.discardInput {
 			b = nil
 			break
 		}
@@ -114,26 +114,26 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 		b = b[n:]
 		var violation *ProtocolError
 		if errors.As(err, &violation) {
-			sh.violated(now, c, violation)
+			sh.failProtocol(now, c, violation)
 			continue
 		}
-		sh.event(now, c, ev)
+		sh.handleEvent(now, c, ev)
 	}
 	if c.phase == phaseEnded {
 		return
 	}
-	if !mine {
+	if !owned {
 		b = slices.Clone(b)
 	}
 	p.release()
-	c.keep(p, b)
+	c.saveInput(p, b)
 }
 
-// maxEarlyMessage bounds a message before authentication: a token is much shorter, and thousands of
-// strangers may each leave a message unfinished.
+// maxEarlyMessage bounds a message before authentication. Tokens are much shorter, and thousands of
+// unauthenticated connections may each hold an incomplete message.
 const maxEarlyMessage = 16 << 10
 
-// messageLimit returns the most bytes that the next message of c may have.
+// messageLimit returns the maximum size in bytes of the next message of c.
 func (sh *shard) messageLimit(c *conn) int {
 	if c.phase == phaseOpen && c.sess.Authenticated() {
 		return sh.server.cfg.MaxMessage
@@ -141,52 +141,52 @@ func (sh *shard) messageLimit(c *conn) int {
 	return min(sh.server.cfg.MaxMessage, maxEarlyMessage)
 }
 
-// keep keeps what was not used up: the beginning of a message in p, and bytes.
-func (c *conn) keep(p *Parser, rest []byte) {
-	split := !c.deaf && !p.resting()
-	if len(rest) == 0 && c.pump != nil && !c.choked() {
-		c.pump.usedUp()
+// saveInput keeps unused input: the beginning of a message in p, and bytes that were not parsed.
+func (c *conn) saveInput(p *Parser, rest []byte) {
+	inMessage := !c.discardInput && !p.idle()
+	if len(rest) == 0 && c.netConn != nil && !c.answerBlocked() {
+		c.netConn.usedUp()
 	}
-	if !split && len(rest) == 0 {
+	if !inMessage && len(rest) == 0 {
 		if c.in != nil {
-			c.extra().in = nil
+			c.ext().in = nil
 		}
 		return
 	}
 	if len(rest) == 0 {
-		rest = nil // b's memory is not ours
+		rest = nil // do not retain the caller's memory
 	}
 	if c.in == nil {
-		c.extra().in = new(intake)
+		c.ext().in = new(readBuffer)
 	}
-	if split && p != &c.in.parser {
+	if inMessage && p != &c.in.parser {
 		c.in.parser = *p
 	}
-	c.in.split, c.in.rest = split, rest
+	c.in.inMessage, c.in.rest = inMessage, rest
 }
 
-// resting says whether the parser is between messages and a new one would do as well.
-func (p *Parser) resting() bool {
+// idle reports whether the parser is between messages and can be replaced by a new one.
+func (p *Parser) idle() bool {
 	return p.message == 0 && !p.payload && p.headLen == 0 && len(p.carry) == 0
 }
 
-// event gives one event of the parser to the session, or answers it here.
-func (sh *shard) event(now time.Time, c *conn, ev Event) {
-	sh.server.at(c, stepMessage)
-	defer sh.server.at(c, stepHandled)
+// handleEvent passes an event of the parser to the session, or answers it here.
+func (sh *shard) handleEvent(now time.Time, c *conn, ev Event) {
+	sh.server.reach(c, stepMessage)
+	defer sh.server.reach(c, stepHandled)
 	switch ev.Kind {
 	case EventClose:
-		c.eof = true
+		c.peerClosed = true
 		if c.phase == phaseOpen {
-			sh.part(now, c, c.closeFrame(ev.Code, ""))
+			sh.beginClose(now, c, c.closeFrame(ev.Code, ""))
 		}
 		return
 	case EventPing:
-		// Every ping has its pong, in order with the answers to messages. While one waits for a
-		// full socket nothing more is read, so that a flood of pings is bounded by one read.
+		// Each ping gets a pong, in order with the answers to messages. While a pong waits for a
+		// full socket, nothing more is read. This bounds a flood of pings.
 		if c.phase == phaseOpen && !c.closing() {
 			c.sess.AnswerFrame(appendPong(sh.pong[:0], ev.Payload))
-			sh.settle(now, c)
+			sh.serviceSession(now, c)
 		}
 		return
 	}
@@ -203,62 +203,62 @@ func (sh *shard) event(now time.Time, c *conn, ev Event) {
 	default:
 		return
 	}
-	sh.settle(now, c)
+	sh.serviceSession(now, c)
 }
 
-// settle looks at what the session wants after something was put in: a token
-// checked, or the end. Once it is authenticated, what was kept for the time before goes.
-func (sh *shard) settle(now time.Time, c *conn) {
+// serviceSession starts the token check or the closing deadline that the session needs after an
+// input. Once it is authenticated, the state of the handshake is released.
+func (sh *shard) serviceSession(now time.Time, c *conn) {
 	if token, _, ok := c.sess.TakeToken(); ok {
-		sh.check(c, token)
+		sh.verifyToken(c, token)
 	}
 	_, _, over := c.sess.Close()
 	switch {
 	case over && !c.closing():
-		c.own().closeBy = now.Add(sh.server.cfg.CloseTimeout)
-	case !over && c.open != nil && c.sess.Authenticated():
-		sh.server.seats.authenticated(c.open)
-		c.extra().open = nil
+		c.ensureControl().closeDeadline = now.Add(sh.server.cfg.CloseTimeout)
+	case !over && c.handshake != nil && c.sess.Authenticated():
+		sh.server.slots.markAuthenticated(c.handshake)
+		c.ext().handshake = nil
 	}
 }
 
-// check has a token of c's checked.
-func (sh *shard) check(c *conn, token string) {
-	c.extra().check = sh.server.checks.submit(token, func(v *verdict) {
-		sh.post(input{kind: inputVerified, conn: c, verdict: v})
+// verifyToken submits a token of c to the verifier pool.
+func (sh *shard) verifyToken(c *conn, token string) {
+	c.ext().cancelVerify = sh.server.verifiers.submit(token, func(r *result) {
+		sh.post(input{kind: inputVerified, conn: c, result: r})
 	})
 }
 
-func (sh *shard) verified(now time.Time, c *conn, v *verdict) {
-	c.extra().check = nil
-	sh.server.at(c, stepVerified)
+func (sh *shard) verified(now time.Time, c *conn, r *result) {
+	c.ext().cancelVerify = nil
+	sh.server.reach(c, stepVerified)
 	switch c.phase {
 	case phaseHead:
-		sh.admitBearer(now, c, v, *c.open.head)
+		sh.admitVerified(now, c, r, *c.handshake.head)
 	case phaseOpen:
-		c.sess.Verified(now, v.identity, v.fault)
-		sh.settle(now, c)
+		c.sess.Verified(now, r.identity, r.fault)
+		sh.serviceSession(now, c)
 	}
 }
 
-// expire is called when a deadline of c may have come.
-func (sh *shard) expire(now time.Time, c *conn) {
-	defer sh.caught(now, c)
-	sh.server.at(c, stepTimer)
-	switch by := c.closeBy(); {
+// runTimers acts on the deadline of c, if it is due.
+func (sh *shard) runTimers(now time.Time, c *conn) {
+	defer sh.recoverPanic(now, c)
+	sh.server.reach(c, stepTimer)
+	switch deadline := c.closeDeadline(); {
 	case c.phase == phaseHead:
 		sh.end(c, false)
-	case !by.IsZero() && !now.Before(by):
+	case !deadline.IsZero() && !now.Before(deadline):
 		sh.end(c, true)
 	case c.phase == phaseOpen:
 		if d := c.sess.Deadline(); d.IsZero() || now.Before(d) {
-			return // it moved
+			return // the deadline was moved
 		}
 		c.sess.Tick(now)
 		if c.sess.Reset() {
 			sh.end(c, true)
 			return
 		}
-		sh.settle(now, c)
+		sh.serviceSession(now, c)
 	}
 }

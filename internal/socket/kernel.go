@@ -5,63 +5,62 @@ import (
 	"syscall"
 )
 
-// A kernel makes the system calls of lines. It is there so that tests can have each of them fail.
+// kernel makes the system calls of the event loop. Tests make each of them fail.
 type kernel struct {
-	// fault is asked before each call, and names the error that the call is to return instead of
-	// being made; 0: it is made. fd is the socket that the call is about, and arg its id where the
-	// call is callWatch. nil, as in every program: no call fails but by itself.
-	fault func(call call, fd int32, arg int32) syscall.Errno
+	// fault returns the error that a call is to return instead of being made; 0: it is made. fd is
+	// the socket, and arg its id if the call is callWatch. It is nil outside of tests.
+	fault func(call syscallID, fd int32, arg int32) syscall.Errno
 }
 
-// A step is a part of the work for one connection. Tests have each of them panic.
+// step is a part of the work for one connection. Tests make each of them panic.
 type step uint8
 
 const (
-	stepArrive   step = iota // a socket is taken in
-	stepHead                 // a request has come
-	stepShake                // the handshake of TLS is made, on its own goroutine
-	stepVerified             // the check of a token is done
-	stepMessage              // a frame is to be handled
-	stepHandled              // and was
-	stepGather               // output is taken from the session
-	stepSent                 // and the session is told how much of it was written
-	stepFlush                // the connection is flushed
-	stepTimer                // a deadline has come
-	stepNotice               // the registry has something to say
-	stepDismiss              // the server ends
-	stepClose                // the session is over
-	stepRead                 // a pump reads, on its own goroutine
-	stepWrite                // and writes
+	stepAddSocket    step = iota // adds an accepted socket
+	stepHead                     // handles a part of the request
+	stepTLSHandshake             // runs the TLS handshake, on its own goroutine
+	stepVerified                 // handles the result of a token check
+	stepMessage                  // handles a frame
+	stepHandled                  // has handled a frame
+	stepGather                   // takes output from the session
+	stepSent                     // reports written output to the session
+	stepFlush                    // flushes the connection
+	stepTimer                    // handles a deadline
+	stepNotice                   // passes an event of the registry on
+	stepCloseAll                 // closes the connection with all others
+	stepClose                    // ends the session
+	stepRead                     // reads a netConn, on its own goroutine
+	stepWrite                    // writes a netConn, on its own goroutine
 	stepCount
 )
 
-// at is where tests come in.
-func (s *Server) at(c *conn, st step) {
-	if s.trap != nil {
-		s.trap(c, st)
+// reach calls the test hook, if there is one.
+func (s *Server) reach(c *conn, st step) {
+	if s.onStep != nil {
+		s.onStep(c, st)
 	}
 }
 
-// A call is a system call that is made for a connection.
-type call uint8
+// syscallID identifies a system call of a connection.
+type syscallID uint8
 
 const (
-	callAccept     call = iota // accept4
-	callPeer                   // getpeername
-	callOption                 // setsockopt
-	callDuplicate              // fcntl, for a socket that net/http has or is to have
-	callWatch                  // epoll_ctl
-	callRead                   // read
-	callWrite                  // write
-	callSubmit                 // io_uring_enter
-	callCompletion             // the result of one send in the completion queue
-	callShutdown               // shutdown
-	callClose                  // close
+	callAccept     syscallID = iota // accept4
+	callPeer                        // getpeername
+	callOption                      // setsockopt
+	callDuplicate                   // fcntl, to move a socket to or from net/http
+	callWatch                       // epoll_ctl
+	callRead                        // read
+	callWrite                       // write
+	callSubmit                      // io_uring_enter
+	callCompletion                  // the result of one send in the completion queue
+	callShutdown                    // shutdown
+	callClose                       // close
 	callCount
 )
 
-// String names the call as the kernel does.
-func (c call) String() string {
+// String returns the kernel's name of the call.
+func (c syscallID) String() string {
 	names := [callCount]string{"accept4", "getpeername", "setsockopt", "fcntl", "epoll_ctl", "read", "write",
 		"io_uring_enter", "io_uring completion", "shutdown", "close"}
 	if c < callCount {
@@ -70,8 +69,8 @@ func (c call) String() string {
 	return "call " + strconv.Itoa(int(c))
 }
 
-// fails says which error a call is to return; 0: it is to be made.
-func (k *kernel) fails(call call, fd int32) syscall.Errno {
+// inject returns the error of a call that a test wants to fail; 0: make the call.
+func (k *kernel) inject(call syscallID, fd int32) syscall.Errno {
 	if k.fault == nil {
 		return 0
 	}

@@ -14,70 +14,68 @@ import (
 // longest are forgotten: the limits on open connections still hold.
 const maxTracked = 1 << 16
 
-// A gate limits handshakes by address: burst of them at once, and one more every interval.
-type gate struct {
+// handshakeLimiter limits handshakes by address: burst of them at once, and one more every interval.
+type handshakeLimiter struct {
 	rate    ratelimit.Rate
 	burst   int
 	limiter *ratelimit.Limiter[netip.Prefix]
 }
 
-func newGate(perSecond float64, burst int) *gate {
+func newHandshakeLimiter(perSecond float64, burst int) *handshakeLimiter {
 	interval := time.Duration(float64(time.Second) / perSecond)
-	return &gate{
+	return &handshakeLimiter{
 		rate:    ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
 		burst:   burst,
 		limiter: ratelimit.NewLimiter[netip.Prefix](maxTracked),
 	}
 }
 
-// pass charges an address for one handshake. If that exceeds the limit, wait is how long to
-// wait for the next one.
-func (g *gate) pass(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
-	_, wait = g.limiter.Take(clientaddr.Client(a), g.rate, now)
+// Allow charges an address for one handshake. If that exceeds the limit, wait is how long to wait
+// for the next one.
+func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
+	_, wait = l.limiter.Take(clientaddr.Client(a), l.rate, now)
 	return wait, wait == 0
 }
 
-// refusal is the answer to a handshake that has to wait so long.
-func (g *gate) refusal(wait time.Duration) *refusal {
+// refusal returns the response to a handshake that must wait.
+func (l *handshakeLimiter) refusal(wait time.Duration) *refusal {
 	f := tooMany("Too many handshakes", wait)
-	f.rate = &rate{burst: g.burst, window: g.rate.Burst, reset: g.rate.Burst - g.rate.Interval + wait}
+	f.rate = &rate{burst: l.burst, window: l.rate.Burst, reset: l.rate.Burst - l.rate.Interval + wait}
 	return f
 }
 
-// seats counts the open connections, and keeps the unauthenticated ones in the
-// order in which they came.
-type seats struct {
-	maxOpen       int           // in all
-	maxWaiting    int           // unauthenticated, in all
-	maxPerAddress int           // unauthenticated, of one address
-	empty         chan struct{} // closed when no more seats are given and all are free
+// connSlots limits open connections and lists the unauthenticated ones by age.
+type connSlots struct {
+	maxOpen            int           // in total
+	maxUnauthenticated int           // in total
+	maxPerAddress      int           // unauthenticated
+	empty              chan struct{} // closed when slots are closed and all are released
 
-	mu        sync.Mutex
-	open      int
-	waiting   *list.List // of *opening, oldest first
-	byAddress map[netip.Prefix]int
-	shut      bool // no more seats
+	mu              sync.Mutex
+	open            int
+	unauthenticated *list.List // of *handshakeState, oldest first
+	byAddress       map[netip.Prefix]int
+	closed          bool // grants no more slots
 }
 
-func newSeats(c *Config) *seats {
-	return &seats{
-		maxOpen:       c.MaxOpen,
-		maxWaiting:    c.MaxUnauthenticated,
-		maxPerAddress: c.MaxUnauthenticatedPerAddress,
-		empty:         make(chan struct{}),
-		waiting:       list.New(),
-		byAddress:     make(map[netip.Prefix]int),
+func newConnSlots(c *Config) *connSlots {
+	return &connSlots{
+		maxOpen:            c.MaxOpen,
+		maxUnauthenticated: c.MaxUnauthenticated,
+		maxPerAddress:      c.MaxUnauthenticatedPerAddress,
+		empty:              make(chan struct{}),
+		unauthenticated:    list.New(),
+		byAddress:          make(map[netip.Prefix]int),
 	}
 }
 
-// take gives a connection a seat. Where the unauthenticated ones are at their
-// bound, the oldest of them is to make room and is returned: somebody who only
-// holds sockets open must not keep others out.
-func (s *seats) take(o *opening, authenticated bool) (evict *conn, err error) {
+// acquire grants a slot. At the limit of unauthenticated connections it returns the oldest of them
+// to be closed, so that idle sockets cannot keep others out.
+func (s *connSlots) acquire(o *handshakeState, authenticated bool) (evict *conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.shut:
+	case s.closed:
 		return nil, ErrClosed
 	case s.open >= s.maxOpen:
 		return nil, ErrFull
@@ -88,58 +86,60 @@ func (s *seats) take(o *opening, authenticated bool) (evict *conn, err error) {
 	if authenticated {
 		return nil, nil
 	}
-	if s.waiting.Len() >= s.maxWaiting {
-		oldest := s.waiting.Front().Value.(*opening)
-		s.stand(oldest)
+	if s.unauthenticated.Len() >= s.maxUnauthenticated {
+		oldest := s.unauthenticated.Front().Value.(*handshakeState)
+		s.dequeue(oldest)
 		evict = oldest.conn
 	}
 	s.byAddress[o.key]++
-	o.seat = s.waiting.PushBack(o)
+	o.slot = s.unauthenticated.PushBack(o)
 	return evict, nil
 }
 
-// authenticated takes a connection off the unauthenticated ones.
-func (s *seats) authenticated(o *opening) {
+// markAuthenticated removes o from the unauthenticated connections.
+func (s *connSlots) markAuthenticated(o *handshakeState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stand(o)
+	s.dequeue(o)
 }
 
-// stand takes o off the waiting list; mu is held. A nil one is not there.
-func (s *seats) stand(o *opening) {
-	if o == nil || o.seat == nil {
+// dequeue removes o from the unauthenticated connections, if it is one of them. The caller holds
+// mu.
+func (s *connSlots) dequeue(o *handshakeState) {
+	if o == nil || o.slot == nil {
 		return
 	}
-	s.waiting.Remove(o.seat)
-	o.seat = nil
+	s.unauthenticated.Remove(o.slot)
+	o.slot = nil
 	if s.byAddress[o.key]--; s.byAddress[o.key] == 0 {
 		delete(s.byAddress, o.key)
 	}
 }
 
-// leave gives a seat back; once for each take. o is nil once authenticated.
-func (s *seats) leave(o *opening) {
+// release returns a slot; o is nil once authenticated.
+func (s *connSlots) release(o *handshakeState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stand(o)
+	s.dequeue(o)
 	s.open--
-	if s.shut && s.open == 0 {
+	if s.closed && s.open == 0 {
 		close(s.empty)
 	}
 }
 
-// shutOut refuses seats from now on.
-func (s *seats) shutOut() {
+// close grants no more slots.
+func (s *connSlots) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.shut && s.open == 0 {
+	if !s.closed && s.open == 0 {
 		close(s.empty)
 	}
-	s.shut = true
+	s.closed = true
 }
 
-func (s *seats) count() (open, waiting int, shut bool) {
+// count returns the number of open and of unauthenticated connections.
+func (s *connSlots) count() (open, waiting int, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.open, s.waiting.Len(), s.shut
+	return s.open, s.unauthenticated.Len(), s.closed
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-func TestGate(t *testing.T) {
+func TestHandshakeLimiter(t *testing.T) {
 	begin := time.Unix(1e9, 0)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	g := newGate(20, 200)
+	g := newHandshakeLimiter(20, 200)
 	for i := range 200 {
-		if _, ok := g.pass(a, begin); !ok {
+		if _, ok := g.Allow(a, begin); !ok {
 			t.Fatalf("handshake %d of the burst refused", i+1)
 		}
 	}
@@ -33,14 +33,14 @@ func TestGate(t *testing.T) {
 		{a, 100 * time.Millisecond, false, 50 * time.Millisecond}, // a clock that was set back
 	}
 	for i, s := range steps {
-		wait, ok := g.pass(s.from, begin.Add(s.at))
+		wait, ok := g.Allow(s.from, begin.Add(s.at))
 		if wait != s.wait || ok != s.ok {
 			t.Errorf("step %d: %v %v, want %v %v", i, wait, ok, s.wait, s.ok)
 		}
 	}
 	passed := 0
 	for range 1000 {
-		if _, ok := g.pass(a, begin.Add(time.Hour)); ok {
+		if _, ok := g.Allow(a, begin.Add(time.Hour)); ok {
 			passed++
 		}
 	}
@@ -49,13 +49,13 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateIsBounded shows that a crowd of addresses does not fill memory.
-func TestGateIsBounded(t *testing.T) {
+// TestHandshakeLimiterIsBounded checks that many addresses do not fill memory.
+func TestHandshakeLimiterIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	g := newGate(20, 200)
+	g := newHandshakeLimiter(20, 200)
 	for i := range uint32(3 * maxTracked) {
 		addr := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		if _, ok := g.pass(addr, now); !ok {
+		if _, ok := g.Allow(addr, now); !ok {
 			t.Fatalf("address %d refused", i)
 		}
 		now = now.Add(time.Microsecond)
@@ -65,9 +65,9 @@ func TestGateIsBounded(t *testing.T) {
 	}
 	addr := netip.MustParseAddr("192.0.2.1")
 	for range 200 {
-		g.pass(addr, now)
+		g.Allow(addr, now)
 	}
-	if _, ok := g.pass(addr, now); ok {
+	if _, ok := g.Allow(addr, now); ok {
 		t.Error("a new address is not counted")
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// onTheLoop runs a test on the ways of the loop.
-func onTheLoop(t *testing.T, f func(t *testing.T, way way)) {
+// forEventLoops runs a test on the transports of the event loop.
+func forEventLoops(t *testing.T, f func(t *testing.T, tr transport)) {
 	t.Helper()
-	onEachWay(t, func(t *testing.T, way way) {
-		if way.loop {
-			f(t, way)
+	forEachTransport(t, func(t *testing.T, tr transport) {
+		if tr.loop {
+			f(t, tr)
 		}
 	})
 }
@@ -39,17 +39,17 @@ func descriptors(t testing.TB) int {
 	return len(list)
 }
 
-// TestSilentHeads shows that a client that does not send its request is hung up on, and
-// that the oldest of them makes room when there are too many.
-func TestSilentHeads(t *testing.T) { onWaysAtOnce(t, testSilentHeads) }
+// TestSilentHandshakes checks that clients which do not send their request are closed after a time,
+// and the oldest of them when there are too many.
+func TestSilentHandshakes(t *testing.T) { forAllTransports(t, testSilentHandshakes) }
 
-func testSilentHeads(t *testing.T, way way) {
-	if !way.loop {
-		return // they are net/http's
+func testSilentHandshakes(t *testing.T, tr transport) {
+	if !tr.loop {
+		return // net/http handles them
 	}
 	begins := []string{"", "G", "GET /stre", "GET /stream", "GET /stream HTTP/1.1\r\nHost: gw\r\n", goodHandshake}
 	t.Run("time", func(t *testing.T) {
-		s := open(t, way, func(c *Config) { many(c); c.HeadTimeout = 300 * time.Millisecond })
+		s := openServer(t, tr, func(c *Config) { raiseLimits(c); c.HeadTimeout = 300 * time.Millisecond })
 		stays := s.connect("")
 		for _, begin := range begins {
 			nc := s.dial()
@@ -64,7 +64,7 @@ func testSilentHeads(t *testing.T, way way) {
 		stays.auth("ana")
 	})
 	t.Run("number", func(t *testing.T) {
-		s := open(t, way, func(c *Config) { many(c); c.MaxHeads, c.Shards = 3, 1 })
+		s := openServer(t, tr, func(c *Config) { raiseLimits(c); c.MaxHeads, c.Shards = 3, 1 })
 		oldest := s.dial()
 		if _, err := io.WriteString(oldest, "GET /stream"); err != nil {
 			t.Fatal(err)
@@ -82,12 +82,12 @@ func testSilentHeads(t *testing.T, way way) {
 	})
 }
 
-// TestRequestsElsewhere shows that what is not for the stream reaches net/http whole, wherever
-// its bytes are cut and whatever follows in the same piece.
-func TestRequestsElsewhere(t *testing.T) { onTheLoop(t, testRequestsElsewhere) }
+// TestRequestsToHTTP checks that requests which are not for the stream reach net/http unchanged,
+// however their bytes are divided and whatever follows.
+func TestRequestsToHTTP(t *testing.T) { forEventLoops(t, testRequestsToHTTP) }
 
-func testRequestsElsewhere(t *testing.T, way way) {
-	s := open(t, way, many)
+func testRequestsToHTTP(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	body := strings.Repeat("0123456789", 5)
 	post := "POST /echo HTTP/1.1\r\nHost: gw\r\nContent-Length: 50\r\n\r\n" + body
 	get := "GET /echo HTTP/1.1\r\nHost: gw\r\n\r\n"
@@ -125,7 +125,7 @@ func testRequestsElsewhere(t *testing.T, way way) {
 		other := "GET /streams HTTP/1.1\r\nHost: gw\r\n\r\n"
 		check([]string{other[:i], other[i:]}, "404 page not found\n")
 	}
-	// A request of the stream that comes after another is net/http's too, and served.
+	// A stream request after another request is served by net/http too.
 	nc := s.dial()
 	if _, err := io.WriteString(nc, get+goodHandshake+"\r\n"+frame(opText, `{"action":"auth_token","token":"ana"}`)); err != nil {
 		t.Fatal(err)
@@ -140,16 +140,16 @@ func testRequestsElsewhere(t *testing.T, way way) {
 	}
 	c.want(`"type":"Success"`)
 	c.echo("1")
-	if n := goroutines(t); n != 0 && !way.secure {
+	if n := goroutines(t); n != 0 && !tr.secure {
 		t.Errorf("%d goroutines of connections: it did not come back to the loop", n)
 	}
 }
 
-// TestLateHead sends the handshake byte by byte, with more behind it.
-func TestLateHead(t *testing.T) { onTheLoop(t, testLateHead) }
+// TestBytewiseHandshake sends the handshake and a message byte by byte.
+func TestBytewiseHandshake(t *testing.T) { forEventLoops(t, testBytewiseHandshake) }
 
-func testLateHead(t *testing.T, way way) {
-	s := open(t, way, many)
+func testBytewiseHandshake(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	c := &client{t: t, nc: s.dial()}
 	c.r = newReader(c.nc)
 	for _, piece := range bytewise([]byte(goodHandshake + "\r\n" + frame(opText, `{"action":"auth_token","token":"ana"}`))) {
@@ -162,11 +162,11 @@ func testLateHead(t *testing.T, way way) {
 	c.echo("1")
 }
 
-// TestOddHeads shows that handshakes out of the ordinary are served, or refused, all the same.
-func TestOddHeads(t *testing.T) { onTheLoop(t, testOddHeads) }
+// TestUnusualHandshakes checks the responses to unusual handshakes.
+func TestUnusualHandshakes(t *testing.T) { forEventLoops(t, testUnusualHandshakes) }
 
-func testOddHeads(t *testing.T, way way) {
-	s := open(t, way, many)
+func testUnusualHandshakes(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	for request, status := range map[string]int{
 		strings.Replace(goodHandshake, "/stream", "/stream?a=%20b", 1) + "\r\n":           101,
 		strings.Replace(goodHandshake, "/stream", "/stream?a=b&c", 1) + "\r\n":            101,
@@ -189,10 +189,10 @@ func testOddHeads(t *testing.T, way way) {
 	}
 }
 
-// TestAddressInUse shows that an address has one server, even where both would share it.
+// TestAddressInUse checks that an address has only one server, although its listeners share it.
 func TestAddressInUse(t *testing.T) {
-	first := open(t, way{name: "loop", loop: true}, many)
-	second := newServer(many)
+	first := openServer(t, transport{name: "loop", loop: true}, raiseLimits)
+	second := newServer(raiseLimits)
 	if _, err := second.Listen(t.Context(), first.address, nil); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second server: %v", err)
 	}
@@ -223,13 +223,13 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// TestNoDescriptors runs out of descriptors. Who comes then is hung up on, it is logged once a
-// second at most, and the server goes on when there are some again.
+// TestNoDescriptors uses up the file descriptors. New clients are refused, at most one log line is
+// written each second, and the server accepts again when descriptors are free.
 func TestNoDescriptors(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer
-	s := open(t, way{name: "loop", loop: true}, func(c *Config) {
-		many(c)
+	s := openServer(t, transport{name: "loop", loop: true}, func(c *Config) {
+		raiseLimits(c)
 		c.Shards = 1
 		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
 			mu.Lock()
@@ -239,7 +239,7 @@ func TestNoDescriptors(t *testing.T) {
 	})
 	stays := s.connect("")
 	stays.auth("ana")
-	// A descriptor is the client's, and none is left for the server's end.
+	// The client needs one descriptor; none is left for the server.
 	begin := time.Now()
 	var hoard []*os.File
 	defer func() {
@@ -276,10 +276,10 @@ func TestNoDescriptors(t *testing.T) {
 	if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: n, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the log line", func() bool {
+	waitFor(t, "the log line", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return strings.Contains(log.String(), "no more connections")
+		return strings.Contains(log.String(), "accepting connections failed")
 	})
 	stays.echo("while there are none")
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
@@ -297,25 +297,25 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// TestLoopLeavesNothing counts descriptors and goroutines around a server's life in which
-// connections ended in all manners, at all stages.
-func TestLoopLeavesNothing(t *testing.T) { onTheLoop(t, testLoopLeavesNothing) }
+// TestLoopLeavesNothing counts descriptors and goroutines around a server whose connections end in
+// all ways at all stages.
+func TestLoopLeavesNothing(t *testing.T) { forEventLoops(t, testLoopLeavesNothing) }
 
-func testLoopLeavesNothing(t *testing.T, way way) {
+func testLoopLeavesNothing(t *testing.T, tr transport) {
 	before := -1
 	for round := range 3 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			s := open(t, way, many)
+			s := openServer(t, tr, raiseLimits)
 			for i := range soak(1000) {
 				cycle(t, s, i)
 			}
 			for _, begin := range []string{"", "GET", "GET /stream", goodHandshake, goodHandshake + "\r\n", "POST /echo HTTP/1.1\r\nHost: gw\r\nContent-Length: 9\r\n\r\n"} {
 				nc := s.dial()
-				if _, err := io.WriteString(nc, begin); err != nil { // and left as it is until the server has ended
+				if _, err := io.WriteString(nc, begin); err != nil { // left open until the server has ended
 					t.Fatal(err)
 				}
 			}
-			tcp, err := net.Dial("tcp", s.address) // over TLS, in the middle of its handshake
+			tcp, err := net.Dial("tcp", s.address) // with TLS, during its handshake
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,8 +323,8 @@ func testLoopLeavesNothing(t *testing.T, way way) {
 			tcp.Write([]byte{22, 3, 1})
 		})
 		if round == 0 {
-			before = descriptors(t) // what stays for good is there: Go's own poller
+			before = descriptors(t) // includes the Go poller, which stays
 		}
 	}
-	await(t, "every descriptor closed", func() bool { return descriptors(t) <= before })
+	waitFor(t, "every descriptor closed", func() bool { return descriptors(t) <= before })
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// flush writes what waits as far as the socket takes it, and sets the connection's next
-// deadline.
+// flush writes the output of c that its socket accepts, and sets its next deadline.
 func (sh *shard) flush(now time.Time, c *conn) {
 	c.dirty = false
-	defer sh.caught(now, c)
-	sh.server.at(c, stepFlush)
+	defer sh.recoverPanic(now, c)
+	sh.server.reach(c, stepFlush)
 	if c.in != nil && len(c.in.rest) > 0 {
-		sh.parse(now, c, nil) // what waited for a token check
+		sh.parse(now, c, nil) // input that waited for a token check
 	}
 	var began time.Time // the second write
 	more := false
@@ -29,20 +28,20 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	if more || c.phase == phaseOpen && c.out == nil && c.sess.Unfinished() {
 		sh.postpone(c)
 	}
-	sh.readOn(c)
-	if c.pump != nil && !c.choked() && (c.in == nil || len(c.in.rest) == 0) {
-		c.pump.usedUp()
+	sh.queueRead(c)
+	if c.netConn != nil && !c.answerBlocked() && (c.in == nil || len(c.in.rest) == 0) {
+		c.netConn.usedUp()
 	}
-	c.tidy()
-	sh.schedule(c)
+	c.releaseExt()
+	sh.setDeadline(c)
 }
 
 const (
 	flushSlice    = 250 * time.Microsecond // of writing to one connection while others wait
-	postponedTime = time.Millisecond       // of writing to postponed connections in one turn
+	postponedTime = time.Millisecond       // of writing to postponed connections in one iteration
 )
 
-// postpone has a connection that has more to write flushed again after the others.
+// postpone lists c for another flush, after the other connections.
 func (sh *shard) postpone(c *conn) {
 	if !c.dirty {
 		c.dirty = true
@@ -50,8 +49,7 @@ func (sh *shard) postpone(c *conn) {
 	}
 }
 
-// flushPostponed flushes connections that have more to write than was written at once, the one that
-// has waited longest first, for a limited time.
+// flushPostponed flushes the postponed connections, the oldest first, for a limited time.
 func (sh *shard) flushPostponed(now time.Time) {
 	if len(sh.postponed) == 0 {
 		return
@@ -63,13 +61,13 @@ func (sh *shard) flushPostponed(now time.Time) {
 	n := copy(sh.postponed, sh.postponed[done:])
 	clear(sh.postponed[n:])
 	if sh.postponed = sh.postponed[:n]; n > 0 {
-		sh.rouse()
+		sh.wakeUp()
 	}
 }
 
-// schedule tells the wheel of the connection's next deadline.
-func (sh *shard) schedule(c *conn) {
-	deadline := c.closeBy()
+// setDeadline puts the next deadline of c into the wheel.
+func (sh *shard) setDeadline(c *conn) {
+	deadline := c.closeDeadline()
 	switch c.phase {
 	case phaseEnded:
 		return
@@ -78,175 +76,176 @@ func (sh *shard) schedule(c *conn) {
 			deadline = d
 		}
 	}
-	sh.wheel.set(c, sh.server.moment(deadline))
+	sh.wheel.set(c, sh.server.deadline(deadline))
 }
 
-// write makes one write: the answer to the handshake, then what the session has to
-// say, then frames of our own. It says whether there may be more to write.
+// write makes one write: the response to the handshake, output of the session, and control frames.
+// It reports whether more may follow.
 func (sh *shard) write(now time.Time, c *conn) bool {
-	var o outlet
+	var o writeBuffer
 	b := sh.scratch[:0]
 	if c.phase == phaseOpen {
-		sh.server.at(c, stepGather)
+		sh.server.reach(c, stepGather)
 		b = c.sess.Gather(now, b, gatherSize)
-		o.own, o.fresh = len(b), true
-		sh.settle(now, c)
-		// A session that is over and has nothing more to say gets its close frame.
-		if code, reason, ok := c.sess.Close(); ok && o.own == 0 {
-			sh.part(now, c, appendClose(nil, code, reason))
+		o.sessionBytes, o.unreported = len(b), true
+		sh.serviceSession(now, c)
+		// A session that is over and has no more output gets its close frame.
+		if code, reason, ok := c.sess.Close(); ok && o.sessionBytes == 0 {
+			sh.beginClose(now, c, appendClose(nil, code, reason))
 		}
 	}
-	if c.aside != nil {
-		b = sh.besides(c, b, &o)
+	if c.control != nil {
+		b = sh.addControl(c, b, &o)
 	}
 	if len(b) == 0 {
 		if c.phase == phaseClosing {
-			sh.parted(c)
+			sh.closeSent(c)
 		}
 		return false
 	}
 	sh.writes++
-	if c.pump != nil {
+	if c.netConn != nil {
 		buf := sh.server.buffers.get()
 		*buf = append(*buf, b...)
-		piped := o // o itself stays on the stack
-		piped.piped = len(b)
+		piped := o // so that o stays on the stack
+		piped.unwritten = len(b)
 		c.out = &piped
-		c.pump.out <- buf // has room: the writer is idle
-		sh.wrote(now, c, c.out, 0)
-		sh.tell(now, c)
+		c.netConn.out <- buf // does not block: the writer is idle
+		sh.reportWritten(now, c, c.out, 0)
+		sh.reportQueued(now, c)
 		return false
 	}
 	if c.tls != nil {
-		return sh.writeSecured(now, c, b, o)
+		return sh.writeTLS(now, c, b, o)
 	}
 	n := sh.kernel.write(c.fd, b)
 	if n < len(b) {
-		sh.short(now, c, b, n, o)
+		sh.saveUnwritten(now, c, b, n, o)
 		return false
 	}
-	sh.wrote(now, c, &o, n)
+	sh.reportWritten(now, c, &o, n)
 	return c.phase != phaseEnded
 }
 
-// besides puts frames of our own around those of the session.
-func (sh *shard) besides(c *conn, b []byte, o *outlet) []byte {
-	a := c.aside
-	o.before = len(a.greeting)
-	if o.before > 0 {
-		// b may be of the stream's memory, which is not to be moved.
-		sh.before = append(append(sh.before[:0], a.greeting...), b...)
-		b = sh.before
+// addControl adds the control frames before and after the output of the session.
+func (sh *shard) addControl(c *conn, b []byte, o *writeBuffer) []byte {
+	a := c.control
+	o.prefixBytes = len(a.response)
+	if o.prefixBytes > 0 {
+		// b may belong to the stream; copy it.
+		sh.joined = append(append(sh.joined[:0], a.response...), b...)
+		b = sh.joined
 	}
-	if len(a.farewell) > 0 {
-		if o.before == 0 {
-			sh.before = append(sh.before[:0], b...)
+	if len(a.lastFrames) > 0 {
+		if o.prefixBytes == 0 {
+			sh.joined = append(sh.joined[:0], b...)
 		}
-		b = append(sh.before, a.farewell...)
-		sh.before = b
+		b = append(sh.joined, a.lastFrames...)
+		sh.joined = b
 	}
-	if cap(sh.before) > 4*gatherSize {
-		sh.before = nil // after a huge message
+	if cap(sh.joined) > 4*gatherSize {
+		sh.joined = nil // after a huge message
 	}
-	a.greeting, a.farewell = nil, nil
+	a.response, a.lastFrames = nil, nil
 	if !c.closing() {
-		c.extra().aside = nil
+		c.ext().control = nil
 	}
 	return b
 }
 
-// wrote tells the session what the kernel took of its bytes.
-func (sh *shard) wrote(now time.Time, c *conn, o *outlet, n int) {
-	before := min(n, o.before)
-	o.before -= before
-	own, given := min(n-before, o.own), o.own
-	o.own -= own
+// reportWritten reports n written bytes to the session.
+func (sh *shard) reportWritten(now time.Time, c *conn, o *writeBuffer, n int) {
+	before := min(n, o.prefixBytes)
+	o.prefixBytes -= before
+	own, given := min(n-before, o.sessionBytes), o.sessionBytes
+	o.sessionBytes -= own
 	if given == 0 || c.phase != phaseOpen {
 		return
 	}
-	sh.server.at(c, stepSent)
-	if o.fresh {
-		o.fresh = false
+	sh.server.reach(c, stepSent)
+	if o.unreported {
+		o.unreported = false
 		c.sess.Sent(now, given, own)
 	} else {
 		c.sess.Wrote(now, own)
 	}
-	sh.settle(now, c)
+	sh.serviceSession(now, c)
 }
 
-// tell tells the session how much of what waits for the socket is not its own.
-func (sh *shard) tell(now time.Time, c *conn) {
+// reportQueued reports to the session how many bytes before its own wait for the socket.
+func (sh *shard) reportQueued(now time.Time, c *conn) {
 	if c.phase != phaseOpen {
 		return
 	}
 	left := 0
 	if o := c.out; o != nil {
-		if left = o.piped - o.own; c.pump == nil {
-			left = len(*o.buf) - o.at - o.own
+		if left = o.unwritten - o.sessionBytes; c.netConn == nil {
+			left = len(*o.buf) - o.sent - o.sessionBytes
 		}
 	}
 	c.sess.Besides(now, left)
 }
 
-// short keeps what a line did not take of b. n is how much it took.
-func (sh *shard) short(now time.Time, c *conn, b []byte, n int, o outlet) {
-	if n == lineBroken {
+// saveUnwritten keeps the output that the socket has not accepted. n is what it has accepted, or
+// ioFailed.
+func (sh *shard) saveUnwritten(now time.Time, c *conn, b []byte, n int, o writeBuffer) {
+	if n == ioFailed {
 		sh.end(c, false)
 		return
 	}
-	taken := o.share(n)
+	taken := o.plainShare(n)
 	o.buf = sh.server.buffers.get()
 	*o.buf = append(*o.buf, b[n:]...)
-	sh.block(c, &o) // before the session is told: if it panics, the rest of a frame is still written
-	sh.wrote(now, c, &o, taken)
+	sh.block(c, &o) // first: after a panic in the session the rest of a frame must still be written
+	sh.reportWritten(now, c, &o, taken)
 	if c.phase == phaseEnded {
 		return
 	}
-	sh.tell(now, c)
-	sh.touch(c) // for its deadline
+	sh.reportQueued(now, c)
+	sh.markDirty(c) // for its deadline
 }
 
-// resume writes on where a line was full.
-func (sh *shard) resume(now time.Time, c *conn) {
+// resumeWrite continues writing when the socket is writable again.
+func (sh *shard) resumeWrite(now time.Time, c *conn) {
 	o := c.out
-	rest := (*o.buf)[o.at:]
+	rest := (*o.buf)[o.sent:]
 	n := sh.kernel.write(c.fd, rest)
 	sh.writes++
-	if n == lineBroken {
+	if n == ioFailed {
 		sh.end(c, false)
 		return
 	}
 	if n == 0 {
 		return
 	}
-	o.at += n
-	sh.server.behind.bytes.Add(int64(-n))
-	taken := o.share(n)
+	o.sent += n
+	sh.server.backlog.bytes.Add(int64(-n))
+	taken := o.plainShare(n)
 	if n == len(rest) {
 		sh.unblock(c)
 	}
-	sh.wrote(now, c, o, taken)
-	sh.tell(now, c)
-	sh.touch(c)
+	sh.reportWritten(now, c, o, taken)
+	sh.reportQueued(now, c)
+	sh.markDirty(c)
 }
 
-// block counts c among those whose sockets are full; unblock takes it off.
-func (sh *shard) block(c *conn, o *outlet) {
+// block counts c as a connection with a full socket; unblock ends that.
+func (sh *shard) block(c *conn, o *writeBuffer) {
 	c.out = o
-	sh.server.behind.lines.Add(1)
-	sh.server.behind.bytes.Add(int64(len(*o.buf)))
+	sh.server.backlog.conns.Add(1)
+	sh.server.backlog.bytes.Add(int64(len(*o.buf)))
 }
 
 func (sh *shard) unblock(c *conn) {
 	o := c.out
 	c.out = nil
-	sh.server.behind.lines.Add(-1)
-	sh.server.behind.bytes.Add(int64(o.at - len(*o.buf)))
+	sh.server.backlog.conns.Add(-1)
+	sh.server.backlog.bytes.Add(int64(o.sent - len(*o.buf)))
 	sh.server.buffers.put(o.buf)
 	o.buf = nil
 }
 
-// buffers are the pooled memory of writes.
+// buffers is a pool of output buffers.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) get() *[]byte {
@@ -256,7 +255,7 @@ func (b *buffers) get() *[]byte {
 	return new([]byte)
 }
 
-// put takes a buffer back, unless one huge message has grown it.
+// put returns a buffer to the pool, unless a huge message has grown it.
 func (b *buffers) put(buf *[]byte) {
 	if cap(*buf) <= 2*gatherSize {
 		*buf = (*buf)[:0]

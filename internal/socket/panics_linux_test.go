@@ -19,8 +19,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A trapper panics in one step of the work for a victim.
-type trapper struct {
+// panicInjector panics in one step of the work for a connection.
+type panicInjector struct {
 	mu     sync.Mutex
 	armed  bool
 	others map[*conn]bool
@@ -31,7 +31,7 @@ type trapper struct {
 	last   *conn
 }
 
-func (tr *trapper) at(c *conn, st step) {
+func (tr *panicInjector) onStep(c *conn, st step) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if !tr.armed {
@@ -49,23 +49,23 @@ func (tr *trapper) at(c *conn, st step) {
 	}
 }
 
-// arm counts from now on, and panics in the nth step of a kind; 0: in none.
-func (tr *trapper) arm(st step, nth int) {
+// arm starts counting, and panics in the nth step of a kind; 0: in none.
+func (tr *panicInjector) arm(st step, nth int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.armed, tr.made, tr.step, tr.nth, tr.fired, tr.last = true, [stepCount]int{}, st, nth, false, nil
 }
 
-func (tr *trapper) got() (made [stepCount]int, fired bool, last *conn) {
+func (tr *panicInjector) got() (made [stepCount]int, fired bool, last *conn) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.made, tr.fired, tr.last
 }
 
-// conversation has every kind of client message, and what comes to a session besides. Where it is
-// cut short, told is the last Error's reason, and code that of the close.
-func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, err error) {
-	c, err := p.talker()
+// conversation uses every kind of client message and event. If it is cut short, reason is that of
+// the last Error, and code that of the close.
+func conversation(p *testServer, pub *publisher, tr *panicInjector) (reason string, code uint16, err error) {
+	c, err := p.dialTalk()
 	if err != nil {
 		return "", 0, err
 	}
@@ -95,7 +95,7 @@ func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, 
 			return c.reason, c.code, err
 		}
 	}
-	tape.publish(1)
+	pub.publish(1)
 	err = c.expect(`"type":"T"`)
 	if err == nil {
 		_, _, last := tr.got()
@@ -104,26 +104,26 @@ func conversation(p *place, tape *tape, tr *trapper) (told string, code uint16, 
 	}
 	if err == nil {
 		if _, err := io.WriteString(c.nc, frame(opText, strings.Repeat("x", 1<<17))); err != nil {
-			return c.reason, c.code, nil // a reset while so much is on its way says nothing
+			return c.reason, c.code, nil // a reset with so much in flight is allowed
 		}
 		if err = c.expect("message_too_big"); err == nil {
-			err = c.expect("") // its session is over: a panic from here on resets it
+			err = c.expect("") // the session is over: a panic resets the connection
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && c.code == 0 {
-			err = nil // likewise
+			err = nil // allowed, too
 		}
 	}
 	return c.reason, c.code, err
 }
 
-// TestPanicsEndOneConnection has each step of the work for a connection panic, each time that it
-// is made in a conversation with all there is. That connection ends, with Error 500 and 4500 where
-// it can be told; it is logged with its stack and counted; everybody else goes on.
+// TestPanicsEndOneConnection panics in each step of the work for a connection, at each of its
+// occurrences in a conversation. That connection ends, if possible with Error 500 and 4500; the
+// panic is logged with its stack and counted; other connections continue.
 func TestPanicsEndOneConnection(t *testing.T) {
-	onEachWay(t, func(t *testing.T, w way) {
+	forEachTransport(t, func(t *testing.T, w transport) {
 		for st := range stepCount {
-			if st == stepDismiss {
-				continue // TestPanicWhileDismissed
+			if st == stepCloseAll {
+				continue // TestPanicInCloseAll
 			}
 			t.Run(fmt.Sprint(st), func(t *testing.T) {
 				t.Parallel() // mostly waits
@@ -133,50 +133,50 @@ func TestPanicsEndOneConnection(t *testing.T) {
 	})
 }
 
-func panicIn(t *testing.T, w way, st step) {
+func panicIn(t *testing.T, w transport, st step) {
 	var log lockedBuffer
-	tr := &trapper{others: make(map[*conn]bool)}
-	p, _, tape, bystander := openInjected(t, w, func(s *Server) {
-		s.trap = tr.at
+	tr := &panicInjector{others: make(map[*conn]bool)}
+	p, _, pub, bystander := openInjected(t, w, func(s *Server) {
+		s.onStep = tr.onStep
 		s.cfg.Env.PingInterval = 30 * time.Millisecond
-		s.cfg.CloseTimeout = 2 * time.Second // for a client that is late on a busy machine
+		s.cfg.CloseTimeout = 2 * time.Second // clients may be slow on a busy machine
 		s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for _, sh := range s.shards {
 			sh.log = s.cfg.Logger
 		}
 	})
 	tr.arm(st, 0)
-	if told, code, err := conversation(p, tape, tr); err != nil {
-		t.Fatalf("without a panic: %s %d %v", told, code, err)
+	if reason, code, err := conversation(p, pub, tr); err != nil {
+		t.Fatalf("without a panic: %s %d %v", reason, code, err)
 	}
-	await(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
+	waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
 	made, _, _ := tr.got()
 	count := min(made[st], soak(160))
 	panics := uint64(0)
 	for nth := 1; nth <= count; nth++ {
 		tr.arm(st, nth)
-		told, code, err := conversation(p, tape, tr)
+		reason, code, err := conversation(p, pub, tr)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%d of %d: stalled", nth, count)
 		}
-		await(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
+		waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
 		if _, fired, _ := tr.got(); fired {
 			panics++
 		} else {
-			continue // fewer turns were needed this time
+			continue // fewer steps were needed this time
 		}
-		// What can still be told: before the session there is HTTP, after it nothing, and whoever
-		// pumps may have lost a part of a frame.
+		// Before the session there is only HTTP, after it nothing, and a netConn may have lost a
+		// part of a frame.
 		if inSession := []step{stepVerified, stepMessage, stepGather, stepTimer, stepNotice}; slices.Contains(inSession, st) &&
-			err != nil && (told != "internal" || code != 4500) { // nil: everything was said before
-			t.Errorf("%d of %d: told %q, closed %d: %v", nth, count, told, code, err)
+			err != nil && (reason != "internal" || code != 4500) { // nil: everything was sent before
+			t.Errorf("%d of %d: told %q, closed %d: %v", nth, count, reason, code, err)
 		}
 		if st == stepHead && (err == nil || !strings.Contains(err.Error(), "500")) {
 			t.Errorf("a request: %v, want status 500", err)
 		}
 	}
-	tape.publish(1)
-	if err := bystander.trades(1, int(tape.published)); err != nil {
+	pub.publish(1)
+	if err := bystander.trades(1, int(pub.published)); err != nil {
 		t.Errorf("the bystander: %v", err)
 	}
 	if n := p.Stats().Panics; n != panics || count > 0 && panics == 0 {
@@ -192,20 +192,19 @@ func panicIn(t *testing.T, w way, st step) {
 	t.Logf("%s, step %d: %d panics", w.name, st, panics)
 }
 
-// TestPanicWhileDismissed has the work panic that sends a connection away when the server ends:
-// the others are sent away in order.
-func TestPanicWhileDismissed(t *testing.T) {
-	onEachWay(t, func(t *testing.T, w way) {
-		tr := &trapper{others: make(map[*conn]bool)}
-		p, _, _, bystander := openInjected(t, w, func(s *Server) { s.trap = tr.at })
-		tr.arm(stepDismiss, 1)
-		victim := p.connect("")
-		victim.auth("ana")
-		p.shards[0].post(input{kind: inputDismiss, fault: &wire.Fault{Reason: wire.ShuttingDown}})
+// TestPanicInCloseAll panics while the server closes a connection. The others are closed in order.
+func TestPanicInCloseAll(t *testing.T) {
+	forEachTransport(t, func(t *testing.T, w transport) {
+		tr := &panicInjector{others: make(map[*conn]bool)}
+		p, _, _, bystander := openInjected(t, w, func(s *Server) { s.onStep = tr.onStep })
+		tr.arm(stepCloseAll, 1)
+		target := p.connect("")
+		target.auth("ana")
+		p.shards[0].post(input{kind: inputCloseAll, fault: &wire.Fault{Reason: wire.ShuttingDown}})
 		if code, _ := bystander.skipTo(); code != 4503 {
 			t.Errorf("the bystander was closed with %d", code)
 		}
-		if code, _ := victim.skipTo(); code != 4500 {
+		if code, _ := target.skipTo(); code != 4500 {
 			t.Errorf("the victim was closed with %d", code)
 		}
 		if n := p.Stats().Panics; n != 1 {
@@ -214,7 +213,7 @@ func TestPanicWhileDismissed(t *testing.T) {
 	})
 }
 
-// lockedBuffer is a log that many goroutines write.
+// lockedBuffer is a buffer for the log of many goroutines.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

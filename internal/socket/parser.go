@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/internal/deflate"
 )
 
-// Opcodes of RFC 6455, section 11.8.
+// Opcodes (RFC 6455, section 11.8).
 const (
 	opContinuation = 0x0
 	opText         = 0x1
@@ -20,44 +20,43 @@ const (
 	opPong         = 0xA
 )
 
-// Close codes of RFC 6455, section 7.4.1, that this package itself speaks of.
-// The codes of the stream, 4000 and above, belong to package session.
+// Close codes that this package uses (RFC 6455, section 7.4.1). Package session has the codes of
+// the stream, from 4000.
 const (
 	codeNormal        = 1000
 	codeProtocolError = 1002
-	codeNoStatus      = 1005 // never on the wire: a close frame without a code
+	codeNoStatus      = 1005 // stands for a close frame without a code
 	codeInvalidText   = 1007
 )
 
-// Bits of a frame's first byte.
+// Bits in the first byte of a frame.
 const (
 	bitsReserved  = 0x70
-	bitCompressed = 0x40 // RSV1, by RFC 7692
+	bitCompressed = 0x40 // RSV1 (RFC 7692)
 )
 
 const (
 	maxHeader  = 14  // 2 bytes, 8 of extended length, 4 of mask
 	maxControl = 125 // payload of a control frame, RFC 6455 section 5.5
 
-	// maxFragments bounds the frames of one message: without it a peer keeps
-	// the parser busy with empty continuation frames that never reach maxMessage.
+	// maxFragments bounds the frames of a message. Empty continuation frames never reach the size
+	// limit.
 	maxFragments = 1024
 
-	minCarry = 512 // first allocation for a split message
+	minCarry = 512 // first allocation for a message in parts
 )
 
-// A ProtocolError is a violation of RFC 6455 by the peer. The connection is to
-// be closed with its code.
+// ProtocolError is a violation of RFC 6455 by the peer. Its code closes the connection.
 type ProtocolError struct {
 	Code uint16 // 1002 or 1007
-	Text string // what was wrong; also the reason of the close frame
+	Text string // also the close reason
 }
 
 func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("websocket: %s (close %d)", e.Text, e.Code)
 }
 
-// The violations are values made once, so that refusing a peer allocates nothing.
+// Violations are preallocated, so that refusing a peer allocates nothing.
 var (
 	errReservedBits    = &ProtocolError{codeProtocolError, "reserved bits set"}
 	errOpcode          = &ProtocolError{codeProtocolError, "reserved opcode"}
@@ -75,76 +74,72 @@ var (
 	errInflate         = &ProtocolError{codeInvalidText, "compressed data corrupt"}
 )
 
-// EventKind tells what an Event is.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// Kinds of events. EventNone means that the parser took all bytes and waits for more.
+// Kinds of events. After EventNone the parser needs more bytes.
 const (
 	EventNone   EventKind = iota
-	EventText             // a whole text message, checked UTF-8
-	EventBinary           // a whole binary message
+	EventText             // a complete text message, valid UTF-8
+	EventBinary           // a complete binary message
 	EventPing
 	EventPong
-	EventClose  // Code, and the reason in Payload; the last event of a connection
-	EventTooBig // a message passes the limit; messages are skipped from here on
+	EventClose  // Code, and the reason in Payload; always the last event
+	EventTooBig // a message exceeds the limit; all later messages are skipped
 )
 
-// An Event is what Parser.Next found.
+// Event is a message or control frame that Parser.Next has found.
 type Event struct {
 	Kind    EventKind
-	Code    uint16 // EventClose only; 1005 when the frame had none
-	Payload []byte // unmasked; valid until the next call of Next, and only while its buffer is; of a
-	// compressed message until the inflater is used again, by any parser
+	Code    uint16 // EventClose only; 1005 if the frame had none
+	Payload []byte // unmasked; valid until the next call of Next (compressed: of any parser with the inflater)
 }
 
-// A Parser is the server's side of RFC 6455 framing: it is fed with whatever
-// bytes arrive and gives whole messages. It does no I/O, starts no goroutine and
-// is owned by one goroutine at a time.
+// Parser implements the server's side of RFC 6455 framing. It takes bytes in pieces of any size and
+// returns complete messages. It does no I/O, and one goroutine at a time uses it.
 //
-// A message that lies in one frame inside one buffer is unmasked in place and
-// handed out without a copy, unless it is compressed. Anything else is assembled in a carry buffer that
-// grows with the bytes received, never with the length announced, and is let go
-// with the message: a parser between messages holds no memory but itself.
+// An uncompressed message in one frame and one buffer is unmasked in place and returned without a
+// copy. Other messages are assembled in a carry buffer, which grows with the bytes received, never
+// with the announced length, and is released with the message. A parser between messages holds no
+// other memory.
 //
-// The sequence of events, and the error that ends it, do not depend on how the
-// bytes were cut into buffers.
+// Events and errors do not depend on how the input was divided.
 type Parser struct {
-	inflater *deflate.Decompressor // nil: no message may be compressed
+	inflater *deflate.Decompressor // nil: compression was not agreed on
 
-	carry []byte         // the message so far, then what came of the current frame
-	err   *ProtocolError // sticky
-	need  uint64         // payload bytes of the current frame still to come
-	limit int32          // most bytes of a message
-	base  int32          // where the current frame begins in carry
-	key   uint32         // mask of the current frame, turned to its next byte
+	carry []byte         // the message so far, then the current control frame
+	err   *ProtocolError // the first violation
+	need  uint64         // payload bytes of the current frame that are missing
+	limit int32          // of a message, in bytes
+	base  int32          // start of the current frame in carry
+	key   uint32         // mask of the current frame, rotated to its next byte
 
 	fragments uint16 // frames of the current message
-	message   uint8  // opcode of the message being assembled; 0: none
+	message   uint8  // opcode of the current message; 0: none
 	opcode    uint8  // of the current frame
 	headLen   uint8
-	head      [maxHeader]byte // a header that came in pieces
+	head      [maxHeader]byte // of a header that came in pieces
 
 	fin     bool // of the current frame
-	payload bool // the header is done, the payload is not
-	held    bool // the last event's payload lies in carry[base:]
-	discard bool // data messages are skipped
-	closed  bool // a close frame came: nothing after it counts
+	payload bool // inside the payload
+	held    bool // the last event's payload is carry[base:]
+	discard bool // skip data messages
+	closed  bool // a close frame came; ignore everything after it
 
-	compressed bool // the message being assembled
+	compressed bool // the current message is compressed
 }
 
-// NewParser returns a parser that takes messages of up to maxMessage bytes.
+// NewParser returns a parser for messages of at most maxMessage bytes.
 func NewParser(maxMessage int) Parser {
 	return Parser{limit: int32(min(max(maxMessage, 0), 1<<30))}
 }
 
-// AllowDeflate makes the parser take messages compressed by RFC 7692 without context
-// takeover. Many parsers of one goroutine may share an inflater. It is called before
-// the first Next.
+// AllowDeflate makes the parser accept messages that are compressed without context takeover (RFC
+// 7692). Parsers of one goroutine may share an inflater. Call it before Next.
 func (p *Parser) AllowDeflate(inflater *deflate.Decompressor) { p.inflater = inflater }
 
-// Discard makes the parser skip data messages from here on, and report control
-// frames only. It is for a connection that is being closed.
+// Discard makes the parser skip data messages and return control frames only. It is for connections
+// that are closing.
 func (p *Parser) Discard() {
 	p.discard = true
 	if !p.payload {
@@ -152,9 +147,9 @@ func (p *Parser) Discard() {
 	}
 }
 
-// Next parses buf up to the end of the next event and returns how many bytes it
-// took. It writes to buf (unmasking). EventNone means that all of buf was taken.
-// An error is a *ProtocolError and final.
+// Next parses buf up to the end of the next event and returns the number of bytes used. It unmasks
+// payload in buf. EventNone means that all of buf was used. An error is a *ProtocolError; every
+// later call returns it again.
 func (p *Parser) Next(buf []byte) (ev Event, n int, err error) {
 	p.release()
 	for n < len(buf) {
@@ -173,10 +168,10 @@ func (p *Parser) Next(buf []byte) (ev Event, n int, err error) {
 			if !done {
 				return Event{}, n, nil
 			}
-			if p.tooBig() {
+			if p.exceedsLimit() {
 				p.discard, p.carry = true, nil
 				if p.need == 0 {
-					p.skipped()
+					p.endSkipped()
 				}
 				return Event{Kind: EventTooBig}, n, nil
 			}
@@ -193,7 +188,7 @@ func (p *Parser) Next(buf []byte) (ev Event, n int, err error) {
 	return Event{}, n, nil
 }
 
-// release lets go of what the last event handed out.
+// release releases the payload of the last event.
 func (p *Parser) release() {
 	if !p.held {
 		return
@@ -206,18 +201,18 @@ func (p *Parser) release() {
 	}
 }
 
-// header takes the bytes of a frame header from b. It returns how many, and
-// whether the header is whole and the parser ready for the payload.
+// header parses a frame header from b. It returns the number of bytes used, and whether the header
+// is complete.
 func (p *Parser) header(b []byte) (n int, done bool) {
 	h := b
 	if p.headLen > 0 || len(b) < maxHeader {
-		// The header may be cut: collect it byte for byte, but never beyond its end.
-		for n < len(b) && !p.headWhole() {
+		// The header may be incomplete: collect it byte by byte, and nothing after it.
+		for n < len(b) && !p.headComplete() {
 			p.head[p.headLen] = b[n]
 			p.headLen++
 			n++
 		}
-		if p.err = p.checkHead(p.head[:p.headLen]); p.err != nil || !p.headWhole() {
+		if p.err = p.checkHead(p.head[:p.headLen]); p.err != nil || !p.headComplete() {
 			return n, false
 		}
 		h = p.head[:p.headLen]
@@ -240,7 +235,7 @@ func (p *Parser) header(b []byte) (n int, done bool) {
 	if n == 0 {
 		n = size
 	}
-	if p.err = p.sequence(h[0]&bitCompressed != 0); p.err != nil {
+	if p.err = p.checkSequence(h[0]&bitCompressed != 0); p.err != nil {
 		return n, false
 	}
 	p.payload = true
@@ -248,11 +243,12 @@ func (p *Parser) header(b []byte) (n int, done bool) {
 	return n, true
 }
 
-func (p *Parser) headWhole() bool {
+// headComplete reports whether p.head is a complete header.
+func (p *Parser) headComplete() bool {
 	return p.headLen >= 2 && int(p.headLen) == headSize(p.head[1])
 }
 
-// headSize is the size of the header whose second byte is b, of a masked frame.
+// headSize returns the size of a masked frame's header with b as its second byte.
 func headSize(b byte) int {
 	switch b & 0x7f {
 	case 126:
@@ -263,8 +259,8 @@ func headSize(b byte) int {
 	return 6
 }
 
-// checkHead judges as much of a header as has come: a violation is found at the
-// same byte however the input was cut.
+// checkHead checks the part of a header that has arrived, so that a violation is found at the same
+// byte however the input is divided.
 func (p *Parser) checkHead(h []byte) *ProtocolError {
 	if len(h) < 2 {
 		return nil
@@ -291,15 +287,15 @@ func (p *Parser) checkHead(h []byte) *ProtocolError {
 	return nil
 }
 
-// mayCompress tells whether a frame that begins with b, with some reserved bit set, may have
-// just that: only the first frame of a message says that it is compressed (RFC 7692, section 6).
+// mayCompress reports whether b begins a compressed message. Only the first frame of a message has
+// the bit (RFC 7692, section 6).
 func (p *Parser) mayCompress(b byte) bool {
 	opcode := b & 0x0f
 	return p.inflater != nil && b&bitsReserved == bitCompressed && (opcode == opText || opcode == opBinary)
 }
 
-// sequence judges the frame's place among the frames before it.
-func (p *Parser) sequence(compressed bool) *ProtocolError {
+// checkSequence checks the frame against the frames before it.
+func (p *Parser) checkSequence(compressed bool) *ProtocolError {
 	switch {
 	case p.opcode >= opClose:
 	case p.opcode == opContinuation:
@@ -319,31 +315,30 @@ func (p *Parser) sequence(compressed bool) *ProtocolError {
 	return nil
 }
 
-// tooBig tells whether the frame whose header was just read takes its message
-// over a limit for the first time.
-func (p *Parser) tooBig() bool {
+// exceedsLimit reports whether the current frame is the first that exceeds a limit of its message.
+func (p *Parser) exceedsLimit() bool {
 	if p.opcode >= opClose || p.discard {
 		return false
 	}
 	return p.need > uint64(int(p.limit)-len(p.carry)) || p.fragments > maxFragments
 }
 
-// body takes payload bytes from b, and returns the event that they complete.
+// body consumes payload from b and returns the event that it completes.
 func (p *Parser) body(b []byte) (n int, ev Event) {
 	control := p.opcode >= opClose
 	n = int(min(p.need, uint64(len(b))))
 	p.need -= uint64(n)
 	if p.discard && !control {
 		if p.need == 0 {
-			p.skipped()
+			p.endSkipped()
 		}
 		return n, Event{}
 	}
 	b = b[:n]
-	// Whole in this buffer, and nothing to be put before it: no copy.
+	// No copy if the payload is complete in this buffer and nothing precedes it.
 	inPlace := p.need == 0 && len(p.carry) == int(p.base) && (control || p.fin && p.base == 0)
 	if !inPlace {
-		b = p.keep(b)
+		b = p.carryOver(b)
 	}
 	p.key = unmask(b, p.key)
 	if p.need > 0 {
@@ -366,20 +361,20 @@ func (p *Parser) body(b []byte) (n int, ev Event) {
 	return n, p.data(b)
 }
 
-// keep appends b to the carry and returns where it lies now. The carry at most
-// doubles, and never passes one message and one control frame.
-func (p *Parser) keep(b []byte) []byte {
+// carryOver appends b to carry and returns the copy. The capacity at most doubles, up to one
+// message and one control frame.
+func (p *Parser) carryOver(b []byte) []byte {
 	old := len(p.carry)
 	if want := old + len(b); want > cap(p.carry) {
-		room := min(max(want, 2*cap(p.carry), minCarry), max(want, int(p.limit)+maxControl))
-		p.carry = append(make([]byte, 0, room), p.carry...)
+		size := min(max(want, 2*cap(p.carry), minCarry), max(want, int(p.limit)+maxControl))
+		p.carry = append(make([]byte, 0, size), p.carry...)
 	}
 	p.carry = append(p.carry, b...)
 	return p.carry[old:]
 }
 
-// skipped ends a data frame that was discarded.
-func (p *Parser) skipped() {
+// endSkipped ends a data frame that was skipped.
+func (p *Parser) endSkipped() {
 	p.payload = false
 	p.carry = nil
 	if p.fin {
@@ -387,6 +382,7 @@ func (p *Parser) skipped() {
 	}
 }
 
+// data returns the event of a complete message.
 func (p *Parser) data(payload []byte) Event {
 	kind := EventBinary
 	if p.compressed {
@@ -395,7 +391,7 @@ func (p *Parser) data(payload []byte) Event {
 		switch {
 		case errors.Is(err, deflate.ErrTooBig):
 			p.discard, p.carry, p.held = true, nil, false
-			p.skipped()
+			p.endSkipped()
 			return Event{Kind: EventTooBig}
 		case err != nil:
 			p.err = errInflate
@@ -413,6 +409,7 @@ func (p *Parser) data(payload []byte) Event {
 	return Event{Kind: kind, Payload: payload}
 }
 
+// control returns the event of a control frame.
 func (p *Parser) control(payload []byte) Event {
 	switch p.opcode {
 	case opPing:
@@ -440,8 +437,8 @@ func (p *Parser) control(payload []byte) Event {
 	return Event{Kind: EventClose, Code: code, Payload: reason}
 }
 
-// closeCodeAllowed tells whether a peer may send code: RFC 6455 section 7.4 and
-// the codes registered with IANA since (1012 to 1014).
+// closeCodeAllowed reports whether a peer may send code: RFC 6455 section 7.4, and 1012 to 1014,
+// which IANA has registered since.
 func closeCodeAllowed(code uint16) bool {
 	switch {
 	case code >= 1000 && code <= 1003, code >= 1007 && code <= 1014:
@@ -450,8 +447,8 @@ func closeCodeAllowed(code uint16) bool {
 	return code >= 3000 && code <= 4999
 }
 
-// unmask applies the mask key, whose lowest byte is for b[0], and returns the
-// key turned for the byte after b.
+// unmask applies the mask key, whose lowest byte is for b[0], and returns the key rotated for the
+// byte after b.
 func unmask(b []byte, key uint32) uint32 {
 	if len(b) >= 8 {
 		wide := uint64(key)<<32 | uint64(key)
@@ -467,8 +464,8 @@ func unmask(b []byte, key uint32) uint32 {
 	return key
 }
 
-// appendClose appends a close frame. A code of 1005 gives a frame without one. A
-// reason that does not fit is cut between two characters.
+// appendClose appends a close frame; without a code for 1005. A reason that is too long is cut
+// between two characters.
 func appendClose(b []byte, code uint16, reason string) []byte {
 	if code == codeNoStatus {
 		return append(b, 0x80|opClose, 0)
@@ -484,7 +481,7 @@ func appendClose(b []byte, code uint16, reason string) []byte {
 	return append(b, reason...)
 }
 
-// appendPong appends a pong frame; payload is that of a ping, so at most 125 bytes.
+// appendPong appends a pong frame with the payload of a ping, at most 125 bytes.
 func appendPong(b, payload []byte) []byte {
 	b = append(b, 0x80|opPong, byte(len(payload)))
 	return append(b, payload...)

@@ -11,8 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/deflate"
 )
 
-// soak returns the full count of a long test when RUEDA_SOAK is 1, and else a
-// twentieth of it.
+// soak returns the full count of a long test if RUEDA_SOAK is 1, and a twentieth of it otherwise.
 func soak(full int) int {
 	if os.Getenv("RUEDA_SOAK") == "1" {
 		return full
@@ -22,8 +21,8 @@ func soak(full int) int {
 
 var testMask = [4]byte{0x37, 0xfa, 0x21, 0x3d}
 
-// rawFrame is a masked frame with any first byte, and the length in any form: 0
-// for the shortest, else the number of bytes (1, 2, 8) it takes.
+// rawFrame returns a masked frame with any first byte, and the length in any form: 0 for the
+// shortest, otherwise its number of bytes (1, 2, 8).
 func rawFrame(first byte, form int, length uint64, payload string) string {
 	b := []byte{first}
 	if form == 0 {
@@ -49,7 +48,7 @@ func rawFrame(first byte, form int, length uint64, payload string) string {
 	return string(b)
 }
 
-// frame is a final frame, part one that is not.
+// frame returns a final frame; part returns one that is not final.
 func frame(opcode byte, payload string) string {
 	return rawFrame(0x80|opcode, 0, uint64(len(payload)), payload)
 }
@@ -62,7 +61,7 @@ func closing(code uint16, reason string) string {
 	return frame(opClose, string([]byte{byte(code >> 8), byte(code)})+reason)
 }
 
-// script feeds the pieces to a parser and writes down what it says. With an inflater,
+// script passes the pieces to a parser and returns a description of its events. With an inflater,
 // messages may be compressed.
 func script(t testing.TB, limit int, inflater *deflate.Decompressor, pieces ...[]byte) string {
 	t.Helper()
@@ -122,8 +121,8 @@ func describe(ev Event) string {
 	return ""
 }
 
-// cuts returns the places to cut an input of n bytes: all, or of a long one those
-// near its ends and some between, unless the long counts run in full.
+// cuts returns positions to divide an input of n bytes: all, or for a long one those near its ends
+// and some others, unless the long counts run in full.
 func cuts(n int) []int {
 	var list []int
 	for i := range n {
@@ -142,8 +141,8 @@ func bytewise(in []byte) [][]byte {
 	return pieces
 }
 
-// TestParserDiscard shows that a closing connection still sees control frames,
-// wherever the switch comes.
+// TestParserDiscard checks that a closing connection still reports control frames, whenever it
+// begins to close.
 func TestParserDiscard(t *testing.T) {
 	in := []byte(part(opText, "one") + frame(opPing, "p") + part(opContinuation, "two") + frame(opContinuation, "end") +
 		frame(opText, "more") + closing(1000, "bye"))
@@ -180,7 +179,7 @@ func TestParserDiscard(t *testing.T) {
 	}
 }
 
-// TestParserHoldsNothing shows that a parser between messages has no carry.
+// TestParserHoldsNothing checks that a parser between messages has no carry.
 func TestParserHoldsNothing(t *testing.T) {
 	p := NewParser(testLimit)
 	for _, piece := range bytewise([]byte(part(opText, "abc") + frame(opPing, "x") + frame(opContinuation, "def") + frame(opText, "g"))) {
@@ -194,7 +193,7 @@ func TestParserHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestParserAnnouncedLength shows that an announced length costs no memory.
+// TestParserAnnouncedLength checks that an announced length costs no memory.
 func TestParserAnnouncedLength(t *testing.T) {
 	p := NewParser(1 << 20)
 	if _, _, err := p.Next([]byte(rawFrame(0x81, 8, 1<<20, "only this"))); err != nil {
@@ -248,8 +247,8 @@ func TestAppendClose(t *testing.T) {
 	}
 }
 
-// FuzzParser checks that no input panics or makes the carry grow past its
-// bound, and that the cut of the input does not change what is found.
+// FuzzParser checks that no input panics or exceeds the limit of carry, and that events do not
+// depend on how the input is divided.
 func FuzzParser(f *testing.F) {
 	for _, group := range [][]parserCase{framingCases(), controlCases(), closeCodeCases(), fragmentCases(), opcodeCases(), textCases()[:40], deflateCases(f)} {
 		for _, c := range group {
@@ -274,7 +273,7 @@ func FuzzParser(f *testing.F) {
 	})
 }
 
-// TestParserAllocations is the budget of BenchmarkParser.
+// TestParserAllocations checks the allocation budget of BenchmarkParser.
 func TestParserAllocations(t *testing.T) {
 	in := []byte(frame(opText, `{"action":"pong"}`) + frame(opPing, "x"))
 	buf := make([]byte, len(in))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// noPeer makes a socket whose peer cannot be asked for any more, as after a reset.
+// noPeer returns a socket without a peer address, as after a reset.
 func noPeer(t *testing.T) int32 {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
@@ -24,28 +24,28 @@ func noPeer(t *testing.T) int32 {
 	return int32(fd)
 }
 
-// TestPeerOfReset hands a connection to net/http that was reset after it was accepted. It has the
-// address that it was accepted with.
+// TestPeerOfReset hands a connection off to net/http that was reset after it was accepted. It has
+// the address it was accepted with.
 func TestPeerOfReset(t *testing.T) {
 	from := netip.MustParseAddrPort("192.0.2.7:4711")
 	for _, secure := range []bool{false, true} {
-		l := newRequests(new(kernel))
-		h := handed{fd: noPeer(t), peer: from}
+		l := newHTTPListener(new(kernel))
+		h := handoff{fd: noPeer(t), peer: from}
 		if secure {
-			h.tls = new(secured)
-			h.tls.shim.peer = from
-			h.tls.conn = tls.Server(&h.tls.shim, new(tls.Config))
+			h.tls = new(tlsConn)
+			h.tls.transport.peer = from
+			h.tls.conn = tls.Server(&h.tls.transport, new(tls.Config))
 		}
-		if !l.offer(h) {
+		if !l.handOff(h) {
 			t.Fatal("not taken")
 		}
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, nc := range []net.Conn{c, c.(*handedConn).Conn} {
+		for _, nc := range []net.Conn{c, c.(*httpConn).Conn} {
 			if _, tcp := nc.(*net.TCPConn); tcp {
-				continue // what it says is not asked for
+				continue // its own address is not used
 			}
 			if a := nc.RemoteAddr(); a == nil || a.String() != from.String() {
 				t.Errorf("%T of TLS %v: address %v, want %v", nc, secure, a, from)
@@ -56,11 +56,11 @@ func TestPeerOfReset(t *testing.T) {
 	}
 }
 
-// TestNoPeer closes a socket that was accepted without an address.
+// TestNoPeer checks that a socket which was accepted without an address is closed.
 func TestNoPeer(t *testing.T) {
-	p := open(t, way{name: "loop", loop: true}, many)
+	p := openServer(t, transport{name: "loop", loop: true}, raiseLimits)
 	before := descriptors(t)
-	p.shards[0].place(time.Now(), noPeer(t), netip.AddrPort{})
+	p.shards[0].assign(time.Now(), noPeer(t), netip.AddrPort{})
 	if now := descriptors(t); now != before {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}

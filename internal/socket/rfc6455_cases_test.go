@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// This file is our own table of the cases of RFC 6455 and RFC 7692: framing, control
-// frames, fragmentation, opcodes, UTF-8, close codes, sizes, compression.
+// This file has cases of RFC 6455 and RFC 7692: framing, control frames, fragmentation, opcodes,
+// UTF-8, close codes, sizes, compression.
 
-// caseGroups is the whole table. deflated says that compression was agreed on.
+// caseGroups returns all cases. deflated means that compression was agreed on.
 func caseGroups(t testing.TB) []caseGroup {
 	return []caseGroup{
 		{"framing", framingCases(), false},
@@ -35,8 +35,8 @@ type caseGroup struct {
 	deflated bool
 }
 
-// A parserCase is what a client sends, and what a parser makes of it. What a server
-// answers follows from that; see run in rfc6455_test.go.
+// parserCase is client input and the events that a parser makes of it. The answers of a server
+// follow from that; see run in rfc6455_test.go.
 type parserCase struct {
 	name string
 	in   string
@@ -191,7 +191,7 @@ func textCases() []parserCase {
 			parserCase{fmt.Sprintf("text %+q", s), frame(opText, s), "error 1007"},
 			parserCase{fmt.Sprintf("binary %+q", s), frame(opBinary, s), "binary " + s})
 	}
-	// A character may be cut by a fragment, but not by the message's end.
+	// A fragment may split a character, but the message must not end inside one.
 	cut := func(s, want string) {
 		for i := range len(s) + 1 {
 			cases = append(cases, parserCase{fmt.Sprintf("text %+q cut at %d", s, i),
@@ -207,7 +207,7 @@ func textCases() []parserCase {
 	return cases
 }
 
-// sizeCases are messages of many sizes, in one frame and in fragments of many sizes.
+// sizeCases returns messages of many sizes, in one frame and in fragments of many sizes.
 func sizeCases() []parserCase {
 	var cases []parserCase
 	for size := 64; size <= testLimit; size *= 4 {
@@ -226,7 +226,7 @@ func sizeCases() []parserCase {
 	return cases
 }
 
-// chunked is a message in fragments; bits are those of its first frame besides the opcode.
+// chunked returns a message in fragments; bits are those of its first frame besides the opcode.
 func chunked(bits, opcode byte, payload string, chunk int) string {
 	var b strings.Builder
 	for len(payload) > chunk {
@@ -237,7 +237,7 @@ func chunked(bits, opcode byte, payload string, chunk int) string {
 	return b.String()
 }
 
-// reservedCases are all frames with reserved bits that nobody agreed on.
+// reservedCases returns frames with reserved bits that were not agreed on.
 func reservedCases() []parserCase {
 	var cases []parserCase
 	for bits := byte(0x10); bits <= 0x70; bits += 0x10 {
@@ -251,8 +251,8 @@ func reservedCases() []parserCase {
 	return cases
 }
 
-// reservedDeflateCases are those that stay forbidden where compression was agreed on: all but
-// RSV1 on the first frame of a message.
+// reservedDeflateCases returns frames that stay invalid with compression: all except for RSV1 on
+// the first frame of a message.
 func reservedDeflateCases(t testing.TB) []parserCase {
 	var cases []parserCase
 	for _, c := range reservedCases() {
@@ -270,14 +270,13 @@ func reservedDeflateCases(t testing.TB) []parserCase {
 	)
 }
 
-// deflated is a payload compressed as a client does, by the standard library.
+// deflated returns a payload compressed by the standard library, as a client does.
 func deflated(t testing.TB, plain string, level int) string {
 	t.Helper()
 	return deflatedParts(t, level, plain)[0]
 }
 
-// deflatedParts are payloads of one stream, each building on those before: context
-// takeover.
+// deflatedParts returns payloads of one stream, each based on those before: context takeover.
 func deflatedParts(t testing.TB, level int, plain ...string) (parts []string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -298,8 +297,8 @@ func deflatedParts(t testing.TB, level int, plain ...string) (parts []string) {
 	return parts
 }
 
-// squeezed is a whole message in one compressed frame.
-func squeezed(opcode byte, payload string) string {
+// compressedFrame returns a whole message in one compressed frame.
+func compressedFrame(opcode byte, payload string) string {
 	return rawFrame(0xc0|opcode, 0, uint64(len(payload)), payload)
 }
 
@@ -310,49 +309,49 @@ func deflateCases(t testing.TB) []parserCase {
 	takeover := deflatedParts(t, 9, "the same text again", "the same text again")
 	first := func(s string) string { return rawFrame(opText|0x40, 0, uint64(len(s)), s) }
 	cases := []parserCase{
-		{"text", squeezed(opText, hello), "text hello"},
-		{"binary", squeezed(opBinary, hello), "binary hello"},
-		{"not only ASCII", squeezed(opText, greek), "text κόσμε"},
-		{"two messages", squeezed(opText, hello) + squeezed(opText, greek), "text hello, text κόσμε"},
-		{"one that is not compressed between", squeezed(opText, hello) + frame(opText, "plain") + squeezed(opText, hello), "text hello, text plain, text hello"},
-		{"one that is not, in fragments, between", squeezed(opText, hello) + part(opText, "pl") + frame(opContinuation, "ain") + squeezed(opText, hello), "text hello, text plain, text hello"},
-		// The examples of RFC 7692, section 7.2.3.
-		{"example, fixed code", squeezed(opText, "\xf2\x48\xcd\xc9\xc9\x07\x00"), "text Hello"},
+		{"text", compressedFrame(opText, hello), "text hello"},
+		{"binary", compressedFrame(opBinary, hello), "binary hello"},
+		{"not only ASCII", compressedFrame(opText, greek), "text κόσμε"},
+		{"two messages", compressedFrame(opText, hello) + compressedFrame(opText, greek), "text hello, text κόσμε"},
+		{"one that is not compressed between", compressedFrame(opText, hello) + frame(opText, "plain") + compressedFrame(opText, hello), "text hello, text plain, text hello"},
+		{"one that is not, in fragments, between", compressedFrame(opText, hello) + part(opText, "pl") + frame(opContinuation, "ain") + compressedFrame(opText, hello), "text hello, text plain, text hello"},
+		// Examples of RFC 7692, section 7.2.3.
+		{"example, fixed code", compressedFrame(opText, "\xf2\x48\xcd\xc9\xc9\x07\x00"), "text Hello"},
 		{"example, in two fragments", first("\xf2\x48\xcd") + frame(opContinuation, "\xc9\xc9\x07\x00"), "text Hello"},
-		{"example, reaches back", squeezed(opText, "\xf2\x48\xcd\xc9\xc9\x07\x00") + squeezed(opText, "\xf2\x00\x11\x00\x00"), "text Hello, error 1007"},
-		{"example, stored", squeezed(opText, "\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00"), "text Hello"},
-		{"example, last block", squeezed(opText, "\xf3\x48\xcd\xc9\xc9\x07\x00\x00"), "text Hello"},
-		{"example, two blocks", squeezed(opText, "\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"), "text Hello"},
-		{"nothing", squeezed(opText, "\x00"), "text "},
-		{"nothing, fixed code", squeezed(opText, "\x02\x00"), "text "},
-		{"nothing, binary", squeezed(opBinary, "\x00"), "binary "},
-		{"long", squeezed(opText, deflated(t, long, 9)), "text tick siz...50000"},
+		{"example, reaches back", compressedFrame(opText, "\xf2\x48\xcd\xc9\xc9\x07\x00") + compressedFrame(opText, "\xf2\x00\x11\x00\x00"), "text Hello, error 1007"},
+		{"example, stored", compressedFrame(opText, "\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00"), "text Hello"},
+		{"example, last block", compressedFrame(opText, "\xf3\x48\xcd\xc9\xc9\x07\x00\x00"), "text Hello"},
+		{"example, two blocks", compressedFrame(opText, "\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"), "text Hello"},
+		{"nothing", compressedFrame(opText, "\x00"), "text "},
+		{"nothing, fixed code", compressedFrame(opText, "\x02\x00"), "text "},
+		{"nothing, binary", compressedFrame(opBinary, "\x00"), "binary "},
+		{"long", compressedFrame(opText, deflated(t, long, 9)), "text tick siz...50000"},
 		{"long, in a character a frame", chunked(0x40, opText, deflated(t, long, 9), 1), "text tick siz...50000"},
-		{"context taken over", squeezed(opText, takeover[0]) + squeezed(opText, takeover[1]), "text the same text again, error 1007"},
+		{"context taken over", compressedFrame(opText, takeover[0]) + compressedFrame(opText, takeover[1]), "text the same text again, error 1007"},
 		{"a ping between the fragments", first(hello[:2]) + frame(opPing, "p") + frame(opContinuation, hello[2:]), "ping p, text hello"},
 		{"an empty first fragment", first("") + frame(opContinuation, hello), "text hello"},
 		{"an empty last fragment", first(hello) + frame(opContinuation, ""), "text hello"},
 		{"a text inside", first(hello) + frame(opText, "a"), "error 1002"},
-		{"a compressed text inside", first(hello) + squeezed(opText, hello), "error 1002"},
+		{"a compressed text inside", first(hello) + compressedFrame(opText, hello), "error 1002"},
 		{"a close inside", first(hello) + closing(1000, ""), "close 1000 "},
-		{"not UTF-8", squeezed(opText, deflated(t, "\xce\xba\xed\xa0\x80", 6)), "error 1007"},
-		{"not UTF-8, binary", squeezed(opBinary, deflated(t, "\xff\xfe", 6)), "binary \xff\xfe"},
-		{"cut off within a character", squeezed(opText, deflated(t, "κόσμε"[:3], 6)), "error 1007"},
-		{"no byte", squeezed(opText, ""), "error 1007"},
-		{"not compressed in truth", squeezed(opText, "hello"), "error 1007"},
-		{"a block of no type", squeezed(opText, "\x06\x00"), "error 1007"},
-		{"cut off", squeezed(opText, hello[:3]), "error 1007"},
-		{"stored, length wrong", squeezed(opText, "\x00\x05\x00\xfa\xfe\x48\x65\x6c\x6c\x6f\x00"), "error 1007"},
-		{"corrupt, then a ping", squeezed(opText, "hello") + frame(opPing, ""), "error 1007"},
-		{"at the limit", squeezed(opText, zeros(testLimit)), "text 00000000...131072"},
-		{"past the limit", squeezed(opText, zeros(testLimit+1)), "too big"},
-		{"past the limit, binary", squeezed(opBinary, zeros(testLimit+1)), "too big"},
+		{"not UTF-8", compressedFrame(opText, deflated(t, "\xce\xba\xed\xa0\x80", 6)), "error 1007"},
+		{"not UTF-8, binary", compressedFrame(opBinary, deflated(t, "\xff\xfe", 6)), "binary \xff\xfe"},
+		{"cut off within a character", compressedFrame(opText, deflated(t, "κόσμε"[:3], 6)), "error 1007"},
+		{"no byte", compressedFrame(opText, ""), "error 1007"},
+		{"not compressed in truth", compressedFrame(opText, "hello"), "error 1007"},
+		{"a block of no type", compressedFrame(opText, "\x06\x00"), "error 1007"},
+		{"cut off", compressedFrame(opText, hello[:3]), "error 1007"},
+		{"stored, length wrong", compressedFrame(opText, "\x00\x05\x00\xfa\xfe\x48\x65\x6c\x6c\x6f\x00"), "error 1007"},
+		{"corrupt, then a ping", compressedFrame(opText, "hello") + frame(opPing, ""), "error 1007"},
+		{"at the limit", compressedFrame(opText, zeros(testLimit)), "text 00000000...131072"},
+		{"past the limit", compressedFrame(opText, zeros(testLimit+1)), "too big"},
+		{"past the limit, binary", compressedFrame(opBinary, zeros(testLimit+1)), "too big"},
 		{"past the limit, in fragments", chunked(0x40, opText, zeros(testLimit+1), 20), "too big"},
-		{"a bomb", squeezed(opText, zeros(8<<20)), "too big"},
-		{"a bomb, then a ping and a close", squeezed(opText, zeros(1<<20)) + frame(opPing, "p") + frame(opText, "late") + closing(1000, ""), "too big, ping p, close 1000 "},
-		{"past the limit as it comes", squeezed(opText, strings.Repeat("\x00", testLimit+1)), "too big"},
-		{"64 streams", squeezed(opText, strings.Repeat("\x03\x00", 63)+hello), "text hello"},
-		{"65 streams", squeezed(opText, strings.Repeat("\x03\x00", 64)+hello), "error 1007"},
+		{"a bomb", compressedFrame(opText, zeros(8<<20)), "too big"},
+		{"a bomb, then a ping and a close", compressedFrame(opText, zeros(1<<20)) + frame(opPing, "p") + frame(opText, "late") + closing(1000, ""), "too big, ping p, close 1000 "},
+		{"past the limit as it comes", compressedFrame(opText, strings.Repeat("\x00", testLimit+1)), "too big"},
+		{"64 streams", compressedFrame(opText, strings.Repeat("\x03\x00", 63)+hello), "text hello"},
+		{"65 streams", compressedFrame(opText, strings.Repeat("\x03\x00", 64)+hello), "error 1007"},
 	}
 	for i := range len(greek) + 1 {
 		cases = append(cases, parserCase{fmt.Sprintf("cut at %d", i), first(greek[:i]) + frame(opContinuation, greek[i:]), "text κόσμε"})
@@ -360,7 +359,7 @@ func deflateCases(t testing.TB) []parserCase {
 	return cases
 }
 
-// deflateSizeCases are messages of many sizes by every level of the compressor.
+// deflateSizeCases returns messages of many sizes at every compression level.
 func deflateSizeCases(t testing.TB) []parserCase {
 	var cases []parserCase
 	for size := 16; size <= testLimit; size *= 8 {
@@ -368,13 +367,13 @@ func deflateSizeCases(t testing.TB) []parserCase {
 		for _, level := range []int{flate.HuffmanOnly, flate.NoCompression, flate.BestSpeed, flate.BestCompression} {
 			payload := deflated(t, text, level)
 			if len(payload) > testLimit {
-				continue // announced past the limit
+				continue // announced size exceeds the limit
 			}
 			want := fmt.Sprintf("text %s...%d", text[:8], size)
 			if size <= 40 {
 				want = "text " + text
 			}
-			cases = append(cases, parserCase{fmt.Sprintf("%d by level %d", size, level), squeezed(opText, payload), want})
+			cases = append(cases, parserCase{fmt.Sprintf("%d by level %d", size, level), compressedFrame(opText, payload), want})
 			if size > 200 {
 				cases = append(cases, parserCase{fmt.Sprintf("%d by level %d, in fragments", size, level),
 					chunked(0x40, opText, payload, len(payload)/3+1), want})

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestParser runs the table of cases on the parser alone, each in one piece, cut in
-// two at each byte, and byte by byte.
+// TestParser runs the cases on the parser alone: in one piece, divided at each byte, and byte by
+// byte.
 func TestParser(t *testing.T) {
 	var shared deflate.Decompressor
 	for _, group := range caseGroups(t) {
@@ -42,7 +42,7 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// onEachPath runs a test on a server that is reached by a pipe, and on each way.
+// onEachPath runs a test on a server that is reached by a pipe, and by each transport.
 func onEachPath(t *testing.T, change func(*Config), f func(t *testing.T, dial func() (net.Conn, error))) {
 	t.Helper()
 	t.Run("pipe", func(t *testing.T) {
@@ -50,7 +50,7 @@ func onEachPath(t *testing.T, change func(*Config), f func(t *testing.T, dial fu
 		serveHTTP(t, start(t, change), l)
 		f(t, l.dial)
 	})
-	onEachWay(t, func(t *testing.T, w way) { f(t, open(t, w, change).tryDial) })
+	forEachTransport(t, func(t *testing.T, w transport) { f(t, openServer(t, w, change).tryDial) })
 }
 
 func serveHTTP(t testing.TB, s *Server, l net.Listener) {
@@ -65,11 +65,11 @@ func serveHTTP(t testing.TB, s *Server, l net.Listener) {
 	})
 }
 
-// TestServerCases runs the table on a whole server, on each path: what the parser finds is
-// what the client is answered by.
+// TestServerCases runs the cases on a server, on each path: its answers follow from the events of
+// the parser.
 func TestServerCases(t *testing.T) {
 	change := func(c *Config) {
-		many(c)
+		raiseLimits(c)
 		c.MaxMessage = testLimit
 	}
 	onEachPath(t, change, func(t *testing.T, dial func() (net.Conn, error)) {
@@ -87,8 +87,7 @@ func TestServerCases(t *testing.T) {
 	})
 }
 
-// run sends the case in pieces and holds the answers, in their order, against what a parser makes
-// of it:
+// run sends the case in pieces and compares the answers, in order, with the events of a parser:
 //
 //	text       one message: Error bad_json, since no case is JSON
 //	binary     likewise: Error bad_message
@@ -111,14 +110,14 @@ func (c *parserCase) run(t *testing.T, dial func() (net.Conn, error), deflated b
 		for len(in) > 0 {
 			n := min(piece, len(in))
 			if _, err := client.nc.Write(in[:n]); err != nil {
-				return // closed before the end of what was sent
+				return // the server has closed
 			}
 			in = in[n:]
 		}
 	}()
 	if !ends && c.partial() {
 		<-sent
-		return // nothing can be told from outside
+		return // nothing is visible outside
 	}
 	client.readAll()
 	client.nc.Close()
@@ -128,12 +127,12 @@ func (c *parserCase) run(t *testing.T, dial func() (net.Conn, error), deflated b
 	}
 }
 
-// partial says that the case ends within a frame or a message.
+// partial reports whether the case ends inside a frame or message.
 func (c *parserCase) partial() bool {
 	return strings.Contains(c.name, "not whole") || c.want == "" && c.in != ""
 }
 
-// answers are what the case is answered by, and whether that ends the connection.
+// answers returns the expected answers, and whether the last ends the connection.
 func (c *parserCase) answers() (want []string, ends bool) {
 	if c.want == "" {
 		return nil, false
@@ -157,10 +156,10 @@ func (c *parserCase) answers() (want []string, ends bool) {
 	return want, false
 }
 
-// probe is answered after all that came before it.
+// probe is answered after all earlier input.
 const probe = `{"action":"ping","id":"probe"}`
 
-// A caseClient writes down what a server answers.
+// caseClient records the answers of a server.
 type caseClient struct {
 	client
 	said []string // reasons of Errors, ids of other answers, pongs, the close frame
@@ -191,7 +190,7 @@ func (c *caseClient) open(t *testing.T, dial func() (net.Conn, error), deflated 
 	}
 }
 
-// readAll reads up to the answer to the probe, or a close frame, or the end.
+// readAll reads until the answer to the probe, a close frame, or the end.
 func (c *caseClient) readAll() {
 	for {
 		opcode, payload, err := c.next()

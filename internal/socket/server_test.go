@@ -29,17 +29,17 @@ func TestConversation(t *testing.T) {
 		if opcode, payload, err := c.next(); opcode != opPong || payload != "mid" || err != nil {
 			t.Errorf("got opcode %d %q, %v, want the pong", opcode, payload, err)
 		}
-		c.want(`"action":"pong"`) // its message was whole only after the ping
+		c.want(`"action":"pong"`) // its message was complete only after the ping
 	})
 }
 
-// pass lets time go by in the bubble, and what it brings be done.
-func pass(d time.Duration) {
+// advance advances the time in the bubble and waits until all goroutines are idle.
+func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// TestCloseHandshake shows who waits for what when either side closes.
+// TestCloseHandshake checks the closing handshake from both sides.
 func TestCloseHandshake(t *testing.T) {
 	t.Run("by the client", func(t *testing.T) {
 		for _, code := range []uint16{1000, 1001, 3000, 4999, codeNoStatus} {
@@ -70,7 +70,7 @@ func TestCloseHandshake(t *testing.T) {
 			if took := time.Since(begin); took != 10*time.Second {
 				t.Errorf("closed after %v", took)
 			}
-			c.send(`{"action":"ping"}`) // crosses the close frame: ignored
+			c.send(`{"action":"ping"}`) // sent before the close frame arrives: ignored
 			c.write(closing(4408, ""))
 			c.wantEnd()
 			if took := time.Since(begin); took != 10*time.Second {
@@ -94,11 +94,11 @@ func TestCloseHandshake(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, nil)
 			dial(t, s)
-			pass(12*time.Second - 1)
+			advance(12*time.Second - 1)
 			if open := s.Stats().Open; open != 1 {
 				t.Errorf("%d connections open before the end", open)
 			}
-			pass(1)
+			advance(1)
 			if open := s.Stats().Open; open != 0 {
 				t.Errorf("%d connections open after the end", open)
 			}
@@ -106,8 +106,7 @@ func TestCloseHandshake(t *testing.T) {
 	})
 }
 
-// TestViolations shows that framing faults close with RFC 6455's own codes, and
-// without an Error.
+// TestViolations checks that framing errors close with the codes of RFC 6455 and without an Error.
 func TestViolations(t *testing.T) {
 	cases := []struct {
 		name string
@@ -166,16 +165,16 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// TestTooBigBeforeAuthentication closes a connection whose first message is long, and takes a long
-// message that comes in the same segment as the token.
+// TestTooBigBeforeAuthentication closes a connection whose first message is long, and accepts a
+// long message in the same segment as the token.
 func TestTooBigBeforeAuthentication(t *testing.T) {
 	long := frame(opText, `{"action":"ping","id":"1","pad":"`+strings.Repeat("x", maxEarlyMessage)+`"}`)
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
-		stranger := dial(t, s)
-		stranger.write(long)
-		stranger.want(`"code":413,"reason":"message_too_big"`)
-		stranger.wantClose(4413, "message_too_big")
+		unauthenticated := dial(t, s)
+		unauthenticated.write(long)
+		unauthenticated.want(`"code":413,"reason":"message_too_big"`)
+		unauthenticated.wantClose(4413, "message_too_big")
 		c := dial(t, s)
 		c.write(frame(opText, `{"action":"auth_token","token":"ana"}`) + long)
 		c.want(`"Success"`)
@@ -193,8 +192,8 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestTokenCheck shows that what follows an auth_token waits for its answer, in
-// order, and that nothing else does.
+// TestTokenCheck checks that input after an auth_token waits for its answer, in order, and that
+// other connections do not wait.
 func TestTokenCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
@@ -252,22 +251,22 @@ func TestTokenCheckFails(t *testing.T) {
 	}
 }
 
-// TestVanishedDuringCheck shows that a client that is gone before its token is
-// checked leaves nothing.
+// TestVanishedDuringCheck checks that nothing is left of a client that closes during its token
+// check.
 func TestVanishedDuringCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
 		c := dial(t, s)
 		c.send(`{"action":"auth_token","token":"slow"}`)
 		c.nc.Close()
-		pass(3 * time.Second)
+		advance(3 * time.Second)
 		if got := s.Stats(); got.Open != 0 || got.Unauthenticated != 0 {
 			t.Errorf("left: %+v", got)
 		}
 	})
 }
 
-// TestVerifiers shows that no more token checks run at a time than allowed.
+// TestVerifiers checks the limit of concurrent token checks.
 func TestVerifiers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, func(cfg *Config) { cfg.Verifiers = 2 })
@@ -276,7 +275,7 @@ func TestVerifiers(t *testing.T) {
 		for range 5 {
 			c := dial(t, s)
 			c.send(`{"action":"auth_token","token":"slow"}`)
-			synctest.Wait() // they come to the checks in this order
+			synctest.Wait() // fixes the order of the checks
 			clients = append(clients, c)
 		}
 		for i, c := range clients {
@@ -288,8 +287,8 @@ func TestVerifiers(t *testing.T) {
 	})
 }
 
-// TestVerifiersPassOver shows that nobody waits for the check of one who has gone.
-func TestVerifiersPassOver(t *testing.T) {
+// TestVerifiersSkipClosed checks that the checks of closed connections delay nobody.
+func TestVerifiersSkipClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, func(cfg *Config) { cfg.Verifiers = 1 })
 		for range 5 {
@@ -306,7 +305,7 @@ func TestVerifiersPassOver(t *testing.T) {
 	})
 }
 
-// TestSessionPanics shows that a fault in one session ends that connection alone.
+// TestSessionPanics checks that a panic in one session ends only that connection.
 func TestSessionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -316,14 +315,14 @@ func TestSessionPanics(t *testing.T) {
 		})
 		other := dial(t, s)
 		other.auth("other")
-		victim := netip.MustParseAddr("192.0.2.66")
-		c, err := tryDial(t, s, Peer{Address: victim})
+		target := netip.MustParseAddr("192.0.2.66")
+		c, err := tryDial(t, s, Peer{Address: target})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.auth("ana")
 		synctest.Wait()
-		s.shards[0].table[1].sess = session.Session{} // which is at rest
+		s.shards[0].table[1].sess = session.Session{} // the shard is idle
 		c.send(`{"action":"ping","id":"payload of the client"}`)
 		c.want(`"type":"Error","code":500,"reason":"internal"`)
 		c.wantClose(4500, "internal")
@@ -372,7 +371,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-func TestSeats(t *testing.T) {
+func TestConnSlots(t *testing.T) {
 	peer := func(i int) Peer {
 		return Peer{Address: netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})}
 	}
@@ -387,12 +386,12 @@ func TestSeats(t *testing.T) {
 			if _, err := tryDial(t, s, peer(1)); err != nil {
 				t.Errorf("another address: %v", err)
 			}
-			first.auth("ana") // makes room
+			first.auth("ana") // releases a slot
 			dial(t, s)
-			second.nc.Close() // and so does this
+			second.nc.Close() // so does this
 			synctest.Wait()
 			dial(t, s)
-			if got, want := seatsOf(s), (Stats{Open: 5, Unauthenticated: 4}); got != want {
+			if got, want := slotStats(s), (Stats{Open: 5, Unauthenticated: 4}); got != want {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
 		})
@@ -417,7 +416,7 @@ func TestSeats(t *testing.T) {
 				c.auth("ana")
 			}
 			synctest.Wait()
-			if got, want := seatsOf(s), (Stats{Open: 4}); got != want {
+			if got, want := slotStats(s), (Stats{Open: 4}); got != want {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
 		})
@@ -439,7 +438,7 @@ func TestSeats(t *testing.T) {
 	})
 }
 
-// TestIdleStorm holds the cap under a crowd that connects and says nothing.
+// TestIdleStorm checks the limit with many clients that connect and send nothing.
 func TestIdleStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := soak(20_000)
@@ -452,18 +451,18 @@ func TestIdleStorm(t *testing.T) {
 		if got := s.Stats().Unauthenticated; got != n/2 {
 			t.Errorf("%d unauthenticated, the cap is %d", got, n/2)
 		}
-		pass(9 * time.Second)
+		advance(9 * time.Second)
 		if got := s.Stats().Open; got != n/2 {
 			t.Errorf("%d open after the oldest were closed, want %d", got, n/2)
 		}
-		pass(4 * time.Second)
+		advance(4 * time.Second)
 		if got := s.Stats(); got.Open != 0 || got.Unauthenticated != 0 {
 			t.Errorf("left after the time to authenticate: %+v", got)
 		}
 	})
 }
 
-// TestCyclesLeaveNothing connects and disconnects in every manner.
+// TestCyclesLeaveNothing connects and disconnects in every way.
 func TestCyclesLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
@@ -485,7 +484,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 			}
 			c.nc.Close()
 		}
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		if got := s.Stats(); got.Open != 0 || got.Unauthenticated != 0 {
 			t.Errorf("left: %+v", got)
 		}

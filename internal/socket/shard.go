@@ -14,126 +14,125 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// inputKind tells what an input is, and which of its fields count.
+// inputKind is the kind of an input. It determines which fields are set.
 type inputKind uint8
 
 const (
-	inputStart    inputKind = iota // a new pump
-	inputData                      // data came from the peer of a pump
-	inputEOF                       // nothing more comes from it
-	inputWrote                     // n bytes of it were taken by the kernel; last, failed
-	inputLine                      // a new line: n is its socket, conn is nil
-	inputSecured                   // the TLS handshake of a line is over: failed
-	inputVerified                  // a token check is done: verdict
-	inputNotice                    // notice for the session
-	inputDismiss                   // all connections are to end: fault; conn is nil
+	inputStart    inputKind = iota // a new connection
+	inputData                      // data from the peer of a netConn
+	inputEOF                       // end of the input of a netConn
+	inputWrote                     // n bytes of a netConn were written; last, failed
+	inputSocket                    // an accepted socket: n is its descriptor, conn is nil
+	inputTLSDone                   // a TLS handshake is over: failed
+	inputVerified                  // a token check is done: result
+	inputNotice                    // an event for the session
+	inputCloseAll                  // all connections are to close: fault; conn is nil
 )
 
-// An input is what a shard is told from outside.
+// input is an event in the inbox of a shard.
 type input struct {
-	kind    inputKind
-	last    bool // the writer has nothing left
-	failed  bool // and never will again, or it went wrong
-	n       int
-	from    netip.AddrPort // of a new line
-	conn    *conn
-	data    []byte
-	verdict *verdict
-	fault   *wire.Fault
-	notice  session.Notice
+	kind   inputKind
+	last   bool // all was written
+	failed bool // the write or handshake has failed
+	n      int
+	from   netip.AddrPort // peer of an accepted socket
+	conn   *conn
+	data   []byte
+	result *result
+	fault  *wire.Fault
+	notice session.Notice
 }
 
-// A shard is one goroutine that owns its connections and their sessions.
+// shard is an event loop: one goroutine with its connections and their sessions.
 type shard struct {
 	server *Server
 	log    *slog.Logger
 	kernel *kernel
 	stream *stream.Shard
-	door   *door         // where lines come in and are watched; nil: all connections are pumps
-	wake   chan struct{} // without a door: something is in the inbox, or in the stream
-	quit   chan struct{} // closed when the shard is to return
-	load   atomic.Int64  // connections, for the choice of the lighter shard
+	loop   *eventLoop    // nil: all connections are netConns
+	wakeCh chan struct{} // without an event loop: there is work
+	quit   chan struct{} // closed to end run
+	load   atomic.Int64  // number of connections
 
-	roused atomic.Bool // there is something to do
-	asleep atomic.Bool // nobody looks, unless the door's bell rings
-	news   atomic.Bool // something was published since the last sweep
-	urgent atomic.Bool // so much that it is not to wait for more
+	woken        atomic.Bool // there is work
+	waiting      atomic.Bool // in the poller, until wakeUp
+	flushPending atomic.Bool // messages were published since the last flush
+	urgent       atomic.Bool // flush without waiting for more messages
 
-	mu    sync.Mutex
-	inbox []input
-	shut  bool // nobody looks into it any more
+	mu     sync.Mutex
+	inbox  []input
+	closed bool // discards inputs
 
-	// The rest belongs to the shard's goroutine.
-	spare []input
-	table []*conn // by id
-	free  []int32 // ids that no connection has
-	left  []int32 // likewise since the last look at the poller, whose events may still name them
-	wheel wheel
-	dirty []*conn // to be flushed at the end of the turn
-	// postponed are connections to be flushed again after the others. They are marked as dirty.
-	postponed []*conn
-	unread    []*conn     // lines to be read again without being asked
-	heads     list.List   // of *conn: lines whose request is still being read, by arrival
-	nothing   extras      // of all connections that have none
-	leave     *wire.Fault // why every connection is sent away; nil: none is
+	// Owned by the shard's goroutine.
+	nextInbox  []input
+	table      []*conn // by id
+	free       []int32 // unused ids
+	freed      []int32 // unused ids that pending events may still name
+	wheel      wheel
+	dirty      []*conn     // to flush at the end of the iteration
+	postponed  []*conn     // to flush again after the others; marked as dirty
+	readList   []*conn     // with more input than was read
+	heads      list.List   // of *conn: their request is being read; oldest first
+	noOptional optional    // shared by all connections without optional state; always empty
+	shutdown   *wire.Fault // closes all new connections; nil: none
 
-	pong    [2 + maxControl]byte // to a ping, on its way to the session
-	parser  Parser               // for connections between messages
-	bundle  *bundle              // nil: each write is a call of its own
-	scratch []byte               // for output on its way, of the session alone
-	before  []byte               // and with frames of our own
-	sealed  []byte               // and encrypted
-	swept   time.Time            // the last sweep began
-	took    time.Duration        // and lasted
-	putOff  time.Time            // a sweep waits for a commit, until then at most
-	writes  uint64               // of this turn
-	counts  counts
+	pong            [2 + maxControl]byte // encodes pongs
+	parser          Parser               // for connections between messages
+	batch           *uringBatch          // nil: one system call for each write
+	scratch         []byte               // for the output of a session
+	joined          []byte               // for output with control frames
+	ciphertext      []byte               // for encrypted output
+	flushedAt       time.Time            // start of the last flush
+	flushTook       time.Duration        // duration of the last flush
+	commitWaitUntil time.Time            // the flush waits for a commit, until then at most
+	writes          uint64               // of this iteration
+	counts          counts
 
-	inflater deflate.Decompressor // of all its compressed input
+	inflater deflate.Decompressor // for input of all its connections
 }
 
-// counts are a shard's figures for Stats, set by its goroutine alone.
-type counts struct{ sweeps, writes atomic.Uint64 }
+// counts are the counters of a shard for Stats. Only its goroutine writes them.
+type counts struct{ flushes, writes atomic.Uint64 }
 
 func newShard(s *Server) *shard {
 	sh := &shard{
 		server: s, log: s.cfg.Logger, kernel: &s.kernel,
-		wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		wheel:   wheel{exact: true, soon: never},
+		wakeCh: make(chan struct{}, 1), quit: make(chan struct{}),
+		wheel:   wheel{exact: true, earliest: never},
 		scratch: make([]byte, 0, gatherSize+gatherSize/4),
 	}
 	sh.stream = s.cfg.Hub.NewShard(sh.published)
 	return sh
 }
 
-// published is told, under the hub's lock, that there is something to sweep.
+// published records that there is something to flush. The hub calls it with its lock held.
 func (sh *shard) published(urgent bool) {
 	if urgent {
 		sh.urgent.Store(true)
 	}
-	sh.news.Store(true)
-	sh.rouse()
+	sh.flushPending.Store(true)
+	sh.wakeUp()
 }
 
-// rouse makes the shard take a turn. It never blocks.
-func (sh *shard) rouse() {
-	if sh.door != nil {
-		if !sh.roused.Swap(true) && sh.asleep.Load() {
-			sh.door.poller.ring()
+// wakeUp causes an iteration of the event loop. It never blocks.
+func (sh *shard) wakeUp() {
+	if sh.loop != nil {
+		if !sh.woken.Swap(true) && sh.waiting.Load() {
+			sh.loop.poller.wake()
 		}
 		return
 	}
 	select {
-	case sh.wake <- struct{}{}:
+	case sh.wakeCh <- struct{}{}:
 	default:
 	}
 }
 
-// post puts an input in the inbox. It never blocks: what a connection may have
-// there at once is bounded by its reader and writer, which wait for the shard.
+// post adds an input to the inbox. It never blocks. Readers and writers wait for the shard, which
+// bounds the inputs of a connection.
 func (sh *shard) post(in input) {
 	sh.mu.Lock()
-	if sh.shut && in.kind == inputLine {
+	if sh.closed && in.kind == inputSocket {
 		sh.mu.Unlock()
 		sh.kernel.close(int32(in.n), true)
 		return
@@ -142,64 +141,64 @@ func (sh *shard) post(in input) {
 	first := len(sh.inbox) == 1
 	sh.mu.Unlock()
 	if first {
-		sh.rouse()
+		sh.wakeUp()
 	}
 }
 
-// stop makes run return.
+// stop ends run.
 func (sh *shard) stop() {
 	close(sh.quit)
-	sh.rouse()
+	sh.wakeUp()
 }
 
-// run takes turns until quit is closed.
+// run runs the event loop until quit is closed.
 func (sh *shard) run() {
-	if sh.door != nil {
+	if sh.loop != nil {
 		sh.runLoop()
 		return
 	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		if next := sh.next(); next != never {
+		if next := sh.nextDeadline(); next != never {
 			timer.Reset(time.Until(sh.server.time(next)))
 		} else {
 			timer.Stop()
 		}
 		select {
-		case <-sh.wake:
+		case <-sh.wakeCh:
 		case <-timer.C:
 		case <-sh.quit:
 			return
 		}
-		sh.turn(time.Now())
+		sh.runOnce(time.Now())
 	}
 }
 
-// next is when there is something to do of the shard's own accord.
-func (sh *shard) next() moment {
+// nextDeadline returns when the shard has work without an event.
+func (sh *shard) nextDeadline() deadline {
 	next := sh.wheel.next()
-	if sh.door != nil && sh.door.again != 0 {
-		next = min(next, sh.door.again)
+	if sh.loop != nil && sh.loop.retryAccept != 0 {
+		next = min(next, sh.loop.retryAccept)
 	}
-	if sh.news.Load() {
-		next = min(next, sh.server.moment(sh.sweepAt()))
+	if sh.flushPending.Load() {
+		next = min(next, sh.server.deadline(sh.flushAt()))
 	}
 	return next
 }
 
-// turn handles all that has come up to now, and then writes.
-func (sh *shard) turn(now time.Time) {
+// runOnce makes one iteration: it handles what has arrived and writes the output.
+func (sh *shard) runOnce(now time.Time) {
 	sh.takeInbox(now)
-	sh.openAgain(now)
-	sh.readAgain(now)
-	sh.wheel.due(sh.server.moment(now), func(c *conn) {
-		sh.expire(now, c)
-		sh.touch(c)
+	sh.resumeAccept(now)
+	sh.readPendingConns(now)
+	sh.wheel.runTimers(sh.server.deadline(now), func(c *conn) {
+		sh.runTimers(now, c)
+		sh.markDirty(c)
 	})
 	sh.flushDirty(now)
-	if sh.news.Load() && !now.Before(sh.sweepAt()) {
-		sh.sweep(now)
+	if sh.flushPending.Load() && !now.Before(sh.flushAt()) {
+		sh.flushSubscribers(now)
 	}
 	sh.flushPostponed(now)
 	sh.counts.writes.Add(sh.writes)
@@ -209,16 +208,16 @@ func (sh *shard) turn(now time.Time) {
 func (sh *shard) takeInbox(now time.Time) {
 	sh.mu.Lock()
 	items := sh.inbox
-	sh.inbox = sh.spare[:0]
+	sh.inbox = sh.nextInbox[:0]
 	sh.mu.Unlock()
 	for i := range items {
 		sh.handle(now, &items[i])
 	}
 	clear(items)
 	if cap(items) > 1<<12 {
-		items = nil // after a storm
+		items = nil // do not keep a huge inbox
 	}
-	sh.spare = items
+	sh.nextInbox = items
 }
 
 func (sh *shard) flushDirty(now time.Time) {
@@ -229,16 +228,16 @@ func (sh *shard) flushDirty(now time.Time) {
 	sh.dirty = sh.dirty[:0]
 }
 
-// touch puts c among the connections to flush in this turn.
-func (sh *shard) touch(c *conn) {
+// markDirty lists c for a flush in this iteration.
+func (sh *shard) markDirty(c *conn) {
 	if !c.dirty && c.phase != phaseEnded {
 		c.dirty = true
 		sh.dirty = append(sh.dirty, c)
 	}
 }
 
-// enter gives c a place in the table.
-func (sh *shard) enter(c *conn) {
+// register gives c an id.
+func (sh *shard) register(c *conn) {
 	if n := len(sh.free); n > 0 {
 		c.id = sh.free[n-1]
 		sh.free = sh.free[:n-1]
@@ -249,12 +248,12 @@ func (sh *shard) enter(c *conn) {
 	sh.table = append(sh.table, c)
 }
 
-// depart takes it out.
-func (sh *shard) depart(c *conn) {
+// unregister removes c from the table.
+func (sh *shard) unregister(c *conn) {
 	sh.table[c.id] = nil
-	if sh.door == nil {
+	if sh.loop == nil {
 		sh.free = append(sh.free, c.id)
 	} else {
-		sh.left = append(sh.left, c.id)
+		sh.freed = append(sh.freed, c.id)
 	}
 }

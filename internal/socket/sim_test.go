@@ -11,11 +11,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestReset has a connection reset because its client asked for that: the answer arrives, and then
-// the peer's TCP says so, on whatever way.
+// TestReset checks that a connection is reset at the request of its client: the answer arrives, and
+// then the peer's TCP reports the reset, on every transport.
 func TestReset(t *testing.T) {
-	onWaysAtOnce(t, func(t *testing.T, way way) {
-		s := open(t, way, func(c *Config) {
+	forAllTransports(t, func(t *testing.T, tr transport) {
+		s := openServer(t, tr, func(c *Config) {
 			c.Env.Fault = func(string, market.InstrumentID) (string, *wire.Fault) { return "", nil }
 		})
 		c := s.connect("")
@@ -26,14 +26,14 @@ func TestReset(t *testing.T) {
 		if !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("got %q, %v", payload, err)
 		}
-		await(t, "the connection's end", func() bool { return s.Stats().Open == 0 })
+		waitFor(t, "the connection's end", func() bool { return s.Stats().Open == 0 })
 	})
 }
 
-// TestResetBehindFullSocket resets one whose client takes nothing any more.
+// TestResetBehindFullSocket resets a connection whose client reads nothing.
 func TestResetBehindFullSocket(t *testing.T) {
-	onWaysAtOnce(t, func(t *testing.T, way way) {
-		s := open(t, way, func(c *Config) {
+	forAllTransports(t, func(t *testing.T, tr transport) {
+		s := openServer(t, tr, func(c *Config) {
 			c.Env.Fault = func(string, market.InstrumentID) (string, *wire.Fault) { return "", nil }
 			c.Env.Burst, c.Env.Refusals = 1<<20, 1<<20
 		})
@@ -41,12 +41,12 @@ func TestResetBehindFullSocket(t *testing.T) {
 		c.auth("ana")
 		c.send(`{"action":"sim","fault":"disconnect","id":1}`)
 		id := strings.Repeat("x", 36)
-		for range 2000 { // answers that nobody reads
+		for range 2000 { // unread answers
 			if _, err := c.nc.Write([]byte(frame(opText, `{"action":"subscriptions","id":"`+id+`"}`))); err != nil {
 				break
 			}
 		}
-		await(t, "the connection's end", func() bool { return s.Stats().Open == 0 && s.Stats().PendingBytes == 0 })
+		waitFor(t, "the connection's end", func() bool { return s.Stats().Open == 0 && s.Stats().PendingBytes == 0 })
 		if _, err := io.Copy(io.Discard, c.r); err == nil {
 			t.Error("it ended in order")
 		}

@@ -14,19 +14,19 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A tape publishes trades of one instrument, numbered from 1.
-type tape struct {
+// publisher publishes trades of one instrument, numbered from 1.
+type publisher struct {
 	t      testing.TB
 	hub    *stream.Hub
 	handle market.Handle
 	batch  []market.Event
 
-	published uint64 // trades so far
+	published uint64 // number of trades
 }
 
 const testInstrument = "GGAL|BYMA|24hs"
 
-func newTape(t testing.TB) *tape {
+func newPublisher(t testing.TB) *publisher {
 	t.Helper()
 	hub := stream.New(stream.Config{Markets: []market.Market{{ID: "BYMA", Terms: []market.Term{{Name: "24hs", SettlementDays: 1}}}}})
 	id, err := market.ParseInstrumentID(testInstrument)
@@ -37,15 +37,15 @@ func newTape(t testing.TB) *tape {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tape{t: t, hub: hub, handle: handle}
+	return &publisher{t: t, hub: hub, handle: handle}
 }
 
-func (p *tape) config(c *Config) {
-	many(c)
+func (p *publisher) config(c *Config) {
+	raiseLimits(c)
 	c.Hub = p.hub
 }
 
-func (p *tape) publish(n int) {
+func (p *publisher) publish(n int) {
 	p.t.Helper()
 	p.batch = p.batch[:0]
 	for range n {
@@ -64,8 +64,7 @@ func (c *client) subscribe() {
 	c.want(`"type":"Subscription"`)
 }
 
-// trades reads the trades from one number to another, each once and in order;
-// pings between them are answered.
+// trades reads the trades of a range, each once and in order, and answers pings.
 func (c *client) trades(from, to int) error {
 	for n := from; n <= to; {
 		opcode, payload, err := c.next()
@@ -76,9 +75,9 @@ func (c *client) trades(from, to int) error {
 			c.send(`{"action":"pong"}`)
 			continue
 		case strings.HasPrefix(payload, `{"type":"H"`):
-			continue // the market's status comes with any subscription
+			continue // every subscription starts with the market's status
 		case strings.HasPrefix(payload, `{"type":"Warning"`):
-			continue // on a starved machine this client may itself be slow
+			continue // on a busy machine this client may itself be slow
 		case opcode != opText || !strings.Contains(payload, fmt.Sprintf(`"N":%d,`, n)):
 			return fmt.Errorf("got opcode %d %q, want trade %d", opcode, payload, n)
 		}
@@ -87,11 +86,11 @@ func (c *client) trades(from, to int) error {
 	return nil
 }
 
-// TestSlowReaders shows that clients that do not read cost one buffer each,
-// are sent away in the end, and that one that reads gets everything meanwhile.
+// TestSlowReaders checks that clients which do not read cost one buffer each and are closed in the
+// end, and that a reading client gets everything meanwhile.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTape(t)
+		p := newPublisher(t)
 		s := start(t, p.config)
 		reader := dial(t, s)
 		reader.auth("reader")
@@ -109,9 +108,9 @@ func TestSlowReaders(t *testing.T) {
 		before := heapBytes()
 		for range steps {
 			p.publish(each)
-			pass(45 * time.Millisecond)
+			advance(45 * time.Millisecond)
 		}
-		// 4.5 s of trades, about 600 KB, wait for each of them. Nobody is sent away yet.
+		// 4.5 s of trades, about 600 KB, wait for each of them. Nobody is closed yet.
 		if open := s.Stats().Open; open != slow+1 {
 			t.Fatalf("%d connections open", open)
 		}
@@ -126,7 +125,7 @@ func TestSlowReaders(t *testing.T) {
 		if err := <-read; err != nil {
 			t.Error(err)
 		}
-		pass(3 * time.Second) // trades of 5 s, and 2 s to take the close frame
+		advance(3 * time.Second) // trades of 5 s, and 2 s to read the close frame
 		if open := s.Stats().Open; open != 1 {
 			t.Errorf("%d connections open, want the reader's", open)
 		}
@@ -140,16 +139,16 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowReaderTold shows what a client finds that reads again just in time.
-func TestSlowReaderTold(t *testing.T) {
+// TestSlowReaderIsClosed checks what a client receives that starts to read again just in time.
+func TestSlowReaderIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTape(t)
+		p := newPublisher(t)
 		s := start(t, p.config)
 		c := dial(t, s)
 		c.auth("lazy")
 		c.subscribe()
 		p.publish(2000)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		code, last := c.skipTo()
 		if code != 4507 || !strings.Contains(last, `"code":507,"reason":"slow_client"`) {
 			t.Errorf("closed %d after %s", code, last)
@@ -159,19 +158,19 @@ func TestSlowReaderTold(t *testing.T) {
 	})
 }
 
-// TestProgress shows that a slow peer's progress is told to the session: it takes
-// one buffer in longer than the session lets pass without any.
+// TestProgress checks that the progress of a slow peer is reported to its session: it reads one
+// buffer in longer than the session allows without progress.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTape(t)
+		p := newPublisher(t)
 		s := start(t, p.config)
 		c := dial(t, s)
 		c.auth("lazy")
 		c.subscribe()
-		p.publish(64) // in one piece, which the gateway writes with one call
+		p.publish(64) // in one write
 		synctest.Wait()
 		for n := range 64 {
-			pass(700 * time.Millisecond)
+			advance(700 * time.Millisecond)
 			if err := c.trades(n+1, n+1); err != nil {
 				t.Fatal(err)
 			}
@@ -184,19 +183,19 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestSlowReaderOverTCP does the same to a kernel's buffers.
-func TestSlowReaderOverTCP(t *testing.T) { onWaysAtOnce(t, testSlowReaderOverTCP) }
+// TestSlowReaderOverTCP checks the same with the buffers of the kernel.
+func TestSlowReaderOverTCP(t *testing.T) { forAllTransports(t, testSlowReaderOverTCP) }
 
-func testSlowReaderOverTCP(t *testing.T, way way) {
-	p := newTape(t)
-	s := open(t, way, p.config)
+func testSlowReaderOverTCP(t *testing.T, tr transport) {
+	p := newPublisher(t)
+	s := openServer(t, tr, p.config)
 	reader := s.connect("")
 	reader.auth("reader")
 	reader.subscribe()
 	slow := s.connect("")
 	slow.auth("lazy")
 	slow.subscribe()
-	if err := raw(slow.nc).SetReadBuffer(4 << 10); err != nil {
+	if err := tcpConn(slow.nc).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -210,12 +209,12 @@ func testSlowReaderOverTCP(t *testing.T, way way) {
 	reader.echo("1")
 }
 
-// TestMisbehavior shows that the clients of one shard do not disturb each other.
-func TestMisbehavior(t *testing.T) { onEachWay(t, testMisbehavior) }
+// TestMisbehavior checks that the clients of one shard do not disturb each other.
+func TestMisbehavior(t *testing.T) { forEachTransport(t, testMisbehavior) }
 
-func testMisbehavior(t *testing.T, way way) {
-	p := newTape(t)
-	s := open(t, way, func(c *Config) {
+func testMisbehavior(t *testing.T, tr transport) {
+	p := newPublisher(t)
+	s := openServer(t, tr, func(c *Config) {
 		p.config(c)
 		c.Shards = 1
 	})
@@ -241,7 +240,7 @@ func testMisbehavior(t *testing.T, way way) {
 	}
 	flooded := make(chan struct{})
 	defer func() { flood.Close(); <-flooded }()
-	go func() { // as fast as the server takes it, and never reading
+	go func() { // as fast as the server accepts it, without reading
 		defer close(flooded)
 		in := []byte(goodHandshake + "\r\n")
 		for {
@@ -296,7 +295,7 @@ func TestDrain(t *testing.T) {
 		if err := <-drained; err != nil {
 			t.Error(err)
 		}
-		if got, want := seatsOf(s), (Stats{Draining: true}); got != want {
+		if got, want := slotStats(s), (Stats{Draining: true}); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 	})

@@ -20,10 +20,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestTalk runs the protocol conversations through the whole of a connection, the
-// handshake, the frames, the shards, over a pipe in a bubble, where time is exact.
-// Clients that stop reading are left to the session's own tests and to TestTalkTCP: a
-// pipe has no buffer that could fill.
+// TestTalk runs the protocol conversations through handshake, frames and shards, over a pipe in a
+// bubble with exact time. Clients that stop reading are covered by the session's tests and by
+// TestTalkTCP, because a pipe has no buffer to fill.
 func TestTalk(t *testing.T) {
 	for _, script := range conversations(t) {
 		if !script.Stalls() {
@@ -32,8 +31,8 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestTalkFormats runs them in two other formats, in which what the client sends is compressed too. Left out
-// of MessagePack are those to which a binary message is a fault.
+// TestTalkFormats runs them in two other formats, with compressed client messages. MessagePack
+// leaves out those in which a binary message is an error.
 func TestTalkFormats(t *testing.T) {
 	for _, f := range []wire.Format{wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
 		for _, script := range conversations(t) {
@@ -54,20 +53,20 @@ func talkInBubble(t *testing.T, script *talk.Script, f wire.Format) {
 	})
 }
 
-// TestTalkTCP runs them over real sockets: those that let little time pass, and all when
-// the long counts run in full. Three kinds need a clock that stands still between steps: those
-// of the rate limit and of a connection that is slowed down, which count in a bucket that fills by the
-// clock, and those of conflation and of bars, which speak at whole seconds of the day.
+// TestTalkTCP runs over real sockets the conversations that need little time, and all of them when
+// the long counts run in full. Three kinds need a clock that stands still between steps: those of
+// the rate limit and of slowed connections, whose buckets fill with time, and those of conflation
+// and bars, which act at whole seconds.
 func TestTalkTCP(t *testing.T) {
 	longest := 3 * time.Second
 	if os.Getenv("RUEDA_SOAK") != "" {
 		longest = 2 * time.Minute
 	}
-	onEachWay(t, func(t *testing.T, way way) { talkOver(t, way, longest) })
+	forEachTransport(t, func(t *testing.T, tr transport) { talkOver(t, tr, longest) })
 }
 
-func talkOver(t *testing.T, way way, longest time.Duration) {
-	// They mostly wait, so all run at once, whatever the number of cores.
+func talkOver(t *testing.T, tr transport, longest time.Duration) {
+	// They mostly wait, so all run at the same time.
 	var all sync.WaitGroup
 	for _, script := range conversations(t) {
 		if script.Stalls() || script.Duration() > longest ||
@@ -76,9 +75,9 @@ func talkOver(t *testing.T, way way, longest time.Duration) {
 		}
 		all.Go(func() {
 			t.Run(script.Name, func(t *testing.T) {
-				// A message may come as late as a busy machine brings it.
+				// Messages may be late on a busy machine.
 				converse(t, script, func(s *Server) (net.Listener, func() (net.Conn, error)) {
-					pl, l := listenOn(t, s, way)
+					pl, l := listenOn(t, s, tr)
 					return l, pl.tryDial
 				}, talk.Host{Tolerance: time.Second, RealClock: true})
 			})
@@ -96,7 +95,7 @@ func conversations(t *testing.T) []*talk.Script {
 	return scripts
 }
 
-// converse runs a conversation against a server that serve opens a way to.
+// converse runs a conversation against a server; serve returns its listener and dialer.
 func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listener, func() (net.Conn, error)),
 	host talk.Host) {
 	world, err := script.World()
@@ -104,7 +103,7 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 		t.Fatal(err)
 	}
 	if host.RealClock {
-		// None of these stops reading, and the writer of a busy machine may well be late.
+		// All clients read, but the writer of a busy machine may be late.
 		world.Env.SlowAfter = time.Minute
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -143,9 +142,9 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 	}
 }
 
-// greet takes a connection past the handshake.
+// greet makes the handshake on a connection.
 func greet(nc net.Conn, o talk.Offer) (talk.Conn, error) {
-	c := &talker{client: client{nc: nc, r: newReader(nc)}, format: o.Format}
+	c := &formatClient{client: client{nc: nc, r: newReader(nc)}, format: o.Format}
 	head := goodHandshake
 	if o.Bearer != "" {
 		head += "Authorization: Bearer " + o.Bearer + "\r\n"
@@ -169,28 +168,28 @@ func greet(nc net.Conn, o talk.Offer) (talk.Conn, error) {
 	return c, nil
 }
 
-// talker is a client as a conversation sees it.
-type talker struct {
+// formatClient is a client of a conversation, with any format.
+type formatClient struct {
 	client
 	format wire.Format
-	queue  []string // messages of the last frame
+	queue  []string // unread messages of the last frame
 }
 
 // Send sends a message, compressed where that was agreed on.
-func (c *talker) Send(text bool, msg []byte) error {
+func (c *formatClient) Send(text bool, msg []byte) error {
 	opcode := byte(opBinary)
 	if text {
 		opcode = opText
 	}
 	f := frame(opcode, string(msg))
 	if c.format&wire.Deflate != 0 {
-		f = squeezed(opcode, string(new(deflate.Compressor).Append(nil, msg)))
+		f = compressedFrame(opcode, string(new(deflate.Compressor).Append(nil, msg)))
 	}
 	_, err := c.nc.Write([]byte(f))
 	return err
 }
 
-func (c *talker) Receive() (string, error) {
+func (c *formatClient) Receive() (string, error) {
 	if len(c.queue) > 0 {
 		text := c.queue[0]
 		c.queue = c.queue[1:]
@@ -207,15 +206,15 @@ func (c *talker) Receive() (string, error) {
 		}
 		return c.Receive()
 	}
-	// The peer's close frame is answered, which ends the handshake at once.
+	// Answer the peer's close frame, which ends the handshake immediately.
 	_, _ = c.nc.Write([]byte(frame(opClose, payload)))
 	return "", &talk.Closed{Code: binary.BigEndian.Uint16([]byte(payload)), Reason: payload[2:]}
 }
 
-func (c *talker) Close() error {
+func (c *formatClient) Close() error {
 	err := c.nc.Close()
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return nil // it was reset, so TLS has nobody to say goodbye to
+		return nil // reset: TLS cannot send its close
 	}
 	return err
 }

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// many lets a test make as many connections of one address as it likes.
-func many(c *Config) {
+// raiseLimits allows many connections from one address.
+func raiseLimits(c *Config) {
 	c.HandshakeBurst, c.MaxUnauthenticatedPerAddress = 1<<30, 1<<30
 }
 
-// await waits for something that another goroutine is about to do.
-func await(t testing.TB, what string, done func() bool) {
+// waitFor waits until another goroutine has done something.
+func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -36,8 +36,8 @@ func await(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// ask sends a request and reads the answer.
-func (p *place) ask(t *testing.T, request string) (*http.Response, []byte) {
+// ask sends a request and reads the response.
+func (p *testServer) ask(t *testing.T, request string) (*http.Response, []byte) {
 	t.Helper()
 	nc, err := p.tryDial()
 	if err != nil {
@@ -60,10 +60,10 @@ func (p *place) ask(t *testing.T, request string) (*http.Response, []byte) {
 	return r, body
 }
 
-func TestEndpoint(t *testing.T) { onEachWay(t, testEndpoint) }
+func TestEndpoint(t *testing.T) { forEachTransport(t, testEndpoint) }
 
-func testEndpoint(t *testing.T, way way) {
-	s := open(t, way, many)
+func testEndpoint(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	good := goodHandshake
 	cases := []struct {
 		name, request string
@@ -128,15 +128,15 @@ func testEndpoint(t *testing.T, way way) {
 			}
 		})
 	}
-	await(t, "every connection gone", func() bool { return s.Stats().Open == 0 })
+	waitFor(t, "every connection gone", func() bool { return s.Stats().Open == 0 })
 }
 
-// TestPipelined shows that what comes in one piece with the handshake is handled
-// once, and in order.
-func TestPipelined(t *testing.T) { onEachWay(t, testPipelined) }
+// TestPipelined checks that input in the same segment as the handshake is handled once, and in
+// order.
+func TestPipelined(t *testing.T) { forEachTransport(t, testPipelined) }
 
-func testPipelined(t *testing.T, way way) {
-	s := open(t, way, many)
+func testPipelined(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	c := s.connect(frame(opText, `{"action":"auth_token","token":"ana"}`) + frame(opText, `{"action":"ping","id":1}`) +
 		frame(opPing, "p") + frame(opText, `{"action":"ping","id":2}`)[:9])
 	c.want(`"type":"Success"`)
@@ -149,11 +149,11 @@ func testPipelined(t *testing.T, way way) {
 	c.echo("3")
 }
 
-// TestBearerAtHandshake shows that Success comes at once.
-func TestBearerAtHandshake(t *testing.T) { onEachWay(t, testBearerAtHandshake) }
+// TestBearerAtHandshake checks that Success comes immediately.
+func TestBearerAtHandshake(t *testing.T) { forEachTransport(t, testBearerAtHandshake) }
 
-func testBearerAtHandshake(t *testing.T, way way) {
-	s := open(t, way, many)
+func testBearerAtHandshake(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	nc := s.dial()
 	b := &client{t: t, nc: nc, r: newReader(nc)}
 	b.write(goodHandshake + "Authorization: Bearer bob\r\n\r\n")
@@ -167,11 +167,11 @@ func testBearerAtHandshake(t *testing.T, way way) {
 	}
 }
 
-// TestHandshakeLimit shows the answer to an address that asks too often.
-func TestHandshakeLimit(t *testing.T) { onEachWay(t, testHandshakeLimit) }
+// TestHandshakeLimit checks the response to an address with too many handshakes.
+func TestHandshakeLimit(t *testing.T) { forEachTransport(t, testHandshakeLimit) }
 
-func testHandshakeLimit(t *testing.T, way way) {
-	s := open(t, way, func(c *Config) { c.HandshakeBurst, c.HandshakeRate = 2, 0.01 })
+func testHandshakeLimit(t *testing.T, tr transport) {
+	s := openServer(t, tr, func(c *Config) { c.HandshakeBurst, c.HandshakeRate = 2, 0.01 })
 	for range 2 {
 		if r, _ := s.ask(t, goodHandshake+"\r\n"); r.StatusCode != 101 {
 			t.Fatalf("within the burst: %s", r.Status)
@@ -183,7 +183,7 @@ func testHandshakeLimit(t *testing.T, way way) {
 	}
 }
 
-// TestSlowHandshake shows that half a handshake is cut off at the HTTP server's
+// TestSlowHandshake checks that an incomplete handshake ends at the HTTP server's
 // ReadHeaderTimeout.
 func TestSlowHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -230,12 +230,12 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// TestVanishing shows that a connection that breaks off, in any manner, is
-// cleaned up, and that the others do not notice.
-func TestVanishing(t *testing.T) { onWaysAtOnce(t, testVanishing) }
+// TestVanishing checks that connections which break off in any way are cleaned up without an effect
+// on others.
+func TestVanishing(t *testing.T) { forAllTransports(t, testVanishing) }
 
-func testVanishing(t *testing.T, way way) {
-	s := open(t, way, many)
+func testVanishing(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	other := s.connect("")
 	other.auth("other")
 	manners := []struct {
@@ -264,12 +264,12 @@ func testVanishing(t *testing.T, way way) {
 		}},
 		{"closed with a check out", func(c *client, nc *net.TCPConn) error {
 			c.send(`{"action":"auth_token","token":"slow"}`)
-			c.send(`{"action":"ping","id":1}`) // which is left in the socket, and the end behind it
+			c.send(`{"action":"ping","id":1}`) // stays in the socket, with the end behind it
 			return nc.Close()
 		}},
 		{"half closed behind a check and a lot", func(c *client, nc *net.TCPConn) error {
 			c.send(`{"action":"auth_token","token":"slow"}`)
-			c.write(strings.Repeat(frame(opText, `{"action":"pong"}`), 3*readAtOnce/25))
+			c.write(strings.Repeat(frame(opText, `{"action":"pong"}`), 3*readBufferSize/25))
 			return nc.CloseWrite()
 		}},
 	}
@@ -277,30 +277,30 @@ func testVanishing(t *testing.T, way way) {
 		t.Run(m.name, func(t *testing.T) {
 			c := s.connect("")
 			c.t = t
-			if err := m.do(c, raw(c.nc)); err != nil {
+			if err := m.do(c, tcpConn(c.nc)); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "the connection gone", func() bool { return s.Stats().Open == 1 })
+			waitFor(t, "the connection gone", func() bool { return s.Stats().Open == 1 })
 			other.echo(m.name)
 		})
 	}
 }
 
-// TestCyclesOverTCP connects and disconnects many times, several at once, and
-// shows that nothing is left and that a connection that stays is served throughout.
-func TestCyclesOverTCP(t *testing.T) { onEachWay(t, testCyclesOverTCP) }
+// TestCyclesOverTCP connects and disconnects many times concurrently, and checks that nothing is
+// left and that a permanent connection is served all the time.
+func TestCyclesOverTCP(t *testing.T) { forEachTransport(t, testCyclesOverTCP) }
 
-func testCyclesOverTCP(t *testing.T, way way) {
-	s := open(t, way, many)
+func testCyclesOverTCP(t *testing.T, tr transport) {
+	s := openServer(t, tr, raiseLimits)
 	stays := s.connect("")
 	stays.auth("stays")
 	const workers = 4
 	cycles := soak(10_000)
 	switch {
-	case way.secure && way.loop:
-		cycles /= 4 // a handshake of TLS is as much work as all the rest
-	case way.secure:
-		cycles /= 40 // and here a violation leads to two seconds in silence
+	case tr.secure && tr.loop:
+		cycles /= 4 // a TLS handshake is as much work as everything else
+	case tr.secure:
+		cycles /= 40 // a violation leads to two seconds of silence here
 	}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -320,27 +320,27 @@ func testCyclesOverTCP(t *testing.T, way way) {
 			stays.echo("1")
 		}
 	}
-	await(t, "every connection gone", func() bool { return s.Stats().Open == 1 })
+	waitFor(t, "every connection gone", func() bool { return s.Stats().Open == 1 })
 	own := 0
-	if !way.loop {
+	if !tr.loop {
 		own = 2
 	}
-	await(t, "every goroutine gone", func() bool { return goroutines(t) == own })
+	waitFor(t, "every goroutine gone", func() bool { return goroutines(t) == own })
 }
 
-// goroutines counts those of connections.
+// goroutines returns the number of goroutines of connections.
 func goroutines(t *testing.T) int {
 	t.Helper()
 	var stacks bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(stacks.String(), "socket.(*pump).read(") + strings.Count(stacks.String(), "socket.(*pump).write(")
+	return strings.Count(stacks.String(), "socket.(*netConn).read(") + strings.Count(stacks.String(), "socket.(*netConn).write(")
 }
 
-// cycle is one connection that ends in the i-th manner. It reports by t.Error,
-// being on a goroutine of its own.
-func cycle(t *testing.T, s *place, i int) {
+// cycle makes a connection that ends in the i-th way. It reports with t.Error, because it runs on
+// its own goroutine.
+func cycle(t *testing.T, s *testServer, i int) {
 	nc, err := s.tryDial()
 	if err != nil {
 		t.Error(err)
@@ -366,11 +366,11 @@ func cycle(t *testing.T, s *place, i int) {
 	}
 	switch i % 6 {
 	case 0, 2: // the server ends it
-		// On a starved machine the two seconds to close in order may not do.
+		// On a busy machine two seconds may not be enough to close in order.
 		if _, err := io.Copy(io.Discard, nc); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("manner %d: %v", i%6, err)
 		}
 	case 3:
-		raw(nc).SetLinger(0)
+		tcpConn(nc).SetLinger(0)
 	}
 }

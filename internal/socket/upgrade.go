@@ -15,55 +15,54 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// upgradeRequired is the reason beside status 426. The other refusals of a
-// handshake use the words of REST:
+// upgradeRequired is the reason of status 426. The other refusals of a handshake use the reasons of
+// REST:
 //
 //	400 invalid_request     malformed handshake, token in the URL or the subprotocol
 //	401 invalid_token       bad Bearer; token_expired and token_revoked as they apply
 //	403 forbidden           Origin not on the list
 //	405 method_not_allowed  anything but GET
-//	426 upgrade_required    not WebSocket, or another version of it than 13
-//	429 rate_limited        too many handshakes, or unauthenticated connections, of one address
-//	503 unavailable         no place for another connection, draining, tokens cannot be checked
+//	426 upgrade_required    not WebSocket, or not version 13
+//	429 rate_limited        too many handshakes or unauthenticated connections from one address
+//	503 unavailable         too many connections, draining, or tokens cannot be checked
 const upgradeRequired wire.Reason = "upgrade_required"
 
-// An upgradeRequest is what the check of a handshake looks at, from whatever
-// read the HTTP request.
+// upgradeRequest contains the parts of an HTTP request that checkUpgrade needs.
 type upgradeRequest struct {
 	method       string
 	major, minor int    // of the HTTP version
-	host         string // of the request, with its port if it had one
+	host         string // from the request, with its port
 	query        string // raw
-	body         bool   // a body is announced
+	body         bool   // the request has a body
 	header       http.Header
 }
 
-// A handshake is an upgrade request found good.
-type handshake struct {
+// upgrade is an accepted upgrade request.
+type upgrade struct {
 	key         string      // Sec-WebSocket-Key
-	protocol    string      // subprotocol chosen; "" for none
-	format      wire.Format // of the server's messages, by the subprotocol and the compression
+	protocol    string      // "": none
+	format      wire.Format // of the server's messages
 	compression compression
-	token       string // of Authorization: Bearer, not verified yet; "" for none
+	token       string // of Authorization: Bearer, not verified; "": none
 }
 
-// A refusal is the HTTP answer to a handshake that is not accepted.
+// refusal is the HTTP response that refuses a handshake.
 type refusal struct {
 	status     int
 	reason     wire.Reason
 	msg        string
-	header     [2]string // one more header; none when empty
+	header     [2]string // an additional field; "": none
 	retryAfter int       // seconds; 0: none
-	rate       *rate     // that was used up; nil: another reason
+	rate       *rate     // the limit that was exceeded; nil: none
 }
 
-// A rate is what an address may do, as it is told by the fields that REST has for it.
+// rate describes a rate limit in the response.
 type rate struct {
 	burst         int
-	window, reset time.Duration // until an empty rate, and this one, is whole again
+	window, reset time.Duration // until the full burst is available: from zero, and from now
 }
 
-// fields are the header of a refusal, but for those that depend on who writes it.
+// fields returns the header fields that do not depend on the connection.
 func (f *refusal) fields(secure bool) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		list := append(make([][2]string, 0, 16),
@@ -92,80 +91,80 @@ func (f *refusal) fields(secure bool) iter.Seq2[string, string] {
 	}
 }
 
-// seconds rounds up, so that who waits that long does not come too early.
+// seconds rounds up, so that a client that waits as long is not too early.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 func invalid(msg string) *refusal {
 	return &refusal{status: http.StatusBadRequest, reason: wire.InvalidRequest, msg: msg}
 }
 
-// checkUpgrade judges a handshake by RFC 6455 section 4.2.1 and by the stream's
-// own rules. origins is the allow list; none means the request's own host.
-func checkUpgrade(r *upgradeRequest, origins []string) (handshake, *refusal) {
+// checkUpgrade checks a handshake by RFC 6455 section 4.2.1 and by the rules of the stream. Without
+// origins, only the host of the request is allowed.
+func checkUpgrade(r *upgradeRequest, origins []string) (upgrade, *refusal) {
 	if f := checkMethod(r); f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	if f := checkQuery(r.query); f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	if f := checkVersion(r); f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
-	key, f := one(r.header, keyField, "Sec-WebSocket-Key")
+	key, f := single(r.header, keyField, "Sec-WebSocket-Key")
 	if f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != 16 {
-		return handshake{}, invalid("Sec-WebSocket-Key is not 16 bytes of base64")
+		return upgrade{}, invalid("Sec-WebSocket-Key is not 16 bytes of base64")
 	}
 	if f := checkOrigin(r, origins); f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	protocol, format, f := chooseProtocol(r.header)
 	if f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	compression, f := chooseCompression(r.header)
 	if f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
 	if compression != notCompressed {
 		format |= wire.Deflate
 	}
 	token, f := bearer(r.header)
 	if f != nil {
-		return handshake{}, f
+		return upgrade{}, f
 	}
-	return handshake{key: key, protocol: protocol, format: format, compression: compression, token: token}, nil
+	return upgrade{key: key, protocol: protocol, format: format, compression: compression, token: token}, nil
 }
 
 func checkMethod(r *upgradeRequest) *refusal {
 	switch {
 	case r.method != http.MethodGet:
 		return &refusal{status: http.StatusMethodNotAllowed, reason: wire.MethodNotAllowed,
-			msg: "The stream is opened by GET", header: [2]string{"Allow", http.MethodGet}}
+			msg: "The stream requires GET", header: [2]string{"Allow", http.MethodGet}}
 	case r.major == 1 && r.minor < 1 || r.major < 1:
-		return invalid("HTTP/1.1 is needed")
+		return invalid("HTTP/1.1 is required")
 	case r.body:
-		// Its bytes would be taken for frames.
-		return invalid("A handshake has no body")
+		// Its bytes would be parsed as frames.
+		return invalid("A handshake must not have a body")
 	}
 	return nil
 }
 
-// checkQuery refuses a token in the URL without reading it: URLs end up in logs.
+// checkQuery refuses tokens in the URL, because URLs end up in logs.
 func checkQuery(raw string) *refusal {
 	if raw == "" {
 		return nil
 	}
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return invalid("Query string not understood")
+		return invalid("Invalid query string")
 	}
 	for name := range query {
 		switch strings.ToLower(name) {
 		case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
-			return invalid("A token does not belong in the URL; send auth_token, or Authorization: Bearer")
+			return invalid("Do not send a token in the URL; use auth_token or Authorization: Bearer")
 		}
 	}
 	return nil
@@ -176,15 +175,15 @@ func checkVersion(r *upgradeRequest) *refusal {
 		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
 			msg: "This is a WebSocket endpoint", header: [2]string{"Upgrade", "websocket"}}
 	}
-	if version, f := one(r.header, versionField, "Sec-WebSocket-Version"); f != nil || version != "13" {
+	if version, f := single(r.header, versionField, "Sec-WebSocket-Version"); f != nil || version != "13" {
 		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
-			msg: "WebSocket version 13 is needed", header: [2]string{"Sec-WebSocket-Version", "13"}}
+			msg: "WebSocket version 13 is required", header: [2]string{"Sec-WebSocket-Version", "13"}}
 	}
 	return nil
 }
 
-// checkOrigin lets programs through, which send no Origin, and pages of the
-// listed origins. "*" in the list lets every page through.
+// checkOrigin allows programs, which send no Origin, and pages of the listed origins. "*" allows
+// all pages.
 func checkOrigin(r *upgradeRequest, origins []string) *refusal {
 	values := r.header.Values("Origin")
 	if len(values) == 0 || slices.Contains(origins, "*") {
@@ -212,11 +211,11 @@ func checkOrigin(r *upgradeRequest, origins []string) *refusal {
 	return forbidden
 }
 
-// splitOrigin takes an origin apart; a default port is left out of its host.
+// splitOrigin parses an origin. It removes a default port from the host.
 func splitOrigin(s string) (scheme, host string, ok bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", "", false // "null" among others
+		return "", "", false // such as "null"
 	}
 	return u.Scheme, trimPort(u.Scheme, u.Host), true
 }
@@ -231,7 +230,8 @@ func trimPort(scheme, host string) string {
 	return host
 }
 
-// bearer takes the token out of the Authorization header (RFC 6750, section 2.1).
+// bearer returns the token of the Authorization header (RFC 6750, section 2.1); "" if there is
+// none.
 func bearer(h http.Header) (string, *refusal) {
 	values := h.Values("Authorization")
 	switch len(values) {
@@ -262,7 +262,7 @@ func notToken68(r rune) bool {
 	return !strings.ContainsRune("-._~+/=", r)
 }
 
-// Fields as a http.Header has them: any other way of writing them costs an allocation.
+// Field names in the form of http.Header. Other spellings cost an allocation.
 const (
 	keyField        = "Sec-Websocket-Key"
 	versionField    = "Sec-Websocket-Version"
@@ -270,16 +270,17 @@ const (
 	extensionsField = "Sec-Websocket-Extensions"
 )
 
-// one is the value of a field that must come exactly once; name is how RFC 6455 writes it.
-func one(h http.Header, field, name string) (string, *refusal) {
+// single returns the value of a field that must occur exactly once. name is its spelling in RFC
+// 6455.
+func single(h http.Header, field, name string) (string, *refusal) {
 	values := h[field]
 	if len(values) != 1 {
-		return "", invalid(name + " must come exactly once")
+		return "", invalid(name + " must occur exactly once")
 	}
 	return values[0], nil
 }
 
-// tokens are the members of a header that is a comma-separated list.
+// tokens yields the members of a comma-separated header.
 func tokens(values []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, value := range values {
@@ -301,10 +302,10 @@ func hasToken(values []string, want string) bool {
 	return false
 }
 
-// appendSwitching appends the 101 answer.
-func (h *handshake) appendSwitching(b []byte) []byte {
+// appendSwitching appends the 101 response.
+func (h *upgrade) appendSwitching(b []byte) []byte {
 	b = append(b, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
-	// The GUID and the digest are RFC 6455's, section 4.2.2; nothing is kept secret by them.
+	// RFC 6455, section 4.2.2, defines the GUID and the digest. They do not protect a secret.
 	sum := sha1.Sum([]byte(h.key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	b = base64.StdEncoding.AppendEncode(b, sum[:])
 	if h.protocol != "" {
@@ -314,7 +315,7 @@ func (h *handshake) appendSwitching(b []byte) []byte {
 	return append(b, "\r\n\r\n"...)
 }
 
-// write answers a request over net/http.
+// write writes the refusal with net/http.
 func (f *refusal) write(w http.ResponseWriter, requestID string, secure bool) {
 	h := w.Header()
 	for name, value := range f.fields(secure) {
@@ -327,5 +328,5 @@ func (f *refusal) write(w http.ResponseWriter, requestID string, secure bool) {
 	}
 	w.WriteHeader(f.status)
 	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
-	_, _ = w.Write(wire.AppendFailure(nil, f.status, &failure, requestID)) // a client that is gone misses nothing
+	_, _ = w.Write(wire.AppendFailure(nil, f.status, &failure, requestID)) // the client may be gone
 }

@@ -26,7 +26,7 @@ func goodUpgrade() *upgradeRequest {
 	}
 }
 
-// set is a change of one header; no values removes it.
+// set returns a change of one header field; no values remove it.
 func set(name string, values ...string) func(*upgradeRequest) {
 	return func(r *upgradeRequest) {
 		delete(r.header, name)
@@ -43,7 +43,7 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 		name    string
 		change  func(*upgradeRequest)
 		origins []string
-		want    handshake
+		want    upgrade
 	}{
 		{name: "plain", change: func(*upgradeRequest) {}},
 		{name: "token lists in any case", change: func(r *upgradeRequest) {
@@ -64,19 +64,19 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 		{name: "listed origin", change: set("Origin", "https://app.example.com"), origins: []string{"https://a.b", "https://app.example.com:443"}},
 		{name: "every origin", change: set("Origin", "null"), origins: []string{"*"}},
 		{name: "no origin with a list", change: func(*upgradeRequest) {}, origins: []string{"https://a.b"}},
-		{name: "subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v1.json"), want: handshake{protocol: "rueda.v1.json"}},
-		{name: "first known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v9.xml", "graphql-ws, rueda.v1.json"), want: handshake{protocol: "rueda.v1.json"}},
-		{name: "batches", change: set("Sec-Websocket-Protocol", "rueda.v1.json.batch"), want: handshake{protocol: "rueda.v1.json.batch", format: wire.Batch}},
-		{name: "MessagePack", change: set("Sec-Websocket-Protocol", "rueda.v1.msgpack", "rueda.v1.json"), want: handshake{protocol: "rueda.v1.msgpack", format: wire.Msgpack}},
+		{name: "subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v1.json"), want: upgrade{protocol: "rueda.v1.json"}},
+		{name: "first known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v9.xml", "graphql-ws, rueda.v1.json"), want: upgrade{protocol: "rueda.v1.json"}},
+		{name: "batches", change: set("Sec-Websocket-Protocol", "rueda.v1.json.batch"), want: upgrade{protocol: "rueda.v1.json.batch", format: wire.Batch}},
+		{name: "MessagePack", change: set("Sec-Websocket-Protocol", "rueda.v1.msgpack", "rueda.v1.json"), want: upgrade{protocol: "rueda.v1.msgpack", format: wire.Msgpack}},
 		{name: "no known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v2.msgpack, RUEDA.V1.JSON")},
-		{name: "compressed", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits"), want: handshake{format: wire.Deflate, compression: compressed}},
+		{name: "compressed", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits"), want: upgrade{format: wire.Deflate, compression: compressed}},
 		{name: "compressed batches", change: func(r *upgradeRequest) {
 			set("Sec-Websocket-Protocol", "rueda.v1.json.batch")(r)
 			set("Sec-Websocket-Extensions", "permessage-deflate")(r)
-		}, want: handshake{protocol: "rueda.v1.json.batch", format: wire.Batch | wire.Deflate, compression: compressed}},
+		}, want: upgrade{protocol: "rueda.v1.json.batch", format: wire.Batch | wire.Deflate, compression: compressed}},
 		{name: "extension declined", change: set("Sec-Websocket-Extensions", "permessage-bzip2, permessage-deflate; server_max_window_bits=10")},
-		{name: "bearer", change: set("Authorization", "Bearer abc.def-_~+/="), want: handshake{token: "abc.def-_~+/="}},
-		{name: "bearer in lower case", change: set("Authorization", "bearer  abc"), want: handshake{token: "abc"}},
+		{name: "bearer", change: set("Authorization", "Bearer abc.def-_~+/="), want: upgrade{token: "abc.def-_~+/="}},
+		{name: "bearer in lower case", change: set("Authorization", "bearer  abc"), want: upgrade{token: "abc"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 	}
 }
 
-// TestChooseCompression is the table of what is offered, and what is made of it.
+// TestChooseCompression checks offers and their results.
 func TestChooseCompression(t *testing.T) {
 	const (
 		no     = notCompressed
@@ -242,8 +242,8 @@ func TestChooseCompression(t *testing.T) {
 }
 
 func TestSwitchingAnswer(t *testing.T) {
-	h := handshake{key: "dGhlIHNhbXBsZSBub25jZQ==", protocol: "rueda.v1.json"}
-	// The key and its answer are the example of RFC 6455, section 1.3.
+	h := upgrade{key: "dGhlIHNhbXBsZSBub25jZQ==", protocol: "rueda.v1.json"}
+	// Key and response are the example of RFC 6455, section 1.3.
 	want := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: rueda.v1.json\r\n\r\n"
 	if got := string(h.appendSwitching(nil)); got != want {
@@ -261,9 +261,10 @@ func TestSwitchingAnswer(t *testing.T) {
 	}
 }
 
-// A refusal has the same fields whoever writes it, and one by rate says what is left.
+// TestRefusalFields checks that both ways of writing a refusal have the same fields, with the
+// remaining limit for rate limits.
 func TestRefusalFields(t *testing.T) {
-	f := newGate(20, 200).refusal(30 * time.Millisecond)
+	f := newHandshakeLimiter(20, 200).refusal(30 * time.Millisecond)
 	for _, secure := range []bool{false, true} {
 		w := httptest.NewRecorder()
 		f.write(w, "req-1", secure)
@@ -318,8 +319,7 @@ func TestRefusalEnvelope(t *testing.T) {
 	}
 }
 
-// FuzzUpgrade checks that no request panics, and that an accepted one holds what
-// it must.
+// FuzzUpgrade checks that no request panics, and that an accepted one is valid.
 func FuzzUpgrade(f *testing.F) {
 	f.Add(goodHandshake + "\r\n")
 	f.Add(goodHandshake + "Origin: http://gw\r\nAuthorization: Bearer a.b.c\r\nSec-WebSocket-Protocol: x, rueda.v1.json\r\n\r\n")

@@ -12,14 +12,13 @@ import (
 	"unsafe"
 )
 
-// A uring sends to many sockets by one call of the kernel (io_uring, Linux 5.6 and
-// later). Nothing stays under way in it: flush returns when every send has been tried.
-// One goroutine uses it.
+// uring sends to many sockets with one system call (io_uring, Linux 5.6 and later). No send is in
+// flight when flush returns. One goroutine uses it.
 type uring struct {
 	fd      int
 	kernel  *kernel
-	ring    []byte // both queues' heads and tails, and the completions
-	entries []byte // of submissions
+	ring    []byte // both queues and the completions
+	entries []byte // submissions
 
 	sqTail, cqHead, cqTail *uint32
 	sqMask, cqMask         uint32
@@ -32,7 +31,7 @@ const (
 	sysUringSetup = 425
 	sysUringEnter = 426
 
-	uringSubmitAll   = 1 << 7 // go on past a submission that fails
+	uringSubmitAll   = 1 << 7 // continue after a submission that fails
 	uringCoopTaskrun = 1 << 8 // no interrupt of this thread for completions
 	uringSingleMmap  = 1 << 0 // feature
 	uringOffEntries  = 0x10000000
@@ -41,11 +40,11 @@ const (
 	uringOpSend      = 26
 )
 
-// uringDepth is how many sends one call carries: enough to spread its cost, and so
-// few that the thread is back within about a tenth of a millisecond.
+// uringDepth is the number of sends in one call: enough to spread its cost, and few enough to take
+// about 0.1 ms.
 const uringDepth = 64
 
-// uringTries is how often a call that gets nowhere is made again.
+// uringTries bounds the calls without progress.
 const uringTries = 8
 
 // uringParams is struct io_uring_params.
@@ -55,8 +54,8 @@ type uringParams struct {
 	sq, cq                                                                 uringOffsets
 }
 
-// uringOffsets is struct io_sqring_offsets, and io_cqring_offsets where they agree; of the
-// latter, array stands for cqes.
+// uringOffsets is struct io_sqring_offsets, and the equal part of io_cqring_offsets, whose cqes are
+// at array.
 type uringOffsets struct {
 	head, tail, mask, entries, four, five, six, _ uint32
 	_                                             uint64
@@ -106,16 +105,16 @@ func newUring(k *kernel) (*uring, error) {
 	u.sqTail, u.cqHead, u.cqTail = word(p.sq.tail), word(p.cq.head), word(p.cq.tail)
 	u.sqMask, u.cqMask = *word(p.sq.mask), *word(p.cq.mask)
 	u.completions = unsafe.Pointer(&u.ring[p.cq.five])
-	for i := range p.sqEntries { // submission i is always entry i
+	for i := range p.sqEntries { // submission i always uses entry i
 		*word(p.sq.six + 4*i) = i
 	}
 	return u, nil
 }
 
-// full says that flush must be called before the next add.
+// full reports whether flush must be called before add.
 func (u *uring) full() bool { return len(u.sends) == uringDepth }
 
-// add puts a send in the queue. data must stay as it is until flush.
+// add queues a send. data must not change until flush.
 func (u *uring) add(c *conn, data []byte) {
 	i := uint32(len(u.sends))
 	u.sends = append(u.sends, send{conn: c, data: data})
@@ -126,13 +125,13 @@ func (u *uring) add(c *conn, data []byte) {
 		addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))), length: uint32(len(data)),
 		msgFlags: syscall.MSG_DONTWAIT | syscall.MSG_NOSIGNAL, userData: uint64(i),
 	}
-	if errno := u.kernel.fails(callCompletion, c.fd); errno != 0 {
+	if errno := u.kernel.inject(callCompletion, c.fd); errno != 0 {
 		e.opcode, u.sends[i].fault = uringOpNothing, errno
 	}
 }
 
-// flush has the kernel try what is in the queue and calls f for each. After an error the
-// ring may hold what is stale, and is not to be used again.
+// flush makes all queued sends and calls f for each. After an error the ring must not be used
+// again.
 func (u *uring) flush(f func(*send)) error {
 	n := uint32(len(u.sends))
 	if n == 0 {
@@ -142,7 +141,7 @@ func (u *uring) flush(f func(*send)) error {
 	var err error
 	left := n
 	for tries := 0; left > 0 && err == nil; {
-		done, errno := uintptr(0), u.kernel.fails(callSubmit, int32(u.fd))
+		done, errno := uintptr(0), u.kernel.inject(callSubmit, int32(u.fd))
 		if errno == 0 {
 			done, _, errno = syscall.RawSyscall6(sysUringEnter, uintptr(u.fd), uintptr(left), 0, 0, 0, 0)
 		}
@@ -159,13 +158,13 @@ func (u *uring) flush(f func(*send)) error {
 		}
 	}
 	for i := range u.sends {
-		u.sends[i].taken = lineBroken // unless a completion says otherwise
+		u.sends[i].written = ioFailed // unless there is a completion
 		if uint32(i) >= n-left {
-			u.sends[i].taken = lineUntried
+			u.sends[i].written = ioUntried
 		}
 	}
 	if u.complete() != n-left && err == nil {
-		err = fmt.Errorf("io_uring lost completions: %w", io.ErrUnexpectedEOF) // one that comes late would be taken for another's
+		err = fmt.Errorf("io_uring lost completions: %w", io.ErrUnexpectedEOF) // a late one would be assigned to another send
 	}
 	runtime.KeepAlive(u.sends)
 	for i := range u.sends {
@@ -176,8 +175,8 @@ func (u *uring) flush(f func(*send)) error {
 	return err
 }
 
-// complete takes what the completion queue has, and returns how many sends of now it has told of.
-func (u *uring) complete() (told uint32) {
+// complete reads the completion queue and returns the number of sends that it reports.
+func (u *uring) complete() (reported uint32) {
 	head := *u.cqHead
 	for tail := atomic.LoadUint32(u.cqTail); head != tail; head++ {
 		c := (*uringCompletion)(unsafe.Add(u.completions, uintptr(head&u.cqMask)*unsafe.Sizeof(uringCompletion{})))
@@ -191,16 +190,16 @@ func (u *uring) complete() (told uint32) {
 		}
 		switch {
 		case res >= 0:
-			s.taken = int(res)
+			s.written = int(res)
 		case res == -int32(syscall.EAGAIN):
-			s.taken = 0
+			s.written = 0
 		case res == -int32(syscall.EINTR):
-			s.taken = lineUntried
+			s.written = ioUntried
 		}
-		told++
+		reported++
 	}
 	atomic.StoreUint32(u.cqHead, head)
-	return told
+	return reported
 }
 
 func (u *uring) close() {

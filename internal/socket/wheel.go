@@ -2,58 +2,56 @@ package socket
 
 import "math/bits"
 
-// A wheel finds the connections of a shard whose time has come. A connection is
-// linked into the slot of its deadline; one whose deadline moves later stays where it
-// is and is asked again when that slot comes, which makes the deadline of a
-// connection that is served all the time cost nothing.
+// wheel is the timer wheel of a shard. A connection is in the slot of its deadline. If the deadline
+// moves to a later time, the connection stays in its slot and is checked again when that is due, so
+// frequent changes of a deadline cost nothing.
 //
-// It works at the end of a slot, so that what comes due within one costs one turn of
-// the shard. An exact wheel works to the nanosecond instead: it is that of shards whose
-// connections have goroutines of their own, and of tests whose time stands still.
+// Timers run at the end of a slot, which takes one iteration for all of them. An exact wheel runs
+// them to the nanosecond: shards without an event loop and tests in a synctest bubble use it.
 type wheel struct {
-	exact bool
-	size  int
-	at    int64                   // the slot to look at next, counted from moment 0
-	slots [wheelSlots]*conn       // by slot modulo their number
-	used  [wheelSlots / 64]uint64 // slots that may hold something
-	soon  moment                  // of an exact wheel: nothing is due before
+	exact    bool
+	size     int
+	nextSlot int64                   // number of the next slot to check
+	slots    [wheelSlots]*conn       // index: number modulo wheelSlots
+	used     [wheelSlots / 64]uint64 // slots that may have entries
+	earliest deadline                // exact wheel only: lower bound of all deadlines
 }
 
 const (
 	slotBits   = 24 // 16.8 ms
 	wheelSlots = 1024
-	never      = moment(1<<63 - 1)
+	never      = deadline(1<<63 - 1)
 )
 
-// A moment is a time in nanoseconds since the server was made; 0 is none.
-type moment int64
+// deadline is a time in nanoseconds since the server's origin; 0: none.
+type deadline int64
 
-func (m moment) slot() int64 { return int64(m) >> slotBits }
+func (m deadline) slot() int64 { return int64(m) >> slotBits }
 
-// set gives c a deadline, if it has an earlier one than before.
-func (w *wheel) set(c *conn, due moment) {
-	if due == 0 || c.linked() && due >= c.due {
+// set gives c a deadline, unless it has an earlier one.
+func (w *wheel) set(c *conn, due deadline) {
+	if due == 0 || c.linked() && due >= c.deadline {
 		return
 	}
-	w.drop(c)
-	c.due = due
+	w.remove(c)
+	c.deadline = due
 	w.link(c)
 }
 
 func (w *wheel) link(c *conn) {
-	slot := max(c.due.slot(), w.at) % wheelSlots
+	slot := max(c.deadline.slot(), w.nextSlot) % wheelSlots
 	head := &w.slots[slot]
 	if c.next = *head; c.next != nil {
 		c.next.back = &c.next
 	}
 	*head, c.back = c, head
 	w.used[slot/64] |= 1 << (slot % 64)
-	w.soon = min(w.soon, c.due)
+	w.earliest = min(w.earliest, c.deadline)
 	w.size++
 }
 
-// drop takes c off. It may be off already.
-func (w *wheel) drop(c *conn) {
+// remove takes c off the wheel, if it is there.
+func (w *wheel) remove(c *conn) {
 	if !c.linked() {
 		return
 	}
@@ -66,40 +64,40 @@ func (w *wheel) drop(c *conn) {
 
 func (c *conn) linked() bool { return c.back != nil }
 
-// due calls f for each connection whose deadline has come, after taking it off.
-func (w *wheel) due(now moment, f func(*conn)) {
-	last := now.slot() - 1 // the present slot is not over yet
+// runTimers removes the connections that are due and calls f for each.
+func (w *wheel) runTimers(now deadline, f func(*conn)) {
+	last := now.slot() - 1 // the current slot is not over
 	if w.exact {
 		last++
 	}
-	if w.exact && now < w.soon {
+	if w.exact && now < w.earliest {
 		return
 	}
-	if last-w.at > wheelSlots {
-		w.at = last - wheelSlots // one time round is enough
+	if last-w.nextSlot > wheelSlots {
+		w.nextSlot = last - wheelSlots // one round covers all slots
 	}
-	for w.at <= last {
-		slot := w.at
-		if w.exact && slot == last { // there may be more in it, later
-			w.look(slot%wheelSlots, now, f)
+	for w.nextSlot <= last {
+		slot := w.nextSlot
+		if w.exact && slot == last { // later entries of this slot are not due
+			w.runSlot(slot%wheelSlots, now, f)
 			break
 		}
-		w.at++ // first, since what f links goes into slots that are still to come
-		w.look(slot%wheelSlots, now, f)
+		w.nextSlot++ // first: f may link into later slots
+		w.runSlot(slot%wheelSlots, now, f)
 	}
 	if w.exact {
-		w.soon = w.soonest(now)
+		w.earliest = w.findEarliest(now)
 	}
 }
 
-// look goes through one slot. f may link and drop whatever it likes.
-func (w *wheel) look(slot int64, now moment, f func(*conn)) {
+// runSlot runs the timers of one slot. f may call link and remove.
+func (w *wheel) runSlot(slot int64, now deadline, f func(*conn)) {
 	if w.used[slot/64]&(1<<(slot%64)) == 0 {
 		return
 	}
 	w.used[slot/64] &^= 1 << (slot % 64)
-	// The slot's connections move to a list of this call, so that those which are put back are
-	// not met again.
+	// Move the entries to a local list, so that entries which are linked again are not visited
+	// twice.
 	list := w.slots[slot]
 	w.slots[slot] = nil
 	if list != nil {
@@ -107,44 +105,44 @@ func (w *wheel) look(slot int64, now moment, f func(*conn)) {
 	}
 	for list != nil {
 		c := list
-		w.drop(c)
-		if c.due > now {
-			w.link(c) // another time round
+		w.remove(c)
+		if c.deadline > now {
+			w.link(c) // a later round
 			continue
 		}
 		f(c)
 	}
 }
 
-// next is when due is to be called again; never: it need not be.
-func (w *wheel) next() moment {
+// next returns when runTimers must be called; never if there is no timer.
+func (w *wheel) next() deadline {
 	if w.size == 0 {
 		return never
 	}
 	if w.exact {
-		return w.soon
+		return w.earliest
 	}
 	for i := int64(0); i < wheelSlots; {
-		slot := w.at + i
+		slot := w.nextSlot + i
 		if word := w.used[slot%wheelSlots/64] >> (slot % 64); word != 0 {
-			return moment(slot+int64(bits.TrailingZeros64(word))+1) << slotBits
+			return deadline(slot+int64(bits.TrailingZeros64(word))+1) << slotBits
 		}
 		i += 64 - slot%64
 	}
 	return never
 }
 
-// soonest is a lower bound of the deadlines, exact where the first is within one time round.
-func (w *wheel) soonest(now moment) moment {
+// findEarliest returns a lower bound of the deadlines, exact if the first is within one round.
+func (w *wheel) findEarliest(now deadline) deadline {
 	for i := range int64(wheelSlots) {
-		slot, soon := w.at+i, never
+		slot, earliest := w.nextSlot+i, never
 		for c := w.slots[slot%wheelSlots]; c != nil; c = c.next {
-			if c.due.slot() <= slot {
-				soon = min(soon, c.due)
+			if c.deadline.slot() <= slot {
+				earliest = min(earliest, c.deadline)
 			}
 		}
-		if soon != never {
-			return soon
+		if earliest != never {
+			return earliest
 		}
 	}
 	if w.size == 0 {

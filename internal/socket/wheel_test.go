@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// TestWheel compares the wheel with a plain list, over jumps of time of all sizes.
+// TestWheel compares the wheel with a list, over time steps of all sizes.
 func TestWheel(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(1, 2))
-		w := wheel{exact: exact, soon: never}
-		late := moment(1 << slotBits) // how much later than its deadline a connection may come up
+		w := wheel{exact: exact, earliest: never}
+		late := deadline(1 << slotBits) // maximum delay of a timer
 		if exact {
 			late = 0
 		}
@@ -19,31 +19,31 @@ func TestWheel(t *testing.T) {
 		for i := range conns {
 			conns[i] = new(conn)
 		}
-		now := moment(1)
-		want := map[*conn]moment{}
+		now := deadline(1)
+		want := map[*conn]deadline{}
 		for step := range 200_000 {
 			c := conns[r.IntN(len(conns))]
 			switch r.IntN(5) {
 			case 0:
-				w.drop(c)
+				w.remove(c)
 				delete(want, c)
 			default:
-				due := now + moment(r.Int64N(int64(time.Minute)>>r.IntN(12))) - moment(time.Millisecond)
+				due := now + deadline(r.Int64N(int64(time.Minute)>>r.IntN(12))) - deadline(time.Millisecond)
 				if due = max(1, due); want[c] == 0 || due < want[c] {
-					want[c] = due // a later one is looked for when its time has come
+					want[c] = due // a later deadline is checked when it is due
 				}
 				w.set(c, due)
 			}
 			if r.IntN(3) == 0 {
-				now += moment(r.Int64N(int64(time.Minute) >> r.IntN(20)))
+				now += deadline(r.Int64N(int64(time.Minute) >> r.IntN(20)))
 			}
-			w.due(now, func(c *conn) {
+			w.runTimers(now, func(c *conn) {
 				if due := want[c]; due == 0 || due > now {
 					t.Fatalf("step %d at %d: a connection came up at %d", step, now, due)
 				}
 				delete(want, c)
-				if r.IntN(4) == 0 { // set again from within
-					want[c] = now + moment(r.Int64N(int64(time.Second)))
+				if r.IntN(4) == 0 { // set again by the callback
+					want[c] = now + deadline(r.Int64N(int64(time.Second)))
 					w.set(c, want[c])
 				}
 			})

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// narrow connects a client whose kernel takes little that it does not read.
-func (p *place) narrow() *client {
+// dialSmallBuffer connects a client with a small receive buffer.
+func (p *testServer) dialSmallBuffer() *client {
 	p.t.Helper()
 	d := net.Dialer{Control: func(_, _ string, rc syscall.RawConn) error {
 		return rc.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 64<<10) })
@@ -35,24 +35,24 @@ func (p *place) narrow() *client {
 	return upgradeOn(p.t, nc, "")
 }
 
-// TestFullOfPongs shows that who sends pings and reads nothing is held up, and given up like any
-// other whose socket takes nothing.
+// TestFullOfPongs checks that a peer which sends pings and reads nothing is not read from, and is
+// closed as a slow client.
 func TestFullOfPongs(t *testing.T) {
 	s := newServer(func(c *Config) { c.Env.StallTimeout = time.Second })
-	sh, c, peer := lone(t, s)
+	sh, c, peer := connOnStoppedShard(t, s)
 	now := time.Now()
-	sh.flush(now, c) // the welcome
+	sh.flush(now, c) // the first output
 	for n := 1; n > 0; {
 		n = new(kernel).write(c.fd, make([]byte, 64<<10))
 	}
-	for i := range 2 { // the first pong makes the outlet, the other waits behind it
-		if c.holds() {
+	for i := range 2 { // the first pong creates the write buffer, the second is queued
+		if c.inputBlocked() {
 			t.Fatalf("not read before ping %d", i)
 		}
 		sh.parse(now, c, []byte(frame(opPing, "x")))
 		sh.flush(now, c)
 	}
-	if !c.holds() {
+	if !c.inputBlocked() {
 		t.Error("read although a pong waits")
 	}
 	for b := make([]byte, 1<<20); ; { // the peer reads
@@ -60,9 +60,9 @@ func TestFullOfPongs(t *testing.T) {
 			break
 		}
 	}
-	sh.resume(now, c)
+	sh.resumeWrite(now, c)
 	sh.flush(now, c)
-	if c.out != nil || c.holds() {
+	if c.out != nil || c.inputBlocked() {
 		t.Error("not read on")
 	}
 	for n := 1; n > 0; {
@@ -70,20 +70,20 @@ func TestFullOfPongs(t *testing.T) {
 	}
 	sh.parse(now, c, []byte(frame(opPing, "x")))
 	sh.flush(now, c)
-	sh.expire(now.Add(time.Second), c)
+	sh.runTimers(now.Add(time.Second), c)
 	if !c.closing() {
 		t.Error("not given up")
 	}
 }
 
-// TestPumpFullOfPongs is the same of a pump.
-func TestPumpFullOfPongs(t *testing.T) {
+// TestNetConnFullOfPongs checks the same for a netConn.
+func TestNetConnFullOfPongs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, func(c *Config) { c.Env.StallTimeout = time.Second })
 		c := dial(t, s)
 		c.auth("ana")
 		begin := time.Now()
-		for { // a pipe holds nothing
+		for { // a pipe has no buffer
 			if _, err := io.WriteString(c.nc, frame(opPing, "x")); err != nil {
 				break
 			}
@@ -94,12 +94,12 @@ func TestPumpFullOfPongs(t *testing.T) {
 	})
 }
 
-// TestPongsOfAll shows that of a client that sends pings faster than it reads all is read.
-func TestPongsOfAll(t *testing.T) { onWaysAtOnce(t, testPongsOfAll) }
+// TestPongsOfAll checks that all input is read of a client that sends pings faster than it reads.
+func TestPongsOfAll(t *testing.T) { forAllTransports(t, testPongsOfAll) }
 
-func testPongsOfAll(t *testing.T, way way) {
-	s := open(t, way, func(c *Config) { many(c); c.SendBuffer = 4 << 10 })
-	c := s.narrow()
+func testPongsOfAll(t *testing.T, tr transport) {
+	s := openServer(t, tr, func(c *Config) { raiseLimits(c); c.SendBuffer = 4 << 10 })
+	c := s.dialSmallBuffer()
 	c.auth("ana")
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -126,8 +126,8 @@ func testPongsOfAll(t *testing.T, way way) {
 	done.Wait()
 }
 
-// lone makes a line on a shard that does not run.
-func lone(t *testing.T, s *Server) (sh *shard, c *conn, peer int) {
+// connOnStoppedShard returns a connection of a shard that does not run.
+func connOnStoppedShard(t *testing.T, s *Server) (sh *shard, c *conn, peer int) {
 	t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -136,30 +136,30 @@ func lone(t *testing.T, s *Server) (sh *shard, c *conn, peer int) {
 	t.Cleanup(func() { syscall.Close(pair[1]) })
 	id, _ := verify(t.Context(), "ana")
 	sh = s.shards[0]
-	c = &conn{shard: sh, fd: int32(pair[0]), extras: new(extras)}
-	c.open = &opening{conn: c, identity: id}
+	c = &conn{shard: sh, fd: int32(pair[0]), optional: new(optional)}
+	c.handshake = &handshakeState{conn: c, identity: id}
 	sh.load.Add(1)
-	sh.enter(c)
-	sh.begin(time.Now(), c)
+	sh.register(c)
+	sh.startSession(time.Now(), c)
 	t.Cleanup(func() { sh.end(c, true) })
 	return sh, c, pair[1]
 }
 
-// TestUtterances shows that a line whose socket is full is not read while what TLS says of itself
-// waits there, that the session knows, and that both end when it is gone.
-func TestUtterances(t *testing.T) {
+// TestTLSRecordsBlockInput checks that a connection with a full socket is not read while a TLS
+// record waits, that its session knows, and that both end when the record is written.
+func TestTLSRecordsBlockInput(t *testing.T) {
 	s := newServer(func(c *Config) { c.Env.StallTimeout = time.Second })
-	sh, c, peer := lone(t, s)
+	sh, c, peer := connOnStoppedShard(t, s)
 	now := time.Now()
-	sh.flush(now, c) // the welcome
+	sh.flush(now, c) // the first output
 	for n := 1; n > 0; {
 		n = new(kernel).write(c.fd, make([]byte, 64<<10))
 	}
-	c.extra().tls = new(secured)
-	for range 2 { // the first makes the outlet, the other finds it
-		sh.sealed = append(sh.sealed[:0], "a new key"...)
-		sh.utter(now, c)
-		if !c.holds() || len(*c.out.buf) == 0 {
+	c.ext().tls = new(tlsConn)
+	for range 2 { // the first creates the write buffer, the second finds it
+		sh.ciphertext = append(sh.ciphertext[:0], "a new key"...)
+		sh.writeAlert(now, c)
+		if !c.inputBlocked() || len(*c.out.buf) == 0 {
 			t.Fatal("is read although TLS cannot say what it has to")
 		}
 	}
@@ -171,30 +171,30 @@ func TestUtterances(t *testing.T) {
 			break
 		}
 	}
-	sh.resume(now, c)
-	if c.out != nil || c.holds() {
+	sh.resumeWrite(now, c)
+	if c.out != nil || c.inputBlocked() {
 		t.Error("not read on")
 	}
 	if d := c.sess.Deadline(); !d.After(now.Add(time.Second)) {
 		t.Error("given up although all was taken")
 	}
-	c.extra().tls = nil
+	c.ext().tls = nil
 }
 
-// TestUrgentData shows that bytes out of band, where a read stops short, hold up nothing.
+// TestUrgentData checks that out-of-band bytes, where a read stops short, do not block input.
 func TestUrgentData(t *testing.T) {
-	onTheLoop(t, func(t *testing.T, way way) {
-		if way.secure {
-			return // of TLS every byte counts
+	forEventLoops(t, func(t *testing.T, tr transport) {
+		if tr.secure {
+			return // TLS does not allow out-of-band bytes
 		}
-		s := open(t, way, many)
+		s := openServer(t, tr, raiseLimits)
 		c := s.connect("")
 		c.auth("ana")
-		rc, err := raw(c.nc).SyscallConn()
+		rc, err := tcpConn(c.nc).SyscallConn()
 		if err != nil {
 			t.Fatal(err)
 		}
-		const tcpCork = 3 // so that all comes at once
+		const tcpCork = 3 // sends everything at once
 		ping := frame(opText, `{"action":"ping","id":1}`)
 		for range 20 {
 			var failed error
@@ -216,19 +216,19 @@ func TestUrgentData(t *testing.T) {
 	})
 }
 
-// TestUringFails shows that what a ring that fails has not tried is written all the same, and that
-// it is not used any more.
+// TestUringFails checks that writes which a failed ring has not made are made by write, and that
+// the ring is not used again.
 func TestUringFails(t *testing.T) {
 	var log bytes.Buffer
-	p := newTape(t)
+	p := newPublisher(t)
 	s := newServer(func(c *Config) {
 		p.config(c)
 		c.FlushInterval, c.Shards = -1, 1
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
-	sh, c, peer := lone(t, s)
-	if sh.openBundle(); sh.bundle == nil {
-		return // as on many systems
+	sh, c, peer := connOnStoppedShard(t, s)
+	if sh.openBatch(); sh.batch == nil {
+		return // not available on many systems
 	}
 	now := time.Now()
 	c.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
@@ -242,32 +242,32 @@ func TestUringFails(t *testing.T) {
 		t.Helper()
 		read()
 		p.publish(1)
-		sh.turn(time.Now())
+		sh.runOnce(time.Now())
 		if got := read(); strings.Count(got, `{"type":"T"`) != 1 || c.out != nil {
 			t.Fatalf("%s: got %q, waiting %v", when, got, c.out != nil)
 		}
 	}
 	round("with it")
-	if sh.bundle == nil {
+	if sh.batch == nil {
 		t.Fatal("not used")
 	}
-	u := sh.bundle.uring
+	u := sh.batch.uring
 	good := u.fd
-	u.fd = -1 // stands for any error of io_uring_enter
+	u.fd = -1 // makes io_uring_enter fail
 	round("as it fails")
 	round("without it")
 	syscall.Close(good)
-	if sh.bundle != nil || strings.Count(log.String(), "io_uring failed") != 1 {
-		t.Errorf("the ring is kept: %v, log %s", sh.bundle != nil, &log)
+	if sh.batch != nil || strings.Count(log.String(), "io_uring failed") != 1 {
+		t.Errorf("the ring is kept: %v, log %s", sh.batch != nil, &log)
 	}
 }
 
-// TestHandshakePanics shows that a panic in what is configured of TLS ends that connection alone.
+// TestHandshakePanics checks that a panic in a TLS callback ends only that connection.
 func TestHandshakePanics(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer
 	s := newServer(func(c *Config) {
-		many(c)
+		raiseLimits(c)
 		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -302,27 +302,27 @@ func TestHandshakePanics(t *testing.T) {
 	upgradeOn(t, nc, "").auth("ana")
 	mu.Lock()
 	defer mu.Unlock()
-	if got := log.String(); strings.Count(got, "handshake of TLS panicked") != 1 || strings.Contains(got, "secret") {
+	if got := log.String(); strings.Count(got, "TLS handshake panicked") != 1 || strings.Contains(got, "secret") {
 		t.Errorf("log %s", got)
 	}
 }
 
-// TestLineToClosedDoor shows that a socket that comes to a shard that has ended is closed.
-func TestLineToClosedDoor(t *testing.T) {
+// TestSocketToClosedLoop checks that a socket is closed that reaches a shard after its end.
+func TestSocketToClosedLoop(t *testing.T) {
 	s := newServer(nil)
 	if _, err := s.Listen(t.Context(), "127.0.0.1:0", nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, sh := range s.shards {
-		sh.closeDoor()
+		sh.closeLoop()
 	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(pair[1])
-	s.shards[0].post(input{kind: inputLine, n: pair[0]})
-	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil { // it is shut, or this would wait
+	s.shards[0].post(input{kind: inputSocket, n: pair[0]})
+	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil { // closed; otherwise this would block
 		t.Errorf("read %d, %v", n, err)
 	}
 }

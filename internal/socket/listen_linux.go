@@ -17,27 +17,26 @@ import (
 )
 
 const (
-	backlog = 4096 // the kernel lowers it to net.core.somaxconn
+	listenBacklog = 4096 // the kernel lowers it to net.core.somaxconn
 
-	// acceptsAtOnce bounds the new connections of one turn.
-	acceptsAtOnce = 64
+	// maxAccepts bounds the connections that one iteration of the event loop accepts.
+	maxAccepts = 64
 
-	// A shard that has so many connections more than the lightest, beyond an eighth,
-	// passes new ones on.
-	unevenBy = 64
+	// loadSlack is by how many connections, in addition to an eighth, a shard may exceed the least
+	// loaded one before it passes new ones on.
+	loadSlack = 64
 
-	// Without descriptors, the listener rests for so long.
-	acceptAgain = 100 * time.Millisecond
+	// acceptRetry is the pause of a listener after it has failed to accept.
+	acceptRetry = 100 * time.Millisecond
 )
 
-// Listen opens an address for every shard and has Run serve it without a goroutine a
-// connection. A connection that does not ask for the stream goes to [Server.Requests], which
-// must be served too. It is called before Run, once. Where the system has no
-// epoll it returns errors.ErrUnsupported.
+// Listen opens a listener on address for every shard. Run serves its connections without a
+// goroutine each. Connections that do not request the stream go to [Server.Requests], which must be
+// served too. Call it at most once, before Run. Without epoll it returns errors.ErrUnsupported.
 func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config) (net.Addr, error) {
 	if secure != nil {
 		secure = secure.Clone()
-		secure.DynamicRecordSizingDisabled = true // small records first are for pages that render
+		secure.DynamicRecordSizingDisabled = true // small first records help only pages
 	}
 	where, err := resolve(ctx, address)
 	if err != nil {
@@ -45,8 +44,8 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 	}
 	fail := func(err error) (net.Addr, error) {
 		for _, sh := range s.shards {
-			sh.closeDoor()
-			sh.door, sh.wheel.exact = nil, true
+			sh.closeLoop()
+			sh.loop, sh.wheel.exact = nil, true
 		}
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(where), Err: err}
 	}
@@ -55,19 +54,19 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 		if err != nil {
 			return fail(err)
 		}
-		where = at // the port that was free
+		where = at // with the port that the kernel chose
 		poller, err := newPoller(&s.kernel)
 		if err != nil {
 			_ = syscall.Close(fd)
 			return fail(err)
 		}
-		sh.door = &door{
-			poller: poller, listener: fd, spare: openSpare(), secure: secure,
-			reader: newHeadReader(s.cfg.Path), buffer: make([]byte, readAtOnce),
+		sh.loop = &eventLoop{
+			poller: poller, listener: fd, reserveFD: openReserve(), tlsConfig: secure,
+			headReader: newHeadReader(s.cfg.Path), buffer: make([]byte, readBufferSize),
 		}
 		sh.wheel.exact = false
 		if s.cfg.IOUring {
-			sh.openBundle()
+			sh.openBatch()
 		}
 		if err := poller.watch(fd, idListener, watchListener); err != nil {
 			return fail(err)
@@ -77,7 +76,7 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 	return s.requests.addr, nil
 }
 
-// resolve finds what net.Listen would open: no host means all addresses.
+// resolve returns the address that net.Listen would use: no host means all addresses.
 func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -110,9 +109,8 @@ func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, uint16(port)), nil
 }
 
-// openListener opens one of the sockets that share an address. The first claims it:
-// sharing is allowed only once it is bound, so that an address that somebody else has,
-// another server of the same kind too, is an error.
+// openListener opens one of the listeners that share an address. The first one binds without
+// sharing, so that an address that another process uses is an error.
 func openListener(where netip.AddrPort, first bool, sendBuffer int) (fd int, at netip.AddrPort, err error) {
 	family := syscall.AF_INET
 	if where.Addr().Is6() {
@@ -133,7 +131,7 @@ func openListener(where netip.AddrPort, first bool, sendBuffer int) (fd int, at 
 		}
 	}
 	set(syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
-	// Connections inherit these.
+	// Accepted connections inherit these.
 	set(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	set(syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
 	if family == syscall.AF_INET6 && where.Addr().IsUnspecified() {
@@ -149,7 +147,7 @@ func openListener(where netip.AddrPort, first bool, sendBuffer int) (fd int, at 
 		set(syscall.SOL_SOCKET, soReusePort, 1)
 	}
 	if err == nil {
-		err = os.NewSyscallError("listen", syscall.Listen(fd, backlog))
+		err = os.NewSyscallError("listen", syscall.Listen(fd, listenBacklog))
 	}
 	if err != nil {
 		return 0, at, err
@@ -162,7 +160,7 @@ func openListener(where netip.AddrPort, first bool, sendBuffer int) (fd int, at 
 	return fd, netip.AddrPortFrom(where.Addr(), port), nil
 }
 
-const soReusePort = 15 // SO_REUSEPORT of every architecture but a few that Go does not serve
+const soReusePort = 15 // SO_REUSEPORT on all architectures of Go
 
 func sockaddr(a netip.AddrPort) syscall.Sockaddr {
 	if a.Addr().Is4() {
@@ -187,39 +185,39 @@ func addressOf(sa syscall.Sockaddr) (netip.Addr, uint16) {
 	return netip.Addr{}, 0
 }
 
-// accept takes the connections that have come.
+// accept accepts the pending connections.
 func (sh *shard) accept(now time.Time) {
 	failed := 0
-	for range acceptsAtOnce {
-		fd, from, errno := sh.kernel.accept(sh.door.listener)
+	for range maxAccepts {
+		fd, from, errno := sh.kernel.accept(sh.loop.listener)
 		switch errno {
 		case 0:
-			sh.place(now, fd, from)
+			sh.assign(now, fd, from)
 		case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
-			sh.turnAway(now, errno)
+			sh.acceptFailed(now, errno)
 			return
 		case syscall.EAGAIN:
 			return
-		default: // of a connection that broke off before it was taken, among others
-			if failed++; failed == acceptsAtOnce {
-				sh.turnAway(now, errno)
+		default: // such as a connection that was reset before
+			if failed++; failed == maxAccepts {
+				sh.acceptFailed(now, errno)
 			}
 		}
 	}
 }
 
-// accept takes the next connection, with its peer's address: asked for later, a socket that was
-// reset has none.
+// accept accepts the next connection and returns its peer's address, which a socket that was reset
+// later no longer has.
 func (k *kernel) accept(listener int) (fd int32, from netip.AddrPort, errno syscall.Errno) {
-	var sa syscall.RawSockaddrInet6 // has room for both families
+	var sa syscall.RawSockaddrInet6 // large enough for both families
 	size := uint32(unsafe.Sizeof(sa))
-	if errno := k.fails(callAccept, int32(listener)); errno != 0 {
-		return noLine, from, errno
+	if errno := k.inject(callAccept, int32(listener)); errno != 0 {
+		return noFD, from, errno
 	}
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&sa)),
 		uintptr(unsafe.Pointer(&size)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
 	if errno != 0 {
-		return noLine, from, errno
+		return noFD, from, errno
 	}
 	switch sa.Family {
 	case syscall.AF_INET:
@@ -230,63 +228,62 @@ func (k *kernel) accept(listener int) (fd int32, from netip.AddrPort, errno sysc
 	return int32(n), from, 0
 }
 
-// networkOrder reads a port, which lies at the same place in the addresses of both families.
+// networkOrder reads a port; its offset is the same in both families.
 func networkOrder(port *uint16) uint16 {
 	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:])
 }
 
-// place gives a new socket to a shard: this one, unless it is much fuller than another. A socket
-// without an address is closed, since everything after this counts on having one.
-func (sh *shard) place(now time.Time, fd int32, from netip.AddrPort) {
+// assign adds a new socket to this shard, or to the least loaded one if that has far fewer
+// connections. A socket without an address is closed.
+func (sh *shard) assign(now time.Time, fd int32, from netip.AddrPort) {
 	if !from.IsValid() {
 		sh.kernel.close(fd, true)
 		return
 	}
-	lightest := sh.server.lighter()
+	lightest := sh.server.leastLoaded()
 	least := lightest.load.Load()
-	if sh.load.Load() <= least+least/8+unevenBy {
-		sh.arrive(now, fd, from)
+	if sh.load.Load() <= least+least/8+loadSlack {
+		sh.addSocket(now, fd, from)
 		return
 	}
-	lightest.post(input{kind: inputLine, n: int(fd), from: from})
+	lightest.post(input{kind: inputSocket, n: int(fd), from: from})
 }
 
-// turnAway is called when connections cannot be accepted. Where descriptors are used up, the one
-// kept in reserve serves to hang up on who waits longest. Then the listener rests for a while: it
-// would report the others again and again.
-func (sh *shard) turnAway(now time.Time, errno syscall.Errno) {
-	d := sh.door
-	if d.spare >= 0 && (errno == syscall.EMFILE || errno == syscall.ENFILE) {
-		_ = syscall.Close(d.spare)
-		if fd, _, e := sh.kernel.accept(d.listener); e == 0 {
+// acceptFailed pauses the listener. If no descriptors are left, it uses the reserve descriptor to
+// accept and close the connection that has waited longest.
+func (sh *shard) acceptFailed(now time.Time, errno syscall.Errno) {
+	l := sh.loop
+	if l.reserveFD >= 0 && (errno == syscall.EMFILE || errno == syscall.ENFILE) {
+		_ = syscall.Close(l.reserveFD)
+		if fd, _, e := sh.kernel.accept(l.listener); e == 0 {
 			sh.kernel.close(fd, true)
 		}
-		d.spare = openSpare()
+		l.reserveFD = openReserve()
 	}
-	if now.Sub(d.logged) >= time.Second {
-		d.logged = now
-		sh.log.Error("no more connections can be taken", "error", fmt.Errorf("accept4: %w", errno), "sockets", sh.load.Load())
+	if now.Sub(l.loggedAt) >= time.Second {
+		l.loggedAt = now
+		sh.log.Error("accepting connections failed", "error", fmt.Errorf("accept4: %w", errno), "sockets", sh.load.Load())
 	}
-	d.poller.forget(d.listener)
-	d.again = sh.server.moment(now.Add(acceptAgain))
+	l.poller.unwatch(l.listener)
+	l.retryAccept = sh.server.deadline(now.Add(acceptRetry))
 }
 
-// openAgain has the listener looked at again once it has rested.
-func (sh *shard) openAgain(now time.Time) {
-	d := sh.door
-	if d == nil || d.again == 0 || sh.server.moment(now) < d.again {
+// resumeAccept watches the listener again after its pause.
+func (sh *shard) resumeAccept(now time.Time) {
+	l := sh.loop
+	if l == nil || l.retryAccept == 0 || sh.server.deadline(now) < l.retryAccept {
 		return
 	}
-	d.again = 0
-	if d.spare < 0 {
-		d.spare = openSpare() // somebody else took the descriptor meanwhile
+	l.retryAccept = 0
+	if l.reserveFD < 0 {
+		l.reserveFD = openReserve() // another user took the descriptor
 	}
-	if err := d.poller.watch(d.listener, idListener, watchListener); err != nil && !errors.Is(err, syscall.EEXIST) {
-		d.again = sh.server.moment(now.Add(acceptAgain))
+	if err := l.poller.watch(l.listener, idListener, watchListener); err != nil && !errors.Is(err, syscall.EEXIST) {
+		l.retryAccept = sh.server.deadline(now.Add(acceptRetry))
 	}
 }
 
-func openSpare() int {
+func openReserve() int {
 	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return -1
@@ -294,22 +291,22 @@ func openSpare() int {
 	return fd
 }
 
-// closeListener takes no more connections.
+// closeListener closes the listener.
 func (sh *shard) closeListener() {
-	if d := sh.door; d != nil && d.listener >= 0 {
-		_ = syscall.Close(d.listener)
-		d.listener, d.again = -1, 0
+	if l := sh.loop; l != nil && l.listener >= 0 {
+		_ = syscall.Close(l.listener)
+		l.listener, l.retryAccept = -1, 0
 	}
 }
 
-// closeDoor gives back everything that Listen opened, and what is left of the connections.
-func (sh *shard) closeDoor() {
-	d := sh.door
-	if d == nil {
+// closeLoop closes everything that Listen opened, and all remaining connections.
+func (sh *shard) closeLoop() {
+	l := sh.loop
+	if l == nil {
 		return
 	}
 	sh.closeListener()
-	sh.closeBundle()
+	sh.closeBatch()
 	for _, c := range sh.table {
 		if c != nil {
 			sh.end(c, true)
@@ -318,13 +315,13 @@ func (sh *shard) closeDoor() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, in := range sh.inbox {
-		if in.kind == inputLine {
+		if in.kind == inputSocket {
 			sh.kernel.close(int32(in.n), true)
 		}
 	}
-	sh.inbox, sh.shut = nil, true
-	if d.spare >= 0 {
-		_ = syscall.Close(d.spare)
+	sh.inbox, sh.closed = nil, true
+	if l.reserveFD >= 0 {
+		_ = syscall.Close(l.reserveFD)
 	}
-	d.poller.close()
+	l.poller.close()
 }

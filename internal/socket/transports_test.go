@@ -13,64 +13,63 @@ import (
 	"time"
 )
 
-// A way is one of those that a connection takes to its session.
-type way struct {
+// transport is a transport of connections, with or without TLS.
+type transport struct {
 	name   string
 	secure bool
 	loop   bool
-	bundle bool // writes by io_uring, where the machine has it
+	uring  bool // writes by io_uring if available
 }
 
-func ways() []way {
-	list := []way{{name: "pump"}, {name: "pump-tls", secure: true}}
+func transports() []transport {
+	list := []transport{{name: "pump"}, {name: "pump-tls", secure: true}}
 	if runtime.GOOS == "linux" {
-		list = append(list, way{name: "loop", loop: true}, way{name: "loop-tls", loop: true, secure: true}, way{name: "loop-uring", loop: true, bundle: true})
+		list = append(list, transport{name: "loop", loop: true}, transport{name: "loop-tls", loop: true, secure: true}, transport{name: "loop-uring", loop: true, uring: true})
 	}
 	return list
 }
 
-// onEachWay runs a test on every way.
-func onEachWay(t *testing.T, f func(t *testing.T, p way)) {
+// forEachTransport runs a test on every transport.
+func forEachTransport(t *testing.T, f func(t *testing.T, p transport)) {
 	t.Helper()
-	for _, p := range ways() {
+	for _, p := range transports() {
 		t.Run(p.name, func(t *testing.T) { f(t, p) })
 	}
 }
 
-// onWaysAtOnce runs a test on all ways at the same time: one that mostly waits.
-func onWaysAtOnce(t *testing.T, f func(t *testing.T, p way)) {
+// forAllTransports runs a test on all transports at the same time, for tests that mostly wait.
+func forAllTransports(t *testing.T, f func(t *testing.T, p transport)) {
 	t.Helper()
 	var all sync.WaitGroup
-	for _, p := range ways() {
+	for _, p := range transports() {
 		all.Go(func() { t.Run(p.name, func(t *testing.T) { f(t, p) }) })
 	}
 	all.Wait()
 }
 
-// A place is a server that can be dialed.
-type place struct {
+// testServer is a server that can be dialed.
+type testServer struct {
 	*Server
 	t       testing.TB
 	address string
-	trust   *tls.Config // nil: in the clear
+	trust   *tls.Config // nil: no TLS
 }
 
-// listenOn opens an address for a server that does not run yet. What comes to the listener is
-// net/http's.
-func listenOn(t testing.TB, s *Server, p way) (*place, net.Listener) {
+// listenOn opens an address for a server that does not run yet. net/http must serve the listener.
+func listenOn(t testing.TB, s *Server, p transport) (*testServer, net.Listener) {
 	return listenWrapped(t, s, p, func(l net.Listener) net.Listener { return l })
 }
 
-// listenWrapped is listenOn with something around the listener of a way without a loop.
-func listenWrapped(t testing.TB, s *Server, p way, wrap func(net.Listener) net.Listener) (*place, net.Listener) {
+// listenWrapped is listenOn with a wrapper of the listener if there is no event loop.
+func listenWrapped(t testing.TB, s *Server, p transport, wrap func(net.Listener) net.Listener) (*testServer, net.Listener) {
 	t.Helper()
-	pl := &place{Server: s, t: t}
+	pl := &testServer{Server: s, t: t}
 	var serve *tls.Config
 	if p.secure {
 		serve, pl.trust = certificates(t)
 	}
 	if p.loop {
-		s.cfg.IOUring = p.bundle
+		s.cfg.IOUring = p.uring
 		addr, err := s.Listen(t.Context(), "127.0.0.1:0", serve)
 		if err != nil {
 			t.Fatal(err)
@@ -90,8 +89,8 @@ func listenWrapped(t testing.TB, s *Server, p way, wrap func(net.Listener) net.L
 	return pl, l
 }
 
-// open runs a server on a way of its own until the test ends.
-func open(t testing.TB, p way, change func(*Config)) *place {
+// openServer runs a server on a transport until the test ends.
+func openServer(t testing.TB, p transport, change func(*Config)) *testServer {
 	t.Helper()
 	s := newServer(change)
 	pl, l := listenOn(t, s, p)
@@ -112,15 +111,15 @@ func open(t testing.TB, p way, change func(*Config)) *place {
 }
 
 // tryDial opens a connection.
-func (p *place) tryDial() (net.Conn, error) {
+func (p *testServer) tryDial() (net.Conn, error) {
 	if p.trust != nil {
 		return tls.Dial("tcp", p.address, p.trust)
 	}
 	return net.Dial("tcp", p.address)
 }
 
-// dial opens a connection that ends with the test.
-func (p *place) dial() net.Conn {
+// dial opens a connection; the test closes it at its end.
+func (p *testServer) dial() net.Conn {
 	p.t.Helper()
 	nc, err := p.tryDial()
 	if err != nil {
@@ -130,21 +129,21 @@ func (p *place) dial() net.Conn {
 	return nc
 }
 
-// connect makes a connection and sends the handshake with more right after it.
-func (p *place) connect(more string) *client {
+// connect opens a connection and sends the handshake followed by more.
+func (p *testServer) connect(more string) *client {
 	p.t.Helper()
 	return upgradeOn(p.t, p.dial(), more)
 }
 
-// raw is the TCP connection under a client's.
-func raw(nc net.Conn) *net.TCPConn {
+// tcpConn returns the TCP connection below nc.
+func tcpConn(nc net.Conn) *net.TCPConn {
 	if secure, ok := nc.(*tls.Conn); ok {
 		nc = secure.NetConn()
 	}
 	return nc.(*net.TCPConn)
 }
 
-// listen serves the endpoint on 127.0.0.1 by net/http.
+// listen serves the endpoint on 127.0.0.1 with net/http.
 func listen(t testing.TB, s *Server) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

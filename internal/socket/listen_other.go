@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Listen returns errors.ErrUnsupported: there is no epoll here, and all connections
-// come by an http.Server with a goroutine to read and one to write for each.
+// Listen returns errors.ErrUnsupported, because there is no epoll. Connections come from an
+// http.Server and have two goroutines each.
 func (s *Server) Listen(context.Context, string, *tls.Config) (net.Addr, error) {
 	return nil, errors.ErrUnsupported
 }
@@ -26,7 +26,7 @@ func (u *uring) add(*conn, []byte)       {}
 func (u *uring) flush(func(*send)) error { return errors.ErrUnsupported }
 func (u *uring) close()                  {}
 
-// Without Listen there is no door, and no line: nothing of this is called.
+// There is no event loop on these systems. Nothing below is called.
 
 type poller struct{}
 
@@ -36,31 +36,31 @@ type pollEvent struct {
 }
 
 const (
-	anyRoom = 1 << iota
-	anyInput
-	anyWary
-	anyLoss
-	watchLine
+	eventsWritable = 1 << iota
+	eventsReadable
+	eventsHangup
+	eventsLost
+	watchConn
 
-	idBell     = -1
+	idWakeup   = -1
 	idListener = -2
 )
 
-func (p *poller) ring()                          {}
+func (p *poller) wake()                          {}
 func (p *poller) peek() []pollEvent              { return nil }
 func (p *poller) wait(time.Duration) []pollEvent { return nil }
-func (p *poller) forget(int)                     {}
+func (p *poller) unwatch(int)                    {}
 
 func (p *poller) watch(int, int32, uint32) error { return errors.ErrUnsupported }
 
-func (sh *shard) accept(time.Time)    {}
-func (sh *shard) openAgain(time.Time) {}
-func (sh *shard) closeListener()      {}
-func (sh *shard) closeDoor()          {}
+func (sh *shard) accept(time.Time)       {}
+func (sh *shard) resumeAccept(time.Time) {}
+func (sh *shard) closeListener()         {}
+func (sh *shard) closeLoop()             {}
 
-func (k *kernel) adopt(net.Conn) (int32, bool) { return noLine, false }
-func (k *kernel) read(int32, []byte) int       { return lineBroken }
-func (k *kernel) write(int32, []byte) int      { return lineBroken }
+func (k *kernel) adopt(net.Conn) (int32, bool) { return noFD, false }
+func (k *kernel) read(int32, []byte) int       { return ioFailed }
+func (k *kernel) write(int32, []byte) int      { return ioFailed }
 func (k *kernel) close(int32, bool)            {}
 func (k *kernel) shutdown(int32)               {}
 func (k *kernel) peer(int32) (a netip.Addr)    { return a }

@@ -8,26 +8,26 @@ import (
 	"testing"
 )
 
-// drip is a connection that gives one byte at a time, and nothing in between, once it is told to.
-type drip struct {
+// slowConn returns one byte at a time, with a temporary error before each, once it is on.
+type slowConn struct {
 	net.Conn
-	on, dry bool
+	on, pause bool
 }
 
-func (d *drip) Read(b []byte) (int, error) {
+func (d *slowConn) Read(b []byte) (int, error) {
 	if d.on {
-		if d.dry = !d.dry; d.dry {
-			return 0, pause{}
+		if d.pause = !d.pause; d.pause {
+			return 0, wouldBlock{}
 		}
 		b = b[:1]
 	}
 	return d.Conn.Read(b)
 }
 
-// TestPausesDoNotLatch holds crypto/tls to what TLS on a shard relies on: after the handshake, an
-// error of reading that calls itself temporary is no more than a pause, wherever in a
-// record it comes. Should a release of Go change that, Config.PumpTLS of the gateway is the way out.
-func TestPausesDoNotLatch(t *testing.T) {
+// TestTemporaryErrorsDoNotLatch checks what TLS on a shard requires of crypto/tls: after the
+// handshake, a temporary read error has no lasting effect at any position in a record. If a Go
+// release changes that, Config.PumpTLS of the gateway is the way out.
+func TestTemporaryErrorsDoNotLatch(t *testing.T) {
 	serve, trust := certificates(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestPausesDoNotLatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer nc.Close()
-			d := &drip{Conn: nc}
+			d := &slowConn{Conn: nc}
 			c := tls.Server(d, serve)
 			if err := c.Handshake(); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestPausesDoNotLatch(t *testing.T) {
 				n, err := c.Read(b)
 				got = append(got, b[:n]...)
 				switch {
-				case errors.Is(err, pause{}):
+				case errors.Is(err, wouldBlock{}):
 					pauses++
 				case err != nil:
 					t.Fatalf("after %d bytes and %d pauses: %v", len(got), pauses, err)

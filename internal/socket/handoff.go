@@ -1,0 +1,144 @@
+package socket
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+)
+
+// maxHandoffs bounds the connections that wait for net/http.
+const maxHandoffs = 1024
+
+// httpListener is the listener of connections that are not for the stream.
+type httpListener struct {
+	queue chan handoff
+	done  chan struct{}
+	once  sync.Once
+	addr  net.Addr
+
+	kernel *kernel
+}
+
+// handoff is a connection that waits for net/http.
+type handoff struct {
+	fd    int32
+	peer  netip.AddrPort
+	tls   *tlsConn // nil: no TLS
+	early []byte   // input that was read
+}
+
+func newHTTPListener(k *kernel) *httpListener {
+	return &httpListener{kernel: k, queue: make(chan handoff, maxHandoffs), done: make(chan struct{})}
+}
+
+// Requests returns the listener of connections that [Server.Listen] has accepted and that do not
+// request the stream in the usual form. An http.Server with this Server as the handler of the
+// stream must serve it. Closing it closes the connections that wait.
+func (s *Server) Requests() net.Listener { return s.requests }
+
+// handOff queues a connection. It returns false if the queue is full or closed.
+func (l *httpListener) handOff(h handoff) bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+	}
+	select {
+	case l.queue <- h:
+	default:
+		return false
+	}
+	select {
+	case <-l.done: // closed and emptied in between
+		l.closeQueued()
+	default:
+	}
+	return true
+}
+
+// Accept returns the next connection.
+func (l *httpListener) Accept() (net.Conn, error) {
+	for {
+		select {
+		case <-l.done:
+			return nil, net.ErrClosed
+		case h := <-l.queue:
+			if nc, err := h.open(l.kernel); err == nil { // else no descriptors are left
+				return &httpConn{Conn: nc, peer: h.peer, early: h.early}, nil
+			}
+		}
+	}
+}
+
+// open creates the net.Conn of a socket. It takes six system calls, so the shard does not do it.
+func (h *handoff) open(k *kernel) (net.Conn, error) {
+	f := os.NewFile(uintptr(h.fd), "")
+	defer func() { _ = f.Close() }() // nc has its own descriptor
+	if errno := k.inject(callDuplicate, h.fd); errno != 0 {
+		return nil, os.NewSyscallError("fcntl", errno)
+	}
+	nc, err := net.FileConn(f)
+	if err != nil || h.tls == nil {
+		return nc, err
+	}
+	h.tls.transport.Conn, h.tls.transport.handedOff = nc, true
+	return h.tls.conn, nil
+}
+
+// Close implements net.Listener.
+func (l *httpListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	l.closeQueued()
+	return nil
+}
+
+// closeQueued closes the connections in the queue.
+func (l *httpListener) closeQueued() {
+	for {
+		select {
+		case h := <-l.queue:
+			l.kernel.close(h.fd, false)
+		default:
+			return
+		}
+	}
+}
+
+// Addr implements net.Listener. It returns nil before Listen.
+func (l *httpListener) Addr() net.Addr { return l.addr }
+
+// httpConn is a net.Conn that returns the input that was read before, then that of its socket. It
+// has the address it was accepted with, which a socket that was reset no longer knows.
+type httpConn struct {
+	net.Conn
+	peer  netip.AddrPort
+	early []byte
+}
+
+// RemoteAddr implements net.Conn.
+func (c *httpConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.peer) }
+
+// Read implements net.Conn.
+func (c *httpConn) Read(b []byte) (int, error) {
+	if len(c.early) == 0 {
+		return c.Conn.Read(b)
+	}
+	n := copy(b, c.early)
+	if c.early = c.early[n:]; len(c.early) == 0 {
+		c.early = nil
+	}
+	return n, nil
+}
+
+// NetConn returns the connection below it, whose options may be set.
+func (c *httpConn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite closes the sending half. net/http calls it before it closes a connection that is still
+// sending.
+func (c *httpConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
