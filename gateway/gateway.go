@@ -195,7 +195,7 @@ func (g *Gateway) buildUsers() error {
 		}
 		data, g.data = d, d
 	}
-	g.place = data.db.Store.Place()
+	g.place = data.db.Store.Location()
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch

@@ -33,8 +33,8 @@ func TestConfigDatabase(t *testing.T) {
 		{"read by everybody", `url_file = "open"` + keys, "", "chmod 600"},
 		{"empty", `url_file = "empty"` + keys, "", "is empty"},
 		{"keys in the open", `url_file = "good"`, url, "must be encrypted"},
-		{"itself in the open", `url_file = "plain"` + keys, strings.TrimSuffix(url, "?sslmode=verify-full"), "may go without TLS: say sslmode=verify-full"},
-		{"no URL", `url_file = "bad"` + keys, "hunter2 postgres", "not understood"},
+		{"itself in the open", `url_file = "plain"` + keys, strings.TrimSuffix(url, "?sslmode=verify-full"), "may be unencrypted: set sslmode=verify-full"},
+		{"no URL", `url_file = "bad"` + keys, "hunter2 postgres", "database URL: invalid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var into mainFile

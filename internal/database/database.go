@@ -45,12 +45,12 @@ type Store interface {
 	PruneAudit(ctx context.Context, before time.Time) (int64, error)
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
 	Used(context.Context) (bool, error)
-	BeginAnew(context.Context) error
+	Reset(context.Context) error
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
 	Writer() *sql.DB
 	Reader() *sql.DB
-	Place() string
+	Location() string
 	Close() error
 }
 

@@ -42,7 +42,7 @@ func NewKeys(ctx context.Context, cfg Config, archive string) (r NewKeysReport, 
 	if r.Rows, err = archiveAudit(archive, d.Store.AuditRows(ctx, 0)); err != nil {
 		return r, fmt.Errorf("archive the audit log: %w", err)
 	}
-	if err := d.Store.BeginAnew(ctx); err != nil {
+	if err := d.Store.Reset(ctx); err != nil {
 		return r, err
 	}
 	if err := d.openUsers(ctx, false); err != nil {

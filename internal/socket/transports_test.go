@@ -22,7 +22,7 @@ type transport struct {
 }
 
 func transports() []transport {
-	list := []transport{{name: "pump"}, {name: "pump-tls", secure: true}}
+	list := []transport{{name: "netconn"}, {name: "netconn-tls", secure: true}}
 	if runtime.GOOS == "linux" {
 		list = append(list, transport{name: "loop", loop: true}, transport{name: "loop-tls", loop: true, secure: true}, transport{name: "loop-uring", loop: true, uring: true})
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// clients is how many refresh at once in the benchmarks.
+// clients is the number of concurrent clients in the benchmarks.
 const clients = 64
 
-// BenchmarkRefresh is what a refresh costs a store when 64 clients refresh at once: it looks the token up, and
-// stores its successor with the row of the audit log. "bare" is the same work as plain statements by hand, one
-// transaction each: what a store is compared with.
+// BenchmarkRefresh measures a refresh with 64 concurrent clients: it looks up the token and stores
+// its successor with the audit row. "bare" does the same with plain statements, one transaction
+// each, as a comparison.
 func BenchmarkRefresh(b *testing.B) {
 	for _, backend := range append([]kind{onPostgres}, backends...) {
 		b.Run(backend.name, func(b *testing.B) {
@@ -41,7 +41,7 @@ func BenchmarkRefresh(b *testing.B) {
 	})
 }
 
-// refreshAll has each client refresh its own family, again and again.
+// refreshAll makes each client refresh its own family repeatedly.
 func refreshAll(b *testing.B, s auth.Store, refresh func(context.Context, auth.Rotation) error) {
 	var names atomic.Int64
 	b.SetParallelism((clients + 1) / 2)
@@ -62,7 +62,7 @@ func refreshAll(b *testing.B, s auth.Store, refresh func(context.Context, auth.R
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "refreshes/s")
 }
 
-// bare does a rotation by hand, with prepared statements: what the database asks of everybody who does it durably.
+// bare returns a durable rotation by prepared statements, without the store.
 func bare(b *testing.B, s *store.SQLite) func(context.Context, auth.Rotation) error {
 	prepare := func(db *sql.DB, query string) *sql.Stmt {
 		st, err := db.PrepareContext(b.Context(), query)

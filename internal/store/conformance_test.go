@@ -20,7 +20,7 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// backend is what every store can do.
+// backend is what every store implements.
 type backend interface {
 	auth.Store
 	UseChain(audit.Chain)
@@ -30,7 +30,7 @@ type backend interface {
 	PruneAudit(ctx context.Context, before time.Time) (int64, error)
 }
 
-// database is a backend that others may open too, and keep tables of their own in.
+// database is a backend that several processes and packages may use.
 type database interface {
 	backend
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
@@ -39,16 +39,16 @@ type database interface {
 	Writer() *sql.DB
 }
 
-// kind is one kind of store. It must pass the suite below, and a database the suite of databases too.
+// kind is a kind of store. It must pass the suite below, and a database the suite of databases too.
 type kind struct {
 	name string
-	// open opens the store in a folder of the test. The same folder again opens the same database, as
-	// another process would.
+	// open opens the store in a folder of the test. Opening the same folder again opens the same
+	// database, as another process would.
 	open   func(t testing.TB, folder string) backend
 	shared bool // it is a database
 }
 
-// backends lists the stores that need no other process.
+// backends returns the stores that need no other process.
 var backends = []kind{
 	{"memory", func(testing.TB, string) backend { return store.NewMemory() }, false},
 	{"sqlite", func(t testing.TB, place string) backend { return openFile(t, filepath.Join(place, "rueda.db")) }, true},
@@ -81,7 +81,7 @@ func closeStore(t testing.TB, s *store.SQLite) {
 	}
 }
 
-// epoch is when the tests begin; a nanosecond that a coarser column would lose.
+// epoch is when the tests begin; its nanosecond would be lost in a coarser column.
 var epoch = time.Unix(1_790_000_000, 123_456_789)
 
 const (
@@ -109,7 +109,7 @@ func rotation(id string, n int, at time.Duration, strict bool) auth.Rotation {
 	}
 }
 
-// suite is what a Store must do.
+// suite is the conformance suite of a Store.
 var suite = []struct {
 	name string
 	test func(t *testing.T, s backend)
@@ -156,7 +156,7 @@ func conform(t *testing.T, b kind) {
 	if !b.shared {
 		return
 	}
-	for _, c := range shared {
+	for _, c := range maxBatch {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
 			c.test(t, func() database {
@@ -178,7 +178,7 @@ func create(t testing.TB, s auth.Store, id, user string) {
 	}
 }
 
-// at is an audit event of a moment.
+// at returns an audit event at a time.
 func at(d time.Duration) audit.Event {
 	return audit.Event{Time: epoch.Add(d), Kind: audit.Logout, Actor: "client"}
 }
@@ -267,10 +267,10 @@ func testActivation(t *testing.T, s backend) {
 		t.Errorf("the parent died again, at %v", token.Dead)
 	}
 	rotate(t, s, rotation("a", 0, 3*time.Hour+grace, false), auth.Late)
-	rotate(t, s, rotation("a", 1, 5*time.Hour, false), auth.Granted) // a late one harms nobody
+	rotate(t, s, rotation("a", 1, 5*time.Hour, false), auth.Granted) // a late retry is allowed
 }
 
-// sameToken compares without the location of times.
+// sameToken compares tokens without the location of times.
 func sameToken(a, b auth.RefreshToken) bool {
 	return a.Hash == b.Hash && a.Parent == b.Parent && a.Family == b.Family &&
 		a.Issued.Equal(b.Issued) && a.Expires.Equal(b.Expires) && a.Dead.Equal(b.Dead)
@@ -279,7 +279,7 @@ func sameToken(a, b auth.RefreshToken) bool {
 func testStrict(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	rotate(t, s, rotation("a", 0, time.Hour, true), auth.Granted)
-	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Granted) // the retry window
+	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Granted) // in the retry window
 	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("the window runs from %v, not from the first use", token.Dead)
 	}
@@ -397,9 +397,9 @@ func testExpire(t *testing.T, s backend) {
 			t.Errorf("at %v: %d families, %v; want %d", at, n, err, want)
 		}
 	}
-	expire(month-1, 1) // long revoked
+	expire(month-1, 1) // revoked long ago
 	lookup(t, s, "ended0")
-	expire(month, 1) // ended
+	expire(month, 1) // expired
 	for _, name := range []string{"ended0", "live0", "long revoked0"} {
 		if _, _, err := s.Lookup(t.Context(), hash(name)); !errors.Is(err, auth.ErrNotFound) {
 			t.Errorf("%s is still there: %v", name, err)
@@ -421,7 +421,7 @@ func testExpireMany(t *testing.T, s backend) {
 	}
 }
 
-// TestBackendsAgree plays the same random rotations to SQL and to Go.
+// TestBackendsAgree applies the same random rotations to SQL and to Go.
 func TestBackendsAgree(t *testing.T) {
 	memory := store.NewMemory()
 	database, err := store.OpenInMemory(t.Context())

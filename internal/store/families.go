@@ -12,6 +12,7 @@ import (
 
 const familyColumns = `id, user_id, user_version, key_id, seed, created_at, used_at, address, client, revoked_at, revoked_for`
 
+// scanFamily reads a row of familyColumns.
 func scanFamily(scan func(...any) error) (f auth.Family, err error) {
 	var (
 		seed          []byte
@@ -25,6 +26,7 @@ func scanFamily(scan func(...any) error) (f auth.Family, err error) {
 	return f, err
 }
 
+// families returns the families that a query selects.
 func (s *SQLite) families(ctx context.Context, query string, args ...any) (list []auth.Family, err error) {
 	err = each(ctx, s.reader, func(scan func(...any) error) error {
 		f, err := scanFamily(scan)

@@ -13,13 +13,13 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Chain is what UseChain has set.
+// Chain returns the chain that UseChain has set.
 func (s *SQLite) Chain() audit.Chain { return s.chain }
 
-// UseChain sets the key of the audit log's chain, before anything is written.
+// UseChain sets the key of the audit chain. Call it before any write.
 func (s *SQLite) UseChain(c audit.Chain) { s.chain = c }
 
-// AppendAudit adds an event to the audit log, in the transaction of what it tells, of whoever shares the database.
+// AppendAudit appends an event to the audit log in a transaction of the caller.
 func (s *SQLite) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) error {
 	head, err := scanHead(tx.QueryRowContext(ctx, headQuery))
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *SQLite) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) err
 	return err
 }
 
-// writeLog writes the events of a transaction. The head is read in it, after others may have written.
-func (t *turn) writeLog() error {
+// writeLog writes the events of the transaction after the newest row that it sees.
+func (t *sqliteTx) writeLog() error {
 	if len(t.events) == 0 {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (t *turn) writeLog() error {
 	return nil
 }
 
-// headQuery reads the newest row, or where the chain goes on when none is left.
+// headQuery selects the newest row, or the start of the chain if the log is empty.
 const headQuery = `
 	SELECT seq, hash FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
 	UNION ALL SELECT seq, hash FROM audit_start ORDER BY seq DESC LIMIT 1`
@@ -75,7 +75,7 @@ func scanHead(row *sql.Row) (head audit.Head, err error) {
 }
 
 func insertAuditRows(n int) string {
-	return `INSERT INTO audit (` + auditColumns + `) VALUES ` + auditPlaces + strings.Repeat(`, `+auditPlaces, n-1)
+	return `INSERT INTO audit (` + auditColumns + `) VALUES ` + auditParams + strings.Repeat(`, `+auditParams, n-1)
 }
 
 func auditValues(args []any, r audit.Row) []any {
@@ -84,7 +84,7 @@ func auditValues(args []any, r audit.Row) []any {
 
 // Append implements auth.Store.
 func (s *SQLite) Append(ctx context.Context, events ...audit.Event) error {
-	return s.write(ctx, "write to the audit log", func(t *turn) error {
+	return s.write(ctx, "write to the audit log", func(t *sqliteTx) error {
 		for _, e := range events {
 			t.log(e)
 		}
@@ -92,7 +92,7 @@ func (s *SQLite) Append(ctx context.Context, events ...audit.Event) error {
 	})
 }
 
-// AuditStart is where the chain begins: after which row, once older ones were pruned.
+// AuditStart returns the head after which the oldest stored row follows; zero before any pruning.
 func (s *SQLite) AuditStart(ctx context.Context) (audit.Head, error) {
 	head, err := scanHead(s.reader.QueryRowContext(ctx, `SELECT seq, hash FROM audit_start`))
 	if err != nil {
@@ -101,10 +101,11 @@ func (s *SQLite) AuditStart(ctx context.Context) (audit.Head, error) {
 	return head, nil
 }
 
-// auditPage is how many rows are read at a time: no transaction stays open while they are looked at.
+// auditPage is the number of rows in one read, so that no transaction stays open while they are
+// used.
 const auditPage = 500
 
-// AuditRows reads the rows after one, in order.
+// AuditRows yields the rows after sequence number after, in order.
 func (s *SQLite) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		for {
@@ -125,7 +126,7 @@ func (s *SQLite) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row
 	}
 }
 
-// AuditLast reads the newest n rows, in order: those about a user, where one is given, and of a kind, where one is given.
+// AuditLast returns the newest n rows in order. An empty user or kind matches all.
 func (s *SQLite) AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error) {
 	list, err := s.auditRows(ctx, `WHERE (?1 = '' OR user_id = ?1) AND (?2 = '' OR kind = ?2) ORDER BY seq DESC LIMIT ?3`, user, string(kind), n)
 	slices.Reverse(list)
@@ -149,15 +150,15 @@ func (s *SQLite) auditRows(ctx context.Context, where string, args ...any) (list
 	return list, nil
 }
 
-// pruneBatch bounds the rows that one transaction deletes, since logins wait for it.
+// pruneBatch bounds the rows that one transaction deletes, because logins wait for it.
 const pruneBatch = 10_000
 
-// PruneAudit deletes the rows before the first that is not older than before, and returns how many those were. The
-// chain then begins after them, and a row of its own tells of it.
+// PruneAudit deletes the rows before the first one that is not older than before, and returns their
+// number. The chain then starts after them, and an audit row records it.
 func (s *SQLite) PruneAudit(ctx context.Context, before time.Time) (total int64, err error) {
 	for {
 		var n int64
-		err := s.write(ctx, "prune the audit log", func(t *turn) (err error) {
+		err := s.write(ctx, "prune the audit log", func(t *sqliteTx) (err error) {
 			n, err = t.prune(before)
 			return err
 		})
@@ -168,12 +169,12 @@ func (s *SQLite) PruneAudit(ctx context.Context, before time.Time) (total int64,
 	}
 }
 
-// prune deletes a batch.
-func (t *turn) prune(before time.Time) (n int64, err error) {
-	if err := t.writeLog(); err != nil { // of the operations before, since it reads the log
+// prune deletes one batch.
+func (t *sqliteTx) prune(before time.Time) (n int64, err error) {
+	if err := t.writeLog(); err != nil { // write the rows of earlier operations first
 		return 0, err
 	}
-	// A row may be a little older than one before it: what is kept begins at the first that is young enough.
+	// Rows may be slightly out of order: keep everything from the first row that is new enough.
 	to, err := scanHead(t.tx.QueryRowContext(t.ctx, `
 		SELECT seq, hash FROM audit WHERE seq < ifnull(
 			(SELECT seq FROM (SELECT seq, at FROM audit ORDER BY seq LIMIT ?1) WHERE at >= ?2 ORDER BY seq LIMIT 1),
@@ -183,7 +184,7 @@ func (t *turn) prune(before time.Time) (n int64, err error) {
 		return 0, err
 	}
 	t.log(audit.PrunedEvent(time.Now(), to))
-	if err := t.writeLog(); err != nil { // while the row before it is there
+	if err := t.writeLog(); err != nil { // before its predecessor is deleted
 		return 0, err
 	}
 	_, err = t.tx.ExecContext(t.ctx, `

@@ -14,10 +14,10 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// chain is that of the tests.
+// chain returns the chain of the tests.
 func chain() audit.Chain { return audit.NewChain([]byte("a key of the tests")) }
 
-// rows reads the log after a row.
+// rows returns the log after a row.
 func rows(t testing.TB, s backend, after int64) (list []audit.Row) {
 	t.Helper()
 	for r, err := range s.AuditRows(t.Context(), after) {
@@ -29,7 +29,7 @@ func rows(t testing.TB, s backend, after int64) (list []audit.Row) {
 	return list
 }
 
-// verify walks the whole log.
+// verify verifies the whole log.
 func verify(t testing.TB, s backend, c audit.Chain) (audit.Head, error) {
 	t.Helper()
 	start, err := s.AuditStart(t.Context())
@@ -68,7 +68,7 @@ func testSessions(t *testing.T, s backend) {
 			got = append(got, f.ID)
 		}
 		if len(got) > 1 {
-			slices.Sort(got[1:]) // the others were used at one moment
+			slices.Sort(got[1:]) // the others were used at the same time
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s at %v: %v, want %v", user, at, got, want)
@@ -108,13 +108,13 @@ func testFamilies(t *testing.T, s backend) {
 	}
 }
 
-// testGivesUp: a caller that has gone changes nothing.
+// testGivesUp checks that a canceled caller changes nothing.
 func testGivesUp(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, ok := s.(interface{ Close() error }); !ok {
-		return // in memory there is nothing to wait for
+		return // nothing to wait for in memory
 	}
 	before := len(rows(t, s, 0))
 	if _, err := s.Rotate(ctx, rotation("a", 0, 0, false)); !errors.Is(err, context.Canceled) {
@@ -132,7 +132,7 @@ func testGivesUp(t *testing.T, s backend) {
 	rotate(t, s, rotation("a", 0, 0, false), auth.Granted)
 }
 
-// testFailsAlone: those who do something at the same moment as somebody whose operation cannot be done do not notice.
+// testFailsAlone checks that a failing operation does not affect concurrent ones.
 func testFailsAlone(t *testing.T, s backend) {
 	create(t, s, "twice", "u1")
 	var wg sync.WaitGroup
@@ -163,7 +163,8 @@ func testFailsAlone(t *testing.T, s backend) {
 	}
 }
 
-// testEvents: each change appends its event, in order, and what changes nothing appends nothing.
+// testEvents checks that each change appends its event, in order, and that operations without a
+// change append nothing.
 func testEvents(t *testing.T, s backend) {
 	seen := int64(0)
 	wants := func(what string, want ...audit.Event) {
@@ -232,7 +233,7 @@ func testEvents(t *testing.T, s backend) {
 	wants("nothing")
 }
 
-// testEventText: many events at once, and text of any kind, come back as written.
+// testEventText checks that many concurrent events with any text are read as written.
 func testEventText(t *testing.T, s backend) {
 	s.UseChain(chain())
 	texts := []string{"", "'; DROP TABLE audit; --", "ünïcode \u2028 ✓", strings.Repeat("long ", 2000), "line\nend\ttab \"quoted\""}
@@ -330,7 +331,7 @@ func testPrune(t *testing.T, s backend) {
 	for i := range 50 {
 		events = append(events, at(time.Duration(i)*time.Hour))
 	}
-	events[10], events[11] = events[11], events[10] // a little out of order, as they are when two processes write
+	events[10], events[11] = events[11], events[10] // slightly out of order, as with two processes
 	if err := s.Append(t.Context(), events...); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// Memory is an auth.Store in memory: what it holds ends with the process.
+// Memory is an auth.Store without persistence.
 type Memory struct {
 	mu       sync.Mutex
 	log      []audit.Row
@@ -22,7 +22,7 @@ type Memory struct {
 	tokens   map[auth.Hash]*auth.RefreshToken
 }
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{
 		families: make(map[string]*auth.Family),
@@ -35,7 +35,7 @@ func (m *Memory) CreateFamily(ctx context.Context, f auth.Family, first auth.Ref
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.families[f.ID] != nil || m.tokens[first.Hash] != nil {
-		return errors.New("store a login: the family or the token is there already")
+		return errors.New("store a login: the family or token already exists")
 	}
 	m.families[f.ID] = &f
 	m.tokens[first.Hash] = &first
@@ -168,8 +168,8 @@ func (m *Memory) Sessions(ctx context.Context, userID string, now time.Time) (li
 	return list, nil
 }
 
-// Watch implements auth.Store. No other process has this memory.
-func (m *Memory) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
+// Watch implements auth.Store. There are no other processes to watch.
+func (m *Memory) Watch(ctx context.Context, report func([]auth.Revocation)) error {
 	<-ctx.Done()
 	return nil
 }
@@ -181,7 +181,7 @@ func (m *Memory) Expire(ctx context.Context, now, keepRevoked time.Time) (int, e
 	left := make(map[string]bool)
 	for hash, t := range m.tokens {
 		f := m.families[t.Family]
-		if !t.Expires.After(now) || over(f, keepRevoked) {
+		if !t.Expires.After(now) || revokedBefore(f, keepRevoked) {
 			delete(m.tokens, hash)
 		} else {
 			left[t.Family] = true
@@ -189,7 +189,7 @@ func (m *Memory) Expire(ctx context.Context, now, keepRevoked time.Time) (int, e
 	}
 	families := 0
 	for id, f := range m.families {
-		if over(f, keepRevoked) || f.Revoked.IsZero() && !left[id] {
+		if revokedBefore(f, keepRevoked) || f.Revoked.IsZero() && !left[id] {
 			delete(m.families, id)
 			families++
 		}
@@ -197,7 +197,7 @@ func (m *Memory) Expire(ctx context.Context, now, keepRevoked time.Time) (int, e
 	return families, nil
 }
 
-// over says whether a family was revoked before the given time.
-func over(f *auth.Family, before time.Time) bool {
+// over reports whether a family was revoked before a time.
+func revokedBefore(f *auth.Family, before time.Time) bool {
 	return !f.Revoked.IsZero() && f.Revoked.Before(before)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// UseChain sets the key of the audit log's chain, before anything is written.
+// UseChain sets the key of the audit chain. Call it before any write.
 func (m *Memory) UseChain(c audit.Chain) { m.chain = c }
 
-// Chain is what UseChain has set.
+// Chain returns the chain that UseChain has set.
 func (m *Memory) Chain() audit.Chain { return m.chain }
 
-// append adds a row. The lock is held.
+// append adds an audit row. The caller holds mu.
 func (m *Memory) append(e audit.Event) {
 	head := m.start
 	if n := len(m.log); n > 0 {
@@ -34,14 +34,15 @@ func (m *Memory) Append(ctx context.Context, events ...audit.Event) error {
 	return nil
 }
 
-// AuditStart is where the chain begins: after which row, once older ones were pruned.
+// AuditStart returns the head after which the oldest stored row follows; zero before any pruning.
 func (m *Memory) AuditStart(ctx context.Context) (audit.Head, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.start, nil
 }
 
-// AuditRows reads the rows after one, in order: those that are there when it is called.
+// AuditRows yields the rows after sequence number after, in order, without rows that are added
+// later.
 func (m *Memory) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error] {
 	m.mu.Lock()
 	rows := slices.Clone(m.log)
@@ -55,7 +56,7 @@ func (m *Memory) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row
 	}
 }
 
-// AuditLast reads the newest n rows, in order: those about a user, where one is given, and of a kind, where one is given.
+// AuditLast returns the newest n rows in order. An empty user or kind matches all.
 func (m *Memory) AuditLast(ctx context.Context, n int, user string, kind audit.Kind) (list []audit.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +68,8 @@ func (m *Memory) AuditLast(ctx context.Context, n int, user string, kind audit.K
 	return list[max(0, len(list)-n):], nil
 }
 
-// PruneAudit deletes the rows before the first that is not older than before, and returns how many those were.
+// PruneAudit deletes the rows before the first one that is not older than before, and returns their
+// number.
 func (m *Memory) PruneAudit(ctx context.Context, before time.Time) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

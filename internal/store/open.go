@@ -28,19 +28,19 @@ var migrations embed.FS
 type SQLite struct {
 	path   string  // "": in memory
 	writer *sql.DB // one connection
-	reader *sql.DB // in memory the same as writer
+	reader *sql.DB // same as writer for a database in memory
 	chain  audit.Chain
-	writes *group[*turn]
+	writes *groupCommit[*sqliteTx]
 
 	prepared  [statements]*sql.Stmt // on writer
 	lookupRow *sql.Stmt             // on reader
 }
 
-// readers is the size of the reading pool: reads are short and come from the page cache.
+// readers is the number of connections that read. Reads are short and come from the page cache.
 const readers = 4
 
-// Open opens the database file at path, makes it (mode 0600, its directory 0700) if
-// there is none, and brings its schema up to date.
+// Open opens the database file at path and migrates its schema. It creates a missing file with mode
+// 0600, and its directory with 0700.
 func Open(ctx context.Context, path string) (*SQLite, error) {
 	s, err := open(ctx, path)
 	if err != nil {
@@ -68,19 +68,17 @@ func open(ctx context.Context, path string) (*SQLite, error) {
 	return start(ctx, &SQLite{path: path, writer: writer, reader: reader})
 }
 
-// OpenInMemory makes an empty database in memory. It has one connection, which
-// everything takes turns at.
+// OpenInMemory opens an empty database in memory. All operations share its one connection.
 func OpenInMemory(ctx context.Context) (*SQLite, error) {
 	db, err := sql.Open("sqlite", "file::memory:?_txlock=immediate&_pragma=foreign_keys(1)")
 	if err != nil {
 		return nil, err
 	}
-	keep(db, 1)
+	setPoolSize(db, 1)
 	return start(ctx, &SQLite{writer: db, reader: db})
 }
 
-// prepareFile makes an empty file before SQLite would, for the sake of its mode,
-// which SQLite gives to the files it puts beside it.
+// prepareFile creates an empty file with mode 0600. SQLite copies the mode to its other files.
 func prepareFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -108,23 +106,24 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep(db, connections)
+	setPoolSize(db, connections)
 	return db, nil
 }
 
-// checkpointPages is how many pages of 4 KiB the log holds before it is copied into the file. Tokens are all over the file,
-// so that with SQLite's 1,000 a copy comes after a few hundred refreshes; 4,000 are as fast as more.
+// checkpointPages is the size of the write-ahead log, in pages of 4 KiB, at which SQLite copies it
+// into the file. Token rows are spread over the file, so that the default of 1,000 copies after a
+// few hundred refreshes. More than 4,000 is not faster.
 const checkpointPages = 4000
 
-// keep bounds the pool and lets its connections live as long as the pool.
-func keep(db *sql.DB, connections int) {
+// setPoolSize bounds the pool and keeps its connections open.
+func setPoolSize(db *sql.DB, connections int) {
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 }
 
-// start checks that the database can be written and migrates it.
+// start checks that the database is writable and migrates it.
 func start(ctx context.Context, s *SQLite) (*SQLite, error) {
-	s.writes = &group[*turn]{transact: s.transact}
+	s.writes = &groupCommit[*sqliteTx]{transact: s.transact}
 	err := s.checkWritable(ctx)
 	if err == nil {
 		err = migrate(ctx, s.writer)
@@ -138,17 +137,17 @@ func start(ctx context.Context, s *SQLite) (*SQLite, error) {
 	return s, nil
 }
 
-// checkWritable takes and gives back the write lock, so that a read-only disk is
-// an error at the start and not at the first login. The connection is made here, and
-// turning a new file to WAL does not wait for a process that does the same: hence the tries.
+// checkWritable acquires the write lock, so that a read-only disk is an error at start, not at the
+// first login. It retries, because switching a new file to WAL fails while another process does the
+// same.
 func (s *SQLite) checkWritable(ctx context.Context) error {
-	giveUp := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(5 * time.Second)
 	for {
 		tx, err := s.writer.BeginTx(ctx, nil)
 		if err == nil {
 			return tx.Rollback()
 		}
-		if !isCode(err, sqlite3.SQLITE_BUSY) || time.Now().After(giveUp) {
+		if !isCode(err, sqlite3.SQLITE_BUSY) || time.Now().After(deadline) {
 			return err
 		}
 		select {
@@ -164,25 +163,26 @@ func isCode(err error, code int) bool {
 	return ok && e.Code()&0xff == code
 }
 
-// migrateTries is for the case that another process migrates the same file at this
-// moment: whoever comes second fails, and finds it done on looking again.
+// migrateTries bounds the attempts to migrate. If another process migrates the same file, the first
+// attempt fails and the next finds the work done.
 const migrateTries = 4
 
 func migrate(ctx context.Context, db *sql.DB) (err error) {
 	for range migrateTries {
-		if err = migrateOnce(ctx, db); err == nil {
+		if err = applyMigrations(ctx, goose.DialectSQLite3, db, migrations, "migrations"); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB) error {
-	dir, err := fs.Sub(migrations, "migrations")
+// applyMigrations migrates the schema with the SQL files of a folder.
+func applyMigrations(ctx context.Context, dialect goose.Dialect, db *sql.DB, files embed.FS, folder string) error {
+	dir, err := fs.Sub(files, folder)
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithTableName("store_version"), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(dialect, db, dir, goose.WithTableName("store_version"), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
@@ -191,21 +191,21 @@ func migrateOnce(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("read schema version: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("schema version %d is newer than this program, which knows %d: run the newer program", current, target)
+		return fmt.Errorf("schema version %d is newer than version %d of this program: run a newer program", current, target)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema up to date: %w", err)
+		return fmt.Errorf("migrate the schema: %w", err)
 	}
 	return nil
 }
 
-// explain says in words what an operator can do about an error of SQLite.
+// explain adds to an SQLite error what an operator can do about it.
 func explain(err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return err
 	}
-	switch e.Code() & 0xff { // the rest of the code tells variants
+	switch e.Code() & 0xff { // without the variant
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		return fmt.Errorf("the file is damaged or not a SQLite database; restore it from a backup: %w", err)
 	case sqlite3.SQLITE_READONLY:
@@ -220,13 +220,14 @@ func explain(err error) error {
 	return err
 }
 
-// Writer is the one connection that writes.
+// Writer returns the pool with the one connection that writes.
 func (s *SQLite) Writer() *sql.DB { return s.writer }
 
-// Reader is a pool of connections that read. They see what Writer has committed.
+// Reader returns the pool that reads. It sees what Writer has committed.
 func (s *SQLite) Reader() *sql.DB { return s.reader }
 
-// Close ends all connections. The writer is last, since the last one copies the log into the file.
+// Close closes all connections. The last one to close copies the log into the file, so that is the
+// writer.
 func (s *SQLite) Close() error {
 	var err error
 	if s.reader != s.writer {

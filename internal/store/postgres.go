@@ -23,24 +23,25 @@ import (
 //go:embed migrations_postgres/*.sql
 var migrationsPostgres embed.FS
 
-// Postgres is an auth.Store in a PostgreSQL database, which several gateways may share.
+// Postgres is an auth.Store in a PostgreSQL database that several gateways may share.
 type Postgres struct {
 	pool  *pgxpool.Pool
-	db    *sql.DB // the same connections, for who knows database/sql
+	db    *sql.DB // the same connections for database/sql
 	chain audit.Chain
 
-	writes group[*pgBatch]
-	reads  group[*pgLookups]
+	writes groupCommit[*pgBatch]
+	reads  groupCommit[*pgLookups]
 }
 
-// postgresLimit bounds every operation: while the database is gone, who asks is told so before it loses patience.
+// postgresLimit bounds every operation, so that callers get an error soon if the database does not
+// answer.
 const postgresLimit = 2 * time.Second
 
-// migrationLimit bounds the wait for another gateway that migrates.
+// migrationLimit bounds the wait for another gateway's migration.
 const migrationLimit = 10 * time.Minute
 
-// OpenPostgres connects to the database that dsn names (postgres://user:password@host/name, or name=value pairs as psql
-// takes them) and brings its schema up to date. No error has the password in it.
+// OpenPostgres connects to the database of dsn (postgres://user:password@host/name, or name=value
+// pairs as in psql) and migrates its schema. Errors do not contain the password.
 func OpenPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 	cfg, err := postgresConfig(dsn)
 	if err != nil {
@@ -52,15 +53,15 @@ func OpenPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
 	s := &Postgres{pool: pool, db: stdlib.OpenDBFromPool(pool)}
-	s.writes.transact, s.writes.alone = s.transact, func(error) bool { return false }
-	s.reads.transact, s.reads.alone = s.lookup, func(error) bool { return false }
+	s.writes.transact, s.writes.retryAlone = s.transact, func(error) bool { return false }
+	s.reads.transact, s.reads.retryAlone = s.lookup, func(error) bool { return false }
 	if err := s.start(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", at, errors.Join(explainPostgres(err), s.Close()))
 	}
 	return s, nil
 }
 
-// start checks that the database answers and can be written, and migrates it.
+// start checks that the database is writable and migrates it.
 func (s *Postgres) start(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 2*postgresLimit)
 	defer cancel()
@@ -70,23 +71,23 @@ func (s *Postgres) start(ctx context.Context) error {
 		return err
 	}
 	if standby || readOnly {
-		return errors.New("it cannot be written: it is a standby, or read-only")
+		return errors.New("the server is read-only or a standby")
 	}
 	return migratePostgres(ctx, s.db)
 }
 
-// poolSize is the number of connections, unless the DSN has pool_max_conns: operations travel together, so that
-// few serve many.
+// poolSize is the number of connections unless the DSN has pool_max_conns. Operations share
+// transactions, so that few connections are enough.
 const poolSize = 12
 
 func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		// What was not understood may be the password, so that its words are not repeated.
+		// The unparsed text may contain the password: do not repeat it.
 		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			return nil, fmt.Errorf("database URL: %w", path)
 		}
-		return nil, errors.New("database URL: not understood; it is of the form postgres://user:password@host:5432/name?sslmode=verify-full")
+		return nil, errors.New("database URL: invalid; use postgres://user:password@host:5432/name?sslmode=verify-full")
 	}
 	if err := checkPostgresTLS(cfg.ConnConfig); err != nil {
 		return nil, err
@@ -106,91 +107,75 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 		}
 	}
 	setting("application_name", "rueda")
-	// A gateway that stands still within a transaction must not hold up the others for longer.
+	// A gateway that stalls in a transaction must not block the others for longer.
 	setting("idle_in_transaction_session_timeout", "5000")
-	// Prepared statements keep a plan that was made when the tables were small. All of ours look up a few rows by an index.
+	// Prepared statements would keep a plan for small tables. All of ours select few rows by an
+	// index.
 	setting("enable_seqscan", "off")
 	setting("enable_hashjoin", "off")
 	setting("enable_mergejoin", "off")
 	setting("jit", "off")
-	cfg.AfterConnect = durable
+	cfg.AfterConnect = enableSyncCommit
 	return cfg, nil
 }
 
-// CheckPostgres says what is wrong with the dsn of OpenPostgres, and connects to nothing.
+// CheckPostgres returns the error in a dsn, if there is one. It does not connect.
 func CheckPostgres(dsn string) error {
 	_, err := postgresConfig(dsn)
 	return err
 }
 
-// checkPostgresTLS refuses a connection over a network that may go without TLS, as it may by default: password, users
-// and tokens would be there to read.
+// checkPostgresTLS refuses connections over a network that may be unencrypted, as is the default of
+// sslmode.
 func checkPostgresTLS(c *pgx.ConnConfig) error {
 	hosts := []pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
 	for _, f := range c.Fallbacks {
 		hosts = append(hosts, *f)
 	}
 	for _, h := range hosts {
-		if h.TLSConfig == nil && !isNear(h.Host) {
-			return fmt.Errorf("database URL: the connection to %s may go without TLS: say sslmode=verify-full, or require", h.Host)
+		if h.TLSConfig == nil && !isLocal(h.Host) {
+			return fmt.Errorf("database URL: the connection to %s may be unencrypted: set sslmode=verify-full or sslmode=require", h.Host)
 		}
 	}
 	return nil
 }
 
-// isNear says whether a host is this machine, by a loopback address or a socket in the file system.
-func isNear(host string) bool {
+// isLocal reports whether host is this machine: a loopback address or a Unix socket.
+func isLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// durable turns synchronous commits on where the server has them off. Stronger settings stay.
-func durable(ctx context.Context, c *pgx.Conn) error {
+// enableSyncCommit sets synchronous_commit to on if the server has it off. Stronger settings stay.
+func enableSyncCommit(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
 	return err
 }
 
-// migratePostgres brings the schema up to date. Of several gateways that start together one does, and the others wait
-// for it: on a lock of the session rather than goose's, which looks again only each second.
+// migratePostgres migrates the schema. Gateways that start together wait for the first one with an
+// advisory lock; goose's own lock polls once a second.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationLimit)
 	defer cancel()
-	dir, err := fs.Sub(migrationsPostgres, "migrations_postgres")
-	if err != nil {
-		return err
-	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // gives it back to the pool
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrationLock); err != nil {
 		return fmt.Errorf("wait for another migration: %w", err)
 	}
 	defer func() {
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, migrationLock)
 	}()
-	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithTableName("store_version"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read schema version: %w", err)
-	}
-	if current > target {
-		return fmt.Errorf("schema version %d is newer than this program, which knows %d: run the newer program", current, target)
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema up to date: %w", err)
-	}
-	return nil
+	return applyMigrations(ctx, goose.DialectPostgres, db, migrationsPostgres, "migrations_postgres")
 }
 
-// migrationLock names the lock of those that migrate: the first bytes of "rueda migrations" in SHA-256.
+// migrationLock is the advisory lock of migrations: the first bytes of the SHA-256 of "rueda
+// migrations".
 const migrationLock = 0x085636c2
 
-// explainPostgres says in words what an operator can do about an error.
+// explainPostgres adds to a PostgreSQL error what an operator can do about it.
 func explainPostgres(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -198,50 +183,50 @@ func explainPostgres(err error) error {
 	}
 	switch e.Code {
 	case "28P01", "28000":
-		return fmt.Errorf("the user or its password is refused, or pg_hba.conf does not let it in: %w", err)
+		return fmt.Errorf("wrong user or password, or pg_hba.conf rejects the connection: %w", err)
 	case "3D000":
-		return fmt.Errorf("there is no such database; createdb makes one: %w", err)
+		return fmt.Errorf("the database does not exist; create it with createdb: %w", err)
 	case "42501":
-		return fmt.Errorf("the user may not do that; the database should be its own: %w", err)
+		return fmt.Errorf("the user lacks a privilege; it should own the database: %w", err)
 	case "53300":
-		return fmt.Errorf("the server has no connection left; raise max_connections or set pool_max_conns: %w", err)
+		return fmt.Errorf("the server has no free connection; raise max_connections or set pool_max_conns: %w", err)
 	case "53100":
 		return fmt.Errorf("the server's disk is full: %w", err)
 	case "25006":
-		return fmt.Errorf("the server is read-only, as a standby is: %w", err)
+		return fmt.Errorf("the server is read-only or a standby: %w", err)
 	}
 	return err
 }
 
-// UseChain sets the key of the audit log's chain, before anything is written.
+// UseChain sets the key of the audit chain. Call it before any write.
 func (s *Postgres) UseChain(c audit.Chain) { s.chain = c }
 
-// Chain is what UseChain has set.
+// Chain returns the chain that UseChain has set.
 func (s *Postgres) Chain() audit.Chain { return s.chain }
 
-// Writer is the pool of connections by database/sql.
+// Writer returns the connections for database/sql.
 func (s *Postgres) Writer() *sql.DB { return s.db }
 
-// Reader is the same as Writer.
+// Reader returns the same pool as Writer.
 func (s *Postgres) Reader() *sql.DB { return s.db }
 
-// Dialect is the SQL that Writer and Reader understand.
+// Dialect returns the SQL dialect of Writer and Reader.
 func (s *Postgres) Dialect() string { return "postgres" }
 
-// Close ends all connections.
+// Close closes all connections.
 func (s *Postgres) Close() error {
 	err := s.db.Close()
 	s.pool.Close()
 	return err
 }
 
-// write runs f in a transaction of its own. One that another transaction's locks or a lost connection has undone is tried
-// again, once.
+// write runs f in its own transaction. After a serialization failure or a lost connection it tries
+// once more.
 func (s *Postgres) write(ctx context.Context, what string, f func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
-	if err != nil && again(err) {
+	if err != nil && retryable(err) {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
 	}
 	if err != nil {
@@ -250,8 +235,8 @@ func (s *Postgres) write(ctx context.Context, what string, f func(context.Contex
 	return nil
 }
 
-// again says whether a transaction that failed changed nothing and may do better now.
-func again(err error) bool {
+// retryable reports whether a failed transaction changed nothing and may succeed now.
+func retryable(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "40001" || e.Code == "40P01" // serialization failure, deadlock
 	}

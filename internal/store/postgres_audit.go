@@ -21,8 +21,8 @@ const (
 		SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])`
 )
 
-// queueHead locks the head of the audit log until the transaction ends, and reads it.
-func queueHead(b *pgx.Batch, head *audit.Head) {
+// queueLockHead locks the head of the audit log until the transaction ends, and reads it.
+func queueLockHead(b *pgx.Batch, head *audit.Head) {
 	b.Queue(lockHead).QueryRow(func(row pgx.Row) error {
 		var hash []byte
 		err := row.Scan(&head.Seq, &hash)
@@ -31,20 +31,20 @@ func queueHead(b *pgx.Batch, head *audit.Head) {
 	})
 }
 
-// queueEvents appends events after the head, which is locked.
+// queueEvents appends events after head, which the transaction has locked.
 func queueEvents(b *pgx.Batch, chain audit.Chain, head audit.Head, events []audit.Event) {
-	rows := link(chain, head, events)
+	rows := chainEvents(chain, head, events)
 	b.Queue(insertRows, columnsOf(rows)...)
 	last := rows[len(rows)-1]
 	b.Queue(moveHead, last.Seq, last.Hash[:])
 }
 
-// link makes rows of events.
-func link(chain audit.Chain, head audit.Head, events []audit.Event) []audit.Row {
+// chainEvents returns the rows of events after head.
+func chainEvents(chain audit.Chain, head audit.Head, events []audit.Event) []audit.Row {
 	rows := make([]audit.Row, len(events))
 	for i, e := range events {
 		for _, text := range []*string{&e.Actor, &e.User, &e.Family, &e.Address, &e.Client, &e.Detail} {
-			*text = clean(*text) // before it is chained: what is read must be what was chained
+			*text = validText(*text) // before chaining: the stored text must be the chained text
 		}
 		rows[i] = chain.Next(head, e)
 		head = rows[i].Head()
@@ -52,7 +52,7 @@ func link(chain audit.Chain, head audit.Head, events []audit.Event) []audit.Row 
 	return rows
 }
 
-// columnsOf are the arguments of insertRows.
+// columnsOf returns the arguments of insertRows.
 func columnsOf(rows []audit.Row) []any {
 	var seq, at []int64
 	var hash [][]byte
@@ -67,8 +67,8 @@ func columnsOf(rows []audit.Row) []any {
 	return []any{seq, hash, at, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6]}
 }
 
-// AppendAudit adds an event to the audit log, in the transaction of what it tells, as its last act: until the commit all
-// others that append wait.
+// AppendAudit appends an event to the audit log in a transaction of the caller. Call it last: until
+// the commit, all other appends wait.
 func (s *Postgres) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) error {
 	var head audit.Head
 	var hash []byte
@@ -76,7 +76,7 @@ func (s *Postgres) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) e
 		return fmt.Errorf("write to the audit log: %w", explainPostgres(err))
 	}
 	copy(head.Hash[:], hash)
-	rows := link(s.chain, head, []audit.Event{e})
+	rows := chainEvents(s.chain, head, []audit.Event{e})
 	_, err := tx.ExecContext(ctx, insertRows, columnsOf(rows)...)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, moveHead, rows[0].Seq, rows[0].Hash[:])
@@ -87,7 +87,7 @@ func (s *Postgres) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) e
 	return nil
 }
 
-// AuditStart is what the oldest row that is kept is chained to.
+// AuditStart returns the head after which the oldest stored row follows; zero before any pruning.
 func (s *Postgres) AuditStart(ctx context.Context) (head audit.Head, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
@@ -112,7 +112,8 @@ func scanAudit(scan func(...any) error) (r audit.Row, err error) {
 	return r, err
 }
 
-// AuditRows are the rows after a place, in order. They are read in pages, so that no transaction stays open meanwhile.
+// AuditRows yields the rows after sequence number after, in order. It reads pages, so that no
+// transaction stays open.
 func (s *Postgres) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		for {
@@ -135,7 +136,7 @@ func (s *Postgres) AuditRows(ctx context.Context, after int64) iter.Seq2[audit.R
 	}
 }
 
-// AuditLast are the newest n rows in order, of a user and a kind where these are not "".
+// AuditLast returns the newest n rows in order. An empty user or kind matches all.
 func (s *Postgres) AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error) {
 	rows, err := list(ctx, s, "read the audit log", scanAudit, `
 		SELECT `+auditColumns+` FROM audit WHERE ($2 = '' OR user_id = $2) AND ($3 = '' OR kind = $3)
@@ -144,11 +145,11 @@ func (s *Postgres) AuditLast(ctx context.Context, n int, user string, kind audit
 	return rows, err
 }
 
-// pruneLock names the lock of those that prune, so that others may append meanwhile.
+// pruneLock is the advisory lock of pruning. It does not block appends.
 const pruneLock = migrationLock + 1
 
-// PruneAudit deletes the rows before the first that is not older than before, and returns how many those were. The
-// chain then begins after them, and a row of its own tells of it.
+// PruneAudit deletes the rows before the first one that is not older than before, and returns their
+// number. The chain then starts after them, and an audit row records it.
 func (s *Postgres) PruneAudit(ctx context.Context, before time.Time) (total int64, err error) {
 	for {
 		var n int64
@@ -163,14 +164,14 @@ func (s *Postgres) PruneAudit(ctx context.Context, before time.Time) (total int6
 	}
 }
 
-// prune deletes a batch.
+// prune deletes one batch.
 func (s *Postgres) prune(ctx context.Context, tx pgx.Tx, before time.Time) (int64, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, pruneLock); err != nil {
 		return 0, err
 	}
 	var to audit.Head
 	var hash []byte
-	// A row may be a little older than one before it: what is kept begins at the first that is young enough.
+	// Rows may be slightly out of order: keep everything from the first row that is new enough.
 	err := tx.QueryRow(ctx, `
 		SELECT seq, hash FROM audit WHERE seq < coalesce(
 			(SELECT seq FROM (SELECT seq, at FROM audit ORDER BY seq LIMIT $1) oldest WHERE at >= $2 ORDER BY seq LIMIT 1),
@@ -192,7 +193,7 @@ func (s *Postgres) prune(ctx context.Context, tx pgx.Tx, before time.Time) (int6
 	b.Queue(`
 		INSERT INTO audit_start (one, seq, hash) VALUES (1, $1, $2)
 		ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, to.Seq, to.Hash[:])
-	queueHead(&b, &head)
+	queueLockHead(&b, &head)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return 0, err
 	}

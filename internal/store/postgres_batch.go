@@ -17,14 +17,14 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// pgBatch are the operations of one transaction. They go to the database together: one question reads and locks all that
-// they need, the rules are applied here in the order in which they came, and one answer writes all that has changed.
-// So a transaction takes three trips however many share it.
+// pgBatch collects the operations of one transaction, which takes three round trips for any number
+// of operations: one reads and locks all rows they need, then the operations are applied here in
+// order, the second writes the changes, and the third the audit log with the commit.
 type pgBatch struct {
 	calls []*pgCall
 }
 
-// pgCall is one operation: a login, a refresh or events, whichever is not nil.
+// pgCall is one operation: a login, a refresh or audit events.
 type pgCall struct {
 	family   *auth.Family
 	first    *auth.RefreshToken
@@ -37,15 +37,15 @@ type pgCall struct {
 
 // CreateFamily implements auth.Store.
 func (s *Postgres) CreateFamily(ctx context.Context, f auth.Family, first auth.RefreshToken) error {
-	f.Address, f.Client = clean(f.Address), clean(f.Client)
-	return s.share(ctx, "store a login", &pgCall{family: &f, first: &first})
+	f.Address, f.Client = validText(f.Address), validText(f.Client)
+	return s.runShared(ctx, "store a login", &pgCall{family: &f, first: &first})
 }
 
 // Rotate implements auth.Store.
 func (s *Postgres) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, error) {
-	r.Address, r.Client = clean(r.Address), clean(r.Client)
+	r.Address, r.Client = validText(r.Address), validText(r.Client)
 	c := &pgCall{rotation: &r}
-	if err := s.share(ctx, "store a refresh", c); err != nil {
+	if err := s.runShared(ctx, "store a refresh", c); err != nil {
 		return auth.Refused, err
 	}
 	return c.outcome, nil
@@ -56,16 +56,16 @@ func (s *Postgres) Append(ctx context.Context, events ...audit.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return s.share(ctx, "write to the audit log", &pgCall{events: events})
+	return s.runShared(ctx, "write to the audit log", &pgCall{events: events})
 }
 
-// clean makes text of what a client sent: PostgreSQL keeps no NUL and nothing that is not UTF-8.
-func clean(text string) string {
+// validText replaces what PostgreSQL text cannot contain: NUL and invalid UTF-8.
+func validText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// share does c together with others that wait, or gives up in time.
-func (s *Postgres) share(ctx context.Context, what string, c *pgCall) error {
+// runShared runs c in a shared transaction, within the time limit.
+func (s *Postgres) runShared(ctx context.Context, what string, c *pgCall) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
 	err := s.writes.do(ctx, func(b *pgBatch) error {
@@ -78,31 +78,32 @@ func (s *Postgres) share(ctx context.Context, what string, c *pgCall) error {
 	return nil
 }
 
-// transact collects the operations of a batch and executes them. Where the database refuses what one of them says, only
-// that one fails.
+// transact collects the operations of a batch and executes them. If the database rejects the data
+// of one, only that one fails.
 func (s *Postgres) transact(ctx context.Context, collect func(*pgBatch) error) error {
 	var b pgBatch
 	if err := collect(&b); err != nil {
 		return err
 	}
 	err := s.execute(ctx, b.calls)
-	if err == nil || len(b.calls) == 1 || !itsOwn(err) {
+	if err == nil || len(b.calls) == 1 || !isDataError(err) {
 		return err
 	}
-	s.executeApart(ctx, b.calls)
+	s.executeSplit(ctx, b.calls)
 	return nil
 }
 
-// executeApart executes two or more operations of which one is refused: each half by itself, and again the halves of one that is
-// refused. So the neighbours of one bad operation wait for a dozen transactions, and not for one each.
-func (s *Postgres) executeApart(ctx context.Context, calls []*pgCall) {
+// executeSplit executes two or more operations, one of which was rejected. It executes each half
+// separately and splits a rejected half again. The other operations wait for a dozen transactions,
+// not one each.
+func (s *Postgres) executeSplit(ctx context.Context, calls []*pgCall) {
 	middle := len(calls) / 2
 	for _, half := range [][]*pgCall{calls[:middle], calls[middle:]} {
 		err := s.execute(ctx, half)
 		switch {
-		case err == nil: // each has its outcome
-		case len(half) > 1 && itsOwn(err):
-			s.executeApart(ctx, half)
+		case err == nil: // each has its own result
+		case len(half) > 1 && isDataError(err):
+			s.executeSplit(ctx, half)
 		default:
 			for _, c := range half {
 				c.err = err
@@ -111,29 +112,31 @@ func (s *Postgres) executeApart(ctx context.Context, calls []*pgCall) {
 	}
 }
 
-// itsOwn says whether a failure is of what was said rather than of the database: bad data, or a constraint.
-func itsOwn(err error) bool {
+// isDataError reports whether an error is caused by the data of an operation: invalid data or a
+// constraint.
+func isDataError(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23"))
 }
 
-// execute does operations in a transaction, and tries again once where that changed nothing.
+// execute runs operations in one transaction. It tries once more if that changed nothing.
 func (s *Postgres) execute(ctx context.Context, calls []*pgCall) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
 	err := s.attempt(ctx, calls)
-	if err != nil && again(err) {
+	if err != nil && retryable(err) {
 		err = s.attempt(ctx, calls)
 	}
 	return err
 }
 
+// attempt runs operations in one transaction.
 func (s *Postgres) attempt(ctx context.Context, calls []*pgCall) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // ends the connection where the transaction is not over
+	defer conn.Release() // closes the connection if the transaction is still open
 	var set workingSet
 	if err := set.read(ctx, conn.Conn(), calls); err != nil {
 		return err
@@ -141,7 +144,7 @@ func (s *Postgres) attempt(ctx context.Context, calls []*pgCall) error {
 	for _, c := range calls {
 		c.err = set.apply(c)
 	}
-	if len(set.events) == 0 { // nothing changed
+	if len(set.events) == 0 { // no changes
 		return sendBatch(ctx, conn.Conn(), func(b *pgx.Batch) { b.Queue(`ROLLBACK`) })
 	}
 	head, err := set.write(ctx, conn.Conn())
@@ -152,41 +155,41 @@ func (s *Postgres) attempt(ctx context.Context, calls []*pgCall) error {
 		queueEvents(b, s.chain, head, set.events)
 		b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 			if tag.String() != "COMMIT" {
-				return errors.New("the transaction was undone")
+				return errors.New("the transaction was rolled back")
 			}
 			return nil
 		})
 	})
 }
 
-// sendBatch sends statements in one trip and waits for all.
+// sendBatch sends statements in one round trip and waits for their results.
 func sendBatch(ctx context.Context, conn *pgx.Conn, fill func(*pgx.Batch)) error {
 	var b pgx.Batch
 	fill(&b)
 	return conn.SendBatch(ctx, &b).Close()
 }
 
-// workingSet is what a transaction has read, and what it is to write.
+// workingSet is what a transaction has read and will write.
 type workingSet struct {
 	families map[string]*auth.Family
 	tokens   map[auth.Hash]*auth.RefreshToken
 
 	newFamilies []*auth.Family
-	newTokens   []*auth.RefreshToken             // the first of new families
-	successors  map[auth.Hash]*auth.RefreshToken // new, or with a new end
-	dead        map[auth.Hash]time.Time          // from now on
+	newTokens   []*auth.RefreshToken             // first tokens of new families
+	successors  map[auth.Hash]*auth.RefreshToken // new, or with a new expiry
+	dead        map[auth.Hash]time.Time          // tokens that die now
 	used        map[string]*auth.Family
-	over        map[string]*auth.Family // revoked now
+	revoked     map[string]*auth.Family // revoked now
 	events      []audit.Event
 }
 
-// read begins the transaction, and reads and locks what the calls are about. Families are locked first and in the order of
-// their ids, by every transaction of every gateway, so that none waits for one that waits for it; their tokens
-// are changed by who has locked the family alone.
+// read begins the transaction, and reads and locks the rows of the calls. All gateways lock
+// families in the order of their ids, which avoids deadlocks. Tokens are changed only with their
+// family locked.
 func (w *workingSet) read(ctx context.Context, conn *pgx.Conn, calls []*pgCall) error {
 	w.families, w.tokens = make(map[string]*auth.Family), make(map[auth.Hash]*auth.RefreshToken)
 	w.successors, w.dead = make(map[auth.Hash]*auth.RefreshToken), make(map[auth.Hash]time.Time)
-	w.used, w.over = make(map[string]*auth.Family), make(map[string]*auth.Family)
+	w.used, w.revoked = make(map[string]*auth.Family), make(map[string]*auth.Family)
 	var presented, all [][]byte
 	for _, c := range calls {
 		if r := c.rotation; r != nil {
@@ -219,12 +222,12 @@ func (w *workingSet) read(ctx context.Context, conn *pgx.Conn, calls []*pgCall) 
 	})
 }
 
-// apply does one operation to the set, as Memory would.
+// apply applies one operation to the set, with the rules of Memory.
 func (w *workingSet) apply(c *pgCall) error {
 	switch {
 	case c.family != nil:
 		if w.families[c.family.ID] != nil || w.tokens[c.first.Hash] != nil {
-			return errors.New("the family or the token is there already")
+			return errors.New("the family or token already exists")
 		}
 		f, t := *c.family, *c.first
 		w.families[f.ID], w.tokens[t.Hash] = &f, &t
@@ -238,13 +241,14 @@ func (w *workingSet) apply(c *pgCall) error {
 	return nil
 }
 
+// rotate applies a refresh.
 func (w *workingSet) rotate(r *auth.Rotation) auth.Outcome {
 	presented, successor := w.tokens[r.Presented], w.tokens[r.Successor]
 	if presented == nil {
 		return auth.Refused
 	}
 	family := w.families[presented.Family]
-	if family == nil { // deleted between the two questions
+	if family == nil { // deleted between the two queries
 		return auth.Refused
 	}
 	outcome := r.Decide(*presented, successor, *family)
@@ -267,13 +271,13 @@ func (w *workingSet) rotate(r *auth.Rotation) auth.Outcome {
 		w.events = append(w.events, r.Event(outcome, family))
 	case auth.Reused:
 		family.Revoked, family.RevokedFor = r.Now, auth.RevokedReuse
-		w.over[family.ID] = family
+		w.revoked[family.ID] = family
 		w.events = append(w.events, r.Event(outcome, family))
 	}
 	return outcome
 }
 
-// kill makes a token dead, which may not have been read. One that was dead before keeps its time.
+// kill marks a token as dead, even if it was not read. A dead token keeps its time.
 func (w *workingSet) kill(h auth.Hash, now time.Time) {
 	if t := w.tokens[h]; t != nil {
 		kill(t, now)
@@ -283,13 +287,13 @@ func (w *workingSet) kill(h auth.Hash, now time.Time) {
 	}
 }
 
-// write writes what has changed, and locks and reads the head of the audit log, last.
+// write writes the changes, and then locks and reads the head of the audit log.
 func (w *workingSet) write(ctx context.Context, conn *pgx.Conn) (head audit.Head, err error) {
 	err = sendBatch(ctx, conn, func(b *pgx.Batch) {
 		w.queueFamilies(b)
 		w.queueTokens(b)
-		queueRevocations(b, slices.Collect(maps.Values(w.over)))
-		queueHead(b, &head)
+		queueRevocations(b, slices.Collect(maps.Values(w.revoked)))
+		queueLockHead(b, &head)
 	})
 	return head, err
 }
@@ -359,20 +363,20 @@ func (w *workingSet) queueTokens(b *pgx.Batch) {
 	}
 }
 
-// queueRevocations ends families and tells it to all gateways.
-func queueRevocations(b *pgx.Batch, over []*auth.Family) {
-	if len(over) == 0 {
+// queueRevocations revokes families and notifies all gateways.
+func queueRevocations(b *pgx.Batch, revoked []*auth.Family) {
+	if len(revoked) == 0 {
 		return
 	}
 	var id, reason []string
 	var at []int64
-	for _, f := range over {
+	for _, f := range revoked {
 		id, at, reason = append(id, f.ID), append(at, f.Revoked.UnixNano()), append(reason, f.RevokedFor)
 	}
 	b.Queue(`
 		UPDATE families f SET revoked_at = u.at, revoked_for = u.reason
 		FROM unnest($1::text[], $2::bigint[], $3::text[]) u (id, at, reason) WHERE f.id = u.id AND f.revoked_at IS NULL`, id, at, reason)
-	for _, text := range notices(over) {
+	for _, text := range revocationPayloads(revoked) {
 		b.Queue(`SELECT pg_notify($1, $2)`, revokedChannel, text)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// BenchmarkRefreshPostgres is BenchmarkRefresh on a server that waits for the disk. "bare" is the rotation alone, without
-// the look-up and the audit log, one transaction each by hand on 16 connections.
+// BenchmarkRefreshPostgres is BenchmarkRefresh on a durable server. "bare" is the rotation alone,
+// without lookup and audit log, one transaction each on 16 connections.
 func BenchmarkRefreshPostgres(b *testing.B) {
 	server := pgtest.Start(b)
 	b.Run("store", func(b *testing.B) {
@@ -43,8 +43,8 @@ func refreshWith(s auth.Store) func(context.Context, auth.Rotation) error {
 	}
 }
 
-// TestPostgresRefreshRateE2E has 64 clients refresh at once, and says how many a second that were, beside those of plain
-// transactions on the same server.
+// TestPostgresRefreshRateE2E measures refreshes per second with 64 clients, in comparison with
+// plain transactions on the same server.
 func TestPostgresRefreshRateE2E(t *testing.T) {
 	server := pgtest.Start(t)
 	each := 25 // refreshes of each client

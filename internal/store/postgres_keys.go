@@ -17,13 +17,13 @@ type postgresKeys struct {
 	s *Postgres
 }
 
-// Keys keeps the signing keys in the database, for all gateways that share it.
+// Keys returns the key store of all gateways that share the database.
 func (s *Postgres) Keys() auth.KeyStore { return postgresKeys{s} }
 
-// sealed begins every document that is encrypted.
-const sealed = `{"sealed":`
+// encryptedPrefix begins every encrypted document.
+const encryptedPrefix = `{"sealed":`
 
-var errNotSealed = errors.New("keys in a shared database must be encrypted: give the key that encrypts them by file or environment")
+var errNotEncrypted = errors.New("keys in a shared database must be encrypted: set the encryption key by file or environment")
 
 // Load implements auth.KeyStore.
 func (k postgresKeys) Load(ctx context.Context) (document []byte, version string, err error) {
@@ -37,16 +37,17 @@ func (k postgresKeys) Load(ctx context.Context) (document []byte, version string
 	if err != nil {
 		return nil, "", fmt.Errorf("read the keys: %w", explainPostgres(err))
 	}
-	if !bytes.HasPrefix(document, []byte(sealed)) {
-		return nil, "", fmt.Errorf("read the keys: %w", errNotSealed)
+	if !bytes.HasPrefix(document, []byte(encryptedPrefix)) {
+		return nil, "", fmt.Errorf("read the keys: %w", errNotEncrypted)
 	}
 	return document, strconv.FormatInt(v, 10), nil
 }
 
-// Save implements auth.KeyStore. A document that is not encrypted is refused: a dump of the database would have the keys.
+// Save implements auth.KeyStore. It refuses unencrypted documents, because a dump of the database
+// would contain the keys.
 func (k postgresKeys) Save(ctx context.Context, document []byte, version string) error {
-	if !bytes.HasPrefix(document, []byte(sealed)) {
-		return fmt.Errorf("write the keys: %w", errNotSealed)
+	if !bytes.HasPrefix(document, []byte(encryptedPrefix)) {
+		return fmt.Errorf("write the keys: %w", errNotEncrypted)
 	}
 	query, args := `INSERT INTO keys (one, document, version) VALUES (1, $1, 1) ON CONFLICT DO NOTHING`, []any{document}
 	if version != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// Reserve implements auth.SharedLimits, in one statement.
+// Reserve implements auth.SharedLimits with one statement.
 func (s *Postgres) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
@@ -41,20 +41,20 @@ func (s *Postgres) Settle(ctx context.Context, r auth.Reservation, how auth.Sett
 	_, err := s.pool.Exec(ctx, `SELECT rueda_settle($1, $2, $3, $4, $5, $6, $7)`,
 		attemptKey(r), r.Now.UnixNano(), account, how == auth.Succeeded, attemptKept, keys, intervals)
 	if err != nil {
-		return fmt.Errorf("give back to the shared limits: %w", explainPostgres(err))
+		return fmt.Errorf("settle the shared limits: %w", explainPostgres(err))
 	}
 	return nil
 }
 
-// attemptKept is how long an attempt may be settled.
+// attemptKept is how long an attempt can be settled.
 const attemptKept = 15 * time.Minute
 
 func attemptKey(r auth.Reservation) []byte { return append([]byte("attempt "), r.ID[:]...) }
 
-// limitKeys are a reservation's rows. An account and a bucket never have the same key.
+// limitKeys returns the rows of a reservation. Accounts and buckets have different key prefixes.
 func limitKeys(r auth.Reservation) (account []byte, keys [][]byte, intervals, bursts []int64) {
 	account = append([]byte("account "), r.Account[:]...)
-	keys, intervals, bursts = [][]byte{}, []int64{}, []int64{} // none is an empty array, not NULL
+	keys, intervals, bursts = [][]byte{}, []int64{}, []int64{} // an empty array, not NULL
 	for _, b := range r.Buckets {
 		keys = append(keys, []byte("bucket "+b.Key))
 		intervals, bursts = append(intervals, int64(b.Interval)), append(bursts, int64(b.Burst))
@@ -62,19 +62,19 @@ func limitKeys(r auth.Reservation) (account []byte, keys [][]byte, intervals, bu
 	return account, keys, intervals, bursts
 }
 
-// expireLimits deletes what says nothing any more. A row that is being charged is left for the next time.
+// expireLimits deletes rows without effect. It skips rows that are locked.
 func (s *Postgres) expireLimits(ctx context.Context, now time.Time) error {
 	for {
-		var gone int64
+		var deleted int64
 		err := s.write(ctx, "delete old limits", func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, `
 				DELETE FROM limits WHERE key IN (
 					SELECT key FROM limits WHERE even < $1 AND (fails = 0 OR last < $2) LIMIT $3 FOR UPDATE SKIP LOCKED)`,
 				now.UnixNano(), now.Add(-auth.FailuresKept).UnixNano(), expireBatch)
-			gone = tag.RowsAffected()
+			deleted = tag.RowsAffected()
 			return err
 		})
-		if err != nil || gone < expireBatch {
+		if err != nil || deleted < expireBatch {
 			return err
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// reservation is an attempt at an account from addresses, each of which may make one a second and ten at once.
+// reservation returns an attempt at an account from addresses, each with a limit of one a second
+// and a burst of ten.
 func reservation(account string, at time.Duration, addresses ...string) auth.Reservation {
 	r := auth.Reservation{ID: newAttempt(), Now: epoch.Add(at), Account: hash(account), Free: 5}
 	for _, a := range addresses {
@@ -46,7 +47,8 @@ func settle(t testing.TB, s auth.SharedLimits, r auth.Reservation, how auth.Sett
 	}
 }
 
-// TestLimitsAtOnceE2E: attempts made at once at several gateways do not pass the bound together.
+// TestLimitsAtOnceE2E checks that concurrent attempts at several gateways do not exceed the limit
+// together.
 func TestLimitsAtOnceE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn)}
@@ -78,14 +80,15 @@ func TestLimitsAtOnceE2E(t *testing.T) {
 			}
 		})
 	}
-	// Who was refused for one reason was charged for none: 5 of "all" are left.
+	// A refused attempt was charged nowhere: 5 of "all" are left.
 	for i := range 5 {
 		reserve(t, nodes[0], reservation(fmt.Sprint("other", i), 0, "all"), nil)
 	}
 	reserve(t, nodes[1], reservation("other", 0, "all"), &auth.Refusal{Bucket: 0, Wait: time.Second})
 }
 
-// TestLimitsAccountE2E: an account waits 1 s, 2 s, 4 s and so on after its free failures, and never longer than 15 minutes.
+// TestLimitsAccountE2E checks that an account waits 1 s, 2 s, 4 s and so on after its free
+// failures, and at most 15 minutes.
 func TestLimitsAccountE2E(t *testing.T) {
 	s := openPostgres(t)
 	at := time.Duration(0)
@@ -109,7 +112,7 @@ func TestLimitsAccountE2E(t *testing.T) {
 	reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: time.Second})
 }
 
-// TestLimitsSettleE2E: what was no failure is given back, as far as it was taken.
+// TestLimitsSettleE2E checks that charges of successful attempts are returned.
 func TestLimitsSettleE2E(t *testing.T) {
 	s := openPostgres(t)
 	for range 10 {
@@ -123,22 +126,23 @@ func TestLimitsSettleE2E(t *testing.T) {
 		settle(t, s, r, auth.Failed)
 	}
 	reserve(t, s, reservation("maria", 0, "unused", "a"), &auth.Refusal{Account: true, Wait: time.Second})
-	later := reservation("maria", time.Second, "x", "a") // is let through, and given back: the account still waits from its fifth
+	later := reservation("maria", time.Second, "x", "a") // allowed and settled: the account still waits from its fifth failure
 	reserve(t, s, later, nil)
 	settle(t, s, later, auth.Refunded)
 	later = reservation("maria", time.Second, "x", "a")
 	reserve(t, s, later, nil)
-	settle(t, s, later, auth.Succeeded) // the failures are forgotten
+	settle(t, s, later, auth.Succeeded) // resets the failures
 	for range 5 {
 		reserve(t, s, reservation("maria", time.Second, "y", "a"), nil)
 	}
 	reserve(t, s, reservation("maria", time.Second, "y", "a"), &auth.Refusal{Account: true, Wait: time.Second})
 	reserve(t, s, reservation("jose", time.Second, "z", "a"), nil) // 10 of burst and 1 of time, 10 are charged
 	reserve(t, s, reservation("juan", time.Second, "z", "a"), &auth.Refusal{Bucket: 1, Wait: time.Second})
-	reserve(t, s, reservation("ana", time.Second), nil) // no bucket at all
+	reserve(t, s, reservation("ana", time.Second), nil) // no bucket
 }
 
-// TestLimitsRefundLateE2E: a charge that time has paid off is not given back out of another's.
+// TestLimitsRefundLateE2E checks that a charge which time has already returned is not returned
+// again.
 func TestLimitsRefundLateE2E(t *testing.T) {
 	s := openPostgres(t)
 	slow := reservation("slow", 0, "a")
@@ -156,8 +160,8 @@ func TestLimitsRefundLateE2E(t *testing.T) {
 	reserve(t, s, reservation("other", 2*time.Second, "a"), nil)
 }
 
-// TestLimitsSettledOnceE2E: an attempt is settled once, also where it is told twice, and one that never was charged, or is
-// settled before its charge arrives, takes nothing of others with it.
+// TestLimitsSettledOnceE2E checks that an attempt is settled at most once, and that settling before
+// or without a charge returns nothing.
 func TestLimitsSettledOnceE2E(t *testing.T) {
 	s := openPostgres(t)
 	full := &auth.Refusal{Account: true, Wait: time.Second}
@@ -166,7 +170,7 @@ func TestLimitsSettledOnceE2E(t *testing.T) {
 		all[i] = reservation("maria", 0, "a")
 		reserve(t, s, all[i], nil)
 	}
-	for range 20 { // hang-ups of which nobody knows whether they were charged
+	for range 20 { // canceled, possibly without a charge
 		settle(t, s, reservation("maria", 0, "a"), auth.Refunded)
 		settle(t, s, reservation("maria", 0, "a"), auth.Succeeded)
 	}
@@ -176,16 +180,16 @@ func TestLimitsSettledOnceE2E(t *testing.T) {
 	}
 	late := reservation("maria", 0, "a")
 	settle(t, s, late, auth.Refunded)
-	reserve(t, s, late, nil) // the answer is for nobody, and nothing is charged
+	reserve(t, s, late, nil) // nothing is charged
 	reserve(t, s, reservation("maria", 0, "a"), nil)
 	reserve(t, s, reservation("maria", 0, "a"), full)
-	for i := range 5 { // of ten at once five are charged
+	for i := range 5 { // five of the ten are charged
 		reserve(t, s, reservation(fmt.Sprint("user", i), 0, "a"), nil)
 	}
 	reserve(t, s, reservation("other", 0, "a"), &auth.Refusal{Bucket: 0, Wait: time.Second})
 }
 
-// TestLimitsModelE2E plays random attempts to SQL and to the same rule in Go.
+// TestLimitsModelE2E compares random attempts in SQL with the same rule in Go.
 func TestLimitsModelE2E(t *testing.T) {
 	s := openPostgres(t)
 	type account struct {
@@ -254,7 +258,7 @@ func TestLimitsModelE2E(t *testing.T) {
 	if refused < 50 {
 		t.Errorf("only %d attempts were refused", refused)
 	}
-	// Nothing is kept for ever.
+	// No row is kept forever.
 	if _, err := s.Expire(t.Context(), epoch.Add(at+2*auth.FailuresKept), epoch); err != nil {
 		t.Fatal(err)
 	}

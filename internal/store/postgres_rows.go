@@ -15,6 +15,7 @@ import (
 
 const tokenColumns = `t.hash, t.parent, t.family, t.issued_at, t.expires_at, t.dead_at`
 
+// scanToken reads a row of tokenColumns.
 func scanToken(scan func(...any) error) (t auth.RefreshToken, err error) {
 	var hash, parent []byte
 	var issued, expires int64
@@ -26,7 +27,7 @@ func scanToken(scan func(...any) error) (t auth.RefreshToken, err error) {
 	return t, err
 }
 
-// eachRow calls f for each row, until it fails, and closes them.
+// eachRow calls f for each row until f fails, and closes rows.
 func eachRow(rows pgx.Rows, f func() error) error {
 	defer rows.Close()
 	for rows.Next() {
@@ -37,7 +38,7 @@ func eachRow(rows pgx.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// pgLookups are the tokens that one question asks for.
+// pgLookups collects the tokens of one query.
 type pgLookups struct {
 	asked []*pgLookup
 }
@@ -67,7 +68,7 @@ func (s *Postgres) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToke
 	return l.token, l.family, nil
 }
 
-// lookup asks for the tokens of all who wait at once.
+// lookup reads the tokens of all waiting callers with one query.
 func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) error {
 	var all pgLookups
 	if err := collect(&all); err != nil {
@@ -106,7 +107,7 @@ func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) e
 	return nil
 }
 
-// list reads rows, within the time limit.
+// list returns the rows of a query, within the time limit.
 func list[T any](ctx context.Context, s *Postgres, what string, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()
@@ -185,16 +186,16 @@ func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, e audi
 	return ids, nil
 }
 
-// revoke ends families that tx has locked, and appends e.
+// revoke revokes families that tx has locked, and appends e.
 func (s *Postgres) revoke(ctx context.Context, tx pgx.Tx, ids []string, reason string, e audit.Event) error {
-	over := make([]*auth.Family, len(ids))
+	revoked := make([]*auth.Family, len(ids))
 	for i, id := range ids {
-		over[i] = &auth.Family{ID: id, Revoked: e.Time, RevokedFor: reason}
+		revoked[i] = &auth.Family{ID: id, Revoked: e.Time, RevokedFor: reason}
 	}
 	var head audit.Head
 	var b pgx.Batch
-	queueRevocations(&b, over)
-	queueHead(&b, &head)
+	queueRevocations(&b, revoked)
+	queueLockHead(&b, &head)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
@@ -203,26 +204,27 @@ func (s *Postgres) revoke(ctx context.Context, tx pgx.Tx, ids []string, reason s
 	return tx.SendBatch(ctx, &events).Close()
 }
 
-// Expire implements auth.Store. It is atomic in batches, as SQLite's.
+// Expire implements auth.Store. It is atomic in batches, as in SQLite.
 func (s *Postgres) Expire(ctx context.Context, now, keepRevoked time.Time) (families int, err error) {
 	for {
-		var tokens, gone int
-		err := s.write(ctx, "delete what has expired", func(ctx context.Context, tx pgx.Tx) (err error) {
-			tokens, gone, err = expirePostgres(ctx, tx, now, keepRevoked)
+		var tokens, deleted int
+		err := s.write(ctx, "delete expired logins", func(ctx context.Context, tx pgx.Tx) (err error) {
+			tokens, deleted, err = expirePostgres(ctx, tx, now, keepRevoked)
 			return err
 		})
 		if err != nil {
 			return families, err
 		}
-		families += gone
-		if tokens < expireBatch && gone < expireBatch {
+		families += deleted
+		if tokens < expireBatch && deleted < expireBatch {
 			break
 		}
 	}
 	return families, s.expireLimits(ctx, now)
 }
 
-// expirePostgres deletes a batch. Families are locked before their tokens and in order, as by who refreshes.
+// expirePostgres deletes one batch. It locks families before their tokens and in order, as
+// refreshes do.
 func expirePostgres(ctx context.Context, tx pgx.Tx, now, keepRevoked time.Time) (tokens, families int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT id, revoked_at < $2 FROM families WHERE id = ANY (ARRAY(
@@ -232,14 +234,14 @@ func expirePostgres(ctx context.Context, tx pgx.Tx, now, keepRevoked time.Time) 
 	if err != nil {
 		return 0, 0, err
 	}
-	var all, over []string
+	var all, revoked []string
 	err = eachRow(rows, func() error {
 		var id string
-		var revoked sql.NullBool
-		err := rows.Scan(&id, &revoked)
+		var isRevoked sql.NullBool
+		err := rows.Scan(&id, &isRevoked)
 		all = append(all, id)
-		if revoked.Bool {
-			over = append(over, id)
+		if isRevoked.Bool {
+			revoked = append(revoked, id)
 		}
 		return err
 	})
@@ -248,7 +250,7 @@ func expirePostgres(ctx context.Context, tx pgx.Tx, now, keepRevoked time.Time) 
 	}
 	var b pgx.Batch
 	b.Queue(`DELETE FROM refresh_tokens WHERE family = ANY ($1) AND expires_at <= $2`, all, now.UnixNano())
-	b.Queue(`DELETE FROM families WHERE id = ANY ($1)`, over)
+	b.Queue(`DELETE FROM families WHERE id = ANY ($1)`, revoked)
 	b.Queue(`DELETE FROM families WHERE id = ANY ($1) AND revoked_at IS NULL
 		AND NOT EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id)`, all)
 	results := tx.SendBatch(ctx, &b)

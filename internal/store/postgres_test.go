@@ -39,7 +39,7 @@ func connect(t testing.TB, dsn string) *store.Postgres {
 	return s
 }
 
-// TestPostgresOpenAtOnceE2E: all gateways of an installation may start together on a new database.
+// TestPostgresOpenAtOnceE2E checks that gateways may start concurrently on a new database.
 func TestPostgresOpenAtOnceE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	var wg sync.WaitGroup
@@ -58,23 +58,23 @@ func TestPostgresOpenAtOnceE2E(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPostgresOpenErrorsE2E has what an operator may meet. No error tells the password.
+// TestPostgresOpenErrorsE2E checks the errors that operators may see. None contains the password.
 func TestPostgresOpenErrorsE2E(t *testing.T) {
 	newer := cluster.Database(t)
 	if _, err := connect(t, newer).Writer().ExecContext(t.Context(), "INSERT INTO store_version (version_id, is_applied) VALUES (99, true)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, dsn, want string }{
-		{"no URL", "hunter2 postgres", "database URL: not understood"},
-		{"a bad port", "postgres://rueda:hunter2@127.0.0.1:hunter2/rueda", "database URL: not understood"},
-		{"a bad escape", "postgres://rueda:hunter2%zz@127.0.0.1/rueda", "database URL: not understood"},
+		{"no URL", "hunter2 postgres", "database URL: invalid"},
+		{"a bad port", "postgres://rueda:hunter2@127.0.0.1:hunter2/rueda", "database URL: invalid"},
+		{"a bad escape", "postgres://rueda:hunter2%zz@127.0.0.1/rueda", "database URL: invalid"},
 		{"no certificate", "postgres://rueda:hunter2@127.0.0.1/rueda?sslmode=verify-full&sslrootcert=/nowhere.pem", "/nowhere.pem"},
-		{"in the open by default", "postgres://rueda:hunter2@db.broker.example/rueda", "to db.broker.example may go without TLS: say sslmode=verify-full"},
-		{"in the open", "host=192.0.2.7 user=rueda password=hunter2 sslmode=disable", "to 192.0.2.7 may go without TLS"},
-		{"in the open to the second", "host=127.0.0.1,db2.broker.example user=rueda password=hunter2 sslmode=allow", "to db2.broker.example may go without TLS"},
+		{"in the open by default", "postgres://rueda:hunter2@db.broker.example/rueda", "to db.broker.example may be unencrypted: set sslmode=verify-full"},
+		{"in the open", "host=192.0.2.7 user=rueda password=hunter2 sslmode=disable", "to 192.0.2.7 may be unencrypted"},
+		{"in the open to the second", "host=127.0.0.1,db2.broker.example user=rueda password=hunter2 sslmode=allow", "to db2.broker.example may be unencrypted"},
 		{"nobody there", "postgres://rueda:hunter2@127.0.0.1:1/rueda", "database rueda on 127.0.0.1:1"},
-		{"no database", strings.Replace(newer, "/test", "/none", 1), "there is no such database"},
-		{"newer schema", strings.Replace(newer, "rueda@", "rueda:hunter2@", 1), "schema version 99 is newer than this program"},
+		{"no database", strings.Replace(newer, "/test", "/none", 1), "the database does not exist"},
+		{"newer schema", strings.Replace(newer, "rueda@", "rueda:hunter2@", 1), "schema version 99 is newer than version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := store.OpenPostgres(t.Context(), c.dsn)
@@ -85,7 +85,7 @@ func TestPostgresOpenErrorsE2E(t *testing.T) {
 	}
 }
 
-// TestPostgresNear: this machine needs no TLS, and a database over a network is good with it.
+// TestPostgresNear checks that local connections need no TLS, and remote ones do.
 func TestPostgresNear(t *testing.T) {
 	for _, dsn := range []string{
 		"postgres://rueda:x@db.broker.example/rueda?sslmode=verify-full", "postgres://rueda:x@db.broker.example/rueda?sslmode=require",
@@ -98,22 +98,24 @@ func TestPostgresNear(t *testing.T) {
 	}
 }
 
-// neighbours are as many as are done again well within the time limit of an operation, though most of them are refused.
-const neighbours = 60
+// otherOps is the number of operations that can be repeated well within the time limit although
+// most fail.
+const otherOps = 60
 
-// TestPostgresNeighboursE2E: an operation that the database refuses fails alone, though it shares its transaction.
+// TestPostgresNeighboursE2E checks that an operation rejected by the database fails alone, although
+// it shares a transaction.
 func TestPostgresNeighboursE2E(t *testing.T) {
 	s := openPostgres(t)
 	create(t, s, "there", "u1")
 	var wg sync.WaitGroup
-	for i := range neighbours {
+	for i := range otherOps {
 		wg.Go(func() {
 			f, first := family(fmt.Sprint("f", i), "u1")
 			switch i % 3 {
 			case 1:
 				f.ID, first.Family = "there", "there" // a constraint
 			case 2:
-				f.UserID = "u\x00" // bad data
+				f.UserID = "u\x00" // invalid data
 			}
 			if err := s.CreateFamily(t.Context(), f, first); (err == nil) != (i%3 == 0) {
 				t.Errorf("login %d: %v", i, err)
@@ -121,13 +123,13 @@ func TestPostgresNeighboursE2E(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if head, err := verify(t, s, audit.Chain{}); err != nil || head.Seq != 1+neighbours/3 {
+	if head, err := verify(t, s, audit.Chain{}); err != nil || head.Seq != 1+otherOps/3 {
 		t.Errorf("%d rows of the audit log, %v; want one for each login", head.Seq, err)
 	}
 }
 
-// TestPostgresOneChainE2E: several gateways write one audit log, and refresh the same families, without a hole and
-// without waiting for each other in a circle.
+// TestPostgresOneChainE2E checks that several gateways write one audit log and refresh the same
+// families without gaps or deadlocks.
 func TestPostgresOneChainE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn), connect(t, dsn)}
@@ -175,7 +177,8 @@ func TestPostgresOneChainE2E(t *testing.T) {
 	}
 }
 
-// TestPostgresTextE2E: what a client calls itself need not be text that PostgreSQL keeps, and the chain holds all the same.
+// TestPostgresTextE2E checks that client names which PostgreSQL cannot store do not break the
+// chain.
 func TestPostgresTextE2E(t *testing.T) {
 	s := openPostgres(t)
 	f, first := family("a", "u1")
@@ -199,12 +202,12 @@ func TestPostgresTextE2E(t *testing.T) {
 	}
 }
 
-// TestPostgresWatchE2E: what one gateway revokes the others are told, by every way of revoking.
+// TestPostgresWatchE2E checks that revocations of any kind reach other gateways.
 func TestPostgresWatchE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	here, there := connect(t, dsn), connect(t, dsn)
-	told := make(chan auth.Revocation, 16)
-	watch(t, there, told)
+	reported := make(chan auth.Revocation, 16)
+	watch(t, there, reported)
 	now := time.Now()
 	event := audit.Event{Time: now, Kind: audit.Logout, Actor: "client"}
 	for i, id := range []string{"logout", "user", "reuse"} {
@@ -224,7 +227,7 @@ func TestPostgresWatchE2E(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := wait(t, told)
+		got := wait(t, reported)
 		if want := event.Time; got.Family != id || i < 2 && !got.At.Equal(want) {
 			t.Errorf("told %+v, want %s at %v", got, id, want)
 		}
@@ -235,14 +238,14 @@ func TestPostgresWatchE2E(t *testing.T) {
 }
 
 // watch runs Watch until the test ends, and waits until it listens.
-func watch(t *testing.T, s *store.Postgres, told chan<- auth.Revocation) {
+func watch(t *testing.T, s *store.Postgres, reported chan<- auth.Revocation) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		err := s.Watch(ctx, func(list []auth.Revocation) {
 			for _, r := range list {
-				told <- r
+				reported <- r
 			}
 		})
 		if err != nil {
@@ -280,15 +283,15 @@ func wait[T any](t testing.TB, c <-chan T) (v T) {
 	return v
 }
 
-// TestPostgresAwayE2E: while the database is gone everything fails in time, and when it is back nothing is missing: what
-// others revoked meanwhile is told too.
+// TestPostgresAwayE2E checks that operations fail in time while the database is down, and that no
+// revocation is missed after it is back.
 func TestPostgresAwayE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "rueda")
 	s := connect(t, dsn)
 	create(t, s, "a", "u1")
-	told := make(chan auth.Revocation, 16)
-	watch(t, s, told)
+	reported := make(chan auth.Revocation, 16)
+	watch(t, s, reported)
 	server.Kill()
 	var wg sync.WaitGroup
 	for i := range 100 {
@@ -308,11 +311,11 @@ func TestPostgresAwayE2E(t *testing.T) {
 	}
 	wg.Wait()
 	server.Restart(t, "fsync=off")
-	// Another gateway is faster than our watch: what it revokes before that listens again must not be missed.
+	// Another gateway revokes before Watch listens again; that must not be missed.
 	if err := connect(t, dsn).RevokeFamily(t.Context(), "a", auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout}); err != nil {
 		t.Fatal(err)
 	}
-	if r := wait(t, told); r.Family != "a" {
+	if r := wait(t, reported); r.Family != "a" {
 		t.Errorf("told %+v", r)
 	}
 	if _, f := lookup(t, s, "a0"); f.Revoked.IsZero() {
@@ -323,14 +326,14 @@ func TestPostgresAwayE2E(t *testing.T) {
 	}
 }
 
-// TestPostgresSettingsE2E: commits wait for the disk, whatever the server's default.
+// TestPostgresSettingsE2E checks that commits are durable whatever the server's default.
 func TestPostgresSettingsE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	first := connect(t, dsn)
 	if _, err := first.Writer().ExecContext(t.Context(), "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$"); err != nil {
 		t.Fatal(err)
 	}
-	s := connect(t, dsn) // its connections begin with the new default
+	s := connect(t, dsn) // its connections have the new default
 	var set string
 	if err := s.Writer().QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&set); err != nil || set != "on" {
 		t.Errorf("synchronous_commit is %s, %v", set, err)
@@ -357,7 +360,7 @@ func TestPostgresKeysE2E(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer cancel()
-	wait(t, changed) // it looks when it begins
+	wait(t, changed) // it polls at the beginning
 	if err := a.Save(ctx, []byte(`{"sealed":"1"}`), ""); err != nil {
 		t.Fatal(err)
 	}

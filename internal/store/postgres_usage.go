@@ -16,13 +16,13 @@ type usageKey struct {
 	delay               int
 }
 
-// AddUsage adds to what is there of the same month, user, market, level and delay: days are joined, the larger
-// number of connections counts, and First and Last move apart.
+// AddUsage adds to the stored usage of the same month, user, market, level and delay: it joins
+// days, keeps the larger number of connections, and extends First and Last.
 func (s *Postgres) AddUsage(ctx context.Context, usage []Usage) error {
 	if len(usage) == 0 {
 		return nil
 	}
-	sums := make(map[usageKey]Usage, len(usage)) // one statement may touch a row once
+	sums := make(map[usageKey]Usage, len(usage)) // a statement may change a row only once
 	for _, u := range usage {
 		k := usageKey{month: u.Month, user: u.UserID, market: u.Market, level: u.Level, delay: u.Delay}
 		if v, ok := sums[k]; ok {
@@ -37,7 +37,7 @@ func (s *Postgres) AddUsage(ctx context.Context, usage []Usage) error {
 		}
 		sums[k] = u
 	}
-	// In the order of the key, so that gateways that write at once do not wait for each other in a circle.
+	// Sorted by key, so that concurrent gateways do not deadlock.
 	rows := slices.SortedFunc(maps.Values(sums), func(a, b Usage) int {
 		return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Market, b.Market),
 			cmp.Compare(a.Level, b.Level), cmp.Compare(a.Delay, b.Delay))
@@ -62,7 +62,7 @@ func (s *Postgres) AddUsage(ctx context.Context, usage []Usage) error {
 	})
 }
 
-// Usage reads a month, in order of user, market, level and delay.
+// Usage returns a month, ordered by user, market, level and delay.
 func (s *Postgres) Usage(ctx context.Context, month string) ([]Usage, error) {
 	return list(ctx, s, "read usage", func(scan func(...any) error) (u Usage, err error) {
 		var days, first, last int64

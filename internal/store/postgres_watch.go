@@ -14,30 +14,30 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// Channels of notifications.
+// Notification channels.
 const (
 	revokedChannel = "rueda_revoked"
 	keysChannel    = "rueda_keys"
 )
 
 const (
-	// lookEvery is the polling behind the notifications.
-	lookEvery = 5 * time.Second
-	// watchMargin is by how much the clocks of gateways may differ.
+	// pollInterval is the interval of polling in addition to notifications.
+	pollInterval = 5 * time.Second
+	// watchMargin is the maximum difference between clocks of gateways.
 	watchMargin = time.Minute
-	// Pauses before connecting again.
-	firstPause  = 100 * time.Millisecond
-	longestWait = time.Second
-	// noticeSize is under the 8,000 bytes that a notification may have.
-	noticeSize = 7000
+	// Pauses before the next connection attempt.
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = time.Second
+	// maxPayload is less than the 8,000 bytes of a notification.
+	maxPayload = 7000
 )
 
-// notices are the texts that tell of revoked families: lines of an id and the time.
-func notices(over []*auth.Family) (texts []string) {
+// revocationPayloads returns notifications of revoked families: lines of an id and a time.
+func revocationPayloads(revoked []*auth.Family) (texts []string) {
 	var b strings.Builder
-	for _, f := range over {
+	for _, f := range revoked {
 		line := f.ID + " " + strconv.FormatInt(f.Revoked.UnixNano(), 10) + "\n"
-		if b.Len()+len(line) > noticeSize && b.Len() > 0 {
+		if b.Len()+len(line) > maxPayload && b.Len() > 0 {
 			texts = append(texts, b.String())
 			b.Reset()
 		}
@@ -46,8 +46,8 @@ func notices(over []*auth.Family) (texts []string) {
 	return append(texts, b.String())
 }
 
-// readNotice is the inverse of notices. What is not of its form is skipped: the polling finds it.
-func readNotice(text string) (list []auth.Revocation) {
+// parsePayload is the inverse of revocationPayloads. It skips invalid lines, which polling finds.
+func parsePayload(text string) (list []auth.Revocation) {
 	for line := range strings.Lines(text) {
 		i := strings.LastIndexByte(line, ' ')
 		if i < 0 {
@@ -61,75 +61,75 @@ func readNotice(text string) (list []auth.Revocation) {
 	return list
 }
 
-// Watch implements auth.Store. Notifications tell at once; every 5 s, and when the connection is there again,
-// the table is read, since what was notified meanwhile is lost.
-func (s *Postgres) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
+// Watch implements auth.Store. It reports notifications immediately. Every 5 s, and after a
+// reconnect, it also reads the table, because notifications may be lost.
+func (s *Postgres) Watch(ctx context.Context, report func([]auth.Revocation)) error {
 	since := time.Now()
-	told := make(map[auth.Revocation]bool) // what the next look finds again need not be repeated
-	look := func() {
+	reported := make(map[auth.Revocation]bool) // from notifications since the last poll
+	poll := func() {
 		now := time.Now()
 		list, err := s.Revoked(ctx, since.Add(-watchMargin))
 		if err != nil {
-			return // what was missed is found by the next look
+			return // the next poll finds it
 		}
 		since = now
 		seen := make(map[auth.Revocation]bool, len(list))
-		var news []auth.Revocation
+		var fresh []auth.Revocation
 		for _, r := range list {
 			seen[r] = true
-			if !told[r] {
-				news = append(news, r)
+			if !reported[r] {
+				fresh = append(fresh, r)
 			}
 		}
-		told = seen
-		if len(news) > 0 {
-			tell(news)
+		reported = seen
+		if len(fresh) > 0 {
+			report(fresh)
 		}
 	}
-	s.listen(ctx, revokedChannel, look, func(text string) {
-		list := slices.DeleteFunc(readNotice(text), func(r auth.Revocation) bool { return told[r] })
+	s.listen(ctx, revokedChannel, poll, func(text string) {
+		list := slices.DeleteFunc(parsePayload(text), func(r auth.Revocation) bool { return reported[r] })
 		for _, r := range list {
-			told[r] = true
+			reported[r] = true
 		}
 		if len(list) > 0 {
-			tell(list)
+			report(list)
 		}
 	})
 	return nil
 }
 
-// Listen calls told after each notification on a channel, and without one every 5 s and when the connection is there
-// again. It returns nil when ctx ends.
-func (s *Postgres) Listen(ctx context.Context, channel string, told func()) error {
-	s.listen(ctx, channel, told, func(string) { told() })
+// Listen calls changed after each notification on a channel, every 5 s without one, and after a
+// reconnect. It returns nil when ctx ends.
+func (s *Postgres) Listen(ctx context.Context, channel string, reported func()) error {
+	s.listen(ctx, channel, reported, func(string) { reported() })
 	return nil
 }
 
-// listen has a connection of its own until ctx ends, since one of the pool's would be missing there. While it cannot be had,
-// look is called all the same: it may be only this one that fails.
-func (s *Postgres) listen(ctx context.Context, channel string, look func(), told func(string)) {
-	pause := firstPause
-	lastLook := time.Now()
+// listen keeps its own connection until ctx ends, so that the pool has one less user. It calls poll
+// even while it has no connection, because only this connection may be broken.
+func (s *Postgres) listen(ctx context.Context, channel string, poll func(), reported func(string)) {
+	pause := minBackoff
+	lastPoll := time.Now()
 	for ctx.Err() == nil {
 		began := time.Now()
-		_ = s.listenOnce(ctx, channel, look, told) // why it ended is told by every operation that fails for the same reason
-		if time.Since(began) > lookEvery {
-			pause = firstPause
+		_ = s.listenOnce(ctx, channel, poll, reported) // other operations report the same error
+		if time.Since(began) > pollInterval {
+			pause = minBackoff
 		}
-		if time.Since(lastLook) > lookEvery {
-			lastLook = time.Now()
-			look()
+		if time.Since(lastPoll) > pollInterval {
+			lastPoll = time.Now()
+			poll()
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestWait)
+		pause = min(2*pause, maxBackoff)
 	}
 }
 
 // listenOnce listens until the connection fails or ctx ends.
-func (s *Postgres) listenOnce(ctx context.Context, channel string, look func(), told func(string)) error {
+func (s *Postgres) listenOnce(ctx context.Context, channel string, poll func(), reported func(string)) error {
 	conn, err := s.dial(ctx, channel)
 	if err != nil {
 		return err
@@ -140,12 +140,12 @@ func (s *Postgres) listenOnce(ctx context.Context, channel string, look func(), 
 		_ = conn.Close(limited)
 	}()
 	for ctx.Err() == nil {
-		look()
-		until, cancel := context.WithTimeout(ctx, lookEvery)
+		poll()
+		until, cancel := context.WithTimeout(ctx, pollInterval)
 		for err == nil {
 			var n *pgconn.Notification
 			if n, err = conn.WaitForNotification(until); err == nil {
-				told(n.Payload)
+				reported(n.Payload)
 			}
 		}
 		cancel()
@@ -172,7 +172,7 @@ func (s *Postgres) dial(ctx context.Context, channel string) (*pgx.Conn, error) 
 	return conn, nil
 }
 
-// alive asks whether the other end of a quiet connection is still there.
+// alive checks a quiet connection.
 func alive(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// shared is what a database must do for several processes that have it open: open opens it once more.
-var shared = []struct {
+// shared is the suite for databases that several processes use; open opens the database once more.
+var maxBatch = []struct {
 	name string
 	test func(t *testing.T, open func() database)
 }{
@@ -27,7 +27,7 @@ var shared = []struct {
 	{"usage", testUsage},
 }
 
-// testTwoWriters: whoever writes, rows follow each other without holes.
+// testTwoWriters checks that rows of two writers have no gaps.
 func testTwoWriters(t *testing.T, open func() database) {
 	a, b := open(), open()
 	var wg sync.WaitGroup
@@ -52,7 +52,8 @@ func testTwoWriters(t *testing.T, open func() database) {
 	}
 }
 
-// testOthersAppend: who shares the database writes its events in its own transactions, between the store's.
+// testOthersAppend checks that another package writes its events in its own transactions, between
+// those of the store.
 func testOthersAppend(t *testing.T, open func() database) {
 	s := open()
 	s.UseChain(chain())
@@ -94,7 +95,7 @@ func testOthersAppend(t *testing.T, open func() database) {
 	}
 }
 
-// testWatch: what another process revokes is told, soon, and once.
+// testWatch checks that revocations of another process are reported soon and once.
 func testWatch(t *testing.T, open func() database) {
 	s, other := open(), open()
 	now := time.Now()
@@ -105,13 +106,13 @@ func testWatch(t *testing.T, open func() database) {
 			t.Fatal(err)
 		}
 	}
-	told := make(chan auth.Revocation, 100)
+	reported := make(chan auth.Revocation, 100)
 	var watch sync.WaitGroup
 	watching, cancel := context.WithCancel(t.Context())
 	watch.Go(func() {
 		err := s.Watch(watching, func(list []auth.Revocation) {
 			for _, r := range list {
-				told <- r
+				reported <- r
 			}
 		})
 		if err != nil {
@@ -145,7 +146,7 @@ func testWatch(t *testing.T, open func() database) {
 			t.Fatal(err)
 		}
 		select {
-		case r := <-told:
+		case r := <-reported:
 			if r.Family != c.id || r.At.Before(now) || r.At.Sub(now) > time.Minute {
 				t.Errorf("told %+v, want %s at %v", r, c.id, now)
 			}
@@ -170,14 +171,15 @@ func testTwoRotate(t *testing.T, open func() database) {
 	rotate(t, both[0], rotation("a", 1, grace+1, false), auth.Refused)
 }
 
-// rotateAs is rotate for a goroutine of its own.
+// rotateAs is rotate for another goroutine.
 func rotateAs(t *testing.T, s auth.Store, r auth.Rotation, want auth.Outcome) {
 	if got, err := s.Rotate(t.Context(), r); err != nil || got != want {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
 
-// testTampering changes the log as somebody could who has the database and not the key: each change is found, with its row.
+// testTampering changes the log with access to the database but without the key: each change is
+// detected, with its row.
 func testTampering(t *testing.T, open func() database) {
 	s := open()
 	s.UseChain(chain())

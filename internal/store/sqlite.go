@@ -13,7 +13,7 @@ import (
 
 // CreateFamily implements auth.Store.
 func (s *SQLite) CreateFamily(ctx context.Context, f auth.Family, first auth.RefreshToken) error {
-	return s.write(ctx, "store a login", func(t *turn) error {
+	return s.write(ctx, "store a login", func(t *sqliteTx) error {
 		err := t.exec(insertFamily, f.ID, f.UserID, f.UserVersion, f.KeyID, f.Seed[:], f.Created.UnixNano(), f.Used.UnixNano(), f.Address, f.Client)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (s *SQLite) lookup(ctx context.Context, hash auth.Hash) (t auth.RefreshToke
 	if err := ctx.Err(); err != nil {
 		return t, f, err
 	}
-	// The read of one row waits for nobody: a ctx that could end would cost more than the read.
+	// Not canceled: a query with a context that can end costs more than reading one row.
 	err = s.lookupRow.QueryRowContext(context.WithoutCancel(ctx), hash[:]).Scan(
 		&parent, &issued, &expires, &dead,
 		&f.ID, &f.UserID, &f.UserVersion, &f.KeyID, &seed, &created, &used, &f.Address, &f.Client, &revoked, &revokedFor)
@@ -72,7 +72,7 @@ func timeOf(nanos sql.NullInt64) time.Time {
 
 // Rotate implements auth.Store.
 func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outcome, err error) {
-	err = s.write(ctx, "store a refresh", func(t *turn) error {
+	err = s.write(ctx, "store a refresh", func(t *sqliteTx) error {
 		presented, successor, family, err := t.rotating(r)
 		if errors.Is(err, sql.ErrNoRows) {
 			outcome = auth.Refused
@@ -101,8 +101,8 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 	return outcome, nil
 }
 
-// rotating reads what a rotation is decided by, and no more. successor is nil where there is none.
-func (t *turn) rotating(r auth.Rotation) (presented auth.RefreshToken, successor *auth.RefreshToken, family auth.Family, err error) {
+// rotating reads the rows that decide a rotation. successor is nil if there is none.
+func (t *sqliteTx) rotating(r auth.Rotation) (presented auth.RefreshToken, successor *auth.RefreshToken, family auth.Family, err error) {
 	var (
 		parent                               []byte
 		expires                              int64
@@ -123,7 +123,8 @@ func (t *turn) rotating(r auth.Rotation) (presented auth.RefreshToken, successor
 	return presented, successor, family, nil
 }
 
-func (t *turn) grant(r auth.Rotation, presented auth.RefreshToken) error {
+// grant stores the successor of a token.
+func (t *sqliteTx) grant(r auth.Rotation, presented auth.RefreshToken) error {
 	now := r.Now.UnixNano()
 	err := t.exec(upsertSuccessor, r.Successor[:], r.Presented[:], presented.Family, now, r.Expires.UnixNano())
 	if err == nil && presented.Parent != (auth.Hash{}) {
@@ -140,11 +141,11 @@ func (t *turn) grant(r auth.Rotation, presented auth.RefreshToken) error {
 
 // RevokeFamily implements auth.Store.
 func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error {
-	return s.write(ctx, "revoke a family", func(t *turn) error {
+	return s.write(ctx, "revoke a family", func(t *sqliteTx) error {
 		var user string
 		err := t.query(revokeFamily, e.Time.UnixNano(), reason, id).Scan(&user)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // it is over already, or not there
+			return nil // revoked already, or unknown
 		}
 		if err != nil {
 			return err
@@ -157,7 +158,7 @@ func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 
 // RevokeUser implements auth.Store.
 func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
-	err = s.write(ctx, "revoke a user's families", func(t *turn) error {
+	err = s.write(ctx, "revoke a user's families", func(t *sqliteTx) error {
 		ids = nil
 		err := each(t.ctx, t.tx, func(scan func(...any) error) error {
 			var id string
@@ -196,32 +197,32 @@ func (s *SQLite) Revoked(ctx context.Context, since time.Time) ([]auth.Revocatio
 	return list, nil
 }
 
-// expireBatch bounds the rows that one transaction deletes, since logins wait for it.
+// expireBatch bounds the rows that one transaction deletes, because logins wait for it.
 const expireBatch = 500
 
-// Expire implements auth.Store. It is atomic in batches, which nobody can tell
-// from the outside: what has expired is refused already.
+// Expire implements auth.Store. It is atomic in batches; clients cannot notice, because expired
+// tokens are refused already.
 func (s *SQLite) Expire(ctx context.Context, now, keepRevoked time.Time) (families int, err error) {
 	for {
-		var tokens, gone int64
-		err := s.write(ctx, "delete what has expired", func(t *turn) (err error) {
-			tokens, gone, err = expire(t.ctx, t.tx, now, keepRevoked)
+		var tokens, deleted int64
+		err := s.write(ctx, "delete expired logins", func(t *sqliteTx) (err error) {
+			tokens, deleted, err = expire(t.ctx, t.tx, now, keepRevoked)
 			return err
 		})
-		families += int(gone)
-		if err != nil || tokens < expireBatch && gone < expireBatch {
+		families += int(deleted)
+		if err != nil || tokens < expireBatch && deleted < expireBatch {
 			return families, err
 		}
 	}
 }
 
 func expire(ctx context.Context, tx *sql.Tx, now, keepRevoked time.Time) (tokens, families int64, err error) {
-	// The families whose last token is about to go, so that no search of the whole table finds them.
-	tokens, orphans, err := expireTokens(ctx, tx, now)
+	// These families may lose their last token. Knowing them avoids a scan of the table.
+	tokens, emptied, err := expireTokens(ctx, tx, now)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, id := range orphans {
+	for _, id := range emptied {
 		n, err := affected(tx.ExecContext(ctx, `
 			DELETE FROM families WHERE id = ? AND revoked_at IS NULL
 			AND NOT EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id)`, id))
@@ -236,7 +237,7 @@ func expire(ctx context.Context, tx *sql.Tx, now, keepRevoked time.Time) (tokens
 	return tokens, families + n, err
 }
 
-// expireTokens deletes a batch of tokens and returns their families.
+// expireTokens deletes one batch of tokens and returns their families.
 func expireTokens(ctx context.Context, tx *sql.Tx, now time.Time) (n int64, families []string, err error) {
 	seen := make(map[string]bool)
 	err = each(ctx, tx, func(scan func(...any) error) error {
@@ -253,12 +254,12 @@ func expireTokens(ctx context.Context, tx *sql.Tx, now time.Time) (n int64, fami
 	return n, families, err
 }
 
-// querier is a *sql.DB or a *sql.Tx.
+// querier is a *sql.DB or *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// each calls f for each row of a query, with the row's Scan, until f fails.
+// each calls f with the Scan method of each row of a query until f fails.
 func each(ctx context.Context, q querier, f func(scan func(...any) error) error, query string, args ...any) (err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestOpenAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a dir", "100% ?#.db")
 	s := openFile(t, path)
 	create(t, s, "a", "u1")
-	again := openFile(t, path) // beside the first, as the command line does
+	again := openFile(t, path) // a second connection, like the command line
 	rotate(t, again, rotation("a", 0, time.Hour, false), auth.Granted)
 	lookup(t, s, "a1")
 	if _, err := os.Stat(path); err != nil {
@@ -28,7 +28,7 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce: the server and the command line may meet on a new file.
+// TestOpenAtOnce checks that server and command line may open a new file concurrently.
 func TestOpenAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rueda.db")
 	var wg sync.WaitGroup
@@ -78,7 +78,7 @@ func TestPragmas(t *testing.T) {
 	}
 }
 
-// TestOpenErrors has what an operator may meet; the words are what helps.
+// TestOpenErrors checks the errors that operators may see.
 func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -101,7 +101,7 @@ func TestOpenErrors(t *testing.T) {
 			if _, err := s.Writer().ExecContext(t.Context(), "INSERT INTO store_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
 				t.Fatal(err)
 			}
-		}, "schema version 99 is newer than this program"},
+		}, "schema version 99 is newer than version"},
 		{"a directory", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -126,7 +126,7 @@ func writeFile(t *testing.T, path string, data []byte) {
 	}
 }
 
-// TestDiskFull stands for every failed write: an error that says so, and nothing changed.
+// TestDiskFull checks that a failed write returns a clear error and changes nothing.
 func TestDiskFull(t *testing.T) {
 	s := openFile(t, filepath.Join(t.TempDir(), "rueda.db"))
 	create(t, s, "a", "u1")
@@ -146,7 +146,7 @@ func TestDiskFull(t *testing.T) {
 	if got, err := s.Rotate(t.Context(), rotation(full, 0, 0, false)); err != nil || got != auth.Refused {
 		t.Errorf("of the login that failed something is there: %v, %v", got, err)
 	}
-	lookup(t, s, "a0") // reading goes on
+	lookup(t, s, "a0") // reading still works
 }
 
 func TestReadOnly(t *testing.T) {
@@ -160,8 +160,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestBubble runs every store but PostgreSQL under synctest, as whole-gateway tests do: the clock of a
-// bubble does not advance while a socket is read.
+// TestBubble runs every store except PostgreSQL under synctest, as tests of the whole gateway do:
+// the clock of a bubble does not advance while a socket is read.
 func TestBubble(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Usage is what one user used of one level of a market in one month: what exchanges ask for.
+// Usage is a user's use of one level of a market in a month, as exchanges ask for it.
 type Usage struct {
 	Month       string // 2026-11
 	UserID      string
 	Market      string
 	Level       string // trades, quotes or order_book
-	Delay       int    // as granted; 0 is realtime
+	Delay       int    // as granted, 0 is realtime
 	Days        uint32 // bit d-1: used on day d
-	Connections int    // most at a time
+	Connections int    // maximum at a time
 	First, Last time.Time
 }
 
-// AddUsage adds to what is there of the same month, user, market, level and delay: days are joined, the larger
-// number of connections counts, and First and Last move apart.
+// AddUsage adds to the stored usage of the same month, user, market, level and delay: it joins
+// days, keeps the larger number of connections, and extends First and Last.
 func (s *SQLite) AddUsage(ctx context.Context, list []Usage) error {
-	return s.write(ctx, "store usage", func(t *turn) error {
+	return s.write(ctx, "store usage", func(t *sqliteTx) error {
 		add, err := t.tx.PrepareContext(t.ctx, `
 			INSERT INTO usage (month, user_id, market, level, delay, days, connections, first, last)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -31,7 +31,7 @@ func (s *SQLite) AddUsage(ctx context.Context, list []Usage) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = add.Close() }() // it goes with the transaction anyway
+		defer func() { _ = add.Close() }() // also closed with the transaction
 		for _, u := range list {
 			_, err := add.ExecContext(t.ctx, u.Month, u.UserID, u.Market, u.Level, u.Delay, u.Days, u.Connections,
 				u.First.UnixMicro(), u.Last.UnixMicro())
@@ -43,7 +43,7 @@ func (s *SQLite) AddUsage(ctx context.Context, list []Usage) error {
 	})
 }
 
-// Usage reads a month, in order of user, market, level and delay.
+// Usage returns a month, ordered by user, market, level and delay.
 func (s *SQLite) Usage(ctx context.Context, month string) (list []Usage, err error) {
 	err = each(ctx, s.reader, func(scan func(...any) error) error {
 		var u Usage

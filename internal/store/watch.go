@@ -9,28 +9,29 @@ import (
 )
 
 const (
-	// watchEvery is how often Watch looks whether anybody wrote.
+	// watchEvery is how often Watch checks for writes.
 	watchEvery = 250 * time.Millisecond
-	// fileMargin is how much later than its own time a revocation may be seen: its process waited for the write lock
-	// (5 s at most), and has a clock of its own where the file is shared over a network.
+	// fileMargin is how much later than its time a revocation may become visible: its process may
+	// wait 5 s for the write lock, and may have another clock if the file is on a network.
 	fileMargin = 15 * time.Second
 )
 
-// Watch implements auth.Store. A look costs a read of two numbers in memory, until somebody has written.
-func (s *SQLite) Watch(ctx context.Context, tell func([]auth.Revocation)) (err error) {
+// Watch implements auth.Store. A check reads one number in memory unless another process has
+// written.
+func (s *SQLite) Watch(ctx context.Context, report func([]auth.Revocation)) (err error) {
 	if s.path == "" { // in memory: there are no other processes
 		<-ctx.Done()
 		return nil
 	}
-	look, err := connect(s.path, "ro", 1) // the number counts what other connections commit
+	conn, err := connect(s.path, "ro", 1) // separate: data_version counts commits of other connections
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, look.Close()) }()
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	since, seen := time.Now(), int64(-1)
-	told := make(map[string]time.Time)
+	reported := make(map[string]time.Time)
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,9 +39,9 @@ func (s *SQLite) Watch(ctx context.Context, tell func([]auth.Revocation)) (err e
 		case <-tick.C:
 		}
 		var version int64
-		err := look.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version)
+		err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version)
 		if err != nil || version == seen {
-			continue // what is missed now is found by a later look
+			continue // a later check finds it
 		}
 		now := time.Now()
 		list, err := s.Revoked(ctx, since.Add(-fileMargin))
@@ -48,24 +49,25 @@ func (s *SQLite) Watch(ctx context.Context, tell func([]auth.Revocation)) (err e
 			continue
 		}
 		since, seen = now, version
-		if list = untold(list, told, since.Add(-fileMargin)); len(list) > 0 {
-			tell(list)
+		if list = unreported(list, reported, since.Add(-fileMargin)); len(list) > 0 {
+			report(list)
 		}
 	}
 }
 
-// untold leaves those of a list that were not told yet, and forgets those that no list will have again.
-func untold(list []auth.Revocation, told map[string]time.Time, since time.Time) []auth.Revocation {
+// unreported returns the revocations of list that were not reported yet, and removes from reported
+// those that are too old to come again.
+func unreported(list []auth.Revocation, reported map[string]time.Time, since time.Time) []auth.Revocation {
 	fresh := list[:0]
 	for _, r := range list {
-		if _, ok := told[r.Family]; !ok {
-			told[r.Family] = r.At
+		if _, ok := reported[r.Family]; !ok {
+			reported[r.Family] = r.At
 			fresh = append(fresh, r)
 		}
 	}
-	for id, at := range told {
+	for id, at := range reported {
 		if at.Before(since) {
-			delete(told, id)
+			delete(reported, id)
 		}
 	}
 	return fresh

@@ -10,24 +10,24 @@ import (
 	"testing/synctest"
 )
 
-// ledger is a database of numbers: a transaction of it begins when it is let.
-type ledger struct {
-	begin chan struct{} // one for each transaction
-	group group[*[]int]
+// testDB is a database of numbers. let allows it to begin transactions.
+type testDB struct {
+	begin chan struct{} // one value for each transaction
+	group groupCommit[*[]int]
 
 	mu        sync.Mutex
 	committed []int
 	sizes     []int // of the transactions
-	failing   error // of the next commits
+	failing   error // for the next commits
 }
 
-func newLedger() *ledger {
-	l := &ledger{begin: make(chan struct{}, 1000)}
+func newTestDB() *testDB {
+	l := &testDB{begin: make(chan struct{}, 1000)}
 	l.group.transact = l.transact
 	return l
 }
 
-func (l *ledger) transact(ctx context.Context, f func(*[]int) error) error {
+func (l *testDB) transact(ctx context.Context, f func(*[]int) error) error {
 	if ctx.Done() != nil {
 		return errors.New("one caller's end would be that of others")
 	}
@@ -45,14 +45,14 @@ func (l *ledger) transact(ctx context.Context, f func(*[]int) error) error {
 	return nil
 }
 
-func (l *ledger) let(n int) {
+func (l *testDB) let(n int) {
 	for range n {
 		l.begin <- struct{}{}
 	}
 }
 
-// add adds a number; negative ones cannot be.
-func (l *ledger) add(ctx context.Context, n int) error {
+// add adds a number; negative ones fail.
+func (l *testDB) add(ctx context.Context, n int) error {
 	return l.group.do(ctx, func(changes *[]int) error {
 		if n < 0 {
 			return errNegative
@@ -64,8 +64,8 @@ func (l *ledger) add(ctx context.Context, n int) error {
 
 var errNegative = errors.New("a negative number")
 
-// together has numbers added at once, in a bubble: they wait in this order.
-func (l *ledger) together(t *testing.T, numbers []int, want func(n int) error) (finish func()) {
+// together adds numbers concurrently, in a bubble: they wait in this order.
+func (l *testDB) together(t *testing.T, numbers []int, want func(n int) error) (finish func()) {
 	var all sync.WaitGroup
 	for _, n := range numbers {
 		all.Go(func() {
@@ -87,14 +87,15 @@ func count(from, to int) (list []int) {
 	return list
 }
 
-// TestGroupShares: all who come before a transaction begins are in it, in order, up to a bound.
+// TestGroupShares checks that all operations that wait when a transaction begins are in it, in
+// order, up to a limit.
 func TestGroupShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newTestDB()
 		finish := l.together(t, count(0, 300), fine)
 		l.let(3)
 		finish()
-		if !slices.Equal(l.committed, count(0, 300)) || !slices.Equal(l.sizes, []int{shared, shared, 300 - 2*shared}) {
+		if !slices.Equal(l.committed, count(0, 300)) || !slices.Equal(l.sizes, []int{maxBatch, maxBatch, 300 - 2*maxBatch}) {
 			t.Errorf("transactions of %v: %v", l.sizes, l.committed)
 		}
 		l.let(1)
@@ -104,10 +105,10 @@ func TestGroupShares(t *testing.T) {
 	})
 }
 
-// TestGroupFailure: of those that share a transaction only the one fails that cannot be done.
+// TestGroupFailure checks that only the failing operation of a shared transaction fails.
 func TestGroupFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newTestDB()
 		finish := l.together(t, []int{1, 2, -3, 4, -5}, func(n int) error {
 			if n < 0 {
 				return errNegative
@@ -122,10 +123,11 @@ func TestGroupFailure(t *testing.T) {
 	})
 }
 
-// TestGroupCommitFails: when the disk takes nothing, all are told, each once, and it goes on when it does again.
+// TestGroupCommitFails checks that every operation gets the error of a failed commit once, and that
+// later commits work.
 func TestGroupCommitFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newTestDB()
 		l.failing = errors.New("the disk is full")
 		finish := l.together(t, count(0, 10), func(int) error { return l.failing })
 		l.let(1)
@@ -138,10 +140,11 @@ func TestGroupCommitFails(t *testing.T) {
 	})
 }
 
-// TestGroupGivesUp: who gives up before the transaction is not in it, whoever that is but its leader.
+// TestGroupGivesUp checks that an operation canceled before the transaction is not in it, unless it
+// leads.
 func TestGroupGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newTestDB()
 		finish := l.together(t, []int{1}, fine)
 		var gone sync.WaitGroup
 		giveUp := func(n int) context.CancelFunc {
@@ -167,30 +170,30 @@ func TestGroupGivesUp(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := l.add(ctx, 5); !errors.Is(err, context.Canceled) || l.group.led {
+		if err := l.add(ctx, 5); !errors.Is(err, context.Canceled) || l.group.hasLeader {
 			t.Errorf("who had gone already: %v", err)
 		}
 	})
 }
 
-// TestGroupLeadPasses: the lead is never given to somebody who has gone, or lost with them.
+// TestGroupLeadPasses checks that a canceled caller never becomes or stays the leader.
 func TestGroupLeadPasses(t *testing.T) {
 	rounds := 20_000
 	if os.Getenv("RUEDA_SOAK") != "1" {
 		rounds /= 20
 	}
 	for range rounds {
-		l := newLedger()
+		l := newTestDB()
 		l.let(100)
 		l.someGiveUp(t)
-		if l.group.led || len(l.group.waiting) > 0 {
-			t.Fatalf("led %v, with %d waiting", l.group.led, len(l.group.waiting))
+		if l.group.hasLeader || len(l.group.waiting) > 0 {
+			t.Fatalf("led %v, with %d waiting", l.group.hasLeader, len(l.group.waiting))
 		}
 	}
 }
 
-// someGiveUp has eight add at once, of whom the even ones give up at any moment.
-func (l *ledger) someGiveUp(t *testing.T) {
+// someGiveUp runs eight additions concurrently; the even ones are canceled at any time.
+func (l *testDB) someGiveUp(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 8 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -212,10 +215,11 @@ func (l *ledger) someGiveUp(t *testing.T) {
 	}
 }
 
-// TestGroupPanic: a panic is that of the caller who leads. The others are told, and the next leads.
+// TestGroupPanic checks that a panic reaches the leader's caller. The others get an error, and the
+// next caller leads.
 func TestGroupPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newTestDB()
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// statement names one of those that are prepared, for being executed with every login and refresh.
+// statement is one of the prepared statements of logins and refreshes.
 type statement int
 
 const (
@@ -22,23 +22,23 @@ const (
 	revokeFamily
 	selectHead
 	insertAudit
-	insertAudits // as many as auditRows
+	insertAudits // inserts auditRows rows
 	statements
 )
 
-// auditRows is how many rows of the audit log one statement inserts, where there are so many.
+// auditRows is the number of audit rows in one insertAudits.
 const auditRows = 16
 
 const (
 	auditColumns = `seq, hash, at, kind, actor, user_id, family, address, client, detail`
-	auditPlaces  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	auditParams  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	lookupQuery  = `
 		SELECT t.parent, t.issued_at, t.expires_at, t.dead_at,
 			f.id, f.user_id, f.user_version, f.key_id, f.seed, f.created_at, f.used_at, f.address, f.client, f.revoked_at, f.revoked_for
 		FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
 )
 
-// text is the SQL of a statement.
+// text returns the SQL of a statement.
 func (st statement) text() string {
 	switch st {
 	case insertFamily:
@@ -68,33 +68,33 @@ func (st statement) text() string {
 	return ""
 }
 
-// turn is a transaction of the store's own, for the operations of a group.
-type turn struct {
+// sqliteTx is a transaction for the operations of a groupCommit.
+type sqliteTx struct {
 	s      *SQLite
-	ctx    context.Context // never ends
+	ctx    context.Context // never canceled
 	tx     *sql.Tx
-	ready  [statements]*sql.Stmt // those used so far, as the transaction's
-	events []audit.Event         // to be chained and written before the commit
+	ready  [statements]*sql.Stmt // statements of this transaction, once used
+	events []audit.Event         // written before the commit
 }
 
-func (t *turn) stmt(st statement) *sql.Stmt {
+func (t *sqliteTx) stmt(st statement) *sql.Stmt {
 	if t.ready[st] == nil {
 		t.ready[st] = t.tx.StmtContext(t.ctx, t.s.prepared[st])
 	}
 	return t.ready[st]
 }
 
-func (t *turn) exec(st statement, args ...any) error {
+func (t *sqliteTx) exec(st statement, args ...any) error {
 	_, err := t.stmt(st).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 	return err
 }
 
-func (t *turn) query(st statement, args ...any) *sql.Row {
+func (t *sqliteTx) query(st statement, args ...any) *sql.Row {
 	return t.stmt(st).QueryRowContext(t.ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 }
 
 // log adds an event to the audit log.
-func (t *turn) log(e audit.Event) { t.events = append(t.events, e) }
+func (t *sqliteTx) log(e audit.Event) { t.events = append(t.events, e) }
 
 // prepare prepares the statements, after the migrations.
 func (s *SQLite) prepare(ctx context.Context) (err error) {
@@ -109,36 +109,36 @@ func (s *SQLite) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// write does f in a transaction that holds the write lock from its start, so that what it reads
-// is still true when it writes. f may be called again, when the first transaction failed because of others in it.
-func (s *SQLite) write(ctx context.Context, what string, f func(*turn) error) error {
+// write runs f in a transaction that holds the write lock from its beginning, so that rows which it
+// reads do not change before it writes. f may run again after a rollback.
+func (s *SQLite) write(ctx context.Context, what string, f func(*sqliteTx) error) error {
 	if err := s.writes.do(ctx, f); err != nil {
 		return fmt.Errorf("%s: %w", what, explain(err))
 	}
 	return nil
 }
 
-// transact is a group's transaction.
-func (s *SQLite) transact(ctx context.Context, f func(*turn) error) (err error) {
+// transact runs f in a transaction, with its audit rows.
+func (s *SQLite) transact(ctx context.Context, f func(*sqliteTx) error) (err error) {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	committed := false
 	defer func() {
-		if !committed { // because of an error, or a panic that is on its way
+		if !committed { // after an error or a panic
 			if e := tx.Rollback(); !errors.Is(e, sql.ErrTxDone) {
 				err = errors.Join(err, e)
 			}
 		}
 	}()
-	t := &turn{s: s, ctx: ctx, tx: tx}
+	t := &sqliteTx{s: s, ctx: ctx, tx: tx}
 	if err := f(t); err != nil {
 		return err
 	}
 	if err := t.writeLog(); err != nil {
 		return err
 	}
-	committed = true // or undone: there is nothing more to be done either way
+	committed = true // or rolled back; nothing remains to do
 	return tx.Commit()
 }

@@ -20,19 +20,20 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	if s.Place() != path || memory.Place() != "memory" {
-		t.Errorf("places %q and %q", s.Place(), memory.Place())
+	if s.Location() != path || memory.Location() != "memory" {
+		t.Errorf("places %q and %q", s.Location(), memory.Location())
 	}
 }
 
-// A log may have it: host, port and name, and nothing else of the URL.
+// TestPlacePostgresE2E checks that the location, which may be logged, has only host, port and name
+// of the URL.
 func TestPlacePostgresE2E(t *testing.T) {
 	p, err := store.OpenPostgres(t.Context(), cluster.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if got := p.Place(); !regexp.MustCompile(`^postgres [^ @]+:[0-9]+/[a-z0-9_]+$`).MatchString(got) {
+	if got := p.Location(); !regexp.MustCompile(`^postgres [^ @]+:[0-9]+/[a-z0-9_]+$`).MatchString(got) {
 		t.Errorf("place %q", got)
 	}
 }
