@@ -1,8 +1,8 @@
-// Package broker is the contract between Rueda and a broker's own user base:
-// who may log in, what they may see, which accounts are theirs.
+// Package broker is the contract between Rueda and a broker's own user base: who may log in, what
+// they may see, and which accounts they have.
 //
-// A user base is a Users and an Accounts. brokertest.Run checks an
-// implementation against the rules written here.
+// A user base implements Users and Accounts. brokertest.Run checks an implementation against these
+// rules.
 package broker
 
 import (
@@ -13,83 +13,84 @@ import (
 	"time"
 )
 
-// Errors an implementation returns, wrapped or bare. Any other error is a fault
-// of the user base and treated as ErrUnavailable.
+// Errors that an implementation returns, possibly wrapped. Any other error is a fault of the user
+// base and is treated as ErrUnavailable.
 var (
-	ErrInvalidCredentials = errors.New("wrong username or password") // unknown user, wrong password, disabled user: one error
+	ErrInvalidCredentials = errors.New("wrong username or password") // unknown user, wrong password or disabled user, without distinction
 	ErrNotFound           = errors.New("no such user or account")
 	ErrDisabled           = errors.New("user is disabled")
-	ErrUnavailable        = errors.New("user base unavailable") // down, or its login queue is full; never counted as a failed login
+	ErrUnavailable        = errors.New("user base unavailable") // down, or its login queue is full; never a failed login
 
-	// ErrBadUser is for a user whose own record cannot be read, in a base that is well otherwise. Like an outage it is no
-	// failed login; unlike one it says nothing about others. Who stays unreadable for some minutes loses what is open.
+	// ErrBadUser means that the record of one user cannot be read. It is not a failed login, and
+	// not an outage for other users. A user whose record stays unreadable for some minutes is
+	// logged out.
 	ErrBadUser = errors.New("the user's record cannot be read")
 
-	// ErrSecondFactor is for a right password without the one-time password that the user needs too. A wrong
+	// ErrSecondFactor means that the password is right and a one-time password is missing. A wrong
 	// one-time password is ErrInvalidCredentials.
 	ErrSecondFactor = errors.New("a one-time password is needed")
 )
 
-// Users is the user base.
+// Users authenticates and reads users.
 type Users interface {
-	// Authenticate checks a password. It takes the same time for an unknown
-	// user as for a wrong password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrBadUser, ErrUnavailable. Beside the first
-	// two may come a User that has an ID and nothing else, for the audit log, where there is such a user.
+	// Authenticate checks a password. It takes the same time for an unknown user and for a wrong
+	// password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrBadUser, ErrUnavailable. With
+	// the first two it may return a User that has only its ID, for the audit log.
 	Authenticate(ctx context.Context, login Login) (User, error)
 
-	// User reads a user by id, for the checks at refresh and for current rights.
-	// Errors: ErrNotFound, ErrDisabled, ErrBadUser, ErrUnavailable.
+	// User reads a user by id, at refreshes and to update rights. Errors: ErrNotFound, ErrDisabled,
+	// ErrBadUser, ErrUnavailable.
 	User(ctx context.Context, id string) (User, error)
 }
 
-// ManyUsers is what a Users may have beside its methods, so that a change is known sooner where many users are in use.
-type ManyUsers interface {
-	// UsersByID reads users as User does, in one question to the base, and answers in the order of ids. At most 500 are
-	// asked for. The error is that of the question: then there are no answers.
-	UsersByID(ctx context.Context, ids []string) ([]Answer, error)
+// BatchUsers is an optional interface of Users, to find changes sooner with many users.
+type BatchUsers interface {
+	// UsersByID reads at most 500 users with one query and returns their results in the order of
+	// ids. Its error is that of the query; then there are no results.
+	UsersByID(ctx context.Context, ids []string) ([]UserResult, error)
 }
 
-// Answer is what Users.User returns.
-type Answer struct {
+// UserResult is the result of Users.User.
+type UserResult struct {
 	User User
 	Err  error
 }
 
-// Accounts are the broker's trading accounts.
+// Accounts lists trading accounts.
 type Accounts interface {
-	// ListAccounts returns the accounts of a user, by stable order; none is an empty list.
+	// ListAccounts returns the accounts of a user in a stable order; none is an empty list.
 	ListAccounts(ctx context.Context, userID string) ([]Account, error)
 }
 
-// Login is an attempt to log in. It prints and logs without its secrets.
+// Login is an attempt to log in. Its secrets are not printed or logged.
 type Login struct {
 	Username string     // 1 to 128 bytes
-	Password string     // 1 to 1,024 bytes, as it was sent: nothing trimmed
-	OTP      string     // one-time password of the second factor; "": none was given
-	Address  netip.Addr // of the client; the zero Addr: unknown
-	Client   string     // its User-Agent; "": unknown
+	Password string     // 1 to 1,024 bytes, exactly as sent
+	OTP      string     // of the second factor; "": none
+	Address  netip.Addr // of the client; zero: unknown
+	Client   string     // the User-Agent; "": unknown
 }
 
-// String is the address alone: people type passwords into the field for their name.
+// String returns the address only, because people type passwords into the username field.
 func (l Login) String() string { return "login from " + l.Address.String() }
 
-// GoString is String.
+// GoString returns the same as String.
 func (l Login) GoString() string { return l.String() }
 
-// LogValue is String.
+// LogValue returns the same as String.
 func (l Login) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // User is a person or program that may log in.
 type User struct {
-	ID           string // stable, opaque, never used again for another user; up to 64 bytes
+	ID           string // stable, opaque, never reused; up to 64 bytes
 	Username     string // the login name
 	Scopes       []string
 	Entitlements []Entitlement
 	Limits       Limits
-	Version      int64 // rises when the password or status changes, not with rights; tokens of an older version die
+	Version      int64 // rises when the password or status changes, not with rights; ends older tokens
 }
 
-// Scopes of protocol section 10.
+// Scopes (protocol section 10).
 const (
 	ScopeAccounts = "accounts:read"
 	ScopeRead     = "marketdata:read"
@@ -99,28 +100,28 @@ const (
 	ScopeAdmin    = "admin"
 )
 
-// Entitlement is a right to a market's data. Entitlements add up; what none grants is refused.
+// Entitlement is a right to the data of a market. Entitlements add up; everything else is refused.
 type Entitlement struct {
-	Market string `toml:"market" json:"market"` // "*": every market
+	Market string `toml:"market" json:"market"` // "*": all markets
 	Trades bool   `toml:"trades" json:"trades"`
 	Quotes bool   `toml:"quotes" json:"quotes"`
-	Depth  int    `toml:"depth" json:"depth"`           // deepest order_book tier: 0 none, -1 all levels
-	Delay  int    `toml:"delay" json:"delay,omitempty"` // seconds that the data come late, one of those the gateway serves; 0: at once
+	Depth  int    `toml:"depth" json:"depth"`           // largest order_book depth: 0 none, -1 all levels
+	Delay  int    `toml:"delay" json:"delay,omitempty"` // of the data in seconds, one that the gateway serves; 0: realtime
 
-	// Instruments bounds the instruments at a time, on a connection, that the right is used for; a pattern is refused
-	// then. 0: as many as there are.
+	// Instruments limits the concurrent instruments of a connection under this right, which then
+	// excludes patterns. 0: no limit.
 	Instruments int `toml:"instruments" json:"instruments,omitempty"`
 
-	From  time.Time `toml:"from" json:"from,omitzero"`   // the right begins; zero: it has begun
-	Until time.Time `toml:"until" json:"until,omitzero"` // the right ends; zero: it does not
+	From  time.Time `toml:"from" json:"from,omitzero"`   // start of the right; zero: none
+	Until time.Time `toml:"until" json:"until,omitzero"` // end of the right; zero: none
 }
 
-// Valid says whether the right holds at a moment.
+// Valid reports whether the right holds at a time.
 func (e *Entitlement) Valid(at time.Time) bool {
 	return !at.Before(e.From) && (e.Until.IsZero() || at.Before(e.Until))
 }
 
-// Limits of a user; 0 means the gateway's default.
+// Limits of a user; 0 means the default of the gateway.
 type Limits struct {
 	Connections       int `toml:"connections" json:"connections,omitempty"`
 	Subscriptions     int `toml:"subscriptions" json:"subscriptions,omitempty"`
@@ -128,8 +129,8 @@ type Limits struct {
 	RequestsPerMinute int `toml:"requests_per_minute" json:"requests_per_minute,omitempty"`
 }
 
-// Account is a trading account, in the words of protocol section 9. What is not known of it, an empty name, a nil list, a zero
-// time, is left out where clients are told.
+// Account is a trading account (protocol section 9). Clients do not get fields that are unknown: an
+// empty name, a nil list, a zero time.
 type Account struct {
 	ID          string    `json:"account_id"`
 	Number      string    `json:"number"`

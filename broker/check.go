@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a user base may give, in bytes and entries.
+// Limits of what a user base may return, in bytes and entries.
 const (
 	maxID           = 64
 	maxName         = 128
@@ -18,7 +18,7 @@ const (
 	maxEntitlements = 256
 )
 
-// Check says what is wrong with a user that a base somewhere else gave. It does not quote what may be a secret.
+// Check returns what is wrong with a user from an external base, without quoting secrets.
 func (u *User) Check() error {
 	if err := checkText("id", u.ID, maxID); err != nil {
 		return err
@@ -45,13 +45,13 @@ func (u *User) Check() error {
 	return nil
 }
 
-// notOfScope is what RFC 6749 section 3.3 leaves out of a scope.
+// notOfScope reports whether r is not allowed in a scope (RFC 6749, section 3.3).
 func notOfScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 
-// longestDelay is of delayed data.
+// longestDelay is the maximum delay of delayed data.
 const longestDelay = 7 * 24 * time.Hour
 
-// Check says what is wrong with an entitlement.
+// Check returns what is wrong with an entitlement.
 func (e *Entitlement) Check() error {
 	switch {
 	case checkText("market", e.Market, maxID) != nil:
@@ -68,7 +68,7 @@ func (e *Entitlement) Check() error {
 	return nil
 }
 
-// Check says what is wrong with an account that a base somewhere else gave.
+// Check returns what is wrong with an account from an external base.
 func (a *Account) Check() error {
 	for _, f := range []struct{ name, text string }{
 		{"account id", a.ID}, {"account number", a.Number}, {"account type", a.Type},
@@ -88,20 +88,20 @@ func checkText(what, s string, most int) error {
 	return nil
 }
 
-// Rights are what a group gives its members.
+// Rights are granted to the members of a group.
 type Rights struct {
 	Scopes       []string
 	Entitlements []Entitlement
-	Limits       Limits // the largest of a user's groups counts
+	Limits       Limits // for each, the largest of a user's groups applies
 }
 
-// Membership is a group that a user is in.
+// Membership is a group that a user belongs to.
 type Membership struct {
 	Group   string
 	Granted bool // rights are configured for it
 }
 
-// Grant adds rights to the user's own. It takes no memory over from r.
+// Grant adds rights to the user's own. It does not retain memory of r.
 func (u *User) Grant(r Rights) {
 	for _, s := range r.Scopes {
 		if !slices.Contains(u.Scopes, s) {

@@ -2,8 +2,8 @@ package broker
 
 import "strings"
 
-// SameName says whether two usernames differ in the case of the letters A to Z at most. A user base whose query joins more
-// spellings than that would let each be guessed at apart from the others.
+// SameName reports whether two usernames differ only in the case of A to Z. A user base that treats
+// more spellings as equal would allow guesses at the password under each of them.
 func SameName(a, b string) bool { return lowerName(a) == lowerName(b) }
 
 func lowerName(name string) string {

@@ -1,7 +1,5 @@
-// Package brokertest checks a user base against the contract of package broker.
-//
-// A user base proves itself with a test that opens it with a few users and calls
-// Run:
+// Package brokertest checks a user base against the contract of package broker. A test of the user
+// base opens it with a few users and calls Run:
 //
 //	func TestConformance(t *testing.T) {
 //		brokertest.Run(t, func(t *testing.T) brokertest.Base { ... })
@@ -20,32 +18,33 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// Base is a user base with the users that Run needs in it.
+// Base is a user base with the users that Run needs.
 type Base struct {
 	Users    broker.Users
 	Accounts broker.Accounts
 
-	Trader   Login // may log in, has at least two accounts
-	Other    Login // may log in, has no account
-	Disabled Login // may not log in; ID is needed
+	Trader   Login // can log in, has at least two accounts
+	Other    Login // can log in, has no account
+	Disabled Login // cannot log in; ID is required
 
-	// SetPassword and Disable change the user with this username, as whoever
-	// manages the base would. nil: it cannot be done from here, and what depends on it is not checked.
+	// SetPassword and Disable change the user with this username, as an administrator would. nil:
+	// not possible; the rules that depend on it are not checked.
 	SetPassword func(ctx context.Context, username, password string) error
 	Disable     func(ctx context.Context, username string) error
 
-	// SecondFactor may log in with a one-time password alone, one of which OTP gives. No username: it is not checked.
+	// SecondFactor can log in only with a one-time password, which OTP returns. Without a username
+	// it is not checked.
 	SecondFactor Login
 	OTP          func() string
 }
 
-// Login is a user and the password. ID may be empty where nobody knows it before a login.
+// Login is a user with its password. ID may be empty if it is unknown before a login.
 type Login struct {
 	ID, Username, Password string
 }
 
-// Run checks a base. open is called once for each check and gives a base that
-// nothing else uses; it ends with t.
+// Run checks a base. It calls open once for each check; the base must not be shared, and ends with
+// t.
 func Run(t *testing.T, open func(t *testing.T) Base) {
 	for _, c := range []struct {
 		name string
@@ -169,9 +168,9 @@ func userByID(t *testing.T, b Base) {
 	}
 }
 
-// manyByID checks a base that has ManyUsers.
+// manyByID checks a base that implements BatchUsers.
 func manyByID(t *testing.T, b Base) {
-	many, ok := b.Users.(broker.ManyUsers)
+	many, ok := b.Users.(broker.BatchUsers)
 	if !ok {
 		return
 	}
@@ -211,7 +210,7 @@ func canceled(t *testing.T, b Base) {
 	u := mustLogin(t, b, b.Trader)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// It may still answer right; it must not say what is not so.
+	// it may answer correctly, but must not invent an error
 	if _, err := b.Users.Authenticate(ctx, broker.Login{Username: b.Trader.Username, Password: b.Trader.Password}); errors.Is(err, broker.ErrInvalidCredentials) {
 		t.Errorf("a canceled login counts as a wrong password: %v", err)
 	}

@@ -11,45 +11,45 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// State is that of a Guard.
+// State is the state of a Guard.
 type State int
 
 // States of a Guard.
 const (
-	Closed   State = iota // calls go through
+	Closed   State = iota // calls are allowed
 	Open                  // calls are refused
-	HalfOpen              // one call is on its way, to see whether the base is back
+	HalfOpen              // one call tests whether the base is back
 )
 
 func (s State) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
-// verdict is what a call says about the base.
-type verdict int
+// outcome is what a call shows about the base.
+type outcome int
 
 const (
-	good verdict = iota
+	good outcome = iota
 	bad
 	nothing
 )
 
-// window is how many of the last calls are looked at for the rate of failures.
+// window is the number of recent calls that the failure rate is computed from.
 const window = 32
 
-// breaker stops asking a base that fails.
+// breaker is a circuit breaker: it stops calls to a base that fails.
 type breaker struct {
 	limit int // failures in a row
 	pause time.Duration
 	name  string
 	log   *slog.Logger
 
-	mu     sync.Mutex
-	state  State
-	turn   uint64    // of the present state: what a call of an earlier one says is no news
-	row    int       // failures in a row
-	last   uint32    // outcomes of the last calls, a bit each, 1 for a failure
-	seen   int       // of them, up to window
-	since  time.Time // the base is down, when it is
-	resume time.Time // when an open breaker lets a call through
+	mu         sync.Mutex
+	state      State
+	generation uint64    // incremented by each change of state; outcomes of earlier generations are ignored
+	failures   int       // failures in a row
+	outcomes   uint32    // outcomes of recent calls as bits; 1: failed
+	seen       int       // of them, up to window
+	since      time.Time // start of the outage
+	resume     time.Time // when an open breaker allows a test
 }
 
 func (b *breaker) now() State {
@@ -58,7 +58,7 @@ func (b *breaker) now() State {
 	return b.state
 }
 
-// refuses is the error of a call that would not be let through now.
+// refuses returns the error of a call that would be refused now.
 func (b *breaker) refuses() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,8 +75,8 @@ func (b *breaker) refusal(now time.Time) error {
 	return nil
 }
 
-// enter lets a call through, or says why not. What it returns goes to leave.
-func (b *breaker) enter() (turn uint64, err error) {
+// enter allows a call or returns why not. Pass its result to leave.
+func (b *breaker) enter() (generation uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refusal(time.Now()); err != nil {
@@ -86,54 +86,54 @@ func (b *breaker) enter() (turn uint64, err error) {
 		b.change(HalfOpen)
 		b.log.Debug("user base tried again", "type", b.name)
 	}
-	return b.turn, nil
+	return b.generation, nil
 }
 
-// leave notes the outcome of a call.
-func (b *breaker) leave(turn uint64, v verdict, err error) {
+// leave records the outcome of a call.
+func (b *breaker) leave(generation uint64, o outcome, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if turn != b.turn {
+	if generation != b.generation {
 		return
 	}
 	switch {
-	case b.state == HalfOpen && v == good:
+	case b.state == HalfOpen && o == good:
 		b.change(Closed)
-		b.row, b.last, b.seen = 0, 0, 0
+		b.failures, b.outcomes, b.seen = 0, 0, 0
 		b.log.Info("user base answers again", "type", b.name, "duration", time.Since(b.since))
-	case b.state == HalfOpen && v == bad:
+	case b.state == HalfOpen && o == bad:
 		b.open(b.log.Debug, "user base still down", err)
-	case b.state == HalfOpen: // the next call tries
+	case b.state == HalfOpen: // the next call is the test
 		b.change(Open)
-	case v != nothing:
-		if b.note(v == bad) {
+	case o != nothing:
+		if b.note(o == bad) {
 			b.since = time.Now()
 			b.open(b.log.Warn, "user base down, not asked for a while", err)
 		}
 	}
 }
 
-// note counts an outcome and says whether they are too bad to go on.
+// note counts an outcome and reports whether the breaker must open.
 func (b *breaker) note(failed bool) bool {
-	b.last <<= 1
+	b.outcomes <<= 1
 	b.seen = min(b.seen+1, window)
 	if !failed {
-		b.row = 0
+		b.failures = 0
 		return false
 	}
-	b.last |= 1
-	b.row++
-	return b.row >= b.limit || b.seen == window && bits.OnesCount32(b.last) >= window/2
+	b.outcomes |= 1
+	b.failures++
+	return b.failures >= b.limit || b.seen == window && bits.OnesCount32(b.outcomes) >= window/2
 }
 
-func (b *breaker) open(tell func(string, ...any), text string, err error) {
+func (b *breaker) open(log func(string, ...any), text string, err error) {
 	b.change(Open)
 	pause := time.Duration(float64(b.pause) * (0.8 + 0.4*rand.Float64()))
 	b.resume = time.Now().Add(pause)
-	tell(text, "type", b.name, "again_in", pause, "error", err)
+	log(text, "type", b.name, "again_in", pause, "error", err)
 }
 
 func (b *breaker) change(s State) {
 	b.state = s
-	b.turn++
+	b.generation++
 }

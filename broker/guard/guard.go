@@ -12,16 +12,16 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// Config says what a Guard allows. The zero value of each field means the default named with it.
+// Config configures a Guard. Each field states its default.
 type Config struct {
-	Name      string        // of what is guarded, for the log: "user base"
-	Limit     time.Duration // time of a call: 2 s
-	InFlight  int           // calls on their way at once: 64
-	Queue     int           // calls that wait for a place among those: as many as InFlight
-	QueueWait time.Duration // how long: 250 ms
-	Failures  int           // in a row, after which the base is not asked: 5
-	Pause     time.Duration // until it is tried again, a fifth more or less: 5 s
-	Logger    *slog.Logger  // a line at each change of state; none: discarded
+	Name      string        // of the base, for the log: "user base"
+	Limit     time.Duration // time limit of a call: 2 s
+	InFlight  int           // concurrent calls: 64
+	Queue     int           // calls that wait for others to end: InFlight
+	QueueWait time.Duration // time limit of that wait: 250 ms
+	Failures  int           // failures in a row that open the Guard: 5
+	Pause     time.Duration // before the next test, ±20 %: 5 s
+	Logger    *slog.Logger  // for changes of state; nil: discarded
 }
 
 func (c *Config) setDefaults() {
@@ -50,11 +50,11 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Guard bounds the calls to one user base.
+// Guard limits the calls to one user base.
 type Guard struct {
 	cfg     Config
-	places  chan struct{} // holds one value a call on its way
-	queue   chan struct{} // holds one value a call that waits
+	slots   chan struct{} // one value for each call in flight
+	queue   chan struct{} // one value for each waiting call
 	breaker breaker
 
 	mu     sync.Mutex
@@ -62,24 +62,24 @@ type Guard struct {
 	calls  sync.WaitGroup // Add under mu, while not closed
 }
 
-// New makes a Guard. It is closed, in the sense of a circuit: it lets calls through.
+// New returns a closed Guard, which allows calls.
 func New(cfg Config) *Guard {
 	cfg.setDefaults()
 	return &Guard{
 		cfg:     cfg,
-		places:  make(chan struct{}, cfg.InFlight),
+		slots:   make(chan struct{}, cfg.InFlight),
 		queue:   make(chan struct{}, cfg.Queue),
 		breaker: breaker{limit: cfg.Failures, pause: cfg.Pause, name: cfg.Name, log: cfg.Logger},
 	}
 }
 
-// State is whether the base is asked.
+// State returns the state of the circuit breaker.
 func (g *Guard) State() State { return g.breaker.now() }
 
-// InFlight is how many calls are on their way, those included whose caller has given up.
-func (g *Guard) InFlight() int { return len(g.places) }
+// InFlight returns the number of calls in flight, including those whose caller has given up.
+func (g *Guard) InFlight() int { return len(g.slots) }
 
-// Close refuses further calls and waits for those on their way. It always returns nil.
+// Close refuses further calls and waits for those in flight. It returns nil.
 func (g *Guard) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -88,56 +88,58 @@ func (g *Guard) Close() error {
 	return nil
 }
 
-// errLate is why a call was given up.
+// errLate is the cause of a call that exceeds its time limit.
 var errLate = errors.New("no answer in time")
 
-// Call does a call within what g allows. An error that is no answer of a user base is or wraps
-// broker.ErrUnavailable, and comes without a value. After the time limit Call returns though call does not; what that returns later is lost.
+// Call makes a call within the limits of g. Errors that are not answers of a user base wrap
+// broker.ErrUnavailable and come without a value. Call returns after the time limit even if call
+// does not; its late result is discarded.
 func Call[T any](ctx context.Context, g *Guard, call func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := g.acquire(ctx); err != nil {
 		return none, err
 	}
-	turn, err := g.breaker.enter()
+	generation, err := g.breaker.enter()
 	if err != nil {
 		g.leave()
 		return none, err
 	}
-	type outcome struct {
+	type reply struct {
 		value T
 		err   error
 	}
 	begun := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, g.cfg.Limit, errLate)
 	defer cancel()
-	done := make(chan outcome, 1)
-	go func() { // waited for by Close, through leave
+	done := make(chan reply, 1)
+	go func() { // Close waits for it through leave
 		defer g.leave()
-		var o outcome
-		o.value, o.err = caught(limited, g, call)
+		var o reply
+		o.value, o.err = recoverCall(limited, g, call)
 		done <- o
 	}()
-	var o outcome
+	var o reply
 	select {
 	case o = <-done:
 	case <-limited.Done():
 		select {
-		case o = <-done: // both at once: the answer counts
+		case o = <-done: // both at once: use the result
 		default:
 			o.err = context.Cause(limited)
 		}
 	}
-	g.breaker.leave(turn, g.judge(ctx, o.err, time.Since(begun)), o.err)
+	g.breaker.leave(generation, g.judge(ctx, o.err, time.Since(begun)), o.err)
 	if o.err != nil && !isAnswer(o.err) {
 		return none, unavailable(o.err)
 	}
 	return o.value, o.err
 }
 
-// caught is the call, with a panic made an error: it would end the program, on a goroutine where nobody catches it.
-func caught[T any](ctx context.Context, g *Guard, call func(context.Context) (T, error)) (value T, err error) {
+// recoverCall makes the call and turns a panic into an error. Without that it would end the
+// process.
+func recoverCall[T any](ctx context.Context, g *Guard, call func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
-		if p := recover(); p != nil { // its value may quote a password
+		if p := recover(); p != nil { // the value may contain a password
 			g.cfg.Logger.Error("user base panicked", "type", g.cfg.Name, "stack", string(debug.Stack()))
 			err = errors.New("user base panicked")
 		}
@@ -145,30 +147,31 @@ func caught[T any](ctx context.Context, g *Guard, call func(context.Context) (T,
 	return call(ctx)
 }
 
-// acquire takes a place among the calls on their way, to be given back by leave.
+// acquire starts a call; leave ends it.
 func (g *Guard) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
 	}
 	if err := g.breaker.refuses(); err != nil {
-		return err // without waiting for a place
+		return err // without queueing
 	}
-	if err := g.place(ctx); err != nil {
+	if err := g.acquireSlot(ctx); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		<-g.places
+		<-g.slots
 		return fmt.Errorf("%w: shutting down", broker.ErrUnavailable)
 	}
 	g.calls.Add(1)
 	return nil
 }
 
-func (g *Guard) place(ctx context.Context) error {
+// acquireSlot waits until fewer than InFlight calls are in flight.
+func (g *Guard) acquireSlot(ctx context.Context) error {
 	select {
-	case g.places <- struct{}{}:
+	case g.slots <- struct{}{}:
 		return nil
 	default:
 	}
@@ -181,34 +184,34 @@ func (g *Guard) place(ctx context.Context) error {
 	timer := time.NewTimer(g.cfg.QueueWait)
 	defer timer.Stop()
 	select {
-	case g.places <- struct{}{}:
+	case g.slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("%w: %d calls are on their way, none ended within %v", broker.ErrUnavailable, cap(g.places), g.cfg.QueueWait)
+		return fmt.Errorf("%w: %d calls are on their way, none ended within %v", broker.ErrUnavailable, cap(g.slots), g.cfg.QueueWait)
 	case <-ctx.Done():
 		return unavailable(ctx.Err())
 	}
 }
 
 func (g *Guard) leave() {
-	<-g.places
+	<-g.slots
 	g.calls.Done()
 }
 
-// judge is what a call says about the base.
-func (g *Guard) judge(caller context.Context, err error, took time.Duration) verdict {
+// judge returns what a call shows about the base.
+func (g *Guard) judge(caller context.Context, err error, took time.Duration) outcome {
 	switch {
 	case err == nil || isAnswer(err):
 		return good
 	case errors.Is(caller.Err(), context.Canceled):
 		return nothing
-	case caller.Err() != nil && took < g.cfg.Limit/2: // a caller in a greater hurry than we
+	case caller.Err() != nil && took < g.cfg.Limit/2: // the caller's limit is shorter than ours
 		return nothing
 	}
 	return bad
 }
 
-// isAnswer says whether an error is one that a user base in good health gives.
+// isAnswer reports whether a working user base returns this error.
 func isAnswer(err error) bool {
 	return errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor) ||
 		errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) || errors.Is(err, broker.ErrBadUser)

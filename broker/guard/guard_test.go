@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/broker/guard"
 )
 
-// base is a user base whose every answer is that of do.
+// base is a user base that answers with do.
 type base struct {
 	asked atomic.Int64
 	do    func(context.Context) error
@@ -53,7 +53,8 @@ func ask(t *testing.T, u broker.Users, want error) {
 	}
 }
 
-// TestAnswersAreNoFailures gives each answer of a base in good health more often than any breaker bears.
+// TestAnswersAreNoFailures returns each answer of a working base more often than any breaker
+// tolerates.
 func TestAnswersAreNoFailures(t *testing.T) {
 	for _, answer := range []error{
 		broker.ErrInvalidCredentials, broker.ErrNotFound, broker.ErrDisabled, broker.ErrSecondFactor, broker.ErrBadUser,
@@ -76,7 +77,7 @@ func TestAnswersAreNoFailures(t *testing.T) {
 	}
 }
 
-// TestBreaker takes a base down and up again, in a time of its own, and reads what the log says of it.
+// TestBreaker takes a base down and up again in a bubble, and checks the log.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -104,7 +105,7 @@ func TestBreaker(t *testing.T) {
 		if n := b.asked.Load(); n != 5 {
 			t.Errorf("%d calls reached a base that is left alone", n)
 		}
-		for i := range 3 { // three that fail, a pause between them
+		for i := range 3 { // three failures with a pause between
 			opened := time.Now()
 			for b.asked.Load() == int64(5+i) {
 				time.Sleep(50 * time.Millisecond)
@@ -128,7 +129,7 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// TestFailureRate has every second call fail: never two in a row.
+// TestFailureRate makes every second call fail: never two in a row.
 func TestFailureRate(t *testing.T) {
 	n := 0
 	b := &base{do: func(context.Context) error {
@@ -147,7 +148,7 @@ func TestFailureRate(t *testing.T) {
 	}
 }
 
-// TestHalfOpenLetsOneThrough has many callers come at the moment when the base may be tried.
+// TestHalfOpenLetsOneThrough makes many calls when the base may be tested.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &base{do: func(context.Context) error { return errBroken }}
@@ -173,7 +174,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	})
 }
 
-// TestCallersOwnCancellation is neither a failure nor an answer, also of the call that tries the base again.
+// TestCallersOwnCancellation checks that canceled calls are neither failures nor answers, even for
+// the call that tests the base.
 func TestCallersOwnCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &base{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
@@ -200,7 +202,7 @@ func TestCallersOwnCancellation(t *testing.T) {
 		if g.State() != guard.Closed {
 			t.Fatalf("%v: callers who give up opened it", g.State())
 		}
-		hurried(1500 * time.Millisecond) // waited long enough to tell
+		hurried(1500 * time.Millisecond) // long enough to count
 		ask(t, u, broker.ErrUnavailable)
 		if g.State() != guard.Open {
 			t.Fatalf("%v after two that were not answered in time", g.State())
@@ -212,12 +214,12 @@ func TestCallersOwnCancellation(t *testing.T) {
 		}
 		synctest.Wait()
 		b.do = func(context.Context) error { return nil }
-		ask(t, u, nil) // the next one tries at once
+		ask(t, u, nil) // the next call is the test
 	})
 }
 
-// TestHungCallKeepsItsPlace has a base that ignores its context: callers get their answer in time, and no
-// more calls than allowed pile up.
+// TestHungCallKeepsItsPlace has a base that ignores its context: callers get a result in time, and
+// no more calls than allowed are in flight.
 func TestHungCallKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -250,7 +252,7 @@ func TestHungCallKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestQueueIsServed gives a place that becomes free to one that waits.
+// TestQueueIsServed checks that a waiting call gets a slot that becomes free.
 func TestQueueIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &base{do: func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil }}
@@ -263,7 +265,7 @@ func TestQueueIsServed(t *testing.T) {
 	})
 }
 
-// TestClose waits for a call that outlives its caller, and refuses what comes after.
+// TestClose waits for a call that outlives its caller, and refuses later calls.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -287,7 +289,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestPanic makes a panic of the base a failure that does not tell its value.
+// TestPanic checks that a panic of the base is a failure whose value is not reported.
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	b := &base{do: func(context.Context) error { panic("canary-secret") }}
@@ -301,7 +303,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce is for the race detector: a base that fails now and then, under more callers than places.
+// TestManyAtOnce is for the race detector: a base that fails sometimes, with more callers than
+// slots.
 func TestManyAtOnce(t *testing.T) {
 	var n atomic.Int64
 	b := &base{do: func(context.Context) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// Users guards a user base.
+// Users returns base with its calls guarded by g.
 func Users(g *Guard, base broker.Users) broker.Users { return &users{g, base} }
 
 type users struct {
@@ -22,7 +22,7 @@ func (u *users) User(ctx context.Context, id string) (broker.User, error) {
 	return Call(ctx, u.guard, func(ctx context.Context) (broker.User, error) { return u.base.User(ctx, id) })
 }
 
-// Accounts guards a base of accounts.
+// Accounts returns base with its calls guarded by g.
 func Accounts(g *Guard, base broker.Accounts) broker.Accounts { return &accounts{g, base} }
 
 type accounts struct {

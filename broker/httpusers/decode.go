@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is asked about, in bytes.
+// Limits of request values, in bytes.
 const (
 	maxUsername = 128
 	maxPassword = 1024
@@ -24,7 +24,7 @@ func isText(texts ...string) bool {
 	return true
 }
 
-// decode reads one JSON object of known keys and nothing behind it. Its errors quote no value.
+// decode decodes exactly one JSON object of known keys. Its errors do not quote values.
 func decode(text []byte, into any) error {
 	if !utf8.Valid(text) || !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return errors.New("the answer is no JSON object")

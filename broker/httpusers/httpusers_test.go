@@ -30,7 +30,7 @@ import (
 
 func secret() []byte { return []byte("a secret of thirty-two bytes or more") }
 
-// serve starts a service, plain, and Users that ask it.
+// serve starts a service without TLS, and returns Users of it.
 func serve(t *testing.T, h http.Handler) *httpusers.Users {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceGuarded has the guard before it, as the gateway does.
+// TestConformanceGuarded uses a guard, as the gateway does.
 func TestConformanceGuarded(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		s := newService(secret())
@@ -61,7 +61,7 @@ func TestConformanceGuarded(t *testing.T) {
 	})
 }
 
-// TestConformanceMutualTLS has nothing signed and a certificate instead.
+// TestConformanceMutualTLS uses a client certificate instead of signatures.
 func TestConformanceMutualTLS(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		s := newService(nil)
@@ -74,8 +74,8 @@ func TestConformanceMutualTLS(t *testing.T) {
 	})
 }
 
-// TestThreat29Injection sends what would be syntax to a database or directory behind the service, and wants it to
-// arrive as it is; and no password that is empty to be sent at all.
+// TestThreat29Injection checks that syntax for a database or directory arrives unchanged, and that
+// empty passwords are not sent.
 func TestThreat29Injection(t *testing.T) {
 	s := newService(secret())
 	u := serve(t, s)
@@ -102,7 +102,7 @@ func TestThreat29Injection(t *testing.T) {
 	}
 }
 
-// TestAnswers holds each answer to its meaning; that of everything unforeseen is an outage.
+// TestAnswers checks the meaning of each answer. Everything unknown is an outage.
 func TestAnswers(t *testing.T) {
 	const good = `{"id":"u-1","username":"ana","version":1}`
 	for _, tc := range []struct {
@@ -169,15 +169,16 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestReasonIsTold has the service say why it does not answer: told where it is a word, and never where it could be a secret.
-func TestReasonIsTold(t *testing.T) {
+// TestReasonInError checks that the reason of a refusal is reported if it is a word, and not if it
+// may be a secret.
+func TestReasonInError(t *testing.T) {
 	for _, tc := range []struct {
 		status             int
 		body, reason, want string
 	}{
 		{403, `{"reason":"bad_signature"}`, "bad_signature", `the login service answered 403 "bad_signature" to /authenticate`},
 		{403, `{"reason":"old_nonce","more":1}`, "old_nonce", `answered 403 "old_nonce"`},
-		{401, `{"reason":"mfa_required"}`, "mfa_required", `answered 401 "mfa_required"`}, // not the status that goes with it
+		{401, `{"reason":"mfa_required"}`, "mfa_required", `answered 401 "mfa_required"`}, // another status than usual
 		{500, `{}`, "", "answered 500 without a reason"},
 		{502, `no JSON`, "", "answered 502 without a reason"},
 		{403, `{"reason":"canary-password"}`, "", "answered 403 without a reason"},
@@ -200,7 +201,7 @@ func TestReasonIsTold(t *testing.T) {
 
 func is(err, want error) bool { return errors.Is(err, want) && (want != nil || err == nil) }
 
-// TestEndlessAnswer gives an answer that never ends: what is read of it is bounded.
+// TestEndlessAnswer checks that reading an endless answer is bounded.
 func TestEndlessAnswer(t *testing.T) {
 	var sent atomic.Int64
 	u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +220,8 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// TestNobodyThere asks where nothing listens, and a service that takes the connection and says nothing.
+// TestNobodyThere asks where nothing listens, and a service that accepts the connection and sends
+// nothing.
 func TestNobodyThere(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -243,7 +245,7 @@ func TestNobodyThere(t *testing.T) {
 	ask(5 * time.Second)
 }
 
-// TestCheck connects: to a service that is there, one whose certificate nobody vouches for, and one that is gone.
+// TestCheck connects to a running service, one with an untrusted certificate, and one that is down.
 func TestCheck(t *testing.T) {
 	secure := httptest.NewTLSServer(newService(secret()))
 	defer secure.Close()
@@ -268,7 +270,7 @@ func TestCheck(t *testing.T) {
 	check(plain.URL, "connect to the login service")
 }
 
-// TestConnectionsAreKept asks many times over few connections.
+// TestConnectionsAreKept checks that many requests use few connections.
 func TestConnectionsAreKept(t *testing.T) {
 	s := newService(secret())
 	server := httptest.NewUnstartedServer(s)
@@ -294,7 +296,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestSignature has a service refuse what was changed, is late, or came before.
+// TestSignature checks that a service refuses changed, late and repeated requests.
 func TestSignature(t *testing.T) {
 	s := newService(secret())
 	var kept *http.Request
@@ -349,7 +351,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// TestWhatIsAsked looks at the bytes of a login.
+// TestWhatIsAsked checks the bytes of a login request.
 func TestWhatIsAsked(t *testing.T) {
 	var got string
 	u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -366,7 +368,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestSignExample holds Sign to the example of docs/identity.md.
+// TestSignExample checks the example of docs/identity.md.
 func TestSignExample(t *testing.T) {
 	text, err := os.ReadFile("../../docs/identity.md")
 	if err != nil {
@@ -405,7 +407,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestTLSRefusals wants neither a service of another authority nor a client without its certificate to get through.
+// TestTLSRefusals checks that services of another authority and clients without a certificate are
+// refused.
 func TestTLSRefusals(t *testing.T) {
 	s := newService(secret())
 	cfg := startTLS(t, s)
@@ -427,7 +430,7 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
-// startTLS starts the service with TLS that wants a client certificate, and says how to ask it.
+// startTLS starts the service with TLS and client certificates, and returns its configuration.
 func startTLS(t *testing.T, h http.Handler) httpusers.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -475,7 +478,8 @@ func startTLS(t *testing.T, h http.Handler) httpusers.Config {
 	return httpusers.Config{URL: server.URL + "/login", Certificate: certificateFile, Key: keyFile, Authorities: certificateFile}
 }
 
-// FuzzAnswer has a service answer anything: it is a user that can be one, an answer, or an outage.
+// FuzzAnswer makes a service answer anything: the result is a valid user, a known refusal, or an
+// outage.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"u-1","username":"ana","version":1}`, `{"reason":"not_found"}`, `{"reason":"disabled"}`, `{}`, `null`, `[`, "\xff",

@@ -16,9 +16,9 @@ import (
 	"github.com/ruedahq/rueda/broker/httpusers"
 )
 
-// service is a login service as a broker would write one: it checks signatures and knows a few users.
+// service is a login service as a broker would write it: it checks signatures and has a few users.
 type service struct {
-	secret []byte // nil: nothing is signed
+	secret []byte // nil: no signatures
 
 	mu       sync.Mutex
 	people   map[string]*person // by username
@@ -26,7 +26,7 @@ type service struct {
 	nonces   map[string]time.Time
 
 	connections atomic.Int64
-	refused     atomic.Int64 // requests that were not let in
+	refused     atomic.Int64 // requests without access
 }
 
 type person struct {
@@ -38,7 +38,7 @@ type person struct {
 	Limits       broker.Limits        `json:"limits"`
 
 	password, otp string
-	used          bool // the one-time password was
+	used          bool // the one-time password was used
 	disabled      bool
 }
 
@@ -119,7 +119,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admitted checks the signature and that the nonce is new.
+// admitted checks the signature, and that the nonce is new.
 func (s *service) admitted(r *http.Request, body []byte) bool {
 	if s.secret == nil {
 		return true
@@ -164,7 +164,7 @@ func (s *service) disable(_ context.Context, username string) error {
 	return nil
 }
 
-// seed is what brokertest has to know of the service.
+// seed returns the users for brokertest.
 func (s *service) seed(t *testing.T, users *httpusers.Users) brokertest.Base {
 	t.Helper()
 	t.Cleanup(func() { _ = users.Close() })
@@ -180,5 +180,5 @@ func (s *service) seed(t *testing.T, users *httpusers.Users) brokertest.Base {
 	}
 }
 
-// quiet is a log that nobody reads: of handshakes that fail because the test wants it.
+// quiet discards the log of handshakes that must fail.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

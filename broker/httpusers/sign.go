@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Headers of a signed request.
+// Header fields of a signed request.
 const (
 	HeaderTimestamp = "X-Rueda-Timestamp"
 	HeaderNonce     = "X-Rueda-Nonce"
 	HeaderSignature = "X-Rueda-Signature"
 )
 
-// MinSecret is the fewest bytes of a secret that requests are signed with.
+// MinSecret is the minimum length of a secret, in bytes.
 const MinSecret = 32
 
 const (
@@ -27,10 +27,11 @@ const (
 	nonceSize       = 16 // bytes
 )
 
-// Window is how far the time of a request may be off.
+// Window is the maximum difference between the time of a request and the service's clock.
 const Window = time.Minute
 
-// Sign is the signature of a request. path is as in the request, timestamp and nonce as in their headers.
+// Sign returns the signature of a request. path is as in the request, timestamp and nonce as in its
+// header.
 func Sign(secret []byte, method, path, timestamp, nonce string, body []byte) string {
 	sum := sha256.Sum256(body)
 	mac := hmac.New(sha256.New, secret)
@@ -38,8 +39,8 @@ func Sign(secret []byte, method, path, timestamp, nonce string, body []byte) str
 	return signaturePrefix + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Verify checks the signature and the time of a request, for a service in Go. That the nonce was not
-// seen within the last two Windows is for the caller to check.
+// Verify checks the signature and time of a request and returns its nonce. The caller must check
+// that the nonce was not used within the last two Windows.
 func Verify(secret []byte, r *http.Request, body []byte, now time.Time) (nonce string, err error) {
 	timestamp, nonce := r.Header.Get(HeaderTimestamp), r.Header.Get(HeaderNonce)
 	want := Sign(secret, r.Method, r.URL.EscapedPath(), timestamp, nonce, body)
@@ -56,7 +57,7 @@ func Verify(secret []byte, r *http.Request, body []byte, now time.Time) (nonce s
 	return nonce, nil
 }
 
-// sign adds the headers to a request.
+// sign adds the header fields to a request.
 func sign(secret []byte, r *http.Request, body []byte, now time.Time) {
 	var random [nonceSize]byte
 	_, _ = rand.Read(random[:])

@@ -22,28 +22,28 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// Config is what Users are made of. URL is needed, and a Secret or a certificate.
+// Config configures Users. URL is required, and so is a Secret or a Certificate.
 type Config struct {
-	URL    string // https://login.broker.example/rueda; what is asked stands behind it
-	Secret []byte // requests are signed with it; at least MinSecret bytes; none: they are not
+	URL    string // https://login.broker.example/rueda; paths are appended
+	Secret []byte // signs requests, at least MinSecret bytes; empty: no signature
 
-	Certificate string // files with the client certificate and its key, read again for each connection; "": none
+	Certificate string // client certificate and key files, read for each connection; "": none
 	Key         string
-	Authorities string // file with the certificates that the service's is checked by; "": the system's
+	Authorities string // file of CA certificates; "": those of the system
 }
 
-// Users are the users and accounts of a web service.
+// Users reads users and accounts from a web service.
 type Users struct {
 	url    string
 	secret []byte
-	dial   func(context.Context) (net.Conn, error) // to the service
+	dial   func(context.Context) (net.Conn, error) // connects to the service
 	client *http.Client
 }
 
-// maxBody is the most bytes of an answer.
+// maxBody is the maximum size of a response, in bytes.
 const maxBody = 64 << 10
 
-// New makes Users. It asks nothing yet; the files are read.
+// New returns Users. It reads the files but does not connect.
 func New(cfg Config) (*Users, error) {
 	at, err := checkURL(cfg.URL)
 	if err != nil {
@@ -68,7 +68,7 @@ func New(cfg Config) (*Users, error) {
 		url:    strings.TrimSuffix(at.String(), "/"),
 		secret: cfg.Secret,
 		dial: func(ctx context.Context) (net.Conn, error) {
-			address := net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), at.Scheme)) // the scheme is a name of its port
+			address := net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), at.Scheme)) // the scheme is the name of its port
 			if at.Scheme == "https" {
 				return (&tls.Dialer{NetDialer: dialer, Config: security}).DialContext(ctx, "tcp", address)
 			}
@@ -93,7 +93,7 @@ func New(cfg Config) (*Users, error) {
 func checkURL(text string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL is none") // what Parse says quotes it
+		return nil, errors.New("the URL is none") // Parse's error quotes it
 	}
 	switch {
 	case at.User != nil:
@@ -143,13 +143,13 @@ func (c *Config) tls() (*tls.Config, error) {
 	return security, nil
 }
 
-// Close ends the connections that wait for further use. It always returns nil.
+// Close closes idle connections. It returns nil.
 func (u *Users) Close() error {
 	u.client.CloseIdleConnections()
 	return nil
 }
 
-// Check connects to the service once, and asks it nothing. The error wraps broker.ErrUnavailable.
+// Check connects to the service once, without a request. The error wraps broker.ErrUnavailable.
 func (u *Users) Check(ctx context.Context) error {
 	conn, err := u.dial(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	if login.Address.IsValid() {
 		question.Address = login.Address.Unmap().String()
 	}
-	// JSON has no way to say bytes that are not UTF-8: they would arrive as others.
+	// JSON cannot contain invalid UTF-8; the service would get other bytes.
 	if !isText(login.Username, login.Password, login.OTP) {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
@@ -185,7 +185,7 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	if errors.Is(err, broker.ErrNotFound) {
 		return broker.User{}, unavailable("/authenticate", errors.New("404 is no answer to a login"))
 	}
-	if err == nil && !broker.SameName(user.Username, login.Username) { // the service joins spellings that are not one name
+	if err == nil && !broker.SameName(user.Username, login.Username) { // the service treats different names as equal
 		return broker.User{ID: user.ID}, broker.ErrInvalidCredentials
 	}
 	return user, err
@@ -272,7 +272,7 @@ func (u *Users) ListAccounts(ctx context.Context, userID string) ([]broker.Accou
 	return a.Accounts, nil
 }
 
-// ask sends a question and reads its answer: the body of a 200, or what the refusal means.
+// ask sends a request and returns the body of a 200, or the error that a refusal means.
 func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, error) {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -298,7 +298,7 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 	case err != nil:
 		return nil, unavailable(path, err)
 	case path == "/authenticate" && (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusUnprocessableEntity):
-		return nil, broker.ErrInvalidCredentials // it is about what was typed, and no outage
+		return nil, broker.ErrInvalidCredentials // caused by the input, not an outage
 	case len(text) > maxBody:
 		return nil, unavailable(path, fmt.Errorf("an answer of over %d bytes", maxBody))
 	case !isJSON(answer.Header.Get("Content-Type")):
@@ -309,11 +309,11 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 	return nil, refusal(path, answer.StatusCode, text)
 }
 
-// Refused is an answer of the service that is neither a user, nor accounts, nor one of the refusals that mean something: an
-// outage, of which the service may have said why.
+// Refused is a response that is neither a result nor a known refusal. It is an outage, with the
+// reason of the service if it gave one.
 type Refused struct {
 	Status int
-	Reason string // the service's word for it, of at most 40 letters and underscores; "": it gave none
+	Reason string // at most 40 letters and underscores; "": none
 	path   string
 }
 
@@ -325,7 +325,8 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("the login service answered %d %s to %s", r.Status, said, r.path)
 }
 
-// refusal is what a status other than 200 means. Without its reason it comes from something in between.
+// refusal returns the error of a status other than 200. Without a reason the response may come from
+// a proxy.
 func refusal(path string, status int, text []byte) error {
 	var a struct {
 		Reason string `json:"reason"`
@@ -344,12 +345,12 @@ func refusal(path string, status int, text []byte) error {
 	}
 	r := &Refused{Status: status, path: path}
 	if json.Unmarshal(text, &a) == nil && len(a.Reason) <= maxReason && strings.Trim(a.Reason, "abcdefghijklmnopqrstuvwxyz_") == "" {
-		r.Reason = a.Reason // anything else may be what somebody typed
+		r.Reason = a.Reason // other text may contain user input
 	}
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, r)
 }
 
-// maxReason is the most bytes of a reason that is told.
+// maxReason is the maximum length of a reported reason, in bytes.
 const maxReason = 40
 
 func isJSON(contentType string) bool {

@@ -17,33 +17,33 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// NoVersion is the Version of a directory that does not tell when a password changed.
+// NoVersion is the Version for a directory that does not record changes of passwords.
 const NoVersion = "none"
 
-// Config is what Users are made of. URL, Base, BindDN, BindPassword and Version are needed; the zero value of every
-// other field means the default named with it.
+// Config configures Users. URL, Base, BindDN, BindPassword and Version are required; other fields
+// state their default.
 type Config struct {
 	URL         string // ldaps://directory.example or ldap://directory.example:389
-	StartTLS    bool   // with ldap://: ask for TLS before anything else
+	StartTLS    bool   // with ldap://: start with StartTLS
 	Insecure    bool   // with ldap:// to a loopback address: no TLS
-	Authorities string // file with the certificates that the directory's is checked by; "": the system's
+	Authorities string // file of CA certificates; "": those of the system
 
 	BindDN       string // the service account
 	BindPassword string
 
-	Base     string // where entries of users are, and below
-	Filter   string // of the entry of a username, which stands for {username}: "(" + Username + "={username})"
-	Username string // attribute that is the login name: "uid"
-	ID       string // attribute that is the user's id for life: "entryUUID"
-	Version  string // attribute that rises with a change of the password, or NoVersion
-	Disabled string // filter that entries of disabled users match; "": nobody is
+	Base     string // search base of user entries
+	Filter   string // for the entry of {username}: "(" + Username + "={username})"
+	Username string // attribute of the login name: "uid"
+	ID       string // attribute of the permanent user id: "entryUUID"
+	Version  string // attribute that rises when the password changes, or NoVersion
+	Disabled string // filter for disabled users; "": none are
 
-	GroupAttribute string // attribute with the DNs of the entry's groups: "memberOf", unless GroupFilter is set
-	GroupBase      string // where groups are searched: Base
-	GroupFilter    string // of the groups of an entry, whose DN stands for {dn}
+	GroupAttribute string // attribute with the DNs of a user's groups: "memberOf" unless GroupFilter is set
+	GroupBase      string // search base of groups: Base
+	GroupFilter    string // for the groups of the entry {dn}
 
-	Rights broker.Rights            // of everybody
-	Groups map[string]broker.Rights // of the members of a group, by its DN; letters of any case
+	Rights broker.Rights            // of all users
+	Groups map[string]broker.Rights // of the members of a group, by its DN without regard to case
 
 	Connections int // as the service account, and as many for binds: 8
 }
@@ -61,7 +61,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Marks in filters, which stand for what is put there.
+// Placeholders in filters.
 const (
 	markUsername = "{username}"
 	markDN       = "{dn}"
@@ -100,7 +100,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// fill puts a value into a filter, escaped.
+// fill replaces a placeholder of a filter with an escaped value.
 func fill(filter, mark, value string) string {
 	if mark == "" {
 		return filter
@@ -108,10 +108,10 @@ func fill(filter, mark, value string) string {
 	return strings.ReplaceAll(filter, mark, ldap.EscapeFilter(value))
 }
 
-// dialer makes connections.
+// dialer creates connections.
 type dialer struct {
 	address  string
-	security *tls.Config // nil: plain
+	security *tls.Config // nil: no TLS
 	startTLS bool
 }
 
@@ -161,8 +161,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// dial makes a connection that is nobody yet.
-func (d *dialer) dial(ctx context.Context) (*link, error) {
+// dial returns an unauthenticated connection.
+func (d *dialer) dial(ctx context.Context) (*ldapConn, error) {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.address)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (d *dialer) dial(ctx context.Context) (*link, error) {
 		}
 		raw = secure
 	}
-	l := &link{ldap.NewConn(raw, d.security != nil && !d.startTLS), raw}
+	l := &ldapConn{ldap.NewConn(raw, d.security != nil && !d.startTLS), raw}
 	l.Start()
 	if d.startTLS {
 		if err := l.StartTLS(d.security); err != nil {

@@ -20,7 +20,7 @@ const (
 	traders         = "cn=Traders,ou=groups," + ldaptest.Suffix
 )
 
-// entries are a service account, four people and a group. Twins share a name.
+// entries are a service account, four people and a group. Two of them have the same name.
 const entries = `dn: dc=broker,dc=example
 objectClass: domain
 dc: broker
@@ -110,7 +110,7 @@ func open(t *testing.T, cfg ldapusers.Config) *ldapusers.Users {
 	return u
 }
 
-// change changes an entry as the directory's administrator.
+// change changes an entry as the administrator of the directory.
 func change(t *testing.T, s *ldaptest.Server, dn, attribute string, values ...string) {
 	t.Helper()
 	conn, err := ldap.DialURL(s.URL)
@@ -128,7 +128,7 @@ func change(t *testing.T, s *ldaptest.Server, dn, attribute string, values ...st
 	}
 }
 
-// seed is what brokertest has to know of the directory.
+// seed returns the users for brokertest.
 func seed(t *testing.T, s *ldaptest.Server, u *ldapusers.Users) brokertest.Base {
 	return brokertest.Base{
 		Users: u, Accounts: twoAccounts{},
@@ -146,7 +146,7 @@ func seed(t *testing.T, s *ldaptest.Server, u *ldapusers.Users) brokertest.Base 
 	}
 }
 
-// twoAccounts are the accounts of ana: a directory has none, they come from elsewhere.
+// twoAccounts returns ana's accounts, which come from outside the directory.
 type twoAccounts struct{}
 
 func (twoAccounts) ListAccounts(_ context.Context, id string) ([]broker.Account, error) {

@@ -1,24 +1,27 @@
-// Package ldapusers is a user base that is an LDAP directory: OpenLDAP, 389 Directory Server, Active Directory.
+// Package ldapusers is a user base in an LDAP directory: OpenLDAP, 389 Directory Server, Active
+// Directory.
 //
-// A login is search, then bind: a service account looks for the one entry of the username, and a bind as that entry
-// with the password says whether it is right. A user is read again by the id that the entry keeps for life, entryUUID
-// or objectGUID. Rights come by configuration, for all and by group.
+// A login is a search and a bind: a service account searches for the one entry of the username, and
+// a bind as that entry checks the password. Later reads use the permanent id of the entry,
+// entryUUID or objectGUID. Rights are configured, for all users and by group.
 //
-// Passwords go over TLS (ldaps, or StartTLS); plain LDAP is for loopback addresses and has to be asked for. What is typed
-// is escaped in filters, an empty password is refused before anything is asked (directories take
-// it for an anonymous bind that succeeds), and an entry counts only if it has the name as it was typed, but for the case
-// of A to Z: directories fold spaces and look-alikes too, and each way of writing a name would have its own count of
-// failed logins.
+// Passwords use TLS (ldaps or StartTLS). Plain LDAP is for loopback addresses and must be enabled.
+// User input in filters is escaped. An empty password is refused without a request, because
+// directories accept it as an anonymous bind. An entry counts only if its name equals the input
+// except for the case of A to Z. Directories also fold spaces and similar characters, and each
+// spelling would have its own count of failed logins.
 //
 // # Versions
 //
-// The tokens of before a change of the password are over when the attribute Version of the entry has risen:
-// pwdChangedTime of password policies, pwdLastSet of Active Directory, or modifyTimestamp, which rises with any change of
-// the entry. They count in seconds or less, of the directory's clock. Where an entry has none of it, or with "none", a change
-// of the password does not end the logins of before; that the user is disabled or gone always does.
+// Earlier tokens end when the attribute Version of the entry rises: pwdChangedTime of password
+// policies, pwdLastSet of Active Directory, or modifyTimestamp, which rises with any change of the
+// entry. Its resolution is a second or less, by the directory's clock. If an entry has no such
+// attribute, or with "none", a change of the password does not end earlier logins; disabling or
+// deleting a user always does.
 //
 // # Concurrency
 //
-// Users is safe for concurrent use. It keeps a few connections, as the service account and for binds apart, makes new
-// ones for those that the directory closed, and ends one whose context ends. Package guard goes before it.
+// Users is safe for concurrent use. It keeps a few connections of the service account and a few for
+// binds, replaces those that the directory has closed, and closes a connection whose context ends.
+// Wrap it with package guard.
 package ldapusers

@@ -24,7 +24,7 @@ func TestConformanceE2E(t *testing.T) {
 	})
 }
 
-// TestConformanceStartTLSE2E has the guard before it too, as the gateway does.
+// TestConformanceStartTLSE2E also uses a guard, as the gateway does.
 func TestConformanceStartTLSE2E(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		s := ldaptest.Start(t, service, entries)
@@ -41,7 +41,8 @@ func login(t *testing.T, u broker.Users, name, password string) (broker.User, er
 	return u.Authenticate(t.Context(), broker.Login{Username: name, Password: password})
 }
 
-// TestThreat29InjectionE2E tries to be somebody by what a filter, a DN or a bind would take for its own.
+// TestThreat29InjectionE2E tries to log in as somebody else with the syntax of filters, DNs and
+// binds.
 func TestThreat29InjectionE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	u := open(t, config(s))
@@ -56,7 +57,7 @@ func TestThreat29InjectionE2E(t *testing.T) {
 			}
 		}
 	}
-	for _, password := range []string{"", "\x00", "correct horse\x00", "correct horse\x00x"} { // an empty bind is one as nobody, and succeeds
+	for _, password := range []string{"", "\x00", "correct horse\x00", "correct horse\x00x"} { // an empty bind is anonymous and succeeds
 		if _, err := login(t, u, "ana", password); !errors.Is(err, broker.ErrInvalidCredentials) {
 			t.Errorf("password %q: %v", password, err)
 		}
@@ -66,14 +67,14 @@ func TestThreat29InjectionE2E(t *testing.T) {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}
-	for _, name := range []string{"ana", "Ana", "ANA"} { // who is always ana
+	for _, name := range []string{"ana", "Ana", "ANA"} { // all are ana
 		if user, err := login(t, u, name, "correct horse"); err != nil || user.Username != "ana" {
 			t.Error(user, err)
 		}
 	}
 }
 
-// TestRightsE2E reads what a member of a group may do, by the entry's attribute and by a search for groups.
+// TestRightsE2E reads a member's rights, by the attribute of its entry and by a search of groups.
 func TestRightsE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	byAttribute, bySearch := config(s), config(s)
@@ -107,21 +108,21 @@ func TestRightsE2E(t *testing.T) {
 	}
 }
 
-// TestCheckE2E has the directory refuse the service account, and not know the base.
+// TestCheckE2E has a directory that refuses the service account or does not have the base.
 func TestCheckE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	if err := open(t, config(s)).Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wrong, nowhere, stranger := config(s), config(s), config(s)
+	wrong, nowhere, other := config(s), config(s), config(s)
 	wrong.BindPassword = "canary"
 	nowhere.Base = "ou=nobody," + ldaptest.Suffix
-	stranger.Authorities = ""
+	other.Authorities = ""
 	for _, tc := range []struct {
 		cfg  ldapusers.Config
 		want string
 		away bool
-	}{{wrong, "service account", false}, {nowhere, "look for ou=nobody", false}, {stranger, "certificate", true}} {
+	}{{wrong, "service account", false}, {nowhere, "look for ou=nobody", false}, {other, "certificate", true}} {
 		err := open(t, tc.cfg).Check(t.Context())
 		if errors.Is(err, broker.ErrUnavailable) != tc.away || err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%v, want %q", err, tc.want)
@@ -129,8 +130,8 @@ func TestCheckE2E(t *testing.T) {
 	}
 }
 
-// TestDirectoryDownE2E kills the directory and starts it again: an outage, never a wrong password, and
-// connections that died with it are replaced.
+// TestDirectoryDownE2E kills the directory and starts it again: an outage, never a wrong password,
+// and broken connections are replaced.
 func TestDirectoryDownE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	u := open(t, config(s))
@@ -156,15 +157,15 @@ func TestDirectoryDownE2E(t *testing.T) {
 		t.Errorf("check without a directory: %v", err)
 	}
 	s.Restart(t)
-	s.Kill() // connections are kept that have ended
+	s.Kill() // kept connections are broken now
 	s.Restart(t)
 	if _, err := login(t, u, "ana", "correct horse"); err != nil {
 		t.Errorf("with connections of before: %v", err)
 	}
 }
 
-// TestDirectoryHangsE2E stops the directory where it is: callers have their answer when their time is over, and all goes
-// on when it does.
+// TestDirectoryHangsE2E stops the process of the directory: callers get a result in time, and
+// logins work when it continues.
 func TestDirectoryHangsE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
 	for _, cfg := range []ldapusers.Config{config(s), func() ldapusers.Config { c := config(s); c.URL, c.StartTLS = s.URL, true; return c }()} {
@@ -176,7 +177,7 @@ func TestDirectoryHangsE2E(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		for range 20 { // more than connections
+		for range 20 { // more than there are connections
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
@@ -195,7 +196,7 @@ func TestDirectoryHangsE2E(t *testing.T) {
 	}
 }
 
-// TestNobodyThere asks a server that takes connections and says nothing, or nonsense.
+// TestNobodyThere asks servers that accept connections and send nothing, or nonsense.
 func TestNobodyThere(t *testing.T) {
 	for _, speech := range []string{"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x30\x84\xff\xff\xff\xff", "\x30\x00"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,37 +12,38 @@ import (
 )
 
 // link is a connection to the directory.
-type link struct {
+type ldapConn struct {
 	*ldap.Conn
 	raw net.Conn
 }
 
-// close ends the link. The library's own Close waits for a write that may hang; with the connection under it
-// closed it does not.
-func (l *link) close() {
+// close closes the connection. The library's Close waits for a write that may block, except if the
+// connection below it is closed.
+func (l *ldapConn) close() {
 	_ = l.raw.Close()
 	_ = l.Close()
 }
 
 // pool keeps connections of one kind.
 type pool struct {
-	dial   func(ctx context.Context) (*link, error)
-	places chan struct{} // holds one value a connection in use
-	idle   chan *link
+	dial  func(ctx context.Context) (*ldapConn, error)
+	slots chan struct{} // one value for each connection in use
+	idle  chan *ldapConn
 }
 
-func newPool(n int, dial func(context.Context) (*link, error)) *pool {
-	return &pool{dial: dial, places: make(chan struct{}, n), idle: make(chan *link, n)}
+func newPool(n int, dial func(context.Context) (*ldapConn, error)) *pool {
+	return &pool{dial: dial, slots: make(chan struct{}, n), idle: make(chan *ldapConn, n)}
 }
 
-// do gives a connection to f. One that was kept may have ended since: then f is called again, with a new one.
-func (p *pool) do(ctx context.Context, f func(*link) error) error {
+// do calls f with a connection. If a kept connection turns out to be closed, it calls f again with
+// a new one.
+func (p *pool) do(ctx context.Context, f func(*ldapConn) error) error {
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return unavailable("wait for a connection", ctx.Err())
 	}
-	defer func() { <-p.places }()
+	defer func() { <-p.slots }()
 	for {
 		l, kept, err := p.take(ctx)
 		if err != nil {
@@ -51,7 +52,7 @@ func (p *pool) do(ctx context.Context, f func(*link) error) error {
 		err = p.use(ctx, l, f)
 		switch {
 		case !isBroken(err) && ctx.Err() == nil:
-			p.idle <- l // has room: there are no more links than places
+			p.idle <- l // does not block: there are at most cap(slots) connections
 			return err
 		case kept && isBroken(err) && ctx.Err() == nil:
 			l.close()
@@ -59,7 +60,7 @@ func (p *pool) do(ctx context.Context, f func(*link) error) error {
 		}
 		l.close()
 		switch {
-		case isBroken(err) && ctx.Err() != nil: // which broke it
+		case isBroken(err) && ctx.Err() != nil: // the canceled context closed it
 			return unavailable("ask the directory", ctx.Err())
 		case isBroken(err):
 			return unavailable("ask the directory", err)
@@ -68,14 +69,14 @@ func (p *pool) do(ctx context.Context, f func(*link) error) error {
 	}
 }
 
-// use calls f and ends the connection under it if ctx ends first.
-func (p *pool) use(ctx context.Context, l *link, f func(*link) error) error {
+// use calls f and closes the connection if ctx ends first.
+func (p *pool) use(ctx context.Context, l *ldapConn, f func(*ldapConn) error) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.raw.Close() })
 	defer stop()
 	return f(l)
 }
 
-func (p *pool) take(ctx context.Context) (l *link, kept bool, err error) {
+func (p *pool) take(ctx context.Context) (l *ldapConn, kept bool, err error) {
 	select {
 	case l = <-p.idle:
 		return l, true, nil
@@ -85,7 +86,7 @@ func (p *pool) take(ctx context.Context) (l *link, kept bool, err error) {
 	return l, false, err
 }
 
-// close ends the connections that nobody uses.
+// close closes idle connections.
 func (p *pool) close() {
 	for {
 		select {
@@ -97,7 +98,8 @@ func (p *pool) close() {
 	}
 }
 
-// isBroken says whether an error leaves the connection unusable: all that the directory did not say itself.
+// isBroken reports whether an error, one that is not a response of the directory, makes the
+// connection unusable.
 func isBroken(err error) bool {
 	if err == nil || errors.Is(err, broker.ErrInvalidCredentials) {
 		return false

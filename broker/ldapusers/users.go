@@ -14,11 +14,11 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// Users are the users of a directory.
+// Users reads the users of a directory.
 type Users struct {
 	cfg     Config
 	service *pool // bound as the service account
-	binds   *pool // bound as whoever came last
+	binds   *pool // bound as the user of the last login
 	groups  []group
 }
 
@@ -27,14 +27,14 @@ type group struct {
 	rights broker.Rights
 }
 
-// Bounds of what is looked for, in bytes.
+// Limits of search values, in bytes.
 const (
 	maxUsername = 128
 	maxPassword = 1024
 	maxID       = 64
 )
 
-// New makes Users. It asks nothing yet; the files are read.
+// New returns Users. It reads the files but does not connect.
 func New(cfg Config) (*Users, error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
@@ -45,7 +45,7 @@ func New(cfg Config) (*Users, error) {
 		return nil, err
 	}
 	u := &Users{cfg: cfg, binds: newPool(cfg.Connections, d.dial)}
-	u.service = newPool(cfg.Connections, func(ctx context.Context) (*link, error) {
+	u.service = newPool(cfg.Connections, func(ctx context.Context) (*ldapConn, error) {
 		l, err := d.dial(ctx)
 		if err != nil {
 			return nil, err
@@ -69,15 +69,15 @@ func New(cfg Config) (*Users, error) {
 	return u, nil
 }
 
-// Close ends the connections that wait for further use. It always returns nil.
+// Close closes idle connections. It returns nil.
 func (u *Users) Close() error {
 	u.service.close()
 	u.binds.close()
 	return nil
 }
 
-// Check asks the directory whether the service account may log in and the base of the search is there. The error wraps
-// broker.ErrUnavailable where the directory was not there to be asked.
+// Check checks the login of the service account and the search base. The error wraps
+// broker.ErrUnavailable if the directory does not answer.
 func (u *Users) Check(ctx context.Context) error {
 	_, err := u.search(ctx, 1, u.cfg.Base, ldap.ScopeBaseObject, "(objectClass=*)")
 	switch {
@@ -89,10 +89,10 @@ func (u *Users) Check(ctx context.Context) error {
 	return err
 }
 
-// Authenticate implements broker.Users. An unknown user costs a bind too, as an entry that cannot be.
+// Authenticate implements broker.Users. For an unknown user it binds too, as an impossible entry.
 func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	name, password := login.Username, login.Password
-	// A NUL ends a password in some schemes of some directories: what stands behind it would not count.
+	// In some password schemes a NUL ends the password, and the rest would not count.
 	if password == "" || len(password) > maxPassword || strings.Contains(password, "\x00") || !isName(name, maxUsername) {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}
@@ -123,11 +123,11 @@ func isName(s string, most int) bool {
 	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
-// bind says whether the password is that of an entry.
+// bind checks the password of an entry.
 func (u *Users) bind(ctx context.Context, dn, password string) error {
-	err := u.binds.do(ctx, func(l *link) error {
+	err := u.binds.do(ctx, func(l *ldapConn) error {
 		err := l.Bind(dn, password)
-		if ldap.IsErrorAnyOf(err, // what a directory says of one entry, where it may say more than that the password is wrong
+		if ldap.IsErrorAnyOf(err, // about one entry; may reveal more than a wrong password
 			ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
 			ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation, ldap.LDAPResultInsufficientAccessRights) {
 			return broker.ErrInvalidCredentials
@@ -149,7 +149,7 @@ func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 	return u.user(ctx, entry)
 }
 
-// entry reads the entry with an id.
+// entry returns the entry with an id.
 func (u *Users) entry(ctx context.Context, id string) (*ldap.Entry, error) {
 	value, ok := u.idValue(id)
 	if !ok {
@@ -162,7 +162,7 @@ func (u *Users) entry(ctx context.Context, id string) (*ldap.Entry, error) {
 	return entry, err
 }
 
-// objectGUID is an attribute of sixteen bytes that are no text: ids show them in hexadecimal.
+// objectGUID has sixteen binary bytes. Ids contain them in hexadecimal.
 const objectGUID = "objectGUID"
 
 func (u *Users) idValue(id string) (value string, ok bool) {
@@ -187,7 +187,7 @@ func sameName(a, b string) bool {
 	return strings.Map(lower, a) == strings.Map(lower, b)
 }
 
-// find looks for the one entry that matches a filter and has a value of the attribute that is meant.
+// find returns the one entry that matches a filter and has an accepted value of the attribute.
 func (u *Users) find(ctx context.Context, filter, attribute string, meant func(string) bool) (*ldap.Entry, error) {
 	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
 		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.GroupAttribute)
@@ -205,17 +205,17 @@ func (u *Users) find(ctx context.Context, filter, attribute string, meant func(s
 	return entries[0], nil
 }
 
-// mostGroups of a user are looked at.
+// mostGroups is the maximum number of groups of a user that are read.
 const mostGroups = 1000
 
-// search gives at most so many entries, though more match.
+// search returns at most most entries.
 func (u *Users) search(ctx context.Context, most int, base string, scope int, filter string, attributes ...string) ([]*ldap.Entry, error) {
 	attributes = slices.DeleteFunc(attributes, func(a string) bool { return a == "" || a == NoVersion })
 	if len(attributes) == 0 {
-		attributes = []string{"1.1"} // none, RFC 4511 section 4.5.1.8
+		attributes = []string{"1.1"} // no attributes (RFC 4511, section 4.5.1.8)
 	}
 	var entries []*ldap.Entry
-	err := u.service.do(ctx, func(l *link) error {
+	err := u.service.do(ctx, func(l *ldapConn) error {
 		found, err := l.Search(&ldap.SearchRequest{
 			BaseDN: base, Scope: scope, Filter: filter, Attributes: attributes,
 			SizeLimit: most, EnforceSizeLimit: true,
@@ -232,12 +232,12 @@ func (u *Users) search(ctx context.Context, most int, base string, scope int, fi
 	return entries, err
 }
 
-// user is the user of an entry, with the rights of the groups that it is in.
+// user returns the user of an entry with the rights of its groups.
 func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error) {
 	if u.cfg.Disabled != "" {
 		found, err := u.search(ctx, 1, entry.DN, ldap.ScopeBaseObject, u.cfg.Disabled)
 		switch {
-		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject): // it went in between
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject): // deleted since the search
 			return broker.User{}, broker.ErrDisabled
 		case err != nil:
 			return broker.User{}, err
@@ -278,7 +278,7 @@ func (u *Users) idOf(entry *ldap.Entry) string {
 	return string(raw)
 }
 
-// Groups are those that a user is in, by DN.
+// Groups returns the groups of a user by DN.
 func (u *Users) Groups(ctx context.Context, id string) (list []broker.Membership, err error) {
 	entry, err := u.entry(ctx, id)
 	if err != nil {
@@ -296,7 +296,7 @@ func (u *Users) Groups(ctx context.Context, id string) (list []broker.Membership
 	return list, nil
 }
 
-// memberOf are the groups of an entry.
+// memberOf returns the groups of an entry.
 func (u *Users) memberOf(ctx context.Context, entry *ldap.Entry) (list []*ldap.DN, err error) {
 	names := entry.GetEqualFoldAttributeValues(u.cfg.GroupAttribute)
 	if u.cfg.GroupFilter != "" {

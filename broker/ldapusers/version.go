@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// version is a number that rises with the values of an attribute: the latest time in microseconds, or the
-// largest integer. None is 0.
+// version converts attribute values to a number that rises: the latest time in microseconds, or the
+// largest integer. Without values it is 0.
 func version(values []string) (latest int64, err error) {
 	for _, v := range values {
 		n, err := parseVersion(v)
@@ -20,7 +20,8 @@ func version(values []string) (latest int64, err error) {
 	return latest, nil
 }
 
-// parseVersion reads a generalized time of UTC (RFC 4517 section 3.3.13), also as the head of an entryCSN, or an integer.
+// parseVersion parses a generalized time in UTC (RFC 4517, section 3.3.13), also at the beginning
+// of an entryCSN, or an integer.
 func parseVersion(text string) (int64, error) {
 	text, _, _ = strings.Cut(text, "#")
 	if at, isTime := strings.CutSuffix(text, "Z"); isTime {

@@ -34,7 +34,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// FuzzVersion reads anything as a version: it never falls below 0.
+// FuzzVersion parses any text as a version: the result is never negative.
 func FuzzVersion(f *testing.F) {
 	for _, v := range []string{"20261121205411.123456Z#000000#000#000000", "133500000000000000", "99991231235959Z", "00010101000000Z", "Z", "#"} {
 		f.Add(v)

@@ -15,31 +15,30 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Config is what a Base is made of. Writer is needed; the zero value of every
-// other field means the default named with it.
+// Config configures a Base. Writer is required; other fields state their default.
 type Config struct {
-	Writer *sql.DB // SQLite: one connection (SetMaxOpenConns(1)), which Watch relies on
+	Writer *sql.DB // SQLite: one connection (SetMaxOpenConns(1)), on which Watch relies
 	Reader *sql.DB // Writer
 
 	Postgres bool // the database is PostgreSQL
-	// Listen waits for what others tell through the database, for Watch on PostgreSQL: it calls told at once
-	// when it hears, after each reconnect and every few seconds, until ctx ends.
-	Listen func(ctx context.Context, channel string, told func()) error
+	// Listen waits for notifications of the database, for Watch on PostgreSQL. It calls its
+	// function after each notification, after each reconnect and every few seconds, until ctx ends.
+	Listen func(ctx context.Context, channel string, changed func()) error
 
-	Slots     int           // passwords checked at once: one fewer than GOMAXPROCS, but one
-	Queue     int           // how many may wait for a slot: 64 a slot
-	QueueWait time.Duration // how long: 2 s
+	Slots     int           // concurrent password checks: one less than GOMAXPROCS, at least one
+	Queue     int           // calls that wait for a slot: 64 for each slot
+	QueueWait time.Duration // time limit of that wait: 2 s
 
 	Cost        password.Cost // of new hashes: 19 MiB, two passes
-	Peppers     [][]byte      // keys mixed into passwords, the first into new ones: none
-	MinPassword int           // characters of a new password: DefaultMinPassword
+	Peppers     [][]byte      // keys mixed into passwords, the first for new hashes: none
+	MinPassword int           // minimum characters of a new password: DefaultMinPassword
 
-	// Secret encrypts what second factors are checked with: without it nobody can have one. It is kept apart
-	// from the database.
+	// Secret encrypts second factors; without it users cannot have one. Store it outside the
+	// database.
 	Secret []byte
 
-	// Audit writes an event of the audit log in the transaction of what it tells: nothing is written. Actor is who changes
-	// things here, for that log: "gateway".
+	// Audit writes an audit event in the transaction of its change: no audit log. Actor is the
+	// author of changes in that log: "gateway".
 	Audit func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	Actor string
 }
@@ -49,18 +48,18 @@ type Base struct {
 	writer    *sql.DB
 	reader    *sql.DB
 	sql       dialect
-	listen    func(ctx context.Context, channel string, told func()) error
+	listen    func(ctx context.Context, channel string, changed func()) error
 	passwords *password.Checker
-	factors   *factors // nil: there is no secret
+	factors   *factors // nil: there is no Secret
 	min       int
 	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	actor     string
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced by each change that this process makes
+	changed chan struct{} // closed and replaced by each change of this process
 }
 
-// Open makes a Base and brings its tables up to date.
+// Open opens a Base and migrates its tables.
 func Open(ctx context.Context, cfg Config) (*Base, error) {
 	if cfg.Writer == nil {
 		return nil, errors.New("user base: a database is needed")
@@ -97,17 +96,18 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 	return b, nil
 }
 
-// Passwords is what checks the passwords, for its counters.
+// Passwords returns the password checker, for its counters.
 func (b *Base) Passwords() *password.Checker { return b.passwords }
 
-// Authenticate implements broker.Users. The checks that fail come after the hash, so that they all take the same time.
-// Beside ErrInvalidCredentials and ErrSecondFactor comes the id of the user if there is one, for the audit log alone.
+// Authenticate implements broker.Users. Checks that fail come after the hash, so that all take the
+// same time. With ErrInvalidCredentials and ErrSecondFactor it returns the id of an existing user,
+// for the audit log.
 func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" || len(login.Password) > MaxPassword {
-		return broker.User{}, broker.ErrInvalidCredentials // true of every user alike
+		return broker.User{}, broker.ErrInvalidCredentials // the same for all users
 	}
 	var u row
-	if checkUsername(login.Username) == nil { // a name that nobody can have is nothing to trouble a database with
+	if checkUsername(login.Username) == nil { // an impossible name needs no query
 		var err error
 		if u, err = b.read(ctx, "u.username", login.Username); err != nil && !errors.Is(err, broker.ErrNotFound) {
 			return broker.User{}, err
@@ -131,7 +131,7 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 			return broker.User{ID: u.ID}, err
 		}
 	}
-	if u.bad != nil { // told to nobody who does not know the password
+	if u.bad != nil { // only reported with the right password
 		return broker.User{}, u.bad
 	}
 	if old {
@@ -142,7 +142,7 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 
 // User implements broker.Users.
 func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
-	if checkUsername(id) != nil { // what no id is
+	if checkUsername(id) != nil { // no id has this form
 		return broker.User{}, broker.ErrNotFound
 	}
 	u, err := b.read(ctx, "u.id", id)
@@ -152,10 +152,10 @@ func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
 	return u.answer()
 }
 
-// answer is what User says of a row.
+// answer returns the result of User for a row.
 func (u *row) answer() (broker.User, error) {
 	switch {
-	case u.Disabled: // whatever else the row says
+	case u.Disabled: // takes precedence
 		return broker.User{}, broker.ErrDisabled
 	case u.bad != nil:
 		return broker.User{}, u.bad
@@ -163,7 +163,8 @@ func (u *row) answer() (broker.User, error) {
 	return u.User, nil
 }
 
-// Entry is a user as the command line shows it. The rights of its User are those of its own and of its groups together.
+// Entry is a user with its groups, for the command line. The rights of its User include those of
+// its groups.
 type Entry struct {
 	broker.User
 	Own          Rights
@@ -173,12 +174,12 @@ type Entry struct {
 	Created      time.Time
 }
 
-// row is an Entry and its secrets.
+// row is an Entry with its secrets.
 type row struct {
 	Entry
-	password string // as package password reads it
-	secret   string // sealed, of the second factor; "": none
-	bad      error  // why its rights cannot be read; wraps broker.ErrBadUser
+	password string // in a format of package password
+	secret   string // encrypted, of the second factor; "": none
+	bad      error  // its rights cannot be decoded; wraps broker.ErrBadUser
 }
 
 const selectUsers = `
@@ -189,8 +190,8 @@ const selectUsers = `
 	LEFT JOIN user_groups m ON m.user_id = u.id
 	LEFT JOIN groups g ON g.name = m.group_name`
 
-// read finds a user by a column that is unique. Groups come in the same statement, so that rights are those
-// of one moment.
+// read reads a user by a unique column. One statement includes the groups, so that rights are
+// consistent.
 func (b *Base) read(ctx context.Context, column, value string) (row, error) {
 	list, err := b.users(ctx, selectUsers+` WHERE `+column+` = ? ORDER BY g.name`, value)
 	if err != nil {
@@ -202,7 +203,7 @@ func (b *Base) read(ctx context.Context, column, value string) (row, error) {
 	return list[0], nil
 }
 
-// users reads users whose rows, one for each group, stand together.
+// users reads users from rows that are sorted by user, with one row for each group.
 func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
@@ -255,7 +256,7 @@ func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 	return u, nil
 }
 
-// scanAll reads what is left of rows and closes them. None is an empty list.
+// scanAll scans the remaining rows and closes them. The list is empty, not nil, if there are none.
 func scanAll[T any](rows *sql.Rows, scan func() (T, error)) (list []T, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	list = []T{}
@@ -269,7 +270,7 @@ func scanAll[T any](rows *sql.Rows, scan func() (T, error)) (list []T, err error
 	return list, rows.Err()
 }
 
-// ListAccounts implements broker.Accounts; accounts are ordered by number.
+// ListAccounts implements broker.Accounts. Accounts are ordered by number.
 func (b *Base) ListAccounts(ctx context.Context, userID string) ([]broker.Account, error) {
 	if userID != "" && checkUsername(userID) != nil {
 		return []broker.Account{}, nil
@@ -295,12 +296,12 @@ func (b *Base) ListAccounts(ctx context.Context, userID string) ([]broker.Accoun
 	return list, nil
 }
 
-// unavailable wraps what the database said, so that callers need not know databases.
+// unavailable wraps a database error, so that callers need not know databases.
 func unavailable(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", broker.ErrUnavailable, what, err)
 }
 
-// asJSON is a column that holds JSON.
+// asJSON scans a column with JSON.
 type asJSON struct{ to any }
 
 func (j asJSON) Scan(from any) error {

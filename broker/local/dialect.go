@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// dialect is the SQL of a database. Queries are written so that SQLite and PostgreSQL both understand them, but
-// for what the methods give.
+// dialect is the SQL dialect of a database. Queries work in SQLite and PostgreSQL, except for what
+// its methods return.
 type dialect struct {
 	postgres bool
 }
 
-// rebind turns each ? of a query, but for those within quotes, into the $1, $2, ... of PostgreSQL.
+// rebind replaces each ? of a query outside of quotes by $1, $2, ... for PostgreSQL.
 func (d dialect) rebind(query string) string {
 	if !d.postgres {
 		return query
@@ -38,7 +38,7 @@ func (d dialect) rebind(query string) string {
 	return b.String()
 }
 
-// name is the place of a username in an expression whose collation has to be that of the column.
+// name returns a username parameter with the collation of the column.
 func (d dialect) name() string {
 	if d.postgres {
 		return `CAST(? AS text) COLLATE "C"`
@@ -46,7 +46,8 @@ func (d dialect) name() string {
 	return "?"
 }
 
-// forUpdate ends a SELECT whose rows the transaction is about to change. SQLite's holds the write lock from its start.
+// forUpdate returns the end of a SELECT of rows that the transaction will change. In SQLite the
+// transaction already has the write lock.
 func (d dialect) forUpdate() string {
 	if d.postgres {
 		return " FOR UPDATE"
@@ -54,13 +55,13 @@ func (d dialect) forUpdate() string {
 	return ""
 }
 
-// Limits of what is asked of PostgreSQL, which is elsewhere and may not answer; an import may be of a hundred thousand users.
+// Time limits of PostgreSQL. An import may have a hundred thousand users.
 const (
 	askLimit    = 2 * time.Second
 	importLimit = 10 * time.Minute
 )
 
-// limit bounds the time that something may take. SQLite has a limit of its own.
+// limit returns ctx with a time limit. SQLite has its own.
 func (d dialect) limit(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if d.postgres {
 		return context.WithTimeout(ctx, most)
@@ -68,8 +69,8 @@ func (d dialect) limit(ctx context.Context, most time.Duration) (context.Context
 	return ctx, func() {}
 }
 
-// watchPostgres is Watch on PostgreSQL, where triggers count the changes and tell of them. Listen calls every few
-// seconds whether there was one or not, so the count decides.
+// watchPostgres is Watch for PostgreSQL, where triggers count and notify changes. Listen also calls
+// its function every few seconds, so only a different count is a change.
 func (b *Base) watchPostgres(ctx context.Context, changed func()) error {
 	if b.listen == nil {
 		return errors.New("watch the user base: nothing listens to the database")
@@ -79,7 +80,7 @@ func (b *Base) watchPostgres(ctx context.Context, changed func()) error {
 		return fmt.Errorf("watch the user base: %w", err)
 	}
 	return b.listen(ctx, channel, func() {
-		// A look that fails is made again: the count still differs then.
+		// After an error the count still differs at the next call.
 		if n, err := b.countChanges(ctx); err == nil && n != known {
 			known = n
 			changed()

@@ -1,38 +1,37 @@
-// Package local is the built-in user base: users, groups and accounts in tables of a
-// SQLite or PostgreSQL database, passwords as argon2id.
+// Package local is the built-in user base: users, groups and accounts in tables of an SQLite or
+// PostgreSQL database, with argon2id passwords.
 //
-// A Base is a broker.Users and a broker.Accounts, and has what the command line
-// needs to manage them. It works on connections that it is given and keeps its
-// tables beside what else is in that database.
+// A Base implements broker.Users and broker.Accounts, and the operations of the command line. It
+// uses given connections, and its tables may share a database with others.
 //
 // # Rights
 //
-// A user has scopes, entitlements and limits of its own, and those of each group it is in. What comes out is the union: all
-// scopes, all entitlements, and of each limit the largest. That is what broker.User holds; nobody outside
-// knows of groups. A change of rights ends no login: whoever watches reads the users anew and applies it.
+// A user has its own scopes, entitlements and limits and those of its groups. The result is the
+// union: all scopes, all entitlements, and the largest of each limit. broker.User contains it;
+// groups are not visible outside. A change of rights ends no login: watchers read the users again
+// and apply it.
 //
-// Each change is one transaction, with its event of the audit log in it, so that there is neither a change that the log does not
-// know nor the other way round.
+// Each change and its audit event are one transaction, so that neither exists without the other.
 //
 // # Passwords
 //
-// Package password checks them, in a bounded number of slots. An unknown user costs a hash too, so that the
-// answer's time does not tell who exists. A hash of an older scheme or cost, as imports bring them, is replaced at the
-// next right login, unless another password was set meanwhile.
+// Package password checks passwords in a bounded number of slots. An unknown user costs a hash too,
+// so that response times do not reveal users. Hashes of an older scheme or cost, such as imported
+// ones, are replaced at the next login, unless the password has changed meanwhile.
 //
-// A new password has at least Config.MinPassword characters, ten unless told otherwise, and is none that everybody
-// tries. There are no rules of composition and nothing expires.
+// A new password has at least Config.MinPassword characters and is not a common one. There are no
+// rules of composition, and passwords do not expire.
 //
 // # Second factor
 //
-// A user may need a one-time password of RFC 6238 beside the password, or one of ten recovery codes. It is looked at after the
-// password's hash was computed and found right. Each is good once: the database notes the step in the same
-// statement that checks it, so that of many at the same moment one gets in. Secrets are encrypted with AES-256-GCM under
-// a key derived from Config.Secret, for one user each; recovery codes are hashed. A copy of the database gives nobody a
-// second factor.
+// A user may need a one-time password (RFC 6238), or one of ten recovery codes, in addition to the
+// password. It is checked after the password was found right. Each can be used once: one statement
+// checks and marks it, so that only one of several concurrent logins succeeds. Secrets are
+// encrypted with AES-256-GCM under a key derived from Config.Secret, bound to their user; recovery
+// codes are hashed. A copy of the database contains no usable second factor.
 //
 // # Concurrency
 //
-// A Base is safe for concurrent use. It starts no goroutine; Watch runs on its
-// caller's. Another process may change the same tables: Watch tells.
+// A Base is safe for concurrent use. It starts no goroutine; Watch runs on its caller's. Other
+// processes may change the same tables; Watch detects that.
 package local

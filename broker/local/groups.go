@@ -11,17 +11,17 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// ErrNoGroup is for the name of a group that is not there.
+// ErrNoGroup means that a group does not exist.
 var ErrNoGroup = errors.New("no such group")
 
-// Group is a set of rights by name. Whoever is in it has them beside its own.
+// Group is a named set of rights that its members have in addition to their own.
 type Group struct {
 	Name string
 	Rights
-	Members int // where groups are listed
+	Members int // only in lists of groups
 }
 
-// AddGroup makes a group. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with the group.
+// AddGroup adds a group. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with the group.
 func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 	if !isWord(name) {
 		return fmt.Errorf("group name %q is not one word of up to %d characters", name, maxWord)
@@ -40,7 +40,7 @@ func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 	})
 }
 
-// EditGroup changes the rights of all who are in a group, as EditRights does those of one. Error: also ErrNoGroup.
+// EditGroup changes the rights of a group, as EditRights does for a user. Errors: also ErrNoGroup.
 func (b *Base) EditGroup(ctx context.Context, name string, edit func(*Rights) error) (changed bool, err error) {
 	err = b.write(ctx, "change a group", func(c *change) error {
 		var scopes, entitlements, limits string
@@ -58,7 +58,7 @@ func (b *Base) EditGroup(ctx context.Context, name string, edit func(*Rights) er
 	return changed && err == nil, err
 }
 
-// RemoveGroup takes a group and its rights away from all who are in it, and says how many those were.
+// RemoveGroup removes a group, and returns the number of its members.
 func (b *Base) RemoveGroup(ctx context.Context, name string) (members int, err error) {
 	err = b.write(ctx, "remove a group", func(c *change) error {
 		left, err := c.exec(ctx, `DELETE FROM user_groups WHERE group_name = ?`, name)
@@ -76,7 +76,7 @@ func (b *Base) RemoveGroup(ctx context.Context, name string) (members int, err e
 	return members, err
 }
 
-// Groups returns all groups by name.
+// Groups returns all groups, ordered by name.
 func (b *Base) Groups(ctx context.Context) ([]Group, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
@@ -100,13 +100,13 @@ func (b *Base) Groups(ctx context.Context) ([]Group, error) {
 	return all, nil
 }
 
-// Join puts a user into a group and says whether the user was not in it already. Errors: broker.ErrNotFound for the user,
-// ErrNoGroup, broker.ErrUnavailable.
+// Join adds a user to a group and reports whether that changed anything. Errors: broker.ErrNotFound
+// for the user, ErrNoGroup, broker.ErrUnavailable.
 func (b *Base) Join(ctx context.Context, username, group string) (changed bool, err error) {
 	return b.member(ctx, username, group, "joins", joinGroup)
 }
 
-// Leave takes a user out of a group and says whether the user was in it. Errors as of Join.
+// Leave removes a user from a group and reports whether that changed anything. Errors as for Join.
 func (b *Base) Leave(ctx context.Context, username, group string) (changed bool, err error) {
 	return b.member(ctx, username, group, "leaves", `DELETE FROM user_groups WHERE user_id = ? AND group_name = ?`)
 }

@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// Imported is a user of another system, with the hash that system made of the password.
+// Imported is a user of another system, with the password hash of that system.
 type Imported struct {
 	Username string
-	Hash     string // one of those that package password checks; replaced at the first login
+	Hash     string // in a format of package password; replaced at the first login
 	Disabled bool
 	Rights   Rights
 	Groups   []string
 }
 
-// check finds what is wrong with u before a database is asked.
+// checkImported checks u without the database.
 func (b *Base) checkImported(u *Imported) error {
 	err := errors.Join(checkUsername(u.Username), u.Rights.check())
 	if _, wrong := b.passwords.Known(u.Hash); wrong != nil {
@@ -23,9 +23,9 @@ func (b *Base) checkImported(u *Imported) error {
 	return err
 }
 
-// Import adds users in one transaction, each with its event of the audit log. What is wrong with one, in the place of
-// problems that the user has in batch, leaves that one out; err is of the database alone, and nobody is added then.
-// With dryRun nobody is added at all.
+// Import adds users in one transaction, each with its audit event. problems has, at the index of
+// each invalid user, what is wrong with it; the others are added. err is an error of the database;
+// then nobody is added. With dryRun nobody is added at all.
 func (b *Base) Import(ctx context.Context, batch []Imported, dryRun bool) (problems []error, err error) {
 	problems = make([]error, len(batch))
 	for i := range batch {
@@ -54,10 +54,11 @@ func (b *Base) Import(ctx context.Context, batch []Imported, dryRun bool) (probl
 	return problems, err
 }
 
-// errDryRun gives a transaction up that did what it should.
+// errDryRun rolls a successful transaction back.
 var errDryRun = errors.New("nothing is to be changed")
 
-// imported adds one user and its memberships. Groups are looked for first, so that a user whose group is missing is not there.
+// imported adds a user with its memberships. It checks the groups first, so that a user with an
+// unknown group is not added.
 func (c *change) imported(ctx context.Context, u *Imported) error {
 	for _, g := range u.Groups {
 		var name string

@@ -24,8 +24,8 @@ func stored(t *testing.T, b *Base, username string) string {
 	return u.password
 }
 
-// TestRehash logs in with hashes of another system and of a lower cost: each is replaced at the first
-// right login, with an event of the log, and the user's version stays.
+// TestRehash logs in with hashes of another system and of a lower cost: each is replaced at the
+// first login, with an audit event, and the user's version stays.
 func TestRehash(t *testing.T) { everywhere(t, rehash) }
 
 func TestRehashE2E(t *testing.T) { onPostgres(t, rehash) }
@@ -71,7 +71,7 @@ func rehash(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestRehashYields keeps a password that was set between the check of the old one and its replacement.
+// TestRehashYields checks that a password set during a login is not overwritten by the new hash.
 func TestRehashYields(t *testing.T) {
 	b := openBase(t, places[1].open(t))
 	if _, err := b.Import(t.Context(), []Imported{{Username: "ana", Hash: someHash}}, false); err != nil {
@@ -91,7 +91,8 @@ func TestRehashYields(t *testing.T) {
 	}
 }
 
-// TestLoginWhereNothingCanBeWritten does not fail for a hash that cannot be replaced.
+// TestLoginWhereNothingCanBeWritten checks that a login succeeds although its hash cannot be
+// replaced.
 func TestLoginWhereNothingCanBeWritten(t *testing.T) {
 	db := places[1].open(t)
 	b := openBase(t, db)
@@ -174,7 +175,7 @@ func importUsers(t *testing.T, db *sql.DB) {
 
 var errAny = errors.New("whatever is wrong")
 
-// TestLogout ends logins and nothing else.
+// TestLogout checks that logins end and nothing else changes.
 func TestLogout(t *testing.T) {
 	b, diary := openAudited(t, places[1].open(t))
 	u := add(t, b, "ana", "right password")

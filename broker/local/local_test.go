@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// places are the databases that a Base may be in and that need no other process.
+// places returns the databases that need no other process.
 var places = []struct {
 	name string
 	open func(t testing.TB) *sql.DB
@@ -34,7 +34,7 @@ func onPostgres(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	test(t, openPostgres(t).Writer())
 }
 
-// everywhere runs a test on each of the places.
+// everywhere runs a test on each of the databases.
 func everywhere(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	t.Helper()
 	for _, p := range places {
@@ -66,11 +66,11 @@ func openBase(t testing.TB, db *sql.DB) *Base {
 	return b
 }
 
-// cheap is the cost of hashes where a test makes many.
+// cheap is the cost of hashes in tests with many.
 func cheap() password.Cost { return password.Cost{Memory: 64, Time: 1} }
 
-// openAudited opens a Base whose audit log is a table beside its own, so that a line is there exactly
-// where its transaction is.
+// openAudited opens a Base whose audit log is a table of the same database, so that it has exactly
+// the committed events.
 func openAudited(t testing.TB, db *sql.DB) (*Base, func() []string) {
 	t.Helper()
 	words, number := dialect{postgres: isPostgres(db)}, "INTEGER"
@@ -98,7 +98,7 @@ func openAudited(t testing.TB, db *sql.DB) (*Base, func() []string) {
 		t.Fatal(err)
 	}
 	read := 0
-	return b, func() []string { // what came since the last call
+	return b, func() []string { // since the last call
 		t.Helper()
 		lines := texts(t, db, words.rebind(`SELECT line FROM diary ORDER BY seq LIMIT 1000 OFFSET ?`), read)
 		read += len(lines)
@@ -106,7 +106,7 @@ func openAudited(t testing.TB, db *sql.DB) (*Base, func() []string) {
 	}
 }
 
-// texts are what a query of one column finds.
+// texts returns the rows of a query with one column.
 func texts(t testing.TB, db *sql.DB, query string, args ...any) (list []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query, args...)
@@ -184,8 +184,8 @@ func seeded(t *testing.T, b *Base) brokertest.Base {
 	return seed
 }
 
-// TestThreat05IdenticalWork is the defence against telling users by time: whatever is
-// wrong, one hash of the same cost was computed.
+// TestThreat05IdenticalWork checks that failed logins cannot be told apart by their time: each
+// computes one hash of the same cost.
 func TestThreat05IdenticalWork(t *testing.T) {
 	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Secret: []byte("a secret of this test alone")})
 	if err != nil {
@@ -296,7 +296,7 @@ func TestDisableAndEnable(t *testing.T) {
 		}
 		return list[0].Version
 	}
-	for range 2 { // the second time nothing is left to do
+	for range 2 { // the second time nothing changes
 		if err := b.Disable(t.Context(), "maria"); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func TestAccountNumberIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestFirstAccountIsTheDefault: a client that knows of one account alone needs no --default to find it.
+// TestFirstAccountIsTheDefault checks that a user's only account is the default without a flag.
 func TestFirstAccountIsTheDefault(t *testing.T) {
 	everywhere(t, func(t *testing.T, db *sql.DB) {
 		b := openBase(t, db)
@@ -349,7 +349,7 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "INSERT INTO users_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Writer: db}); err == nil || !strings.Contains(err.Error(), "newer than this program") {
+	if _, err := Open(t.Context(), Config{Writer: db}); err == nil || !strings.Contains(err.Error(), "of this program: run a newer program") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -371,12 +371,12 @@ func TestDatabaseDown(t *testing.T) {
 	}
 }
 
-// TestWatchInBubble checks the timing: 500 ms after a change by another process at
-// most, and nothing for the process's own other writes to the file.
+// TestWatchInBubble checks the timing: changes by other processes are reported within 500 ms, and
+// other writes of this process not at all.
 func TestWatchInBubble(t *testing.T) {
 	for _, p := range places {
 		if p.name == "postgres" {
-			continue // TestWatchPostgresE2E has it: a bubble's clock stands still while it waits for a socket
+			continue // covered by TestWatchPostgresE2E: the clock of a bubble stands still during network I/O
 		}
 		t.Run(p.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "users.db")

@@ -16,23 +16,23 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// ErrExists is returned by Add for a username, by AddAccount for a number, and by AddGroup for a name, that is taken.
+// ErrExists is returned by Add, AddAccount and AddGroup if the name or number is taken.
 var ErrExists = errors.New("exists already")
 
-// ErrCase is what an ErrExists is too where the name that is taken is written otherwise.
+// ErrCase is wrapped by an ErrExists if the existing name differs in case.
 var ErrCase = errors.New("names differ only by case")
 
-// NewUser is what Add makes a user of.
+// NewUser is the input of Add.
 type NewUser struct {
-	Username     string // 1 to 128 bytes without control characters; case matters at a login, and makes no second user
-	Password     string // Config.MinPassword characters to MaxPassword bytes, none that everybody tries
-	WeakPassword bool   // lets any password pass, as demo/demo of a development gateway
+	Username     string // 1 to 128 bytes without control characters; unique without regard to case
+	Password     string // Config.MinPassword characters to MaxPassword bytes, not a common one
+	WeakPassword bool   // skips the checks, for demo/demo of a development gateway
 	Scopes       []string
 	Entitlements []broker.Entitlement
 	Limits       broker.Limits
 }
 
-// Add makes a user. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with n.
+// Add adds a user. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with n.
 func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits}
 	if err := errors.Join(checkUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.check()); err != nil {
@@ -53,7 +53,7 @@ func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	return u, nil
 }
 
-// add makes a user with a hash.
+// add inserts a user with a password hash.
 func (c *change) add(ctx context.Context, username, hash string, disabled bool, own Rights) (broker.User, error) {
 	u := broker.User{
 		ID: newID("us_"), Username: username, Scopes: list(own.Scopes),
@@ -81,7 +81,7 @@ func (c *change) add(ctx context.Context, username, hash string, disabled bool, 
 	return u, nil
 }
 
-// List returns all users by username, the disabled too.
+// List returns all users, ordered by username, including disabled ones.
 func (b *Base) List(ctx context.Context) ([]Entry, error) {
 	rows, err := b.users(ctx, selectUsers+` ORDER BY u.id, g.name`)
 	if err != nil {
@@ -98,14 +98,15 @@ func (b *Base) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// Entry returns one user, disabled or not. Errors: broker.ErrNotFound, broker.ErrBadUser, broker.ErrUnavailable.
+// Entry returns a user, even if it is disabled. Errors: broker.ErrNotFound, broker.ErrBadUser,
+// broker.ErrUnavailable.
 func (b *Base) Entry(ctx context.Context, username string) (Entry, error) {
 	u, err := b.read(ctx, "u.username", username)
 	return u.Entry, cmp.Or(err, u.bad)
 }
 
-// SetPassword gives a user a new password. Logins of before are over.
-// Errors: broker.ErrNotFound, broker.ErrUnavailable, or what is wrong with the password.
+// SetPassword sets a user's password and ends all logins. Errors: broker.ErrNotFound,
+// broker.ErrUnavailable, or what is wrong with the password.
 func (b *Base) SetPassword(ctx context.Context, username, password string) error {
 	if err := b.checkPassword(username, password, false); err != nil {
 		return err
@@ -118,26 +119,27 @@ func (b *Base) SetPassword(ctx context.Context, username, password string) error
 		`UPDATE users SET password = ?, version = version + 1 WHERE id = ?`, hash)
 }
 
-// Disable keeps a user from logging in; logins of before are over. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// Disable refuses logins of a user and ends existing ones. Errors: broker.ErrNotFound,
+// broker.ErrUnavailable.
 func (b *Base) Disable(ctx context.Context, username string) error {
 	return b.set(ctx, "disable a user", username, audit.UserChanged, "disabled",
 		`UPDATE users SET version = version + 1, disabled = TRUE WHERE id = ? AND NOT disabled`)
 }
 
-// Enable lets a disabled user log in again. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// Enable allows logins of a disabled user. Errors: broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) Enable(ctx context.Context, username string) error {
 	return b.set(ctx, "enable a user", username, audit.UserChanged, "enabled",
 		`UPDATE users SET disabled = FALSE WHERE id = ? AND disabled`)
 }
 
-// Logout ends all logins of a user, who may log in again. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// Logout ends all logins of a user. Errors: broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) Logout(ctx context.Context, username string) error {
 	return b.set(ctx, "end the logins of a user", username, audit.UserEnded, "all sessions",
 		`UPDATE users SET version = version + 1 WHERE id = ?`)
 }
 
-// set changes a user by a statement whose last parameter is the user's id. Where it changes nothing, because
-// all is as wanted, nothing is told.
+// set changes a user with a statement whose last parameter is the user's id. If no row changes,
+// there is no audit event.
 func (b *Base) set(ctx context.Context, what, username string, kind audit.Kind, detail, query string, args ...any) error {
 	return b.write(ctx, what, func(c *change) error {
 		id, err := c.userID(ctx, username)
@@ -152,8 +154,8 @@ func (b *Base) set(ctx context.Context, what, username string, kind audit.Kind, 
 	})
 }
 
-// rehash replaces the hash of a user who has just logged in with one of today's scheme and cost. The login is good whether or not
-// that works: the next one tries again. A password set meanwhile stays.
+// rehash replaces the hash of a user who has just logged in with a new one. An error is ignored,
+// because the next login tries again. A password that has changed meanwhile stays.
 func (b *Base) rehash(ctx context.Context, u *row, login broker.Login) {
 	hash, err := b.passwords.Hash(ctx, login.Password, login.Address)
 	if err != nil {
@@ -161,7 +163,7 @@ func (b *Base) rehash(ctx context.Context, u *row, login broker.Login) {
 	}
 	before, _ := b.passwords.Known(u.password)
 	_ = b.write(ctx, "replace a hash", func(c *change) error {
-		c.quiet = true // nobody's rights change
+		c.quiet = true // rights do not change
 		n, err := c.exec(ctx, `UPDATE users SET password = ? WHERE id = ? AND password = ?`, hash, u.ID, u.password)
 		if n > 0 {
 			c.log(audit.UserChanged, u.ID, "password hash renewed, was "+before)
@@ -170,9 +172,9 @@ func (b *Base) rehash(ctx context.Context, u *row, login broker.Login) {
 	})
 }
 
-// AddAccount gives a user an account. Where a is silent it is an active cash
-// account in ARS, owned, for reading and trading, made now and with an id of its
-// own. A user's first account is the default whatever a says. Errors: broker.ErrNotFound (the user), ErrExists, broker.ErrUnavailable, or what is wrong with a.
+// AddAccount adds an account to a user. Defaults of a: an active cash account in ARS, owned, for
+// reading and trading, created now, with a new id. A user's first account is always the default.
+// Errors: broker.ErrNotFound (the user), ErrExists, broker.ErrUnavailable, or what is wrong with a.
 func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account) (broker.Account, error) {
 	if a.Number == "" {
 		return broker.Account{}, errors.New("account number is missing")
@@ -227,10 +229,10 @@ func (b *Base) AddAccount(ctx context.Context, username string, a broker.Account
 	return a, nil
 }
 
-// maxNumber bounds the number of an account.
+// maxNumber is the maximum length of an account number.
 const maxNumber = 64
 
-// newID makes an id that no other user or account ever has.
+// newID returns a new id, which is never used again.
 func newID(prefix string) string {
 	b := make([]byte, 12)
 	_, _ = rand.Read(b)

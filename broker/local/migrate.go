@@ -14,11 +14,11 @@ import (
 //go:embed migrations/*.sql migrations_postgres/*.sql
 var migrations embed.FS
 
-// migrateTries is for the case that another process migrates the same SQLite file at this
-// moment: whoever comes second fails, and finds it done on looking again.
+// migrateTries bounds the attempts to migrate. If another process migrates the same SQLite file,
+// the first attempt fails and the next finds the work done.
 const migrateTries = 4
 
-// migrate brings the tables up to date.
+// migrate migrates the tables.
 func (d dialect) migrate(ctx context.Context, db *sql.DB) (err error) {
 	if d.postgres {
 		return migrateAlone(ctx, db)
@@ -31,10 +31,11 @@ func (d dialect) migrate(ctx context.Context, db *sql.DB) (err error) {
 	return err
 }
 
-// migrationLock names the lock of those that migrate in PostgreSQL: the first bytes of "rueda users" in SHA-256.
+// migrationLock is the advisory lock of migrations in PostgreSQL: the first bytes of the SHA-256 of
+// "rueda users".
 const migrationLock = 0xa36603bc
 
-// migrateAlone is for PostgreSQL, where other processes wait in a line.
+// migrateAlone migrates in PostgreSQL while other processes wait.
 func migrateAlone(ctx context.Context, db *sql.DB) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -64,10 +65,10 @@ func migrateOnce(ctx context.Context, db *sql.DB, d goose.Dialect, folder string
 		return fmt.Errorf("read schema version: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("schema version %d is newer than this program, which knows %d: run the newer program", current, target)
+		return fmt.Errorf("schema version %d is newer than version %d of this program: run a newer program", current, target)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema up to date: %w", err)
+		return fmt.Errorf("migrate the schema: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// TestNamesByCase: no new name differs from another by its case alone, in either database, and a login is exact.
+// TestNamesByCase checks that no new name differs from another only by case, in both databases, and
+// that logins are exact.
 func TestNamesByCase(t *testing.T) {
 	everywhere(t, func(t *testing.T, db *sql.DB) {
 		b := openBase(t, db)

@@ -11,14 +11,14 @@ import (
 	"github.com/ruedahq/rueda/broker/password"
 )
 
-// Bounds of names and passwords, in bytes; DefaultMinPassword in characters.
+// Limits of names and passwords in bytes; DefaultMinPassword is in characters.
 const (
 	DefaultMinPassword = 10
 	MaxPassword        = password.MaxLength
 	MaxUsername        = 128
 )
 
-// common are passwords that everybody tries first, one a line, in lower case.
+// common has the most common passwords, one on each line, in lower case.
 //
 //go:embed common.txt
 var common string
@@ -33,12 +33,12 @@ func checkUsername(s string) error {
 	return nil
 }
 
-// CheckPassword says what is wrong with a new password of a user.
+// CheckPassword returns what is wrong with a new password of a user.
 func (b *Base) CheckPassword(username, password string) error {
 	return b.checkPassword(username, password, false)
 }
 
-// checkPassword is the policy: a length, none that everybody tries, no rules of composition, nothing trimmed.
+// checkPassword implements the policy: a minimum length and no common passwords.
 func (b *Base) checkPassword(username, s string, weak bool) error {
 	switch {
 	case s == "" || len(s) > MaxPassword || !utf8.ValidString(s):
@@ -53,8 +53,8 @@ func (b *Base) checkPassword(username, s string, weak bool) error {
 	return nil
 }
 
-// isCommon says whether a password is on the list, with or without what people hang on at its end, is the username, or
-// has at most two different characters.
+// isCommon reports whether a password is a common one, with or without usual suffixes, equals the
+// username, or has at most two different characters.
 func isCommon(username, s string) bool {
 	s = strings.ToLower(s)
 	bare := strings.TrimRight(s, "0123456789!.,?*#$@-_")

@@ -51,7 +51,8 @@ func openListening(t testing.TB, s *store.Postgres) *Base {
 	return b
 }
 
-// TestWatchPostgresE2E: a change is told soon, whoever makes it, and what changes nobody's rights is not.
+// TestWatchPostgresE2E checks that changes by any process are reported soon, and that other writes
+// are not.
 func TestWatchPostgresE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	here, there := connect(t, dsn), connect(t, dsn)
@@ -112,10 +113,10 @@ func TestWatchPostgresE2E(t *testing.T) {
 	if err := b.Disable(ctx, "nobody"); err == nil {
 		t.Error("nobody was disabled")
 	}
-	if _, err := there.Writer().ExecContext(ctx, `SELECT pg_notify('rueda_users', '')`); err != nil { // as each poll of the database
+	if _, err := there.Writer().ExecContext(ctx, `SELECT pg_notify('rueda_users', '')`); err != nil { // like a poll of the database
 		t.Fatal(err)
 	}
-	if _, err := there.Writer().ExecContext(ctx, `UPDATE users SET password = password || 'x'`); err != nil { // as a login that renews a hash
+	if _, err := there.Writer().ExecContext(ctx, `UPDATE users SET password = password || 'x'`); err != nil { // like a login that renews a hash
 		t.Fatal(err)
 	}
 	add(t, other, "otto", "another password")
@@ -125,7 +126,7 @@ func TestWatchPostgresE2E(t *testing.T) {
 	}
 }
 
-// TestRebind: placeholders are numbered, and nothing else is touched.
+// TestRebind checks that placeholders are numbered and nothing else changes.
 func TestRebind(t *testing.T) {
 	const query = `SELECT '?', "a?" FROM t WHERE a = ? AND b = 'it''s ?' AND c IN (?, ?)`
 	const want = `SELECT '?', "a?" FROM t WHERE a = $1 AND b = 'it''s ?' AND c IN ($2, $3)`

@@ -14,17 +14,17 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Rights are what a user, or everybody in a group, may do.
+// Rights are the own rights of a user or group.
 type Rights broker.Rights
 
-// Bounds of what one user or group may hold: rights are looked at with every subscription.
+// Limits of a user or group. Every subscription checks these rights.
 const (
 	maxEntitlements = 500
 	maxScopes       = 50
-	maxWord         = 64 // bytes of a scope, a market, a group's name
+	maxWord         = 64 // bytes of a scope, a market or a group name
 )
 
-// check finds what no Rights may hold.
+// check returns what is wrong with rights.
 func (r *Rights) check() error {
 	if len(r.Scopes) > maxScopes || len(r.Entitlements) > maxEntitlements {
 		return fmt.Errorf("there may be %d scopes and %d entitlements at most", maxScopes, maxEntitlements)
@@ -56,12 +56,12 @@ func (r *Rights) check() error {
 	return nil
 }
 
-// isWord says whether s can stand in a list with spaces between, in JSON and in a table.
+// isWord reports whether s is one word in lists, JSON and tables.
 func isWord(s string) bool {
 	return s != "" && len(s) <= maxWord && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
-// union adds groups' rights to a user's own, in slices that are new.
+// union returns a user's own rights together with those of groups, in new slices.
 func union(own Rights, groups []Group) Rights {
 	u := broker.User{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits}
 	for _, g := range groups {
@@ -76,12 +76,12 @@ func sameEntitlement(x, y broker.Entitlement) bool {
 	return x == y && from && until
 }
 
-// decode reads what the database keeps.
+// decode decodes columns of the database.
 func (r *Rights) decode(scopes, entitlements, limits string) error {
 	return errors.Join(json.Unmarshal([]byte(scopes), &r.Scopes), json.Unmarshal([]byte(entitlements), &r.Entitlements), json.Unmarshal([]byte(limits), &r.Limits))
 }
 
-// changes tells in a few words each what became of before.
+// changes describes the differences from before, each in a few words.
 func (r *Rights) changes(before Rights) (list []string) {
 	for _, s := range r.Scopes {
 		if !slices.Contains(before.Scopes, s) {
@@ -121,7 +121,7 @@ func (r *Rights) changes(before Rights) (list []string) {
 	return list
 }
 
-// Describe writes an entitlement in a line: BYMA trades quotes depth=5 delay=900 until=2027-01-01.
+// Describe formats an entitlement: BYMA trades quotes depth=5 delay=900 until=2027-01-01.
 func Describe(e broker.Entitlement) string {
 	b := []string{e.Market}
 	if e.Trades {
@@ -143,16 +143,16 @@ func Describe(e broker.Entitlement) string {
 		b = append(b, "delay="+strconv.Itoa(e.Delay))
 	}
 	if !e.From.IsZero() {
-		b = append(b, "from="+moment(e.From))
+		b = append(b, "from="+shortTime(e.From))
 	}
 	if !e.Until.IsZero() {
-		b = append(b, "until="+moment(e.Until))
+		b = append(b, "until="+shortTime(e.Until))
 	}
 	return strings.Join(b, " ")
 }
 
-// moment is a time as short as it can be written.
-func moment(t time.Time) string {
+// shortTime formats a time as short as possible.
+func shortTime(t time.Time) string {
 	t = t.UTC()
 	if t.Equal(t.Truncate(24 * time.Hour)) {
 		return t.Format(time.DateOnly)
@@ -160,7 +160,7 @@ func moment(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// Covers says that x gives all that e does, as soon and as long.
+// Covers reports whether x grants everything that e grants, with no more delay and for as long.
 func Covers(x, e broker.Entitlement) bool {
 	deep := x.Depth < 0 || e.Depth >= 0 && x.Depth >= e.Depth
 	many := x.Instruments <= 0 || e.Instruments > 0 && x.Instruments >= e.Instruments
@@ -169,7 +169,7 @@ func Covers(x, e broker.Entitlement) bool {
 		deep && many && long && x.Delay <= e.Delay && !x.From.After(e.From)
 }
 
-// Granted are the entitlements that users or groups have, each once.
+// Granted returns the distinct entitlements of all users and groups.
 func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
@@ -188,9 +188,10 @@ func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
 	return r.Entitlements, nil
 }
 
-// EditRights changes a user's own rights, not those of groups, in one step: edit gets what they are. It says whether
-// anything changed. Logins of before stay: a running gateway applies the change to them. Errors: broker.ErrNotFound,
-// broker.ErrUnavailable, what edit returned, or what is wrong with the result.
+// EditRights changes a user's own rights (not those of groups) in one transaction: edit gets the
+// current ones. It reports whether anything changed. Logins stay; a running gateway applies the
+// change to them. Errors: broker.ErrNotFound, broker.ErrUnavailable, the error of edit, or what is
+// wrong with the result.
 func (b *Base) EditRights(ctx context.Context, username string, edit func(*Rights) error) (changed bool, err error) {
 	err = b.write(ctx, "change a user's rights", func(c *change) error {
 		var id, scopes, entitlements, limits string
@@ -208,8 +209,8 @@ func (b *Base) EditRights(ctx context.Context, username string, edit func(*Right
 	return changed && err == nil, err
 }
 
-// edit changes rights that were read, and writes them by query, whose last parameter is key.
-func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.Kind, user, whose string, stored [3]string, query, key string) (bool, error) {
+// edit changes stored rights and writes them with query, whose last parameter is key.
+func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.Kind, user, owner string, stored [3]string, query, key string) (bool, error) {
 	var before, now Rights
 	if err := errors.Join(before.decode(stored[0], stored[1], stored[2]), now.decode(stored[0], stored[1], stored[2])); err != nil {
 		return false, unavailable(c.what, err)
@@ -227,11 +228,11 @@ func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.
 	if _, err := c.exec(ctx, query, toJSON(list(now.Scopes)), toJSON(list(now.Entitlements)), toJSON(now.Limits), key); err != nil {
 		return false, err
 	}
-	c.log(kind, user, whose+strings.Join(what, "; "))
+	c.log(kind, user, owner+strings.Join(what, "; "))
 	return true, nil
 }
 
-// SetRights gives a user these rights of its own in the place of those it had.
+// SetRights replaces a user's own rights.
 func (b *Base) SetRights(ctx context.Context, username string, r Rights) error {
 	_, err := b.EditRights(ctx, username, func(now *Rights) error {
 		*now = r
@@ -240,32 +241,32 @@ func (b *Base) SetRights(ctx context.Context, username string, r Rights) error {
 	return err
 }
 
-// Grant gives a user one more entitlement. It says whether the user had it not already.
+// Grant adds an entitlement to a user and reports whether that changed anything.
 func (b *Base) Grant(ctx context.Context, username string, e broker.Entitlement) (bool, error) {
 	return b.EditRights(ctx, username, func(r *Rights) error { r.Grant(e); return nil })
 }
 
-// Revoke takes those of a user's own entitlements away that which says, and returns them.
-func (b *Base) Revoke(ctx context.Context, username string, which func(broker.Entitlement) bool) (gone []broker.Entitlement, err error) {
-	_, err = b.EditRights(ctx, username, func(r *Rights) error { gone = r.Revoke(which); return nil })
-	return gone, err
+// Revoke removes the user's own entitlements that which selects, and returns them.
+func (b *Base) Revoke(ctx context.Context, username string, which func(broker.Entitlement) bool) (revoked []broker.Entitlement, err error) {
+	_, err = b.EditRights(ctx, username, func(r *Rights) error { revoked = r.Revoke(which); return nil })
+	return revoked, err
 }
 
-// Grant adds an entitlement unless it is there.
+// Grant adds an entitlement unless it exists.
 func (r *Rights) Grant(e broker.Entitlement) {
 	if !slices.ContainsFunc(r.Entitlements, func(x broker.Entitlement) bool { return sameEntitlement(x, e) }) {
 		r.Entitlements = append(r.Entitlements, e)
 	}
 }
 
-// Revoke takes entitlements away and returns them.
-func (r *Rights) Revoke(which func(broker.Entitlement) bool) (gone []broker.Entitlement) {
+// Revoke removes the entitlements that which selects, and returns them.
+func (r *Rights) Revoke(which func(broker.Entitlement) bool) (revoked []broker.Entitlement) {
 	r.Entitlements = slices.DeleteFunc(r.Entitlements, func(e broker.Entitlement) bool {
 		if which(e) {
-			gone = append(gone, e)
+			revoked = append(revoked, e)
 			return true
 		}
 		return false
 	})
-	return gone
+	return revoked
 }

@@ -15,8 +15,8 @@ import (
 
 var errTest = errors.New("no")
 
-// TestRightsAndTheirLog changes rights in every way there is and holds the result and the audit log to what was asked. No change of rights
-// ends a login.
+// TestRightsAndTheirLog changes rights in every way and checks the result and the audit log. No
+// change of rights ends a login.
 func TestRightsAndTheirLog(t *testing.T) { everywhere(t, rightsAndTheirLog) }
 
 func TestRightsAndTheirLogE2E(t *testing.T) { onPostgres(t, rightsAndTheirLog) }
@@ -103,7 +103,7 @@ func rightsAndTheirLog(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestGroups lists, shows and removes them.
+// TestGroups lists, shows and removes groups.
 func TestGroups(t *testing.T) { everywhere(t, groups) }
 
 func TestGroupsE2E(t *testing.T) { onPostgres(t, groups) }
@@ -210,7 +210,7 @@ func TestRightsRefused(t *testing.T) {
 	}
 }
 
-// TestAuditFails wants no change without its event: where the log cannot be written, nothing is.
+// TestAuditFails checks that no change is made whose event cannot be written.
 func TestAuditFails(t *testing.T) {
 	db := places[1].open(t)
 	b, diary := openAudited(t, db)

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// One-time passwords of RFC 6238: SHA-1, six digits, steps of 30 seconds, as every authenticator app makes them. HMAC
-// does not need what SHA-1 has lost. A clock may be one step off.
+// One-time passwords (RFC 6238): SHA-1, six digits, steps of 30 seconds, as in all authenticator
+// apps. The weaknesses of SHA-1 do not affect HMAC. A clock may be one step off.
 const (
 	otpDigits = 6
 	otpStep   = 30 // seconds
@@ -30,16 +30,16 @@ const (
 	maxOTP    = 64 // bytes that a client may send
 )
 
-// Recovery codes are of 80 bits: too many to guess, so that a plain hash is enough.
+// Recovery codes have 80 bits: too many to guess, so a plain hash is enough.
 const (
 	recoveryCodes = 10
 	recoveryBytes = 10
 )
 
-// b32 is how secrets and recovery codes are written.
+// b32 returns the encoding of secrets and recovery codes.
 func b32() *base32.Encoding { return base32.StdEncoding.WithPadding(base32.NoPadding) }
 
-// totp is the one-time password of a step.
+// totp returns the one-time password of a step.
 func totp(secret []byte, step int64) string {
 	mac := hmac.New(sha1.New, secret)
 	var counter [8]byte
@@ -51,7 +51,7 @@ func totp(secret []byte, step int64) string {
 	return fmt.Sprintf("%0*d", otpDigits, n%1_000_000)
 }
 
-// totpStep finds the step whose one-time password code is, near a moment. All steps are computed.
+// totpStep returns the step near now with this one-time password. It computes all steps.
 func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
 	at := now.Unix() / otpStep
 	for s := at - otpDrift; s <= at+otpDrift; s++ {
@@ -62,12 +62,12 @@ func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
 	return step, ok
 }
 
-// plainOTP takes away what people type between digits and letters.
+// plainOTP removes characters that people type between digits and letters.
 func plainOTP(s string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(s))
 }
 
-// newRecoveryCode is written in four groups: ABCD-EFGH-IJKL-MNOP.
+// newRecoveryCode returns a code in four groups: ABCD-EFGH-IJKL-MNOP.
 func newRecoveryCode() string {
 	b := make([]byte, recoveryBytes)
 	_, _ = rand.Read(b)
@@ -75,25 +75,25 @@ func newRecoveryCode() string {
 	return s[:4] + "-" + s[4:8] + "-" + s[8:12] + "-" + s[12:]
 }
 
-// hashRecovery is what the database keeps of a recovery code.
+// hashRecovery returns the stored hash of a recovery code.
 func hashRecovery(code string) string {
 	sum := sha256.Sum256([]byte(plainOTP(code)))
 	return hex.EncodeToString(sum[:])
 }
 
-// otpURL is what authenticator apps read, usually from a picture.
+// otpURL returns the URL of a secret for authenticator apps.
 func otpURL(issuer, username string, secret []byte) string {
 	q := url.Values{"secret": {b32().EncodeToString(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {"6"}, "period": {"30"}}
-	// Apps take + literally: a space is %20 here, in the label and behind it.
+	// Apps do not decode +; use %20 for spaces.
 	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(username) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 }
 
-// factors encrypt the secrets of second factors.
+// factors encrypts the secrets of second factors.
 type factors struct {
 	aead cipher.AEAD
 }
 
-// newFactors derives a key of its own from the secret, which others use too.
+// newFactors derives its key from the secret, which has other uses too.
 func newFactors(secret []byte) (*factors, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "rueda second factors 1", 32)
 	if err != nil {
@@ -110,16 +110,16 @@ func newFactors(secret []byte) (*factors, error) {
 	return &factors{aead: aead}, nil
 }
 
-// seal encrypts a secret for one user: in another's row it is not valid.
-func (f *factors) seal(secret []byte, userID string) string {
+// encrypt encrypts a secret for one user; in another user's row it is invalid.
+func (f *factors) encrypt(secret []byte, userID string) string {
 	return base64.RawStdEncoding.EncodeToString(f.aead.Seal(nil, nil, secret, []byte(userID)))
 }
 
-func (f *factors) open(sealed, userID string) ([]byte, error) {
+func (f *factors) decrypt(encrypted, userID string) ([]byte, error) {
 	if f == nil {
 		return nil, ErrNoSecret
 	}
-	b, err := base64.RawStdEncoding.DecodeString(sealed)
+	b, err := base64.RawStdEncoding.DecodeString(encrypted)
 	if err == nil {
 		b, err = f.aead.Open(nil, nil, b, []byte(userID))
 	}

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// channel is what PostgreSQL tells changes of these tables by.
+// channel is the PostgreSQL channel of changes.
 const channel = "rueda_users"
 
-// watchEvery is how often Watch looks for changes by other processes: half of the
-// 500 ms in which they must be noticed.
+// watchEvery is how often Watch checks for changes by other processes: half of the 500 ms in which
+// they must be noticed.
 const watchEvery = 250 * time.Millisecond
 
-// Watch calls changed after each change to the user base, or several at once, made
-// by this process or another, until ctx ends; it then returns nil. Neither a renewed hash nor what else is
-// written to the database counts. One call runs at a time.
+// Watch calls changed after one or more changes to the user base, by this process or another, until
+// ctx ends; then it returns nil. Renewed hashes and other tables do not count. Calls do not
+// overlap.
 func (b *Base) Watch(ctx context.Context, changed func()) error {
 	if b.sql.postgres {
 		return b.watchPostgres(ctx, changed)
@@ -39,13 +39,13 @@ func (b *Base) Watch(ctx context.Context, changed func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-here:
-			here = b.nextChange() // before the call, so that none is missed meanwhile
+			here = b.nextChange() // before the call, so that no change is missed
 			if n, err := b.countChanges(ctx); err == nil {
-				known = n // all of which is read now
+				known = n // the call has read everything up to n
 			}
 			changed()
 		case <-elsewhere:
-			// A look that fails is made again: the version still differs then.
+			// After an error the version still differs at the next check.
 			v, err := b.dataVersion(ctx)
 			if err != nil || v == version {
 				continue
@@ -61,23 +61,23 @@ func (b *Base) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// nextChange is closed by the next change that this process makes.
+// nextChange returns a channel that the next change of this process closes.
 func (b *Base) nextChange() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-// tell wakes Watch.
-func (b *Base) tell() {
+// notify wakes Watch.
+func (b *Base) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// poll gives a tick for each look at the database. One in memory has no other
-// process, and nil never ticks.
+// poll returns ticks for checks of the database, or nil for a database in memory, which has no
+// other process.
 func (b *Base) poll(ctx context.Context) (tick <-chan time.Time, stop func(), err error) {
 	var file string
 	err = b.writer.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&file)
@@ -88,8 +88,8 @@ func (b *Base) poll(ctx context.Context) (tick <-chan time.Time, stop func(), er
 	return t.C, t.Stop, nil
 }
 
-// dataVersion changes when another connection than the writer's commits. In this
-// process no other connection writes, so that it means another process.
+// dataVersion returns a number that changes when another connection commits. In this process only
+// Writer writes, so that a change means another process.
 func (b *Base) dataVersion(ctx context.Context) (v int64, err error) {
 	err = b.writer.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&v)
 	return v, err

@@ -12,23 +12,23 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// change is a transaction in which something is changed and told to the audit log.
+// change is a transaction with its audit events.
 type change struct {
 	tx   *sql.Tx
 	base *Base
-	what string // that failed, in an error
+	what string // for errors
 
 	events []audit.Event
-	quiet  bool // nothing that Watch tells
+	quiet  bool // do not notify Watch
 }
 
-// write does something in one transaction, together with what it has to say to the audit log, and tells Watch. A
-// transaction that said nothing to the log changed nothing that others want to know.
+// write runs do in one transaction with its audit events, and notifies Watch. A transaction without
+// events has changed nothing of interest.
 func (b *Base) write(ctx context.Context, what string, do func(c *change) error) error {
 	return b.writeWithin(ctx, askLimit, what, do)
 }
 
-// writeWithin is write with a time limit, of PostgreSQL alone.
+// writeWithin is write with a time limit, for PostgreSQL only.
 func (b *Base) writeWithin(ctx context.Context, most time.Duration, what string, do func(c *change) error) error {
 	ctx, cancel := b.sql.limit(ctx, most)
 	defer cancel()
@@ -44,7 +44,7 @@ func (b *Base) writeWithin(ctx context.Context, most time.Duration, what string,
 		return unavailable(what, err)
 	}
 	if len(c.events) > 0 && !c.quiet {
-		b.tell()
+		b.notify()
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (c *change) do(ctx context.Context, do func(c *change) error) error {
 	return nil
 }
 
-// rollback gives up. A canceled context or a broken connection did that already.
+// rollback rolls back. A canceled context or a broken connection has already done so.
 func (c *change) rollback() error {
 	if err := c.tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return unavailable(c.what, err)
@@ -69,7 +69,7 @@ func (c *change) rollback() error {
 	return nil
 }
 
-// exec says how many rows a statement changed.
+// exec returns the number of rows that a statement has changed.
 func (c *change) exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	r, err := c.tx.ExecContext(ctx, c.base.sql.rebind(query), args...)
 	if err == nil {
@@ -81,7 +81,7 @@ func (c *change) exec(ctx context.Context, query string, args ...any) (n int64, 
 	return n, nil
 }
 
-// one reads a row that is then changed; found is false where there is none.
+// one reads a row that will be changed; found is false if it does not exist.
 func (c *change) one(ctx context.Context, query, key string, to ...any) (found bool, err error) {
 	err = c.tx.QueryRowContext(ctx, c.base.sql.rebind(query+c.base.sql.forUpdate()), key).Scan(to...)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -93,7 +93,7 @@ func (c *change) one(ctx context.Context, query, key string, to ...any) (found b
 	return true, nil
 }
 
-// userID reads the id of a user, who must be there.
+// userID returns the id of an existing user.
 func (c *change) userID(ctx context.Context, username string) (id string, err error) {
 	found, err := c.one(ctx, `SELECT id FROM users WHERE username = ?`, username, &id)
 	if err == nil && !found {
@@ -102,14 +102,14 @@ func (c *change) userID(ctx context.Context, username string) (id string, err er
 	return id, err
 }
 
-// log notes an event for the audit log. user is an id, "" for none.
+// log adds an audit event. user is an id; "": none.
 func (c *change) log(kind audit.Kind, user, detail string) {
 	c.events = append(c.events, audit.Event{
 		Time: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, Actor: c.base.actor, User: user, Detail: cut(detail),
 	})
 }
 
-// maxDetail bounds what the audit log is told of one change.
+// maxDetail limits the detail of an audit event.
 const maxDetail = 1000
 
 func cut(s string) string {
@@ -119,7 +119,7 @@ func cut(s string) string {
 	return s[:maxDetail] + "..."
 }
 
-// list makes nil an empty list, which is what it reads back as.
+// list returns an empty list for nil, which is what reading returns.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -129,7 +129,7 @@ func list[T any](s []T) []T {
 
 func toJSON(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // plain structs and lists of strings: a mistake of this package
+	if err != nil { // a bug in this package: the types always encode
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}
 	return string(b)

@@ -12,38 +12,38 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
-// MaxLength is the longest password in bytes that is looked at.
+// MaxLength is the maximum length of a password, in bytes.
 const MaxLength = 1024
 
-// Config is what a Checker is made of; the zero value of every field means the default named with it.
+// Config configures a Checker; each field states its default.
 type Config struct {
-	Slots     int           // hashes computed at once: one fewer than GOMAXPROCS, but one
-	Queue     int           // how many may wait for a slot: 64 a slot
-	QueueWait time.Duration // how long: 2 s
+	Slots     int           // concurrent hashes: one less than GOMAXPROCS, at least one
+	Queue     int           // calls that wait for a slot: 64 for each slot
+	QueueWait time.Duration // time limit of that wait: 2 s
 
 	Cost    Cost     // of new hashes
-	Peppers [][]byte // HMAC keys kept outside the database: the first for new hashes, the others still checked
+	Peppers [][]byte // HMAC keys from outside the database: the first for new hashes, all for checks
 }
 
-// Cost is what an argon2id hash costs to compute. A zero field is that of the default, 19 MiB, 2 passes, 1 thread.
+// Cost is the cost of an argon2id hash. Zero fields have the default: 19 MiB, 2 passes, 1 thread.
 type Cost struct {
 	Memory  uint32 // KiB
 	Time    uint32 // passes
 	Threads uint8
 }
 
-// Checker checks passwords and makes hashes.
+// Checker checks and hashes passwords.
 type Checker struct {
-	slots   *slots
+	slots   *fairSemaphore
 	cost    Cost
 	peppers []pepper
-	garbage garbage
-	matches func(h *parsed, password string) bool // as parsed has it
+	garbage gcTrigger
+	matches func(h *parsed, password string) bool // a test hook; parsed.matches otherwise
 
 	hashed, work atomic.Uint64
 }
 
-// New makes a Checker.
+// New returns a Checker.
 func New(cfg Config) *Checker {
 	if cfg.Slots <= 0 {
 		cfg.Slots = max(1, runtime.GOMAXPROCS(0)-1)
@@ -54,19 +54,19 @@ func New(cfg Config) *Checker {
 	if cfg.QueueWait <= 0 {
 		cfg.QueueWait = 2 * time.Second
 	}
-	c := &Checker{slots: newSlots(cfg.Slots, cfg.Queue, cfg.QueueWait), cost: cfg.Cost.orDefault(), matches: (*parsed).matches}
+	c := &Checker{slots: newFairSemaphore(cfg.Slots, cfg.Queue, cfg.QueueWait), cost: cfg.Cost.orDefault(), matches: (*parsed).matches}
 	for _, key := range cfg.Peppers {
 		c.peppers = append(c.peppers, newPepper(key))
 	}
 	return c
 }
 
-// Check says whether a password is the one that stored was made of. Where it is and stored is of an older scheme or of a
-// lower cost than new hashes, rehash is what to store in its place; otherwise it is "".
+// Check checks a password against a stored hash. If it matches and the hash has an older scheme or
+// lower cost than new ones, rehash is the hash to store instead; otherwise rehash is "".
 //
-// stored is "" for a user that is not there: it costs what any other does and is not right. from is the address of who asks, for
-// the queue; the zero Addr: unknown. Errors: broker.ErrUnavailable, when there was no place or no turn in
-// time; ErrHash with ok false, when stored is nothing that can be checked.
+// For an unknown user pass stored as "": it costs as much as any other and never matches. from is
+// the client address for fair queueing; zero: unknown. Errors: broker.ErrUnavailable if the queue
+// is full or too slow; ErrHash, with ok false, if stored cannot be checked.
 func (c *Checker) Check(ctx context.Context, stored, password string, from netip.Addr) (ok bool, rehash string, err error) {
 	err = c.inSlot(ctx, from, func() error {
 		var old bool
@@ -79,7 +79,7 @@ func (c *Checker) Check(ctx context.Context, stored, password string, from netip
 	return ok, rehash, err
 }
 
-// Verify is Check for whoever has no use for the new hash: it says whether there should be one.
+// Verify is like Check, but only reports whether a new hash is due.
 func (c *Checker) Verify(ctx context.Context, stored, password string, from netip.Addr) (ok, old bool, err error) {
 	err = c.inSlot(ctx, from, func() error {
 		ok, old, err = c.verify(stored, password)
@@ -88,7 +88,8 @@ func (c *Checker) Verify(ctx context.Context, stored, password string, from neti
 	return ok, old, err
 }
 
-// Hash makes a hash to store. Error: broker.ErrUnavailable, as of Check; or the password is empty or too long.
+// Hash returns a new hash. Errors: broker.ErrUnavailable, as Check, or an empty or too long
+// password.
 func (c *Checker) Hash(ctx context.Context, password string, from netip.Addr) (stored string, err error) {
 	if !checkable(password) {
 		return "", errors.New("password is empty or too long")
@@ -100,30 +101,30 @@ func (c *Checker) Hash(ctx context.Context, password string, from netip.Addr) (s
 	return stored, err
 }
 
-// Known names the scheme of a stored hash, if it is one that Check takes. The error wraps ErrHash.
+// Known returns the scheme of a stored hash. The error wraps ErrHash.
 func (c *Checker) Known(stored string) (scheme string, err error) {
 	h, err := c.parse(stored)
 	return h.scheme, err
 }
 
-// Stats are counters of a Checker.
+// Stats are the counters of a Checker.
 type Stats struct {
-	Running, Waiting int    // now
-	Refused          uint64 // for want of a place or a turn
+	Running, Waiting int    // current
+	Refused          uint64 // the queue was full or too slow
 	Hashed           uint64 // computed
-	Work             uint64 // bytes of memory that hashes worked through, each pass counted
+	Work             uint64 // bytes of memory of all passes
 }
 
-// Stats are the counters up to now.
+// Stats returns the current counters.
 func (c *Checker) Stats() Stats {
 	s := Stats{Hashed: c.hashed.Load(), Work: c.work.Load()}
 	s.Running, s.Waiting, s.Refused = c.slots.stats()
 	return s
 }
 
-// inSlot computes something in a slot. Once it has one it ends, whatever becomes of ctx: whoever hangs up early does
-// not learn sooner, and is charged the same. An empty or endless password is wrong of every user alike and
-// needs none.
+// inSlot runs compute in a slot. Once it has a slot it ignores ctx, so that a client which hangs up
+// early pays the same. An empty or too long password needs no slot, because it is wrong for all
+// users.
 func (c *Checker) inSlot(ctx context.Context, from netip.Addr, compute func() error, password string) error {
 	if !checkable(password) {
 		return nil
@@ -137,7 +138,7 @@ func (c *Checker) inSlot(ctx context.Context, from netip.Addr, compute func() er
 
 func checkable(password string) bool { return password != "" && len(password) <= MaxLength }
 
-// verify computes one hash, always.
+// verify computes exactly one hash.
 func (c *Checker) verify(stored, password string) (ok, old bool, err error) {
 	h := c.dummy()
 	there := false
@@ -163,7 +164,7 @@ func (c *Checker) make(password string) string {
 	return a.String()
 }
 
-// dummy takes as long to check as a new hash and matches no password.
+// dummy returns a hash that costs as much as a new one and matches no password.
 func (c *Checker) dummy() parsed {
 	a := c.blank()
 	return a.hash()
@@ -177,7 +178,7 @@ func (c *Checker) blank() argon {
 	return a
 }
 
-// did notes what a hash cost.
+// did counts the cost of a hash.
 func (c *Checker) did(h *parsed) {
 	c.hashed.Add(1)
 	c.work.Add(h.work)

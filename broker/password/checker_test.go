@@ -44,8 +44,8 @@ func TestHashAndCheck(t *testing.T) {
 	}
 }
 
-// TestRehash wants a replacement for what is of another scheme or costs less than a new hash, at a right password alone,
-// and none for what costs as much or more.
+// TestRehash checks that hashes of another scheme or a lower cost are replaced at a successful
+// login only, and others are not.
 func TestRehash(t *testing.T) {
 	const password = "right password"
 	c := New(Config{Cost: Cost{Memory: 128, Time: 2}})
@@ -87,8 +87,8 @@ func TestRehash(t *testing.T) {
 	}
 }
 
-// TestPepper wants hashes that a copy of the table alone does not let anybody check, a pepper that can be replaced, and
-// hashes of before that get one.
+// TestPepper checks that a copy of the table alone cannot verify passwords, that a pepper can be
+// replaced, and that hashes without one get one.
 func TestPepper(t *testing.T) {
 	const password = "right password"
 	first, second := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
@@ -125,13 +125,14 @@ func TestPepper(t *testing.T) {
 			}
 		}
 	}
-	// Without the keyid it is a hash of something else than the password.
+	// Without the keyid the hash is that of another input.
 	if ok, _, err := plain.Check(t.Context(), strings.Replace(peppered, ",keyid="+old.peppers[0].id, "", 1), password, nowhere); ok || err != nil {
 		t.Errorf("the pepper is in the name alone: %v, %v", ok, err)
 	}
 }
 
-// TestThreat05IdenticalWork is the defence against telling users by time: whoever does not get in cost one hash of the same work.
+// TestThreat05IdenticalWork checks that failed logins cannot be told apart by their time: each
+// computes one hash of the same work.
 func TestThreat05IdenticalWork(t *testing.T) {
 	c := New(Config{})
 	stored, err := c.Hash(t.Context(), "right password", nowhere)
@@ -155,8 +156,9 @@ func TestThreat05IdenticalWork(t *testing.T) {
 	}
 }
 
-// TestThreat04KDFExhaustion floods a Checker with 1,000 logins at once from many networks: never more hashes than slots are computed
-// at once, so that memory stays what the slots take; the queue holds, and everybody gets an answer.
+// TestThreat04KDFExhaustion starts 1,000 concurrent logins from many networks: there are never more
+// hashes than slots, so that memory is bounded; the queue is bounded, and every login gets an
+// answer.
 func TestThreat04KDFExhaustion(t *testing.T) {
 	const slots, queue, all = 2, 128, 1000
 	c := New(Config{Slots: slots, Queue: queue, QueueWait: time.Minute})
@@ -180,7 +182,7 @@ func TestThreat04KDFExhaustion(t *testing.T) {
 				right.Add(1)
 			case errors.Is(err, broker.ErrUnavailable):
 				if unavailable.Add(1) == all-slots-queue {
-					close(full) // all that had no place were told so while the first were computed
+					close(full) // all that did not fit have been refused during the first hashes
 				}
 			default:
 				t.Errorf("%v, %v", ok, err)
@@ -194,8 +196,8 @@ func TestThreat04KDFExhaustion(t *testing.T) {
 	}
 }
 
-// TestMemoryOfFlood computes 15 hashes through one slot and wants the garbage they leave to stay near
-// what two of them take.
+// TestMemoryOfFlood computes 15 hashes in one slot and checks that their garbage stays close to the
+// memory of two.
 func TestMemoryOfFlood(t *testing.T) {
 	c := New(Config{Slots: 1, QueueWait: time.Minute})
 	var wg sync.WaitGroup
@@ -217,7 +219,8 @@ func TestMemoryOfFlood(t *testing.T) {
 	}
 }
 
-// TestCanceledWaiter gives its place up and keeps no slot; whoever has a slot ends its hash.
+// TestCanceledWaiter checks that a canceled call leaves the queue without a slot, and that one with
+// a slot computes its hash.
 func TestCanceledWaiter(t *testing.T) {
 	c := New(Config{Slots: 1, Cost: Cost{Memory: 64, Time: 1}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -250,7 +253,7 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		}
 	})
-	b.Run("raw", func(b *testing.B) { // the hash alone, without slots and garbage
+	b.Run("raw", func(b *testing.B) { // the hash alone
 		h, err := c.parse(stored)
 		if err != nil {
 			b.Fatal(err)

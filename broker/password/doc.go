@@ -1,13 +1,15 @@
-// Package password checks passwords against stored hashes, and makes hashes. User bases that keep hashes
-// share it: broker/local in tables of its own, and sources that read a table of the operator's.
+// Package password hashes passwords and checks them against stored hashes. It serves all user bases
+// that store hashes: broker/local and tables of the operator.
 //
-// # What is stored
+// # Formats
 //
-// New hashes are argon2id in PHC form, of the cost of OWASP's first choice: 19 MiB and two passes, 22 ms on the machine
-// it was chosen on. With a pepper they are made of HMAC-SHA-256(pepper, password) instead of the password, and
-// name the pepper, not its value, as keyid: a copy of the table alone is then of no use to who guesses.
+// New hashes are argon2id in PHC form with the first choice of OWASP: 19 MiB and two passes, 22 ms
+// on the machine of the measurement. With a pepper they hash HMAC-SHA-256(pepper, password) and
+// contain an id of the pepper as keyid, not its value: a copy of the table alone does not allow
+// guesses.
 //
-// These are checked too, so that a table can be taken over with its passwords, and replaced at the next right login:
+// These formats are also checked, so that tables can be imported with their passwords. Hashes are
+// replaced at the next login:
 //
 //	$argon2id$v=19$m=65536,t=3,p=4$salt$sum          argon2id of another cost; also argon2$argon2id$... of Django
 //	$2b$12$...                                       bcrypt: $2a$, $2b$, $2y$; also bcrypt$$2b$12$... of Django
@@ -19,29 +21,32 @@
 //	pbkdf2_sha256$870000$salt$sum                    of Django; also pbkdf2_sha512
 //	pbkdf2:sha256:600000$salt$hex                    of Werkzeug; also sha512
 //
-// Plain passwords and fast hashes (MD5, SHA-1, crypt) are not taken, nor PBKDF2 of fewer than 1,000 rounds or scrypt below
-// N = 1,024, which are little better.
+// Plain passwords and fast hashes (MD5, SHA-1, crypt) are refused, and so are PBKDF2 with fewer
+// than 1,000 rounds and scrypt below N = 1,024.
 //
-// bcrypt looks at the first 72 bytes of a password, and many programs cut the rest off silently. Here a longer one is
-// wrong: two passwords of which one is right must not both be. Its owner needs a new one.
+// bcrypt uses the first 72 bytes of a password, and many programs ignore the rest. Here a longer
+// password is wrong, because otherwise two passwords would match. Its owner needs a new one.
 //
-// # What a row may cost
+// # Limits of cost
 //
-// Ceilings keep a poisoned row from taking the gateway's memory or a core for seconds: 128 MiB, and about one second of
-// a core. A row beyond them is no hash. The answer then takes as long as any other and is no.
+// Limits keep a malicious row from using the gateway's memory or a core for seconds: 128 MiB and
+// about one second of a core. A row above them counts as invalid: the answer takes the usual time
+// and is negative.
 //
-// # Time
+// # Timing
 //
-// An unknown user, a wrong password and a damaged row all compute one hash of the default cost. Rows of another scheme or
-// cost take that scheme's time until they are replaced, so that a patient watcher can tell who has not logged in since
-// the table was taken over; no more than that.
+// An unknown user, a wrong password and an invalid row all compute one hash of the default cost.
+// Rows of other schemes and costs take their own time until they are replaced. An observer can
+// therefore learn who has not logged in since the import, and no more.
 //
 // # Concurrency
 //
-// A Checker is safe for concurrent use and starts no goroutine. So many hashes as there are slots, one fewer than cores,
-// are computed at once. A bounded queue waits for a bounded time, and what does not fit is broker.ErrUnavailable at once:
-// a flood of logins costs the flooders their logins, and leaves memory flat and a core to the market.
+// A Checker is safe for concurrent use and starts no goroutine. It computes as many hashes at once
+// as it has slots, by default one less than cores. A bounded queue waits for a bounded time; above
+// that, calls fail immediately with broker.ErrUnavailable. A flood of logins delays only logins,
+// with constant memory and one core left for the market.
 //
-// The queue is fair to networks: addresses count by /24 and /48. Turns go round among the networks that wait, and no network
-// has more than a quarter of the places. Callers that tell no address count as one network, which may fill the queue.
+// The queue is fair to client networks (/24 and /48): slots go round among the networks that wait,
+// and no network may use more than a quarter of the queue. Callers without an address count as one
+// network, which may fill the queue.
 package password

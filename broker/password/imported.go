@@ -13,19 +13,19 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// Bounds of the schemes of other programs, which are checked and never made.
+// Limits of imported schemes.
 const (
 	maxBcryptCost   = 14      // about a second
 	maxBcryptLength = 72      // bytes of a password that bcrypt looks at
 	minRounds       = 1000    // of PBKDF2
-	maxRounds       = 4 << 20 // times the blocks of the sum: about a second
+	maxRounds       = 4 << 20 // times blocks of the sum: about a second
 	minScryptN      = 1 << 10
 	maxScryptP      = 16
 	maxScrypt       = 256 << 20 // bytes of all p: about 0.7 s
 )
 
-// parseBcrypt reads $2a$, $2b$ and $2y$, and what Django makes with SHA-256 before it. $2x$ is of a library that had an
-// error with bytes beyond ASCII.
+// parseBcrypt parses $2a$, $2b$, $2y$ and Django's combination with SHA-256. $2x$ comes from a
+// library that mishandled bytes beyond ASCII.
 func parseBcrypt(text string) (parsed, error) {
 	inner, hashedFirst := strings.CutPrefix(text, "bcrypt_sha256$")
 	if len(inner) != 60 || !strings.Contains("$2a$ $2b$ $2y$", inner[:4]) || inner[6] != '$' || strings.Trim(inner[7:], bcryptAlphabet) != "" {
@@ -43,7 +43,7 @@ func parseBcrypt(text string) (parsed, error) {
 		}
 		long := len(secret) > maxBcryptLength
 		if long {
-			secret = secret[:maxBcryptLength] // for the time it takes
+			secret = secret[:maxBcryptLength] // for equal timing
 		}
 		if bcrypt.CompareHashAndPassword([]byte(inner), secret) == nil && !long {
 			return []byte{1}
@@ -55,7 +55,7 @@ func parseBcrypt(text string) (parsed, error) {
 
 const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// parseScrypt reads the three forms of scrypt.
+// parseScrypt parses the three forms of scrypt.
 func parseScrypt(text string) (parsed, error) {
 	var n, r, p uint64
 	var salt, sum []byte
@@ -103,7 +103,7 @@ func parseScrypt(text string) (parsed, error) {
 	compute := func(password string) []byte {
 		out, err := scrypt.Key([]byte(password), salt, int(n), int(r), int(p), len(sum))
 		if err != nil {
-			return nil // matches nothing
+			return nil // matches no password
 		}
 		return out
 	}
@@ -120,7 +120,7 @@ func numbers3(a, b, c string) (x, y, z uint64, err error) {
 	return list[0], list[1], list[2], nil
 }
 
-// checkSalt bounds a salt that is used as it is written.
+// checkSalt limits the length of a raw salt.
 func checkSalt(salt []byte) error {
 	if len(salt) < 4 || len(salt) > maxSalt {
 		return wrong("its salt has not 4 to %d bytes", maxSalt)
@@ -128,7 +128,7 @@ func checkSalt(salt []byte) error {
 	return nil
 }
 
-// parsePBKDF2 reads the three forms of PBKDF2.
+// parsePBKDF2 parses the three forms of PBKDF2.
 func parsePBKDF2(text string) (parsed, error) {
 	part := strings.Split(text, "$")
 	var digest, rounds string
@@ -170,7 +170,7 @@ func parsePBKDF2(text string) (parsed, error) {
 	compute := func(password string) []byte {
 		out, err := pbkdf2.Key(newHash, password, salt, int(n), len(sum))
 		if err != nil {
-			return nil // matches nothing
+			return nil // matches no password
 		}
 		return out
 	}

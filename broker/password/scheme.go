@@ -13,15 +13,15 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// ErrHash is what every error about a stored text is that cannot be checked: a scheme not taken here, a damaged
-// row, one that costs more than allowed. It never shows the text.
+// ErrHash is wrapped by all errors about a stored hash that cannot be checked: an unknown scheme,
+// an invalid row, or a cost above the limits. Errors never contain the hash.
 var ErrHash = errors.New("no password hash that can be checked")
 
 func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrHash, fmt.Errorf(format, args...))
 }
 
-// The cost of a new hash where nothing else is asked for, and the lengths of its parts in bytes.
+// Default cost of a new hash, and the lengths of its parts in bytes.
 const (
 	defaultMemory  = 19 << 10 // KiB
 	defaultTime    = 2
@@ -30,14 +30,14 @@ const (
 	saltLength     = 16
 )
 
-// Ceilings for hashes that were made elsewhere.
+// Limits of imported hashes.
 const (
 	maxMemory  = 128 << 20 // bytes
 	maxArgon   = 1 << 30   // bytes of all passes: about 0.6 s
 	maxThreads = 8
 	maxSum     = 64
 	maxSalt    = 64
-	maxStored  = 512 // bytes of the whole text
+	maxStored  = 512 // bytes of the stored text
 )
 
 func (c Cost) orDefault() Cost {
@@ -55,12 +55,12 @@ func (c Cost) orDefault() Cost {
 
 func (c Cost) work() uint64 { return uint64(c.Memory) << 10 * uint64(c.Time) }
 
-// parsed is a stored hash that was read.
+// parsed is a parsed hash.
 type parsed struct {
 	scheme  string
-	old     bool   // to be replaced
-	memory  uint64 // bytes that computing it takes
-	work    uint64 // bytes it works through
+	old     bool   // must be replaced
+	memory  uint64 // bytes of memory to compute it
+	work    uint64 // bytes of all passes
 	sum     []byte
 	compute func(password string) []byte
 }
@@ -69,12 +69,12 @@ func (h *parsed) matches(password string) bool {
 	return subtle.ConstantTimeCompare(h.compute(password), h.sum) == 1
 }
 
-// parse reads a stored hash of any scheme.
+// parse parses a stored hash of any scheme.
 func (c *Checker) parse(text string) (parsed, error) {
 	if len(text) > maxStored {
 		return parsed{}, wrong("%d bytes are too long for one", len(text))
 	}
-	// Django names the scheme before what the scheme's own library wrote.
+	// Django puts the scheme before the hash of the scheme's library.
 	if inner, ok := strings.CutPrefix(text, "argon2$argon2id$"); ok {
 		text = "$argon2id$" + inner
 	} else if inner, ok := strings.CutPrefix(text, "bcrypt$"); ok {
@@ -93,9 +93,9 @@ func (c *Checker) parse(text string) (parsed, error) {
 	return parsed{}, wrong("it is neither argon2id, bcrypt, scrypt nor PBKDF2 in a form known here")
 }
 
-// pepper is a secret that passwords are mixed with.
+// pepper is a secret that is mixed into passwords.
 type pepper struct {
-	id  string // told in the hash
+	id  string // stored in the hash
 	key []byte
 }
 
@@ -131,7 +131,7 @@ func (a *argon) hash() parsed {
 	return parsed{scheme: "argon2id", memory: uint64(a.Memory) << 10, work: a.work(), sum: a.sum, compute: a.compute}
 }
 
-// String is the PHC form: $argon2id$v=19$m=19456,t=2,p=1$salt$sum.
+// String returns the PHC form: $argon2id$v=19$m=19456,t=2,p=1$salt$sum.
 func (a *argon) String() string {
 	b64, keyID := base64.RawStdEncoding, ""
 	if a.pepper != nil {
@@ -140,7 +140,7 @@ func (a *argon) String() string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d%s$%s$%s", a.Memory, a.Time, a.Threads, keyID, b64.EncodeToString(a.salt), b64.EncodeToString(a.sum))
 }
 
-// parseArgon reads the PHC form.
+// parseArgon parses the PHC form.
 func (c *Checker) parseArgon(text string) (parsed, error) {
 	part := strings.Split(text, "$")
 	if len(part) != 6 || part[2] != "v=19" {
@@ -177,7 +177,7 @@ func (c *Checker) parseArgon(text string) (parsed, error) {
 	return h, nil
 }
 
-// numbers reads name=1,name=2 in this order; none is zero.
+// numbers parses name=1,name=2 in this order; zero is invalid.
 func numbers(text string, names ...string) ([]uint64, error) {
 	fields := strings.Split(text, ",")
 	if len(fields) != len(names) {
@@ -205,7 +205,7 @@ func number(text string) (uint64, error) {
 	return n, nil
 }
 
-// saltAndSum decodes what the two last parts of the PHC form are.
+// saltAndSum decodes the last two parts of the PHC form.
 func saltAndSum(salt, sum string) (s, h []byte, err error) {
 	if s, err = decode64(salt); err != nil || len(s) < 8 || len(s) > maxSalt {
 		return nil, nil, wrong("its salt is not base64 of 8 to %d bytes", maxSalt)
@@ -214,9 +214,9 @@ func saltAndSum(salt, sum string) (s, h []byte, err error) {
 	return s, h, err
 }
 
-// decode64 takes base64 with and without padding, and the alphabet of passlib, which has . in the place of +.
+// decode64 decodes base64 with or without padding, and passlib's alphabet with . for +.
 func decode64(text string) ([]byte, error) {
-	if strings.ContainsAny(text, "\r\n") { // which the decoder would pass over
+	if strings.ContainsAny(text, "\r\n") { // which the decoder would ignore
 		return nil, wrong("it has a line end")
 	}
 	return base64.RawStdEncoding.Strict().DecodeString(strings.ReplaceAll(strings.TrimRight(text, "="), ".", "+"))

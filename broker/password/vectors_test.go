@@ -13,14 +13,14 @@ import (
 
 var nowhere netip.Addr
 
-// cheap makes a Checker whose own hashes cost little.
+// cheap returns a Checker whose own hashes cost little.
 func cheap(peppers ...[]byte) *Checker {
 	return New(Config{Cost: Cost{Memory: 64, Time: 1}, Peppers: peppers})
 }
 
-// TestVectors holds each scheme to what others published, or made: RFC 7914 for scrypt and PBKDF2, the
-// reference implementation's tests for argon2id, the test vectors of crypt_blowfish for bcrypt, and
-// Python's hashlib for the forms of Django, Werkzeug and passlib.
+// TestVectors has published vectors of each scheme: RFC 7914 for scrypt and PBKDF2, the tests of
+// the reference implementation for argon2id, crypt_blowfish for bcrypt, and Python's hashlib for
+// the forms of Django, Werkzeug and passlib.
 func TestVectors(t *testing.T) {
 	const python = "contraseña larga"
 	std := func(text string) string {
@@ -63,7 +63,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestBcryptOfLibrary checks what x/crypto makes, and Django's SHA-256 before it, which takes away the limit of 72 bytes.
+// TestBcryptOfLibrary checks hashes of x/crypto, and Django's SHA-256 before it, which removes the
+// limit of 72 bytes.
 func TestBcryptOfLibrary(t *testing.T) {
 	c := cheap()
 	for _, password := range []string{"a", "ñandú con alas", strings.Repeat("x", 72)} {
@@ -85,7 +86,7 @@ func TestBcryptOfLibrary(t *testing.T) {
 	}
 }
 
-// TestBcryptIsNotCut refuses a password of which bcrypt would look at the first 72 bytes alone.
+// TestBcryptIsNotCut checks that a password is refused if bcrypt would use only its first 72 bytes.
 func TestBcryptIsNotCut(t *testing.T) {
 	c := cheap()
 	password := strings.Repeat("x", 72)
@@ -101,8 +102,8 @@ func TestBcryptIsNotCut(t *testing.T) {
 	}
 }
 
-// TestParseRefuses lists texts that are no hash, or one that costs more than allowed. None may be printed in the error: somebody
-// keeps plain passwords.
+// TestParseRefuses lists texts that are not hashes, or cost too much. The error must not contain
+// them, because some tables have plain passwords.
 func TestParseRefuses(t *testing.T) {
 	const salt, sum = "c2FsdHNhbHRzYWx0", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	const blow = "CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
@@ -143,7 +144,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a text that panics, or that is taken though it costs too much.
+// FuzzParse looks for texts that panic, or are accepted although they cost too much.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",

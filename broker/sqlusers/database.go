@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // the driver named sqlite
+	_ "modernc.org/sqlite" // registers driver sqlite
 
 	"github.com/ruedahq/rueda/broker"
 )
@@ -25,7 +25,7 @@ const (
 	Postgres = "postgres"
 )
 
-// database is a database that is only read.
+// database is a read-only database.
 type database struct {
 	db       *sql.DB
 	postgres bool
@@ -39,7 +39,7 @@ func open(driver, source string, connections int) (database, error) {
 	var err error
 	switch driver {
 	case SQLite:
-		// query_only holds for what mode=ro does not: temporary tables and attached files.
+		// query_only also covers temporary tables and attached files
 		name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: source}).EscapedPath(), RawQuery: url.Values{
 			"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(1000)"},
 		}.Encode()}
@@ -59,12 +59,12 @@ func open(driver, source string, connections int) (database, error) {
 	return d, nil
 }
 
-// statementLimit is for queries whose caller has long given up.
+// statementLimit ends queries whose caller has given up.
 const statementLimit = "5000" // ms
 
 func openPostgres(source string) (*sql.DB, error) {
 	cfg, err := pgx.ParseConfig(source)
-	if err != nil { // which may quote the password
+	if err != nil { // it may quote the password
 		return nil, errors.New("the source is no connection string like postgres://user:password@host/database?sslmode=verify-full")
 	}
 	hosts := []pgconn.FallbackConfig{{Host: cfg.Host, TLSConfig: cfg.TLSConfig}}
@@ -72,8 +72,8 @@ func openPostgres(source string) (*sql.DB, error) {
 		hosts = append(hosts, *f)
 	}
 	for _, h := range hosts {
-		if h.TLSConfig == nil && !isNear(h.Host) {
-			return nil, fmt.Errorf("the connection to %s may go without TLS: say sslmode=verify-full, or require, in the source", h.Host)
+		if h.TLSConfig == nil && !isLocal(h.Host) {
+			return nil, fmt.Errorf("the connection to %s may be unencrypted: set sslmode=verify-full or sslmode=require", h.Host)
 		}
 	}
 	cfg.RuntimeParams["default_transaction_read_only"] = "on"
@@ -84,15 +84,15 @@ func openPostgres(source string) (*sql.DB, error) {
 	return stdlib.OpenDB(*cfg), nil
 }
 
-// isNear says whether a host is this machine, by a loopback address or a socket in the file system.
-func isNear(host string) bool {
+// isLocal reports whether host is this machine: a loopback address or a Unix socket.
+func isLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (d database) close() error { return d.db.Close() }
 
-// placeholder is how a query writes its parameter.
+// placeholder returns the parameter of a query.
 func (q *query) placeholder(driver string) string {
 	if driver == Postgres {
 		return "$1"
@@ -100,7 +100,7 @@ func (q *query) placeholder(driver string) string {
 	return ":" + q.parameter
 }
 
-// checkText says what is wrong with a query without asking a database.
+// checkText checks a query without a database.
 func (q *query) checkText(driver string) error {
 	own := q.placeholder(driver)
 	name, other, others := "SQLite", "PostgreSQL", q.placeholder(Postgres)
@@ -116,7 +116,7 @@ func (q *query) checkText(driver string) error {
 	return &QueryError{q.name, fmt.Errorf("it does not contain its parameter %s", own)}
 }
 
-// argument is the value of a query's parameter.
+// argument returns the value of a query's parameter.
 func (d database) argument(q *query, value string) any {
 	if d.postgres {
 		return value
@@ -124,7 +124,8 @@ func (d database) argument(q *query, value string) any {
 	return sql.Named(q.parameter, value)
 }
 
-// check asks whether this is a database, and PostgreSQL whether its setting arrived: something in between may drop it.
+// check checks that the database can be read, and that the read-only setting of PostgreSQL is
+// effective: a pooler may drop it.
 func (d database) check(ctx context.Context) error {
 	if !d.postgres {
 		var version int64
@@ -143,7 +144,8 @@ func (d database) check(ctx context.Context) error {
 	return nil
 }
 
-// columns are those that a query gives. PostgreSQL only describes it; SQLite begins it, for a user that cannot be.
+// columns returns the columns of a query. PostgreSQL describes it; SQLite runs it for an impossible
+// user.
 func (d database) columns(ctx context.Context, q *query) (names []string, err error) {
 	if !d.postgres {
 		rows, err := d.db.QueryContext(ctx, q.text, d.argument(q, "\u0001"))
@@ -181,16 +183,17 @@ func (d database) columns(ctx context.Context, q *query) (names []string, err er
 	return names, nil
 }
 
-// explain tells a database that is away from one that does not like what it is asked.
+// explain wraps errors with broker.ErrUnavailable if the database is unavailable, rather than the
+// query wrong.
 func (d database) explain(err error) error {
-	var said *pgconn.PgError
-	away := []string{"08", "53", "57", "58"} // connection, resources, operator's intervention, system: classes of SQLSTATE
+	var pgErr *pgconn.PgError
+	classes := []string{"08", "53", "57", "58"} // SQLSTATE classes: connection, resources, operator, system
 	switch {
-	case errors.As(err, &said) && !slices.Contains(away, said.Code[:min(2, len(said.Code))]):
+	case errors.As(err, &pgErr) && !slices.Contains(classes, pgErr.Code[:min(2, len(pgErr.Code))]):
 		return err
-	case d.postgres && !errors.As(err, &said) && isConnection(err):
+	case d.postgres && !errors.As(err, &pgErr) && isConnection(err):
 		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
-	case said != nil:
+	case pgErr != nil:
 		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 	}
 	return err
@@ -202,17 +205,17 @@ func isConnection(err error) bool {
 	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// SQLSTATEs of a value that is none of the column's type: no row can have it.
-// What a query for logins says of its data is about what was typed, whatever it is: nobody must be able to make
-// that look like an outage. Of a query by id it may be a fault of the query, which must not end anybody's rights.
+// isForeign reports whether a value does not fit the type of the column, so that no row can have
+// it. For logins it includes all data errors, because users must not be able to fake an outage. For
+// queries by id, other data errors may be faults of the query, which must not end anybody's rights.
 func isForeign(q *query, err error) bool {
-	var said *pgconn.PgError
-	return errors.As(err, &said) && (q.name == "login" && strings.HasPrefix(said.Code, "22") ||
-		slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, said.Code))
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (q.name == "login" && strings.HasPrefix(pgErr.Code, "22") ||
+		slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, pgErr.Code))
 }
 
-// ask runs a query for a value and gives at most so many rows. All errors are broker.ErrUnavailable, but that of a value
-// that no row can have, which is broker.ErrNotFound.
+// ask returns at most most rows of a query. Errors wrap broker.ErrUnavailable, except for
+// broker.ErrNotFound if no row can have the value.
 func (d database) ask(ctx context.Context, q *query, value string, most int) (list []row, err error) {
 	defer func() {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// query is one of the SELECTs.
+// query is one of the configured SELECTs.
 type query struct {
 	name      string
 	text      string
@@ -23,7 +23,7 @@ type query struct {
 	optional  []string
 }
 
-// QueryError is what is wrong with a query.
+// QueryError is an error of a configured query.
 type QueryError struct {
 	Query string // login, user or accounts
 	Err   error
@@ -31,10 +31,10 @@ type QueryError struct {
 
 func (e *QueryError) Error() string { return "query " + e.Query + ": " + e.Err.Error() }
 
-// Unwrap gives what is wrong.
+// Unwrap returns the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// checkColumns says what is wrong with the columns that a query gives.
+// checkColumns checks the columns that a query returns.
 func (q *query) checkColumns(columns []string) error {
 	known := slices.Concat(q.required, q.optional)
 	for i, c := range columns {
@@ -56,10 +56,10 @@ func (q *query) checkColumns(columns []string) error {
 	return nil
 }
 
-// row are the values of a row by column.
+// row is the values of a row by column.
 type row map[string]any
 
-// person reads a row about a user. Its errors name the column and quote nothing.
+// person decodes a row of a user. Errors name the column and quote no values.
 func (r row) person() (p person, err error) {
 	r.into("id", textual(&p.ID), &err)
 	r.into("username", textual(&p.Username), &err)
@@ -73,7 +73,7 @@ func (r row) person() (p person, err error) {
 	return p, err
 }
 
-// account reads a row about an account.
+// account decodes a row of an account.
 func (r row) account() (a broker.Account, err error) {
 	r.into("account_id", textual(&a.ID), &err)
 	r.into("number", textual(&a.Number), &err)
@@ -85,14 +85,14 @@ func (r row) account() (a broker.Account, err error) {
 	r.into("roles", words(&a.Roles), &err)
 	r.into("permissions", words(&a.Permissions), &err)
 	r.into("is_default", boolean(&a.IsDefault), &err)
-	r.into("created_at", moment(&a.CreatedAt), &err)
+	r.into("created_at", timestamp(&a.CreatedAt), &err)
 	if err == nil {
 		err = a.Check()
 	}
 	return a, err
 }
 
-// into reads a column, if it is there and not NULL, unless one before could not be read.
+// into decodes a column, if it exists and is not NULL, unless *err is set.
 func (r row) into(column string, read func(any) bool, err *error) {
 	if v := r[column]; v != nil && *err == nil && !read(v) {
 		*err = fmt.Errorf("column %s has a %T that cannot be read as what it means", column, v)
@@ -132,7 +132,7 @@ func boolean(to *bool) func(any) bool {
 	}
 }
 
-// versioned reads a whole number, or a time in microseconds.
+// versioned accepts a whole number or a time, in microseconds.
 func versioned(to *int64) func(any) bool {
 	return func(v any) bool {
 		if n, ok := v.(int64); ok {
@@ -146,7 +146,7 @@ func versioned(to *int64) func(any) bool {
 			}
 		}
 		var at time.Time
-		if !moment(&at)(v) {
+		if !timestamp(&at)(v) {
 			return false
 		}
 		*to = at.UnixMicro()
@@ -154,8 +154,8 @@ func versioned(to *int64) func(any) bool {
 	}
 }
 
-// moment reads a time, also one that SQLite keeps as text.
-func moment(to *time.Time) func(any) bool {
+// timestamp accepts a time, also as the text that SQLite stores.
+func timestamp(to *time.Time) func(any) bool {
 	return func(v any) bool {
 		switch v := v.(type) {
 		case time.Time:
@@ -173,7 +173,7 @@ func moment(to *time.Time) func(any) bool {
 	}
 }
 
-// words reads words with spaces between, or a JSON array of texts.
+// words accepts words separated by spaces, or a JSON array of texts.
 func words(to *[]string) func(any) bool {
 	return func(v any) bool {
 		var text string
@@ -188,7 +188,7 @@ func words(to *[]string) func(any) bool {
 	}
 }
 
-// object reads JSON.
+// object accepts JSON.
 func object[T any](to *T) func(any) bool {
 	return func(v any) bool {
 		var text string
@@ -196,7 +196,7 @@ func object[T any](to *T) func(any) bool {
 	}
 }
 
-// decode reads one JSON value of known keys and nothing behind it.
+// decode decodes exactly one JSON value of known keys.
 func decode(text []byte, into any) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

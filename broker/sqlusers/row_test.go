@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// FuzzRow reads any text in any column: a user that cannot be one is refused by the row or by Check.
+// FuzzRow reads any text in any column: an invalid user is refused by the row or by Check.
 func FuzzRow(f *testing.F) {
 	for _, text := range []string{`1`, `true`, `2024-01-02 03:04:05`, `a b`, `["a","b"]`, `[{"market":"*","depth":-1}]`, `{"connections":1}`, `[`, "\xff", `nul`} {
 		f.Add(text)
@@ -35,7 +35,7 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// TestPeopleDoNotShare: a row's rights are the row's own, whatever groups add.
+// TestPeopleDoNotShare checks that rights of groups do not leak into other rows.
 func TestPeopleDoNotShare(t *testing.T) {
 	rights := broker.Rights{Scopes: []string{"a"}, Entitlements: []broker.Entitlement{{Market: "*"}}}
 	u := &Users{groups: map[string]broker.Rights{"g": rights}}
@@ -47,35 +47,35 @@ func TestPeopleDoNotShare(t *testing.T) {
 	}
 }
 
-// TestDoubtsAreToldOnce: a user who cannot log in is a line an hour in the log, however often somebody tries, and what is
-// remembered is bounded.
-func TestDoubtsAreToldOnce(t *testing.T) {
+// TestBadRecordsAreLoggedOnce checks that a user who cannot log in is logged once an hour, and that
+// the memory for this is bounded.
+func TestBadRecordsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		d := doubts{log: slog.New(slog.NewTextHandler(&log, nil))}
+		d := badRecordLog{log: slog.New(slog.NewTextHandler(&log, nil))}
 		for range 3 {
-			d.tell("17", errors.New("a hash"))
-			d.tell("18", errors.New("a row"))
+			d.report("17", errors.New("a hash"))
+			d.report("18", errors.New("a row"))
 		}
 		time.Sleep(59 * time.Minute)
-		d.tell("17", errors.New("a hash"))
+		d.report("17", errors.New("a hash"))
 		if n := strings.Count(log.String(), "user=17"); n != 1 || strings.Count(log.String(), "\n") != 2 {
 			t.Errorf("within an hour:\n%s", log.String())
 		}
 		time.Sleep(time.Minute)
-		d.tell("17", errors.New("a hash"))
+		d.report("17", errors.New("a hash"))
 		if n := strings.Count(log.String(), "user=17"); n != 2 {
 			t.Errorf("after an hour, %d lines", n)
 		}
-		for i := range 2 * maxDoubtful {
-			d.tell("x"+strconv.Itoa(i), errors.New("a hash"))
+		for i := range 2 * maxReported {
+			d.report("x"+strconv.Itoa(i), errors.New("a hash"))
 		}
-		if len(d.told) > maxDoubtful {
-			t.Errorf("%d users are remembered", len(d.told))
+		if len(d.reported) > maxReported {
+			t.Errorf("%d users are remembered", len(d.reported))
 		}
-		time.Sleep(tellAgain)
+		time.Sleep(reportInterval)
 		log.Reset()
-		d.tell("new", errors.New("a hash"))
+		d.report("new", errors.New("a hash"))
 		if !strings.Contains(log.String(), "user=new") {
 			t.Error("those of an hour ago still take all room")
 		}

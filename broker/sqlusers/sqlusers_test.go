@@ -29,7 +29,7 @@ func TestConformanceSQLite(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base { return sqlite(t).seed(t) })
 }
 
-// TestConformancePostgresE2E has the guard before the queries too, as the gateway does.
+// TestConformancePostgresE2E also uses a guard before the queries, as the gateway does.
 func TestConformancePostgresE2E(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.Base {
 		b := postgres(t, cluster.Database(t))
@@ -38,7 +38,7 @@ func TestConformancePostgresE2E(t *testing.T) {
 	})
 }
 
-// TestThreat29Injection tries to be somebody by what SQL would take for its own.
+// TestThreat29Injection tries to log in as somebody else with SQL syntax.
 func TestThreat29Injection(t *testing.T) { testInjection(t, sqlite(t)) }
 
 func TestThreat29InjectionE2E(t *testing.T) { testInjection(t, postgres(t, cluster.Database(t))) }
@@ -73,7 +73,7 @@ func testInjection(t *testing.T, b *table) {
 	}
 }
 
-// TestTable runs on one database, which these only read.
+// TestTable runs on one database, which these tests only read.
 func TestTable(t *testing.T) { testTable(t, sqlite(t)) }
 
 func TestTableE2E(t *testing.T) { testTable(t, postgres(t, cluster.Database(t))) }
@@ -86,7 +86,8 @@ func testTable(t *testing.T, b *table) {
 	t.Run("foreign hash", func(t *testing.T) { testForeignHash(t, b) })
 }
 
-// TestSpellings: a query that joins spellings lets in the name itself and its letters in another case, and nothing else.
+// TestSpellings checks that a query which treats spellings as equal accepts only the name itself
+// and its letters in another case.
 func TestSpellings(t *testing.T) { testSpellings(t, sqlite(t)) }
 
 func TestSpellingsE2E(t *testing.T) { testSpellings(t, postgres(t, cluster.Database(t))) }
@@ -104,7 +105,7 @@ func testSpellings(t *testing.T, b *table) {
 	}
 }
 
-// TestLoginIsNoOutageE2E: whatever PostgreSQL says of the data of a login is about what was typed.
+// TestLoginIsNoOutageE2E checks that PostgreSQL's errors about the data of a login are not outages.
 func TestLoginIsNoOutageE2E(t *testing.T) {
 	b := postgres(t, cluster.Database(t))
 	for what, condition := range map[string]string{
@@ -127,7 +128,7 @@ func TestLoginIsNoOutageE2E(t *testing.T) {
 	}
 }
 
-// testRights reads what a row and the groups in it give.
+// testRights reads the rights of a row and its groups.
 func testRights(t *testing.T, b *table) {
 	u := open(t, b.config)
 	ana, err := u.User(t.Context(), "101")
@@ -153,7 +154,7 @@ func testRights(t *testing.T, b *table) {
 	}
 }
 
-// testReadOnly has a query write, in the ways there are.
+// testReadOnly tries all ways to write in a query.
 func testReadOnly(t *testing.T, b *table) {
 	queries := []string{`UPDATE customers SET closed = TRUE WHERE login = {p} RETURNING number AS id, login AS username, secret AS password_hash, 1 AS version`}
 	if b.config.Driver == sqlusers.Postgres {
@@ -179,7 +180,7 @@ func testReadOnly(t *testing.T, b *table) {
 	}
 }
 
-// testCheck has the database say which query is wrong, and why.
+// testCheck checks which query is reported as wrong, and why.
 func testCheck(t *testing.T, b *table) {
 	p := map[string]string{sqlusers.SQLite: ":username", sqlusers.Postgres: "$1"}[b.config.Driver]
 	for _, tc := range []struct{ query, want string }{
@@ -217,14 +218,15 @@ func testCheck(t *testing.T, b *table) {
 	}
 }
 
-// testForeignHash has hashes that cannot be checked: a wrong password to the client, a line for the operator.
+// testForeignHash has hashes that cannot be checked: a wrong password for the client, a log line
+// for the operator.
 func testForeignHash(t *testing.T, b *table) {
 	var log bytes.Buffer
 	cfg := b.config
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	cfg.Login = strings.Replace(cfg.Login, "secret AS password_hash", "'{MD5}canary' AS password_hash", 1)
 	u := open(t, cfg)
-	for _, name := range []string{"ana", "ana", "carl", "nobody"} { // of carl, who is disabled, there is nothing to tell
+	for _, name := range []string{"ana", "ana", "carl", "nobody"} { // nothing is logged for carl, who is disabled
 		user, err := u.Authenticate(t.Context(), broker.Login{Username: name, Password: "correct horse"})
 		if !errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, password.ErrHash) != (name == "ana") || user.Username != "" {
 			t.Errorf("%s: %+v, %v", name, user, err)
@@ -235,7 +237,7 @@ func testForeignHash(t *testing.T, b *table) {
 	}
 }
 
-// testRowsThatCannotBe has rows that are no user: nobody gets in, and the error says which column.
+// testRowsThatCannotBe has rows that are not users: logins fail, and the error names the column.
 func testRowsThatCannotBe(t *testing.T, b *table) {
 	p := map[string]string{sqlusers.SQLite: ":", sqlusers.Postgres: "$1"}[b.config.Driver]
 	where := func(parameter string) string { return p + map[string]string{":": parameter, "$1": ""}[p] }
@@ -303,7 +305,8 @@ func TestDatabaseDownE2E(t *testing.T) {
 	}
 }
 
-// TestSameWork counts what is computed: an unknown user, a wrong password, a disabled user and a row whose hash is none cost the same.
+// TestSameWork checks that an unknown user, a wrong password, a disabled user and a row with an
+// invalid hash cost the same.
 func TestSameWork(t *testing.T) {
 	b := sqlite(t)
 	u := open(t, b.config)
@@ -328,7 +331,8 @@ func TestSameWork(t *testing.T) {
 	}
 }
 
-// TestWaitingLoginsSayNothing floods the slots of passwords: the breaker before the queries stays as it is.
+// TestWaitingLoginsSayNothing fills the password slots: the breaker before the queries does not
+// change.
 func TestWaitingLoginsSayNothing(t *testing.T) {
 	b := sqlite(t)
 	g := guard.New(guard.Config{Failures: 1})

@@ -15,19 +15,19 @@ import (
 	"github.com/ruedahq/rueda/broker/sqlusers"
 )
 
-// passwords cost next to nothing.
+// passwords has a negligible cost.
 func passwords() *password.Checker {
 	return password.New(password.Config{Cost: password.Cost{Memory: 64, Time: 1, Threads: 1}, Slots: 4})
 }
 
-// table is a broker's database, with whoever writes to it.
+// table is a broker's database, with a connection that writes to it.
 type table struct {
 	config sqlusers.Config
 	writer *sql.DB
 	hashes *password.Checker
 }
 
-// Columns have names of the broker's own: the queries give them those that are wanted.
+// Columns have names of the broker; the queries rename them.
 const sqliteTables = `
 CREATE TABLE customers (
 	number INTEGER PRIMARY KEY, login TEXT NOT NULL UNIQUE, secret TEXT NOT NULL, changes INTEGER NOT NULL DEFAULT 1,
@@ -51,7 +51,7 @@ func (b *table) exec(t *testing.T, query string, args ...any) {
 	}
 }
 
-// fill adds the users that brokertest wants.
+// fill adds the users for brokertest.
 func (b *table) fill(t *testing.T, tables string) {
 	t.Helper()
 	b.hashes = passwords()
@@ -124,7 +124,7 @@ func postgres(t *testing.T, source string) *table {
 	return b
 }
 
-// seed is what brokertest has to know of the table.
+// seed returns the users for brokertest.
 func (b *table) seed(t *testing.T) brokertest.Base {
 	t.Helper()
 	u := open(t, b.config)

@@ -14,47 +14,47 @@ import (
 	"github.com/ruedahq/rueda/broker/password"
 )
 
-// Config is what Users are made of. Driver and Source are needed, and Login and User, or Accounts; the zero value
-// of every other field means the default named with it.
+// Config configures Users. Driver and Source are required, and so are Login and User, or Accounts;
+// other fields state their default.
 type Config struct {
 	Driver string // SQLite or Postgres
-	Source string // the file, or a connection string, which may hold a password
+	Source string // file or connection string, which may contain a password
 
 	Login    string // query by username
 	User     string // query by id
-	Accounts string // query by user id; "": nobody has any
+	Accounts string // query by user id; "": no accounts
 
-	Rights broker.Rights            // of everybody
-	Groups map[string]broker.Rights // of the members of a group, by its name
+	Rights broker.Rights            // of all users
+	Groups map[string]broker.Rights // of the members of a group, by name
 
 	Passwords   *password.Checker // one of password.Config{}
-	Guard       *guard.Guard      // before each query; nil: nothing
-	Connections int               // at most: 8
-	Logger      *slog.Logger      // a line about a user whom what is stored keeps out; none: discarded
+	Guard       *guard.Guard      // for the queries; nil: none
+	Connections int               // maximum: 8
+	Logger      *slog.Logger      // for users who cannot log in because of their record; nil: discarded
 }
 
-// Users are the users and accounts of a database.
+// Users reads users and accounts from a database.
 type Users struct {
-	database  database
-	rights    broker.Rights
-	groups    map[string]broker.Rights
-	passwords *password.Checker
-	guard     *guard.Guard
-	doubts    doubts
+	database   database
+	rights     broker.Rights
+	groups     map[string]broker.Rights
+	passwords  *password.Checker
+	guard      *guard.Guard
+	badRecords badRecordLog
 
 	login, user, accounts *query // nil: not configured
 
-	dummies *dummies // for those who are not found
+	decoys *decoyHashes // for unknown users
 }
 
-// Bounds of what is looked for, in bytes, and of rows.
+// Limits of query values, in bytes, and of rows.
 const (
 	maxUsername = 128
 	maxID       = 64
 	maxAccounts = 1000
 )
 
-// Open makes Users. It asks nothing yet: Check does.
+// Open returns Users. It does not use the database; Check does.
 func Open(cfg Config) (*Users, error) {
 	if cfg.Login == "" != (cfg.User == "") {
 		return nil, errors.New("the queries login and user go together")
@@ -80,16 +80,17 @@ func Open(cfg Config) (*Users, error) {
 	}
 	u := &Users{
 		database: db, rights: cfg.Rights, groups: cfg.Groups, passwords: cfg.Passwords, guard: cfg.Guard,
-		doubts: doubts{log: cfg.Logger}, dummies: newDummies(),
+		badRecords: badRecordLog{log: cfg.Logger}, decoys: newDecoyHashes(),
 	}
 	u.login, u.user, u.accounts = cfg.queries()
 	return u, nil
 }
 
-// CheckQueries says what is wrong with the queries of a configuration as texts: a *QueryError for each, joined.
+// CheckQueries checks the texts of the queries. It returns a *QueryError for each invalid one,
+// joined.
 func CheckQueries(cfg Config) error {
 	if cfg.Driver != SQLite && cfg.Driver != Postgres {
-		return nil // nobody knows how its queries look
+		return nil // unknown syntax
 	}
 	var errs []error
 	login, user, accounts := cfg.queries()
@@ -124,11 +125,11 @@ func (u *Users) queries() []*query {
 	return slices.DeleteFunc([]*query{u.login, u.user, u.accounts}, func(q *query) bool { return q == nil })
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (u *Users) Close() error { return u.database.close() }
 
-// Check asks the database about each query. The error joins a *QueryError for each that is wrong; it wraps
-// broker.ErrUnavailable where the database was not there to be asked.
+// Check prepares each query in the database. It returns a *QueryError for each invalid one, joined;
+// the error wraps broker.ErrUnavailable if the database does not answer.
 func (u *Users) Check(ctx context.Context) error {
 	if err := u.database.check(ctx); err != nil {
 		return err
@@ -146,36 +147,37 @@ func (u *Users) Check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Authenticate implements broker.Users. The checks that fail come after the hash, so that they all take the same time.
+// Authenticate implements broker.Users. Checks that fail come after the hash, so that all take the
+// same time.
 func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" || len(login.Password) > password.MaxLength {
-		return broker.User{}, broker.ErrInvalidCredentials // true of every user alike
+		return broker.User{}, broker.ErrInvalidCredentials // the same for all users
 	}
 	p, wrong := u.find(ctx, u.login, login.Username, maxUsername)
 	if wrong != nil && errors.Is(wrong, broker.ErrUnavailable) {
 		return broker.User{}, wrong
 	}
 	if wrong == nil && !broker.SameName(p.Username, login.Username) {
-		p, wrong = person{}, broker.ErrNotFound // the query joins spellings that are not one name
+		p, wrong = person{}, broker.ErrNotFound // the query treats different names as equal
 	}
 	stored := p.hash
 	if stored == "" {
-		stored = u.dummies.of(login.Username)
+		stored = u.decoys.of(login.Username)
 	}
 	right, _, err := u.passwords.Verify(ctx, stored, login.Password, login.Address)
 	if err != nil && errors.Is(err, broker.ErrUnavailable) {
 		return broker.User{}, err
 	}
 	if err == nil && p.hash != "" {
-		u.dummies.note(p.ID, p.hash)
+		u.decoys.note(p.ID, p.hash)
 	}
 	switch {
 	case wrong != nil && !errors.Is(wrong, broker.ErrNotFound):
-		u.doubts.tell(p.ID, wrong)
+		u.badRecords.report(p.ID, wrong)
 		return broker.User{}, wrong
 	case err != nil && !p.disabled:
 		err = fmt.Errorf("%w: the hash of user %s: %w", broker.ErrInvalidCredentials, p.ID, err)
-		u.doubts.tell(p.ID, err)
+		u.badRecords.report(p.ID, err)
 		return broker.User{ID: p.ID}, err
 	case wrong != nil || err != nil || !right || p.hash == "" || p.disabled:
 		return broker.User{ID: p.ID}, broker.ErrInvalidCredentials
@@ -187,20 +189,20 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 	p, err := u.find(ctx, u.user, id, maxID)
 	switch {
-	case errors.Is(err, broker.ErrInvalidCredentials): // rows that cannot be
-		u.doubts.tell(p.ID, err)
+	case errors.Is(err, broker.ErrInvalidCredentials): // invalid rows
+		u.badRecords.report(p.ID, err)
 		return broker.User{}, fmt.Errorf("%w: %s", broker.ErrBadUser, strings.TrimPrefix(err.Error(), broker.ErrInvalidCredentials.Error()+": "))
 	case err != nil:
 		return broker.User{}, err
 	case p.disabled:
 		return broker.User{}, broker.ErrDisabled
 	case p.ID != id:
-		return broker.User{}, broker.ErrNotFound // 017 found 17
+		return broker.User{}, broker.ErrNotFound // the query for 017 returned 17
 	}
 	return p.User, nil
 }
 
-// Groups are those that a user is in.
+// Groups returns the groups of a user.
 func (u *Users) Groups(ctx context.Context, id string) (list []broker.Membership, err error) {
 	p, err := u.find(ctx, u.user, id, maxID)
 	if err != nil {
@@ -238,7 +240,7 @@ func (u *Users) ListAccounts(ctx context.Context, userID string) ([]broker.Accou
 	return list, nil
 }
 
-// person is a row about a user.
+// person is a decoded row of a user.
 type person struct {
 	broker.User
 	hash     string
@@ -250,8 +252,8 @@ func isText(s string, most int) bool {
 	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
-// find reads the one row of a user. ErrInvalidCredentials: there are several, or it cannot be read as one; the id comes
-// beside that, if it could be.
+// find returns the row of one user. ErrInvalidCredentials means several rows or an invalid one; the
+// person then has its id if that is known.
 func (u *Users) find(ctx context.Context, q *query, value string, most int) (person, error) {
 	if q == nil || !isText(value, most) {
 		return person{}, broker.ErrNotFound
@@ -271,7 +273,7 @@ func (u *Users) find(ctx context.Context, q *query, value string, most int) (per
 	}
 	if err == nil {
 		u.grant(&p)
-		err = p.Check() // there may be too much of it now
+		err = p.Check() // groups may have added too much
 	}
 	if err != nil {
 		return person{User: broker.User{ID: p.ID}}, fmt.Errorf("%w: query %s: %w", broker.ErrInvalidCredentials, q.name, err)
@@ -286,7 +288,7 @@ func (u *Users) grant(p *person) {
 	}
 }
 
-// ask gives at most so many rows.
+// ask returns at most most rows.
 func (u *Users) ask(ctx context.Context, q *query, value string, most int) ([]row, error) {
 	ask := func(ctx context.Context) ([]row, error) { return u.database.ask(ctx, q, value, most) }
 	if u.guard == nil {

@@ -69,7 +69,7 @@ func (u *users) stale(connected []string) (ids []string) {
 // readMany reads users again, several at once and in pages where the base can. One who cannot be read keeps nobody else
 // from being read. It gives up when ctx ends or the base does not answer.
 func (s *Service) readMany(ctx context.Context, ids []string) {
-	base, paged := s.cfg.Users.(broker.ManyUsers)
+	base, paged := s.cfg.Users.(broker.BatchUsers)
 	size := 1
 	if paged {
 		size = userPage
@@ -108,7 +108,7 @@ func (s *Service) readMany(ctx context.Context, ids []string) {
 }
 
 // readPage is readUser for several. The error is that of the question.
-func (s *Service) readPage(ctx context.Context, base broker.ManyUsers, ids []string) error {
+func (s *Service) readPage(ctx context.Context, base broker.BatchUsers, ids []string) error {
 	asked, cancel := context.WithTimeout(ctx, userPatience)
 	defer cancel()
 	order := s.users.begin()

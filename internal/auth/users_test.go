@@ -233,8 +233,8 @@ type paged struct {
 	pages [][]string
 }
 
-func (p *paged) UsersByID(ctx context.Context, ids []string) ([]broker.Answer, error) {
-	list := make([]broker.Answer, len(ids))
+func (p *paged) UsersByID(ctx context.Context, ids []string) ([]broker.UserResult, error) {
+	list := make([]broker.UserResult, len(ids))
 	for i, id := range ids {
 		list[i].User, list[i].Err = p.people.User(ctx, id)
 	}

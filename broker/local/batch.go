@@ -7,15 +7,15 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// UsersByID implements broker.ManyUsers.
-func (b *Base) UsersByID(ctx context.Context, ids []string) ([]broker.Answer, error) {
+// UsersByID implements broker.BatchUsers.
+func (b *Base) UsersByID(ctx context.Context, ids []string) ([]broker.UserResult, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	args := make([]any, len(ids))
 	for i, id := range ids {
 		args[i] = ""
-		if checkUsername(id) == nil { // else what no id is
+		if checkUsername(id) == nil { // other ids cannot exist
 			args[i] = id
 		}
 	}
@@ -27,7 +27,7 @@ func (b *Base) UsersByID(ctx context.Context, ids []string) ([]broker.Answer, er
 	for i := range rows {
 		found[rows[i].ID] = &rows[i]
 	}
-	answers := make([]broker.Answer, len(ids))
+	answers := make([]broker.UserResult, len(ids))
 	for i, id := range ids {
 		if u := found[id]; u != nil {
 			answers[i].User, answers[i].Err = u.answer()

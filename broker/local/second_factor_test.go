@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// codeAt is what an authenticator app shows at a moment.
+// codeAt returns what an authenticator app shows at a time.
 func codeAt(t testing.TB, secret string, at time.Time) string {
 	t.Helper()
 	key, err := b32().DecodeString(secret)
@@ -26,7 +26,8 @@ func codeAt(t testing.TB, secret string, at time.Time) string {
 	return totp(key, at.Unix()/otpStep)
 }
 
-// TestTOTPVectors are those of RFC 6238, appendix B, for SHA-1: it shows eight digits, of which six are the last.
+// TestTOTPVectors has the SHA-1 vectors of RFC 6238, appendix B. They have eight digits; the last
+// six are used.
 func TestTOTPVectors(t *testing.T) {
 	secret := []byte("12345678901234567890")
 	for at, want := range map[int64]string{
@@ -44,7 +45,8 @@ func TestTOTPVectors(t *testing.T) {
 	}
 }
 
-// TestOneTimePassword walks through a day with one: each is good once, and none of before it.
+// TestOneTimePassword uses one-time passwords over a day: each is valid once, and earlier ones are
+// not valid after it.
 func TestOneTimePassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBase(t, places[1].open(t))
@@ -77,7 +79,7 @@ func TestOneTimePassword(t *testing.T) {
 	})
 }
 
-// TestOneCodeManyLogins lets one code be used by many at the same moment: one gets in.
+// TestOneCodeManyLogins uses one code for many concurrent logins: one succeeds.
 func TestOneCodeManyLogins(t *testing.T) { everywhere(t, oneCodeManyLogins) }
 
 func TestOneCodeManyLoginsE2E(t *testing.T) { onPostgres(t, oneCodeManyLogins) }
@@ -170,7 +172,8 @@ func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestSecondFactorAtRest wants nothing in the database that makes one-time passwords, and no row that is good for another user.
+// TestSecondFactorAtRest checks that the database alone yields no one-time passwords, and that no
+// row is valid for another user.
 func TestSecondFactorAtRest(t *testing.T) {
 	db := places[1].open(t)
 	b := openBase(t, db)

@@ -11,19 +11,20 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// ErrNoSecret is for a second factor where Config.Secret is not given.
+// ErrNoSecret means that Config.Secret is missing, which second factors need.
 var ErrNoSecret = errors.New("second factors need a secret that is kept apart from the database")
 
-// SecondFactor is what a user needs to log in with one-time passwords. It is shown once: the database
-// keeps the secret encrypted and the codes hashed.
+// SecondFactor is a new second factor. It is shown only once: the database stores the secret
+// encrypted and the codes hashed.
 type SecondFactor struct {
-	Secret string   // base32, to type into an authenticator app
-	URL    string   // otpauth://totp/..., the same for a picture
-	Codes  []string // recovery codes, each in the place of a one-time password, once
+	Secret string   // base32, for an authenticator app
+	URL    string   // otpauth://totp/..., for a QR code
+	Codes  []string // recovery codes, each usable once instead of a one-time password
 }
 
-// EnableSecondFactor lets a user log in with a one-time password alone, beside the password. Sessions of before
-// stay. issuer names the gateway in the user's app. Errors: ErrNoSecret, ErrExists, broker.ErrNotFound, broker.ErrUnavailable.
+// EnableSecondFactor makes a user need one-time passwords. Logins stay. issuer is the name of the
+// gateway in the user's app. Errors: ErrNoSecret, ErrExists, broker.ErrNotFound,
+// broker.ErrUnavailable.
 func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) (SecondFactor, error) {
 	if b.factors == nil {
 		return SecondFactor{}, ErrNoSecret
@@ -40,7 +41,7 @@ func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) 
 			return err
 		}
 		n, err := c.exec(ctx, `INSERT INTO second_factors (user_id, secret, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-			id, b.factors.seal(secret, id), time.Now().Unix())
+			id, b.factors.encrypt(secret, id), time.Now().Unix())
 		if err != nil {
 			return err
 		}
@@ -61,8 +62,8 @@ func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) 
 	return f, nil
 }
 
-// DisableSecondFactor lets a user log in with the password alone again, and says whether there was a second factor.
-// Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// DisableSecondFactor removes a user's second factor and reports whether there was one. Errors:
+// broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) DisableSecondFactor(ctx context.Context, username string) (was bool, err error) {
 	err = b.write(ctx, "disable a second factor", func(c *change) error {
 		id, err := c.userID(ctx, username)
@@ -81,7 +82,7 @@ func (b *Base) DisableSecondFactor(ctx context.Context, username string) (was bo
 	return was && err == nil, err
 }
 
-// RecoveryCodes says how many of a user's recovery codes are left.
+// RecoveryCodes returns the number of a user's unused recovery codes.
 func (b *Base) RecoveryCodes(ctx context.Context, userID string) (n int, err error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
@@ -92,8 +93,9 @@ func (b *Base) RecoveryCodes(ctx context.Context, userID string) (n int, err err
 	return n, nil
 }
 
-// checkSecond checks the one-time password of a user whose password was right, and uses it up: of those who come with the same
-// one at the same moment, one gets in. A secret that cannot be read lets nobody in.
+// checkSecond checks and uses the one-time password of a user whose password was right. Of
+// concurrent logins with the same one, only one succeeds. If the secret cannot be decrypted, the
+// login fails.
 func (b *Base) checkSecond(ctx context.Context, u *row, otp string) error {
 	if otp == "" {
 		return broker.ErrSecondFactor
@@ -101,7 +103,7 @@ func (b *Base) checkSecond(ctx context.Context, u *row, otp string) error {
 	if len(otp) > maxOTP {
 		return broker.ErrInvalidCredentials
 	}
-	secret, err := b.factors.open(u.secret, u.ID)
+	secret, err := b.factors.decrypt(u.secret, u.ID)
 	if err != nil {
 		return fmt.Errorf("%w: second factor of user %s: %w", broker.ErrUnavailable, u.ID, err)
 	}
@@ -117,7 +119,7 @@ func (b *Base) checkSecond(ctx context.Context, u *row, otp string) error {
 	return err
 }
 
-// useOTP notes the step of a one-time password. No step at or before one that was used is good again.
+// useOTP stores the step of a one-time password. Steps up to a used one are invalid.
 func (b *Base) useOTP(ctx context.Context, userID string, secret []byte, code string) (good bool, err error) {
 	step, ok := totpStep(secret, code, time.Now())
 	if !ok {
@@ -131,7 +133,7 @@ func (b *Base) useOTP(ctx context.Context, userID string, secret []byte, code st
 	return good && err == nil, err
 }
 
-// useRecovery takes a recovery code out of the database, if it is there.
+// useRecovery deletes a recovery code, if it exists.
 func (b *Base) useRecovery(ctx context.Context, userID, code string) (good bool, err error) {
 	if len(code) != recoveryBytes*8/5 {
 		return false, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// TestBadRecord: a user whose rights cannot be read is told from an outage, and from others by nobody who does not know the
-// password; disabling such a user works.
+// TestBadRecord checks that a user with unreadable rights is not an outage, and that clients
+// without the password get no hint; such a user can be disabled.
 func TestBadRecord(t *testing.T) {
 	everywhere(t, func(t *testing.T, db *sql.DB) {
 		b := openBase(t, db)
@@ -59,7 +59,7 @@ func TestBadRecord(t *testing.T) {
 	})
 }
 
-// TestUsersByID: a page answers for each as User does.
+// TestUsersByID checks that a batch has the same results as User.
 func TestUsersByID(t *testing.T) {
 	everywhere(t, func(t *testing.T, db *sql.DB) {
 		b := openBase(t, db)
@@ -79,7 +79,7 @@ func TestUsersByID(t *testing.T) {
 		if err := b.Disable(ctx, "eva"); err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, ids[3]) // once more
+		ids = append(ids, ids[3]) // a duplicate
 		answers, err := b.UsersByID(ctx, ids)
 		if err != nil || len(answers) != len(ids) {
 			t.Fatalf("%d answers, %v", len(answers), err)

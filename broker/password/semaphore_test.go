@@ -18,7 +18,7 @@ import (
 
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(2, 3, 2*time.Second)
+		s := newFairSemaphore(2, 3, 2*time.Second)
 		var refused, timedOut, canceled atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 2 {
@@ -67,9 +67,9 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestFairness has one network flood a Checker of one slot whose hashes take 20 ms, and others
-// come in between: the flood holds a quarter of the queue, and each of the others waits for one
-// turn of each network, not for the flood.
+// TestFairness has one network flood a Checker of one slot, whose hashes take 20 ms, while others
+// log in: the flood gets a quarter of the queue, and each of the others waits for one hash of each
+// network, not for the flood.
 func TestFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Slots: 1, Queue: 64})
@@ -92,9 +92,9 @@ func TestFairness(t *testing.T) {
 					turnedOff++
 				}
 			})
-			synctest.Wait() // one after the other, so that the order is what the queue makes it
+			synctest.Wait() // one after another, so that only the queue decides the order
 		}
-		for i := range 100 { // all of one /24: one runs, 16 wait, the rest are turned off
+		for i := range 100 { // all of one /24: one runs, 16 wait, the others are refused
 			login("flood", netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}))
 		}
 		if turnedOff != 100-1-16 {
@@ -108,7 +108,7 @@ func TestFairness(t *testing.T) {
 		login("nobody knows", netip.Addr{})
 		wg.Wait()
 		want := []string{
-			"flood", // it ran when the others came
+			"flood", // it had the slot when the others came
 			"flood", "ana 0", "otto", "nobody knows",
 			"flood", "ana 1", "otto",
 			"flood", "ana 2",
@@ -123,10 +123,10 @@ func TestFairness(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded keeps all places for many networks together.
+// TestQueueIsBounded checks the limit of the queue with many networks.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 8, time.Second)
+		s := newFairSemaphore(1, 8, time.Second)
 		if err := s.acquire(t.Context(), netip.Prefix{}); err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +145,8 @@ func TestQueueIsBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		wg.Wait()
-		if len(s.lines) != 0 || len(s.turns) != 0 {
-			t.Errorf("%d lines and %d turns are left of those who went", len(s.lines), len(s.turns))
+		if len(s.queues) != 0 || len(s.order) != 0 {
+			t.Errorf("%d lines and %d turns are left of those who went", len(s.queues), len(s.order))
 		}
 	})
 }

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestDummies: whom a table does not have costs what some user of it does, always the same, and the two schemes
-// of a table that was half taken over are met about as often as users have them.
-func TestDummies(t *testing.T) {
-	d := newDummies()
+// TestDecoyHashes checks that an unknown name costs what some user costs, always the same, and that
+// two schemes of a table occur about as often as with its users.
+func TestDecoyHashes(t *testing.T) {
+	d := newDecoyHashes()
 	if got := d.of("nobody"); got != "" {
 		t.Fatalf("of an empty table: %q", got)
 	}
@@ -19,7 +19,7 @@ func TestDummies(t *testing.T) {
 		}
 		return "argon2id"
 	}
-	const users = 3000 // who leave no place free
+	const users = 3000 // they fill all slots
 	for user := range users {
 		d.note(fmt.Sprint(user), hash(user))
 	}
@@ -33,7 +33,7 @@ func TestDummies(t *testing.T) {
 	if b := counts["bcrypt"]; b == 0 || b > names*3/4 || b+counts["argon2id"] != names {
 		t.Errorf("met: %v; want about a quarter of bcrypt", counts)
 	}
-	for user := range 2 * users { // others log in meanwhile
+	for user := range 2 * users { // other users log in
 		d.note(fmt.Sprint(user), hash(user))
 	}
 	for name, want := range first {
@@ -41,7 +41,7 @@ func TestDummies(t *testing.T) {
 			t.Fatalf("%s costs another hash than before", name)
 		}
 	}
-	for user := range users { // each has a new hash
+	for user := range users { // each with a new hash
 		d.note(fmt.Sprint(user), "new")
 	}
 	for name := range first {
