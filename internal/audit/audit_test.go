@@ -14,7 +14,7 @@ import (
 
 var key = audit.NewChain([]byte("a key of the tests"))
 
-// written are rows as a store would hold them.
+// written returns rows as a store would contain them.
 func written(n int) (rows []audit.Row) {
 	var head audit.Head
 	for i := range n {
@@ -37,7 +37,7 @@ func each(rows []audit.Row) iter.Seq2[audit.Row, error] {
 	}
 }
 
-// find wants the log to be broken, and the error to name a row.
+// find checks that the log is broken, and that the error names a row.
 func find(t *testing.T, rows []audit.Row, start audit.Head, want string) {
 	t.Helper()
 	if _, err := key.Verify(start, each(rows)); !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), want) {
@@ -45,7 +45,7 @@ func find(t *testing.T, rows []audit.Row, start audit.Head, want string) {
 	}
 }
 
-// TestThreat34AuditTampering: who can write the rows and has not the key is found, and the row is named.
+// TestThreat34AuditTampering checks that changes without the key are detected, with the row.
 func TestThreat34AuditTampering(t *testing.T) {
 	rows := written(20)
 	if head, err := key.Verify(audit.Head{}, each(rows)); err != nil || head != rows[19].Head() {
@@ -82,7 +82,7 @@ func TestThreat34AuditTampering(t *testing.T) {
 		find(t, changed, audit.Head{}, "row 7 ")
 	})
 	t.Run("a row taken out", func(t *testing.T) {
-		for i := range 19 { // of one off the end only a head that was noted tells
+		for i := range 19 { // rows removed from the end need a stored head
 			find(t, slices.Delete(slices.Clone(rows), i, i+1), audit.Head{}, fmt.Sprintf("row %d follows row %d", i+2, i))
 		}
 	})
@@ -110,7 +110,7 @@ func TestThreat34AuditTampering(t *testing.T) {
 	})
 }
 
-// TestPruned: a log that begins later is whole if it says so itself.
+// TestPruned checks that a log without its oldest rows is valid if it records that.
 func TestPruned(t *testing.T) {
 	rows := written(20)
 	rows = append(rows, key.Next(rows[19].Head(), audit.PrunedEvent(time.Now(), rows[4].Head())))

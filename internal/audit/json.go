@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// shownRow is a row as JSON.
+// shownRow is the JSON form of a row.
 type shownRow struct {
 	Seq     int64     `json:"seq"`
 	Time    time.Time `json:"time"`

@@ -65,7 +65,7 @@ func TestAuditEmptied(t *testing.T) {
 	}
 	defer db.Close()
 	for _, c := range []struct{ change, told, advice string }{
-		{`UPDATE audit SET detail = 'x' WHERE seq = 3`, `row 3 of .* is not what was written`, `Rows up to 2 are good\. Keep a copy`},
+		{`UPDATE audit SET detail = 'x' WHERE seq = 3`, `row 3 of .* was changed`, `Rows up to 2 are good\. Keep a copy`},
 		{`DELETE FROM audit WHERE seq = 2`, `row 3 follows row 1`, `Rows up to 1 are good\. Keep a copy`},
 		{`DELETE FROM audit`, `audit log is broken: it is empty, and the database has users since 20\d\d-\d\d-\d\d\n`, `  Keep a copy of the database`},
 	} {
