@@ -74,20 +74,20 @@ func TestFaultsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(text), -1) {
-		told[m[1]] = true
+		listed[m[1]] = true
 	}
 	for _, f := range wire.SimFaults() {
-		if !told[f.Name] || !strings.Contains(string(text), "(#"+f.Name+")") {
+		if !listed[f.Name] || !strings.Contains(string(text), "(#"+f.Name+")") {
 			t.Errorf("%s does not tell of %s, or not in its table", faultsFile, f.Name)
 		}
 		if f.Alias != "" && !strings.Contains(string(text), "`"+f.Alias+"`") {
 			t.Errorf("%s does not tell that %s is also %s", faultsFile, f.Name, f.Alias)
 		}
-		delete(told, f.Name)
+		delete(listed, f.Name)
 	}
-	for name := range told {
+	for name := range listed {
 		t.Errorf("%s tells of %s, which is no fault", faultsFile, name)
 	}
 }

@@ -34,17 +34,17 @@ func maxLarge() map[string]int {
 	return map[string]int{"internal/stream": 9500, "internal/journal": 7000, "internal/cli": 6700, "internal/socket": 6700}
 }
 
-// room is a row of the floor plan: a package, what of ours it may import and what
-// of others. The standard library is open to all.
-type room struct {
+// planRow is a row of the floor plan: a package, the packages of this module that it may import, and
+// the modules. All packages may import the standard library.
+type planRow struct {
 	imports []string // folders of this module
 	outside []string // modules
 	pure    bool     // no goroutine, no clock, no file, no network
 }
 
-// plan is the whole house. A package that is not listed is a failure, and so is
+// plan returns the import table. A package that is not listed is an error, and so is
 // an import that its row does not name.
-func plan() map[string]room {
+func plan() map[string]planRow {
 	const (
 		toml = "github.com/BurntSushi/toml"
 		cobr = "github.com/spf13/cobra"
@@ -60,7 +60,7 @@ func plan() map[string]room {
 		ldap = "github.com/go-ldap/ldap/v3"
 	)
 	row := func(s string) []string { return strings.Fields(s) }
-	return map[string]room{
+	return map[string]planRow{
 		"market": {pure: true},
 		"wire":   {imports: row("internal/spell market"), pure: true},
 
@@ -227,14 +227,14 @@ func (s *source) at(p token.Pos) string {
 }
 
 func TestFloorPlan(t *testing.T) {
-	rooms := plan()
+	rows := plan()
 	seen := map[string]bool{}
 	for _, s := range sources(t) {
 		if s.test {
 			continue
 		}
 		seen[s.dir] = true
-		r, ok := rooms[s.dir]
+		r, ok := rows[s.dir]
 		if !ok {
 			t.Errorf("%s: package %s is not on the floor plan", s.name, s.dir)
 			continue
@@ -254,7 +254,7 @@ func TestFloorPlan(t *testing.T) {
 			}
 		}
 	}
-	for dir := range rooms {
+	for dir := range rows {
 		if !seen[dir] {
 			t.Errorf("package %s is on the floor plan and not in the tree", dir)
 		}
@@ -271,7 +271,7 @@ func within(p, m string) bool { return p == m || strings.HasPrefix(p, m+"/") }
 
 // TestPlanIsAcyclic would be the compiler's to find, but for rows that no import uses yet.
 func TestPlanIsAcyclic(t *testing.T) {
-	rooms := plan()
+	rows := plan()
 	state := map[string]int{} // 1: on the way, 2: done
 	var visit func(string, []string)
 	visit = func(dir string, way []string) {
@@ -282,16 +282,16 @@ func TestPlanIsAcyclic(t *testing.T) {
 		case 2:
 			return
 		}
-		if _, ok := rooms[dir]; !ok {
+		if _, ok := rows[dir]; !ok {
 			t.Errorf("row %v names %s, which has no row", way, dir)
 		}
 		state[dir] = 1
-		for _, next := range rooms[dir].imports {
+		for _, next := range rows[dir].imports {
 			visit(next, append(way, dir))
 		}
 		state[dir] = 2
 	}
-	for dir := range rooms {
+	for dir := range rows {
 		visit(dir, nil)
 	}
 }
@@ -345,13 +345,13 @@ func (s *source) tables(f *ast.FuncDecl) int {
 	return total
 }
 
-// TestPureRooms holds the packages to it that promise neither goroutine nor clock
+// TestPurePackages holds the packages to it that promise neither goroutine nor clock
 // nor I/O: their state machines and tables are run by others, in any time.
-func TestPureRooms(t *testing.T) {
-	rooms := plan()
+func TestPurePackages(t *testing.T) {
+	rows := plan()
 	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"}
 	for _, s := range sources(t) {
-		if s.test || !rooms[s.dir].pure {
+		if s.test || !rows[s.dir].pure {
 			continue
 		}
 		for _, p := range s.imports() {

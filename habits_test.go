@@ -17,7 +17,7 @@ import (
 func TestNoMachineNames(t *testing.T) {
 	// Put together here, so that this file does not find itself.
 	machine := regexp.MustCompile(`/wo` + `rk/|/ro` + `ot/|/ho` + `me/|/tmp/` + `rueda`)
-	tapes := ".." + "/shared"
+	shared := ".." + "/shared"
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -39,8 +39,8 @@ func TestNoMachineNames(t *testing.T) {
 			if m := machine.FindString(line); m != "" {
 				t.Errorf("%s:%d: %q is a place on one machine", name, i+1, m)
 			}
-			if strings.Contains(line, tapes) && !strings.Contains(string(text), "RUEDA_TAPES") {
-				t.Errorf("%s:%d: the recorded tapes are found by RUEDA_TAPES", name, i+1)
+			if strings.Contains(line, shared) && !strings.Contains(string(text), "RUEDA_TAPES") {
+				t.Errorf("%s:%d: the recordings are found by RUEDA_TAPES", name, i+1)
 			}
 		}
 		return nil

@@ -277,7 +277,7 @@ func TestDatabaseSilentE2E(t *testing.T) {
 	}
 	connect(t, c)
 	stream.until(t, "T", "")
-	wire.Mend()
+	wire.Restore()
 	for end := time.After(30 * time.Second); c.renew() != nil; {
 		select {
 		case <-end:

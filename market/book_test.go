@@ -296,7 +296,7 @@ type bookOp struct {
 // remove before the last event. One event in ten is a fill. Adds and deletes balance at about 100
 // live orders, most of them within a few levels of the best price, like a share of the leading
 // panel.
-func bookEvents(n int) (standing, tape []bookOp) {
+func bookEvents(n int) (standing, ops []bookOp) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b OrderBook
 	var live []uint64
@@ -325,7 +325,7 @@ func bookEvents(n int) (standing, tape []bookOp) {
 		standing = append(standing, add(next, Buy, mid-1-i, 500), add(next+1, Sell, mid+1+i, 500))
 		next += 2
 	}
-	for len(tape) < n {
+	for len(ops) < n {
 		switch {
 		case len(live) > 0 && rng.IntN(10) == 0:
 			id := live[rng.IntN(len(live))]
@@ -336,7 +336,7 @@ func bookEvents(n int) (standing, tape []bookOp) {
 			if _, _, err := b.Fill(id, size/2); err != nil {
 				panic(err)
 			}
-			tape = append(tape, record(KindOrderFill, id, side, price, size/2))
+			ops = append(ops, record(KindOrderFill, id, side, price, size/2))
 		case rng.IntN(target+len(live)) < target:
 			side, away := Buy, Price(min(30, rng.ExpFloat64()*4))
 			price := mid - 1 - away
@@ -344,16 +344,16 @@ func bookEvents(n int) (standing, tape []bookOp) {
 				side, price = Sell, mid+1+away
 			}
 			live = append(live, next)
-			tape = append(tape, add(next, side, price, Size(100+rng.IntN(400))))
+			ops = append(ops, add(next, side, price, Size(100+rng.IntN(400))))
 			next++
 		default:
-			tape = append(tape, remove(rng.IntN(len(live))))
+			ops = append(ops, remove(rng.IntN(len(live))))
 		}
 	}
 	for len(live) > 0 {
-		tape = append(tape, remove(len(live)-1))
+		ops = append(ops, remove(len(live)-1))
 	}
-	return standing, tape
+	return standing, ops
 }
 
 func levelAt(b *OrderBook, side Side, price Price) Level {
@@ -391,16 +391,16 @@ func (q *bestOf) read(b *Book) (changed bool) {
 // are close together in memory, as if just decoded. The budget is 80 ns and no allocation.
 func BenchmarkBookInterleaved(b *testing.B) {
 	const instruments = 400
-	standing, tape := bookEvents(4096)
+	standing, ops := bookEvents(4096)
 	b.Run("levels", func(b *testing.B) {
 		books := make([]Book, instruments)
-		runInterleaved(b, standing, tape, instruments,
+		runInterleaved(b, standing, ops, instruments,
 			func(i int, op *bookOp) { books[i].Set(op.side, op.level) },
 			func(i int) *Book { return &books[i] })
 	})
 	b.Run("orders", func(b *testing.B) {
 		books := make([]OrderBook, instruments)
-		runInterleaved(b, standing, tape, instruments,
+		runInterleaved(b, standing, ops, instruments,
 			func(i int, op *bookOp) {
 				if err := op.apply(&books[i]); err != nil {
 					b.Fatal(err)
@@ -410,28 +410,28 @@ func BenchmarkBookInterleaved(b *testing.B) {
 	})
 }
 
-func runInterleaved(b *testing.B, standing, tape []bookOp, instruments int, apply func(int, *bookOp), book func(int) *Book) {
+func runInterleaved(b *testing.B, standing, ops []bookOp, instruments int, apply func(int, *bookOp), book func(int) *Book) {
 	quotes, cursors := make([]bestOf, instruments), make([]int, instruments)
 	for i := range instruments {
 		for j := range standing {
 			apply(i, &standing[j])
 		}
-		for j := range tape { // one full pass to grow the memory
-			apply(i, &tape[j])
+		for j := range ops { // one full pass to grow the memory
+			apply(i, &ops[j])
 		}
 		cursors[i] = i * 997 % 509
 		for j := range cursors[i] {
-			apply(i, &tape[j])
+			apply(i, &ops[j])
 		}
 	}
 	b.ReportAllocs()
 	i, changes := 0, 0
 	for b.Loop() {
-		apply(i, &tape[cursors[i]])
+		apply(i, &ops[cursors[i]])
 		if quotes[i].read(book(i)) {
 			changes++
 		}
-		if cursors[i]++; cursors[i] == len(tape) {
+		if cursors[i]++; cursors[i] == len(ops) {
 			cursors[i] = 0
 		}
 		if i++; i == instruments {
@@ -442,7 +442,7 @@ func runInterleaved(b *testing.B, standing, tape []bookOp, instruments int, appl
 }
 
 func TestBookAllocs(t *testing.T) {
-	standing, tape := bookEvents(1000)
+	standing, ops := bookEvents(1000)
 	var orders OrderBook
 	var levels Book
 	play := func(ops []bookOp) {
@@ -454,9 +454,9 @@ func TestBookAllocs(t *testing.T) {
 		}
 	}
 	play(standing)
-	play(tape)
-	if n := testing.AllocsPerRun(5, func() { play(tape) }); n != 0 {
-		t.Errorf("%v allocations in %d events, want 0", n, len(tape))
+	play(ops)
+	if n := testing.AllocsPerRun(5, func() { play(ops) }); n != 0 {
+		t.Errorf("%v allocations in %d events, want 0", n, len(ops))
 	}
 	if got, want := orders.Book().Append(nil, Buy, 0), levels.Append(nil, Buy, 0); !slices.Equal(got, want) {
 		t.Errorf("bids by order %v, by level %v", got, want)

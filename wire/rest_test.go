@@ -22,7 +22,7 @@ func TestGoldenBodies(t *testing.T) {
 	status := MarketStatus{Market: "BYMA", Phase: market.Open, Next: someTime,
 		Instruments: []InstrumentStatus{{ID: id, Phase: market.Halt, Reason: "volatility", Next: someTime}, {ID: id, Phase: market.Suspended}}}
 	closed := MarketStatus{Market: "BYMA", Phase: market.Closed, Reason: market.ReasonHoliday}
-	moment := time.Date(2026, 11, 20, 11, 30, 0, 5, time.FixedZone("", -3*3600))
+	at := time.Date(2026, 11, 20, 11, 30, 0, 5, time.FixedZone("", -3*3600))
 	wrong := Failure{Fault: Fault{Reason: InvalidCredentials, Msg: "Wrong username or password"}}
 	unknown := Failure{Fault{Reason: UnknownInstrument, Msg: "Unknown instrument", Hint: "Did you mean GGAL|BYMA|24hs?"},
 		[]Detail{{"instruments", "GGAI|BYMA|24hs is not listed"}, {"instruments", `a"b`}}}
@@ -39,13 +39,13 @@ func TestGoldenBodies(t *testing.T) {
 		string(status.Append(nil)),
 		string(closed.Append(nil)),
 		string(AppendSessions(nil, []Session{
-			{ID: "f1", Created: moment, Used: moment.Add(90 * time.Minute), Address: "2001:db8::7", Client: `bot "x"`, Connections: 2, Current: true},
-			{ID: "f2", Created: moment, Used: moment},
+			{ID: "f1", Created: at, Used: at.Add(90 * time.Minute), Address: "2001:db8::7", Client: `bot "x"`, Connections: 2, Current: true},
+			{ID: "f2", Created: at, Used: at},
 		})),
 		string(AppendSessions(nil, nil)),
 		string((&Metadata{URL: "https://api.broker.example", Scopes: []string{"accounts:read"}}).Append(nil)),
 		string(AppendGrantError(nil, "invalid_grant", &Fault{Reason: MFARequired, Msg: "A \"second\" factor\nñ"}, "r-1")),
-		string((&TokenState{Subject: "u1", Username: "demo", Scope: "a b", ClientID: "rueda", TokenType: "access_token", Session: "f1", Issued: moment, Expires: moment.Add(time.Hour)}).Append(nil)),
+		string((&TokenState{Subject: "u1", Username: "demo", Scope: "a b", ClientID: "rueda", TokenType: "access_token", Session: "f1", Issued: at, Expires: at.Add(time.Hour)}).Append(nil)),
 		InactiveToken,
 	}
 	names, want := golden(t, "testdata/rest.golden")

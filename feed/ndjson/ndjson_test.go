@@ -526,12 +526,12 @@ func TestUsedPort(t *testing.T) {
 func TestProducerThatDoesNotRead(t *testing.T) {
 	var r feedtest.Recorder
 	run := start(t, Config{MaxFaults: 1 << 30, AnswerTimeout: 50 * time.Millisecond}, &r)
-	deaf := run.dial()
+	idle := run.dial()
 	gone := make(chan error, 1)
 	go func() {
 		bad := []byte(strings.Repeat("x\n", 10_000))
 		for {
-			if _, err := deaf.conn.Write(bad); err != nil {
+			if _, err := idle.conn.Write(bad); err != nil {
 				gone <- err
 				return
 			}

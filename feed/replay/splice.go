@@ -37,18 +37,18 @@ const (
 	maxHeldLevels = 200_000
 )
 
-// verdict decides the treatment of a depth message.
-type verdict uint8
+// treatment decides the treatment of a depth message.
+type treatment uint8
 
 const (
-	apply verdict = iota
+	apply treatment = iota
 	drop          // it ended before the snapshot
 	hold          // until there is a snapshot
 	gap           // it does not follow: the book is lost; the message is also held
 )
 
 // follow decides about a depth message. It copies messages that it holds.
-func (p *splicer) follow(d *diff) verdict {
+func (p *splicer) follow(d *diff) treatment {
 	switch {
 	case p.state == waiting:
 		p.hold(d)

@@ -13,7 +13,7 @@ import (
 // TestCloseInPieces closes the bars of one clock at once, and those of another one series at a time
 // with trades, cancellations and corrections in between. Each series sends the same bars in the
 // same order.
-func TestStrikeInPieces(t *testing.T) {
+func TestCloseInPieces(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		clocks := [2]*Clock{NewClock(time.UTC, false), NewClock(time.UTC, false)}

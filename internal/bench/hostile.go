@@ -129,7 +129,7 @@ func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns 
 	if err != nil {
 		return nil, nil, err
 	}
-	beside := func(messages []string) (run *Run, err error) {
+	during := func(messages []string) (run *Run, err error) {
 		ctx, stop := context.WithCancel(ctx)
 		var all sync.WaitGroup
 		defer all.Wait()
@@ -147,10 +147,10 @@ func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns 
 		}
 		return run, err
 	}
-	if harmless, err = beside(a.harmless); err != nil {
+	if harmless, err = during(a.harmless); err != nil {
 		return nil, nil, err
 	}
-	if hostile, err = beside(a.hostile); err != nil {
+	if hostile, err = during(a.hostile); err != nil {
 		return nil, nil, err
 	}
 	if _, err := g.stop(0); err != nil {

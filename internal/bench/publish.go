@@ -193,14 +193,14 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 		b.WriteString("\n| bound | measured | |\n|---|---|---|\n")
 	}
 	for _, c := range r.Checks {
-		verdict := "kept"
+		result := "kept"
 		switch {
 		case c.missed():
-			verdict = "**missed**"
+			result = "**missed**"
 		case !c.Pass: // it was not measured, or not judged
-			verdict = ""
+			result = ""
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.Text, verdict)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.Text, result)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)

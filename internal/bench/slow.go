@@ -83,9 +83,9 @@ func (o *Options) stopped(ctx context.Context, r *Report) error {
 		add(ends, s.ends)
 		s.after.Error = s.bad
 		c.Rueda = append(c.Rueda, s.before, s.after)
-		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s %s", c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), tell(s.ends), s.bad)
+		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s %s", c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), describeEnds(s.ends), s.bad)
 	}
-	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))}, Figure{"how it ended", float64(len(ends)), tell(ends)})
+	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))}, Figure{"how it ended", float64(len(ends)), describeEnds(ends)})
 	r.atMost(c.Name+": p99 of the others, of before", middle(ratio), 1.25, "%.3f")
 	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)), (maxWaiting+maxPending+slack)/float64(1<<20), "%.1f")
 	return nil
@@ -131,7 +131,7 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 		s.after.Error = s.bad
 		c.Rueda = append(c.Rueda, s.before, s.after)
 		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s; %s %s",
-			c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), ages(s.age), tell(s.ends), s.bad)
+			c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), ages(s.age), describeEnds(s.ends), s.bad)
 	}
 	oldest := c.Name + ": age of the oldest quote when the kernel took it, s"
 	if age.Count() == 0 {
@@ -146,7 +146,7 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 	if len(ratio) > 0 {
 		c.Figures = append(c.Figures, Figure{"p99 of the others, of before", middle(ratio), fmt.Sprintf("%.3f", middle(ratio))})
 	}
-	c.Figures = append(c.Figures, Figure{"how they ended", float64(len(ends)), tell(ends)})
+	c.Figures = append(c.Figures, Figure{"how they ended", float64(len(ends)), describeEnds(ends)})
 	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)),
 		(float64(slow)*(maxWaiting+maxPending)+slack)/(1<<20), "%.1f")
 	only := true
@@ -154,7 +154,7 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 		// A socket that takes no close frame within two seconds is reset.
 		only = only && (strings.Contains(why, "4507") || strings.Contains(why, "reset by peer"))
 	}
-	r.holds(c.Name+": trades are complete, or the connection is cut off (4507, or reset)", only, tell(ends))
+	r.holds(c.Name+": trades are complete, or the connection is cut off (4507, or reset)", only, describeEnds(ends))
 	return nil
 }
 
@@ -172,7 +172,7 @@ func add(to, from map[string]int) {
 	}
 }
 
-func tell(ends map[string]int) string {
+func describeEnds(ends map[string]int) string {
 	if len(ends) == 0 {
 		return "nobody was cut off"
 	}

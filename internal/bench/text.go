@@ -30,10 +30,10 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // writeChecks writes what is judged, and then what is only told.
 func (r *Report) writeChecks(b *strings.Builder) {
-	var judged, told []Check
+	var judged, reported []Check
 	for _, c := range r.Checks {
 		if c.Informal {
-			told = append(told, c)
+			reported = append(reported, c)
 		} else {
 			judged = append(judged, c)
 		}
@@ -42,21 +42,21 @@ func (r *Report) writeChecks(b *strings.Builder) {
 		b.WriteByte('\n')
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 		for _, c := range judged {
-			verdict := "FAIL"
+			result := "FAIL"
 			switch {
 			case c.Unmeasured:
-				verdict = "-"
+				result = "-"
 			case c.Pass:
-				verdict = "PASS"
+				result = "PASS"
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\n", verdict, c.Name, c.Text)
+			fmt.Fprintf(t, "%s\t%s\t%s\n", result, c.Name, c.Text)
 		}
 		_ = t.Flush() // into memory
 	}
-	if len(told) > 0 {
+	if len(reported) > 0 {
 		fmt.Fprintf(b, "\nbounds are for the default sizes (here: %s), so there is no verdict on these:\n", r.Reduced)
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-		for _, c := range told {
+		for _, c := range reported {
 			fmt.Fprintf(t, "  %s\t%s\n", c.Name, c.Text)
 		}
 		_ = t.Flush() // into memory

@@ -77,12 +77,12 @@ func TestDepthAfterGap(t *testing.T) {
 
 func depthWithGap(t *testing.T, f *fixture) {
 	t.Helper()
-	holes := 0
+	gaps := 0
 	if err := f.archive.Scan(t.Context(), journal.Place{}, nil, journal.Kinds(journal.Hole), func(*journal.Row) bool {
-		holes++
+		gaps++
 		return true
-	}); err != nil || holes != 1 {
-		t.Fatalf("%d holes, want 1: %v", holes, err)
+	}); err != nil || gaps != 1 {
+		t.Fatalf("%d holes, want 1: %v", gaps, err)
 	}
 	var got []string
 	for _, row := range readParquet(t, f.write(Request{Type: Depth, Format: Parquet, Unfinished: true}))[1:] {

@@ -212,7 +212,7 @@ func TestFeedUpAfterRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if told := slices.Contains(rec.events, "*|BYMA|* feed_up"); told != down {
+		if notified := slices.Contains(rec.events, "*|BYMA|* feed_up"); notified != down {
 			t.Errorf("down before: %v: %q", down, rec.events)
 		}
 	}

@@ -27,8 +27,8 @@ type follower struct {
 	seen  uint64 // N of the last trade; 0: none yet
 }
 
-// told is a message as a follower reads it.
-type told struct {
+// followed is a message as a follower reads it.
+type followed struct {
 	Type, Reason, Action, Epoch string
 	Code                        int
 	N                           uint64
@@ -82,7 +82,7 @@ func (f *follower) begin() error {
 }
 
 // next is the next message that is no ping.
-func (f *follower) next() (m told, err error) {
+func (f *follower) next() (m followed, err error) {
 	for {
 		op, payload, err := f.s.read()
 		switch {
@@ -93,7 +93,7 @@ func (f *follower) next() (m told, err error) {
 		case op != opText:
 			continue
 		}
-		m = told{}
+		m = followed{}
 		if err := json.Unmarshal(payload, &m); err != nil {
 			return m, fmt.Errorf("%q: %w", payload, err)
 		}

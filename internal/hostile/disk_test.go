@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// diskRoom lets files of this process grow again, or no more.
-func diskRoom(more bool) error {
+// setDiskLimit lets files of this process grow again, or no more.
+func setDiskLimit(more bool) error {
 	var size syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &size); err != nil {
 		return fmt.Errorf("read the limit of files: %w", err)

@@ -227,7 +227,7 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 		case "password":
 			err = data.Users.SetPassword(ctx, name, passwordOf(name)+" new")
 		case "full", "room":
-			err = diskRoom(word == "room")
+			err = setDiskLimit(word == "room")
 		case "end":
 			stop()
 		default:

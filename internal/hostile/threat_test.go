@@ -56,7 +56,7 @@ func slowloris(a *attacker) {
 		})
 	}
 	a.eventually("all are open", func() bool { return held.Load() > int64(count(5_000))*9/10 })
-	beside := a.work(asked)
+	during := a.work(asked)
 	a.login("eve")
 	close(stop)
 	all.Wait() // the server ends the last of them too
@@ -67,14 +67,14 @@ func slowloris(a *attacker) {
 		return now.Files <= before.Files+8 && now.Goroutines <= before.Goroutines+16 && now.Heap <= before.Heap+grown
 	})
 	a.Logf("figure: %d slow sockets, cut off %d times; p99 of %d requests before %v, beside them %v; %d trades in order beside them",
-		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(beside).Round(100*time.Microsecond), n)
+		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(during).Round(100*time.Microsecond), n)
 	// Three times as long, and more where the machine is slow without them, unless in full.
 	most := 100 * time.Millisecond
 	if !full() {
 		most = 3 * (most + p99(calm))
 	}
-	if p99(beside) > most {
-		a.Errorf("p99 beside the slow sockets is %v, want at most %v", p99(beside), most)
+	if p99(during) > most {
+		a.Errorf("p99 beside the slow sockets is %v, want at most %v", p99(during), most)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 		stuck = append(stuck, s)
 	}
 	a.within(2*time.Minute, "the slow are gone", func() bool { return a.figures(a).Open == 1 })
-	told := 0
+	notified := 0
 	for _, s := range stuck {
 		if m := s.ends(4507, -1); m.closed == 4507 {
-			told++
+			notified++
 		}
 	}
 	close(stop)
@@ -275,7 +275,7 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 	if most := len(stuck)*512<<10 + 64<<20; grew > most {
 		t.Errorf("%d slow clients cost %d bytes, want at most %d", len(stuck), grew, most)
 	}
-	t.Logf("figure: %d clients that do not read: %d MiB at most, all cut off, %d could still be told why; %d trades in order for who reads", len(stuck), grew>>20, told, n)
+	t.Logf("figure: %d clients that do not read: %d MiB at most, all cut off, %d could still be told why; %d trades in order for who reads", len(stuck), grew>>20, notified, n)
 }
 
 // TestThreat20FrameBombsE2E sends every kind of frame that would cost a careless server memory or time, 40 of each at once and again (a

@@ -383,17 +383,17 @@ func killedRefresh(a *attacker) {
 	for round := range 2 {
 		set := a.settings
 		set.Folder = a.TempDir()
-		victim := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}
-		t := victim.login("user0")
-		nc, err := victim.dial(victim.from())
+		attacked := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}
+		t := attacked.login("user0")
+		nc, err := attacked.dial(attacked.from())
 		if err != nil {
 			a.Fatal(err)
 		}
 		body := `{"grant_type":"refresh_token","refresh_token":"` + t.refresh + `"}`
 		fmt.Fprintf(nc, "POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		<-time.After(time.Duration(round+1) * 400 * time.Microsecond) // the moment of the kill, not a wait for anything
-		_ = victim.cmd.Process.Kill()
-		_ = victim.cmd.Wait()
+		_ = attacked.cmd.Process.Kill()
+		_ = attacked.cmd.Wait()
 		got, _ := io.ReadAll(nc)
 		nc.Close()
 		again := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}

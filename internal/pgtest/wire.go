@@ -42,11 +42,11 @@ func NewWire(t testing.TB, dsn string) (*Wire, string) {
 	return w, u.String()
 }
 
-// Cut cuts it.
+// Cut stops all traffic.
 func (w *Wire) Cut() { w.set(true) }
 
-// Mend delivers what was sent meanwhile.
-func (w *Wire) Mend() { w.set(false) }
+// Restore delivers what was sent meanwhile.
+func (w *Wire) Restore() { w.set(false) }
 
 func (w *Wire) set(cut bool) {
 	w.mu.Lock()

@@ -49,11 +49,11 @@ func TestTimeBack(t *testing.T) {
 		list, back := skewed(t, w.list, start+60e9)
 		for name, c := range map[string]Config{"stream": {}, "journal": {Ordered: true}} {
 			c.Instruments = []market.Instrument{w.def}
-			told := append(slices.Clone(list), silence(6)...)
+			reported := append(slices.Clone(list), silence(6)...)
 			if !c.Ordered {
-				told = shuffled(w, told)
+				reported = shuffled(w, reported)
 			}
-			r := judge(t, told, c)
+			r := judge(t, reported, c)
 			if found := r.Result(Time).Wrong; found == 0 || r.Wrong() != found {
 				t.Errorf("seed %d, %s: want the time alone to be wrong:\n%s", seed, name, text(r))
 			}

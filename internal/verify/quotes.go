@@ -82,7 +82,7 @@ func (e *entry) String() string {
 
 // moment returns the time of an entry. In a journal it is the time of publication, because the
 // clocks of the sources of quotes and books may differ.
-func (v *Verifier) moment(p Position) int64 {
+func (v *Verifier) timeOf(p Position) int64 {
 	if v.published != 0 {
 		return v.published
 	}
@@ -107,12 +107,12 @@ func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 
 // top receives the current best levels of the book.
 func (t *timeline) top(in *instrument, p Position, bid, ask market.Level) {
-	if !in.v.config.UpdateIDs && t.back(in, in.v.moment(p), t.late) {
+	if !in.v.config.UpdateIDs && t.back(in, in.v.timeOf(p), t.late) {
 		t.markGap()
 		t.independent.unjudged++
 		return
 	}
-	e := entry{position: p, at: in.v.moment(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	e := entry{position: p, at: in.v.timeOf(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
 		t.tops = push(t.tops, e)
@@ -126,7 +126,7 @@ func (t *timeline) top(in *instrument, p Position, bid, ask market.Level) {
 
 // quote receives a quote.
 func (in *instrument) quote(p Position, bids, asks []market.Level) {
-	e := entry{position: p, at: in.v.moment(p), received: in.v.received}
+	e := entry{position: p, at: in.v.timeOf(p), received: in.v.received}
 	if len(bids) > 0 {
 		e.bid = bids[0]
 	}

@@ -206,11 +206,11 @@ func TestFastMarket(t *testing.T) {
 	for i := range 40 {
 		list = append(list, message("O", i+2, i+10, fmt.Sprintf(`"L":%d,"B":[[12,%d]]`, i+1, i+1)), message("Q", i+1, i+10, `"R":false`))
 	}
-	told := append(slices.Clone(list), message("H", 2, 5, `"E":"auction"`), message("O", 42, 55, `"L":41,"B":[[12,99]]`))
+	reported := append(slices.Clone(list), message("H", 2, 5, `"E":"auction"`), message("O", 42, 55, `"L":41,"B":[[12,99]]`))
 	for name, tc := range map[string]struct {
 		list  []string
 		wrong uint64
-	}{"auction": {told, 0}, "open": {list, 40}} {
+	}{"auction": {reported, 0}, "open": {list, 40}} {
 		v := New(Config{Findings: 1})
 		var d recording.Decoder
 		var m recording.Message

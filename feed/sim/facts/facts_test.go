@@ -161,11 +161,11 @@ func TestSigns(t *testing.T) {
 			p = 99
 		}
 		list = append(list, 3-2*float64(side))
-		told := side
+		reported := side
 		if rng.IntN(2) == 0 {
-			told = market.NoSide // inferred from the mid price
+			reported = market.NoSide // inferred from the mid price
 		}
-		x.trade(told, p, 1)
+		x.trade(reported, p, 1)
 	}
 	r := x.row()
 	mean := 0.0

@@ -156,7 +156,7 @@ func (f *benchFeed) repeat(ctx context.Context, sink feed.Sink, p *pattern.Patte
 		at := int64(0)
 		if pace != nil {
 			at = pace.Next()
-		} else if !f.room(p, uint64(batch), out.Events) {
+		} else if !f.mayPublish(p, uint64(batch), out.Events) {
 			continue
 		}
 		if at == 0 {
@@ -187,9 +187,9 @@ func (f *benchFeed) repeat(ctx context.Context, sink feed.Sink, p *pattern.Patte
 	}
 }
 
-// room says whether the next batch may be published, and naps a little if not. published is how
+// mayPublish reports whether the next batch may be published, and naps a little if not. published is how
 // much this work has published.
-func (f *benchFeed) room(p *pattern.Pattern, batch, published uint64) bool {
+func (f *benchFeed) mayPublish(p *pattern.Pattern, batch, published uint64) bool {
 	free := true
 	switch {
 	case p.Kind == pattern.Lockstep:

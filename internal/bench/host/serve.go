@@ -131,8 +131,8 @@ func (s *server) start(cfg Config) (*Started, error) {
 // config is the gateway's, and what in it is not the default, in words.
 func (s *server) config() (gateway.Config, string) {
 	c := &s.cfg
-	var told []string
-	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	var settings []string
+	note := func(format string, args ...any) { settings = append(settings, fmt.Sprintf(format, args...)) }
 	config := gateway.Config{
 		Listen: "127.0.0.1:0", Users: users{}, Version: "bench", Drain: time.Millisecond,
 		Feeds:  []gateway.Feed{{Name: "bench", Source: s.feed, Late: c.Market}},
@@ -141,7 +141,7 @@ func (s *server) config() (gateway.Config, string) {
 	}
 	if c.Journal {
 		config.Journal = gateway.Journal{Folder: c.Folder}
-		tell("journal")
+		note("journal")
 	}
 	perUser := c.PerUser
 	if perUser <= 0 {
@@ -153,13 +153,13 @@ func (s *server) config() (gateway.Config, string) {
 		LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many,
 	}
 	for _, name := range []string{"handshakes", "sockets_waiting", "logins_per_minute", "login_burst", "requests_per_minute"} {
-		tell("limits.%s=%d", name, many)
+		note("limits.%s=%d", name, many)
 	}
 	if c.Conns > 19_000 {
-		tell("limits.sockets=%d", config.Limits.Sockets)
+		note("limits.sockets=%d", config.Limits.Sockets)
 	}
 	if perUser != 8 {
-		tell("limits.connections=%d", perUser)
+		note("limits.connections=%d", perUser)
 	}
 	config.Stream = gateway.Stream{
 		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
@@ -167,13 +167,13 @@ func (s *server) config() (gateway.Config, string) {
 		PerTurn: c.PerTurn, FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.TLSByGoroutines, IOUring: c.IOUring,
 		AuthTimeout: time.Minute,
 	}
-	tell("stream.auth_timeout=1m")
+	note("stream.auth_timeout=1m")
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{{"ping_interval", c.Ping}, {"pong_timeout", c.PongTimeout}, {"max_age", c.MaxAge}} {
 		if d.value != 0 {
-			tell("stream.%s=%v", d.name, d.value)
+			note("stream.%s=%v", d.name, d.value)
 		}
 	}
 	for _, d := range []struct {
@@ -181,25 +181,25 @@ func (s *server) config() (gateway.Config, string) {
 		value int
 	}{{"per_turn", c.PerTurn}, {"max_waiting", c.MaxWaiting}, {"trades_kept", c.TradesKept}, {"max_backlog", c.MaxBacklog}} {
 		if d.value != 0 {
-			tell("stream.%s=%d", d.name, d.value)
+			note("stream.%s=%d", d.name, d.value)
 		}
 	}
 	if c.Flush != 0 {
-		tell("stream.flush_interval=%v", max(0, c.Flush))
+		note("stream.flush_interval=%v", max(0, c.Flush))
 	}
 	if c.Market {
-		tell("stream.book_wildcards=true")
+		note("stream.book_wildcards=true")
 	}
 	if c.TLSByGoroutines {
-		tell("stream.tls_by_goroutines=true")
+		note("stream.tls_by_goroutines=true")
 	}
 	if c.IOUring {
-		tell("stream.io_uring=true")
+		note("stream.io_uring=true")
 	}
 	if c.Procs > 0 {
-		tell("GOMAXPROCS=%d", c.Procs)
+		note("GOMAXPROCS=%d", c.Procs)
 	}
-	return config, strings.Join(told, " ")
+	return config, strings.Join(settings, " ")
 }
 
 func (s *server) publish(p pattern.Pattern) (struct{}, error) {

@@ -179,12 +179,12 @@ func (l *loop) event(c *conn, events uint32) {
 func (l *loop) drain(c *conn, limit int) (read int) {
 	for c.phase != phaseClosed && read < limit {
 		off := copy(l.buf, c.carry)
-		room := min(len(l.buf)-off, limit-read)
-		if room == 0 {
+		size := min(len(l.buf)-off, limit-read)
+		if size == 0 {
 			l.drop(c, "a frame does not fit into the buffer")
 			return read
 		}
-		n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&l.buf[off])), uintptr(room))
+		n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&l.buf[off])), uintptr(size))
 		switch {
 		case e == syscall.EAGAIN:
 			return read
@@ -206,7 +206,7 @@ func (l *loop) drain(c *conn, limit int) (read int) {
 		l.check.now = 0
 		data := l.buf[:off+int(n)]
 		l.keep(c, data[l.bytes(c, data):])
-		if int(n) < room && !l.ending {
+		if int(n) < size && !l.ending {
 			return read // it was all there was
 		}
 	}

@@ -272,7 +272,7 @@ func (l *loop) awaitLast(args Finish) (*Finished, error) {
 }
 
 // missing says what a connection still lacks of its trades.
-func (l *loop) missing(c *conn, args *Finish, tell bool) string {
+func (l *loop) missing(c *conn, args *Finish, report bool) string {
 	if c.slow && c.phase == phaseClosed {
 		return "" // cut off, as it may be
 	}
@@ -286,7 +286,7 @@ func (l *loop) missing(c *conn, args *Finish, tell bool) string {
 		switch {
 		case last == base && s.last == 0: // nothing was published
 		case s.last != last || s.first != base+1:
-			if !tell {
+			if !report {
 				return "something"
 			}
 			return fmt.Sprintf("%s: has N %d to %d of %d to %d", id, s.first, s.last, base+1, last)

@@ -1,0 +1,128 @@
+package rueda_test
+
+import (
+	"go/ast"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// allowedNames is the list of names that still have a retired word, by package.
+const allowedNames = "testdata/retired_names.txt"
+
+// retiredNameWords returns words that no declared name contains. The glossary of CONTRIBUTING.md
+// has the words to use instead.
+func retiredNameWords() []string {
+	return strings.Fields(`anew asleep aside bell bequeath beside besides betray betrays breath courier crew deaf desk door
+		doors doubts dummies farewell guest guests hearth heirless hole holes hygiene intake interlude lane lanes
+		mend mended mends moment moments oftener outlet parted pour press ripen room rooms
+		seat seated seats shake shaken shaking shim soil stirred stranger strangers strike suffer suffers sweep sweeps
+		swept tap tape tapes tell telling tells tidy told trail uttered utter utterance utterances upset
+		verdict victim victims wary whence whoever whom whose`)
+}
+
+// nameWords splits a name in camel case into its words, in lower case.
+func nameWords(name string) []string {
+	var words []string
+	runes := []rune(name)
+	start := 0
+	for i := 1; i <= len(runes); i++ {
+		if i < len(runes) && runes[i] != '_' && (!unicode.IsUpper(runes[i]) ||
+			unicode.IsUpper(runes[i-1]) && (i+1 == len(runes) || !unicode.IsLower(runes[i+1]))) {
+			continue
+		}
+		words = append(words, strings.ToLower(strings.Trim(string(runes[start:i]), "_0123456789")))
+		start = i
+	}
+	return words
+}
+
+// declaredNames returns the names that a file declares: functions, types, fields, methods,
+// parameters, constants and variables.
+func declaredNames(f *ast.File) []*ast.Ident {
+	var names []*ast.Ident
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			names = append(names, n.Name)
+		case *ast.TypeSpec:
+			names = append(names, n.Name)
+		case *ast.Field:
+			names = append(names, n.Names...)
+		case *ast.ValueSpec:
+			names = append(names, n.Names...)
+		case *ast.AssignStmt:
+			for _, e := range n.Lhs {
+				if id, ok := e.(*ast.Ident); ok && n.Tok.String() == ":=" {
+					names = append(names, id)
+				}
+			}
+		case *ast.RangeStmt:
+			for _, e := range []ast.Expr{n.Key, n.Value} {
+				if id, ok := e.(*ast.Ident); ok && n.Tok.String() == ":=" {
+					names = append(names, id)
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// TestWords checks that no declared name contains a retired word, except for the listed names of
+// packages that are not renamed yet. The list only shrinks: a name on it that is not declared any
+// more is an error too, and -update removes such names but adds none.
+func TestWords(t *testing.T) {
+	text, err := os.ReadFile(allowedNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		listed[strings.TrimSpace(line)] = false
+	}
+	retired := retiredNameWords()
+	for _, s := range sources(t) {
+		for _, id := range declaredNames(s.file) {
+			i := slices.IndexFunc(nameWords(id.Name), func(w string) bool { return slices.Contains(retired, w) })
+			if i < 0 {
+				continue
+			}
+			key := s.dir + " " + id.Name
+			if _, ok := listed[key]; ok {
+				listed[key] = true
+				continue
+			}
+			t.Errorf("%s: %s: %q is retired; CONTRIBUTING.md has the word to use", s.at(id.Pos()), id.Name, nameWords(id.Name)[i])
+		}
+	}
+	var kept []string
+	for key, found := range listed {
+		switch {
+		case found:
+			kept = append(kept, key)
+		case !*update:
+			t.Errorf("%s: %s is not declared any more: go test . -run TestWords -update", allowedNames, key)
+		}
+	}
+	if *update {
+		slices.Sort(kept)
+		if err := os.WriteFile(allowedNames, []byte(strings.Join(kept, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNameWords checks the splitting of names.
+func TestNameWords(t *testing.T) {
+	for name, want := range map[string]string{
+		"closeDoor": "close door", "HTTPRoom": "http room", "toldNow2": "told now", "test_tape": "test tape",
+		"turnover": "turnover", "X": "x", "idBell": "id bell", "uringID": "uring id",
+	} {
+		if got := strings.Join(nameWords(name), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
