@@ -64,3 +64,28 @@ func checkOptions(depth int, conflate string, intervals []string) error {
 	}
 	return nil
 }
+
+// subcommand refuses what is not the name of a subcommand, and says which one is near.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	advice := "See " + cmd.CommandPath() + " --help"
+	if further := below(cmd, args); len(further) > 0 {
+		advice = "Did you mean " + strings.Join(further, " or ") + "?"
+	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		advice = "Did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	}
+	return fail(exitUsage, fmt.Errorf("unknown command %q", args[0]), advice)
+}
+
+// below finds the commands of a name one step further down.
+func below(cmd *cobra.Command, args []string) (list []string) {
+	for _, sub := range cmd.Commands() {
+		if c, _, err := sub.Find(args[:1]); err == nil && c != sub {
+			list = append(list, c.CommandPath())
+		}
+	}
+	return list
+}

@@ -10,12 +10,6 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 )
 
-// Users of a dev server. The password of each is its name.
-const (
-	demoUser  = "demo"
-	basicUser = "basic"
-)
-
 // ownsUsers says whether a user base is that of a dev server: an empty one, or one where
 // demo has the password that no other command gives. Any other belongs to
 // somebody, and users with a known password would open it to everyone.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -114,7 +113,7 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
-		return (&userOptions{data: folder}).explainKeys(err)
+		return explainKeys(err, "", folder)
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	demo, err := addDemo(ctx, std, data.Users, folder)
@@ -332,14 +331,6 @@ func suggest(std streams, m *devMarket, program, rest, url string) {
 		fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell(m.recorded[0]), url)
 	}
 	fmt.Fprintf(std.out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", rest)
-}
-
-// programName is how whoever started this program would start it again.
-func programName() string {
-	if strings.Contains(os.Args[0], "go-build") {
-		return "go run ./cmd/rueda"
-	}
-	return quoteShell(os.Args[0])
 }
 
 // explainListen adds the next step to an error about an address to listen on.

@@ -17,8 +17,6 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-const defaultURL = "http://127.0.0.1:8080"
-
 // Channels, by their names on the wire.
 const (
 	chTrades  = "trades"

@@ -14,6 +14,14 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+const defaultURL = "http://127.0.0.1:8080"
+
+// Users of a dev server. The password of each is its name.
+const (
+	demoUser  = "demo"
+	basicUser = "basic"
+)
+
 // login is how a command finds a gateway, and who it is there.
 type login struct {
 	url       string

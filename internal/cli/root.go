@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"regexp"
@@ -16,25 +15,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/spell"
 )
-
-// streams are what a command reads and writes.
-type streams struct {
-	in   io.Reader
-	out  io.Writer // data
-	talk io.Writer // everything else
-	exit func(int) // ends the process; nil: nothing does
-}
-
-// endAtOnce makes an interrupt end the process while there is nothing to put in order
-// and what is done cannot be broken off: a configuration is being read. The
-// caller defers what it returns.
-func (s streams) endAtOnce(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		if s.exit != nil {
-			s.exit(exitInterrupted)
-		}
-	})
-}
 
 // Main runs the program with its arguments (without its name) and returns the
 // exit status. The first interrupt or SIGTERM ends the command in order, the second at once.
@@ -128,31 +108,6 @@ func helpless(root *cobra.Command, args []string) error {
 		return err
 	}
 	return subcommand(cmd, rest)
-}
-
-// subcommand refuses what is not the name of a subcommand, and says which one is near.
-func subcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	advice := "See " + cmd.CommandPath() + " --help"
-	if further := below(cmd, args); len(further) > 0 {
-		advice = "Did you mean " + strings.Join(further, " or ") + "?"
-	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		advice = "Did you mean " + cmd.CommandPath() + " " + near[0] + "?"
-	}
-	return fail(exitUsage, fmt.Errorf("unknown command %q", args[0]), advice)
-}
-
-// below finds the commands of a name one step further down.
-func below(cmd *cobra.Command, args []string) (list []string) {
-	for _, sub := range cmd.Commands() {
-		if c, _, err := sub.Find(args[:1]); err == nil && c != sub {
-			list = append(list, c.CommandPath())
-		}
-	}
-	return list
 }
 
 // asUsage makes what cobra says of a command's arguments a mistake of usage.

@@ -68,7 +68,10 @@ func kid(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: kid file state name")
 	}
-	var keys []shownKey
+	var keys []struct {
+		ID    string `json:"kid"`
+		State string `json:"state"`
+	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &keys))
 	for _, k := range keys {
 		if k.State == args[1] {

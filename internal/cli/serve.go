@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/config"
@@ -72,58 +69,6 @@ func checkConfig(ctx context.Context, std streams, name string) error {
 	return nil
 }
 
-// count is a number of things in words.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
-// loadConfig reads a configuration for a command that goes on.
-func loadConfig(ctx context.Context, std streams, name string) (*config.Settings, error) {
-	defer std.endAtOnce(ctx)()
-	return readConfig(std, name)
-}
-
-// readConfig reads a configuration. What is wrong with one is a mistake of usage.
-func readConfig(std streams, name string) (*config.Settings, error) {
-	s, err := config.Read(name, newLogger(std))
-	if err != nil {
-		advice := ""
-		if e := (*config.Error)(nil); errors.As(err, &e) {
-			advice = e.Advice
-		}
-		return nil, fail(exitUsage, err, advice)
-	}
-	s.Gateway.Version = readBuild().Version
-	return s, nil
-}
-
-// useUsers gives the gateway the users and accounts that a configuration names. builtIn is the
-// built-in user base.
-func useUsers(ctx context.Context, s *config.Settings, builtIn *local.Base) error {
-	if err := s.Users.Use(ctx, &s.Gateway, builtIn); err != nil {
-		return fail(exitUsage, err, "")
-	}
-	return nil
-}
-
-// newLogger writes the log to standard error, as the configuration says.
-func newLogger(std streams) func(config.Log) *slog.Logger {
-	return func(c config.Log) *slog.Logger {
-		opts := &slog.HandlerOptions{}
-		var level slog.Level
-		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // checked with the rest
-			opts.Level = level
-		}
-		if c.Format == "json" {
-			return slog.New(slog.NewJSONHandler(std.talk, opts))
-		}
-		return slog.New(slog.NewTextHandler(std.talk, opts))
-	}
-}
-
 func runServe(ctx context.Context, std streams, name string) (err error) {
 	s, err := loadConfig(ctx, std, name)
 	if err != nil {
@@ -131,7 +76,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	}
 	data, err := s.OpenData(ctx)
 	if err != nil {
-		return (&userOptions{config: name}).explainKeys(err)
+		return explainKeys(err, name, "")
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.Gateway.Data = data

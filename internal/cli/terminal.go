@@ -111,3 +111,19 @@ func readLine(r io.Reader) (string, error) {
 	}
 	return line, nil
 }
+
+// programName is how whoever started this program would start it again.
+func programName() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/rueda"
+	}
+	return quoteShell(os.Args[0])
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -162,7 +161,7 @@ func (o *userOptions) open(ctx context.Context, std streams, create bool) (*data
 	}
 	data, err := s.OpenDatabase(ctx)
 	if err != nil {
-		return nil, o.explainKeys(err)
+		return nil, explainKeys(err, o.config, o.data)
 	}
 	if !there {
 		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.Data.Folder))
@@ -191,7 +190,7 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	}
 	there, err = s.Data.Exists()
 	if err != nil {
-		_, setting := o.source()
+		_, setting := databaseFlags(o.config, o.data)
 		return nil, false, explainFolder(fmt.Errorf("look for a database: %w", err), "", setting)
 	}
 	if !there && !create {
@@ -206,30 +205,6 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	}
 	s.Data.Actor, s.Data.KeysMustExist = commandLine(), !create
 	return s, there, nil
-}
-
-// source returns the arguments that name the database, and the setting of its folder.
-func (o *userOptions) source() (args, setting string) {
-	if o.config == "" {
-		return "--data " + quoteShell(o.data), "--data"
-	}
-	return "--config " + quoteShell(o.config), "data in " + o.config
-}
-
-// explainKeys adds the next step to an error of opening a database or its keys.
-func (o *userOptions) explainKeys(err error) error {
-	place, setting := o.source()
-	var missing *database.MissingKeysError
-	switch {
-	case errors.Is(err, auth.ErrNoEncryptionKey) && o.config == "":
-		return fail(exitUsage, errors.New("the keys in "+filepath.Clean(o.data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
-	case !errors.As(err, &missing):
-		return explainFolder(err, "", setting)
-	case !missing.Used:
-		return fail(exitUsage, missing, "rueda user add makes both with the first user, and rueda serve does.")
-	}
-	return fail(exitError, missing, "Put it back from your backup. To begin with new keys (logins end, second factors are lost,\n"+
-		"the audit log begins anew), with no gateway running: rueda keys new "+place)
 }
 
 // commandLine is who changes things here, for the audit log.

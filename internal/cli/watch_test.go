@@ -140,31 +140,6 @@ func TestWatchRefreshes(t *testing.T) {
 	}
 }
 
-func TestTextPrinter(t *testing.T) {
-	t.Parallel()
-	const header = `"S":"GGAL","I":"GGAL|BYMA|CI","N":9,"T":"2026-11-20T14:30:00.123456789Z"`
-	for _, tc := range []struct{ message, want string }{
-		{`{"type":"T",` + header + `,"P":7050.5,"Z":120,"G":"S"}`, "T  GGAL|BYMA|CI  7050.5 x 120  sell  #9"},
-		{`{"type":"X",` + header + `,"X":"88","P":7050,"Z":120}`, "X  GGAL|BYMA|CI  trade 88 of 7050 x 120 cancelled  #9"},
-		{`{"type":"C",` + header + `,"X":"88","P":7045,"Z":100,"XP":7450,"XZ":90}`, "C  GGAL|BYMA|CI  trade 88 of 7450 x 90 corrected to 7045 x 100  #9"},
-		{`{"type":"Q",` + header + `,"BP":0.00000001,"BZ":3}`, "Q  GGAL|BYMA|CI  0.00000001 x 3  |  -  #9"},
-		{`{"type":"O",` + header + `,"R":true,"B":[[3,1],[2,1]],"A":[[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}`, "O  GGAL|BYMA|CI  book  3 x 1  2 x 1  |  4 x 1  5 x 1  6 x 1  7 x 1  8 x 1  ...  #9"},
-		{`{"type":"H",` + header + `,"E":"halt","Y":"volatility"}`, "H  GGAL|BYMA|CI  halt (volatility)  #9"},
-	} {
-		v, err := wire.ParseJSON([]byte(tc.message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		if err := (textPrinter{out: &b}).message(&v, nil); err != nil {
-			t.Fatal(err)
-		}
-		if _, got, _ := strings.Cut(strings.TrimRight(b.String(), "\n"), "  "); got != tc.want {
-			t.Errorf("got  %q\nwant %q", got, tc.want)
-		}
-	}
-}
-
 // TestWatchTellsWhatItHas has a server refuse one of two instruments and lose what it
 // cannot number.
 func TestWatchTellsWhatItHas(t *testing.T) {
@@ -182,15 +157,6 @@ func TestWatchTellsWhatItHas(t *testing.T) {
 	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
 	w.stop()
 	w.exit()
-}
-
-func TestQuoteShell(t *testing.T) {
-	t.Parallel()
-	for word, want := range map[string]string{"rueda": "rueda", "GGAL|BYMA|24hs": "'GGAL|BYMA|24hs'", "it's": `'it'\''s'`, "": "''", "./a-b_c.1:2=3": "./a-b_c.1:2=3"} {
-		if got := quoteShell(word); got != want {
-			t.Errorf("%q: got %s, want %s", word, got, want)
-		}
-	}
 }
 
 // TestWatchTellsOfRights takes rights away from a watch: each is told, and that nothing is left ends it.

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+)
+
+// TestTriggerNotNow checks the exit status of a fault that the server refuses.
+func TestTriggerNotNow(t *testing.T) {
+	t.Parallel()
+	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"correction"`),
+			say(ctx, conn, `{"type":"Error","code":422,"reason":"unsupported_option","msg":"no trade","id":1,"hint":"later"}`))
+	})
+	if status, out, talk := command(t, "trigger", "correction", "--url", url); status != exitError || out != "" || !strings.Contains(talk, "no trade") {
+		t.Errorf("%d: %s%s", status, out, talk)
+	}
+}
+
+// TestTriggerSends asks for the fault by its own word, and for one of connections of those that are not
+// the program's own.
+func TestTriggerSends(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"bust":       `{"action":"sim","fault":"cancel","id":1}`,
+		"disconnect": `{"action":"sim","fault":"disconnect","id":1,"others":true}`,
+	} {
+		url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
+			return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, want),
+				say(ctx, conn, `{"type":"Sim","code":200,"msg":"So be it","id":1,"fault":"x"}`))
+		})
+		if status, out, talk := command(t, "trigger", args, "--url", url); status != exitOK || out != "So be it\n" {
+			t.Errorf("%s: %d: %s%s", args, status, out, talk)
+		}
+	}
+}
