@@ -148,9 +148,13 @@ func plan() map[string]planRow {
 			imports: row("internal/database internal/spell gateway market feed feed/sim feed/replay feed/ndjson broker broker/guard broker/httpusers broker/ldapusers broker/local broker/password broker/sqlusers"),
 			outside: row(toml),
 		},
+		"internal/cli/command": {
+			imports: row("broker/local gateway internal/auth internal/client internal/config internal/database internal/progress wire"),
+			outside: row(cobr + " " + term),
+		},
 		"internal/cli": {
-			imports: row("internal/audit internal/auditlog internal/auth internal/bench internal/client internal/config internal/database internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
-			outside: row(cobr + " " + sock + " " + term),
+			imports: row("internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/client internal/config internal/database internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			outside: row(cobr + " " + sock),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},
 		"examples/custom-gateway": {imports: row("gateway market feed broker")},

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditlog"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/spell"
@@ -32,7 +33,7 @@ type auditOptions struct {
 	kind   string
 }
 
-func newAudit(std streams) *cobra.Command {
+func newAudit(std command.Streams) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -42,7 +43,7 @@ rights and keys. Each row is written in the transaction of what it tells, and ho
 a hash, under a key that is kept with the signing keys, of itself and of the row before.`,
 		Example: `  rueda audit verify --config rueda/rueda.toml
   rueda audit tail -f --config rueda/rueda.toml`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
@@ -52,7 +53,7 @@ a hash, under a key that is kept with the signing keys, of itself and of the row
 	return cmd
 }
 
-func newAuditVerify(std streams, o *auditOptions) *cobra.Command {
+func newAuditVerify(std command.Streams, o *auditOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that no row was changed, taken out or put in",
@@ -73,7 +74,7 @@ Exit status: 0 nothing is wrong; 8 a row is not what was written, or missing: it
 	return cmd
 }
 
-func newAuditTail(std streams, o *auditOptions) *cobra.Command {
+func newAuditTail(std command.Streams, o *auditOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print the newest rows, and those to come",
@@ -94,7 +95,7 @@ and what is to be said of it. With -f it goes on with those to come, until Ctrl-
 }
 
 // run opens the database for a command.
-func (o *auditOptions) run(std streams, do func(context.Context, streams, *database.DB) error) func(*cobra.Command, []string) error {
+func (o *auditOptions) run(std command.Streams, do func(context.Context, command.Streams, *database.DB) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		data, err := o.place.open(cmd.Context(), std, false)
 		if err != nil {
@@ -105,15 +106,15 @@ func (o *auditOptions) run(std streams, do func(context.Context, streams, *datab
 	}
 }
 
-func (o *auditOptions) verify(ctx context.Context, std streams, data *database.DB) error {
+func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *database.DB) error {
 	var noted audit.Head
 	if o.expect != "" {
 		var err error
 		if noted, err = audit.ParseHead(o.expect); err != nil {
-			return fail(exitUsage, fmt.Errorf("--expect: %w", err), "It is what an earlier run printed as head.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("--expect: %w", err), "It is what an earlier run printed as head.")
 		}
 	}
-	shown := newProgress(&std)
+	shown := command.NewProgress(&std)
 	var read atomic.Int64
 	stop := shown.During(ctx, func() string { return progress.Thousands(read.Load()) + " rows" })
 	report, err := auditlog.Verify(ctx, data.Store, noted, read.Store)
@@ -128,7 +129,7 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *database.D
 		} else if report.Rows == 1 {
 			advice = "If not even the first row fits, this may be another key file than the gateway's."
 		}
-		return fail(exitWrong, err, advice)
+		return command.Fail(command.ExitBadData, err, advice)
 	}
 	if err != nil {
 		return err
@@ -147,10 +148,10 @@ func (o *auditOptions) verify(ctx context.Context, std streams, data *database.D
 // tailEvery is how often new rows are looked for.
 const tailEvery = 250 * time.Millisecond
 
-func (o *auditOptions) tail(ctx context.Context, std streams, data *database.DB) error {
+func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *database.DB) error {
 	log := data.Store
 	if o.lines < 0 {
-		return fail(exitUsage, fmt.Errorf("-n %d is no number of rows", o.lines), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("-n %d is no number of rows", o.lines), "")
 	}
 	if err := knownKind(o.kind); err != nil {
 		return err
@@ -180,9 +181,9 @@ func (o *auditOptions) tail(ctx context.Context, std streams, data *database.DB)
 		if o.user != "" {
 			about = fmt.Sprintf(" about a user with the name or id %q", o.user)
 		}
-		fmt.Fprintf(std.talk, "No rows%s.\n", about)
+		fmt.Fprintf(std.Err, "No rows%s.\n", about)
 	}
-	if err := o.print(std.out, list); err != nil || !o.follow {
+	if err := o.print(std.Out, list); err != nil || !o.follow {
 		return err
 	}
 	return o.followFrom(ctx, std, log, last)
@@ -200,11 +201,11 @@ func knownKind(kind string) error {
 	if near, ok := spell.Nearest(kind, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
-	return fail(exitUsage, fmt.Errorf("there is no kind %q", kind), advice)
+	return command.Fail(command.ExitUsage, fmt.Errorf("there is no kind %q", kind), advice)
 }
 
 // followFrom prints the rows after one, as they come.
-func (o *auditOptions) followFrom(ctx context.Context, std streams, log auditlog.Log, last int64) error {
+func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log auditlog.Log, last int64) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
 	for {
@@ -226,7 +227,7 @@ func (o *auditOptions) followFrom(ctx context.Context, std streams, log auditlog
 				list = append(list, row)
 			}
 		}
-		if err := o.print(std.out, list); err != nil {
+		if err := o.print(std.Out, list); err != nil {
 			return err
 		}
 	}

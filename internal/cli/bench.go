@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/bench"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // benchmark is a measurement of the command.
@@ -55,7 +56,7 @@ func benchmarks() []benchmark {
 	}
 }
 
-func newBench(std streams) *cobra.Command {
+func newBench(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the stream on this machine",
@@ -63,7 +64,7 @@ func newBench(std streams) *cobra.Command {
 		Example: `  rueda bench fanout                      all workloads, 5 pairs of runs each
   rueda bench fanout --only singles -n 1  one of them, once
   rueda bench latency --json > latency.json`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, b := range benchmarks() {
@@ -73,7 +74,7 @@ func newBench(std streams) *cobra.Command {
 	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad, bench.RoleTokens} {
 		cmd.AddCommand(&cobra.Command{
 			Use: role, Hidden: true, Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return bench.Role(role, std.in, std.out) },
+			RunE: func(*cobra.Command, []string) error { return bench.Role(role, std.In, std.Out) },
 		})
 	}
 	return cmd
@@ -87,7 +88,7 @@ type benchFlags struct {
 	out     string
 }
 
-func newBenchmark(std streams, b *benchmark) *cobra.Command {
+func newBenchmark(std command.Streams, b *benchmark) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use: b.name, Short: b.short, Long: benchHelp(b), Args: cobra.NoArgs,
@@ -149,7 +150,7 @@ func atLeastFor(name string) string {
 func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	o := &f.options
 	bad := func(format string, args ...any) error {
-		return fail(exitUsage, fmt.Errorf(format, args...), "See "+cmd.CommandPath()+" --help")
+		return command.Fail(command.ExitUsage, fmt.Errorf(format, args...), "See "+cmd.CommandPath()+" --help")
 	}
 	least := 1
 	if b.name == "slow" {
@@ -170,19 +171,19 @@ func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	return nil
 }
 
-func (f *benchFlags) measure(ctx context.Context, std streams, b *benchmark) error {
+func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchmark) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	o := f.options
-	o.Program, o.Talk = []string{self, "bench"}, std.talk
+	o.Program, o.Talk = []string{self, "bench"}, std.Err
 	report, err := b.run(ctx, o)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return fail(exitError, errors.New("this system can't be measured"), "Bench needs Linux.")
+		return command.Fail(command.ExitError, errors.New("this system can't be measured"), "Bench needs Linux.")
 	}
 	if u := (*bench.UnknownWorkload)(nil); errors.As(err, &u) {
-		return fail(exitUsage, err, "There are: "+strings.Join(u.Names, "; "))
+		return command.Fail(command.ExitUsage, err, "There are: "+strings.Join(u.Names, "; "))
 	}
 	if err != nil {
 		return err
@@ -191,12 +192,12 @@ func (f *benchFlags) measure(ctx context.Context, std streams, b *benchmark) err
 		return err
 	}
 	if report.Wrong() || f.strict && report.Missed() {
-		return fail(exitError, errors.New("not as it should be"), "")
+		return command.Fail(command.ExitError, errors.New("not as it should be"), "")
 	}
 	return nil
 }
 
-func writeReport(std streams, r *bench.Report, asJSON bool, folder string) (err error) {
+func writeReport(std command.Streams, r *bench.Report, asJSON bool, folder string) (err error) {
 	if folder != "" {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
@@ -211,24 +212,24 @@ func writeReport(std streams, r *bench.Report, asJSON bool, folder string) (err 
 		}
 	}
 	if asJSON {
-		return r.WriteJSON(std.out)
+		return r.WriteJSON(std.Out)
 	}
-	return r.WriteText(std.out)
+	return r.WriteText(std.Out)
 }
 
-func newBenchReport(std streams) *cobra.Command {
+func newBenchReport(std command.Streams) *cobra.Command {
 	var from, docs string
 	cmd := &cobra.Command{
 		Use: "report", Short: "Draw plots and write tables of reports that --out left", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			written, err := bench.Publish(from, docs)
 			for _, name := range written {
-				if _, err := fmt.Fprintln(std.out, name); err != nil {
+				if _, err := fmt.Fprintln(std.Out, name); err != nil {
 					return err
 				}
 			}
 			if errors.Is(err, bench.ErrNoReport) {
-				return fail(exitError, err, "Make them with: rueda bench fanout --out "+from)
+				return command.Fail(command.ExitError, err, "Make them with: rueda bench fanout --out "+from)
 			}
 			return err
 		},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/bench"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // TestBenchMistakes wants mistakes refused before anything is measured, with what to do instead.
@@ -26,8 +27,8 @@ func TestBenchMistakes(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, talk bytes.Buffer
-			status := run(t.Context(), append([]string{"bench"}, strings.Fields(line)...), streams{in: strings.NewReader(""), out: &out, talk: &talk})
-			if status != exitUsage || !strings.Contains(talk.String(), want) {
+			status := run(t.Context(), append([]string{"bench"}, strings.Fields(line)...), command.Streams{In: strings.NewReader(""), Out: &out, Err: &talk})
+			if status != command.ExitUsage || !strings.Contains(talk.String(), want) {
 				t.Errorf("status %d: %s%s", status, out.String(), talk.String())
 			}
 		})

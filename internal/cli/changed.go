@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -30,7 +31,7 @@ func (l *link) changed(v *wire.Value) error {
 		l.talk("%s %s %s (%s)", text(m, "channel"), text(m, "instrument"), at, why)
 	}
 	removed := v.Get("removed")
-	status := exitNotFound
+	status := command.ExitNotFound
 	for i := range removed.Items {
 		r := &removed.Items[i]
 		reason := wire.Reason(text(r, "reason"))
@@ -39,7 +40,7 @@ func (l *link) changed(v *wire.Value) error {
 			said = strings.ToLower(e.Msg[:1]) + e.Msg[1:]
 		}
 		if reason != wire.UnknownInstrument {
-			status = exitRefused
+			status = command.ExitRefused
 		}
 		l.talk("%s %s taken away: %s (%s)", text(r, "channel"), text(r, "instrument"), said, why)
 	}
@@ -51,5 +52,5 @@ func (l *link) changed(v *wire.Value) error {
 			return nil
 		}
 	}
-	return fail(status, errors.New("nothing is left of what was subscribed"), "")
+	return command.Fail(status, errors.New("nothing is left of what was subscribed"), "")
 }

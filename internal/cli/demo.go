@@ -8,6 +8,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // ownsUsers says whether a user base is that of a dev server: an empty one, or one where
@@ -18,7 +19,7 @@ func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 	if err != nil || len(all) == 0 {
 		return err == nil, err
 	}
-	_, err = users.Authenticate(ctx, broker.Login{Username: demoUser, Password: demoUser})
+	_, err = users.Authenticate(ctx, broker.Login{Username: command.DemoUser, Password: command.DemoUser})
 	if errors.Is(err, broker.ErrInvalidCredentials) {
 		return false, nil
 	}
@@ -26,12 +27,12 @@ func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 }
 
 // addDemo adds the users of a dev server to a base that is one's, and says so if it is not.
-func addDemo(ctx context.Context, std streams, users *local.Base, folder string) (added bool, err error) {
+func addDemo(ctx context.Context, std command.Streams, users *local.Base, folder string) (added bool, err error) {
 	if added, err = ownsUsers(ctx, users); err != nil {
 		return false, err
 	}
 	if !added {
-		fmt.Fprintf(std.talk, "%s has users of its own: %s and %s are not added.\n", folder, demoUser, basicUser)
+		fmt.Fprintf(std.Err, "%s has users of its own: %s and %s are not added.\n", folder, command.DemoUser, command.BasicUser)
 		return false, nil
 	}
 	return true, addDemoUsers(ctx, users)
@@ -43,13 +44,13 @@ func addDemoUsers(ctx context.Context, users *local.Base) error {
 	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin}
 	for _, u := range []local.NewUser{
 		{
-			Username: demoUser, Password: demoUser, WeakPassword: true, Scopes: all,
+			Username: command.DemoUser, Password: command.DemoUser, WeakPassword: true, Scopes: all,
 			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
 			// Somebody who tries things opens and forgets many connections.
 			Limits: broker.Limits{Connections: 100},
 		},
 		{
-			Username: basicUser, Password: basicUser, WeakPassword: true,
+			Username: command.BasicUser, Password: command.BasicUser, WeakPassword: true,
 			Scopes:       []string{broker.ScopeRead},
 			Entitlements: []broker.Entitlement{{Market: "*", Quotes: true}},
 		},
@@ -68,7 +69,7 @@ func addDemoUsers(ctx context.Context, users *local.Base) error {
 			CreatedAt: time.Date(2023, time.August, 14, 0, 0, 0, 0, time.UTC),
 		},
 	} {
-		if _, err := users.AddAccount(ctx, demoUser, a); err != nil && !errors.Is(err, local.ErrExists) {
+		if _, err := users.AddAccount(ctx, command.DemoUser, a); err != nil && !errors.Is(err, local.ErrExists) {
 			return fmt.Errorf("add account %s: %w", a.Number, err)
 		}
 	}

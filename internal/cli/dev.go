@@ -20,6 +20,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/market"
 )
@@ -40,7 +41,7 @@ type devOptions struct {
 	verbose     bool
 }
 
-func newDev(std streams) *cobra.Command {
+func newDev(std command.Streams) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -88,13 +89,13 @@ after those that are there.`,
 	return cmd
 }
 
-func runDev(ctx context.Context, std streams, o devOptions) (err error) {
+func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) {
 	began := time.Now()
 	level := "warn"
 	if o.verbose {
 		level = "info"
 	}
-	log := newLogger(std)(config.Log{Level: level})
+	log := command.NewLogger(std)(config.Log{Level: level})
 	m, err := o.market(ctx, std, log)
 	if err != nil {
 		return err
@@ -103,17 +104,17 @@ func runDev(ctx context.Context, std streams, o devOptions) (err error) {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
 	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
-	return runAtHome(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
+	return RunLocal(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
 }
 
-// runAtHome runs a gateway for one person on this machine, with the demo users where nobody else is, and
+// RunLocal runs a gateway for one person on this machine, with the demo users where nobody else is, and
 // with its users and journal in a folder, or gone with it. ready is told when it can be reached.
-func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
+func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
-		return explainKeys(err, "", folder)
+		return command.ExplainKeys(err, "", folder)
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	demo, err := addDemo(ctx, std, data.Users, folder)
@@ -123,19 +124,19 @@ func runAtHome(ctx context.Context, std streams, folder string, c gateway.Config
 	if c.Journal.Folder = filepath.Join(folder, "journal"); folder == "" {
 		var remove func() error
 		if c.Journal, remove, err = (gateway.Journal{Days: 2, Bytes: 1 << 30}).Temporary("rueda-dev-"); err != nil {
-			return explainFolder(err, "", "the environment variable TMPDIR")
+			return command.ExplainFolder(err, "", "the environment variable TMPDIR")
 		}
 		defer func() { err = errors.Join(err, remove()) }()
 	}
-	c.Data, c.Version, c.Drain = data, readBuild().Version, time.Second
+	c.Data, c.Version, c.Drain = data, command.ReadBuild().Version, time.Second
 	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	gateway.SpareProcessors()
-	read := newProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
+	read := command.NewProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
 	g, err := gateway.New(c)
 	read()
 	if err != nil {
-		return explainListen(explainFolder(err, c.Journal.Folder, "--data"), c.Listen, "--listen")
+		return explainListen(command.ExplainFolder(err, c.Journal.Folder, "--data"), c.Listen, "--listen")
 	}
 	return explainListen(g.Run(ctx), c.Listen, "--listen")
 }
@@ -167,7 +168,7 @@ func (o *devOptions) resume(exchange *sim.Source, newest func([]market.Instrumen
 	}
 	err = exchange.ResumeAfter(after)
 	if errors.Is(err, sim.ErrTimeReversed) {
-		return fail(exitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
+		return command.Fail(command.ExitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
 	}
 	return err
 }
@@ -212,20 +213,20 @@ func bymaHours(c *sim.Calendar) market.Market {
 }
 
 // market makes the simulated exchange and whatever else was asked for.
-func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) (*devMarket, error) {
-	if !goodSpeed(o.speed) {
-		return nil, fail(exitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
+func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.Logger) (*devMarket, error) {
+	if !ValidSpeed(o.speed) {
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
 	}
 	c, err := o.exchange()
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	exchange, err := sim.New(c)
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	m := &devMarket{
-		feeds:  []gateway.Feed{{Name: "sim", Source: finite{exchange, func() { fmt.Fprintln(std.out, lastDay) }}}},
+		feeds:  []gateway.Feed{{Name: "sim", Source: finite{exchange, func() { fmt.Fprintln(std.Out, lastDay) }}}},
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
 		hours:  "always open",
 		faults: exchangeFaults(exchange),
@@ -240,14 +241,14 @@ func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) 
 	for _, name := range o.replay {
 		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, FromName: true, Logger: log})
 		if err != nil {
-			return nil, fail(exitUsage, err, "")
+			return nil, command.Fail(command.ExitUsage, err, "")
 		}
 		m.markets = tape.AppendMarkets(m.markets)
 		list := tape.Instruments()
 		for _, in := range list {
 			id := in.ID.String()
 			if slices.Contains(m.recorded, id) {
-				return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s", name, id), "An instrument has one feed.")
+				return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s", name, id), "An instrument has one feed.")
 			}
 			m.recorded = append(m.recorded, id)
 		}
@@ -262,7 +263,7 @@ func (o *devOptions) market(ctx context.Context, std streams, log *slog.Logger) 
 		return m, nil
 	}
 	if m.lines, err = ndjson.New(ndjson.Config{Listen: o.ndjson, Logger: log}); err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	if err := m.lines.Listen(ctx); err != nil {
 		return nil, explainListen(err, o.ndjson, "--ndjson")
@@ -289,48 +290,48 @@ func (f finite) Run(ctx context.Context, sink feed.Sink) error {
 	return err
 }
 
-// goodSpeed says whether a feed can play at that speed for clients: time goes forward and ends.
-func goodSpeed(speed float64) bool { return speed > 0 && !math.IsInf(speed, 1) }
+// ValidSpeed says whether a feed can play at that speed for clients: time goes forward and ends.
+func ValidSpeed(speed float64) bool { return speed > 0 && !math.IsInf(speed, 1) }
 
 // greet says where everything is and what to try.
-func greet(std streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, took time.Duration) {
-	p := painter(std.out)
-	program := programName()
+func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, took time.Duration) {
+	p := command.NewPaint(std.Out)
+	program := command.ProgramName()
 	url := ""
-	if b.REST != defaultURL {
+	if b.REST != command.DefaultURL {
 		url = " --url " + b.REST
 	}
 	seed := fmt.Sprintf("seed %d", o.seed)
 	if o.speed != 1 {
 		seed += fmt.Sprintf(", speed %g", o.speed)
 	}
-	fmt.Fprintf(std.out, "%s in %d ms. Simulated market, %s, %s.\n", p.bold("Ready"), took.Milliseconds(), seed, m.hours)
-	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
-	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
+	fmt.Fprintf(std.Out, "%s in %d ms. Simulated market, %s, %s.\n", p.Bold("Ready"), took.Milliseconds(), seed, m.hours)
+	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
+	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	if m.lines != nil {
-		fmt.Fprintf(std.out, "  JSON lines   %s\n", m.lines.Addr())
+		fmt.Fprintf(std.Out, "  JSON lines   %s\n", m.lines.Addr())
 	}
 	if demo {
-		fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
+		fmt.Fprintf(std.Out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", command.DemoUser, command.DemoUser, command.BasicUser, command.BasicUser)
 	} else {
-		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
+		fmt.Fprintf(std.Out, "  Users        those of %s\n", o.data)
 	}
-	fmt.Fprintf(std.out, "  Instruments  %s\n", m.listed)
+	fmt.Fprintf(std.Out, "  Instruments  %s\n", m.listed)
 	if demo {
 		suggest(std, m, program, b.REST, url)
 	}
-	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
 }
 
 // suggest is what to try as demo.
-func suggest(std streams, m *devMarket, program, rest, url string) {
-	fmt.Fprintf(std.out, "  Try\n")
-	fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell("GGAL|BYMA|24hs"), url)
-	fmt.Fprintf(std.out, "    %s watch %s --book --depth 5%s\n", program, quoteShell("AL30|BYMA|CI"), url)
+func suggest(std command.Streams, m *devMarket, program, rest, url string) {
+	fmt.Fprintf(std.Out, "  Try\n")
+	fmt.Fprintf(std.Out, "    %s watch %s%s\n", program, command.QuoteShell("GGAL|BYMA|24hs"), url)
+	fmt.Fprintf(std.Out, "    %s watch %s --book --depth 5%s\n", program, command.QuoteShell("AL30|BYMA|CI"), url)
 	if len(m.recorded) > 0 {
-		fmt.Fprintf(std.out, "    %s watch %s%s\n", program, quoteShell(m.recorded[0]), url)
+		fmt.Fprintf(std.Out, "    %s watch %s%s\n", program, command.QuoteShell(m.recorded[0]), url)
 	}
-	fmt.Fprintf(std.out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", rest)
+	fmt.Fprintf(std.Out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", rest)
 }
 
 // explainListen adds the next step to an error about an address to listen on.
@@ -338,12 +339,12 @@ func explainListen(err error, address, setting string) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		host, _, _ := net.SplitHostPort(address)
-		return fail(exitError, fmt.Errorf("%s is in use by another program", address),
+		return command.Fail(command.ExitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
 	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
-		return fail(exitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
+		return command.Fail(command.ExitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
 	case errors.Is(err, gateway.ErrInsecure):
-		return fail(exitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that ends\nTLS, set insecure = true in the configuration.")
+		return command.Fail(command.ExitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that ends\nTLS, set insecure = true in the configuration.")
 	}
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 func startDev(t *testing.T, args ...string) (p *program, url string) {
@@ -30,7 +32,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 	p.line(`watch 'AL30\|BYMA\|CI' --book --depth 5 --url `)
 	p.line(`curl -s ` + url + `/auth/token`)
 	p.stop()
-	if status := p.exit(); status != exitOK {
+	if status := p.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 }
@@ -41,7 +43,7 @@ func TestWatchMovingMarket(t *testing.T) {
 	for range 3 {
 		w.line(`^\d\d:\d\d:\d\d\.\d{3}  T  \S+\|BYMA\|\S+  \S+ x \S+  (buy|sell)  #\d+$`)
 	}
-	if status := w.exit(); status != exitOK {
+	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	w = start(t, "watch", "GGAL|BYMA|24hs", "--book", "--quotes", "--status", "--depth", "1", "-o", "jsonl", "--count", "40", "--url", url)
@@ -70,10 +72,10 @@ func TestWatchRefused(t *testing.T) {
 		status int
 		talk   string
 	}{
-		{"unknown instrument", []string{"GGLA|BYMA|24hs"}, nil, exitNotFound, `Did you mean GGAL\|BYMA\|24hs`},
-		{"wrong password", []string{"GGAL|BYMA|24hs"}, map[string]string{"RUEDA_PASSWORD": "wrong"}, exitRefused, `invalid_credentials`},
-		{"no right", []string{"GGAL|BYMA|24hs", "--trades"}, map[string]string{"RUEDA_USER": "basic", "RUEDA_PASSWORD": "basic"}, exitRefused, `not_entitled`},
-		{"bad option", []string{"GGAL|BYMA|24hs", "--book", "--depth", "7"}, nil, exitUsage, `--depth 7: a book has`},
+		{"unknown instrument", []string{"GGLA|BYMA|24hs"}, nil, command.ExitNotFound, `Did you mean GGAL\|BYMA\|24hs`},
+		{"wrong password", []string{"GGAL|BYMA|24hs"}, map[string]string{"RUEDA_PASSWORD": "wrong"}, command.ExitRefused, `invalid_credentials`},
+		{"no right", []string{"GGAL|BYMA|24hs", "--trades"}, map[string]string{"RUEDA_USER": "basic", "RUEDA_PASSWORD": "basic"}, command.ExitRefused, `not_entitled`},
+		{"bad option", []string{"GGAL|BYMA|24hs", "--book", "--depth", "7"}, nil, command.ExitUsage, `--depth 7: a book has`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for k, v := range tc.env {
@@ -173,7 +175,7 @@ func TestWatchResumesE2E(t *testing.T) {
 				t.Errorf("something was lost:\n%s", talk)
 			}
 			w.stop()
-			if status := w.exit(); status != exitInterrupted {
+			if status := w.exit(); status != command.ExitInterrupted {
 				t.Errorf("ended with %d", status)
 			}
 		})
@@ -188,13 +190,13 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 		p, _ := startDev(t, "--data", own)
 		p.line(`^  Users +demo/demo with all rights`)
 		p.stop()
-		if status := p.exit(); status != exitOK {
+		if status := p.exit(); status != command.ExitOK {
 			t.Fatalf("ended with %d", status)
 		}
 	}
 	talk := &transcript{}
-	std := streams{in: strings.NewReader("correct horse battery staple\n"), out: io.Discard, talk: talk}
-	if status := run(t.Context(), []string{"user", "add", "ana", "--data", others, "--password-stdin"}, std); status != exitOK {
+	std := command.Streams{In: strings.NewReader("correct horse battery staple\n"), Out: io.Discard, Err: talk}
+	if status := run(t.Context(), []string{"user", "add", "ana", "--data", others, "--password-stdin"}, std); status != command.ExitOK {
 		t.Fatalf("user add: %d: %s", status, talk)
 	}
 	p, _ := startDev(t, "--data", others)
@@ -203,7 +205,7 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 	p.stop()
 	p.exit()
 	var list strings.Builder
-	if status := run(t.Context(), []string{"user", "list", "--data", others}, streams{out: &list, talk: talk}); status != exitOK {
+	if status := run(t.Context(), []string{"user", "list", "--data", others}, command.Streams{Out: &list, Err: talk}); status != command.ExitOK {
 		t.Fatalf("user list: %d: %s", status, talk)
 	}
 	if got := list.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ana\t") {
@@ -243,7 +245,7 @@ func TestDevGoesOn(t *testing.T) {
 		p.line(`^The last trading day has ended`)
 		await(t, filepath.Join(data, "journal", date, "day.idx"))
 		p.stop()
-		if status := p.exit(); status != exitOK {
+		if status := p.exit(); status != command.ExitOK {
 			t.Fatalf("ended with %d", status)
 		}
 	}
@@ -254,7 +256,7 @@ func TestDevGoesOn(t *testing.T) {
 	for _, date := range []string{"2030-11-20", "2030-11-21"} {
 		tables := t.TempDir()
 		args := []string{"export", "--data", data, "--out", tables, "--date", date, "--format", "csv"}
-		if status := run(t.Context(), args, streams{out: &out, talk: talk}); status != exitOK {
+		if status := run(t.Context(), args, command.Streams{Out: &out, Err: talk}); status != command.ExitOK {
 			t.Fatalf("export of %s: %d: %s", date, status, talk)
 		}
 		bars, err := os.ReadFile(filepath.Join(tables, "type=bars", "date="+date, "market=BYMA", "part-0.csv"))
@@ -270,7 +272,7 @@ func TestDevGoesOn(t *testing.T) {
 		"real time":      {"--data", data},
 	} {
 		p := start(t, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...)
-		if status := p.exit(); status != exitUsage {
+		if status := p.exit(); status != command.ExitUsage {
 			t.Errorf("%s: ended with %d", name, status)
 		}
 		p.said(`market time would go back: from 2030-11-2`)
@@ -300,13 +302,13 @@ x
 		t.Fatalf("answer %q, %v", answer, err)
 	}
 	p.stop()
-	if status := p.exit(); status != exitOK {
+	if status := p.exit(); status != command.ExitOK {
 		t.Fatalf("ended with %d", status)
 	}
 	for _, clock := range []string{"real", "virtual"} {
 		p, _ := startDev(t, "--data", data, "--clock", clock)
 		p.stop()
-		if status := p.exit(); status != exitOK {
+		if status := p.exit(); status != command.ExitOK {
 			t.Errorf("%s clock: ended with %d", clock, status)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/progress"
@@ -30,7 +31,7 @@ type exportFlags struct {
 	open                            bool
 }
 
-func newExport(std streams) *cobra.Command {
+func newExport(std command.Streams) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -65,7 +66,7 @@ not closed; 2 a mistake on the command line; 4 no such journal or day, or nothin
 	return cmd
 }
 
-func (f *exportFlags) run(ctx context.Context, std streams) (err error) {
+func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) {
 	job, err := f.job()
 	if err != nil {
 		return err
@@ -84,20 +85,20 @@ func (f *exportFlags) run(ctx context.Context, std streams) (err error) {
 	var now atomic.Pointer[export.Progress]
 	now.Store(&export.Progress{})
 	job.Progress = func(p export.Progress) { now.Store(&p) }
-	stop := newProgress(&std).During(ctx, func() string {
+	stop := command.NewProgress(&std).During(ctx, func() string {
 		p := now.Load()
 		return fmt.Sprintf("%s  %s %s: %s rows", progress.Bar(p.Done), p.Market, p.Type, progress.Thousands(p.Rows))
 	})
 	files, err := export.Day(ctx, j.Archive, job)
 	stop()
-	if err := listFiles(std.out, job.Folder, files); err != nil {
+	if err := listFiles(std.Out, job.Folder, files); err != nil {
 		return err
 	}
 	if err == nil && len(files) == 0 && (job.Market != "" || len(job.Instruments) > 0) {
 		return f.nothing(j.Archive, job)
 	}
 	if err == nil && len(files) == 0 {
-		fmt.Fprintf(std.talk, "There is no such row on %s. %s --date chooses another.\n", job.Date, which(days))
+		fmt.Fprintf(std.Err, "There is no such row on %s. %s --date chooses another.\n", job.Date, which(days))
 	}
 	return exportFailure(days, err)
 }
@@ -119,13 +120,13 @@ func (f *exportFlags) nothing(j *journal.Archive, job export.Job) error {
 	if list := export.Markets(j, day); len(list) > 0 {
 		advice = "That day has the markets " + strings.Join(list, ", ") + ". " + advice
 	}
-	return fail(exitNotFound, fmt.Errorf("there is nothing of %s on %s", what, job.Date), advice)
+	return command.Fail(command.ExitNotFound, fmt.Errorf("there is nothing of %s on %s", what, job.Date), advice)
 }
 
 // job reads the flags.
 func (f *exportFlags) job() (export.Job, error) {
 	bad := func(format string, args ...any) (export.Job, error) {
-		return export.Job{}, fail(exitUsage, fmt.Errorf(format, args...), "See rueda export --help")
+		return export.Job{}, command.Fail(command.ExitUsage, fmt.Errorf(format, args...), "See rueda export --help")
 	}
 	job := export.Job{Folder: f.out}
 	job.Date, job.Market, job.Unfinished = f.date, f.market, f.open
@@ -174,7 +175,7 @@ func oneOf[T fmt.Stringer](word string, list []T) string {
 func openJournal(folder string) (*journal.Reader, error) {
 	j, err := journal.OpenReader(journalIn(folder))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fail(exitNotFound, err, "Name the data folder of a gateway with --data.")
+		return nil, command.Fail(command.ExitNotFound, err, "Name the data folder of a gateway with --data.")
 	}
 	return j, err
 }
@@ -213,11 +214,11 @@ func which(days []journal.Day) string {
 func exportFailure(days []journal.Day, err error) error {
 	switch {
 	case err != nil && len(days) == 0:
-		return fail(exitNotFound, err, "Is it the folder of a journal? Name the data folder of a gateway with --data.")
+		return command.Fail(command.ExitNotFound, err, "Is it the folder of a journal? Name the data folder of a gateway with --data.")
 	case errors.Is(err, export.ErrNoDay):
-		return fail(exitNotFound, err, which(days))
+		return command.Fail(command.ExitNotFound, err, which(days))
 	case errors.Is(err, export.ErrOpenDay):
-		return fail(exitError, err, "A gateway closes a day when the next one has begun. With --open you get what there is of it.")
+		return command.Fail(command.ExitError, err, "A gateway closes a day when the next one has begun. With --open you get what there is of it.")
 	}
 	return err
 }

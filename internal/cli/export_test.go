@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 )
@@ -85,7 +86,7 @@ func TestExport(t *testing.T) {
 			args = append(args, strings.Split(tt.args, " ")...)
 		}
 		var said, talk bytes.Buffer
-		status := run(t.Context(), args, streams{in: strings.NewReader(""), out: &said, talk: &talk})
+		status := run(t.Context(), args, command.Streams{In: strings.NewReader(""), Out: &said, Err: &talk})
 		text := talk.String()
 		if tt.status == 0 {
 			text = said.String()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
@@ -75,7 +76,7 @@ func (l lost) String() string {
 // follower follows a stream over lost connections: it logs in, subscribes, and resumes where
 // the connection before ended.
 type follower struct {
-	std     streams
+	std     command.Streams
 	account *client.Account
 	want    interest
 	hooks   hooks
@@ -98,7 +99,7 @@ var errEnough = errors.New("enough")
 func checkPatterns(ids []string, example string) error {
 	for _, id := range ids {
 		if _, err := market.ParsePattern(id); err != nil {
-			return fail(exitUsage, fmt.Errorf("%q is %w", id, err),
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", id, err),
 				"Quote it, since the shell takes a pipe for its own: "+example)
 		}
 	}
@@ -154,11 +155,11 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 
 // unreached is the failure of a gateway that could not be talked to, or that answered with an error.
 func unreached(a *client.Account, err error) error {
-	status := exitUnreachable
+	status := command.ExitUnreachable
 	if r := (*client.ResponseError)(nil); errors.As(err, &r) && r.Reason != "" {
-		status = exitOf(r.Status)
+		status = command.ExitOf(r.Status)
 	}
-	return fail(status, fmt.Errorf("%s: %w", a.API.Base, err), unreachable(err))
+	return command.Fail(status, fmt.Errorf("%s: %w", a.API.Base, err), unreachable(err))
 }
 
 // unreachable is what to do about it.
@@ -179,7 +180,7 @@ func unreachable(err error) string {
 // isFinal says whether trying again cannot help: what the server refused for good, or
 // nobody left to print for.
 func isFinal(err error) bool {
-	var f *failure
+	var f *command.Failure
 	var w writeError
 	return errors.As(err, &f) || errors.As(err, &w)
 }
@@ -203,5 +204,5 @@ func (w *follower) define(ctx context.Context, token string) ([]recording.Row, e
 func isPattern(id string) bool { return strings.Contains(id, market.Any) }
 
 func (w *follower) talk(format string, args ...any) {
-	fmt.Fprintf(w.std.talk, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(w.std.Err, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // TestRecordMendsHoles leaves out a trade, which a resume brings; then a bar and a status, which the
@@ -53,7 +55,7 @@ func TestRecordMendsHoles(t *testing.T) {
 		return err == nil && strings.Contains(string(text), `"N":4,"T":"2026-11-20T14:30:00.000000000Z","P"`)
 	})
 	r.stop()
-	if status := r.exit(); status != exitOK {
+	if status := r.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	r.said(`; 2 ranges were lost`)
@@ -94,7 +96,7 @@ func TestWatchAsksByName(t *testing.T) {
 	for n := range 4 {
 		w.line(fmt.Sprintf(`  T  GGAL\|BYMA\|CI  7050 x 1  #%d$`, n+1))
 	}
-	if status := w.exit(); status != exitOK || strings.Contains(w.talk.String(), "lost") {
+	if status := w.exit(); status != command.ExitOK || strings.Contains(w.talk.String(), "lost") {
 		t.Errorf("ended with %d", status)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/database"
 )
 
@@ -26,7 +27,7 @@ type keysOptions struct {
 	archive string
 }
 
-func newKeys(std streams) *cobra.Command {
+func newKeys(std command.Streams) *cobra.Command {
 	var o keysOptions
 	cmd := &cobra.Command{
 		Use:   "keys",
@@ -43,7 +44,7 @@ then it is deleted. A running gateway takes keys through this by itself, every
   rueda keys rotate --now --revoke KID --config rueda/rueda.toml   the key was stolen
   rueda keys init-encryption rueda/keys.key
   rueda keys new --config rueda/rueda.toml                         they are lost`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
@@ -53,7 +54,7 @@ then it is deleted. A running gateway takes keys through this by itself, every
 	return cmd
 }
 
-func (o *keysOptions) newList(std streams) *cobra.Command {
+func (o *keysOptions) newList(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys with their states",
@@ -67,7 +68,7 @@ clock ends that state. Revoked keys are listed while tokens of theirs would stil
 	return cmd
 }
 
-func (o *keysOptions) newRotate(std streams) *cobra.Command {
+func (o *keysOptions) newRotate(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Have the next key sign, in ten minutes or at once",
@@ -94,7 +95,7 @@ only together with --now. For a key that was stolen: rotate --now --revoke KID.`
 	return cmd
 }
 
-func (o *keysOptions) newReseal(std streams) *cobra.Command {
+func (o *keysOptions) newReseal(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reseal",
 		Short: "Encrypt the keys with another encryption key",
@@ -111,7 +112,7 @@ and restart the gateways. Until then they go on with the keys they have, but can
 	return cmd
 }
 
-func newInitEncryption(std streams) *cobra.Command {
+func newInitEncryption(std command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init-encryption FILE",
 		Short: "Make an encryption key for the keys",
@@ -120,23 +121,23 @@ can read. Name it in [keys] encryption_key_file: a gateway that starts then encr
 with it. Keep a copy apart from the backups of the data folder: the keys are lost without
 it, and nobody who finds a backup can use them.`,
 		Example: `  rueda keys init-encryption rueda/keys.key`,
-		Args:    named("file"),
+		Args:    command.ExactArgs("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := auth.MakeEncryptionKey(args[0])
 			if errors.Is(err, fs.ErrExist) {
-				return fail(exitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
+				return command.Fail(command.ExitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(std.talk, "Next: name it in [keys] encryption_key_file, and keep a copy apart from the backups.")
+			fmt.Fprintln(std.Err, "Next: name it in [keys] encryption_key_file, and keep a copy apart from the backups.")
 			return done(std, "%s", args[0])
 		},
 	}
 }
 
 // run opens the keys for a command.
-func (o *keysOptions) run(std streams, do func(context.Context, streams, *database.DB) error) func(*cobra.Command, []string) error {
+func (o *keysOptions) run(std command.Streams, do func(context.Context, command.Streams, *database.DB) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		data, err := o.place.open(cmd.Context(), std, false)
 		if err != nil {
@@ -157,7 +158,7 @@ type shownKey struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-func (o *keysOptions) list(ctx context.Context, std streams, data *database.DB) error {
+func (o *keysOptions) list(ctx context.Context, std command.Streams, data *database.DB) error {
 	keys, err := data.OperatorKeys(ctx)
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func orDash(text string) string {
 	return text
 }
 
-func (o *keysOptions) rotate(ctx context.Context, std streams, data *database.DB) error {
+func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *database.DB) error {
 	keys, err := data.OperatorKeys(ctx)
 	if err != nil {
 		return err
@@ -205,13 +206,13 @@ func (o *keysOptions) rotate(ctx context.Context, std streams, data *database.DB
 	changes, err := keys.Rotate(ctx, auth.KeyRotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke})
 	switch {
 	case errors.Is(err, auth.ErrNoSuchKey):
-		return fail(exitNotFound, err, "See rueda keys list.")
+		return command.Fail(command.ExitNotFound, err, "See rueda keys list.")
 	case errors.Is(err, auth.ErrSigningKey):
-		return fail(exitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
+		return command.Fail(command.ExitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
 	case errors.Is(err, auth.ErrTooManyKeys):
-		return fail(exitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
+		return command.Fail(command.ExitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
 	case errors.Is(err, auth.ErrKeyAlgorithm):
-		return fail(exitUsage, fmt.Errorf("--alg: %w", err), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("--alg: %w", err), "")
 	case err != nil:
 		return err
 	}
@@ -231,7 +232,7 @@ func (o *keysOptions) rotate(ctx context.Context, std streams, data *database.DB
 	return nil
 }
 
-func tellKey(std streams, c auth.KeyChange) error {
+func tellKey(std command.Streams, c auth.KeyChange) error {
 	switch c.State {
 	case auth.KeyPublished:
 		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))
@@ -245,9 +246,9 @@ func tellKey(std streams, c auth.KeyChange) error {
 	return done(std, "Deleted %s", c.ID)
 }
 
-func (o *keysOptions) reseal(ctx context.Context, std streams, data *database.DB) error {
+func (o *keysOptions) reseal(ctx context.Context, std command.Streams, data *database.DB) error {
 	if o.newFile == "" {
-		return fail(exitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
+		return command.Fail(command.ExitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
 	}
 	with, err := auth.ReadEncryptionKey(o.newFile)
 	if err != nil {
@@ -260,6 +261,6 @@ func (o *keysOptions) reseal(ctx context.Context, std streams, data *database.DB
 	if err := keys.Reseal(ctx, with); err != nil {
 		return err
 	}
-	fmt.Fprintln(std.talk, "Next: put this file in the place of [keys] encryption_key_file, or name it there and restart the gateways.")
+	fmt.Fprintln(std.Err, "Next: put this file in the place of [keys] encryption_key_file, or name it there and restart the gateways.")
 	return done(std, "The keys are encrypted with the key of %s", o.newFile)
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/database"
 )
 
-func (o *keysOptions) newNew(std streams) *cobra.Command {
+func (o *keysOptions) newNew(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "Begin with new keys where the keys are lost",
@@ -33,7 +34,7 @@ to a file as they are, and the log begins anew with a row that says so.`,
 	return cmd
 }
 
-func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
+func (o *keysOptions) makeNew(ctx context.Context, std command.Streams) error {
 	s, _, err := o.place.settings(ctx, std, false)
 	if err != nil {
 		return err
@@ -48,17 +49,17 @@ func (o *keysOptions) makeNew(ctx context.Context, std streams) error {
 	report, err := database.NewKeys(ctx, s.Data, name)
 	switch {
 	case errors.Is(err, database.ErrKeysExist):
-		return fail(exitUsage, err, "Replace the one that signs with rueda keys rotate --now --revoke KID.")
+		return command.Fail(command.ExitUsage, err, "Replace the one that signs with rueda keys rotate --now --revoke KID.")
 	case errors.Is(err, fs.ErrExist):
-		return fail(exitUsage, err, "Name another with --archive FILE.")
+		return command.Fail(command.ExitUsage, err, "Name another with --archive FILE.")
 	case err != nil:
 		return err
 	}
 	if report.Rows > 0 {
-		fmt.Fprintf(std.talk, "The audit log before, which can be checked no more, is in %s: %d rows.\n", name, report.Rows)
+		fmt.Fprintf(std.Err, "The audit log before, which can be checked no more, is in %s: %d rows.\n", name, report.Rows)
 	}
 	if len(report.Factors) > 0 {
-		fmt.Fprintf(std.talk, "These cannot log in until rueda user otp NAME --disable: %s\n", strings.Join(report.Factors, ", "))
+		fmt.Fprintf(std.Err, "These cannot log in until rueda user otp NAME --disable: %s\n", strings.Join(report.Factors, ", "))
 	}
 	return done(std, "%s signs now; all logins of before are over", report.ID)
 }

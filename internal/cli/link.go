@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/wire"
@@ -43,7 +44,7 @@ type link struct {
 // connect makes a connection and gives on what comes until it ends, which is always
 // an error. live says that it got as far as a subscription.
 func (w *follower) connect(ctx context.Context) (live bool, err error) {
-	token, err := enter(ctx, w.account)
+	token, err := command.AccessToken(ctx, w.account)
 	if err != nil {
 		return false, err
 	}
@@ -336,12 +337,12 @@ func (l *link) refused(v *wire.Value) error {
 		l.talk("%v", r) // of a further interval of bars: the rest goes on
 		return nil
 	}
-	return fail(exitOf(r.Status), r, r.Hint)
+	return command.Fail(command.ExitOf(r.Status), r, r.Hint)
 }
 
 // explain puts the server's own words before those of the socket.
 func (l *link) explain(err error) error {
-	var f *failure
+	var f *command.Failure
 	var w writeError
 	var gap *hole
 	if errors.As(err, &w) || errors.As(err, &gap) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // TestOneTimePassword logs in as a user who needs one: without it the next step is told, and with it the login gets
@@ -31,24 +33,24 @@ func TestOneTimePassword(t *testing.T) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	t.Setenv("RUEDA_PASSWORD", "correct horse battery staple")
-	for _, command := range [][]string{
+	for _, line := range [][]string{
 		{"watch", "GGAL|BYMA|CI"}, {"verify", "GGAL|BYMA|CI"},
 		{"record", "GGAL|BYMA|CI", "-f", t.TempDir() + "/a.jsonl"},
 	} {
-		args := append(command, "--url", server.URL, "--user", "ana")
+		args := append(line, "--url", server.URL, "--user", "ana")
 		none := start(t, args...)
-		if status := none.exit(); status != exitRefused {
-			t.Errorf("%s without one ended with %d", command[0], status)
+		if status := none.exit(); status != command.ExitRefused {
+			t.Errorf("%s without one ended with %d", line[0], status)
 		}
 		none.said(`rueda: ana needs a one-time password\n  Add --otp CODE`)
 		wrong := start(t, append(args, "--otp", "654321")...)
-		if status := wrong.exit(); status != exitRefused {
-			t.Errorf("%s with a wrong one ended with %d", command[0], status)
+		if status := wrong.exit(); status != command.ExitRefused {
+			t.Errorf("%s with a wrong one ended with %d", line[0], status)
 		}
 		wrong.said(`invalid_credentials`)
 		right := start(t, append(args, "--otp", "123456")...)
-		if status := right.exit(); status == exitRefused {
-			t.Errorf("%s with the right one ended with %d: %s", command[0], status, right.talk)
+		if status := right.exit(); status == command.ExitRefused {
+			t.Errorf("%s with the right one ended with %d: %s", line[0], status, right.talk)
 		}
 	}
 }

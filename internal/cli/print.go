@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -30,29 +31,29 @@ func (p linePrinter) message(_ *wire.Value, raw []byte) error {
 // textPrinter writes messages for people.
 type textPrinter struct {
 	out io.Writer
-	paint
+	command.Paint
 }
 
 func (p textPrinter) message(v *wire.Value, _ []byte) error {
 	var b strings.Builder
-	b.WriteString(p.faint(clockTime(text(v, "T"))))
+	b.WriteString(p.Faint(clockTime(text(v, "T"))))
 	kind := text(v, "type")
-	b.WriteString("  " + kind + "  " + p.bold(text(v, "I")) + "  ")
+	b.WriteString("  " + kind + "  " + p.Bold(text(v, "I")) + "  ")
 	switch kind {
 	case "T":
 		b.WriteString(amount(v, "P", "Z"))
 		switch text(v, "G") {
 		case "B":
-			b.WriteString("  " + p.green("buy"))
+			b.WriteString("  " + p.Green("buy"))
 		case "S":
-			b.WriteString("  " + p.red("sell"))
+			b.WriteString("  " + p.Red("sell"))
 		}
 	case "X":
 		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "P", "Z") + " cancelled")
 	case "C":
 		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "XP", "XZ") + " corrected to " + amount(v, "P", "Z"))
 	case "Q":
-		b.WriteString(p.green(amount(v, "BP", "BZ")) + "  |  " + p.red(amount(v, "AP", "AZ")))
+		b.WriteString(p.Green(amount(v, "BP", "BZ")) + "  |  " + p.Red(amount(v, "AP", "AZ")))
 	case "O":
 		b.WriteString(p.book(v))
 	case "H":
@@ -68,7 +69,7 @@ func (p textPrinter) message(v *wire.Value, _ []byte) error {
 	case "D":
 		b.WriteString(figures(v, "open", "OP", "high", "HI", "low", "LO", "last", "LA", "previous", "CL", "volume", "TV", "trades", "TC"))
 	}
-	b.WriteString("  " + p.faint("#"+text(v, "N")) + "\n")
+	b.WriteString("  " + p.Faint("#"+text(v, "N")) + "\n")
 	_, err := io.WriteString(p.out, b.String())
 	return err
 }
@@ -108,7 +109,7 @@ func (p textPrinter) book(v *wire.Value) string {
 		word = "book"
 	}
 	bids, asks := v.Get("B"), v.Get("A")
-	return word + "  " + p.green(levels(&bids)) + "  |  " + p.red(levels(&asks))
+	return word + "  " + p.Green(levels(&bids)) + "  |  " + p.Red(levels(&asks))
 }
 
 const levelsShown = 5

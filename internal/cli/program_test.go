@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // program is a command line that runs in this process.
@@ -47,7 +49,7 @@ func start(t *testing.T, args ...string) *program {
 	p := &program{t: t, out: lines, talk: &transcript{}, status: status, stop: stop}
 	var both sync.WaitGroup
 	both.Go(func() {
-		status <- run(ctx, args, streams{in: strings.NewReader(""), out: w, talk: p.talk})
+		status <- run(ctx, args, command.Streams{In: strings.NewReader(""), Out: w, Err: p.talk})
 		w.Close()
 	})
 	both.Go(func() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/internal/spell"
@@ -22,7 +23,7 @@ import (
 
 // recordOptions are the flags of record.
 type recordOptions struct {
-	login     login
+	login     command.Login
 	file      string
 	channels  []string
 	intervals []string
@@ -32,7 +33,7 @@ type recordOptions struct {
 	append    bool
 }
 
-func newRecord(std streams) *cobra.Command {
+func newRecord(std command.Streams) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
 		Use:   "record INSTRUMENT... -f FILE",
@@ -70,7 +71,7 @@ command line; 3 credentials or rights refused; 4 no such instrument; 5 no gatewa
 		},
 	}
 	f := cmd.Flags()
-	o.login.flags(cmd)
+	o.login.Flags(cmd)
 	f.StringVarP(&o.file, "file", "f", "", "file to write: NAME.zst, NAME.gz or plain")
 	f.StringSliceVar(&o.channels, "channels", []string{chTrades, chQuotes, chBook, chStatus}, "of trades, quotes, order_book, status, bars, summary")
 	f.StringSliceVar(&o.intervals, "interval", []string{"1m"}, "of bars: 1s, 1m, 5m, 15m, 1h, 1d")
@@ -94,19 +95,19 @@ type recorder struct {
 	began   time.Time
 }
 
-func newRecorder(std streams, o recordOptions, ids []string, chosen bool) (*recorder, error) {
+func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool) (*recorder, error) {
 	if o.file == "" {
-		return nil, fail(exitUsage, errors.New("no file to write"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
+		return nil, command.Fail(command.ExitUsage, errors.New("no file to write"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if o.force && o.append {
-		return nil, fail(exitUsage, errors.New("--force and --append exclude each other"), "")
+		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append exclude each other"), "")
 	}
 	r := &recorder{opts: o, fresh: true, told: map[string]bool{}}
 	r.std = std
 	r.want = interest{ids: ids, channels: o.channels, depth: o.depth}
 	if _, err := os.Stat(o.file); o.append && err == nil {
 		if chosen {
-			return nil, fail(exitUsage, errors.New("--append takes the channels, intervals and depth of the file"), "Leave those flags out.")
+			return nil, command.Fail(command.ExitUsage, errors.New("--append takes the channels, intervals and depth of the file"), "Leave those flags out.")
 		}
 		if err := r.resume(); err != nil {
 			return nil, err
@@ -119,7 +120,7 @@ func newRecorder(std streams, o recordOptions, ids []string, chosen bool) (*reco
 	}
 	r.hooks = hooks{ready: r.ready, message: r.message, lost: r.lost, down: r.down}
 	var err error
-	if r.account, err = o.login.account(std); err != nil {
+	if r.account, err = o.login.Account(std); err != nil {
 		return nil, errors.Join(err, r.file.Close())
 	}
 	r.meta.Server = r.account.API.Base.String()
@@ -132,17 +133,17 @@ func (r *recorder) create() (err error) {
 	r.file, err = recording.Create(o.file, recording.CreateConfig{Overwrite: o.force})
 	switch {
 	case errors.Is(err, recording.ErrExists):
-		return fail(exitUsage, err, "Overwrite it with --force, go on with it with --append, or choose another name.")
+		return command.Fail(command.ExitUsage, err, "Overwrite it with --force, go on with it with --append, or choose another name.")
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(exitUsage, err, "Make the folder first: mkdir -p "+quoteShell(filepath.Dir(o.file)))
+		return command.Fail(command.ExitUsage, err, "Make the folder first: mkdir -p "+command.QuoteShell(filepath.Dir(o.file)))
 	case err != nil:
-		return fail(exitUsage, err, "")
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	if slices.Contains(o.channels, chBars) {
 		r.want.intervals = o.intervals
 	}
 	r.meta = recording.Meta{
-		Program: "rueda " + readBuild().Version, Channels: o.channels, Depth: o.depth, Intervals: r.want.intervals, IDs: r.want.ids,
+		Program: "rueda " + command.ReadBuild().Version, Channels: o.channels, Depth: o.depth, Intervals: r.want.intervals, IDs: r.want.ids,
 	}
 	return nil
 }
@@ -159,10 +160,10 @@ func (r *recorder) resume() error {
 		return nil
 	})
 	if err != nil {
-		return fail(exitUsage, err, "--append goes on with a recording of rueda record alone.")
+		return command.Fail(command.ExitUsage, err, "--append goes on with a recording of rueda record alone.")
 	}
 	if torn != nil {
-		fmt.Fprintf(r.std.talk, "%s: %v; that is cut off, and what was lost with it is asked for again.\n", r.opts.file, torn)
+		fmt.Fprintf(r.std.Err, "%s: %v; that is cut off, and what was lost with it is asked for again.\n", r.opts.file, torn)
 	}
 	r.file, r.meta = w, *meta
 	r.epoch, r.position, r.seen = reached.Epoch, reached.Position, reached.Seen
@@ -172,7 +173,7 @@ func (r *recorder) resume() error {
 	ids := r.want.ids
 	r.want = interest{ids: meta.IDs, channels: meta.Channels, depth: meta.Depth, intervals: meta.Intervals}
 	if len(ids) > 0 && !slices.Equal(ids, meta.IDs) {
-		return errors.Join(fail(exitUsage, fmt.Errorf("%s is a recording of %s", r.opts.file, strings.Join(meta.IDs, " ")),
+		return errors.Join(command.Fail(command.ExitUsage, fmt.Errorf("%s is a recording of %s", r.opts.file, strings.Join(meta.IDs, " ")),
 			"--append goes on with the same instruments; leave them out."), w.Close())
 	}
 	return nil
@@ -181,18 +182,18 @@ func (r *recorder) resume() error {
 // check refuses what cannot be asked for.
 func (r *recorder) check(ids []string) error {
 	if len(r.want.ids) == 0 {
-		return fail(exitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
+		return command.Fail(command.ExitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if err := checkPatterns(ids, "rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst"); err != nil {
 		return err
 	}
-	if err := checkOptions(r.want.depth, "none", r.want.intervals); err != nil {
+	if err := command.CheckSubscription(r.want.depth, "none", r.want.intervals); err != nil {
 		return err
 	}
 	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	for _, c := range r.want.channels {
 		if !slices.Contains(known, c) {
-			return fail(exitUsage, fmt.Errorf("there is no channel %q", c), spell.Suggest(c, known, "There are "))
+			return command.Fail(command.ExitUsage, fmt.Errorf("there is no channel %q", c), spell.Suggest(c, known, "There are "))
 		}
 	}
 	return nil
@@ -240,7 +241,7 @@ func (r *recorder) head(now time.Time, epoch string) error {
 
 // broken is a file that takes no more.
 func (r *recorder) broken(err error) error {
-	return fail(exitError, err, "What was received up to a second before is in the file. rueda record -f "+quoteShell(r.opts.file)+" --append goes on with it.")
+	return command.Fail(command.ExitError, err, "What was received up to a second before is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append goes on with it.")
 }
 
 func (r *recorder) lost(l lost) error {
@@ -265,7 +266,7 @@ func (r *recorder) down(cause error) error {
 // record runs until it is interrupted or its time is over.
 func (r *recorder) record(ctx context.Context) (err error) {
 	r.began = time.Now()
-	shown := newProgress(&r.std)
+	shown := command.NewProgress(&r.std)
 	aside, stop := context.WithCancel(ctx)
 	var keepers sync.WaitGroup
 	keepers.Go(func() { r.flush(aside) })
@@ -285,12 +286,12 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	err = errors.Join(err, r.file.Close())
 	if !begun {
 		if err == nil {
-			fmt.Fprintf(r.std.talk, "Nothing was received, and %s was not written.\n", r.opts.file)
+			fmt.Fprintf(r.std.Err, "Nothing was received, and %s was not written.\n", r.opts.file)
 		}
 		return err
 	}
 	_, _, packed := r.file.Written()
-	fmt.Fprintf(r.std.talk, "%s: %s messages in %s, %s of text in a file of %s%s.\n", r.opts.file,
+	fmt.Fprintf(r.std.Err, "%s: %s messages in %s, %s of text in a file of %s%s.\n", r.opts.file,
 		progress.Thousands(rows), time.Since(r.began).Round(time.Second), progress.Bytes(size), progress.Bytes(packed), &r.trouble)
 	return err
 }

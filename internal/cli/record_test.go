@@ -14,14 +14,15 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/recording"
 )
 
-// command runs a command line to its end.
-func command(t *testing.T, args ...string) (status int, out, talk string) {
+// execute runs a command line to its end.
+func execute(t *testing.T, args ...string) (status int, out, talk string) {
 	t.Helper()
 	var o, e strings.Builder
-	status = run(t.Context(), args, streams{in: strings.NewReader(""), out: &o, talk: &e})
+	status = run(t.Context(), args, command.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 	return status, o.String(), e.String()
 }
 
@@ -52,8 +53,8 @@ func recorded(t *testing.T, name string) (*recording.Meta, []string) {
 // verified wants a file to be good and returns the report.
 func verified(t *testing.T, name string) map[string]any {
 	t.Helper()
-	status, out, talk := command(t, "verify", name, "--json")
-	if status != exitOK {
+	status, out, talk := execute(t, "verify", name, "--json")
+	if status != command.ExitOK {
 		t.Fatalf("verify %s: %d\n%s%s", name, status, out, talk)
 	}
 	var r map[string]any
@@ -77,7 +78,7 @@ func TestRecordResumes(t *testing.T) {
 	}
 	waitFor(t, func() bool { return grown(name, 100_000) })
 	r.stop()
-	if status := r.exit(); status != exitOK {
+	if status := r.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	r.said(`day\.jsonl\.zst: [\d,]+ messages in \d+s, \S+ [kMG]?B of text in a file of .*; the connection was lost 3 times\.`)
@@ -143,7 +144,7 @@ func TestRecordWritesWhatCame(t *testing.T) {
 		return err == nil && strings.Contains(string(text), `"N":6`)
 	})
 	r.stop()
-	if status := r.exit(); status != exitOK {
+	if status := r.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	_, list := recorded(t, name)
@@ -176,7 +177,7 @@ func TestRecordAppends(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.jsonl.gz")
 	for i, args := range [][]string{{"GGAL|BYMA|CI", "--channels", "trades"}, {"--append"}} {
 		r := start(t, append([]string{"record", "-f", name, "--url", url, "--for", "200ms"}, args...)...)
-		if status := r.exit(); status != exitOK {
+		if status := r.exit(); status != command.ExitOK {
 			t.Fatalf("run %d ended with %d", i, status)
 		}
 	}
@@ -192,10 +193,10 @@ func TestRecordAppends(t *testing.T) {
 		t.Errorf("trades %v in\n%s", ns, strings.Join(list, "\n"))
 	}
 	verified(t, name)
-	if status, _, talk := command(t, "record", "AL30|BYMA|CI", "-f", name, "--append", "--url", url); status != exitUsage || !strings.Contains(talk, "is a recording of GGAL|BYMA|CI") {
+	if status, _, talk := execute(t, "record", "AL30|BYMA|CI", "-f", name, "--append", "--url", url); status != command.ExitUsage || !strings.Contains(talk, "is a recording of GGAL|BYMA|CI") {
 		t.Errorf("other instruments: %d, %s", status, talk)
 	}
-	if status, _, talk := command(t, "record", "-f", name, "--append", "--channels", "quotes", "--url", url); status != exitUsage || !strings.Contains(talk, "takes the channels") {
+	if status, _, talk := execute(t, "record", "-f", name, "--append", "--channels", "quotes", "--url", url); status != command.ExitUsage || !strings.Contains(talk, "takes the channels") {
 		t.Errorf("other channels: %d, %s", status, talk)
 	}
 }
@@ -203,8 +204,8 @@ func TestRecordAppends(t *testing.T) {
 // TestVerifyLive verifies a stream as it comes, from a good server and from one that lies.
 func TestVerifyLive(t *testing.T) {
 	_, good := startDev(t, "--speed", "20")
-	status, out, talk := command(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
-	if status != exitOK || !strings.Contains(out, "Good: nothing is wrong") || !strings.Contains(out, "checksum") {
+	status, out, talk := execute(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
+	if status != command.ExitOK || !strings.Contains(out, "Good: nothing is wrong") || !strings.Contains(out, "checksum") {
 		t.Errorf("%d\n%s%s", status, out, talk)
 	}
 	bad, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
@@ -212,8 +213,8 @@ func TestVerifyLive(t *testing.T) {
 			hear(ctx, conn, `"subscribe"`), say(ctx, conn, subscribed,
 				bookMessage(1, `"R":true,"DL":0,"B":[[7040,1]],"A":[[7041,1]],"K":1`)), waitForEnd(ctx, conn))
 	})
-	status, out, talk = command(t, "verify", "GGAL|BYMA|CI", "--for", "500ms", "--url", bad, "--json")
-	if status != exitWrong || !strings.Contains(out, `"check":"checksum","judged":1,"wrong":1`) || !strings.HasSuffix(talk, "1 finding\n") {
+	status, out, talk = execute(t, "verify", "GGAL|BYMA|CI", "--for", "500ms", "--url", bad, "--json")
+	if status != command.ExitBadData || !strings.Contains(out, `"check":"checksum","judged":1,"wrong":1`) || !strings.HasSuffix(talk, "1 finding\n") {
 		t.Errorf("%d\n%s%s", status, out, talk)
 	}
 }
@@ -224,7 +225,7 @@ func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string
 	t.Helper()
 	for {
 		args := append([]string{"record", "-f", name, "--for", span.String(), "--url", url}, ids...)
-		if status, _, talk := command(t, args...); status != exitOK {
+		if status, _, talk := execute(t, args...); status != command.ExitOK {
 			t.Fatal(talk)
 		}
 		if _, err := os.Stat(name); err == nil || span > time.Minute {
@@ -249,11 +250,11 @@ func TestReplayOfRecordingE2E(t *testing.T) {
 	address := p.line(`^  REST +(http://\S+)`)[1]
 	p.line(`^  Recorded     first\.jsonl\.zst: AL30\|BYMA\|CI, GGAL\|BYMA\|24hs$`)
 	r := start(t, "record", "GGAL|BYMA|24hs", "AL30|BYMA|CI", "-f", second, "--url", address, "--for", (2 * span).String())
-	if status := r.exit(); status != exitOK {
+	if status := r.exit(); status != command.ExitOK {
 		t.Fatalf("ended with %d", status)
 	}
 	p.stop()
-	if status := p.exit(); status != exitOK {
+	if status := p.exit(); status != command.ExitOK {
 		t.Errorf("replay ended with %d", status)
 	}
 	trades := func(name string) map[string][]string {
@@ -289,18 +290,18 @@ func TestFitOfRecording(t *testing.T) {
 	_, url := startDev(t, "--speed", "100")
 	name := filepath.Join(t.TempDir(), "a.jsonl")
 	recordFor(t, 1500*time.Millisecond, url, name, "GGAL|BYMA|24hs")
-	status, out, talk := command(t, "sim", "fit", name)
-	if status != exitOK || !strings.Contains(out, "GGAL|BYMA|24hs leading ") || !strings.Contains(out, "adds to a trade") {
+	status, out, talk := execute(t, "sim", "fit", name)
+	if status != command.ExitOK || !strings.Contains(out, "GGAL|BYMA|24hs leading ") || !strings.Contains(out, "adds to a trade") {
 		t.Errorf("%d\n%s%s", status, out, talk)
 	}
-	status, out, _ = command(t, "sim", "fit", name, "--json")
+	status, out, _ = execute(t, "sim", "fit", name, "--json")
 	var table struct {
 		Instruments []struct {
 			Name   string `json:"name"`
 			Trades int    `json:"trades"`
 		} `json:"instruments"`
 	}
-	if err := json.Unmarshal([]byte(out), &table); err != nil || status != exitOK || len(table.Instruments) != 1 || table.Instruments[0].Trades == 0 {
+	if err := json.Unmarshal([]byte(out), &table); err != nil || status != command.ExitOK || len(table.Instruments) != 1 || table.Instruments[0].Trades == 0 {
 		t.Errorf("%d, %v: %s", status, err, out)
 	}
 }
@@ -312,10 +313,10 @@ func TestTrigger(t *testing.T) {
 		status       int
 		want         string
 	}{
-		{"good", `{"type":"Sim","code":200,"msg":"GGAL|BYMA|24hs is halted","id":1}`, []string{"halt", "GGAL|BYMA|24hs"}, exitOK, "GGAL|BYMA|24hs is halted\n"},
-		{"of connections", `{"type":"Sim","code":200,"msg":"It is cut","id":1}`, []string{"disconnect"}, exitOK, "It is cut\n"},
-		{"not a dev server", `{"type":"Error","code":400,"reason":"unknown_action","msg":"Unknown action","id":1,"retry":false}`, []string{"halt"}, exitRefused, "made by rueda dev alone"},
-		{"no such instrument", `{"type":"Error","code":404,"reason":"unknown_instrument","msg":"Unknown instrument","id":1,"retry":false,"hint":"Did you mean GGAL|BYMA|24hs?"}`, []string{"halt", "GGLA|BYMA|24hs"}, exitNotFound, "Did you mean GGAL"},
+		{"good", `{"type":"Sim","code":200,"msg":"GGAL|BYMA|24hs is halted","id":1}`, []string{"halt", "GGAL|BYMA|24hs"}, command.ExitOK, "GGAL|BYMA|24hs is halted\n"},
+		{"of connections", `{"type":"Sim","code":200,"msg":"It is cut","id":1}`, []string{"disconnect"}, command.ExitOK, "It is cut\n"},
+		{"not a dev server", `{"type":"Error","code":400,"reason":"unknown_action","msg":"Unknown action","id":1,"retry":false}`, []string{"halt"}, command.ExitRefused, "made by rueda dev alone"},
+		{"no such instrument", `{"type":"Error","code":404,"reason":"unknown_instrument","msg":"Unknown instrument","id":1,"retry":false,"hint":"Did you mean GGAL|BYMA|24hs?"}`, []string{"halt", "GGLA|BYMA|24hs"}, command.ExitNotFound, "Did you mean GGAL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
@@ -329,7 +330,7 @@ func TestTrigger(t *testing.T) {
 				return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success, `{"action":"ping"}`), hear(ctx, conn, wanted),
 					say(ctx, conn, tc.answer))
 			})
-			status, out, talk := command(t, append([]string{"trigger", "--url", url}, tc.args...)...)
+			status, out, talk := execute(t, append([]string{"trigger", "--url", url}, tc.args...)...)
 			if status != tc.status || !strings.Contains(out+talk, tc.want) {
 				t.Errorf("%d: %s%s", status, out, talk)
 			}

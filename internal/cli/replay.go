@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/wire"
@@ -32,7 +33,7 @@ type replayOptions struct {
 	verbose bool
 }
 
-func newReplay(std streams) *cobra.Command {
+func newReplay(std command.Streams) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
@@ -50,7 +51,7 @@ Event times are those of the recording.`,
   rueda replay btcusdt.jsonl.gz --loop
   rueda replay day.jsonl.zst --from 2026-11-20T16:55:00Z --symbols GGAL,'AL30|BYMA|CI'
   rueda replay S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --speed max`,
-		Args: some("recording to play", "rueda replay day.jsonl.zst"),
+		Args: command.SomeArgs("recording to play", "rueda replay day.jsonl.zst"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReplay(cmd.Context(), std, o, args)
 		},
@@ -74,13 +75,13 @@ func (o *replayOptions) config() (replay.Config, error) {
 	switch {
 	case o.speed == "max":
 		speed = math.Inf(1)
-	case err != nil || !goodSpeed(speed):
-		return c, fail(exitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds in a second: 1 is as it was.")
+	case err != nil || !ValidSpeed(speed):
+		return c, command.Fail(command.ExitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds in a second: 1 is as it was.")
 	}
 	c.Speed = speed
 	if o.from != "" {
 		if c.From, err = wire.ParseTime(o.from); err != nil {
-			return c, fail(exitUsage, fmt.Errorf("--from %q is %w", o.from, err), "It looks like 2026-11-20T16:55:00Z.")
+			return c, command.Fail(command.ExitUsage, fmt.Errorf("--from %q is %w", o.from, err), "It looks like 2026-11-20T16:55:00Z.")
 		}
 	}
 	return c, nil
@@ -113,10 +114,10 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	source, err := replay.Open(journalIn(name), c)
 	switch {
 	case errors.Is(err, replay.ErrUnknownFormat):
-		return nil, fail(exitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
 			".\nWhat rueda watch -o jsonl prints is none, nor an export as ndjson: messages without the time when they came. Take rueda record, or the journal itself.")
 	case err != nil:
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	return source, nil
 }
@@ -136,12 +137,12 @@ func openTapes(files []string, c replay.Config) ([]*tape, error) {
 			if all, err := replay.Open(name, c); err == nil {
 				advice = "It has " + all.Summary() + ". " + advice
 			}
-			return nil, fail(exitUsage, fmt.Errorf("%s has no instrument that is to be played", name), advice)
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s has no instrument that is to be played", name), advice)
 		}
 		for _, in := range list {
 			id := in.ID.String()
 			if before, ok := of[id]; ok {
-				return nil, fail(exitUsage, fmt.Errorf("%s is a second recording of %s, beside %s", name, id, before), "An instrument has one feed.")
+				return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, beside %s", name, id, before), "An instrument has one feed.")
 			}
 			of[id] = name
 		}
@@ -150,18 +151,18 @@ func openTapes(files []string, c replay.Config) ([]*tape, error) {
 	return tapes, nil
 }
 
-func runReplay(ctx context.Context, std streams, o replayOptions, files []string) (err error) {
+func runReplay(ctx context.Context, std command.Streams, o replayOptions, files []string) (err error) {
 	began := time.Now()
 	c, err := o.config()
 	if err != nil {
 		return err
 	}
-	shown := newProgress(&std)
+	shown := command.NewProgress(&std)
 	level := "warn"
 	if o.verbose {
 		level = "info"
 	}
-	log := newLogger(std)(config.Log{Level: level})
+	log := command.NewLogger(std)(config.Log{Level: level})
 	c.Logger = log
 	tapes, err := openTapes(files, c)
 	if err != nil {
@@ -179,7 +180,7 @@ func runReplay(ctx context.Context, std streams, o replayOptions, files []string
 		}
 		return strings.Join(all, "; ")
 	})()
-	return runAtHome(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
+	return RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
 		greetReplay(std, o, b, tapes, demo, time.Since(began))
 	})
 }
@@ -200,25 +201,25 @@ func (t *tape) status() string {
 }
 
 // greetReplay says where everything is and what to try.
-func greetReplay(std streams, o replayOptions, b gateway.Bound, tapes []*tape, demo bool, took time.Duration) {
-	p := painter(std.out)
-	fmt.Fprintf(std.out, "%s in %d ms. Recorded market, speed %s.\n", p.bold("Ready"), took.Milliseconds(), o.speed)
-	fmt.Fprintf(std.out, "  REST         %s\n", b.REST)
-	fmt.Fprintf(std.out, "  Stream       %s\n", b.Stream)
+func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, tapes []*tape, demo bool, took time.Duration) {
+	p := command.NewPaint(std.Out)
+	fmt.Fprintf(std.Out, "%s in %d ms. Recorded market, speed %s.\n", p.Bold("Ready"), took.Milliseconds(), o.speed)
+	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
+	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	if demo {
-		fmt.Fprintf(std.out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", demoUser, demoUser, basicUser, basicUser)
+		fmt.Fprintf(std.Out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", command.DemoUser, command.DemoUser, command.BasicUser, command.BasicUser)
 	} else {
-		fmt.Fprintf(std.out, "  Users        those of %s\n", o.data)
+		fmt.Fprintf(std.Out, "  Users        those of %s\n", o.data)
 	}
 	for i, t := range tapes {
-		fmt.Fprintf(std.out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Summary())
+		fmt.Fprintf(std.Out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Summary())
 	}
 	if demo {
 		url := ""
-		if b.REST != defaultURL {
+		if b.REST != command.DefaultURL {
 			url = " --url " + b.REST
 		}
-		fmt.Fprintf(std.out, "  Try\n    %s watch %s%s\n", programName(), quoteShell(tapes[0].source.Instrument().ID.String()), url)
+		fmt.Fprintf(std.Out, "  Try\n    %s watch %s%s\n", command.ProgramName(), command.QuoteShell(tapes[0].source.Instrument().ID.String()), url)
 	}
-	fmt.Fprintln(std.out, p.faint("Ctrl-C ends it."))
+	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
 }

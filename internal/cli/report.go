@@ -16,15 +16,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/market"
 )
 
-func newReport(std streams) *cobra.Command {
+func newReport(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report what was used of a gateway",
-		Args:  subcommand,
+		Args:  command.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newReportUsage(std))
@@ -38,7 +39,7 @@ type usageReport struct {
 	csv, json, totalled bool
 }
 
-func newReportUsage(std streams) *cobra.Command {
+func newReportUsage(std command.Streams) *cobra.Command {
 	var r usageReport
 	cmd := &cobra.Command{
 		Use:   "usage",
@@ -74,9 +75,9 @@ command line.`,
 	return cmd
 }
 
-func (r *usageReport) run(ctx context.Context, std streams) (err error) {
+func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) {
 	bad := func(format string, args ...any) error {
-		return fail(exitUsage, fmt.Errorf(format, args...), "See rueda report usage --help")
+		return command.Fail(command.ExitUsage, fmt.Errorf(format, args...), "See rueda report usage --help")
 	}
 	r.month = cmp.Or(r.month, time.Now().UTC().Format(monthFormat))
 	if _, err := time.Parse(monthFormat, r.month); err != nil {
@@ -100,13 +101,13 @@ func (r *usageReport) run(ctx context.Context, std streams) (err error) {
 	}
 	switch {
 	case r.json:
-		enc := json.NewEncoder(std.out)
+		enc := json.NewEncoder(std.Out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(map[string]any{"month": r.month, "rows": rows, "totals": totals})
 	case r.csv:
-		return writeUsageCSV(std.out, r, rows, totals)
+		return writeUsageCSV(std.Out, r, rows, totals)
 	case len(rows) == 0:
-		fmt.Fprintf(std.talk, "Nothing was used in %s.\n", r.month)
+		fmt.Fprintf(std.Err, "Nothing was used in %s.\n", r.month)
 		return nil
 	}
 	return r.print(std, rows, totals)
@@ -220,7 +221,7 @@ func totalUsage(rows []usageRow) []usageTotal {
 	return totals
 }
 
-func (r *usageReport) print(std streams, rows []usageRow, totals []usageTotal) error {
+func (r *usageReport) print(std command.Streams, rows []usageRow, totals []usageTotal) error {
 	var table strings.Builder
 	if !r.totalled {
 		for i := range rows {
@@ -229,10 +230,10 @@ func (r *usageReport) print(std streams, rows []usageRow, totals []usageTotal) e
 				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339))
 		}
 		err := printTable(std, "USER\tMARKET\tLEVEL\tMODE\tDAYS\tCONNECTIONS\tFIRST\tLAST\n", table.String())
-		if err != nil || !isTerminal(std.out) {
+		if err != nil || !command.IsTerminal(std.Out) {
 			return err
 		}
-		fmt.Fprintln(std.out)
+		fmt.Fprintln(std.Out)
 		table.Reset()
 	}
 	for _, t := range totals {

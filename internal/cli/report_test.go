@@ -12,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -51,7 +52,7 @@ func TestReportUsage(t *testing.T) {
 		t.Helper()
 		var out, talk bytes.Buffer
 		args = append([]string{"report", "usage", "--data", folder, "--month", "2026-11"}, args...)
-		if status := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, talk: &talk}); status != 0 {
+		if status := run(t.Context(), args, command.Streams{In: strings.NewReader(""), Out: &out, Err: &talk}); status != 0 {
 			t.Fatalf("%q: status %d, %s", args, status, talk.String())
 		}
 		return out.String()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
@@ -24,29 +25,29 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	return run(ctx, args, streams{in: os.Stdin, out: os.Stdout, talk: os.Stderr, exit: os.Exit})
+	return run(ctx, args, command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Exit: os.Exit})
 }
 
-func run(ctx context.Context, args []string, std streams) int {
+func run(ctx context.Context, args []string, std command.Streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
 	err := helpless(root, args)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
-	status, text, advice := outcome(ctx, err)
+	status, text, advice := command.Outcome(ctx, err)
 	if text != "" {
 		for line := range strings.Lines(text) {
-			fmt.Fprintf(std.talk, "rueda: %s\n", strings.TrimRight(line, "\n"))
+			fmt.Fprintf(std.Err, "rueda: %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
 	if advice != "" {
-		fmt.Fprintf(std.talk, "  %s\n", strings.NewReplacer("\n", "\n  ", "did you mean", "Did you mean").Replace(advice))
+		fmt.Fprintf(std.Err, "  %s\n", strings.NewReplacer("\n", "\n  ", "did you mean", "Did you mean").Replace(advice))
 	}
 	return status
 }
 
-func newRoot(std streams) *cobra.Command {
+func newRoot(std command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rueda",
 		Short: "A brokerage API gateway: tokens, accounts and a real-time market-data stream",
@@ -56,7 +57,7 @@ market on your laptop.`,
 		Example: `  rueda dev                                a market in this terminal
   rueda watch 'GGAL|BYMA|24hs'             its trades and quotes in another
   rueda serve --init rueda && rueda serve --config rueda/rueda.toml`,
-		Args:          subcommand,
+		Args:          command.Subcommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,9 +65,9 @@ market on your laptop.`,
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.SetIn(std.in)
-	root.SetOut(std.out)
-	root.SetErr(std.talk)
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(newDev(std), newServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
 	asUsage(root)
@@ -92,7 +93,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s %s is not %s", m[2], m[1], want)
 		}
 	}
-	return fail(exitUsage, err, advice)
+	return command.Fail(command.ExitUsage, err, advice)
 }
 
 // helpless refuses to help with a command that there is not; the library would help with the one above.
@@ -107,7 +108,7 @@ func helpless(root *cobra.Command, args []string) error {
 	if err != nil || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return err
 	}
-	return subcommand(cmd, rest)
+	return command.Subcommand(cmd, rest)
 }
 
 // asUsage makes what cobra says of a command's arguments a mistake of usage.
@@ -118,11 +119,11 @@ func asUsage(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		if f := (*failure)(nil); err != nil && !errors.As(err, &f) {
+		if f := (*command.Failure)(nil); err != nil && !errors.As(err, &f) {
 			if len(args) > 0 {
 				err = fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
 			}
-			return fail(exitUsage, err, "See "+cmd.CommandPath()+" --help")
+			return command.Fail(command.ExitUsage, err, "See "+cmd.CommandPath()+" --help")
 		}
 		return err
 	}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
-func newServe(std streams) *cobra.Command {
+func newServe(std command.Streams) *cobra.Command {
 	var name, folder string
 	var check bool
 	cmd := &cobra.Command{
@@ -33,11 +34,11 @@ clients are sent away over the drain window; the second ends at once.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case folder != "" && (name != "" || check):
-				return fail(exitUsage, errors.New("--init goes alone"), "")
+				return command.Fail(command.ExitUsage, errors.New("--init goes alone"), "")
 			case folder != "":
 				return writeExamples(std, folder)
 			case name == "":
-				return fail(exitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
+				return command.Fail(command.ExitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
 			case check:
 				return checkConfig(cmd.Context(), std, name)
 			}
@@ -52,36 +53,36 @@ clients are sent away over the drain window; the second ends at once.`,
 }
 
 // checkConfig reads a configuration as serve does, its certificate too, and opens no database.
-func checkConfig(ctx context.Context, std streams, name string) error {
-	defer std.endAtOnce(ctx)()
-	s, err := readConfig(std, name)
+func checkConfig(ctx context.Context, std command.Streams, name string) error {
+	defer std.ExitOnInterrupt(ctx)()
+	s, err := command.ReadConfig(std, name)
 	if err != nil {
 		return err
 	}
 	if err := gateway.Check(s.Gateway); err != nil {
-		return fail(exitUsage, fmt.Errorf("%s: %w", name, err), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("%s: %w", name, err), "")
 	}
-	if _, err := fmt.Fprintf(std.out, "%s is good: %s, %s, %s\n", name, count(len(s.Gateway.Markets), "market"),
-		count(len(s.Gateway.Instruments), "instrument"), count(len(s.Gateway.Feeds), "feed")); err != nil {
+	if _, err := fmt.Fprintf(std.Out, "%s is good: %s, %s, %s\n", name, command.Count(len(s.Gateway.Markets), "market"),
+		command.Count(len(s.Gateway.Instruments), "instrument"), command.Count(len(s.Gateway.Feeds), "feed")); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.talk, "Not tried: the database and the user base; %s user check NAME --config %s does.\n", programName(), quoteShell(name))
+	fmt.Fprintf(std.Err, "Not tried: the database and the user base; %s user check NAME --config %s does.\n", command.ProgramName(), command.QuoteShell(name))
 	return nil
 }
 
-func runServe(ctx context.Context, std streams, name string) (err error) {
-	s, err := loadConfig(ctx, std, name)
+func runServe(ctx context.Context, std command.Streams, name string) (err error) {
+	s, err := command.LoadConfig(ctx, std, name)
 	if err != nil {
 		return err
 	}
 	data, err := s.OpenData(ctx)
 	if err != nil {
-		return explainKeys(err, name, "")
+		return command.ExplainKeys(err, name, "")
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	s.Gateway.Data = data
 	defer func() { err = errors.Join(err, s.Users.Close()) }()
-	if err := useUsers(ctx, s, data.Users); err != nil {
+	if err := command.UseUsers(ctx, s, data.Users); err != nil {
 		return err
 	}
 	for _, f := range s.Gateway.Feeds {
@@ -97,7 +98,7 @@ func runServe(ctx context.Context, std streams, name string) (err error) {
 	gateway.SpareProcessors()
 	g, err := gateway.New(s.Gateway)
 	if err != nil {
-		return explainStart(explainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
+		return explainStart(command.ExplainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
 	}
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
@@ -114,26 +115,26 @@ func explainStart(err error, s *config.Settings, name string) error {
 }
 
 // warnNoUsers says how to add the first user, for there is no other way in.
-func warnNoUsers(ctx context.Context, std streams, data *gateway.Data, name string) {
+func warnNoUsers(ctx context.Context, std command.Streams, data *gateway.Data, name string) {
 	if list, err := data.Users.List(ctx); err == nil && len(list) == 0 {
-		fmt.Fprintf(std.talk, "Nobody can log in yet: %s user add NAME --config %s\n", programName(), quoteShell(name))
+		fmt.Fprintf(std.Err, "Nobody can log in yet: %s user add NAME --config %s\n", command.ProgramName(), command.QuoteShell(name))
 	}
 }
 
 // writeExamples writes the example configuration. It replaces no file.
-func writeExamples(std streams, folder string) error {
+func writeExamples(std command.Streams, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
 	written, err := config.Write(folder)
 	for _, name := range written {
-		if _, err := fmt.Fprintln(std.out, name); err != nil {
+		if _, err := fmt.Fprintln(std.Out, name); err != nil {
 			return err
 		}
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.talk, "Next: %s serve --config %s --check\n", programName(), quoteShell(written[0]))
+	fmt.Fprintf(std.Err, "Next: %s serve --config %s --check\n", command.ProgramName(), command.QuoteShell(written[0]))
 	return nil
 }

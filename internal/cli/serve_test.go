@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 )
 
@@ -65,14 +66,14 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "rueda.toml")
-	command := func(input string, args ...string) {
+	execute := func(input string, args ...string) {
 		t.Helper()
 		var talk transcript
-		if status := run(t.Context(), args, streams{in: strings.NewReader(input), out: io.Discard, talk: &talk}); status != exitOK {
+		if status := run(t.Context(), args, command.Streams{In: strings.NewReader(input), Out: io.Discard, Err: &talk}); status != command.ExitOK {
 			t.Fatalf("rueda %s: status %d: %s", strings.Join(args, " "), status, &talk)
 		}
 	}
-	command("", "serve", "--init", folder)
+	execute("", "serve", "--init", folder)
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestServe(t *testing.T) {
 	server := start(t, "serve", "--config", config)
 	server.said(`Nobody can log in yet: .* user add NAME --config`)
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
-	command("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
+	execute("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
 
 	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer https.CloseIdleConnections()
@@ -105,7 +106,7 @@ func TestServe(t *testing.T) {
 
 	// Another process disables the user: within half a second the socket is told and closed.
 	began := time.Now()
-	command("", "user", "disable", "ana", "--config", config)
+	execute("", "user", "disable", "ana", "--config", config)
 	expect(t, conn, `{"type":"Error","code":401,"reason":"token_revoked"`)
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != 4401 {
 		t.Errorf("read after the end: %v", err)
@@ -116,7 +117,7 @@ func TestServe(t *testing.T) {
 	}
 
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	for _, secret := range []string{got.Access, got.Refresh, "correct horse"} {
@@ -158,10 +159,10 @@ func TestInterruptWhileReading(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	status := make(chan int, 1)
-	std := streams{exit: func(s int) { status <- s }}
-	stop := std.endAtOnce(ctx)
+	std := command.Streams{Exit: func(s int) { status <- s }}
+	stop := std.ExitOnInterrupt(ctx)
 	cancel()
-	if got := <-status; got != exitInterrupted {
+	if got := <-status; got != command.ExitInterrupted {
 		t.Errorf("status %d", got)
 	}
 	if stop() {
@@ -169,7 +170,7 @@ func TestInterruptWhileReading(t *testing.T) {
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
-	std.endAtOnce(ctx)()
+	std.ExitOnInterrupt(ctx)()
 	cancel()
 	select {
 	case got := <-status:
@@ -187,7 +188,7 @@ func TestServeTwice(t *testing.T) {
 	server := start(t, "serve", "--config", config)
 	server.said(`msg=ready .* data=\S+rueda\.db users=local feeds=none admin=none`)
 	var talk transcript
-	if status := run(t.Context(), []string{"serve", "--config", config}, streams{in: strings.NewReader(""), out: io.Discard, talk: &talk}); status != exitError {
+	if status := run(t.Context(), []string{"serve", "--config", config}, command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &talk}); status != command.ExitError {
 		t.Errorf("status %d", status)
 	}
 	for _, want := range []string{"another gateway writes the journal " + filepath.Join(folder, "data", "journal"), "Stop that gateway, or choose another folder (folder of [journal] in " + config + ")."} {
@@ -196,7 +197,7 @@ func TestServeTwice(t *testing.T) {
 		}
 	}
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // TestServeTellsOfRightsNotServed starts a gateway whose database grants what it does not serve.
@@ -35,7 +36,7 @@ func TestServeTellsOfRightsNotServed(t *testing.T) {
 	server.said(`level=WARN msg="a right is not served" reason="\* trades delay=420: its delay is none of stream.delays"`)
 	server.said(`msg=ready`)
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	if n := strings.Count(server.talk.String(), "a right is not served"); n != 1 {
@@ -73,7 +74,7 @@ func TestAuditEmptied(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := start(t, "audit", "verify", "--data", folder)
-		if status := p.exit(); status != exitWrong {
+		if status := p.exit(); status != command.ExitBadData {
 			t.Errorf("%s: ended with %d", c.change, status)
 		}
 		p.said(c.told)

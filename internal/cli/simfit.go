@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/feed/sim/facts"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -21,18 +22,18 @@ type fitOptions struct {
 	date    string
 }
 
-func newSim(std streams) *cobra.Command {
+func newSim(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "The simulated exchange beside real markets",
-		Args:  subcommand,
+		Args:  command.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFit(std))
 	return cmd
 }
 
-func newFit(std streams) *cobra.Command {
+func newFit(std command.Streams) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
 		Use:   "fit FILE...",
@@ -49,7 +50,7 @@ a recording made with rueda record has them unless --channels left them out.`,
 		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
   rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
-		Args: some("recording to read", "rueda sim fit day.jsonl.zst"),
+		Args: command.SomeArgs("recording to read", "rueda sim fit day.jsonl.zst"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return fit(cmd.Context(), std, o, args)
 		},
@@ -61,9 +62,9 @@ a recording made with rueda record has them unless --channels left them out.`,
 	return cmd
 }
 
-func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
-	shown := newProgress(&std)
-	log := newLogger(std)(config.Log{Level: "warn"})
+func fit(ctx context.Context, std command.Streams, o fitOptions, files []string) error {
+	shown := command.NewProgress(&std)
+	log := command.NewLogger(std)(config.Log{Level: "warn"})
 	c := facts.New()
 	c.Class = sim.Classes()
 	for _, name := range files {
@@ -80,15 +81,15 @@ func fit(ctx context.Context, std streams, o fitOptions, files []string) error {
 	}
 	t := c.Table()
 	if len(t.Classes) == 0 {
-		return fail(exitError, errors.New("there is no time in it when a market was open and its book or quotes were known"), "Of a recording, record order_book or quotes and status too.")
+		return command.Fail(command.ExitError, errors.New("there is no time in it when a market was open and its book or quotes were known"), "Of a recording, record order_book or quotes and status too.")
 	}
 	if !o.json {
-		return t.WriteText(std.out)
+		return t.WriteText(std.Out)
 	}
 	b, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("write the table: %w", err)
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n", b)
+	_, err = fmt.Fprintf(std.Out, "%s\n", b)
 	return err
 }

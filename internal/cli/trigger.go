@@ -11,14 +11,15 @@ import (
 	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-func newTrigger(std streams) *cobra.Command {
-	var o login
+func newTrigger(std command.Streams) *cobra.Command {
+	var o command.Login
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "trigger FAULT [INSTRUMENT]",
@@ -37,28 +38,28 @@ fault; otherwise as of rueda watch.`,
   rueda trigger halt
   rueda trigger cancel 'GGAL|BYMA|24hs'
   rueda trigger disconnect --url http://127.0.0.1:9000`,
-		Args: atMost(2, "a fault and an instrument"),
+		Args: command.MaxArgs(2, "a fault and an instrument"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list:
 				return listFaults(std)
 			case len(args) == 0:
-				return fail(exitUsage, errors.New("no fault named"), "See rueda trigger --list")
+				return command.Fail(command.ExitUsage, errors.New("no fault named"), "See rueda trigger --list")
 			}
 			return trigger(cmd.Context(), std, o, args)
 		},
 	}
-	o.flags(cmd)
+	o.Flags(cmd)
 	cmd.Flags().BoolVar(&list, "list", false, "print all faults, and end")
 	return cmd
 }
 
-func listFaults(std streams) error {
+func listFaults(std command.Streams) error {
 	var b strings.Builder
 	for _, f := range wire.SimFaults() {
 		fmt.Fprintf(&b, "%-16s %s\n", f.Name, f.Description)
 	}
-	_, err := fmt.Fprint(std.out, b.String())
+	_, err := fmt.Fprint(std.Out, b.String())
 	return err
 }
 
@@ -76,13 +77,13 @@ func findFault(name string) (wire.SimFault, error) {
 	if near, ok := spell.Nearest(name, names); ok {
 		advice = "Did you mean " + near + "?"
 	}
-	return known, fail(exitUsage, fmt.Errorf("there is no fault %q", name), advice)
+	return known, command.Fail(command.ExitUsage, fmt.Errorf("there is no fault %q", name), advice)
 }
 
 const answerTimeout = 15 * time.Second
 
 // trigger asks for a fault and prints the answer.
-func trigger(ctx context.Context, std streams, o login, args []string) error {
+func trigger(ctx context.Context, std command.Streams, o command.Login, args []string) error {
 	known, err := findFault(args[0])
 	if err != nil {
 		return err
@@ -93,11 +94,11 @@ func trigger(ctx context.Context, std streams, o login, args []string) error {
 	}
 	if len(args) > 1 {
 		if _, err := market.ParseInstrumentID(args[1]); err != nil {
-			return fail(exitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, since the shell takes a pipe for its own: rueda trigger halt 'GGAL|BYMA|24hs'")
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, since the shell takes a pipe for its own: rueda trigger halt 'GGAL|BYMA|24hs'")
 		}
 		request["instrument"] = args[1]
 	}
-	account, err := o.account(std)
+	account, err := o.Account(std)
 	if err != nil {
 		return err
 	}
@@ -113,29 +114,29 @@ func trigger(ctx context.Context, std streams, o login, args []string) error {
 	if text(answer, "type") == "Error" {
 		return refusedFault(answer)
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n", text(answer, "msg"))
+	_, err = fmt.Fprintf(std.Out, "%s\n", text(answer, "msg"))
 	return err
 }
 
 // refusedFault is what a server says that does not do it.
 func refusedFault(answer *wire.Value) error {
 	advice := text(answer, "hint")
-	status := exitError
+	status := command.ExitError
 	switch reason := wire.Reason(text(answer, "reason")); reason {
 	case wire.UnknownAction, wire.Forbidden:
 		if advice == "" {
 			advice = "Faults are made by rueda dev alone, for users with the scope admin."
 		}
-		status = exitRefused
+		status = command.ExitRefused
 	case wire.UnknownInstrument:
-		status = exitNotFound
+		status = command.ExitNotFound
 	}
-	return fail(status, fmt.Errorf("%s: %s", text(answer, "reason"), text(answer, "msg")), advice)
+	return command.Fail(status, fmt.Errorf("%s: %s", text(answer, "reason"), text(answer, "msg")), advice)
 }
 
 // ask logs in, opens a socket, sends one action with id 1 and gives its answer.
 func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.Value, error) {
-	token, err := enter(ctx, a)
+	token, err := command.AccessToken(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // TestTriggerNotNow checks the exit status of a fault that the server refuses.
@@ -16,7 +18,7 @@ func TestTriggerNotNow(t *testing.T) {
 		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"correction"`),
 			say(ctx, conn, `{"type":"Error","code":422,"reason":"unsupported_option","msg":"no trade","id":1,"hint":"later"}`))
 	})
-	if status, out, talk := command(t, "trigger", "correction", "--url", url); status != exitError || out != "" || !strings.Contains(talk, "no trade") {
+	if status, out, talk := execute(t, "trigger", "correction", "--url", url); status != command.ExitError || out != "" || !strings.Contains(talk, "no trade") {
 		t.Errorf("%d: %s%s", status, out, talk)
 	}
 }
@@ -33,7 +35,7 @@ func TestTriggerSends(t *testing.T) {
 			return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, want),
 				say(ctx, conn, `{"type":"Sim","code":200,"msg":"So be it","id":1,"fault":"x"}`))
 		})
-		if status, out, talk := command(t, "trigger", args, "--url", url); status != exitOK || out != "So be it\n" {
+		if status, out, talk := execute(t, "trigger", args, "--url", url); status != command.ExitOK || out != "So be it\n" {
 			t.Errorf("%s: %d: %s%s", args, status, out, talk)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -43,7 +44,7 @@ func (p *presetFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be given several times")
 }
 
-func newUser(std streams) *cobra.Command {
+func newUser(std command.Streams) *cobra.Command {
 	var o userOptions
 	cmd := &cobra.Command{
 		Use:   "user",
@@ -62,14 +63,14 @@ never an argument, which other users of the machine could read.`,
   rueda user account add ana 100001 --config rueda/rueda.toml
   rueda user disable ana --data /var/lib/rueda
   rueda user list --data /var/lib/rueda`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o.places(cmd)
-	name := named("name of the user")
+	name := command.ExactArgs("name of the user")
 	var p presetFlags
 	add := o.creating(std, "add NAME", "Add a user; makes the database where there is none", name,
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			return o.add(ctx, std, users, args[0], &p)
 		})
 	p.add(teach(add, addHelp, addExample))
@@ -101,19 +102,19 @@ func (o *userOptions) places(cmd *cobra.Command) {
 
 // userCommand does something to the user base. args are those of the command line, the
 // user's name first.
-type userCommand func(ctx context.Context, std streams, users *local.Base, args []string) error
+type userCommand func(ctx context.Context, std command.Streams, users *local.Base, args []string) error
 
 // command works on a database that is there.
-func (o *userOptions) command(std streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
+func (o *userOptions) command(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
 	return o.on(std, use, short, args, do, false)
 }
 
 // creating makes the database where there is none.
-func (o *userOptions) creating(std streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
+func (o *userOptions) creating(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
 	return o.on(std, use, short, args, do, true)
 }
 
-func (o *userOptions) on(std streams, use, short string, args cobra.PositionalArgs, do userCommand, create bool) *cobra.Command {
+func (o *userOptions) on(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand, create bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -123,7 +124,7 @@ func (o *userOptions) on(std streams, use, short string, args cobra.PositionalAr
 			}
 			defer func() { err = errors.Join(err, data.Close()) }()
 			if o.kind != "" {
-				fmt.Fprintf(std.talk, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
+				fmt.Fprintf(std.Err, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
 			}
 			err = do(cmd.Context(), std, data.Users, args)
 			user := "" // the first of the arguments, and behind the group where there is one
@@ -139,50 +140,50 @@ func (o *userOptions) on(std streams, use, short string, args cobra.PositionalAr
 
 // explainUser says what to do about an error of the user base.
 func explainUser(err error, user string) error {
-	var f *failure
+	var f *command.Failure
 	switch {
 	case errors.As(err, &f):
 	case errors.Is(err, broker.ErrNotFound):
-		return fail(exitNotFound, fmt.Errorf("there is no user %q", user), "See rueda user list.")
+		return command.Fail(command.ExitNotFound, fmt.Errorf("there is no user %q", user), "See rueda user list.")
 	case errors.Is(err, local.ErrNoGroup):
-		return fail(exitNotFound, err, "See rueda group list; rueda group add makes one.")
+		return command.Fail(command.ExitNotFound, err, "See rueda group list; rueda group add makes one.")
 	case errors.Is(err, local.ErrNoSecret):
-		return fail(exitError, err, "It is kept with the signing keys: give the configuration or data folder that has them.")
+		return command.Fail(command.ExitError, err, "It is kept with the signing keys: give the configuration or data folder that has them.")
 	}
 	return err
 }
 
 // open opens the database. Where there is none it is made if the command may do that:
 // looking for a user in a folder of a mistyped name must not make it.
-func (o *userOptions) open(ctx context.Context, std streams, create bool) (*database.DB, error) {
+func (o *userOptions) open(ctx context.Context, std command.Streams, create bool) (*database.DB, error) {
 	s, there, err := o.settings(ctx, std, create)
 	if err != nil {
 		return nil, err
 	}
 	data, err := s.OpenDatabase(ctx)
 	if err != nil {
-		return nil, explainKeys(err, o.config, o.data)
+		return nil, command.ExplainKeys(err, o.config, o.data)
 	}
 	if !there {
-		fmt.Fprintf(std.talk, "New database in %s\n", filepath.Clean(s.Data.Folder))
+		fmt.Fprintf(std.Err, "New database in %s\n", filepath.Clean(s.Data.Folder))
 	}
 	return data, nil
 }
 
 // settings finds the database, and says whether it is there.
-func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s *config.Settings, there bool, err error) {
+func (o *userOptions) settings(ctx context.Context, std command.Streams, create bool) (s *config.Settings, there bool, err error) {
 	if (o.config == "") == (o.data == "") {
-		return nil, false, fail(exitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
+		return nil, false, command.Fail(command.ExitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
 	}
 	s = &config.Settings{Data: database.Config{Folder: o.data}}
 	if o.config != "" {
-		if s, err = loadConfig(ctx, std, o.config); err != nil {
+		if s, err = command.LoadConfig(ctx, std, o.config); err != nil {
 			return nil, false, err
 		}
 		o.serves = servedBy(&s.Gateway)
 		if !s.Users.BuiltIn() {
 			o.kind = s.Users.Type
-			fmt.Fprintf(std.talk, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", o.kind)
+			fmt.Fprintf(std.Err, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", o.kind)
 		}
 		if err := s.Users.Close(); err != nil { // the gateway's own users are worked on, whatever serve asks
 			return nil, false, err
@@ -190,16 +191,16 @@ func (o *userOptions) settings(ctx context.Context, std streams, create bool) (s
 	}
 	there, err = s.Data.Exists()
 	if err != nil {
-		_, setting := databaseFlags(o.config, o.data)
-		return nil, false, explainFolder(fmt.Errorf("look for a database: %w", err), "", setting)
+		_, setting := command.DatabaseFlags(o.config, o.data)
+		return nil, false, command.ExplainFolder(fmt.Errorf("look for a database: %w", err), "", setting)
 	}
 	if !there && !create {
-		return nil, false, fail(exitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
+		return nil, false, command.Fail(command.ExitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
 			"rueda user add makes one with its first user.")
 	}
 	if parent := filepath.Dir(filepath.Clean(o.data)); !there && o.data != "" {
 		if _, err := os.Stat(parent); err != nil {
-			return nil, false, fail(exitUsage, fmt.Errorf("there is no folder %s to make %s in", parent, filepath.Base(o.data)),
+			return nil, false, command.Fail(command.ExitUsage, fmt.Errorf("there is no folder %s to make %s in", parent, filepath.Base(o.data)),
 				"Make it first, if --data is what you mean.")
 		}
 	}
@@ -216,12 +217,12 @@ func commandLine() string {
 }
 
 // done tells what was done.
-func done(std streams, format string, args ...any) error {
-	_, err := fmt.Fprintf(std.out, format+"\n", args...)
+func done(std command.Streams, format string, args ...any) error {
+	_, err := fmt.Fprintf(std.Out, format+"\n", args...)
 	return err
 }
 
-func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, name string, p *presetFlags) error {
+func (o *userOptions) add(ctx context.Context, std command.Streams, users *local.Base, name string, p *presetFlags) error {
 	rights := p.rights
 	if rights == "" {
 		if rights = "all"; len(p.groups) > 0 {
@@ -241,7 +242,7 @@ func (o *userOptions) add(ctx context.Context, std streams, users *local.Base, n
 		return err
 	}
 	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements}
-	if u.Password, err = readPassword(std, "Password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) }); err != nil {
+	if u.Password, err = command.ReadPassword(std, "Password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) }); err != nil {
 		return err
 	}
 	if _, err = users.Add(ctx, u); err != nil {
@@ -274,7 +275,7 @@ func (p *presetFlags) own(rights string) (own local.Rights, err error) {
 	case "none":
 		own.Scopes = nil
 	default:
-		return own, fail(exitUsage, fmt.Errorf("rights %q are neither all, quotes nor none", rights), "")
+		return own, command.Fail(command.ExitUsage, fmt.Errorf("rights %q are neither all, quotes nor none", rights), "")
 	}
 	delay, err := delaySeconds(p.delay)
 	for i := range own.Entitlements {
@@ -300,9 +301,9 @@ func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error 
 	return nil
 }
 
-func (o *userOptions) password(ctx context.Context, std streams, users *local.Base, args []string) error {
+func (o *userOptions) password(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	name := args[0]
-	password, err := readPassword(std, "New password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) })
+	password, err := command.ReadPassword(std, "New password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) })
 	if err != nil {
 		return err
 	}
@@ -312,9 +313,9 @@ func (o *userOptions) password(ctx context.Context, std streams, users *local.Ba
 	return done(std, "New password for %s; logins of before are over", name)
 }
 
-func (o *userOptions) disable(ctx context.Context, std streams, users *local.Base, args []string) error {
+func (o *userOptions) disable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	if u, err := users.Entry(ctx, args[0]); err == nil && u.Disabled {
-		fmt.Fprintf(std.talk, "%s is disabled already.\n", args[0])
+		fmt.Fprintf(std.Err, "%s is disabled already.\n", args[0])
 		return nil
 	}
 	if err := users.Disable(ctx, args[0]); err != nil {
@@ -323,9 +324,9 @@ func (o *userOptions) disable(ctx context.Context, std streams, users *local.Bas
 	return done(std, "Disabled %s; logins of before are over", args[0])
 }
 
-func (o *userOptions) enable(ctx context.Context, std streams, users *local.Base, args []string) error {
+func (o *userOptions) enable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	if u, err := users.Entry(ctx, args[0]); err == nil && !u.Disabled {
-		fmt.Fprintf(std.talk, "%s is not disabled.\n", args[0])
+		fmt.Fprintf(std.Err, "%s is not disabled.\n", args[0])
 		return nil
 	}
 	if err := users.Enable(ctx, args[0]); err != nil {
@@ -334,7 +335,7 @@ func (o *userOptions) enable(ctx context.Context, std streams, users *local.Base
 	return done(std, "Enabled %s", args[0])
 }
 
-func (o *userOptions) logout(ctx context.Context, std streams, users *local.Base, args []string) error {
+func (o *userOptions) logout(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	if err := users.Logout(ctx, args[0]); err != nil {
 		return err
 	}
@@ -342,7 +343,7 @@ func (o *userOptions) logout(ctx context.Context, std streams, users *local.Base
 }
 
 // list prints a table for people, and rows with tabs and no heading for programs.
-func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, _ []string) error {
+func (o *userOptions) list(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
 	all, err := users.List(ctx)
 	if err != nil {
 		return err
@@ -356,7 +357,7 @@ func (o *userOptions) list(ctx context.Context, std streams, users *local.Base, 
 		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Username, status(&u), u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(std.talk, "No users yet: rueda user add NAME adds one.")
+		fmt.Fprintln(std.Err, "No users yet: rueda user add NAME adds one.")
 		return nil
 	}
 	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\tID\n", table.String())
@@ -370,12 +371,12 @@ func status(u *local.Entry) string {
 }
 
 // printTable prints rows of cells that end in tabs, for people under a heading.
-func printTable(std streams, heading, rows string) error {
-	if !isTerminal(std.out) {
-		_, err := fmt.Fprint(std.out, rows)
+func printTable(std command.Streams, heading, rows string) error {
+	if !command.IsTerminal(std.Out) {
+		_, err := fmt.Fprint(std.Out, rows)
 		return err
 	}
-	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, heading+rows)
 	return w.Flush()
 }

@@ -10,10 +10,11 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // accounts are the commands below user account.
-func (o *userOptions) accounts(std streams) *cobra.Command {
+func (o *userOptions) accounts(std command.Streams) *cobra.Command {
 	var a broker.Account
 	cmd := &cobra.Command{
 		Use:   "account",
@@ -23,11 +24,11 @@ accounts have the same one.`,
 		Example: `  rueda user account add ana 100001 --config rueda/rueda.toml
   rueda user account add ana 100002 --type margin --currency USD --config rueda/rueda.toml
   rueda user account list ana --config rueda/rueda.toml`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	add := o.command(std, "add NAME NUMBER", "Give a user an account", named("name of the user", "number of the account"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	add := o.command(std, "add NAME NUMBER", "Give a user an account", command.ExactArgs("name of the user", "number of the account"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			return addAccount(ctx, std, users, args[0], args[1], a)
 		})
 	f := teach(add, accountHelp, accountExample).Flags()
@@ -35,13 +36,13 @@ accounts have the same one.`,
 	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
 	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
 	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise; the first one is anyway")
-	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", named("name of the user"), listAccounts))
+	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", command.ExactArgs("name of the user"), listAccounts))
 	return cmd
 }
 
-func addAccount(ctx context.Context, std streams, users *local.Base, name, number string, a broker.Account) error {
+func addAccount(ctx context.Context, std command.Streams, users *local.Base, name, number string, a broker.Account) error {
 	if a.Type != "cash" && a.Type != "margin" {
-		return fail(exitUsage, fmt.Errorf("type %q is neither cash nor margin", a.Type), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("type %q is neither cash nor margin", a.Type), "")
 	}
 	a.Number = number
 	made, err := users.AddAccount(ctx, name, a)
@@ -52,7 +53,7 @@ func addAccount(ctx context.Context, std streams, users *local.Base, name, numbe
 }
 
 // listAccounts prints a table for people, and rows with tabs and no heading for programs.
-func listAccounts(ctx context.Context, std streams, users *local.Base, args []string) error {
+func listAccounts(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	all, err := users.List(ctx)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func listAccounts(ctx context.Context, std streams, users *local.Base, args []st
 		return err
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(std.talk, "%s has no accounts: rueda user account add %s NUMBER adds one.\n", args[0], quoteShell(args[0]))
+		fmt.Fprintf(std.Err, "%s has no accounts: rueda user account add %s NUMBER adds one.\n", args[0], command.QuoteShell(args[0]))
 		return nil
 	}
 	var table strings.Builder

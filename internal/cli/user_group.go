@@ -8,9 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-func newGroup(std streams) *cobra.Command {
+func newGroup(std command.Streams) *cobra.Command {
 	var o userOptions
 	cmd := &cobra.Command{
 		Use:   "group",
@@ -22,11 +23,11 @@ applies a change to all who are in it within half a second, and ends no login.`,
   rueda group grant equity --market BYMA --trades --quotes --depth 5 --config rueda/rueda.toml
   rueda group join equity ana --config rueda/rueda.toml
   rueda group list --config rueda/rueda.toml`,
-		Args: subcommand,
+		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o.places(cmd)
-	group, both := named("name of the group"), named("name of the group", "name of the user")
+	group, both := command.ExactArgs("name of the group"), command.ExactArgs("name of the group", "name of the user")
 	cmd.AddCommand(o.addGroup(std), o.setGroup(std), o.grantGroup(std), o.revokeGroup(std),
 		teach(o.command(std, "remove GROUP", "Remove a group, and its rights from all who are in it", group, removeGroup), removeGroupHelp, "  rueda group remove equity --config rueda/rueda.toml"),
 		teach(o.command(std, "join GROUP NAME", "Put a user into a group", both, joinGroup), joinGroupHelp, "  rueda group join equity ana --config rueda/rueda.toml"),
@@ -35,11 +36,11 @@ applies a change to all who are in it within half a second, and ends no login.`,
 	return cmd
 }
 
-func (o *userOptions) addGroup(std streams) *cobra.Command {
+func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 	var s setFlags
 	var cmd *cobra.Command
-	cmd = o.creating(std, "add GROUP", "Add a group; makes the database where there is none", named("name of the group"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd = o.creating(std, "add GROUP", "Add a group; makes the database where there is none", command.ExactArgs("name of the group"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			edit, err := s.edit(cmd, false)
 			if err != nil {
 				return err
@@ -57,11 +58,11 @@ func (o *userOptions) addGroup(std streams) *cobra.Command {
 	return teach(cmd, addGroupHelp, addGroupExample)
 }
 
-func (o *userOptions) setGroup(std streams) *cobra.Command {
+func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 	var s setFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "set GROUP", "Set a group's scopes and limits", named("name of the group"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd = o.command(std, "set GROUP", "Set a group's scopes and limits", command.ExactArgs("name of the group"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			edit, err := s.edit(cmd, true)
 			if err != nil {
 				return err
@@ -76,10 +77,10 @@ func (o *userOptions) setGroup(std streams) *cobra.Command {
 	return teach(cmd, setGroupHelp, setGroupExample)
 }
 
-func (o *userOptions) grantGroup(std streams) *cobra.Command {
+func (o *userOptions) grantGroup(std command.Streams) *cobra.Command {
 	var g grantFlags
-	cmd := o.command(std, "grant GROUP", "Give all in a group a right to data", named("name of the group"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd := o.command(std, "grant GROUP", "Give all in a group a right to data", command.ExactArgs("name of the group"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
 				err = o.checkServed(std, e)
@@ -97,11 +98,11 @@ func (o *userOptions) grantGroup(std streams) *cobra.Command {
 	return teach(cmd, grantGroupHelp, grantGroupExample)
 }
 
-func (o *userOptions) revokeGroup(std streams) *cobra.Command {
+func (o *userOptions) revokeGroup(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "revoke GROUP", "Take rights to data away from a group", named("name of the group"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd = o.command(std, "revoke GROUP", "Take rights to data away from a group", command.ExactArgs("name of the group"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
 				return err
@@ -123,7 +124,7 @@ func (o *userOptions) revokeGroup(std streams) *cobra.Command {
 	return teach(cmd, revokeGroupHelp, revokeGroupExample)
 }
 
-func removeGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+func removeGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	n, err := users.RemoveGroup(ctx, args[0])
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func removeGroup(ctx context.Context, std streams, users *local.Base, args []str
 	return done(std, "Removed group %s; %d were in it", args[0], n)
 }
 
-func joinGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	changed, err := users.Join(ctx, args[1], args[0])
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func joinGroup(ctx context.Context, std streams, users *local.Base, args []strin
 	return doneOr(std, changed, args[1]+" is in it already.", "%s is in group %s", args[1], args[0])
 }
 
-func leaveGroup(ctx context.Context, std streams, users *local.Base, args []string) error {
+func leaveGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	changed, err := users.Leave(ctx, args[1], args[0])
 	if err != nil {
 		return err
@@ -148,13 +149,13 @@ func leaveGroup(ctx context.Context, std streams, users *local.Base, args []stri
 }
 
 // listGroups prints a table for people, and rows with tabs and no heading for programs.
-func listGroups(ctx context.Context, std streams, users *local.Base, _ []string) error {
+func listGroups(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
 	groups, err := users.Groups(ctx)
 	if err != nil {
 		return err
 	}
 	if len(groups) == 0 {
-		fmt.Fprintln(std.talk, "No groups yet: rueda group add GROUP adds one.")
+		fmt.Fprintln(std.Err, "No groups yet: rueda group add GROUP adds one.")
 		return nil
 	}
 	var table strings.Builder

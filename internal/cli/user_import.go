@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/progress"
 )
 
@@ -30,12 +31,12 @@ const (
 )
 
 // imports is user import.
-func (o *userOptions) imports(std streams) *cobra.Command {
+func (o *userOptions) imports(std command.Streams) *cobra.Command {
 	var p presetFlags
 	var dryRun bool
 	var format string
-	cmd := o.creating(std, "import FILE", "Add users of another system with the hashes of their passwords", named("file with the users"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd := o.creating(std, "import FILE", "Add users of another system with the hashes of their passwords", command.ExactArgs("file with the users"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			return o.importFile(ctx, std, users, args[0], format, &p, dryRun)
 		})
 	cmd.Long = `Import adds users from a file, - for standard input, with the hashes that another system
@@ -61,7 +62,7 @@ Exit status: 1 where a line was refused.`
 
 // importing is an import that is on its way.
 type importing struct {
-	std    streams
+	std    command.Streams
 	users  *local.Base
 	name   string
 	dryRun bool
@@ -82,7 +83,7 @@ type wrongLine struct {
 	err    error
 }
 
-func (o *userOptions) importFile(ctx context.Context, std streams, users *local.Base, name, format string, p *presetFlags, dryRun bool) (err error) {
+func (o *userOptions) importFile(ctx context.Context, std command.Streams, users *local.Base, name, format string, p *presetFlags, dryRun bool) (err error) {
 	own, err := p.own(cmp.Or(p.rights, "none"))
 	if err != nil {
 		return err
@@ -98,18 +99,18 @@ func (o *userOptions) importFile(ctx context.Context, std streams, users *local.
 	if format == "" {
 		format = strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
 	}
-	in, file := std.in, name
+	in, file := std.In, name
 	if name == "-" {
 		file = "standard input"
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
-			return fail(exitUsage, err, "")
+			return command.Fail(command.ExitUsage, err, "")
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		in = f
 	}
-	shown := newProgress(&std)
+	shown := command.NewProgress(&std)
 	i := &importing{std: std, users: users, name: file, dryRun: dryRun, own: own, groups: p.groups, seen: map[string]bool{}}
 	stop := shown.During(ctx, func() string {
 		return fmt.Sprintf("%s users read, %s added", progress.Thousands(i.read.Load()), progress.Thousands(i.added.Load()))
@@ -121,7 +122,7 @@ func (o *userOptions) importFile(ctx context.Context, std streams, users *local.
 	case "jsonl", "ndjson":
 		err = i.jsonLines(ctx, in)
 	default:
-		err = fail(exitUsage, fmt.Errorf("%s is neither named .csv nor .jsonl", file), "Say what it is with --format csv or --format jsonl.")
+		err = command.Fail(command.ExitUsage, fmt.Errorf("%s is neither named .csv nor .jsonl", file), "Say what it is with --format csv or --format jsonl.")
 	}
 	if err == nil {
 		err = i.flush(ctx)
@@ -140,13 +141,13 @@ func (i *importing) report(err error) error {
 	if err != nil && i.read.Load() == 0 {
 		return err
 	}
-	fmt.Fprintf(i.std.out, "%s %s, already there %s, refused %s\n", verb, progress.Thousands(i.added.Load()),
+	fmt.Fprintf(i.std.Out, "%s %s, already there %s, refused %s\n", verb, progress.Thousands(i.added.Load()),
 		progress.Thousands(i.there.Load()), progress.Thousands(i.refused.Load()))
 	if err != nil {
 		return err
 	}
 	if n := i.refused.Load(); n > 0 {
-		return fail(exitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Mend those that were named, and run it again: users who are there already stay as they are.")
+		return command.Fail(command.ExitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Mend those that were named, and run it again: users who are there already stay as they are.")
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func (i *importing) tell() {
 	slices.SortStableFunc(i.wrong, func(a, b wrongLine) int { return cmp.Compare(a.number, b.number) })
 	for _, w := range i.wrong {
 		for text := range strings.Lines(w.err.Error()) {
-			fmt.Fprintf(i.std.talk, "%s:%d: %s\n", i.name, w.number, strings.TrimSpace(text))
+			fmt.Fprintf(i.std.Err, "%s:%d: %s\n", i.name, w.number, strings.TrimSpace(text))
 		}
 	}
 	i.wrong = i.wrong[:0]
@@ -235,19 +236,19 @@ func (i *importing) csv(ctx context.Context, in io.Reader) error {
 	r.ReuseRecord = true
 	heading, err := r.Read()
 	if err != nil {
-		return fail(exitUsage, fmt.Errorf("%s has no heading", i.name), "Its first line names the columns: username,hash")
+		return command.Fail(command.ExitUsage, fmt.Errorf("%s has no heading", i.name), "Its first line names the columns: username,hash")
 	}
 	columns := map[string]int{}
 	for n, name := range heading {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := columns[name]; twice || !slices.Contains([]string{"username", "hash", "disabled", "groups", "scopes"}, name) {
-			return fail(exitUsage, fmt.Errorf("%s:1: column %q is unknown or there twice", i.name, name), "Columns are username, hash, disabled, groups and scopes.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("%s:1: column %q is unknown or there twice", i.name, name), "Columns are username, hash, disabled, groups and scopes.")
 		}
 		columns[name] = n
 	}
 	for _, needed := range []string{"username", "hash"} {
 		if _, ok := columns[needed]; !ok {
-			return fail(exitUsage, fmt.Errorf("%s:1: there is no column %s", i.name, needed), "The first line names the columns: username,hash")
+			return command.Fail(command.ExitUsage, fmt.Errorf("%s:1: there is no column %s", i.name, needed), "The first line names the columns: username,hash")
 		}
 	}
 	for {

@@ -9,23 +9,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // otp is user otp.
-func (o *userOptions) otp(std streams) *cobra.Command {
+func (o *userOptions) otp(std command.Streams) *cobra.Command {
 	var enable, disable bool
 	var issuer string
-	cmd := o.command(std, "otp NAME", "Let a user log in with one-time passwords, or without", named("name of the user"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd := o.command(std, "otp NAME", "Let a user log in with one-time passwords, or without", command.ExactArgs("name of the user"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			if enable == disable {
-				return fail(exitUsage, errors.New("with one-time passwords or without?"), "Say it with --enable or --disable.")
+				return command.Fail(command.ExitUsage, errors.New("with one-time passwords or without?"), "Say it with --enable or --disable.")
 			}
 			switch o.kind {
 			case "":
 			case "http":
-				return fail(exitUsage, errors.New("one-time passwords of users of type http are the login service's own"), "")
+				return command.Fail(command.ExitUsage, errors.New("one-time passwords of users of type http are the login service's own"), "")
 			default:
-				return fail(exitUsage, fmt.Errorf("users of type %s have no one-time passwords here", o.kind), "")
+				return command.Fail(command.ExitUsage, fmt.Errorf("users of type %s have no one-time passwords here", o.kind), "")
 			}
 			if enable {
 				return enableOTP(ctx, std, users, args[0], issuer)
@@ -50,13 +51,13 @@ rueda user check NAME --otp CODE.`
 	return cmd
 }
 
-func enableOTP(ctx context.Context, std streams, users *local.Base, name, issuer string) error {
+func enableOTP(ctx context.Context, std command.Streams, users *local.Base, name, issuer string) error {
 	if issuer == "" || strings.Contains(issuer, ":") {
-		return fail(exitUsage, fmt.Errorf("--issuer %q is empty or has a colon", issuer), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("--issuer %q is empty or has a colon", issuer), "")
 	}
 	f, err := users.EnableSecondFactor(ctx, name, issuer)
 	if errors.Is(err, local.ErrExists) {
-		return fail(exitError, err, "Take it away first: rueda user otp "+quoteShell(name)+" --disable")
+		return command.Fail(command.ExitError, err, "Take it away first: rueda user otp "+command.QuoteShell(name)+" --disable")
 	}
 	if err != nil {
 		return err
@@ -69,6 +70,6 @@ func enableOTP(ctx context.Context, std streams, users *local.Base, name, issuer
 			return err
 		}
 	}
-	fmt.Fprintf(std.talk, "%s needs a one-time password to log in from now on. This is shown once.\n", name)
+	fmt.Fprintf(std.Err, "%s needs a one-time password to log in from now on. This is shown once.\n", name)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
@@ -41,7 +42,7 @@ func (g *grantFlags) add(cmd *cobra.Command) {
 // entitlement is what the flags say.
 func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 	if g.market == "" {
-		return e, fail(exitUsage, errors.New("which market?"), "Name it with --market, or all with --market '*'.")
+		return e, command.Fail(command.ExitUsage, errors.New("which market?"), "Name it with --market, or all with --market '*'.")
 	}
 	e = broker.Entitlement{Market: g.market, Trades: g.trades, Quotes: g.quotes, Instruments: g.instruments}
 	switch {
@@ -50,13 +51,13 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 		e.Depth = -1
 	default:
 		n, err := strconv.Atoi(g.depth)
-		if err != nil || n == 0 || !slices.Contains(bookDepths, n) {
-			return e, fail(exitUsage, fmt.Errorf("--depth %q is none of 1, 5, 10, 25 and all", g.depth), "")
+		if err != nil || n == 0 || !slices.Contains(command.BookDepths, n) {
+			return e, command.Fail(command.ExitUsage, fmt.Errorf("--depth %q is none of 1, 5, 10, 25 and all", g.depth), "")
 		}
 		e.Depth = n
 	}
 	if !e.Trades && !e.Quotes && e.Depth == 0 {
-		return e, fail(exitUsage, errors.New("a right to what?"), "Say it with --trades, --quotes or --depth.")
+		return e, command.Fail(command.ExitUsage, errors.New("a right to what?"), "Say it with --trades, --quotes or --depth.")
 	}
 	if e.Delay, err = delaySeconds(g.delay); err != nil {
 		return e, err
@@ -68,7 +69,7 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 		return e, err
 	}
 	if !e.Until.IsZero() && !time.Now().Before(e.Until) {
-		return e, fail(exitUsage, fmt.Errorf("--until %s is over already", g.until), "")
+		return e, command.Fail(command.ExitUsage, fmt.Errorf("--until %s is over already", g.until), "")
 	}
 	return e, nil
 }
@@ -83,12 +84,12 @@ func momentOf(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fail(exitUsage, fmt.Errorf("%s %q is no day or time", flag, text), "Write 2026-12-31 or 2026-12-31T17:00:00-03:00.")
+	return time.Time{}, command.Fail(command.ExitUsage, fmt.Errorf("%s %q is no day or time", flag, text), "Write 2026-12-31 or 2026-12-31T17:00:00-03:00.")
 }
 
 func delaySeconds(d time.Duration) (int, error) {
 	if d < 0 || d%time.Second != 0 || d > config.MaxDelay {
-		return 0, fail(exitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", config.MaxDelay, d), "")
+		return 0, command.Fail(command.ExitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", config.MaxDelay, d), "")
 	}
 	return int(d / time.Second), nil
 }
@@ -110,7 +111,7 @@ func (r *revokeFlags) add(cmd *cobra.Command) {
 // which says whether an entitlement is meant.
 func (r *revokeFlags) which(cmd *cobra.Command) (func(broker.Entitlement) bool, error) {
 	if (r.market == "") != r.all {
-		return nil, fail(exitUsage, errors.New("which rights?"), "Name the market with --market, or take all with --all.")
+		return nil, command.Fail(command.ExitUsage, errors.New("which rights?"), "Name the market with --market, or take all with --all.")
 	}
 	delay, err := delaySeconds(r.delay)
 	if err != nil {
@@ -146,16 +147,16 @@ var knownScopes = []string{
 func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) error, error) {
 	changed := cmd.Flags().Changed
 	if needed && !slices.ContainsFunc([]string{"scopes", "connections", "subscriptions", "messages", "requests"}, changed) {
-		return nil, fail(exitUsage, errors.New("nothing to set"), "Name it: --scopes, --connections, --subscriptions, --messages or --requests.")
+		return nil, command.Fail(command.ExitUsage, errors.New("nothing to set"), "Name it: --scopes, --connections, --subscriptions, --messages or --requests.")
 	}
 	for _, scope := range s.scopes {
 		if !slices.Contains(knownScopes, scope) {
-			return nil, fail(exitUsage, fmt.Errorf("there is no scope %q", scope), "There are "+strings.Join(knownScopes, ", ")+".")
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("there is no scope %q", scope), "There are "+strings.Join(knownScopes, ", ")+".")
 		}
 	}
 	for name, n := range map[string]int{"connections": s.limits.Connections, "subscriptions": s.limits.Subscriptions, "messages": s.limits.MessagesPerSecond, "requests": s.limits.RequestsPerMinute} {
 		if n < 0 || n > config.MaxCount {
-			return nil, fail(exitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, config.MaxCount), "")
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, config.MaxCount), "")
 		}
 	}
 	return func(r *local.Rights) error {
@@ -178,19 +179,19 @@ func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) er
 }
 
 // doneOr tells what was done, or that there was nothing to do.
-func doneOr(std streams, changed bool, nothing, format string, args ...any) error {
+func doneOr(std command.Streams, changed bool, nothing, format string, args ...any) error {
 	if !changed {
-		fmt.Fprintln(std.talk, nothing)
+		fmt.Fprintln(std.Err, nothing)
 		return nil
 	}
 	return done(std, format, args...)
 }
 
-func (o *userOptions) set(std streams) *cobra.Command {
+func (o *userOptions) set(std command.Streams) *cobra.Command {
 	var s setFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "set NAME", "Set a user's own scopes and limits", named("name of the user"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd = o.command(std, "set NAME", "Set a user's own scopes and limits", command.ExactArgs("name of the user"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			edit, err := s.edit(cmd, true)
 			if err != nil {
 				return err
@@ -205,10 +206,10 @@ func (o *userOptions) set(std streams) *cobra.Command {
 	return teach(cmd, setHelp, setExample)
 }
 
-func (o *userOptions) grant(std streams) *cobra.Command {
+func (o *userOptions) grant(std command.Streams) *cobra.Command {
 	var g grantFlags
-	cmd := o.command(std, "grant NAME", "Give a user a right to data, beside those there are", named("name of the user"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd := o.command(std, "grant NAME", "Give a user a right to data, beside those there are", command.ExactArgs("name of the user"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
 				err = o.checkServed(std, e)
@@ -229,11 +230,11 @@ func (o *userOptions) grant(std streams) *cobra.Command {
 	return teach(cmd, grantHelp, grantExample)
 }
 
-func (o *userOptions) revoke(std streams) *cobra.Command {
+func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "revoke NAME", "Take rights to data away from a user", named("name of the user"),
-		func(ctx context.Context, std streams, users *local.Base, args []string) error {
+	cmd = o.command(std, "revoke NAME", "Take rights to data away from a user", command.ExactArgs("name of the user"),
+		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
 				return err
@@ -256,12 +257,12 @@ func (o *userOptions) revoke(std streams) *cobra.Command {
 				for _, e := range g.Entitlements {
 					if which(e) {
 						still = true
-						fmt.Fprintf(std.talk, "%s has %s still, from group %s.\n", args[0], local.Describe(e), g.Name)
+						fmt.Fprintf(std.Err, "%s has %s still, from group %s.\n", args[0], local.Describe(e), g.Name)
 					}
 				}
 			}
 			if len(gone) == 0 && !still {
-				fmt.Fprintf(std.talk, "%s has no such right.\n", args[0])
+				fmt.Fprintf(std.Err, "%s has no such right.\n", args[0])
 			}
 			return nil
 		})
@@ -270,7 +271,7 @@ func (o *userOptions) revoke(std streams) *cobra.Command {
 }
 
 // showUser prints a table for people, and rows with tabs and no heading for programs.
-func showUser(ctx context.Context, std streams, users *local.Base, args []string) error {
+func showUser(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	u, err := users.Entry(ctx, args[0])
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // served is what a gateway of a configuration serves, as far as rights name it.
@@ -38,24 +39,24 @@ func (s *served) market(name string) bool {
 
 // checkServed refuses a delay that the configuration does not serve, and notes a market that it does not have. Without a
 // configuration neither is known.
-func (o *userOptions) checkServed(std streams, e broker.Entitlement) error {
+func (o *userOptions) checkServed(std command.Streams, e broker.Entitlement) error {
 	if o.serves == nil {
 		return nil
 	}
 	if !o.serves.delay(e.Delay) {
 		wanted := shortDuration(time.Duration(e.Delay) * time.Second)
 		if len(o.serves.delays) == 0 {
-			return fail(exitUsage, fmt.Errorf("--delay %s: %s serves no data late", wanted, o.config), "Add it to stream.delays.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s: %s serves no data late", wanted, o.config), "Add it to stream.delays.")
 		}
 		var list []string
 		for _, d := range o.serves.delays {
 			list = append(list, shortDuration(d))
 		}
-		return fail(exitUsage, fmt.Errorf("--delay %s is none of the delays that %s serves: %s", wanted, o.config, strings.Join(list, ", ")),
+		return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s is none of the delays that %s serves: %s", wanted, o.config, strings.Join(list, ", ")),
 			"Add it to stream.delays, or use one of these.")
 	}
 	if !o.serves.market(e.Market) {
-		fmt.Fprintf(std.talk, "Note: %s has no market %s; known are %s. A feed may still list it.\n", o.config, e.Market, strings.Join(o.serves.markets, ", "))
+		fmt.Fprintf(std.Err, "Note: %s has no market %s; known are %s. A feed may still list it.\n", o.config, e.Market, strings.Join(o.serves.markets, ", "))
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // noteUseless tells of a right that was granted beside a larger one.
-func noteUseless(ctx context.Context, std streams, users *local.Base, name string, e broker.Entitlement) error {
+func noteUseless(ctx context.Context, std command.Streams, users *local.Base, name string, e broker.Entitlement) error {
 	u, err := users.Entry(ctx, name)
 	if err != nil {
 		return err
@@ -93,14 +94,14 @@ func noteUseless(ctx context.Context, std streams, users *local.Base, name strin
 	}
 	if i := larger(&u.Own); i >= 0 {
 		x := u.Own.Entitlements[i]
-		fmt.Fprintf(std.talk, "Note: %s has %q, %s; this adds nothing. Take it away: rueda user revoke %s --market %s\n",
-			name, local.Describe(x), when(x), quoteShell(name), quoteShell(x.Market))
+		fmt.Fprintf(std.Err, "Note: %s has %q, %s; this adds nothing. Take it away: rueda user revoke %s --market %s\n",
+			name, local.Describe(x), when(x), command.QuoteShell(name), command.QuoteShell(x.Market))
 		return nil
 	}
 	for _, g := range u.Groups {
 		if i := larger(&g.Rights); i >= 0 {
 			x := g.Entitlements[i]
-			fmt.Fprintf(std.talk, "Note: %s has %q, %s, from group %s; this adds nothing.\n", name, local.Describe(x), when(x), g.Name)
+			fmt.Fprintf(std.Err, "Note: %s has %q, %s, from group %s; this adds nothing.\n", name, local.Describe(x), when(x), g.Name)
 			return nil
 		}
 	}
@@ -109,6 +110,6 @@ func noteUseless(ctx context.Context, std streams, users *local.Base, name strin
 
 // cannotRemove is the answer to those who look for a way to remove a user.
 func cannotRemove(name string) error {
-	return fail(exitUsage, errors.New("a user cannot be removed: accounts and rows of the audit log point to it"),
-		"Keep it out: rueda user disable "+quoteShell(name))
+	return command.Fail(command.ExitUsage, errors.New("a user cannot be removed: accounts and rows of the audit log point to it"),
+		"Keep it out: rueda user disable "+command.QuoteShell(name))
 }

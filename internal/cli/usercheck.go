@@ -14,10 +14,11 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 )
 
-func newUserCheck(std streams, o *userOptions) *cobra.Command {
+func newUserCheck(std command.Streams, o *userOptions) *cobra.Command {
 	var fromStdin bool
 	var otp string
 	cmd := &cobra.Command{
@@ -30,14 +31,14 @@ gateway has to run, and no token is given out. It says which groups have no [[us
 A failed attempt is one for the user base: it may count there.`,
 		Example: `  rueda user check ana --config rueda/rueda.toml
   pass show ana | rueda user check ana --password-stdin --config rueda/rueda.toml`,
-		Args: named("name of the user"),
+		Args: command.ExactArgs("name of the user"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.config == "" {
-				return fail(exitUsage, errors.New("which user base?"), "Name the configuration with --config FILE.")
+				return command.Fail(command.ExitUsage, errors.New("which user base?"), "Name the configuration with --config FILE.")
 			}
 			quiet := std
-			quiet.talk = io.Discard // of the log, which would say what is said here
-			s, err := loadConfig(cmd.Context(), quiet, o.config)
+			quiet.Err = io.Discard // of the log, which would say what is said here
+			s, err := command.LoadConfig(cmd.Context(), quiet, o.config)
 			if err != nil {
 				return err
 			}
@@ -51,11 +52,11 @@ A failed attempt is one for the user base: it may count there.`,
 				defer func() { err = errors.Join(err, data.Close()) }()
 				users, s.Gateway.Users, s.Gateway.Accounts = data.Users, data.Users, data.Users
 			}
-			if err := useUsers(cmd.Context(), s, users); err != nil {
+			if err := command.UseUsers(cmd.Context(), s, users); err != nil {
 				return err
 			}
 			login := broker.Login{Username: args[0], OTP: otp}
-			if login.Password, err = readPassword(std, "Password of "+args[0], fromStdin, nil); err != nil {
+			if login.Password, err = command.ReadPassword(std, "Password of "+args[0], fromStdin, nil); err != nil {
 				return err
 			}
 			return checkUser(cmd.Context(), std, s, users, login)
@@ -67,16 +68,16 @@ A failed attempt is one for the user base: it may count there.`,
 }
 
 // checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
-func checkUser(ctx context.Context, std streams, s *config.Settings, users *local.Base, login broker.Login) error {
+func checkUser(ctx context.Context, std command.Streams, s *config.Settings, users *local.Base, login broker.Login) error {
 	begun := time.Now()
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
 	if err != nil {
-		status := exitUnreachable
+		status := command.ExitUnreachable
 		if errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrInvalidCredentials) {
-			status = exitRefused
+			status = command.ExitRefused
 		}
-		return fail(status, err, s.Users.Advice(err))
+		return command.Fail(status, err, s.Users.Advice(err))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s may log in (%s, %v)\n", user.Username, s.Users.Type, took.Round(time.Millisecond))
@@ -123,11 +124,11 @@ func checkUser(ctx context.Context, std streams, s *config.Settings, users *loca
 			row("", "%s %s %s %s", a.Number, a.Type, a.Status, a.Currency)
 		}
 	}
-	if _, err := fmt.Fprint(std.out, out.String()); err != nil {
+	if _, err := fmt.Fprint(std.Out, out.String()); err != nil {
 		return err
 	}
 	if problem != "" {
-		return fail(exitWrong, errors.New(problem), "")
+		return command.Fail(command.ExitBadData, errors.New(problem), "")
 	}
 	return nil
 }

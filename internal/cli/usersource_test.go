@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/httpusers"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 )
 
@@ -86,7 +87,7 @@ format = "json"
 		t.Errorf("without the service: %v", err)
 	}
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	if strings.Contains(server.talk.String(), "canary") || strings.Contains(server.talk.String(), "Nobody can log in") {
@@ -109,8 +110,8 @@ func TestUserCheckTellsTheReason(t *testing.T) {
 	write(t, config, "[users]\ntype = \"http\"\n[users.http]\nurl = \""+service.URL+"\"\nsecret_file = \"login.secret\"\n")
 	var talk transcript
 	status := run(t.Context(), []string{"user", "check", "ana", "--password-stdin", "--config", config},
-		streams{in: strings.NewReader("canary-password\n"), out: io.Discard, talk: &talk})
-	if status != exitUnreachable {
+		command.Streams{In: strings.NewReader("canary-password\n"), Out: io.Discard, Err: &talk})
+	if status != command.ExitUnreachable {
 		t.Errorf("ended with %d", status)
 	}
 	for _, want := range []string{`the login service answered 403 "bad_signature" to /authenticate`, "Has it the same secret, and the same time?"} {
@@ -136,7 +137,7 @@ func TestServeWithoutItsLoginService(t *testing.T) {
 	server.said(`user base not reached, nobody can log in until it is.*connect to the login service`)
 	server.said(`msg=ready`)
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	if n := strings.Count(server.talk.String(), "user base not reached"); n != 1 {
@@ -167,7 +168,7 @@ user = "SELECT 1 AS id, name AS username, 0 AS version FROM people WHERE id = $1
 		t.Errorf("login: %v", err)
 	}
 	server.stop()
-	if status := server.exit(); status != exitOK {
+	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	if strings.Contains(server.talk.String(), "canary") {

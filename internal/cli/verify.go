@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/internal/verify"
@@ -23,14 +24,14 @@ import (
 
 // verifyOptions are the flags of verify.
 type verifyOptions struct {
-	login    login
+	login    command.Login
 	duration time.Duration
 	json     bool
 	findings int
 	date     string
 }
 
-func newVerify(std streams) *cobra.Command {
+func newVerify(std command.Streams) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify FILE|INSTRUMENT...",
@@ -62,13 +63,13 @@ Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
   rueda verify btcusdt.jsonl.gz --json | jq .good
   rueda verify data/journal
   rueda verify '*|BYMA|24hs' --for 10m`,
-		Args: some("file or instrument to verify", "rueda verify day.jsonl.zst, or live: rueda verify 'GGAL|BYMA|24hs'"),
+		Args: command.SomeArgs("file or instrument to verify", "rueda verify day.jsonl.zst, or live: rueda verify 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runVerify(cmd.Context(), std, o, args)
 		},
 	}
 	f := cmd.Flags()
-	o.login.flags(cmd)
+	o.login.Flags(cmd)
 	f.DurationVar(&o.duration, "for", 0, "of a live stream: end after that time")
 	f.BoolVar(&o.json, "json", false, "print a JSON object a source")
 	f.IntVar(&o.findings, "findings", 5, "to print of each check, at most")
@@ -76,12 +77,12 @@ Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
 	return cmd
 }
 
-func runVerify(ctx context.Context, std streams, o verifyOptions, args []string) error {
+func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args []string) error {
 	files, ids, err := filesAndInstruments(args)
 	if err != nil {
 		return err
 	}
-	shown := newProgress(&std)
+	shown := command.NewProgress(&std)
 	wrong := uint64(0)
 	tell := func(r *verify.Report, err error) error {
 		if err != nil {
@@ -89,9 +90,9 @@ func runVerify(ctx context.Context, std streams, o verifyOptions, args []string)
 		}
 		wrong += r.Wrong()
 		if o.json {
-			return r.WriteJSON(std.out)
+			return r.WriteJSON(std.Out)
 		}
-		return r.WriteText(std.out)
+		return r.WriteText(std.Out)
 	}
 	for _, name := range files {
 		if err := tell(verifyFile(ctx, o, shown, name)); err != nil {
@@ -104,7 +105,7 @@ func runVerify(ctx context.Context, std streams, o verifyOptions, args []string)
 		}
 	}
 	if wrong > 0 {
-		return fail(exitWrong, errors.New(verify.Figure{Name: "findings", Value: wrong}.String()), "")
+		return command.Fail(command.ExitBadData, errors.New(verify.Figure{Name: "findings", Value: wrong}.String()), "")
 	}
 	return nil
 }
@@ -120,10 +121,10 @@ func filesAndInstruments(args []string) (files, ids []string, err error) {
 		case bad == nil:
 			ids = append(ids, arg)
 		case errors.Is(none, fs.ErrNotExist):
-			return nil, nil, fail(exitUsage, fmt.Errorf("%q is no file that is there, and no instrument", arg),
+			return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("%q is no file that is there, and no instrument", arg),
 				"An instrument is quoted, since the shell takes a pipe for its own: rueda verify 'GGAL|BYMA|24hs'")
 		default:
-			return nil, nil, fail(exitUsage, none, "")
+			return nil, nil, command.Fail(command.ExitUsage, none, "")
 		}
 	}
 	return files, ids, nil
@@ -143,11 +144,11 @@ func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 		report.Source = name
 		return report, nil
 	case !recording.IsForeign(err) && !isFolder(name):
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	name = journalIn(name)
 	if journal, err := verify.IsJournal(name); err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, command.Fail(command.ExitUsage, err, "")
 	} else if journal {
 		return verifyJournal(ctx, o, shown, name)
 	}
@@ -196,7 +197,7 @@ func partRead(name string, far func() (read, size int64)) string {
 }
 
 // verifyLive follows a stream and verifies it as it comes.
-func verifyLive(ctx context.Context, std streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
+func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
 	channels := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	v := verify.New(verify.Config{Channels: channels, Findings: o.findings})
 	w := &follower{std: std, asIs: true, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
@@ -229,7 +230,7 @@ func verifyLive(ctx context.Context, std streams, o verifyOptions, shown *progre
 		},
 	}
 	var err error
-	if w.account, err = o.login.account(std); err != nil {
+	if w.account, err = o.login.Account(std); err != nil {
 		return nil, err
 	}
 	stop := shown.During(ctx, func() string {

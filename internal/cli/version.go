@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-func newVersion(std streams) *cobra.Command {
+func newVersion(std command.Streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -15,11 +17,11 @@ func newVersion(std streams) *cobra.Command {
 		Example: "  rueda version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := readBuild()
+			b := command.ReadBuild()
 			if asJSON {
-				return json.NewEncoder(std.out).Encode(b)
+				return json.NewEncoder(std.Out).Encode(b)
 			}
-			_, err := fmt.Fprintf(std.out, "rueda %s %s %s\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintf(std.Out, "rueda %s %s %s\n", b.Version, b.Go, b.Platform)
 			return err
 		},
 	}

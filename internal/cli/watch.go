@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
-	login    login
+	login    command.Login
 	on       [6]bool // by watchChannels
 	depth    int
 	conflate string
@@ -32,7 +33,7 @@ var watchChannels = [...]struct{ channel, flag, about string }{
 	{chSummary, "summary", "figures of the day"},
 }
 
-func newWatch(std streams) *cobra.Command {
+func newWatch(std command.Streams) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch INSTRUMENT...",
@@ -52,10 +53,10 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
   rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
   echo "$SECRET" | rueda watch 'GGAL|BYMA|24hs' --url https://api.broker.example --user ana --password-stdin`,
-		Args: some("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
+		Args: command.SomeArgs("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("interval") && !cmd.Flags().Changed("bars") {
-				return fail(exitUsage, errors.New("--interval is of bars, and they are not asked for"), "Ask for them with --bars.")
+				return command.Fail(command.ExitUsage, errors.New("--interval is of bars, and they are not asked for"), "Ask for them with --bars.")
 			}
 			w, err := newWatcher(std, o, args)
 			if err != nil {
@@ -65,7 +66,7 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
 		},
 	}
 	f := cmd.Flags()
-	o.login.flags(cmd)
+	o.login.Flags(cmd)
 	for i, c := range watchChannels {
 		f.BoolVar(&o.on[i], c.flag, false, c.about)
 	}
@@ -85,11 +86,11 @@ type watcher struct {
 	left  int // messages to print; under 0: no end
 }
 
-func newWatcher(std streams, o watchOptions, ids []string) (*watcher, error) {
+func newWatcher(std command.Streams, o watchOptions, ids []string) (*watcher, error) {
 	if err := checkPatterns(ids, "rueda watch 'GGAL|BYMA|24hs'"); err != nil {
 		return nil, err
 	}
-	if err := checkOptions(o.depth, o.conflate, []string{o.interval}); err != nil {
+	if err := command.CheckSubscription(o.depth, o.conflate, []string{o.interval}); err != nil {
 		return nil, err
 	}
 	w := &watcher{left: -1}
@@ -108,15 +109,15 @@ func newWatcher(std streams, o watchOptions, ids []string) (*watcher, error) {
 	}
 	switch o.output {
 	case "text":
-		w.print = textPrinter{out: std.out, paint: painter(std.out)}
+		w.print = textPrinter{out: std.Out, Paint: command.NewPaint(std.Out)}
 	case "jsonl":
-		w.print = linePrinter{out: std.out}
+		w.print = linePrinter{out: std.Out}
 	default:
-		return nil, fail(exitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
 	}
 	w.hooks.data = w.message
 	var err error
-	w.account, err = o.login.account(std)
+	w.account, err = o.login.Account(std)
 	return w, err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -112,7 +113,7 @@ func TestWatchMendsBook(t *testing.T) {
 			t.Errorf("printed %q, want %q", got, want)
 		}
 	}
-	if status := w.exit(); status != exitOK {
+	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	w.said(`does not chain at #4`)
@@ -175,13 +176,13 @@ func TestWatchTellsOfRights(t *testing.T) {
 			hear(ctx, conn, `"subscribe"`), say(ctx, conn, all, late, less, `{"action":"ping"}`),
 			hear(ctx, conn, `"pong"`), say(ctx, conn, none), waitForEnd(ctx, conn))
 	})
-	for _, command := range [][]string{
+	for _, args := range [][]string{
 		{"watch", "GGAL|BYMA|CI"},
 		{"record", "GGAL|BYMA|CI", "--channels", "trades,quotes", "-f", t.TempDir() + "/a.jsonl"},
 	} {
-		w := start(t, append(command, "--url", url)...)
-		if status := w.exit(); status != exitRefused {
-			t.Errorf("%s ended with %d", command[0], status)
+		w := start(t, append(args, "--url", url)...)
+		if status := w.exit(); status != command.ExitRefused {
+			t.Errorf("%s ended with %d", args[0], status)
 		}
 		w.said(`trades GGAL\|BYMA\|CI now 15m0s late \(rights changed\)`)
 		w.said(`quotes GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
@@ -199,9 +200,9 @@ func TestWatchTellsRefusal(t *testing.T) {
 		status       int
 		want, advice string
 	}{
-		{429, "7", `{"success":false,"error":{"code":429,"reason":"too_many_failures","msg":"Too many failures"}}`, exitError, "too_many_failures: Too many failures", "  Try again in 7 s.\n"},
-		{503, "", `{"success":false,"error":{"code":503,"reason":"unavailable","msg":"Starting","hint":"Wait for it."}}`, exitError, "unavailable: Starting", "  Wait for it.\n"},
-		{502, "", "<html>Bad Gateway</html>", exitUnreachable, "the server answered 502", "The server at this address is not a gateway"},
+		{429, "7", `{"success":false,"error":{"code":429,"reason":"too_many_failures","msg":"Too many failures"}}`, command.ExitError, "too_many_failures: Too many failures", "  Try again in 7 s.\n"},
+		{503, "", `{"success":false,"error":{"code":503,"reason":"unavailable","msg":"Starting","hint":"Wait for it."}}`, command.ExitError, "unavailable: Starting", "  Wait for it.\n"},
+		{502, "", "<html>Bad Gateway</html>", command.ExitUnreachable, "the server answered 502", "The server at this address is not a gateway"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if tc.wait != "" {
@@ -210,7 +211,7 @@ func TestWatchTellsRefusal(t *testing.T) {
 			w.WriteHeader(tc.code)
 			fmt.Fprint(w, tc.body)
 		}))
-		status, _, talk := command(t, "watch", "GGAL|BYMA|CI", "--url", server.URL)
+		status, _, talk := execute(t, "watch", "GGAL|BYMA|CI", "--url", server.URL)
 		server.Close()
 		if status != tc.status || !strings.Contains(talk, tc.want) || !strings.Contains(talk, tc.advice) || strings.Contains(talk, "Is it running") {
 			t.Errorf("%d: status %d\n%s", tc.code, status, talk)
@@ -234,7 +235,7 @@ func TestWatchTellsFeedDown(t *testing.T) {
 			t.Errorf("printed %q, want %q", got, want)
 		}
 	}
-	if status := w.exit(); status != exitOK {
+	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 }

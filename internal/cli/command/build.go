@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"runtime"
@@ -8,8 +8,8 @@ import (
 // release is the version of this tree. A tag of the same name marks the commit of a release.
 const release = "0.1.0"
 
-// build is what a binary says of itself.
-type build struct {
+// Build describes a binary.
+type Build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`   // revision it was built from
 	Modified bool   `json:"modified,omitempty"` // the tree had changes
@@ -18,8 +18,9 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-func readBuild() build {
-	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// ReadBuild returns the version and the build of this binary.
+func ReadBuild() Build {
+	b := Build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -10,20 +10,20 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// explainFolder adds the next step to an error about a folder that cannot be created or written or
+// ExplainFolder adds the next step to an error about a folder that cannot be created or written or
 // that another gateway uses. setting is the option that chooses the folder. Other errors are
 // returned unchanged, as are errors about paths outside folder, unless folder is "".
-func explainFolder(err error, folder, setting string) error {
+func ExplainFolder(err error, folder, setting string) error {
 	var path *fs.PathError
 	switch {
 	case errors.Is(err, gateway.ErrJournalInUse):
-		return fail(exitError, err, "Stop that gateway, or choose another folder ("+setting+").")
+		return Fail(ExitError, err, "Stop that gateway, or choose another folder ("+setting+").")
 	case !errors.As(err, &path) || !related(folder, path.Path):
 		return err
 	case errors.Is(err, syscall.ENOSPC):
-		return fail(exitError, err, "Free disk space, or choose a folder on another disk ("+setting+").")
+		return Fail(ExitError, err, "Free disk space, or choose a folder on another disk ("+setting+").")
 	case path.Op == "mkdir", errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
-		return fail(exitError, err, "Choose a folder that this user can create and write ("+setting+").")
+		return Fail(ExitError, err, "Choose a folder that this user can create and write ("+setting+").")
 	}
 	return err
 }

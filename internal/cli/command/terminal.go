@@ -1,0 +1,138 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/ruedahq/rueda/internal/progress"
+)
+
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(s any) bool {
+	f, ok := s.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Paint adds ANSI attributes to text, if it is true.
+type Paint bool
+
+// NewPaint returns whether w is a terminal that shows attributes.
+func NewPaint(w io.Writer) Paint {
+	return Paint(IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+// Bold returns s in bold.
+func (p Paint) Bold(s string) string { return p.with("1", s) }
+
+// Faint returns s in a faint colour.
+func (p Paint) Faint(s string) string { return p.with("2", s) }
+
+// Green returns s in green.
+func (p Paint) Green(s string) string { return p.with("32", s) }
+
+// Red returns s in red.
+func (p Paint) Red(s string) string { return p.with("31", s) }
+
+func (p Paint) with(attribute, s string) string {
+	if !p {
+		return s
+	}
+	return "\x1b[" + attribute + "m" + s + "\x1b[0m"
+}
+
+// NewProgress returns a progress line on the error stream. Other output to that stream must go through
+// it, so it replaces std.Err.
+func NewProgress(std *Streams) *progress.Progress {
+	p := progress.New(std.Err, IsTerminal(std.Err) && bool(NewPaint(std.Err)))
+	std.Err = p
+	return p
+}
+
+// QuoteShell quotes a word for a shell: identifiers contain pipes.
+func QuoteShell(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+const maxPassword = 1024
+
+// ReadPassword reads the first line of standard input if fromStdin is set, and otherwise asks on the
+// terminal without echo. With check, which is for new passwords, it asks twice.
+func ReadPassword(std Streams, prompt string, fromStdin bool, check func(string) error) (string, error) {
+	if fromStdin {
+		return readLine(std.In)
+	}
+	if !IsTerminal(std.In) {
+		return "", Fail(ExitUsage, errors.New("no password given"),
+			"There is no terminal to ask at: pipe it in with --password-stdin.")
+	}
+	password, err := askSecret(std, prompt+": ")
+	if err != nil || check == nil {
+		return password, err
+	}
+	if err := check(password); err != nil { // before it is typed again
+		return "", err
+	}
+	again, err := askSecret(std, "Once more: ")
+	if err != nil {
+		return "", err
+	}
+	if again != password {
+		return "", errors.New("the two passwords differ")
+	}
+	return password, nil
+}
+
+func askSecret(std Streams, prompt string) (string, error) {
+	in, ok := std.In.(*os.File)
+	if !ok {
+		return "", errors.New("standard input is not a terminal")
+	}
+	fmt.Fprint(std.Err, prompt)
+	text, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(std.Err)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return string(text), nil
+}
+
+// readLine returns the first line without its end.
+func readLine(r io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(r, maxPassword+2)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	switch {
+	case line == "":
+		return "", Fail(ExitUsage, errors.New("no password on standard input"), "")
+	case len(line) > maxPassword:
+		return "", Fail(ExitUsage, fmt.Errorf("a password has at most %d bytes", maxPassword), "")
+	}
+	return line, nil
+}
+
+// ProgramName returns the command that starts this program again.
+func ProgramName() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/rueda"
+	}
+	return QuoteShell(os.Args[0])
+}
+
+// Count returns a number of things in words, such as "2 markets".
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
