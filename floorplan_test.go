@@ -152,8 +152,12 @@ func plan() map[string]planRow {
 			imports: row("broker/local gateway internal/auth internal/client internal/config internal/database internal/progress wire"),
 			outside: row(cobr + " " + term),
 		},
+		"internal/cli/server": {
+			imports: row("broker broker/local feed feed/ndjson feed/replay feed/sim gateway internal/cli/command internal/config market wire"),
+			outside: row(cobr),
+		},
 		"internal/cli": {
-			imports: row("internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/client internal/config internal/database internal/export internal/journal internal/spell internal/progress internal/recording internal/verify gateway market wire feed feed/sim feed/sim/facts feed/replay feed/ndjson broker broker/local"),
+			imports: row("broker broker/local feed feed/replay feed/sim feed/sim/facts gateway internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/cli/server internal/client internal/config internal/database internal/export internal/journal internal/progress internal/recording internal/spell internal/verify market wire"),
 			outside: row(cobr + " " + sock),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/wire"
@@ -75,7 +76,7 @@ func (o *replayOptions) config() (replay.Config, error) {
 	switch {
 	case o.speed == "max":
 		speed = math.Inf(1)
-	case err != nil || !ValidSpeed(speed):
+	case err != nil || !server.ValidSpeed(speed):
 		return c, command.Fail(command.ExitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds in a second: 1 is as it was.")
 	}
 	c.Speed = speed
@@ -180,7 +181,7 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 		}
 		return strings.Join(all, "; ")
 	})()
-	return RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
+	return server.RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
 		greetReplay(std, o, b, tapes, demo, time.Since(began))
 	})
 }

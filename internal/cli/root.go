@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
@@ -69,7 +70,7 @@ market on your laptop.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(newDev(std), newServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
 	asUsage(root)
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -11,9 +11,8 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// ownsUsers says whether a user base is that of a dev server: an empty one, or one where
-// demo has the password that no other command gives. Any other belongs to
-// somebody, and users with a known password would open it to everyone.
+// ownsUsers reports whether a user base is that of a dev server: it is empty, or demo has the password
+// that no other command sets. Users with a known password would open any other user base to everyone.
 func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 	all, err := users.List(ctx)
 	if err != nil || len(all) == 0 {
@@ -26,7 +25,7 @@ func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 	return err == nil, err
 }
 
-// addDemo adds the users of a dev server to a base that is one's, and says so if it is not.
+// addDemo adds the demo users, unless the user base has other users.
 func addDemo(ctx context.Context, std command.Streams, users *local.Base, folder string) (added bool, err error) {
 	if added, err = ownsUsers(ctx, users); err != nil {
 		return false, err
@@ -38,15 +37,15 @@ func addDemo(ctx context.Context, std command.Streams, users *local.Base, folder
 	return true, addDemoUsers(ctx, users)
 }
 
-// addDemoUsers adds the users of a dev server where they are missing: demo with all
-// rights and two accounts, basic who sees quotes and prices level by level at the top of the book.
+// addDemoUsers adds missing users of a dev server: demo with all rights and two accounts, and basic
+// with quotes only.
 func addDemoUsers(ctx context.Context, users *local.Base) error {
 	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin}
 	for _, u := range []local.NewUser{
 		{
 			Username: command.DemoUser, Password: command.DemoUser, WeakPassword: true, Scopes: all,
 			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
-			// Somebody who tries things opens and forgets many connections.
+			// Experiments leave many connections open.
 			Limits: broker.Limits{Connections: 100},
 		},
 		{

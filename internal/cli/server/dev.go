@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -41,7 +41,8 @@ type devOptions struct {
 	verbose     bool
 }
 
-func newDev(std command.Streams) *cobra.Command {
+// NewDev returns the command dev.
+func NewDev(std command.Streams) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -109,8 +110,9 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	})
 }
 
-// RunLocal runs a gateway for one person on this machine, with the demo users where nobody else is, and
-// with its users and journal in a folder, or gone with it. ready is told when it can be reached.
+// RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder, or
+// in memory and a temporary folder for "". An empty user base gets the demo users. RunLocal calls
+// ready when the gateway can be reached; demo says whether the demo users are there.
 func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
@@ -141,7 +143,7 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 	return explainListen(g.Run(ctx), c.Listen, "--listen")
 }
 
-// devMarket is what a dev gateway has to show.
+// devMarket is the market of a dev gateway.
 type devMarket struct {
 	feeds    []gateway.Feed
 	listed   string         // what the feeds list
@@ -173,7 +175,7 @@ func (o *devOptions) resume(exchange *sim.Source, newest func([]market.Instrumen
 	return err
 }
 
-// exchange is the configuration of the simulated exchange.
+// exchange returns the configuration of the simulated exchange.
 func (o *devOptions) exchange() (c sim.Config, err error) {
 	c = sim.Config{Seed: o.seed, Speed: o.speed, Instruments: o.instruments, Days: o.days}
 	if c.Clock, err = sim.ParseClock(o.clock); err != nil {
@@ -207,12 +209,12 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	return c, nil
 }
 
-// bymaHours is the market of a virtual clock, for the calendar that clients ask for.
+// bymaHours returns the market of a virtual clock, with the calendar for clients.
 func bymaHours(c *sim.Calendar) market.Market {
 	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, StatusFromFeed: true}
 }
 
-// market makes the simulated exchange and whatever else was asked for.
+// market makes the simulated exchange, the recordings and the listener for JSON lines.
 func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.Logger) (*devMarket, error) {
 	if !ValidSpeed(o.speed) {
 		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
@@ -272,10 +274,10 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 	return m, nil
 }
 
-// lastDay is said at the end of the days of a virtual clock.
+// lastDay is printed at the end of the days of a virtual clock.
 const lastDay = "The last trading day has ended: no more data will come. History is still served."
 
-// finite is a feed with something to say when it has no more.
+// finite is a feed that calls end when it has no more events.
 type finite struct {
 	feed.Source
 	end func()
@@ -290,10 +292,10 @@ func (f finite) Run(ctx context.Context, sink feed.Sink) error {
 	return err
 }
 
-// ValidSpeed says whether a feed can play at that speed for clients: time goes forward and ends.
+// ValidSpeed reports whether a feed can play at a speed: above 0 and finite.
 func ValidSpeed(speed float64) bool { return speed > 0 && !math.IsInf(speed, 1) }
 
-// greet says where everything is and what to try.
+// greet prints the addresses, the users and commands to try.
 func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, took time.Duration) {
 	p := command.NewPaint(std.Out)
 	program := command.ProgramName()
@@ -323,7 +325,7 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
 }
 
-// suggest is what to try as demo.
+// suggest prints commands to try as demo.
 func suggest(std command.Streams, m *devMarket, program, rest, url string) {
 	fmt.Fprintf(std.Out, "  Try\n")
 	fmt.Fprintf(std.Out, "    %s watch %s%s\n", program, command.QuoteShell("GGAL|BYMA|24hs"), url)

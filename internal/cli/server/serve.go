@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/config"
 )
 
-func newServe(std command.Streams) *cobra.Command {
+// NewServe returns the command serve.
+func NewServe(std command.Streams) *cobra.Command {
 	var name, folder string
 	var check bool
 	cmd := &cobra.Command{
@@ -52,7 +53,7 @@ clients are sent away over the drain window; the second ends at once.`,
 	return cmd
 }
 
-// checkConfig reads a configuration as serve does, its certificate too, and opens no database.
+// checkConfig checks a configuration as serve does, with its certificate. It opens no database.
 func checkConfig(ctx context.Context, std command.Streams, name string) error {
 	defer std.ExitOnInterrupt(ctx)()
 	s, err := command.ReadConfig(std, name)
@@ -106,7 +107,7 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	return explainStart(g.Run(ctx), s, name)
 }
 
-// explainStart says what to change in the configuration of this name where an address cannot be opened.
+// explainStart adds the key of the configuration file to the error for an address that cannot be opened.
 func explainStart(err error, s *config.Settings, name string) error {
 	if errors.Is(err, gateway.ErrAdmin) {
 		return explainListen(err, s.Gateway.Admin.Listen, "listen of [admin] in "+name+", such as")
@@ -114,14 +115,14 @@ func explainStart(err error, s *config.Settings, name string) error {
 	return explainListen(err, s.Gateway.Listen, "listen in "+name+", such as")
 }
 
-// warnNoUsers says how to add the first user, for there is no other way in.
+// warnNoUsers prints how to add the first user, if there is none.
 func warnNoUsers(ctx context.Context, std command.Streams, data *gateway.Data, name string) {
 	if list, err := data.Users.List(ctx); err == nil && len(list) == 0 {
 		fmt.Fprintf(std.Err, "Nobody can log in yet: %s user add NAME --config %s\n", command.ProgramName(), command.QuoteShell(name))
 	}
 }
 
-// writeExamples writes the example configuration. It replaces no file.
+// writeExamples writes the example configuration. It replaces no files.
 func writeExamples(std command.Streams, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

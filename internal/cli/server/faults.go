@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// simFault is what the simulated exchange calls a fault of the market.
+// simFault returns the name of a market fault in the simulated exchange.
 func simFault(name string) string {
 	switch name {
 	case wire.SimCrossedBook:
@@ -27,7 +27,7 @@ func simFault(name string) string {
 	return name
 }
 
-// exchangeFaults has clients of a dev gateway ask the simulated exchange for faults.
+// exchangeFaults returns a gateway.Config.Faults that passes requests to the simulated exchange.
 func exchangeFaults(exchange *sim.Source) func(name string, id market.InstrumentID) (string, error) {
 	return func(name string, id market.InstrumentID) (string, error) {
 		all := sim.Faults()
