@@ -156,8 +156,12 @@ func plan() map[string]planRow {
 			imports: row("broker broker/local feed feed/ndjson feed/replay feed/sim gateway internal/cli/command internal/config market wire"),
 			outside: row(cobr),
 		},
+		"internal/cli/marketdata": {
+			imports: row("feed feed/replay feed/sim feed/sim/facts gateway internal/cli/command internal/cli/server internal/client internal/config internal/export internal/journal internal/progress internal/recording internal/spell internal/verify market wire"),
+			outside: row(cobr + " " + sock),
+		},
 		"internal/cli": {
-			imports: row("broker broker/local feed feed/replay feed/sim feed/sim/facts gateway internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/cli/server internal/client internal/config internal/database internal/export internal/journal internal/progress internal/recording internal/spell internal/verify market wire"),
+			imports: row("broker broker/local gateway internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/cli/marketdata internal/cli/server internal/config internal/database internal/progress internal/spell market"),
 			outside: row(cobr + " " + sock),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},

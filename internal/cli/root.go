@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/spell"
 )
@@ -70,7 +71,7 @@ market on your laptop.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(server.NewDev(std), server.NewServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), newWatch(std), newRecord(std), newVerify(std), newReplay(std), newTrigger(std), newSim(std), newExport(std), newReport(std), newBench(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), newReport(std), newBench(std), newVersion(std))
 	asUsage(root)
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type replayOptions struct {
 	verbose bool
 }
 
-func newReplay(std command.Streams) *cobra.Command {
+func NewReplay(std command.Streams) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",

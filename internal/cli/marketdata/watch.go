@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ var watchChannels = [...]struct{ channel, flag, about string }{
 	{chSummary, "summary", "figures of the day"},
 }
 
-func newWatch(std command.Streams) *cobra.Command {
+func NewWatch(std command.Streams) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch INSTRUMENT...",

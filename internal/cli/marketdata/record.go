@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type recordOptions struct {
 	append    bool
 }
 
-func newRecord(std command.Streams) *cobra.Command {
+func NewRecord(std command.Streams) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
 		Use:   "record INSTRUMENT... -f FILE",

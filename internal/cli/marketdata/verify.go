@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type verifyOptions struct {
 	date     string
 }
 
-func newVerify(std command.Streams) *cobra.Command {
+func NewVerify(std command.Streams) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify FILE|INSTRUMENT...",

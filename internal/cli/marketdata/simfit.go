@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type fitOptions struct {
 	date    string
 }
 
-func newSim(std command.Streams) *cobra.Command {
+func NewSim(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "The simulated exchange beside real markets",

@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type exportFlags struct {
 	open                            bool
 }
 
-func newExport(std command.Streams) *cobra.Command {
+func NewExport(std command.Streams) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export",

@@ -1,4 +1,4 @@
-package cli
+package marketdata
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-func newTrigger(std command.Streams) *cobra.Command {
+func NewTrigger(std command.Streams) *cobra.Command {
 	var o command.Login
 	var list bool
 	cmd := &cobra.Command{
