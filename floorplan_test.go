@@ -160,9 +160,13 @@ func plan() map[string]planRow {
 			imports: row("feed feed/replay feed/sim feed/sim/facts gateway internal/cli/command internal/cli/server internal/client internal/config internal/export internal/journal internal/progress internal/recording internal/spell internal/verify market wire"),
 			outside: row(cobr + " " + sock),
 		},
+		"internal/cli/admin": {
+			imports: row("broker broker/local gateway internal/audit internal/auditlog internal/auth internal/cli/command internal/config internal/database internal/progress internal/spell market"),
+			outside: row(cobr),
+		},
 		"internal/cli": {
-			imports: row("broker broker/local gateway internal/audit internal/auditlog internal/auth internal/bench internal/cli/command internal/cli/marketdata internal/cli/server internal/config internal/database internal/progress internal/spell market"),
-			outside: row(cobr + " " + sock),
+			imports: row("internal/bench internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server internal/spell"),
+			outside: row(cobr),
 		},
 		"cmd/rueda":               {imports: row("internal/cli")},
 		"examples/custom-gateway": {imports: row("gateway market feed broker")},

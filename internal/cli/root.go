@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/cli/admin"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/server"
@@ -71,7 +72,7 @@ market on your laptop.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(server.NewDev(std), server.NewServe(std), newUser(std), newGroup(std), newKeys(std), newAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), newReport(std), newBench(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), newBench(std), newVersion(std))
 	asUsage(root)
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import "github.com/spf13/cobra"
 

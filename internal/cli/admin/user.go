@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (p *presetFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be given several times")
 }
 
-func newUser(std command.Streams) *cobra.Command {
+func NewUser(std command.Streams) *cobra.Command {
 	var o userOptions
 	cmd := &cobra.Command{
 		Use:   "user",

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type keysOptions struct {
 	archive string
 }
 
-func newKeys(std command.Streams) *cobra.Command {
+func NewKeys(std command.Streams) *cobra.Command {
 	var o keysOptions
 	cmd := &cobra.Command{
 		Use:   "keys",

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type auditOptions struct {
 	kind   string
 }
 
-func newAudit(std command.Streams) *cobra.Command {
+func NewAudit(std command.Streams) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit",

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-func newGroup(std command.Streams) *cobra.Command {
+func NewGroup(std command.Streams) *cobra.Command {
 	var o userOptions
 	cmd := &cobra.Command{
 		Use:   "group",

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-func newReport(std command.Streams) *cobra.Command {
+func NewReport(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report what was used of a gateway",
