@@ -108,7 +108,7 @@ func plan() map[string]planRow {
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
 		"internal/auth":     {imports: row("broker internal/audit internal/cache internal/clientaddr internal/flock internal/ratelimit"), outside: row(jwt)},
-		"internal/store":    {imports: row("internal/auth internal/audit broker"), outside: row(goos + " " + lite + " " + pgxs)},
+		"internal/store":    {imports: row("internal/audit internal/auth"), outside: row(goos + " " + lite + " " + pgxs)},
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
@@ -124,8 +124,8 @@ func plan() map[string]planRow {
 		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store")},
 		"internal/identity": {imports: row("internal/entitlement broker internal/auth internal/session wire")},
 		"internal/usage":    {imports: row("internal/cache internal/session internal/store")},
-		"gateway": {imports: row("market wire feed broker broker/local " +
-			"internal/audit internal/auth internal/cache internal/entitlement internal/feeds internal/flock internal/journal internal/proxy internal/store internal/stream internal/session internal/socket internal/rest internal/certificate internal/usage internal/auditlog internal/database internal/identity")},
+		"gateway": {imports: row("broker broker/local feed market wire " +
+			"internal/audit internal/auditlog internal/auth internal/certificate internal/database internal/feeds internal/flock internal/identity internal/journal internal/rest internal/session internal/socket internal/stream internal/usage")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
