@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// changed tells what the server took out of the subscriptions, or moved to another delay. It is the end where nothing is left:
-// nothing more would ever come.
+// changed prints which subscriptions the server removed or moved to another delay. If none is left,
+// it returns an error: no message would follow.
 func (l *link) changed(v *wire.Value) error {
 	for _, c := range l.want.channels {
 		if list := v.Get(c); list.Kind != wire.Absent {
@@ -28,7 +28,7 @@ func (l *link) changed(v *wire.Value) error {
 		if seconds > 0 {
 			at = fmt.Sprintf("now %v late", time.Duration(seconds)*time.Second)
 		}
-		l.talk("%s %s %s (%s)", text(m, "channel"), text(m, "instrument"), at, why)
+		l.printf("%s %s %s (%s)", text(m, "channel"), text(m, "instrument"), at, why)
 	}
 	removed := v.Get("removed")
 	status := command.ExitNotFound
@@ -42,7 +42,7 @@ func (l *link) changed(v *wire.Value) error {
 		if reason != wire.UnknownInstrument {
 			status = command.ExitRefused
 		}
-		l.talk("%s %s taken away: %s (%s)", text(r, "channel"), text(r, "instrument"), said, why)
+		l.printf("%s %s taken away: %s (%s)", text(r, "channel"), text(r, "instrument"), said, why)
 	}
 	if len(removed.Items) == 0 || l.waiting > 0 {
 		return nil

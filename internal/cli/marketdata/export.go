@@ -24,13 +24,14 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// exportFlags are the flags of rueda export.
+// exportFlags are the flags of export.
 type exportFlags struct {
 	data, out, date, market, format string
 	types, instruments              []string
 	open                            bool
 }
 
+// NewExport returns the command export.
 func NewExport(std command.Streams) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
@@ -95,7 +96,7 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 		return err
 	}
 	if err == nil && len(files) == 0 && (job.Market != "" || len(job.Instruments) > 0) {
-		return f.nothing(j.Archive, job)
+		return f.noRows(j.Archive, job)
 	}
 	if err == nil && len(files) == 0 {
 		fmt.Fprintf(std.Err, "There is no such row on %s. %s --date chooses another.\n", job.Date, which(days))
@@ -103,8 +104,8 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 	return exportFailure(days, err)
 }
 
-// nothing says that a day has no rows of what was chosen of it, and of which markets it has some.
-func (f *exportFlags) nothing(j *journal.Archive, job export.Job) error {
+// noRows returns the error for a day without matching rows, with the markets that it has.
+func (f *exportFlags) noRows(j *journal.Archive, job export.Job) error {
 	what := strings.Join(f.instruments, ", ")
 	if what == "" {
 		what = "market " + job.Market
@@ -123,7 +124,7 @@ func (f *exportFlags) nothing(j *journal.Archive, job export.Job) error {
 	return command.Fail(command.ExitNotFound, fmt.Errorf("there is nothing of %s on %s", what, job.Date), advice)
 }
 
-// job reads the flags.
+// job checks the flags.
 func (f *exportFlags) job() (export.Job, error) {
 	bad := func(format string, args ...any) (export.Job, error) {
 		return export.Job{}, command.Fail(command.ExitUsage, fmt.Errorf(format, args...), "See rueda export --help")
@@ -162,7 +163,7 @@ func (f *exportFlags) job() (export.Job, error) {
 	return job, nil
 }
 
-// oneOf says which word was meant, or which there are.
+// oneOf suggests the word that was meant, or lists all.
 func oneOf[T fmt.Stringer](word string, list []T) string {
 	words := make([]string, len(list))
 	for i, v := range list {
@@ -171,7 +172,7 @@ func oneOf[T fmt.Stringer](word string, list []T) string {
 	return spell.Suggest(word, words, "there are ")
 }
 
-// openJournal opens the journal of a data folder, or one that is named itself.
+// openJournal opens the journal of a data folder, or a journal folder.
 func openJournal(folder string) (*journal.Reader, error) {
 	j, err := journal.OpenReader(journalIn(folder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,7 +181,7 @@ func openJournal(folder string) (*journal.Reader, error) {
 	return j, err
 }
 
-// journalIn is the journal's folder in a data folder, or what was named.
+// journalIn returns the journal folder of a data folder, or name itself.
 func journalIn(name string) string {
 	inside := filepath.Join(name, "journal")
 	if info, err := os.Stat(inside); err == nil && info.IsDir() {
@@ -189,7 +190,7 @@ func journalIn(name string) string {
 	return name
 }
 
-// newestDay is the newest day that may be exported.
+// newestDay returns the newest day that can be exported.
 func newestDay(days []journal.Day, open bool) (string, error) {
 	for _, d := range slices.Backward(days) {
 		if d.Closed || open {
@@ -202,7 +203,7 @@ func newestDay(days []journal.Day, open bool) (string, error) {
 	return "", exportFailure(days, errors.New("there is no day in this journal"))
 }
 
-// which says what days there are.
+// which lists the days of the journal.
 func which(days []journal.Day) string {
 	if len(days) == 1 {
 		return "The journal has " + days[0].Date + " alone."
@@ -210,7 +211,7 @@ func which(days []journal.Day) string {
 	return "The journal has " + days[0].Date + " to " + days[len(days)-1].Date + "."
 }
 
-// exportFailure says what can be done about an error.
+// exportFailure adds advice to an error.
 func exportFailure(days []journal.Day, err error) error {
 	switch {
 	case err != nil && len(days) == 0:

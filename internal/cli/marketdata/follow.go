@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Channels, by their names on the wire.
+// Channels of the protocol.
 const (
 	chTrades  = "trades"
 	chQuotes  = "quotes"
@@ -28,7 +28,7 @@ const (
 	chSummary = "summary"
 )
 
-// interest is what a follower subscribes to.
+// interest is the subscriptions of a follower.
 type interest struct {
 	ids       []string
 	books     []string // identifiers of order_book where they differ
@@ -38,7 +38,7 @@ type interest struct {
 	intervals []string // of bars
 }
 
-// of is the identifiers of a channel.
+// of returns the identifiers of a channel.
 func (w *interest) of(channel string) []string {
 	if channel == chBook && w.books != nil {
 		return w.books
@@ -46,7 +46,7 @@ func (w *interest) of(channel string) []string {
 	return w.ids
 }
 
-// hooks are what is done with what a follower hears; those that are nil do nothing.
+// hooks receive the messages of a follower. Nil hooks are not called.
 type hooks struct {
 	ready   func(ctx context.Context, token string) error // before each connection
 	message func(v *wire.Value, msg []byte) error         // every message but pings and the answer to auth_token, as it came
@@ -55,7 +55,7 @@ type hooks struct {
 	down    func(err error) error                         // the connection is lost
 }
 
-// lost is a range of messages that cannot be had any more. An N of 0 is not known.
+// lost is a range of messages that the server cannot replay. An N of 0 is unknown.
 type lost struct {
 	channel, id string
 	from, to    uint64
@@ -73,29 +73,29 @@ func (l lost) String() string {
 	return s + " (" + l.reason + ")"
 }
 
-// follower follows a stream over lost connections: it logs in, subscribes, and resumes where
-// the connection before ended.
+// follower follows a stream over several connections: it logs in, subscribes, and resumes where the
+// previous connection ended.
 type follower struct {
-	std     command.Streams
-	account *client.Account
-	want    interest
-	hooks   hooks
-	asIs    bool // a hole is not asked for again: whoever follows judges the stream
+	std      command.Streams
+	account  *client.Account
+	want     interest
+	hooks    hooks
+	keepGaps bool // gaps are not requested again: the stream is being verified
 
-	// Where the stream is, over all connections.
+	// Progress in the stream, over all connections.
 	epoch    string
 	position string
 	seen     map[recording.Series]uint64 // newest N
-	asked    map[recording.Series]uint64 // the N before a hole that was asked for
-	mending  bool                        // a hole ended the connection before
-	unknown  map[string]bool             // instruments that were told to be refused
+	asked    map[recording.Series]uint64 // the N before a gap that was requested again
+	resuming bool                        // a gap ended the previous connection
+	unknown  map[string]bool             // refused instruments that were printed
 	feeds    recording.FeedStates
 }
 
-// errEnough ends a follower that heard all it was to hear.
+// errEnough ends a follower without an error.
 var errEnough = errors.New("enough")
 
-// checkPatterns refuses what is no identifier.
+// checkPatterns checks the identifiers of instruments.
 func checkPatterns(ids []string, example string) error {
 	for _, id := range ids {
 		if _, err := market.ParsePattern(id); err != nil {
@@ -106,8 +106,8 @@ func checkPatterns(ids []string, example string) error {
 	return nil
 }
 
-// run follows until the context ends, or for a time where that is not 0. The error is nil
-// when the time is over or a hook said errEnough.
+// run follows until the context ends, or for a time limit that is not 0. The error is nil at the limit
+// and after a hook returned errEnough.
 func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	if w.seen == nil {
 		w.seen = map[recording.Series]uint64{}
@@ -140,11 +140,11 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 			}
 		}
 		wait := pause.Next(err)
-		var gap *hole
-		if w.mending = errors.As(err, &gap); w.mending {
-			w.talk("%v: asking for it again in %s", err, wait.Round(time.Millisecond))
+		var gap *gapError
+		if w.resuming = errors.As(err, &gap); w.resuming {
+			w.printf("%v: asking for it again in %s", err, wait.Round(time.Millisecond))
 		} else {
-			w.talk("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
+			w.printf("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():
@@ -153,7 +153,7 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// unreached is the failure of a gateway that could not be talked to, or that answered with an error.
+// unreached returns the failure for a gateway that cannot be reached or that answers with an error.
 func unreached(a *client.Account, err error) error {
 	status := command.ExitUnreachable
 	if r := (*client.ResponseError)(nil); errors.As(err, &r) && r.Reason != "" {
@@ -162,7 +162,7 @@ func unreached(a *client.Account, err error) error {
 	return command.Fail(status, fmt.Errorf("%s: %w", a.API.Base, err), unreachable(err))
 }
 
-// unreachable is what to do about it.
+// unreachable returns advice for an error of a connection.
 func unreachable(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var r *client.ResponseError
@@ -177,16 +177,16 @@ func unreachable(err error) string {
 	return "Is it running? This starts one here: rueda dev"
 }
 
-// isFinal says whether trying again cannot help: what the server refused for good, or
-// nobody left to print for.
+// isFinal reports whether a retry cannot help: the server refused permanently, or the output is
+// closed.
 func isFinal(err error) bool {
 	var f *command.Failure
 	var w writeError
 	return errors.As(err, &f) || errors.As(err, &w)
 }
 
-// define asks for the definitions of what is wanted. Where that is by pattern, order books are
-// wanted by name from then on, since servers do not give them by pattern.
+// define requests the definitions of the instruments. With patterns, it also lists the instruments by
+// name for order books, which servers do not send for patterns.
 func (w *follower) define(ctx context.Context, token string) ([]recording.Row, error) {
 	rows, ids, err := recording.Catalogue(ctx, w.account.API.Get(token), w.want.ids)
 	if err != nil || !slices.ContainsFunc(w.want.ids, isPattern) {
@@ -195,7 +195,7 @@ func (w *follower) define(ctx context.Context, token string) ([]recording.Row, e
 	w.want.books = slices.Clip(ids)
 	for _, id := range w.want.ids {
 		if !isPattern(id) && !slices.Contains(ids, id) {
-			w.want.books = append(w.want.books, id) // the server says what is wrong with it
+			w.want.books = append(w.want.books, id) // the server reports the mistake
 		}
 	}
 	return rows, nil
@@ -203,6 +203,6 @@ func (w *follower) define(ctx context.Context, token string) ([]recording.Row, e
 
 func isPattern(id string) bool { return strings.Contains(id, market.Any) }
 
-func (w *follower) talk(format string, args ...any) {
+func (w *follower) printf(format string, args ...any) {
 	fmt.Fprintf(w.std.Err, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 }

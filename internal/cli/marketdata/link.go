@@ -21,28 +21,28 @@ import (
 
 const (
 	dialTimeout = 15 * time.Second
-	// The server pings every 20 s: a socket silent for three of them is dead.
+	// The server pings every 20 s. A socket without three of them is dead.
 	silence = time.Minute
-	// A server takes messages of 64 KiB, and an identifier is 66 bytes at most.
+	// A message has at most 64 KiB, and an identifier at most 66 bytes.
 	maxBooks = 500
 )
 
 // link is one connection of a follower.
 type link struct {
 	*follower
-	conn   *websocket.Conn
-	live   bool
-	behind int               // subscriptions that are still replaying what was missed
-	torn   map[string]bool   // instruments whose book does not chain: a state was asked for
-	bars   map[string]string // intervals, by the subscriptions that asked for them
-	last   error             // the Error before a close, which it explains
+	conn      *websocket.Conn
+	live      bool
+	behind    int               // subscriptions that still replay missed messages
+	unchained map[string]bool   // instruments whose book has a gap; a snapshot was requested
+	bars      map[string]string // intervals by subscription id
+	last      error             // the Error before a close, which it explains
 
-	waiting int             // subscriptions that were not answered yet
-	has     map[string]bool // channels by whether anything is subscribed there
+	waiting int             // subscriptions without an answer
+	has     map[string]bool // whether a channel has subscriptions
 }
 
-// connect makes a connection and gives on what comes until it ends, which is always
-// an error. live says that it got as far as a subscription.
+// connect makes a connection and passes on its messages until it ends, always with an error. live
+// reports whether a subscription succeeded.
 func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	token, err := command.AccessToken(ctx, w.account)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *follower) connect(ctx context.Context) (live bool, err error) {
 	defer cancel()
 	keeper.Go(func() { w.account.KeepFresh(ctx) })
 
-	l := &link{follower: w, conn: conn, torn: map[string]bool{}, bars: map[string]string{}, has: map[string]bool{}}
+	l := &link{follower: w, conn: conn, unchained: map[string]bool{}, bars: map[string]string{}, has: map[string]bool{}}
 	if err := l.send(ctx, map[string]any{"action": "auth_token", "token": token}); err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (l *link) send(ctx context.Context, v any) error {
 	return l.conn.Write(ctx, websocket.MessageText, msg)
 }
 
-// receive takes one message.
+// receive handles one message.
 func (l *link) receive(ctx context.Context) error {
 	wait, cancel := context.WithTimeoutCause(ctx, silence, errors.New("no message for a minute"))
 	defer cancel()
@@ -112,7 +112,7 @@ func (l *link) receive(ctx context.Context) error {
 		return nil
 	}
 	if kind == "Error" && !l.live {
-		return l.refused(&v) // nothing came before it that it could be a part of
+		return l.refused(&v) // no earlier message explains it
 	}
 	channel := recording.ChannelOf(kind, text(&v, "IV"))
 	if l.behind > 0 && l.repeats(channel, &v) {
@@ -133,20 +133,20 @@ func (l *link) receive(ctx context.Context) error {
 	case "Subscription":
 		return l.subscribed(&v)
 	case "CaughtUp":
-		l.place(&v)
+		l.updatePosition(&v)
 		l.behind--
-		l.talk("caught up")
+		l.printf("caught up")
 	case "Alive":
-		l.place(&v)
+		l.updatePosition(&v)
 	case "Warning":
-		l.talk("%s: %s", text(&v, "reason"), text(&v, "msg"))
+		l.printf("%s: %s", text(&v, "reason"), text(&v, "msg"))
 	case "Error":
 		return l.refused(&v)
 	}
-	return nil // what this version does not know
+	return nil // unknown to this version
 }
 
-// repeats says that a message came on a connection before. What is subscribed by pattern resumes from a
+// repeats reports whether a message was received on an earlier connection. A pattern resumes from a
 // position, which is older than the newest messages.
 func (l *link) repeats(channel string, v *wire.Value) bool {
 	if channel == "" || channel == chBook || channel == chQuotes || channel == chSummary || v.Get("R").True && channel == chStatus {
@@ -161,9 +161,9 @@ func text(v *wire.Value, name string) string {
 	return m.Text
 }
 
-// subscriptions are the subscribe messages, with what was seen on the connections before. Bars
-// of further intervals are asked for one by one, since a message has one interval, and many
-// books in several messages, since a message has a largest size.
+// subscriptions returns the subscribe messages, with the progress of earlier connections. Each further
+// interval of bars has its own message, and many books are split over several messages because of
+// their maximum size.
 func (l *link) subscriptions() []map[string]any {
 	first := ""
 	if len(l.want.intervals) > 0 {
@@ -201,7 +201,7 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 				m["depth"] = l.want.depth
 			}
 			m[c] = ids
-			continue // a state replaces what was missed
+			continue // a snapshot replaces missed updates
 		case chSummary:
 			m[c] = ids
 			continue
@@ -210,11 +210,11 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 			l.bars[strconv.Itoa(id)] = interval
 			key += " " + interval
 		}
-		ids = l.withHoles(key, ids)
+		ids = l.withGaps(key, ids)
 		m[c] = ids
 		seen := map[string]uint64{}
 		for _, id := range ids {
-			// A market as a whole has the name of a pattern, which has no N.
+			// A whole market has the name of a pattern, which has no N.
 			if n := l.seen[recording.Series{Channel: key, ID: id}]; n > 0 && !isPattern(id) {
 				seen[id] = n
 			}
@@ -231,11 +231,11 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 	return m
 }
 
-// place notes how far the stream is.
-func (l *link) place(v *wire.Value) {
+// updatePosition stores the epoch and the position of a message.
+func (l *link) updatePosition(v *wire.Value) {
 	if epoch := text(v, "epoch"); epoch != "" && epoch != l.epoch {
 		if l.epoch != "" {
-			l.talk("the numbering started anew: epoch %s", epoch)
+			l.printf("the numbering started anew: epoch %s", epoch)
 		}
 		l.epoch = epoch
 		clear(l.seen)
@@ -246,10 +246,10 @@ func (l *link) place(v *wire.Value) {
 	}
 }
 
-// subscribed reads an acknowledgement.
+// subscribed handles the acknowledgement of a subscription.
 func (l *link) subscribed(v *wire.Value) error {
 	again := l.epoch != ""
-	l.place(v)
+	l.updatePosition(v)
 	if id := v.Get("id"); id.Kind != wire.Absent {
 		l.waiting--
 	}
@@ -262,15 +262,14 @@ func (l *link) subscribed(v *wire.Value) error {
 	}
 	l.live = true
 	if again {
-		l.talk("live again")
+		l.printf("live again")
 		return nil
 	}
-	l.talk("live as %s: %s", l.account.Username, strings.Join(taken, " "))
+	l.printf("live as %s: %s", l.account.Username, strings.Join(taken, " "))
 	return nil
 }
 
-// rejected tells which identifiers were refused, and returns those that were taken on one
-// channel at least.
+// rejected prints refused identifiers and returns those that were accepted on at least one channel.
 func (l *link) rejected(v *wire.Value) (taken []string) {
 	refusals := map[string]int{}
 	list := v.Get("rejected")
@@ -278,14 +277,14 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 		r := &list.Items[i]
 		id := text(r, "instrument")
 		refusals[id]++
-		if wire.Reason(text(r, "reason")) == wire.UnknownInstrument { // on every channel alike
+		if wire.Reason(text(r, "reason")) == wire.UnknownInstrument { // the same on every channel
 			if !l.unknown[id] {
 				l.unknown[id] = true
-				l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s refused: %s. %s", id, text(r, "msg"), text(r, "hint"))))
+				l.printf("%s", strings.TrimSpace(fmt.Sprintf("%s refused: %s. %s", id, text(r, "msg"), text(r, "hint"))))
 			}
 			continue
 		}
-		l.talk("%s", strings.TrimSpace(fmt.Sprintf("%s %s refused: %s. %s",
+		l.printf("%s", strings.TrimSpace(fmt.Sprintf("%s %s refused: %s. %s",
 			text(r, "channel"), id, text(r, "msg"), text(r, "hint"))))
 	}
 	for _, id := range l.want.ids {
@@ -296,29 +295,29 @@ func (l *link) rejected(v *wire.Value) (taken []string) {
 	return taken
 }
 
-// lost tells which messages cannot be had any more.
+// lost reports the messages that the server cannot replay.
 func (l *link) lost(v *wire.Value) error {
 	for _, n := range recording.LostIn(v) {
 		x := lost{n.Channel, n.Instrument, n.From, n.To, n.Reason}
-		if err := l.gone(x); err != nil {
+		if err := l.reportLost(x); err != nil {
 			return err
 		}
-		l.pass(v, x)
+		l.markSeen(v, x)
 	}
 	return nil
 }
 
-// gone tells of a range that cannot be had any more.
-func (l *link) gone(x lost) error {
-	l.talk("%s", x)
+// reportLost prints a lost range and passes it to its hook.
+func (l *link) reportLost(x lost) error {
+	l.printf("%s", x)
 	if l.hooks.lost == nil {
 		return nil
 	}
 	return l.hooks.lost(x)
 }
 
-// refused reads an Error. One that answers the subscription ends the watch; the
-// others explain the close that follows them.
+// refused handles an Error. An answer to the subscription ends the follower. Others explain the close
+// that follows them.
 func (l *link) refused(v *wire.Value) error {
 	r := client.ParseError(v)
 	if r.Reason.Socket().Closes {
@@ -334,19 +333,19 @@ func (l *link) refused(v *wire.Value) error {
 	l.waiting--
 	l.rejected(v)
 	if id := v.Get("id"); id.Text != "1" {
-		l.talk("%v", r) // of a further interval of bars: the rest goes on
+		l.printf("%v", r) // for a further interval of bars: the other subscriptions continue
 		return nil
 	}
 	return command.Fail(command.ExitOf(r.Status), r, r.Hint)
 }
 
-// explain puts the server's own words before those of the socket.
+// explain returns the last Error of the server instead of the error of the socket.
 func (l *link) explain(err error) error {
 	var f *command.Failure
 	var w writeError
-	var gap *hole
+	var gap *gapError
 	if errors.As(err, &w) || errors.As(err, &gap) {
-		return err // standard output broke, or what came; not the socket
+		return err // not an error of the socket
 	}
 	if l.last != nil && !errors.As(err, &f) && !errors.Is(err, errEnough) {
 		return l.last
@@ -354,7 +353,7 @@ func (l *link) explain(err error) error {
 	return client.CloseError(err)
 }
 
-// data gives on a market-data message, unless that was done before.
+// data passes on a market-data message, unless it was received before.
 func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []byte) error {
 	id := text(v, "I")
 	n, err := strconv.ParseUint(text(v, "N"), 10, 64)
@@ -378,25 +377,25 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 	return l.hooks.data(v, msg)
 }
 
-// chains says whether a book message goes on from what was given on before. Where it does not, the
-// whole book is asked for, once, and nothing of it given on until it comes.
+// chains reports whether a book message follows the previous one. After a gap it requests one snapshot
+// and drops the updates before it.
 func (l *link) chains(ctx context.Context, id string, v *wire.Value, before uint64) (bool, error) {
 	if v.Get("R").True {
-		delete(l.torn, id)
+		delete(l.unchained, id)
 		return true, nil
 	}
-	if l.torn[id] {
+	if l.unchained[id] {
 		return false, nil
 	}
 	if text(v, "L") == strconv.FormatUint(before, 10) {
 		return true, nil
 	}
-	l.torn[id] = true
-	l.talk("book of %s does not chain at #%s: asking for it again", id, text(v, "N"))
+	l.unchained[id] = true
+	l.printf("book of %s does not chain at #%s: asking for it again", id, text(v, "N"))
 	return false, l.send(ctx, map[string]any{"action": "resync", "order_book": l.covering(id)})
 }
 
-// covering are the identifiers, as written, of the subscriptions that give an instrument.
+// covering returns the subscribed identifiers that include an instrument.
 func (l *link) covering(id string) []string {
 	ids := l.want.of(chBook)
 	if slices.Contains(ids, id) {

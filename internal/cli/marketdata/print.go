@@ -9,18 +9,17 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// printer writes data messages, each with one write, so that a reader has a line as
-// soon as it is there.
+// printer writes data messages, each with one write, so that a reader gets each line at once.
 type printer interface {
 	message(v *wire.Value, raw []byte) error
 }
 
-// writeError is the failure to print.
+// writeError is an error of the output.
 type writeError struct{ error }
 
 func (w writeError) Unwrap() error { return w.error }
 
-// linePrinter writes messages as they came, one a line.
+// linePrinter writes messages as they were received, one per line.
 type linePrinter struct{ out io.Writer }
 
 func (p linePrinter) message(_ *wire.Value, raw []byte) error {
@@ -74,7 +73,7 @@ func (p textPrinter) message(v *wire.Value, _ []byte) error {
 	return err
 }
 
-// figures are members and the words for them, those that are there.
+// figures returns the members of a message that exist, each with its name. words are pairs of both.
 func figures(v *wire.Value, words ...string) string {
 	var list []string
 	for i := 0; i+1 < len(words); i += 2 {
@@ -85,7 +84,7 @@ func figures(v *wire.Value, words ...string) string {
 	return strings.Join(list, "  ")
 }
 
-// amount is "price x size"; "-" where there is none.
+// amount returns "price x size", or "-" without a price.
 func amount(v *wire.Value, price, size string) string {
 	if v.Get(price).Kind == wire.Absent {
 		return "-"
@@ -93,7 +92,7 @@ func amount(v *wire.Value, price, size string) string {
 	return text(v, price) + " x " + text(v, size)
 }
 
-// clockTime is the local time of day of a time on the wire.
+// clockTime returns the local time of day for a time of the protocol.
 func clockTime(s string) string {
 	ns, err := wire.ParseTime(s)
 	if err != nil {
@@ -102,7 +101,7 @@ func clockTime(s string) string {
 	return time.Unix(0, ns).Format("15:04:05.000")
 }
 
-// book is a whole book, or its changes, best first.
+// book returns the levels of a snapshot or an update, best first.
 func (p textPrinter) book(v *wire.Value) string {
 	word := "changes"
 	if v.Get("R").True {

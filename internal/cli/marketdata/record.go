@@ -33,6 +33,7 @@ type recordOptions struct {
 	append    bool
 }
 
+// NewRecord returns the command record.
 func NewRecord(std command.Streams) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
@@ -82,7 +83,7 @@ command line; 3 credentials or rights refused; 4 no such instrument; 5 no gatewa
 	return cmd
 }
 
-// recorder is a run of record.
+// recorder records a stream into a file.
 type recorder struct {
 	follower
 	opts  recordOptions
@@ -127,7 +128,7 @@ func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool
 	return r, nil
 }
 
-// create prepares a new file.
+// create creates the file.
 func (r *recorder) create() (err error) {
 	o := &r.opts
 	r.file, err = recording.Create(o.file, recording.CreateConfig{Overwrite: o.force})
@@ -148,7 +149,7 @@ func (r *recorder) create() (err error) {
 	return nil
 }
 
-// resume takes up the file where it ended.
+// resume continues the file at its end.
 func (r *recorder) resume() error {
 	var d recording.Decoder
 	var m recording.Message
@@ -179,7 +180,7 @@ func (r *recorder) resume() error {
 	return nil
 }
 
-// check refuses what cannot be asked for.
+// check checks the flags and the identifiers.
 func (r *recorder) check(ids []string) error {
 	if len(r.want.ids) == 0 {
 		return command.Fail(command.ExitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
@@ -199,7 +200,7 @@ func (r *recorder) check(ids []string) error {
 	return nil
 }
 
-// ready asks for the definitions before each connection.
+// ready requests the definitions before each connection.
 func (r *recorder) ready(ctx context.Context, token string) (err error) {
 	if r.meta.Instruments, err = r.define(ctx, token); err == nil && !r.file.Begun() {
 		r.meta.AskMarkets(ctx, r.account.API.Get(token))
@@ -207,7 +208,7 @@ func (r *recorder) ready(ctx context.Context, token string) (err error) {
 	return err
 }
 
-// message writes a message, and before the first of a connection what it is of.
+// message writes a message, and the definitions before the first one of a connection.
 func (r *recorder) message(v *wire.Value, msg []byte) error {
 	now := time.Now()
 	r.trouble.Add(text(v, "type"), text(v, "reason"))
@@ -223,7 +224,7 @@ func (r *recorder) message(v *wire.Value, msg []byte) error {
 	return nil
 }
 
-// head writes the first line, or a note where there is one.
+// head writes the first line of a new file, or a note in a continued one.
 func (r *recorder) head(now time.Time, epoch string) error {
 	var fresh []recording.Row
 	for _, row := range r.meta.Instruments {
@@ -239,7 +240,7 @@ func (r *recorder) head(now time.Time, epoch string) error {
 	return r.file.Begin(&r.meta)
 }
 
-// broken is a file that takes no more.
+// broken returns the failure for a file that cannot be written.
 func (r *recorder) broken(err error) error {
 	return command.Fail(command.ExitError, err, "What was received up to a second before is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append goes on with it.")
 }
@@ -263,7 +264,7 @@ func (r *recorder) down(cause error) error {
 	return nil
 }
 
-// record runs until it is interrupted or its time is over.
+// record records until it is interrupted or the time limit is reached.
 func (r *recorder) record(ctx context.Context) (err error) {
 	r.began = time.Now()
 	shown := command.NewProgress(&r.std)
@@ -296,7 +297,7 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	return err
 }
 
-// flush puts what was written into the file every second.
+// flush writes buffered messages to the file every second.
 func (r *recorder) flush(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -310,7 +311,7 @@ func (r *recorder) flush(ctx context.Context) {
 	}
 }
 
-// status is how far the recording is.
+// status returns the progress of the recording.
 func (r *recorder) status() string {
 	rows, size, packed := r.file.Written()
 	took := time.Since(r.began).Seconds()

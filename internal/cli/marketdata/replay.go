@@ -34,6 +34,7 @@ type replayOptions struct {
 	verbose bool
 }
 
+// NewReplay returns the command replay.
 func NewReplay(std command.Streams) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
@@ -69,7 +70,7 @@ Event times are those of the recording.`,
 	return cmd
 }
 
-// config is how the files are played.
+// config returns the settings of the files.
 func (o *replayOptions) config() (replay.Config, error) {
 	c := replay.Config{Loop: o.loop, Symbols: o.symbols, Date: o.date, FromName: o.date == ""}
 	speed, err := strconv.ParseFloat(o.speed, 64)
@@ -88,16 +89,16 @@ func (o *replayOptions) config() (replay.Config, error) {
 	return c, nil
 }
 
-// tape is a recording that is played.
-type tape struct {
+// recordingFeed is a recording that is played as a feed.
+type recordingFeed struct {
 	name   string
 	source *replay.Source
 	ended  chan struct{} // closed at its end
 	err    error         // of its end
 }
 
-// Run implements feed.Source: it plays the recording and notes how it ended.
-func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
+// Run implements feed.Source: it plays the recording and stores its error.
+func (t *recordingFeed) Run(ctx context.Context, sink feed.Sink) error {
 	err := t.source.Run(ctx, sink)
 	if ctx.Err() == nil {
 		select {
@@ -110,7 +111,7 @@ func (t *tape) Run(ctx context.Context, sink feed.Sink) error {
 	return err
 }
 
-// openSource opens a recording of any format.
+// openSource opens a recording in any known format.
 func openSource(name string, c replay.Config) (*replay.Source, error) {
 	source, err := replay.Open(journalIn(name), c)
 	switch {
@@ -123,8 +124,8 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	return source, nil
 }
 
-func openTapes(files []string, c replay.Config) ([]*tape, error) {
-	var tapes []*tape
+func openRecordings(files []string, c replay.Config) ([]*recordingFeed, error) {
+	var recordings []*recordingFeed
 	of := map[string]string{}
 	for _, name := range files {
 		source, err := openSource(name, c)
@@ -147,9 +148,9 @@ func openTapes(files []string, c replay.Config) ([]*tape, error) {
 			}
 			of[id] = name
 		}
-		tapes = append(tapes, &tape{name: name, source: source, ended: make(chan struct{})})
+		recordings = append(recordings, &recordingFeed{name: name, source: source, ended: make(chan struct{})})
 	}
-	return tapes, nil
+	return recordings, nil
 }
 
 func runReplay(ctx context.Context, std command.Streams, o replayOptions, files []string) (err error) {
@@ -165,29 +166,29 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 	}
 	log := command.NewLogger(std)(config.Log{Level: level})
 	c.Logger = log
-	tapes, err := openTapes(files, c)
+	recordings, err := openRecordings(files, c)
 	if err != nil {
 		return err
 	}
 	g := gateway.Config{Listen: o.listen, Logger: log}
-	for _, t := range tapes {
+	for _, t := range recordings {
 		g.Feeds = append(g.Feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
 		g.Markets = t.source.AppendMarkets(g.Markets)
 	}
 	defer shown.During(ctx, func() string {
 		var all []string
-		for _, t := range tapes {
+		for _, t := range recordings {
 			all = append(all, t.status())
 		}
 		return strings.Join(all, "; ")
 	})()
 	return server.RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
-		greetReplay(std, o, b, tapes, demo, time.Since(began))
+		greetReplay(std, o, b, recordings, demo, time.Since(began))
 	})
 }
 
-// status is how far a recording was played.
-func (t *tape) status() string {
+// status returns the progress of a recording.
+func (t *recordingFeed) status() string {
 	s := t.source.Stats()
 	text := partRead(filepath.Base(t.name), t.source.Progress)
 	select {
@@ -201,8 +202,8 @@ func (t *tape) status() string {
 	return fmt.Sprintf("%s  %s trades, %s quotes, %s book changes", text, progress.Thousands(int64(s.Trades)), progress.Thousands(int64(s.Quotes)), progress.Thousands(int64(s.Depth+s.Orders)))
 }
 
-// greetReplay says where everything is and what to try.
-func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, tapes []*tape, demo bool, took time.Duration) {
+// greetReplay prints the addresses, the users and a command to try.
+func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, recordings []*recordingFeed, demo bool, took time.Duration) {
 	p := command.NewPaint(std.Out)
 	fmt.Fprintf(std.Out, "%s in %d ms. Recorded market, speed %s.\n", p.Bold("Ready"), took.Milliseconds(), o.speed)
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
@@ -212,7 +213,7 @@ func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, tapes []
 	} else {
 		fmt.Fprintf(std.Out, "  Users        those of %s\n", o.data)
 	}
-	for i, t := range tapes {
+	for i, t := range recordings {
 		fmt.Fprintf(std.Out, "  %-12s %s: %s\n", [...]string{"Recorded", ""}[min(i, 1)], filepath.Base(t.name), t.source.Summary())
 	}
 	if demo {
@@ -220,7 +221,7 @@ func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, tapes []
 		if b.REST != command.DefaultURL {
 			url = " --url " + b.REST
 		}
-		fmt.Fprintf(std.Out, "  Try\n    %s watch %s%s\n", command.ProgramName(), command.QuoteShell(tapes[0].source.Instrument().ID.String()), url)
+		fmt.Fprintf(std.Out, "  Try\n    %s watch %s%s\n", command.ProgramName(), command.QuoteShell(recordings[0].source.Instrument().ID.String()), url)
 	}
 	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
 }

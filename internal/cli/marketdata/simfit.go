@@ -22,6 +22,7 @@ type fitOptions struct {
 	date    string
 }
 
+// NewSim returns the command sim.
 func NewSim(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",

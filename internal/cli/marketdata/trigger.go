@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+// NewTrigger returns the command trigger.
 func NewTrigger(std command.Streams) *cobra.Command {
 	var o command.Login
 	var list bool
@@ -63,7 +64,7 @@ func listFaults(std command.Streams) error {
 	return err
 }
 
-// findFault refuses a fault that this program does not know.
+// findFault returns the fault of a name. The error for an unknown one suggests another.
 func findFault(name string) (wire.SimFault, error) {
 	known, f := wire.FindSimFault(name)
 	if f == nil {
@@ -82,7 +83,7 @@ func findFault(name string) (wire.SimFault, error) {
 
 const answerTimeout = 15 * time.Second
 
-// trigger asks for a fault and prints the answer.
+// trigger requests a fault and prints the answer.
 func trigger(ctx context.Context, std command.Streams, o command.Login, args []string) error {
 	known, err := findFault(args[0])
 	if err != nil {
@@ -118,7 +119,7 @@ func trigger(ctx context.Context, std command.Streams, o command.Login, args []s
 	return err
 }
 
-// refusedFault is what a server says that does not do it.
+// refusedFault returns the failure for a refused fault.
 func refusedFault(answer *wire.Value) error {
 	advice := text(answer, "hint")
 	status := command.ExitError
@@ -134,7 +135,7 @@ func refusedFault(answer *wire.Value) error {
 	return command.Fail(status, fmt.Errorf("%s: %s", text(answer, "reason"), text(answer, "msg")), advice)
 }
 
-// ask logs in, opens a socket, sends one action with id 1 and gives its answer.
+// ask logs in, opens a socket, sends an action with id 1 and returns its answer.
 func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.Value, error) {
 	token, err := command.AccessToken(ctx, a)
 	if err != nil {

@@ -31,6 +31,7 @@ type verifyOptions struct {
 	date     string
 }
 
+// NewVerify returns the command verify.
 func NewVerify(std command.Streams) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
@@ -110,7 +111,7 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 	return nil
 }
 
-// filesAndInstruments tells which arguments are files that are there, and which are identifiers.
+// filesAndInstruments separates existing files from identifiers of instruments.
 func filesAndInstruments(args []string) (files, ids []string, err error) {
 	for _, arg := range args {
 		_, none := os.Stat(arg)
@@ -166,13 +167,13 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// verifyFeed verifies a recording of another format by the events that are made of it.
+// verifyFeed verifies a recording in a foreign format by its events.
 func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
 	source, err := openSource(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == ""})
 	if err != nil {
 		return nil, err
 	}
-	// The captures of Binance number quotes and book changes in one count.
+	// Captures of Binance number quotes and book updates together.
 	ids := source.Instrument().ID.Market == "BINANCE"
 	sink := verify.NewSink(verify.Config{Findings: o.findings, UpdateIDs: ids})
 	stop := shown.During(ctx, func() string { return partRead(name, source.Progress) })
@@ -187,7 +188,7 @@ func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 	return sink.Report().Describe(name, "recorded %s", source.Instrument().ID.Market), nil
 }
 
-// partRead is how much of a file was read.
+// partRead returns how much of a file was read.
 func partRead(name string, far func() (read, size int64)) string {
 	read, size := far()
 	if size == 0 {
@@ -196,11 +197,11 @@ func partRead(name string, far func() (read, size int64)) string {
 	return name + "  " + progress.Bar(float64(read)/float64(size)) + "  of " + progress.Bytes(size)
 }
 
-// verifyLive follows a stream and verifies it as it comes.
+// verifyLive follows a stream and verifies its messages.
 func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
 	channels := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
 	v := verify.New(verify.Config{Channels: channels, Findings: o.findings})
-	w := &follower{std: std, asIs: true, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
+	w := &follower{std: std, keepGaps: true, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
 	var mu sync.Mutex // of n
 	var n int64
 	var d recording.Decoder

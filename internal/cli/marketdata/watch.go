@@ -23,7 +23,7 @@ type watchOptions struct {
 	duration time.Duration
 }
 
-// watchChannels are the channels a watch can have, and their flags.
+// watchChannels are the channels that watch can follow, and their flags.
 var watchChannels = [...]struct{ channel, flag, about string }{
 	{chTrades, "trades", "every trade (default with --quotes)"},
 	{chQuotes, "quotes", "the best bid and offer"},
@@ -33,6 +33,7 @@ var watchChannels = [...]struct{ channel, flag, about string }{
 	{chSummary, "summary", "figures of the day"},
 }
 
+// NewWatch returns the command watch.
 func NewWatch(std command.Streams) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
@@ -79,7 +80,7 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
 	return cmd
 }
 
-// watcher is a run of watch.
+// watcher prints a stream.
 type watcher struct {
 	follower
 	print printer
