@@ -217,7 +217,7 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 		return err
 	}
 	for _, c := range changes {
-		if err := tellKey(std, c); err != nil {
+		if err := printKey(std, c); err != nil {
 			return err
 		}
 	}
@@ -232,7 +232,7 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 	return nil
 }
 
-func tellKey(std command.Streams, c auth.KeyChange) error {
+func printKey(std command.Streams, c auth.KeyChange) error {
 	switch c.State {
 	case auth.KeyPublished:
 		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))

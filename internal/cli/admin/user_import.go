@@ -127,7 +127,7 @@ func (o *userOptions) importFile(ctx context.Context, std command.Streams, users
 	if err == nil {
 		err = i.flush(ctx)
 	}
-	i.tell()
+	i.printErrors()
 	stop()
 	return i.report(err)
 }
@@ -157,12 +157,12 @@ func (i *importing) problem(line int, err error) {
 	i.refused.Add(1)
 	i.wrong = append(i.wrong, wrongLine{line, err})
 	if len(i.batch) == 0 {
-		i.tell()
+		i.printErrors()
 	}
 }
 
-// tell tells what is wrong, line by line.
-func (i *importing) tell() {
+// printErrors prints what is wrong, line by line.
+func (i *importing) printErrors() {
 	slices.SortStableFunc(i.wrong, func(a, b wrongLine) int { return cmp.Compare(a.number, b.number) })
 	for _, w := range i.wrong {
 		for text := range strings.Lines(w.err.Error()) {
@@ -226,7 +226,7 @@ func (i *importing) flush(ctx context.Context) error {
 		i.seen[folded] = true
 	}
 	i.batch, i.lines = i.batch[:0], i.lines[:0]
-	i.tell()
+	i.printErrors()
 	return nil
 }
 

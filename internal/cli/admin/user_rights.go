@@ -62,10 +62,10 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 	if e.Delay, err = delaySeconds(g.delay); err != nil {
 		return e, err
 	}
-	if e.From, err = momentOf("--from", g.from); err != nil {
+	if e.From, err = parseTime("--from", g.from); err != nil {
 		return e, err
 	}
-	if e.Until, err = momentOf("--until", g.until); err != nil {
+	if e.Until, err = parseTime("--until", g.until); err != nil {
 		return e, err
 	}
 	if !e.Until.IsZero() && !time.Now().Before(e.Until) {
@@ -74,8 +74,8 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 	return e, nil
 }
 
-// momentOf reads a day or a time; "" is the zero Time.
-func momentOf(flag, text string) (time.Time, error) {
+// parseTime reads a day or a time; "" is the zero Time.
+func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

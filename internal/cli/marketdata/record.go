@@ -86,11 +86,11 @@ command line; 3 credentials or rights refused; 4 no such instrument; 5 no gatewa
 // recorder records a stream into a file.
 type recorder struct {
 	follower
-	opts  recordOptions
-	file  *recording.Writer
-	meta  recording.Meta
-	fresh bool            // the connection has said nothing yet
-	told  map[string]bool // definitions that stand in the file, as they are
+	opts    recordOptions
+	file    *recording.Writer
+	meta    recording.Meta
+	fresh   bool            // the connection has said nothing yet
+	written map[string]bool // definitions that stand in the file, as they are
 
 	trouble recording.Problems
 	began   time.Time
@@ -103,7 +103,7 @@ func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool
 	if o.force && o.append {
 		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append exclude each other"), "")
 	}
-	r := &recorder{opts: o, fresh: true, told: map[string]bool{}}
+	r := &recorder{opts: o, fresh: true, written: map[string]bool{}}
 	r.std = std
 	r.want = interest{ids: ids, channels: o.channels, depth: o.depth}
 	if _, err := os.Stat(o.file); o.append && err == nil {
@@ -169,7 +169,7 @@ func (r *recorder) resume() error {
 	r.file, r.meta = w, *meta
 	r.epoch, r.position, r.seen = reached.Epoch, reached.Position, reached.Seen
 	for _, row := range meta.Instruments {
-		r.told[string(row)] = true
+		r.written[string(row)] = true
 	}
 	ids := r.want.ids
 	r.want = interest{ids: meta.IDs, channels: meta.Channels, depth: meta.Depth, intervals: meta.Intervals}
@@ -228,8 +228,8 @@ func (r *recorder) message(v *wire.Value, msg []byte) error {
 func (r *recorder) head(now time.Time, epoch string) error {
 	var fresh []recording.Row
 	for _, row := range r.meta.Instruments {
-		if !r.told[string(row)] {
-			r.told[string(row)] = true
+		if !r.written[string(row)] {
+			r.written[string(row)] = true
 			fresh = append(fresh, row)
 		}
 	}
@@ -268,10 +268,10 @@ func (r *recorder) down(cause error) error {
 func (r *recorder) record(ctx context.Context) (err error) {
 	r.began = time.Now()
 	shown := command.NewProgress(&r.std)
-	aside, stop := context.WithCancel(ctx)
+	background, stop := context.WithCancel(ctx)
 	var keepers sync.WaitGroup
-	keepers.Go(func() { r.flush(aside) })
-	hide := shown.During(aside, r.status)
+	keepers.Go(func() { r.flush(background) })
+	hide := shown.During(background, r.status)
 	err = r.run(ctx, r.opts.duration)
 	hide()
 	stop()

@@ -85,7 +85,7 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 	}
 	shown := command.NewProgress(&std)
 	wrong := uint64(0)
-	tell := func(r *verify.Report, err error) error {
+	report := func(r *verify.Report, err error) error {
 		if err != nil {
 			return err
 		}
@@ -96,12 +96,12 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		return r.WriteText(std.Out)
 	}
 	for _, name := range files {
-		if err := tell(verifyFile(ctx, o, shown, name)); err != nil {
+		if err := report(verifyFile(ctx, o, shown, name)); err != nil {
 			return err
 		}
 	}
 	if len(ids) > 0 {
-		if err := tell(verifyLive(ctx, std, o, shown, ids)); err != nil {
+		if err := report(verifyLive(ctx, std, o, shown, ids)); err != nil {
 			return err
 		}
 	}

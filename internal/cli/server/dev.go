@@ -241,12 +241,12 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 		m.hours = "trading days on a virtual clock"
 	}
 	for _, name := range o.replay {
-		tape, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, FromName: true, Logger: log})
+		recording, err := replay.Open(name, replay.Config{Speed: o.speed, Loop: true, FromName: true, Logger: log})
 		if err != nil {
 			return nil, command.Fail(command.ExitUsage, err, "")
 		}
-		m.markets = tape.AppendMarkets(m.markets)
-		list := tape.Instruments()
+		m.markets = recording.AppendMarkets(m.markets)
+		list := recording.Instruments()
 		for _, in := range list {
 			id := in.ID.String()
 			if slices.Contains(m.recorded, id) {
@@ -254,7 +254,7 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 			}
 			m.recorded = append(m.recorded, id)
 		}
-		m.feeds = append(m.feeds, gateway.Feed{Name: "replay of " + filepath.Base(name), Source: tape})
+		m.feeds = append(m.feeds, gateway.Feed{Name: "replay of " + filepath.Base(name), Source: recording})
 		if len(list) == 1 {
 			m.listed += ", " + list[0].ID.String() + " recorded"
 		} else {
