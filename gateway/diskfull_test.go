@@ -60,7 +60,7 @@ func TestFullJournalE2E(t *testing.T) {
 	}
 
 	f.disk("room")
-	f.log.await(t, "the journal goes on")
+	f.log.await(t, "the journal stores rows again")
 	after := f.history(0)
 	if after.Epoch != epoch || after.From <= lost {
 		t.Fatalf("with room again: epoch %q after %q, complete from N %d; rows behind %d were lost", after.Epoch, epoch, after.From, lost)

@@ -41,12 +41,12 @@ func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentI
 			}
 		}
 	}
-	kinds := ^(journal.Checkpoints | journal.Kinds(journal.Hole))
+	kinds := ^(journal.Checkpoints | journal.Kinds(journal.Gap))
 	for _, epoch := range j.Epochs() {
 		if len(numbers) == 0 {
 			break
 		}
-		from := journal.Place{Epoch: epoch, Time: at}
+		from := journal.ScanStart{Epoch: epoch, Time: at}
 		err := j.Scan(ctx, from, func(n uint32) bool { return numbers[n] }, kinds, func(r *journal.Row) bool { see(r); return true })
 		if undamaged(err) != nil {
 			return newest, fmt.Errorf("read the newest rows of the journal: %w", err)

@@ -164,7 +164,7 @@ func (d *day) keep(t *testing.T, folder string, rows int) {
 	d.next(&r, step)
 	j.Append(&r)
 	j.Commit()
-	for j.Unfinished() {
+	for j.CheckpointPending() {
 		j.Commit()
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -397,7 +397,7 @@ func TestWatchInBubble(t *testing.T) {
 					time.Sleep(500 * time.Millisecond)
 					synctest.Wait()
 					if got := calls.Swap(0); got != want {
-						t.Errorf("%s: told %d times, want %d", what, got, want)
+						t.Errorf("%s: reported %d times, want %d", what, got, want)
 					}
 				}
 				expect("nothing", 0)

@@ -19,11 +19,11 @@ func TestNamesByCase(t *testing.T) {
 		add(t, b, "ana", "right password")
 		_, err := b.Add(t.Context(), NewUser{Username: "aNa", Password: "right password", WeakPassword: true})
 		if !errors.Is(err, ErrExists) || !errors.Is(err, ErrCase) || !strings.Contains(err.Error(), `"ana" exists already (names differ only by case)`) {
-			t.Errorf("aNa beside ana: %v", err)
+			t.Errorf("aNa next to ana: %v", err)
 		}
 		_, err = b.Add(t.Context(), NewUser{Username: "ana", Password: "right password", WeakPassword: true})
 		if !errors.Is(err, ErrExists) || errors.Is(err, ErrCase) {
-			t.Errorf("ana beside ana: %v", err)
+			t.Errorf("ana next to ana: %v", err)
 		}
 		if _, err := b.Authenticate(t.Context(), broker.Login{Username: "Ana", Password: "right password"}); !errors.Is(err, broker.ErrInvalidCredentials) {
 			t.Errorf("login as Ana: %v", err)
@@ -44,7 +44,7 @@ func TestNamesByCase(t *testing.T) {
 		for i, x := range list {
 			for _, y := range list[:i] {
 				if sameEntitlement(x, y) {
-					t.Errorf("%s is told twice", Describe(x))
+					t.Errorf("%s is listed twice", Describe(x))
 				}
 			}
 		}

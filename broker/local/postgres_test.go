@@ -106,7 +106,7 @@ func TestWatchPostgresE2E(t *testing.T) {
 		}
 		until(c.what, func() bool { return calls.Load() > before })
 		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("%s was told after %v", c.what, took)
+			t.Errorf("%s was reported after %v", c.what, took)
 		}
 	}
 	before := calls.Load()
@@ -122,7 +122,7 @@ func TestWatchPostgresE2E(t *testing.T) {
 	add(t, other, "otto", "another password")
 	until("a user elsewhere", func() bool { return calls.Load() > before })
 	if n := calls.Load() - before; n != 1 {
-		t.Errorf("one change was told %d times", n)
+		t.Errorf("one change was reported %d times", n)
 	}
 }
 

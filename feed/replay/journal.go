@@ -80,10 +80,10 @@ func (t *journalSource) play(ctx context.Context, run *run) (err error) {
 		}
 	}
 	kinds := journal.Kinds(journal.Trade, journal.Cancel, journal.Correct, journal.Status, journal.Quote,
-		journal.BookUpdate, journal.BookState, journal.BookLost, journal.Reference, journal.Hole) | journal.Checkpoints
+		journal.BookUpdate, journal.BookState, journal.BookLost, journal.Reference, journal.Gap) | journal.Checkpoints
 	for _, epoch := range r.Epochs() {
 		p.epoch++
-		err := r.Scan(ctx, journal.Place{Epoch: epoch}, nil, kinds, func(row *journal.Row) bool {
+		err := r.Scan(ctx, journal.ScanStart{Epoch: epoch}, nil, kinds, func(row *journal.Row) bool {
 			p.err = p.row(ctx, row)
 			return p.err == nil
 		})
@@ -185,7 +185,7 @@ const journalBatch = 256
 
 // row plays one row of the journal.
 func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
-	if r.Kind == journal.Hole {
+	if r.Kind == journal.Gap {
 		return nil // the N of each book shows whether it lost rows
 	}
 	it, err := p.item(r)

@@ -88,7 +88,7 @@ func (x *tableWriter) depth(ctx context.Context, follow bool) error {
 		for _, in := range x.list {
 			in.book = book{}
 		}
-		err := x.journal.Scan(ctx, journal.Place{Epoch: epoch, Date: x.date}, match, kinds, d.row)
+		err := x.journal.Scan(ctx, journal.ScanStart{Epoch: epoch, Date: x.date}, match, kinds, d.row)
 		if d.failed != nil {
 			return d.failed
 		}

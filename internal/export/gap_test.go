@@ -78,7 +78,7 @@ func TestDepthAfterGap(t *testing.T) {
 func depthWithGap(t *testing.T, f *fixture) {
 	t.Helper()
 	gaps := 0
-	if err := f.archive.Scan(t.Context(), journal.Place{}, nil, journal.Kinds(journal.Hole), func(*journal.Row) bool {
+	if err := f.archive.Scan(t.Context(), journal.ScanStart{}, nil, journal.Kinds(journal.Gap), func(*journal.Row) bool {
 		gaps++
 		return true
 	}); err != nil || gaps != 1 {

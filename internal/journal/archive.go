@@ -18,45 +18,45 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Archive is the reading side of a journal. Its methods are safe from any goroutine.
+// Archive is the reading side of a journal. Its methods may be called by any goroutine.
 type Archive struct {
-	table  *table
-	unpack *zstd.Decoder
-	sys    system // of a Journal; an archive that is only read changes nothing
-	floors atomic.Pointer[floors]
-	lost   losses // while the journal is suspended
+	table   *table
+	unpack  *zstd.Decoder
+	sys     system // not used by a Reader, which changes nothing
+	minSeqs atomic.Pointer[minSeqs]
+	lost    losses // rows lost while the journal is suspended
 
 	mu    sync.RWMutex // guards what follows, and the last segment's index
 	days  []*day       // oldest first
 	epoch string
 
-	journal [16]byte // whose segments these are
-	highest uint32   // number of a segment, of those that are left out too
-	refused []Damage // files that are left out
+	journal  [16]byte // id of the journal of the segments
+	highest  uint32   // greatest number of a segment, including excluded ones
+	excluded []Damage // files that are not part of the journal
 }
 
 // day is a UTC date.
 type day struct {
 	date     int32
 	folder   string
-	bytes    int64    // on disk, but for the segment that is written
+	bytes    int64    // on disk, without the active segment
 	index    *dayFile // nil: the day is not closed
 	segments []*segment
 }
 
-// segmentView is a segment as a reader saw it; the writer changes nothing of it.
+// segmentView is an immutable view of a segment for readers.
 type segmentView struct {
 	*segment
-	sum    summary
-	end    int64
-	proved bool
-	blocks []block
-	last   block // of blocks, which only holds those before it
-	gaps   []hole
-	index  *dayFile // of a closed day: it has the spans
+	sum      summary
+	end      int64
+	verified bool
+	blocks   []block
+	last     block // the last of the blocks, which blocks does not contain
+	gaps     []gap
+	index    *dayFile // of a closed day: has the spans
 }
 
-// newArchive makes an empty archive. It has one decoder, for all goroutines.
+// newArchive returns an empty archive. All goroutines share its decoder.
 func newArchive() (*Archive, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderLowmem(true))
 	if err != nil {
@@ -65,17 +65,17 @@ func newArchive() (*Archive, error) {
 	return &Archive{table: newTable(), unpack: d}, nil
 }
 
-// maxUnpacked bounds what a compressed block may become: the longest frame and its head.
+// maxUnpacked bounds the size of a decompressed block: the longest frame and its header.
 const maxUnpacked = 8*maxFrame + spanBytes
 
-// Epoch is the newest epoch: of a Journal the one that it writes.
+// Epoch returns the newest epoch. A Journal writes this epoch.
 func (a *Archive) Epoch() string {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.epoch
 }
 
-// Epochs are all epochs of which something is kept, oldest first.
+// Epochs returns all stored epochs, oldest first.
 func (a *Archive) Epochs() []string {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -90,35 +90,36 @@ func (a *Archive) Epochs() []string {
 	return list
 }
 
-// Instrument is the newest definition of a number.
+// Instrument returns the newest definition of a number.
 func (a *Archive) Instrument(n uint32) (market.Instrument, bool) { return a.table.get(n) }
 
-// Lookup is the number of an identifier.
+// Lookup returns the number of an identifier.
 func (a *Archive) Lookup(id market.InstrumentID) (uint32, bool) { return a.table.lookup(id) }
 
 // Day is a UTC date of the journal.
 type Day struct {
 	Date     string // 2006-01-02
-	Closed   bool   // nothing will be added; sorted by series
+	Closed   bool   // complete; sorted by series
 	Rows     uint64 // messages, without checkpoints
 	Bytes    int64  // on disk
-	From, To int64  // At of the first and the last row
-	Complete int64  // At from which on nothing is missing: From, or where the last hole ended
-	Hash     string // of a closed day: of its rows, the same for the same rows wherever they were written; for ETags
+	From, To int64  // At of the first and last row
+	Complete int64  // At from which no rows are missing: From, or the end of the last gap
+	Hash     string // of the rows of a closed day, for ETags; equal rows have equal hashes in all journals
 }
 
-// Days lists the dates of the journal, oldest first.
+// Days returns the dates of the journal, oldest first.
 func (a *Archive) Days() []Day {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	list := make([]Day, 0, len(a.days))
 	for _, d := range a.days {
-		list = append(list, d.told())
+		list = append(list, d.info())
 	}
 	return list
 }
 
-func (d *day) told() Day {
+// info returns the description of a day.
+func (d *day) info() Day {
 	t := Day{Date: dateOf(d.date), Bytes: d.bytes}
 	sum, complete := newSummary(), int64(math.MinInt64)
 	for _, s := range d.segments {
@@ -139,10 +140,10 @@ func (d *day) told() Day {
 	return t
 }
 
-// complete is the At from which on nothing of a segment is missing, if anything was.
+// complete returns the At after which no rows of the segment are missing.
 func (s *segment) complete() int64 {
 	at := int64(math.MinInt64)
-	for _, h := range s.holes {
+	for _, h := range s.gaps {
 		at = max(at, h.At)
 	}
 	if s.resumed > at {
@@ -151,7 +152,7 @@ func (s *segment) complete() int64 {
 	return at
 }
 
-// afterDamage sets from when on the segment is whole, if a part of it is not.
+// afterDamage sets resumed, the At after which the segment is complete.
 func (s *segment) afterDamage() {
 	s.resumed = math.MinInt64
 	for _, d := range s.damage {
@@ -166,7 +167,7 @@ func (s *segment) afterDamage() {
 	}
 }
 
-// views are the segments of an epoch ("": the newest), oldest first, as they are now.
+// views returns the current segments of an epoch ("": the newest), oldest first.
 func (a *Archive) views(epoch string) []segmentView {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -186,17 +187,17 @@ func (a *Archive) views(epoch string) []segmentView {
 	return list
 }
 
-// view is taken under the archive's lock.
+// view returns the current state of a segment. The caller holds Archive.mu.
 func (s *segment) view() segmentView {
-	v := segmentView{segment: s, sum: s.summary, end: s.end, gaps: s.holes, proved: s.proved}
+	v := segmentView{segment: s, sum: s.summary, end: s.end, gaps: s.gaps, verified: s.verified}
 	if n := len(s.blocks); n > 0 {
 		v.blocks, v.last = s.blocks[:n-1:n-1], s.blocks[n-1]
 	}
 	return v
 }
 
-// pieces are the spans of a segment.
-func (v *segmentView) pieces() ([]span, error) {
+// spans returns the spans of a segment.
+func (v *segmentView) spans() ([]span, error) {
 	if v.index != nil {
 		return v.index.spans(v.number)
 	}
@@ -206,20 +207,20 @@ func (v *segmentView) pieces() ([]span, error) {
 	return spansOf(append(v.blocks, v.last)), nil
 }
 
-// load reads a folder. keep says whether to put in order what a crash has left behind.
+// load reads a folder. With keep it removes what a crash has left.
 func (a *Archive) load(folder string, keep bool) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("read journal folder: %w", err)
 	}
-	for _, e := range entries { // by name, and so by date
+	for _, e := range entries { // sorted by name, and so by date
 		date, ok := parseDate(e.Name())
 		if !ok || !e.IsDir() {
 			continue
 		}
 		d := &day{date: date, folder: filepath.Join(folder, e.Name())}
 		if keep {
-			if err := d.tidy(&a.sys); err != nil {
+			if err := d.cleanUp(&a.sys); err != nil {
 				return err
 			}
 		}
@@ -230,12 +231,12 @@ func (a *Archive) load(folder string, keep bool) error {
 			a.days = append(a.days, d)
 		}
 	}
-	return a.dropTwins()
+	return a.dropDuplicates()
 }
 
-// tidy removes files that were being made when the process ended, a segment that stands there
-// compressed as well, and one that was only just begun.
-func (d *day) tidy(sys *system) error {
+// cleanUp removes incomplete files, segments that also exist compressed, and segments without a
+// header.
+func (d *day) cleanUp(sys *system) error {
 	entries, err := os.ReadDir(d.folder)
 	if err != nil {
 		return fmt.Errorf("read folder of a day: %w", err)
@@ -243,30 +244,30 @@ func (d *day) tidy(sys *system) error {
 	for _, e := range entries {
 		name := e.Name()
 		_, packed, ok := parseSegmentName(name)
-		twin := ""
+		obsolete := ""
 		if ok && packed {
-			twin = strings.TrimSuffix(name, packedEnding) + segmentEnding
+			obsolete = strings.TrimSuffix(name, packedEnding) + segmentEnding
 		}
 		if strings.HasSuffix(name, tempEnding) || ok && !packed && isEmpty(e) {
-			twin = name
+			obsolete = name
 		}
-		if twin == "" {
+		if obsolete == "" {
 			continue
 		}
-		if err := sys.remove(filepath.Join(d.folder, twin)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what a crash left: %w", err)
+		if err := sys.remove(filepath.Join(d.folder, obsolete)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove files of a crash: %w", err)
 		}
 	}
 	return nil
 }
 
-// isEmpty says whether a segment has not even its header.
+// isEmpty reports whether a segment has no complete header.
 func isEmpty(e fs.DirEntry) bool {
 	info, err := e.Info()
 	return err == nil && info.Mode().IsRegular() && info.Size() < headerSize
 }
 
-// loadDay reads the index of a closed day, or inspects the segments of one that is not.
+// loadDay reads the index of a closed day, or the segments of another day.
 func (a *Archive) loadDay(d *day) error {
 	index, err := openDayFile(filepath.Join(d.folder, dayFileName), a.unpack)
 	switch {
@@ -279,7 +280,7 @@ func (a *Archive) loadDay(d *day) error {
 		}
 	case errors.Is(err, fs.ErrNotExist):
 	default:
-		// The segments still have all of it.
+		// Read the segments instead, which contain all rows.
 		var damage *Damage
 		if !errors.As(err, &damage) {
 			return err
@@ -301,7 +302,7 @@ func (a *Archive) loadDay(d *day) error {
 			return err
 		}
 		if s.header == (header{}) {
-			a.refused = append(a.refused, s.damage...)
+			a.excluded = append(a.excluded, s.damage...)
 			continue
 		}
 		d.segments = append(d.segments, s)
@@ -309,10 +310,10 @@ func (a *Archive) loadDay(d *day) error {
 	return nil
 }
 
-// takeDay takes over what the index of a closed day tells.
+// takeDay uses the index of a closed day.
 func (a *Archive) takeDay(d *day, index *dayFile) error {
 	for _, def := range index.meta.Definitions {
-		if err := a.table.learn(def.Number, def.Text); err != nil {
+		if err := a.table.add(def.Number, def.Text); err != nil {
 			return err
 		}
 		if def.RealClock {
@@ -335,7 +336,7 @@ func (a *Archive) takeDay(d *day, index *dayFile) error {
 	return nil
 }
 
-// stat looks for the file of a segment in both forms.
+// stat finds the file of a segment in either form.
 func (s *segment) stat() (size int64, packed bool, err error) {
 	for _, packed := range []bool{true, false} {
 		info, err := os.Stat(s.path(packed))
@@ -349,13 +350,13 @@ func (s *segment) stat() (size int64, packed bool, err error) {
 	return 0, false, fmt.Errorf("find segment: %w", &Damage{File: s.path(false), Reason: reasonMissing})
 }
 
-// inspect reads a segment by its file.
+// inspect reads the whole file of a segment.
 func (a *Archive) inspect(s *segment) error {
 	f, err := a.openSegment(s)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // was only read from
+	defer func() { _ = f.Close() }() // only read from
 	if f.reason != "" {
 		s.damage = append(s.damage, Damage{File: f.name, Reason: f.reason})
 		return nil
@@ -366,14 +367,14 @@ func (a *Archive) inspect(s *segment) error {
 		return err
 	}
 	s.torn = x.torn
-	s.proved = len(s.damage) == 0
+	s.verified = len(s.damage) == 0
 	s.afterDamage()
 	return nil
 }
 
-// dropTwins leaves out segments that do not belong here: of another journal than the newest
-// ones, and those whose number is there twice. What counts is what a file says, not its name.
-func (a *Archive) dropTwins() error {
+// dropDuplicates excludes segments of other journals and those whose number occurs twice. It uses
+// the contents of files, not their names.
+func (a *Archive) dropDuplicates() error {
 	var all []*segment
 	for _, d := range a.days {
 		all = append(all, d.segments...)
@@ -387,7 +388,7 @@ func (a *Archive) dropTwins() error {
 		owner = mostCommon(all)
 	}
 	taken := map[uint32]bool{}
-	// Whoever bears the right name comes first.
+	// Segments with the right name come first.
 	for _, right := range []bool{true, false} {
 		for _, s := range all {
 			if (s.name == segmentName(s.number)) != right {
@@ -395,19 +396,19 @@ func (a *Archive) dropTwins() error {
 			}
 			switch {
 			case s.journal != owner:
-				s.foreign = reasonForeign
+				s.excluded = reasonForeign
 			case taken[s.number]:
-				s.foreign = reasonTwice
+				s.excluded = reasonTwice
 			default:
 				taken[s.number] = true
 			}
 		}
 	}
 	a.journal = owner
-	return a.settle(all)
+	return a.assignDays(all)
 }
 
-// mostCommon is the journal that most segments belong to.
+// mostCommon returns the journal that most segments belong to.
 func mostCommon(all []*segment) (owner [16]byte) {
 	count := map[[16]byte]int{}
 	for _, s := range all {
@@ -418,8 +419,8 @@ func mostCommon(all []*segment) (owner [16]byte) {
 	return owner
 }
 
-// settle puts each segment into the day that it says it is of.
-func (a *Archive) settle(all []*segment) error {
+// assignDays moves each segment to the day of its header.
+func (a *Archive) assignDays(all []*segment) error {
 	byDate := map[int32]*day{}
 	for _, d := range a.days {
 		d.segments = nil
@@ -427,19 +428,19 @@ func (a *Archive) settle(all []*segment) error {
 	}
 	for _, s := range all {
 		a.highest = max(a.highest, s.number)
-		if s.foreign != "" {
-			a.refused = append(a.refused, Damage{File: s.path(s.packed), Reason: s.foreign})
+		if s.excluded != "" {
+			a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: s.excluded})
 			continue
 		}
 		d := byDate[s.day]
 		if d == nil || d.folder != s.folder {
-			a.refused = append(a.refused, Damage{File: s.path(s.packed), Reason: reasonMoved})
+			a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: reasonMoved})
 			continue
 		}
 		d.segments = append(d.segments, s)
 	}
 	a.days = slices.DeleteFunc(a.days, func(d *day) bool { return len(d.segments) == 0 })
-	// A day of a wrong clock stands where it was written, whatever its date.
+	// The order is that of writing, even if a clock was wrong.
 	slices.SortStableFunc(a.days, func(x, y *day) int { return cmp.Compare(x.segments[0].number, y.segments[0].number) })
 	if n := len(a.days); n > 0 {
 		segments := a.days[n-1].segments

@@ -10,9 +10,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// benchRows is a tape of the realistic mix.
-func benchRows(n int) (*tape, []Row) {
-	t := newTape(1, 400)
+// benchRows returns rows of the realistic mix.
+func benchRows(n int) (*rowSource, []Row) {
+	t := newRowSource(1, 400)
 	for i := range t.numbers {
 		t.numbers[i] = uint32(i + 1)
 	}
@@ -22,14 +22,14 @@ func benchRows(n int) (*tape, []Row) {
 	return t, t.rows
 }
 
-// BenchmarkWrite is Append and Commit of 85 % book updates of one level, 7 % trades and 8 % quotes of 400
-// instruments, with a commit every so many rows: a sweep of a busy shard brings some hundred.
+// BenchmarkWrite measures Append and Commit with 85 % book updates of one level, 7 % trades and 8 %
+// quotes of 400 instruments. A flush of a busy shard commits some hundred rows.
 func BenchmarkWrite(b *testing.B) {
-	tape, rows := benchRows(1 << 16)
-	tape.rows = nil
+	src, rows := benchRows(1 << 16)
+	src.rows = nil
 	for _, every := range []uint64{1, 16, 64, 256} {
 		b.Run(strconv.FormatUint(every, 10), func(b *testing.B) {
-			j := begin(b, testConfig(b), tape)
+			j := begin(b, testConfig(b), src)
 			j.Append(&rows[0])
 			j.Commit()
 			from := j.offset()
@@ -58,9 +58,9 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-func benchJournal(b *testing.B, n int) (*Journal, *tape) {
-	tape, rows := benchRows(n)
-	j := begin(b, testConfig(b), tape)
+func benchJournal(b *testing.B, n int) (*Journal, *rowSource) {
+	src, rows := benchRows(n)
+	j := begin(b, testConfig(b), src)
 	for i := range rows {
 		j.Append(&rows[i])
 		if i%16 == 15 {
@@ -68,14 +68,14 @@ func benchJournal(b *testing.B, n int) (*Journal, *tape) {
 		}
 	}
 	j.Commit()
-	// What the collector would go through while it is being measured.
-	tape.rows = nil
+	// Collect now what the collector would otherwise scan during the measurement.
+	src.rows = nil
 	runtime.GC()
-	return j, tape
+	return j, src
 }
 
-// BenchmarkScan is a scan of everything from an uncompressed segment, and the mere copy of the same bytes out of
-// the page cache, which is the floor of any reader that calls read(2).
+// BenchmarkScan measures a scan of an uncompressed segment, and copying the same bytes out of the
+// page cache, which is the lower limit of any reader with read(2).
 func BenchmarkScan(b *testing.B) {
 	const rows = 1 << 20
 	j, _ := benchJournal(b, rows)
@@ -87,7 +87,7 @@ func BenchmarkScan(b *testing.B) {
 		b.ReportAllocs()
 		sum, n := market.Price(0), 0
 		for b.Loop() {
-			err := j.Scan(b.Context(), Place{}, nil, allKinds, func(r *Row) bool {
+			err := j.Scan(b.Context(), ScanStart{}, nil, allKinds, func(r *Row) bool {
 				sum += r.Price
 				n++
 				return true
@@ -123,15 +123,15 @@ func BenchmarkScan(b *testing.B) {
 	})
 }
 
-// BenchmarkReadLive is a page of the trades of one instrument from a day that is not closed.
+// BenchmarkReadLive measures a page of the trades of one instrument from a day that is not closed.
 func BenchmarkReadLive(b *testing.B) {
-	j, tape := benchJournal(b, 1<<20)
+	j, src := benchJournal(b, 1<<20)
 	defer j.Close()
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
 		n = 0
-		err := j.Read(b.Context(), Series{Instrument: tape.defs[7].ID}, Range{}, func(string, *Row) bool {
+		err := j.Read(b.Context(), Series{Instrument: src.defs[7].ID}, Range{}, func(string, *Row) bool {
 			n++
 			return true
 		})

@@ -9,19 +9,18 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// BookSnapshot is a book as it was at a time.
+// BookSnapshot is a book at a time.
 type BookSnapshot struct {
 	Epoch      string
-	N          uint64 // order_book's N
+	N          uint64 // N of order_book
 	Time       int64  // T of the newest change
-	At         int64  // its publication
+	At         int64  // publication of the newest change
 	Bids, Asks []market.Level
 }
 
-// BookAt is the book of an instrument as it had been published at a time: it begins with the newest state
-// before that time and applies the changes behind it. The error is ErrNoBook where there
-// was no book or it was not known, and ErrNotKept where the journal has nothing of that
-// time, or lost it.
+// BookAt returns the book of an instrument as it was published at a time. It starts from the newest
+// state before that time and applies later changes. Errors: ErrNoBook if there was no book or it
+// was unknown, and ErrNotKept if the journal does not have rows of that time.
 func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (BookSnapshot, error) {
 	number, ok := a.table.lookup(id)
 	if !ok {
@@ -31,8 +30,8 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 	if len(views) == 0 {
 		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
 	}
-	// A segment that ends, at that time, before its checkpoint tells the book, has but changes of it: the state is in
-	// a segment before.
+	// A segment that ends, at that time, before its checkpoint reaches the book has only changes;
+	// the state is in an earlier segment.
 	b := bookAt{number: number, until: t}
 	first := len(views) - 1
 	for ; ; first-- {
@@ -40,8 +39,9 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 		if err := b.segment(ctx, a, &views[first]); err != nil {
 			return BookSnapshot{}, err
 		}
-		// Where a whole checkpoint had no book of it, there was none before either. An epoch begins with none.
-		if b.known || b.lost || b.hole || b.checkpoint || first == 0 || views[first-1].epoch != views[first].epoch {
+		// If a complete checkpoint has no book, there was none before. An epoch begins without
+		// books.
+		if b.known || b.lost || b.gap || b.checkpoint || first == 0 || views[first-1].epoch != views[first].epoch {
 			break
 		}
 	}
@@ -54,13 +54,13 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 	switch {
 	case b.known:
 		return b.snapshot(views[first].epoch), nil
-	case b.hole && !b.lost, !b.lost && !b.checkpoint && first == 0 && views[0].number > 1:
+	case b.gap && !b.lost, !b.lost && !b.checkpoint && first == 0 && views[0].number > 1:
 		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
 	}
 	return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNoBook)
 }
 
-// beginsAfter says whether all of the segment is later than a time.
+// beginsAfter reports whether the whole segment is later than a time.
 func (v *segmentView) beginsAfter(t int64) bool {
 	if v.sum.rows == 0 {
 		return len(v.gaps) == 0 || v.gaps[0].At > t
@@ -68,22 +68,22 @@ func (v *segmentView) beginsAfter(t int64) bool {
 	return v.sum.from > t
 }
 
-// segment follows the book through a segment.
+// segment applies the changes of a segment.
 func (b *bookAt) segment(ctx context.Context, a *Archive, v *segmentView) error {
-	b.begins, b.over, b.damage = math.MinInt64, false, v.losses()
-	if err := a.walk(ctx, v, func(*span, *span) bool { return !b.over }, b.record); err != nil {
+	b.begins, b.done, b.damage = math.MinInt64, false, v.losses()
+	if err := a.walk(ctx, v, func(*span, *span) bool { return !b.done }, b.record); err != nil {
 		return err
 	}
-	b.pass(math.MaxInt64)
+	b.skipDamage(math.MaxInt64)
 	return nil
 }
 
-// reset forgets what is known of the book.
+// reset forgets the book.
 func (b *bookAt) reset() {
-	b.known, b.lost, b.hole, b.checkpoint = false, false, false, false
+	b.known, b.lost, b.gap, b.checkpoint = false, false, false, false
 }
 
-// allViews are the segments of all epochs, oldest first.
+// allViews returns the segments of all epochs, oldest first.
 func (a *Archive) allViews() (list []segmentView) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -97,7 +97,7 @@ func (a *Archive) allViews() (list []segmentView) {
 	return list
 }
 
-// bookAt follows one book through a segment.
+// bookAt computes one book from segments.
 type bookAt struct {
 	number     uint32
 	until      int64
@@ -105,38 +105,39 @@ type bookAt struct {
 	dec        decoder
 	book       market.Book
 	last       BookSnapshot
-	known      bool     // book is the book
-	lost       bool     // the market said that it is not known
-	hole       bool     // rows were lost before the time
-	checkpoint bool     // a whole checkpoint from before the time was seen
-	over       bool     // what follows is later than the time
-	damage     []Damage // of the segment, what is not passed yet
+	known      bool     // book is valid
+	lost       bool     // the market reported the book as unknown
+	gap        bool     // rows were lost before the time
+	checkpoint bool     // a complete checkpoint before the time was read
+	done       bool     // later rows are after the time
+	damage     []Damage // of the segment, in the part that was not read yet
 }
 
-// pass goes on to a place in the segment. Behind what cannot be read, which may be older than the time, the book is
-// not known until it is told anew.
-func (b *bookAt) pass(offset int64) {
+// skipDamage processes damage before offset. After damage that may be older than the time, the book
+// is unknown until the next state.
+func (b *bookAt) skipDamage(offset int64) {
 	for len(b.damage) > 0 && b.damage[0].Offset < offset {
 		b.damage = b.damage[1:]
 		if b.begins <= b.until {
-			b.known, b.lost, b.hole = false, false, true
+			b.known, b.lost, b.gap = false, false, true
 		}
 	}
 }
 
+// record processes a record of a segment.
 func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
 	kind := Kind(rec[0])
 	mine := kind < numKinds && bookKinds.Has(kind) && instrumentOf(rec) == b.number
 	var h head
-	b.pass(c.at(rec))
+	b.skipDamage(c.at(rec))
 	switch {
 	case kind == recCheckpointEnd:
 		b.checkpoint = b.checkpoint || b.begins <= b.until
 		return true, nil
 	case kind >= numKinds:
 		return true, nil
-	case !mine && kind != Hole:
-		// Until the checkpoint is through, every row tells how late it is.
+	case !mine && kind != Gap:
+		// Until the checkpoint is complete, all rows show how late it is.
 		if b.checkpoint || !h.parse(rec, c.base) {
 			return true, nil
 		}
@@ -151,14 +152,14 @@ func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
 	}
 	at := r.At
 	if r.Checkpoint {
-		// It tells how things stood behind the rows before it, whenever they changed last.
+		// It describes the state after the rows before it.
 		at = b.begins
 	} else {
 		b.begins = max(b.begins, at)
 	}
 	if at > b.until {
-		b.over = mine && !r.Checkpoint
-		return !b.over, nil
+		b.done = mine && !r.Checkpoint
+		return !b.done, nil
 	}
 	b.apply(r)
 	return true, nil
@@ -166,11 +167,11 @@ func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
 
 func (b *bookAt) apply(r *Row) {
 	switch r.Kind {
-	case Hole:
-		if r.CheckpointBehind {
+	case Gap:
+		if r.CheckpointFollows {
 			b.known, b.lost = false, false
 		}
-		b.hole = !b.known
+		b.gap = !b.known
 		return
 	case BookState:
 		b.book.Reset()

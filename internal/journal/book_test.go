@@ -9,29 +9,30 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestBookAt compares books at many times with those of a reader who applies everything from the beginning.
+// TestBookAt compares books at many times with those of a reader that applies all rows from the
+// beginning.
 func TestBookAt(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 150_000
-	tape := newTape(21, 4)
-	j := begin(t, cfg, tape)
+	src := newRowSource(21, 4)
+	j := begin(t, cfg, src)
 	defer j.Close()
-	writeDays(t, j, tape, 3, 8_000)
+	writeDays(t, j, src, 3, 8_000)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, what := range []string{"open", "closed"} {
 		known, unknown := 0, 0
 		for range 150 {
-			k := rng.IntN(len(tape.rows))
-			at := tape.rows[k].At + rng.Int64N(2)
-			i := rng.IntN(len(tape.defs))
-			for n := k; k%2 == 0 && n < len(tape.rows); n++ {
-				if r := &tape.rows[n]; r.Kind == BookLost {
+			k := rng.IntN(len(src.rows))
+			at := src.rows[k].At + rng.Int64N(2)
+			i := rng.IntN(len(src.defs))
+			for n := k; k%2 == 0 && n < len(src.rows); n++ {
+				if r := &src.rows[n]; r.Kind == BookLost {
 					i, at = int(r.Instrument)-1, r.At
 					break
 				}
 			}
-			want, ok := bookOf(tape.rows, tape.numbers[i], at)
-			got, err := j.BookAt(t.Context(), tape.defs[i].ID, at)
+			want, ok := bookOf(src.rows, src.numbers[i], at)
+			got, err := j.BookAt(t.Context(), src.defs[i].ID, at)
 			if !ok {
 				unknown++
 				if !errors.Is(err, ErrNoBook) {
@@ -54,7 +55,7 @@ func TestBookAt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	id := tape.defs[0].ID
+	id := src.defs[0].ID
 	if _, err := j.BookAt(t.Context(), id, start-1); !errors.Is(err, ErrNotKept) {
 		t.Errorf("before everything: %v", err)
 	}

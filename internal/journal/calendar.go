@@ -2,37 +2,37 @@ package journal
 
 import "time"
 
-// calendar decides which day rows are filed under. Days follow the clock that rows are published
-// by. A clock that jumps by more than a day is not believed until it has shown the new day for a
-// minute: rows of a wrong clock stay in the day that is written. If all instruments of a journal have
-// virtual clocks, days follow these clocks. They may jump ahead and never go back. In any other
-// journal, rows of a virtual clock are filed under the day of this machine's clock.
+// calendar decides which day rows are filed under. Days follow the clock that publishes rows. If a
+// clock jumps by more than a day, rows stay in the current day until the clock has shown the new
+// day for a minute. If all instruments of a journal have virtual clocks, days follow these clocks,
+// which may jump ahead but not back. In other journals, rows of a virtual clock are filed under the
+// day of this machine's clock.
 //
-// A day is never begun twice, so that the rows of each stand together in the stream. A day
-// behind the one that is written is begun where that was of a wrong clock, which shows in that
-// the days before it are older than both.
+// A day never begins twice, so that its rows are contiguous in the stream. A day before the current
+// one can begin only if the current one came from a wrong clock, which is the case if all earlier
+// days are older than both.
 type calendar struct {
 	begun   map[int32]bool // days that have segments
-	sure    bool           // at and seen are known
-	at      int64          // publication of a row by the clock that is right
-	seen    time.Time      // and when it came, by the clock that never jumps
-	claimed int32          // the day that a clock says which is not believed yet
-	since   time.Time      // from when on; zero: there is none
+	known   bool           // at and seen are valid
+	at      int64          // time of a row by the accepted clock
+	seen    time.Time      // its time by the monotonic clock
+	claimed int32          // a day that is not accepted yet
+	since   time.Time      // when it was first claimed; zero: none is
 }
 
-// clockProof is how long a clock that jumped has to say the same day.
-const clockProof = time.Minute
+// clockConfirmation is how long a clock that has jumped must show the same day.
+const clockConfirmation = time.Minute
 
-// settled says that a row of the day that is written has nothing to tell.
-func (c *calendar) settled() bool { return c.sure && c.since.IsZero() }
+// certain reports whether rows of the current day need no further check.
+func (c *calendar) certain() bool { return c.known && c.since.IsZero() }
 
 // day returns the day that a row published at a time by this machine's clock is filed under.
 // current is the one that is written.
 func (c *calendar) day(current int32, at int64, now time.Time) int32 {
 	day := dayOf(at)
 	switch {
-	case day == current || c.follows(day, current, now):
-		c.trust(at, now)
+	case day == current || c.mayFollow(day, current, now):
+		c.accept(at, now)
 		return day
 	case c.begun[day]:
 		c.since = time.Time{}
@@ -40,30 +40,30 @@ func (c *calendar) day(current int32, at int64, now time.Time) int32 {
 	return current
 }
 
-// trust notes that the clock is right.
-func (c *calendar) trust(at int64, now time.Time) {
-	c.sure, c.at, c.seen, c.since = true, at, now, time.Time{}
+// accept records that the clock is right.
+func (c *calendar) accept(at int64, now time.Time) {
+	c.known, c.at, c.seen, c.since = true, at, now, time.Time{}
 }
 
-// follows says that a day may be begun behind the one that is written.
-func (c *calendar) follows(day, current int32, now time.Time) bool {
+// mayFollow reports whether a day may begin after the current one.
+func (c *calendar) mayFollow(day, current int32, now time.Time) bool {
 	switch {
 	case c.begun[day]:
 		return false
 	case day == current+1:
 		return true
 	case day > current:
-		// After a weekend without rows, or at a start, the clock need not have jumped.
-		return !c.sure || day <= dayOf(c.at+int64(now.Sub(c.seen)))+1 || c.proved(day, now)
+		// After a weekend without rows, or at the start, the clock may be right.
+		return !c.known || day <= dayOf(c.at+int64(now.Sub(c.seen)))+1 || c.confirmed(day, now)
 	}
 	before, ok := c.before(current)
 	switch {
 	case ok && day < before:
-		return false // this clock is the wrong one
-	case ok && !c.sure:
+		return false // this clock is wrong
+	case ok && !c.known:
 		return true
 	}
-	return c.proved(day, now)
+	return c.confirmed(day, now)
 }
 
 // virtualDay returns the day of a row in a journal whose instruments all have virtual clocks.
@@ -74,7 +74,7 @@ func (c *calendar) virtualDay(current int32, at int64) int32 {
 	return current
 }
 
-// before is the newest of the days that were begun and lie before one.
+// before returns the newest day with segments before a day.
 func (c *calendar) before(day int32) (newest int32, ok bool) {
 	for d := range c.begun {
 		if d < day && (!ok || d > newest) {
@@ -84,22 +84,23 @@ func (c *calendar) before(day int32) (newest int32, ok bool) {
 	return newest, ok
 }
 
-// proved says that the clock has said a day, or then the one behind it, for long enough.
-func (c *calendar) proved(day int32, now time.Time) bool {
+// confirmed reports whether the clock has shown a day, and then perhaps the next one, for long
+// enough.
+func (c *calendar) confirmed(day int32, now time.Time) bool {
 	if c.since.IsZero() || day != c.claimed && day != c.claimed+1 {
 		c.claimed, c.since = day, now
 		return false
 	}
-	return now.Sub(c.since) >= clockProof
+	return now.Sub(c.since) >= clockConfirmation
 }
 
-// fileUnder returns the day for a row. It asks for the time only where that may matter.
-func (j *Journal) fileUnder(r *Row) int32 {
+// dayOfRow returns the day of a row. It reads the time only if that can matter.
+func (j *Journal) dayOfRow(r *Row) int32 {
 	day := dayOf(r.At)
-	if j.hasDay && day == j.day && j.calendar.settled() {
+	if j.hasDay && day == j.day && j.calendar.certain() {
 		return day
 	}
-	virtual, alone := j.table.virtual(r.Instrument), !j.table.hasRealClock()
+	virtual, alone := j.table.hasVirtualClock(r.Instrument), !j.table.hasRealClock()
 	switch {
 	case virtual && alone && !j.hasDay:
 		return day
@@ -111,7 +112,7 @@ func (j *Journal) fileUnder(r *Row) int32 {
 		at = now.UnixNano()
 	}
 	if !j.hasDay {
-		j.calendar.trust(at, now)
+		j.calendar.accept(at, now)
 		return dayOf(at)
 	}
 	return j.calendar.day(j.day, at, now)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// clock is a machine's clock beside the one of the bubble that a test runs in, and a journal
-// that it files rows of.
+// clock is a machine's clock, next to that of the bubble, and a journal whose rows it dates.
 type clock struct {
 	t        *testing.T
 	cfg      Config
@@ -21,7 +20,7 @@ type clock struct {
 	position uint64
 }
 
-// open begins or takes up the journal.
+// open creates or opens the journal.
 func (c *clock) open() {
 	c.t.Helper()
 	c.j = mustOpen(c.t, c.cfg)
@@ -46,7 +45,7 @@ func (c *clock) restart() {
 	c.open()
 }
 
-// rows writes a row each half minute for a time, or one.
+// rows writes a row every half minute for a duration, or one row.
 func (c *clock) rows(d time.Duration) {
 	for end := time.Now().Add(d); ; time.Sleep(30 * time.Second) {
 		c.position++
@@ -59,8 +58,7 @@ func (c *clock) rows(d time.Duration) {
 	}
 }
 
-// days wants the days of the journal, which are there after a restart too, and all rows in their
-// order.
+// days checks the days of the journal, also after a restart, and all rows in their order.
 func (c *clock) days(want ...string) {
 	c.t.Helper()
 	var got []string
@@ -76,7 +74,7 @@ func (c *clock) days(want ...string) {
 			c.t.Fatalf("row %d is N %d at position %d", n, r.N, r.Position)
 		}
 	}
-	if rows := scanAll(c.t, c.j.Archive, Place{}); n != c.position || uint64(len(rows)) != n {
+	if rows := scanAll(c.t, c.j.Archive, ScanStart{}); n != c.position || uint64(len(rows)) != n {
 		c.t.Errorf("%d rows are read and %d scanned, %d were written", n, len(rows), c.position)
 	}
 }
@@ -85,7 +83,7 @@ const virtualAlone = "virtual clocks only"
 
 const year = 365 * 24 * time.Hour
 
-// TestCalendar files rows while the machine's clock jumps. The bubble's begins at midnight on
+// TestCalendar files rows while the machine's clock jumps. The bubble's clock begins at midnight on
 // 2000-01-01.
 func TestCalendar(t *testing.T) {
 	for name, f := range map[string]func(c *clock){
@@ -109,7 +107,7 @@ func TestCalendar(t *testing.T) {
 			c.days("2000-01-01")
 		},
 		"set": func(c *clock) {
-			c.ahead = year // for good
+			c.ahead = year // permanently
 			c.rows(2 * time.Minute)
 			time.Sleep(24 * time.Hour)
 			c.rows(0)
@@ -119,7 +117,7 @@ func TestCalendar(t *testing.T) {
 			c.ahead = year
 			c.rows(2 * time.Minute)
 			c.ahead = 0
-			c.rows(5 * time.Minute) // its day was begun before: it is not begun again
+			c.rows(5 * time.Minute) // its day has segments already
 			c.days("2000-01-01", "2000-12-31")
 			time.Sleep(24 * time.Hour)
 			c.rows(2 * time.Minute)
@@ -176,7 +174,7 @@ func TestCalendar(t *testing.T) {
 				c.define(true)
 				for range 10 {
 					c.ahead += 24 * time.Hour
-					c.rows(0) // each one a day further ahead
+					c.rows(0) // each a day further ahead
 				}
 				c.define(false)
 				now := c.ahead

@@ -1,37 +1,41 @@
 package journal
 
-// A checkpoint tells how every instrument stands, so that a restart need not read the whole epoch. It is written in
-// pieces, one with each Commit, between the rows of the stream: the state of an instrument is that of its place in
-// the log. A checkpoint counts from the moment when its end is committed. Until then the one before it counts, or
-// the beginning of the epoch, where nothing was numbered.
+// A checkpoint contains the state of every instrument, so that a restart need not read the whole
+// epoch. It is written in pieces, one with each Commit, between the rows of the stream; the state
+// of an instrument is that at its place in the log. A checkpoint is valid when its end is
+// committed. Until then the previous one is used, or the beginning of the epoch, when nothing was
+// numbered.
 
 const (
 	checkpointBytes       = 64 << 10 // a piece ends when it has this many bytes
 	checkpointInstruments = 256      // or this many instruments
-	maxUnfinished         = 12 << 30 // a segment ends here, although its checkpoint is not whole
+	maxPendingSegment     = 12 << 30 // limit of a segment with an incomplete checkpoint
 )
 
-// checkpointing is the checkpoint of the segment that is written.
+// checkpointing is the state of the active segment's checkpoint.
 type checkpointing struct {
-	owed   bool   // it is not whole yet
-	begin  int64  // where its first block begins; 0: it is not begun
-	next   uint32 // the instrument whose state comes next
-	last   uint32 // the last instrument that was defined when it began
-	end    int64  // where it ended
-	bytes  int64  // of its pieces
-	floors floors // behind a hole: from where on each series is complete; nil: no hole is in front
-	hole   uint64 // position of that hole
+	pending bool    // not complete
+	begin   int64   // offset of its first block; 0: not begun
+	next    uint32  // next instrument
+	last    uint32  // last instrument when it began
+	end     int64   // offset of its end
+	bytes   int64   // of all its pieces
+	minSeqs minSeqs // after a gap: first complete N of each series; nil: no gap
+	gap     uint64  // position of that gap
 }
 
-// Unfinished says whether a checkpoint is not whole yet: Commit goes on with it, also where nothing was
-// appended. It is called as Commit is.
-func (j *Journal) Unfinished() bool { return j.point.owed && j.seg != nil && j.sus == nil && !j.closed }
+// CheckpointPending reports whether a checkpoint is incomplete: Commit continues it even without
+// new rows. Call it as Commit.
+func (j *Journal) CheckpointPending() bool {
+	return j.point.pending && j.seg != nil && j.sus == nil && !j.closed
+}
 
-// continueCheckpoint appends the next piece of the checkpoint. The state of the hub agrees with the rows appended.
+// continueCheckpoint appends the next piece of the checkpoint. The hub's state includes all
+// appended rows.
 func (j *Journal) continueCheckpoint(b *Batch) {
 	p := &j.point
 	if j.checkpoint == nil {
-		p.owed = false
+		p.pending = false
 		return
 	}
 	from := j.offset()
@@ -51,9 +55,9 @@ func (j *Journal) continueCheckpoint(b *Batch) {
 	}
 	j.frameFor(base{j.position, j.newest})
 	j.buf = appendMark(j.buf, recCheckpointEnd)
-	j.marked, p.owed, p.end = p.begin, false, j.offset()
+	j.marked, p.pending, p.end = p.begin, false, j.offset()
 	j.need.Store(p.bytes)
-	b.floors, b.hole, p.floors = p.floors, p.hole, nil
+	b.minSeqs, b.gap, p.minSeqs = p.minSeqs, p.gap, nil
 }
 
 // emitRow appends a row of a checkpoint.
@@ -65,14 +69,14 @@ func (j *Journal) emitRow(r *Row) {
 	if r.At == 0 {
 		r.At = j.newest
 	}
-	if f := j.point.floors; f != nil && r.Kind == Numbers {
+	if f := j.point.minSeqs; f != nil && r.Kind == Numbers {
 		f.count(r.Instrument, &r.Counts)
 	}
 	j.put(r)
 }
 
-// putDefinition appends the definition of an instrument, unless the segment has it. Every segment can be read by
-// itself: a definition comes before the first row of its instrument.
+// putDefinition appends the definition of an instrument unless the segment has it. A definition
+// precedes the first row of its instrument, so that every segment can be read alone.
 func (j *Journal) putDefinition(number uint32, b base) {
 	if j.defined.has(number) {
 		return
@@ -84,11 +88,11 @@ func (j *Journal) putDefinition(number uint32, b base) {
 	j.defined.add(number)
 }
 
-// limit is where the segment ends: rows take as much as Segment says behind the checkpoint, and twice of it where
-// no Commit comes.
+// limit returns the maximum size of the segment: Segment bytes after the checkpoint, or twice that
+// if there is no Commit.
 func (j *Journal) limit(segments int64) int64 {
-	if j.point.owed && j.point.begin != 0 {
-		return maxUnfinished
+	if j.point.pending && j.point.begin != 0 {
+		return maxPendingSegment
 	}
 	return j.point.end + segments*j.cfg.Segment
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// bigTape is a market of instruments with books of so many levels a side.
-func bigTape(instruments, levels int) *tape {
-	t := newTape(3, instruments)
+// bigRowSource returns a source of instruments with books of levels levels on each side.
+func bigRowSource(instruments, levels int) *rowSource {
+	t := newRowSource(3, instruments)
 	t.clone = false
 	for i := range t.defs {
 		t.known[i], t.counts[i].N[Books] = true, 1
@@ -26,26 +26,27 @@ func bigTape(instruments, levels int) *tape {
 	return t
 }
 
-// TestCheckpointLargerThanSegment writes one row a commit where a checkpoint is ten times a segment.
+// TestCheckpointLargerThanSegment writes one row in each commit with a checkpoint of ten times a
+// segment.
 func TestCheckpointLargerThanSegment(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger, cfg.Segment = nil, 1<<20
-	tape := bigTape(4_000, 50)
-	j := begin(t, cfg, tape)
+	src := bigRowSource(4_000, 50)
+	j := begin(t, cfg, src)
 	defer j.Close()
 	for range 500 {
-		j.Append(tape.next(false))
+		j.Append(src.next(false))
 		j.Commit()
 	}
-	if n := len(segmentFiles(t, cfg.Folder)); n != 1 || j.Unfinished() {
-		t.Errorf("%d segments after 500 rows; unfinished %v", n, j.Unfinished())
+	if n := len(segmentFiles(t, cfg.Folder)); n != 1 || j.CheckpointPending() {
+		t.Errorf("%d segments after 500 rows; unfinished %v", n, j.CheckpointPending())
 	}
 	if whole := j.point.end; whole < 5<<20 {
 		t.Errorf("the checkpoint has %d bytes", whole)
 	}
-	// A segment is as long as configured behind its checkpoint.
+	// A segment has its configured size after its checkpoint.
 	for range 25_000 {
-		j.Append(tape.next(false))
+		j.Append(src.next(false))
 		j.Commit()
 	}
 	if n := len(segmentFiles(t, cfg.Folder)); n != 2 {
@@ -53,28 +54,29 @@ func TestCheckpointLargerThanSegment(t *testing.T) {
 	}
 }
 
-// TestPieceIsBounded counts what a commit adds for a checkpoint of 20,000 instruments of 50 levels a side.
+// TestPieceIsBounded checks the size of the checkpoint in a commit, with 20,000 instruments of 50
+// levels on each side.
 func TestPieceIsBounded(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
-	tape := bigTape(20_000, 50)
-	j := begin(t, cfg, tape)
+	src := bigRowSource(20_000, 50)
+	j := begin(t, cfg, src)
 	defer j.Close()
-	byNumber := make(map[uint32]int, len(tape.numbers))
-	for i, n := range tape.numbers {
+	byNumber := make(map[uint32]int, len(src.numbers))
+	for i, n := range src.numbers {
 		byNumber[n] = i
 	}
 	instruments := 0
 	j.checkpoint = func(number uint32, emit func(*Row)) {
 		instruments++
 		i := byNumber[number]
-		emit(&Row{Kind: Numbers, Instrument: number, Counts: tape.counts[i]})
-		emit(&Row{Kind: BookState, Instrument: number, N: 1, Bids: tape.books[i].Append(nil, market.Buy, 0), Asks: tape.books[i].Append(nil, market.Sell, 0)})
+		emit(&Row{Kind: Numbers, Instrument: number, Counts: src.counts[i]})
+		emit(&Row{Kind: BookState, Instrument: number, N: 1, Bids: src.books[i].Append(nil, market.Buy, 0), Asks: src.books[i].Append(nil, market.Sell, 0)})
 	}
-	const one = 4 << 10 // an instrument: its definition, its counters and its book
+	const one = 4 << 10 // an instrument: definition, counters and book
 	pieces, most := 0, int64(0)
-	j.Append(tape.next(false))
-	for first := true; first || j.Unfinished(); first = false {
+	j.Append(src.next(false))
+	for first := true; first || j.CheckpointPending(); first = false {
 		before, counted := j.written, instruments
 		j.Commit()
 		pieces++
@@ -83,13 +85,13 @@ func TestPieceIsBounded(t *testing.T) {
 			t.Fatalf("a piece of %d instruments", instruments-counted)
 		}
 	}
-	if most > checkpointBytes+one || instruments != len(tape.defs) {
+	if most > checkpointBytes+one || instruments != len(src.defs) {
 		t.Errorf("the longest piece has %d bytes; %d instruments", most, instruments)
 	}
 	t.Logf("figure: a checkpoint of %d bytes in %d pieces, the longest of %d bytes", j.point.bytes, pieces, most)
 }
 
-// frameEnds are the places of a segment behind its frames, and that behind its header.
+// frameEnds returns the offsets of the ends of frames of a segment, and that of its header.
 func frameEnds(t *testing.T, file string) []int64 {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -108,7 +110,8 @@ func frameEnds(t *testing.T, file string) []int64 {
 	return ends
 }
 
-// killedAt is a copy of a journal as a kill leaves it when the last write ended at a place of a segment.
+// killedAt returns a copy of a journal as after a kill when the last write ended at an offset of a
+// segment.
 func killedAt(t *testing.T, folder string, files []string, file int, end int64) string {
 	t.Helper()
 	to := t.TempDir()
@@ -138,7 +141,7 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 	}
 	s.clean, s.suspended, s.segment = false, false, uint32(file+1)
 	if end == headerSize {
-		s.segment = uint32(file) // of which nothing was listed yet
+		s.segment = uint32(file) // published nothing yet
 	}
 	if err := s.save(); err != nil {
 		t.Fatal(err)
@@ -157,14 +160,14 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 	return to
 }
 
-// stands is what of a tape a restart has to know.
-type stands struct {
+// hubState is what a restart must know.
+type hubState struct {
 	Position uint64
 	Counts   []Counts
 	Books    []string
 }
 
-func (t *tape) stands() (s stands) {
+func (t *rowSource) state() (s hubState) {
 	s.Position, s.Counts = t.position, t.counts
 	for i := range t.books {
 		text := "not known"
@@ -176,29 +179,29 @@ func (t *tape) stands() (s stands) {
 	return s
 }
 
-// TestRestoreFromEveryFrame kills a writer behind each frame that it wrote, with checkpoints in pieces of every size,
-// rotations at any moment and instruments that come later: what Restore tells comes to what the rows up to
-// there come to, a book at any time too.
+// TestRestoreFromEveryFrame kills a writer after each of its frames, with checkpoints in pieces of
+// every size, segments that end at any time and instruments that are added later: Restore returns
+// the state of all rows up to there, and so does BookAt.
 func TestRestoreFromEveryFrame(t *testing.T) {
 	places := 0
 	for seed := range uint64(soak(100)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		cfg := testConfig(t)
 		cfg.Logger, cfg.Segment, cfg.checkpoint = nil, int64(2_000+rng.IntN(20_000)), int64(1+rng.IntN(3_000))
-		tape := newTape(seed, 2+rng.IntN(8))
-		late := tape.defs[1:]
-		j := begin(t, cfg, tape)
+		src := newRowSource(seed, 2+rng.IntN(8))
+		late := src.defs[1:]
+		j := begin(t, cfg, src)
 		for range 60 {
 			for range 1 + rng.IntN(20) {
-				j.Append(tape.next(true))
+				j.Append(src.next(true))
 			}
 			if rng.IntN(3) > 0 {
 				j.Commit()
 			}
 			if rng.IntN(20) == 0 {
-				tape.at += dayNanos
+				src.at += dayNanos
 			}
-			if rng.IntN(10) == 0 { // a definition changes in the middle
+			if rng.IntN(10) == 0 { // a definition changes meanwhile
 				k := rng.IntN(len(late))
 				late[k].Name += "."
 				j.Define(late[k])
@@ -210,7 +213,7 @@ func TestRestoreFromEveryFrame(t *testing.T) {
 			for _, end := range frameEnds(t, name) {
 				places++
 				cfg.Folder = killedAt(t, filepath.Dir(filepath.Dir(name)), files, f, end)
-				wantRestored(t, cfg, tape, j.Epoch(), fmt.Sprintf("seed %d, segment %d, place %d", seed, f+1, end))
+				wantRestored(t, cfg, src, j.Epoch(), fmt.Sprintf("seed %d, segment %d, place %d", seed, f+1, end))
 			}
 		}
 		if err := j.Close(); err != nil {
@@ -220,17 +223,17 @@ func TestRestoreFromEveryFrame(t *testing.T) {
 	t.Logf("figure: %d places", places)
 }
 
-// wantRestored opens what a kill left.
-func wantRestored(t *testing.T, cfg Config, all *tape, epoch, what string) {
+// wantRestored checks a journal after a kill.
+func wantRestored(t *testing.T, cfg Config, all *rowSource, epoch, what string) {
 	t.Helper()
 	j := mustOpen(t, cfg)
 	defer j.Close()
 	if j.Epoch() != epoch {
 		t.Fatalf("%s: a new epoch", what)
 	}
-	rows := scanAll(t, j.Archive, Place{})
+	rows := scanAll(t, j.Archive, ScanStart{})
 	sameRows(t, what, rows, all.rows[:len(rows)])
-	want, got := newTape(0, len(all.defs)), newTape(0, len(all.defs))
+	want, got := newRowSource(0, len(all.defs)), newRowSource(0, len(all.defs))
 	for i := range rows {
 		want.follow(&rows[i])
 	}
@@ -240,7 +243,7 @@ func wantRestored(t *testing.T, cfg Config, all *tape, epoch, what string) {
 	}); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	if got, want := got.stands(), want.stands(); !reflect.DeepEqual(got, want) {
+	if got, want := got.state(), want.state(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s: restored\n%+v\nwant\n%+v", what, got, want)
 	}
 	if len(rows) == 0 {
@@ -253,19 +256,19 @@ func wantRestored(t *testing.T, cfg Config, all *tape, epoch, what string) {
 	}
 }
 
-// TestKillBehindHole kills a writer while the checkpoint behind a hole is written: what was lost is not known, and a
-// new epoch begins. When it is whole the epoch goes on.
-func TestKillBehindHole(t *testing.T) {
+// TestKillAfterGap kills a writer while the checkpoint after a gap is written: the lost rows are
+// unknown, and a new epoch begins. When the checkpoint is complete, the epoch continues.
+func TestKillAfterGap(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.checkpoint = 100
-	disk := &smallDisk{room: 20_000}
+	disk := &smallDisk{space: 20_000}
 	cfg.write = disk.write
-	tape := newTape(5, 6)
-	j := begin(t, cfg, tape)
+	src := newRowSource(5, 6)
+	j := begin(t, cfg, src)
 	for _, _, ok := j.Suspended(); !ok; _, _, ok = j.Suspended() {
-		tape.write(j, 5, true)
+		src.write(j, 5, true)
 	}
-	tape.write(j, 50, true)
+	src.write(j, 50, true)
 	disk.grow()
 	j.space.Store(true)
 	j.Commit()
@@ -273,18 +276,18 @@ func TestKillBehindHole(t *testing.T) {
 		if _, err, ok := j.Suspended(); ok {
 			t.Fatal(err)
 		}
-		unfinished, copied := j.Unfinished(), cfg
+		unfinished, copied := j.CheckpointPending(), cfg
 		copied.Folder, copied.write = copyFolder(t, cfg.Folder), nil
 		k := mustOpen(t, copied)
 		if again := k.Epoch() == j.Epoch(); again == unfinished {
 			t.Fatalf("piece %d: unfinished %v, the epoch goes on %v", pieces, unfinished, again)
 		}
 		if !unfinished {
-			got := newTape(0, len(tape.defs))
+			got := newRowSource(0, len(src.defs))
 			if err := k.Restore(func(r *Row) error { got.follow(r); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := got.stands(), tape.stands(); !reflect.DeepEqual(got, want) {
+			if got, want := got.state(), src.state(); !reflect.DeepEqual(got, want) {
 				t.Fatalf("restored\n%+v\nwant\n%+v", got, want)
 			}
 		}
@@ -297,27 +300,27 @@ func TestKillBehindHole(t *testing.T) {
 			}
 			break
 		}
-		tape.write(j, 3, true)
+		src.write(j, 3, true)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestOlderCheckpoints takes up a journal with checkpoints in one piece at the head of each segment, definitions in
-// front of them, and a hole behind one.
+// TestOlderCheckpoints opens a journal with checkpoints in one piece at the beginning of each
+// segment, definitions before them, and a gap after one.
 func TestOlderCheckpoints(t *testing.T) {
 	cfg := testConfig(t)
 	if err := os.CopyFS(cfg.Folder, os.DirFS("testdata/whole")); err != nil {
 		t.Fatal(err)
 	}
-	tape := newTape(9, 3)
-	tape.at += 365 * dayNanos // the date of the checkpoint files
-	for i := range tape.numbers {
-		tape.numbers[i] = uint32(i + 1)
+	src := newRowSource(9, 3)
+	src.at += 365 * dayNanos // the date of the checkpoint files
+	for i := range src.numbers {
+		src.numbers[i] = uint32(i + 1)
 	}
 	for range 280 {
-		tape.next(true)
+		src.next(true)
 	}
 	j := mustOpen(t, cfg)
 	defer j.Close()
@@ -326,38 +329,38 @@ func TestOlderCheckpoints(t *testing.T) {
 	}
 	var kept []Row
 	lost := 0
-	for _, r := range scanAll(t, j.Archive, Place{}) {
-		if r.Kind != Hole {
+	for _, r := range scanAll(t, j.Archive, ScanStart{}) {
+		if r.Kind != Gap {
 			kept = append(kept, r)
 			continue
 		}
-		if lost = int(r.N); r.CheckpointBehind || r.Position != uint64(len(kept)+lost) {
-			t.Errorf("hole %+v behind %d rows", r, len(kept))
+		if lost = int(r.N); r.CheckpointFollows || r.Position != uint64(len(kept)+lost) {
+			t.Errorf("gap %+v after %d rows", r, len(kept))
 		}
 	}
 	if lost != 35 {
 		t.Fatalf("%d rows are lost", lost)
 	}
-	sameRows(t, "older", kept, append(slices.Clone(tape.rows[:280-100-lost]), tape.rows[280-100:]...))
-	got := newTape(0, 3)
+	sameRows(t, "older", kept, append(slices.Clone(src.rows[:280-100-lost]), src.rows[280-100:]...))
+	got := newRowSource(0, 3)
 	if err := j.Restore(func(r *Row) error { got.follow(r); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := got.stands(), tape.stands(); !reflect.DeepEqual(got, want) {
+	if got, want := got.state(), src.state(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("restored\n%+v\nwant\n%+v", got, want)
 	}
-	for i, def := range tape.defs {
-		b, err := j.BookAt(t.Context(), def.ID, tape.at)
-		if err != nil || b.N != tape.counts[i].N[Books] || !slices.Equal(b.Bids, tape.books[i].Append(nil, market.Buy, 0)) {
+	for i, def := range src.defs {
+		b, err := j.BookAt(t.Context(), def.ID, src.at)
+		if err != nil || b.N != src.counts[i].N[Books] || !slices.Equal(b.Bids, src.books[i].Append(nil, market.Buy, 0)) {
 			t.Errorf("book of %s: %+v, %v", def.ID, b, err)
 		}
 	}
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	tape.define(j)
-	tape.write(j, 50, true)
-	if rows := scanAll(t, j.Archive, Place{}); len(rows) != 280-35+1+50 {
+	src.define(j)
+	src.write(j, 50, true)
+	if rows := scanAll(t, j.Archive, ScanStart{}); len(rows) != 280-35+1+50 {
 		t.Errorf("%d rows", len(rows))
 	}
 }

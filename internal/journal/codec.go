@@ -15,61 +15,61 @@ import (
 //	12 At, from that of the block
 //	16 N, low half       20 Time from At, signed
 //
-// Then come, each 8 bytes and only where its flag says so, the length in words, the high half
-// of N, the whole Time and the whole At: what does not fit the short form. Then comes what the
-// kind has besides.
+// Then come, if their flag is set, words of 8 bytes for values that exceed the short form: the
+// length in words, the high half of N, the full Time and the full At. The fields of the kind
+// follow.
 const (
 	headSize = 24
 
-	flagCheckpoint = 1 << 0
-	flagLatency    = 1 << 1 // D is told: max(0, At-Time)
-	flagLong       = 1 << 2 // the length is in a word of its own
-	flagN          = 1 << 3
-	flagTime       = 1 << 4
-	flagAt         = 1 << 5
-	sideShift      = 6
-	flagBehind     = 1 << sideShift // of a Hole, which has no side
+	flagCheckpoint        = 1 << 0
+	flagLatency           = 1 << 1 // D is set: max(0, At-Time)
+	flagLong              = 1 << 2 // the length has its own word
+	flagN                 = 1 << 3
+	flagTime              = 1 << 4
+	flagAt                = 1 << 5
+	sideShift             = 6
+	flagCheckpointFollows = 1 << sideShift // of a Gap, which has no side
 )
 
-// Records that are no rows.
+// Records that are not rows.
 const (
-	recBlock         Kind = 0xB0 + iota // begins a block: position and At that the records count from
-	recDefine                           // the definition of an instrument, as JSON
+	recBlock         Kind = 0xB0 + iota // begins a block: base of positions and times
+	recDefine                           // definition of an instrument, as JSON
 	recCheckpoint                       // begins a checkpoint
-	recCheckpointEnd                    // the checkpoint is whole
+	recCheckpointEnd                    // ends a complete checkpoint
 )
 
-const numKinds = Hole + 1
+const numKinds = Gap + 1
 
-// Bounds of what Append takes; the hub's own are far below.
+// Limits of Append; the hub's own limits are far lower.
 const (
 	maxText   = 255
-	maxLevels = 1 << 20 // a side
+	maxLevels = 1 << 20 // of one side
 )
 
-// base is what the records of a block count from.
+// base is what the records of a block are relative to.
 type base struct {
 	position uint64
 	at       int64
 }
 
-// fits says whether a row can stand in the block, which it can but for a position that is
-// out of reach and an At that is far ahead. One that lies behind takes a word of its own.
+// fits reports whether a row can be encoded in the block: its position and At must not be too far
+// ahead. An earlier At takes a full word.
 func (b base) fits(r *Row) bool {
 	return r.Position-b.position <= math.MaxUint32 &&
 		(r.At < b.at || uint64(r.At)-uint64(b.at) <= math.MaxUint32)
 }
 
-// appendRow appends the record of a row that fits the base.
+// appendRow appends the record of a row that fits base.
 func appendRow(b []byte, base base, r *Row) []byte {
 	start := len(b)
-	b = slices.Grow(b, 128)[:start+headSize] // more than nearly every record
+	b = slices.Grow(b, 128)[:start+headSize] // enough for almost every record
 	flags := uint64(r.Side&3) << sideShift
 	if r.Checkpoint {
 		flags |= flagCheckpoint
 	}
-	if r.CheckpointBehind {
-		flags |= flagBehind
+	if r.CheckpointFollows {
+		flags |= flagCheckpointFollows
 	}
 	if r.Latency >= 0 {
 		flags |= flagLatency
@@ -89,7 +89,7 @@ func appendRow(b []byte, base base, r *Row) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.At))
 	}
 	if r.Kind == BookUpdate && len(r.Bids)+len(r.Asks) == 1 {
-		b = appendLevel(b, r.Bids, r.Asks) // most rows are this
+		b = appendLevel(b, r.Bids, r.Asks) // the most frequent case
 	} else {
 		b = appendBody(b, r)
 	}
@@ -123,7 +123,7 @@ func appendLevel(b []byte, bids, asks []market.Level) []byte {
 	return b
 }
 
-// lengthen puts the word with the length behind the head of the record at start.
+// lengthen inserts the length word after the header of the record at start.
 func lengthen(b []byte, start int, words uint64) []byte {
 	b = append(b, make([]byte, 8)...)
 	at := start + headSize
@@ -132,7 +132,7 @@ func lengthen(b []byte, start int, words uint64) []byte {
 	return b
 }
 
-// appendBody appends what the kind of a row has besides the head. It may end anywhere.
+// appendBody appends the fields of a row's kind, without padding.
 func appendBody(b []byte, r *Row) []byte {
 	switch r.Kind {
 	case Trade:
@@ -149,7 +149,7 @@ func appendBody(b []byte, r *Row) []byte {
 		return appendText(append(b, byte(r.Phase)), r.Reason)
 	case Quote, BookUpdate, BookState:
 		return appendLevels(b, r.Bids, r.Asks)
-	case BookLost, Hole:
+	case BookLost, Gap:
 		return appendText(b, r.Reason)
 	case Reference:
 		return appendWords(b, uint64(r.Price), uint64(r.OldPrice), uint64(r.Size))
@@ -185,9 +185,9 @@ func appendTexts(b []byte, id string, list []string) []byte {
 	return b
 }
 
-// appendLevels appends the number of levels of each side, and the levels: prices and sizes,
-// and behind them the numbers of orders, the first of which stands in front, where it
-// fills a word: a change of one level takes three words.
+// appendLevels appends the numbers of levels, then prices and sizes, then the numbers of orders.
+// The first number of orders shares the word of the level counts, so that a change of one level
+// takes three words.
 func appendLevels(b []byte, bids, asks []market.Level) []byte {
 	bids, asks = bids[:min(len(bids), maxLevels)], asks[:min(len(asks), maxLevels)]
 	first := uint32(0)
@@ -241,8 +241,8 @@ func appendBar(b []byte, r *BarRow) []byte {
 		r.Volume.Hi, r.Volume.Lo, r.Value.Hi, r.Value.Lo)
 }
 
-// appendBlock appends the record that begins a block. It tells its own place in the file, so
-// that a block that was moved is not taken for one that belongs there.
+// appendBlock appends the record that begins a block. It contains its offset in the file, so that a
+// moved block is detected.
 func appendBlock(b []byte, base base, offset int64) []byte {
 	b = append(b, byte(recBlock), 0, 4, 0)
 	b = append(b, blockMagic...)
@@ -254,13 +254,13 @@ const (
 	blockSize  = 32
 )
 
-// appendMark appends a record without a body.
+// appendMark appends a record without fields.
 func appendMark(b []byte, kind Kind) []byte {
 	b = append(b, byte(kind), 0, headSize/8, 0)
 	return append(b, make([]byte, headSize-4)...)
 }
 
-// appendDefinition appends the definition of an instrument, which is JSON.
+// appendDefinition appends the definition of an instrument, as JSON.
 func appendDefinition(b []byte, number uint32, def []byte) []byte {
 	start := len(b)
 	b = append(b, make([]byte, headSize)...)

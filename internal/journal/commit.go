@@ -5,36 +5,36 @@ import (
 	"os"
 )
 
-// A commit has three steps. The goroutine that appends calls Take and Done, which only touch memory. Write
-// does the work with files and may wait for the disk; rows may be appended meanwhile.
+// A commit has three steps. The goroutine that appends calls Take and Done, which touch only
+// memory. Write does the file I/O and may wait for the disk, while rows are appended.
 
-// Batch is what one commit writes.
+// Batch is the data of one commit.
 type Batch struct {
-	pieces  []*piece
-	rows    int64       // bytes of appended rows in it
-	fault   error       // of a sync: nothing of it can be written
-	behind  error       // rows are being lost behind it
-	resumed *suspension // that ends with it
-	floors  floors      // of the checkpoint behind a hole, which ends with it; nil: none does
-	hole    uint64      // position of that hole
-	taken   bool
+	pieces   []*piece
+	rows     int64       // bytes of its appended rows
+	syncErr  error       // a failed sync: nothing can be written
+	overflow error       // rows are lost after it
+	resumed  *suspension // the suspension that ends with it
+	minSeqs  minSeqs     // of the checkpoint after a gap, which ends in it; nil: none does
+	gap      uint64      // position of that gap
+	taken    bool
 
-	err  error  // what went wrong when it was written
-	lost uint64 // rows of it that were not
+	err  error  // result of Write
+	lost uint64 // number of its rows that were not written
 }
 
-// files is the end of the writer that works with files. It belongs to whoever calls Write, one at a
-// time.
+// files is the state of the goroutine that does file I/O. It belongs to the caller of Write, one at
+// a time.
 type files struct {
-	file    *os.File
-	active  *segment // of file
-	listed  bool     // readers know of it
-	written int64    // where its rows end: all before is committed
+	file      *os.File
+	active    *segment // of file
+	published bool     // visible to readers
+	written   int64    // end of its rows; everything before is committed
 }
 
-// Commit writes what was appended to the kernel: from then on a kill of the process loses none of
-// it. It costs next to nothing where nothing was appended. It is Take, Write and Done in one, for a
-// caller who can wait for the disk.
+// Commit writes the appended rows to the kernel, so that a kill of the process does not lose them.
+// It costs almost nothing without rows. It does Take, Write and Done, for callers that may wait for
+// the disk.
 func (j *Journal) Commit() {
 	if b := j.Take(); b != nil {
 		j.Write(b)
@@ -42,20 +42,19 @@ func (j *Journal) Commit() {
 	}
 }
 
-// Pending says whether rows wait to be written, or are being written now.
+// Pending reports whether rows wait to be written, or are being written.
 func (j *Journal) Pending() bool {
-	return j.batch.taken || len(j.pending) > 0 || len(j.buf) > 0 || j.over
+	return j.batch.taken || len(j.pending) > 0 || len(j.buf) > 0 || j.overflowed
 }
 
-// Full says whether so much waits to be written that rows are going to be lost.
+// Full reports whether so much waits to be written that rows will soon be lost.
 func (j *Journal) Full() bool { return j.rows+j.batch.rows >= j.cfg.Pending/4*3 }
 
-// Take takes all that was appended, for Write; nil: there is nothing, or the last Batch is not
-// done. It is called when the state of the hub agrees with the rows appended, since it is also
-// where a checkpoint goes on.
+// Take returns all appended rows, for Write; nil if there are none or the last Batch is not done.
+// The hub's state must include all appended rows, because Take also continues the checkpoint.
 func (j *Journal) Take() *Batch { return j.take(true) }
 
-// TakeRows is Take without a piece of the checkpoint that is being written.
+// TakeRows is Take without continuing the checkpoint.
 func (j *Journal) TakeRows() *Batch { return j.take(false) }
 
 func (j *Journal) take(checkpoint bool) *Batch {
@@ -63,60 +62,60 @@ func (j *Journal) take(checkpoint bool) *Batch {
 	if j.closed || b.taken {
 		return nil
 	}
-	fault := j.fault.Load()
+	fault := j.syncErr.Load()
 	switch {
-	case j.over:
-		b.behind, j.over = errBehind, false
+	case j.overflowed:
+		b.overflow, j.overflowed = errDiskSlow, false
 	case j.sus != nil && !j.space.Load():
 		return nil
 	case j.sus != nil:
 		j.resume(b)
 	case fault != nil:
-		b.fault = *fault
-	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !(j.point.owed && checkpoint):
+		b.syncErr = *fault
+	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !(j.point.pending && checkpoint):
 		return nil
 	default:
 		if j.offset() >= j.limit(1) {
-			j.rotate(j.day)
+			j.beginSegment(j.day)
 		}
-		if j.point.owed && checkpoint {
+		if j.point.pending && checkpoint {
 			j.continueCheckpoint(b)
 		}
 	}
-	j.cut()
+	j.endPiece()
 	b.pieces, j.pending = j.pending, b.pieces[:0]
 	b.rows, j.rows, b.taken = j.rows, 0, true
 	return b
 }
 
-// Write writes a Batch. What goes wrong suspends the journal.
+// Write writes a Batch. An error suspends the journal.
 func (j *Journal) Write(b *Batch) {
-	err := b.fault
+	err := b.syncErr
 	for _, c := range b.pieces {
 		if err == nil {
 			err = j.writePiece(c)
 		}
 		if err != nil {
-			b.lost += c.news.rows
+			b.lost += c.added.rows
 			j.lost.pieces(c)
 		}
 	}
 	switch {
 	case err == nil && b.resumed != nil:
-		j.tellResumed(b)
+		j.reportResumed(b)
 	case err == nil:
-		err = b.behind
+		err = b.overflow
 	}
-	if err == nil && b.floors != nil {
+	if err == nil && b.minSeqs != nil {
 		j.recovered(b)
 	}
 	if b.err = err; err != nil {
 		j.stop()
-		j.tellSuspended(err)
+		j.reportSuspended(err)
 	}
 }
 
-// Done ends a commit, after Write. Where that failed rows are lost from now on.
+// Done ends a commit after Write. If Write has failed, rows are lost from now on.
 func (j *Journal) Done(b *Batch) {
 	if b.err != nil {
 		j.suspend(b)
@@ -125,31 +124,31 @@ func (j *Journal) Done(b *Batch) {
 	*b = Batch{pieces: b.pieces[:0]}
 }
 
-// maxSpare is how many pieces are kept for reuse.
-const maxSpare = 4
+// maxSparePieces is the number of pieces that are kept for reuse.
+const maxSparePieces = 4
 
-// recycle keeps the memory of pieces for the next ones.
+// recycle keeps the memory of pieces for reuse.
 func (w *writer) recycle(list []*piece) {
 	for i, c := range list {
 		list[i] = nil
-		if len(w.spare) < maxSpare && cap(c.buf) <= 2*bufferBytes {
+		if len(w.sparePieces) < maxSparePieces && cap(c.buf) <= 2*bufferBytes {
 			*c = piece{buf: c.buf[:0], entries: c.entries[:0], blocks: c.blocks[:0]}
-			w.spare = append(w.spare, c)
+			w.sparePieces = append(w.sparePieces, c)
 		}
 	}
 }
 
-// writePiece writes a piece and lets readers see it.
+// writePiece writes a piece and publishes it to readers.
 func (j *Journal) writePiece(c *piece) error {
 	if c.begins {
-		if err := j.begin(c.seg); err != nil {
+		if err := j.createSegment(c.seg); err != nil {
 			return err
 		}
 	}
 	if _, err := j.cfg.write(j.file, c.buf); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	fresh := !j.listed
+	fresh := !j.published
 	j.publish(c)
 	j.dirty.Store(true)
 	if fresh {
@@ -159,30 +158,30 @@ func (j *Journal) writePiece(c *piece) error {
 	return nil
 }
 
-// begin ends the file of the last segment and makes that of the next.
-func (j *Journal) begin(s *segment) error {
-	j.retire()
+// createSegment closes the file of the active segment and creates the next one.
+func (j *Journal) createSegment(s *segment) error {
+	j.closeSegment()
 	if err := j.sys.mkdir(s.folder); err != nil {
-		return fmt.Errorf("make folder of a day: %w", err)
+		return fmt.Errorf("create folder of a day: %w", err)
 	}
 	f, err := j.sys.open(s.path(false), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
-		return fmt.Errorf("begin segment: %w", err)
+		return fmt.Errorf("create segment: %w", err)
 	}
-	j.file, j.active, j.listed, j.written = f, s, false, 0
-	j.duty.Lock()
-	j.live = f
-	j.fresh = append(j.fresh, s.folder, j.cfg.Folder)
-	j.duty.Unlock()
+	j.file, j.active, j.published, j.written = f, s, false, 0
+	j.syncMu.Lock()
+	j.activeFile = f
+	j.newFolders = append(j.newFolders, s.folder, j.cfg.Folder)
+	j.syncMu.Unlock()
 	return nil
 }
 
-// publish lets readers see what a piece brought.
+// publish makes a piece visible to readers.
 func (j *Journal) publish(c *piece) {
 	s, end := c.seg, c.at+int64(len(c.buf))
 	j.mu.Lock()
-	if !j.listed {
-		j.list(s)
+	if !j.published {
+		j.addToDay(s)
 	}
 	if n := len(s.blocks); n > 0 {
 		if len(c.blocks) > 0 {
@@ -195,20 +194,20 @@ func (j *Journal) publish(c *piece) {
 	for _, e := range c.entries {
 		s.index(e)
 	}
-	s.summary.join(c.news)
-	s.holes = append(s.holes, c.gaps...)
+	s.summary.join(c.added)
+	s.gaps = append(s.gaps, c.gaps...)
 	if c.marked != 0 {
 		s.checkpoint = c.marked
 	}
 	s.end = end
 	j.mu.Unlock()
-	j.given.raise(c.news.last)
+	j.highWater.raise(c.added.last)
 	j.written = end
 }
 
-// list puts the segment that is written into its day.
-func (j *Journal) list(s *segment) {
-	j.listed = true
+// addToDay adds the active segment to its day.
+func (j *Journal) addToDay(s *segment) {
+	j.published = true
 	if n := len(j.days); n == 0 || j.days[n-1].date != s.day {
 		j.days = append(j.days, &day{date: s.day, folder: s.folder})
 	}
@@ -216,32 +215,32 @@ func (j *Journal) list(s *segment) {
 	d.segments = append(d.segments, s)
 }
 
-// stop ends the segment with what was committed, and notes that rows are lost from now on.
+// stop ends the segment at its last commit, and records that rows are lost from now on.
 func (j *Journal) stop() {
 	j.space.Store(false)
-	j.fault.Store(nil)
-	if j.active != nil && j.listed {
-		// What of a frame is there already would be a torn end, which reading copes with too.
+	j.syncErr.Store(nil)
+	if j.active != nil && j.published {
+		// An incomplete frame would be a torn end, which readers handle too.
 		_ = j.sys.truncate(j.active.path(false), j.written)
 	}
-	j.retire()
+	j.closeSegment()
 	j.state.suspended = true
 	j.saveState()
 }
 
-// retire hands the file that was written to Run, which syncs and closes it. A segment of which
-// nothing was written is removed.
-func (j *Journal) retire() {
+// closeSegment passes the file of the active segment to Run, which syncs and closes it. It removes
+// a segment without rows.
+func (j *Journal) closeSegment() {
 	if j.active == nil {
 		return
 	}
-	j.duty.Lock()
-	j.seals = append(j.seals, j.file)
-	j.live = nil
-	j.duty.Unlock()
-	if !j.listed {
+	j.syncMu.Lock()
+	j.sealedFiles = append(j.sealedFiles, j.file)
+	j.activeFile = nil
+	j.syncMu.Unlock()
+	if !j.published {
 		if err := j.sys.remove(j.active.path(false)); err != nil {
-			j.cfg.Logger.Warn("an empty segment could not be removed", "error", err)
+			j.cfg.Logger.Warn("removing an empty segment failed", "error", err)
 		}
 	}
 	j.active, j.file = nil, nil

@@ -2,9 +2,8 @@ package journal
 
 import "math"
 
-// Complete is the least position of the newest epoch behind which no row is missing: of what came
-// before, something was lost or is no longer kept. Like Oldest it takes no lock that is held for longer
-// than a lookup.
+// Complete returns the least position of the newest epoch after which no row is missing; earlier
+// rows were lost or removed. Like Oldest it may be called under the hub's lock.
 func (a *Archive) Complete() uint64 {
 	at, begun := a.lost.last(), false
 	views := a.views("")
@@ -23,8 +22,8 @@ func (a *Archive) Complete() uint64 {
 	return at
 }
 
-// Begins is the position behind which the rows of the newest epoch begin that are kept. It rises
-// when a day is removed.
+// Begins returns the position before the first stored row of the newest epoch. It rises when a day
+// is removed.
 func (a *Archive) Begins() uint64 {
 	views := a.views("")
 	for i := range views {

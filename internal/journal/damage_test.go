@@ -13,7 +13,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// change changes a byte of the newest segment, at so many hundredths of it, and cuts off its last bytes.
+// change changes a byte of the newest segment, at a hundredth of its length, and cuts off its last
+// bytes.
 func change(t *testing.T, folder string, hundredths, cut int) {
 	t.Helper()
 	files := segmentFiles(t, folder)
@@ -28,14 +29,14 @@ func change(t *testing.T, folder string, hundredths, cut int) {
 	}
 }
 
-// TestDamageAndTornEnd ends the epoch where rows in the middle of a segment are lost, also when its end was torn off
-// besides: an end that is cut is no loss, and must not hide one.
+// TestDamageAndTornEnd ends the epoch if rows in the middle of a segment are lost, even if its end
+// is torn too: a torn end is no loss, and must not hide one.
 func TestDamageAndTornEnd(t *testing.T) {
 	for _, cut := range []int{0, 5} {
 		cfg := testConfig(t)
-		tape := newTape(5, 8)
-		j := begin(t, cfg, tape)
-		tape.write(j, 5_000, true)
+		src := newRowSource(5, 8)
+		j := begin(t, cfg, src)
+		src.write(j, 5_000, true)
 		epoch := j.Epoch()
 		cfg.Folder = copyFolder(t, cfg.Folder) // as after a kill
 		if err := j.Close(); err != nil {
@@ -52,18 +53,18 @@ func TestDamageAndTornEnd(t *testing.T) {
 	}
 }
 
-// TestBookBehindDamage tells no book that lacks changes: behind rows that cannot be read it is not kept, in front of
-// them it is as it was.
-func TestBookBehindDamage(t *testing.T) {
+// TestBookAfterDamage returns no incomplete book: after damaged rows there is ErrNotKept, before
+// them the book.
+func TestBookAfterDamage(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(5, 3)
-	j := begin(t, cfg, tape)
-	tape.write(j, 5_000, true)
-	before := tape.at
-	want := tape.books[0].Append(nil, market.Buy, 0)
-	tape.write(j, 15_000, false)
-	id := tape.defs[0].ID
-	if _, err := j.BookAt(t.Context(), id, tape.at); err != nil {
+	src := newRowSource(5, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 5_000, true)
+	before := src.at
+	want := src.books[0].Append(nil, market.Buy, 0)
+	src.write(j, 15_000, false)
+	id := src.defs[0].ID
+	if _, err := j.BookAt(t.Context(), id, src.at); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -72,7 +73,7 @@ func TestBookBehindDamage(t *testing.T) {
 	change(t, cfg.Folder, 92, 0)
 	j = mustOpen(t, cfg)
 	defer j.Close()
-	if s, err := j.BookAt(t.Context(), id, tape.at); !errors.Is(err, ErrNotKept) {
+	if s, err := j.BookAt(t.Context(), id, src.at); !errors.Is(err, ErrNotKept) {
 		t.Errorf("behind the damage: N %d, %v", s.N, err)
 	}
 	s, err := j.BookAt(t.Context(), id, before)
@@ -84,13 +85,14 @@ func TestBookBehindDamage(t *testing.T) {
 	}
 }
 
-// TestHostileDay refuses an index of a day that counts spans which it does not have, though its checksums are good.
+// TestHostileDay refuses an index of a day with more spans than it has, although its checksums are
+// valid.
 func TestHostileDay(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
-	tape := newTape(14, 4)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 2, 1_000)
+	src := newRowSource(14, 4)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 2, 1_000)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func TestHostileDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d *Damage
-		if err := r.Scan(t.Context(), Place{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
+		if err := r.Scan(t.Context(), ScanStart{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
 			t.Errorf("%d spans: %v", spans, err)
 		}
 		if err := r.Close(); err != nil {
@@ -113,7 +115,7 @@ func TestHostileDay(t *testing.T) {
 	}
 }
 
-// forge changes the description in a day's file, and its checksums with it.
+// forge changes the description in the index of a day, with its checksums.
 func forge(t *testing.T, file string, change func(*dayMeta)) {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -21,11 +21,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// The file of a closed day has its rows but for those of books once more, sorted by instrument and
-// channel, so that a page is read without the rest of the day. It begins with a magic, then come
-// compressed blocks of rows of one series each, then four sections: a description in JSON, the
-// list of series, the list of blocks, and where in each segment the records can be entered. At the end
-// stands for each section its place, length and CRC32C, then their own CRC32C and the magic again.
+// The index of a closed day has its rows, except those of books, again, sorted by instrument and
+// channel, so that a page can be read without the rest of the day. After a magic come compressed
+// blocks, each with rows of one series, then four sections: a description in JSON, the list of
+// series, the list of blocks, and the spans of each segment. The footer has the offset, length and
+// CRC32C of each section, then their own CRC32C and the magic again.
 const (
 	dayMagic    = "RUEDADAY"
 	dayFootSize = numSections*24 + 16
@@ -41,7 +41,7 @@ const (
 	maxSectionSize = 1 << 30
 )
 
-// dayMeta is the description of a closed day.
+// dayMeta describes a closed day.
 type dayMeta struct {
 	Version     int
 	Date        string
@@ -58,7 +58,7 @@ type definitionMeta struct {
 	RealClock bool `json:",omitempty"` // this or an earlier definition has no virtual clock
 }
 
-// segmentMeta is what a segment's inspection found.
+// segmentMeta describes a segment.
 type segmentMeta struct {
 	Number      uint32
 	Name        string
@@ -71,17 +71,17 @@ type segmentMeta struct {
 	From, To    int64
 	Least, Most int64
 	Resumed     int64
-	Holes       []hole
+	Gaps        []gap `json:"Holes"` // the key of version 1
 	Damage      []Damage
 	Torn        bool
 	Spans       int
 }
 
-// daySeries is a series of a closed day, in one epoch.
+// daySeries is a series of a closed day in one epoch.
 type daySeries struct {
 	key         seriesKey
 	epoch       uint16
-	block       uint32 // the first
+	block       uint32 // first block
 	blocks      uint32
 	first, last uint64 // N
 	rows        uint64
@@ -97,28 +97,28 @@ type dayBlock struct {
 	sum         uint32
 }
 
-// section is a part of the file.
+// section is a section of the file.
 type section struct {
 	at, bytes int64
 	sum       uint32
 }
 
-// dayFile is the file of a closed day, open for reading. The archive holds it, and each reader for as
-// long as it reads: a day that is removed meanwhile is read to its end.
+// dayFile is the open index of a closed day, with a reference count of the archive and its readers:
+// a day that is removed meanwhile can be read to its end.
 type dayFile struct {
 	holders  atomic.Int32
 	file     *os.File
 	name     string
 	size     int64
 	sections [numSections]section
-	meta     dayMeta // its definitions are dropped when the table has learnt them
+	meta     dayMeta // without definitions once the table has them
 	seed     maphash.Seed
 	ids      []dayID // sorted
 	unpack   *zstd.Decoder
 }
 
-// dayID is the number of an instrument in a day, by a hash of its identifier: one of so many days
-// takes sixteen bytes, and no text.
+// dayID is the number of an instrument in a day, with a hash of its identifier. It takes sixteen
+// bytes instead of the text.
 type dayID struct {
 	hash   uint64
 	number uint32
@@ -137,11 +137,10 @@ func openDayFile(path string, unpack *zstd.Decoder) (*dayFile, error) {
 	return d, nil
 }
 
-// hold keeps the file open until close. It is called under the lock of the archive, which holds the file
-// itself for as long as its days have it.
+// hold keeps the file open until close. The caller holds Archive.mu.
 func (d *dayFile) hold() { d.holders.Add(1) }
 
-// close ends a hold; with the last one the file is closed.
+// close releases a reference; the last one closes the file.
 func (d *dayFile) close() error {
 	if d.holders.Add(-1) > 0 {
 		return nil
@@ -177,7 +176,7 @@ func (d *dayFile) open() error {
 		}
 		d.sections[i] = s
 	}
-	// All of them now: where one is damaged the segments are read instead.
+	// Verify all sections now: if one is damaged, the segments are read instead.
 	var text []byte
 	for i := range d.sections {
 		b, err := d.section(i)
@@ -199,12 +198,12 @@ func (d *dayFile) open() error {
 		}
 		d.ids = append(d.ids, dayID{maphash.Comparable(d.seed, in.ID), def.Number})
 	}
-	// Of an identifier that is there twice the last one counts.
+	// If an identifier occurs twice, the last one is used.
 	slices.SortStableFunc(d.ids, func(x, y dayID) int { return cmp.Compare(x.hash, y.hash) })
 	return nil
 }
 
-// number is the number of an instrument in this day.
+// number returns the number of an instrument in this day.
 func (d *dayFile) number(id market.InstrumentID) (uint32, bool) {
 	hash := maphash.Comparable(d.seed, id)
 	i := sort.Search(len(d.ids), func(i int) bool { return d.ids[i].hash > hash }) - 1
@@ -226,13 +225,13 @@ func (d *dayFile) section(i int) ([]byte, error) {
 	return b, nil
 }
 
-// segments are the segments of the day as it was closed.
+// segments returns the segments of the day.
 func (d *dayFile) segments() []*segment {
 	var list []*segment
 	for _, m := range d.meta.Segments {
-		s := &segment{name: filepath.Base(m.Name), end: m.End, holes: m.Holes, damage: m.Damage, torn: m.Torn, resumed: m.Resumed}
+		s := &segment{name: filepath.Base(m.Name), end: m.End, gaps: m.Gaps, damage: m.Damage, torn: m.Torn, resumed: m.Resumed}
 		s.header = header{number: m.Number, epoch: m.Epoch, day: m.Day, salt: m.Salt}
-		// A wrong one makes the segments foreign, which is told.
+		// An invalid id makes the segments foreign, which is reported.
 		_, _ = hex.Decode(s.journal[:], []byte(d.meta.Journal)[:min(32, len(d.meta.Journal))])
 		s.summary = summary{m.Rows, m.First, m.Last, m.From, m.To, m.Least, m.Most}
 		list = append(list, s)
@@ -240,7 +239,7 @@ func (d *dayFile) segments() []*segment {
 	return list
 }
 
-// spans are the spans of one segment.
+// spans returns the spans of one segment.
 func (d *dayFile) spans(number uint32) ([]span, error) {
 	b, err := d.section(sectionSpans)
 	if err != nil {
@@ -267,7 +266,7 @@ func (d *dayFile) spans(number uint32) ([]span, error) {
 	return nil, nil
 }
 
-// entries reads some entries of a list. The whole list was verified when the file was opened.
+// entries reads entries of a list, which was verified when the file was opened.
 func (d *dayFile) entries(list, size int, from, count int64) ([]byte, error) {
 	s := d.sections[list]
 	if from < 0 || count < 0 || from+count > s.bytes/int64(size) {
@@ -301,7 +300,7 @@ func (d *dayFile) blockList(e *daySeries) ([]dayBlock, error) {
 	return blocks, nil
 }
 
-// seriesEntry reads an entry of the list of series.
+// seriesEntry decodes an entry of the list of series.
 func (d *dayFile) seriesEntry(w []byte) (daySeries, error) {
 	head := word(w, 0)
 	s := daySeries{
@@ -319,7 +318,7 @@ func compareSeries(x, y daySeries) int {
 	return cmp.Or(cmp.Compare(x.key.instrument, y.key.instrument), cmp.Compare(x.key.slot, y.key.slot), cmp.Compare(x.epoch, y.epoch))
 }
 
-// find is the series of an instrument and slot, one entry for each epoch. It searches the file: the
+// find returns the series of an instrument and slot, one for each epoch. It searches on disk; the
 // lists of many days are not kept in memory.
 func (d *dayFile) find(id market.InstrumentID, slot int) ([]daySeries, error) {
 	number, ok := d.number(id)
@@ -343,7 +342,7 @@ func (d *dayFile) find(id market.InstrumentID, slot int) ([]daySeries, error) {
 			high = mid
 		}
 	}
-	// The first of them lies there or just behind; there are as many as epochs at most.
+	// The first one is here or close after it, and there are at most as many as epochs.
 	b, err := d.entries(sectionSeries, daySeriesSize, low, min(high+int64(len(d.meta.Epochs)), end)-low)
 	if err != nil {
 		return nil, err
@@ -361,15 +360,15 @@ func (d *dayFile) find(id market.InstrumentID, slot int) ([]daySeries, error) {
 	return list, nil
 }
 
-// searchedAtOnce is how many entries are read together.
+// searchedAtOnce is the number of entries that are read together.
 const searchedAtOnce = 64
 
-// daySalt is the salt of the frames in a day's file.
+// daySalt is the salt of frames in an index.
 const daySalt = 0x59414452
 
-// block reads a block.
+// block reads and decompresses a block.
 func (d *dayFile) block(k *dayBlock, raw, dst []byte) (newRaw, rows []byte, err error) {
-	raw = room(raw, int(k.packed))
+	raw = grow(raw, int(k.packed))
 	if _, err := d.file.ReadAt(raw, k.at); err != nil {
 		return raw, dst, fmt.Errorf("read %s: %w", d.name, err)
 	}

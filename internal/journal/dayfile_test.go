@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// manyInstruments makes a journal of closed days with a row of each of many instruments.
+// manyInstruments creates a journal of closed days with a row of each of many instruments.
 func manyInstruments(t *testing.T, days, instruments int) (cfg Config, ids []market.InstrumentID) {
 	t.Helper()
 	cfg = testConfig(t)
@@ -40,8 +40,8 @@ func manyInstruments(t *testing.T, days, instruments int) (cfg Config, ids []mar
 	return cfg, ids
 }
 
-// TestMemoryOfClosedDays wants a closed day to keep next to nothing of its instruments in
-// memory, also when all of them were read.
+// TestMemoryOfClosedDays checks that a closed day keeps almost nothing of its instruments in
+// memory, even after all were read.
 func TestMemoryOfClosedDays(t *testing.T) {
 	const days, instruments = 5, 2_000
 	cfg, ids := manyInstruments(t, days, instruments)
@@ -85,7 +85,7 @@ func TestMemoryOfClosedDays(t *testing.T) {
 	}
 }
 
-// TestFindInDayFile finds each of many series by search, whatever stands before and behind it.
+// TestFindInDayFile finds each of many series by search.
 func TestFindInDayFile(t *testing.T) {
 	for _, instruments := range []int{1, 2, 63, 64, 65, 66, 127, 128, 129, 200} {
 		cfg, ids := manyInstruments(t, 1, instruments)

@@ -23,40 +23,40 @@ func testEncoder(t testing.TB) *zstd.Encoder {
 
 const dayNanos = secondsOfDay * 1e9
 
-// writeDays writes so many days of rows each.
-func writeDays(t testing.TB, j *Journal, tape *tape, days, rows int) {
+// writeDays writes days days of rows rows.
+func writeDays(t testing.TB, j *Journal, src *rowSource, days, rows int) {
 	t.Helper()
 	for d := range days {
 		if d > 0 {
-			tape.at += dayNanos - tape.at%dayNanos
+			src.at += dayNanos - src.at%dayNanos
 		}
-		tape.write(j, rows, true)
+		src.write(j, rows, true)
 	}
 }
 
 func TestDays(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 200_000
-	tape := newTape(11, 6)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 3, 8_000)
-	checkAll(t, "before", j.Archive, tape)
+	src := newRowSource(11, 6)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 3, 8_000)
+	checkAll(t, "before", j.Archive, src)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
-	checkAll(t, "closed", j.Archive, tape)
-	wantDays(t, j.Days(), tape)
+	checkAll(t, "closed", j.Archive, src)
+	wantDays(t, j.Days(), src)
 	for _, f := range segmentFiles(t, cfg.Folder) {
 		packed := strings.HasSuffix(f, packedEnding)
 		if live := strings.Contains(f, dateOf(j.day)); packed == live {
 			t.Errorf("%s is packed: %v", f, packed)
 		}
 	}
-	tape.write(j, 1_000, true)
-	checkAll(t, "gone on", j.Archive, tape)
+	src.write(j, 1_000, true)
+	checkAll(t, "gone on", j.Archive, src)
 	for _, k := range []int{0, 5, 7_999, 8_000, 15_000, 23_999} {
-		sameRows(t, "from a position", scanAll(t, j.Archive, Place{Position: tape.rows[k].Position}), tape.rows[k+1:])
-		sameRows(t, "from a time", scanAll(t, j.Archive, Place{Time: tape.rows[k].At}), tape.rows[k:])
+		sameRows(t, "from a position", scanAll(t, j.Archive, ScanStart{Position: src.rows[k].Position}), src.rows[k+1:])
+		sameRows(t, "from a time", scanAll(t, j.Archive, ScanStart{Time: src.rows[k].At}), src.rows[k:])
 	}
 	days := j.Days()
 	if err := j.Close(); err != nil {
@@ -67,7 +67,7 @@ func TestDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	checkAll(t, "reader", r.Archive, tape)
+	checkAll(t, "reader", r.Archive, src)
 	if got := r.Days(); !slices.Equal(got, days) {
 		t.Errorf("days of a reader:\n got %+v\nwant %+v", got, days)
 	}
@@ -77,16 +77,16 @@ func TestDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	got := scanAll(t, one.Archive, Place{})
-	sameRows(t, "one packed segment", got, tape.rows[:len(got)])
+	got := scanAll(t, one.Archive, ScanStart{})
+	sameRows(t, "one packed segment", got, src.rows[:len(got)])
 	if len(got) < 1000 {
 		t.Errorf("%d rows in %s", len(got), first)
 	}
-	trades := of(got, tape.numbers[2], int(Trades))
-	sameRows(t, "trades of one packed segment", readAll(t, one.Archive, Series{Instrument: tape.defs[2].ID}, Range{}), trades)
+	trades := of(got, src.numbers[2], int(Trades))
+	sameRows(t, "trades of one packed segment", readAll(t, one.Archive, Series{Instrument: src.defs[2].ID}, Range{}), trades)
 }
 
-func wantDays(t *testing.T, days []Day, tape *tape) {
+func wantDays(t *testing.T, days []Day, src *rowSource) {
 	t.Helper()
 	if len(days) != 3 {
 		t.Fatalf("days: %+v", days)
@@ -94,7 +94,7 @@ func wantDays(t *testing.T, days []Day, tape *tape) {
 	rows := uint64(0)
 	for i, d := range days {
 		var in []Row
-		for _, r := range tape.rows {
+		for _, r := range src.rows {
 			if dateOf(dayOf(r.At)) == d.Date {
 				in = append(in, r)
 			}
@@ -105,25 +105,24 @@ func wantDays(t *testing.T, days []Day, tape *tape) {
 			t.Errorf("day %+v has %d rows", d, len(in))
 		}
 	}
-	if rows != uint64(len(tape.rows)) {
-		t.Errorf("%d rows in days, %d written", rows, len(tape.rows))
+	if rows != uint64(len(src.rows)) {
+		t.Errorf("%d rows in days, %d written", rows, len(src.rows))
 	}
 }
 
-// TestHash wants the same rows to have the same hash, whatever journal they are in and
-// however they were committed.
+// TestHash checks that equal rows have equal hashes, in all journals and with any commits.
 func TestHash(t *testing.T) {
 	var hashes []string
 	for i, segment := range []int64{0, 60_000, 60_000} {
 		cfg := testConfig(t)
 		cfg.Segment = segment
-		tape := newTape(12, 4)
-		j := begin(t, cfg, tape)
+		src := newRowSource(12, 4)
+		j := begin(t, cfg, src)
 		for k := range 6_000 {
 			if k == 3_000 {
-				tape.at += dayNanos
+				src.at += dayNanos
 			}
-			r := tape.next(true)
+			r := src.next(true)
 			if i == 2 && k == 2_000 {
 				r.N++
 			}
@@ -150,14 +149,14 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestClosingBroken ends the closing of a day after each of its steps, as a crash would, and
-// opens what is there.
+// TestClosingBroken ends the closing of a day after each of its steps, as a crash would, and opens
+// the journal.
 func TestClosingBroken(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 50_000
-	tape := newTape(13, 4)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 2, 2_000)
+	src := newRowSource(13, 4)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 2, 2_000)
 	before := copyFolder(t, cfg.Folder)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
@@ -171,7 +170,7 @@ func TestClosingBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// First the index, then segment by segment; each also half written under its other name.
+	// First the index, then each segment; each also partly written under its temporary name.
 	slices.SortFunc(files, func(x, y os.DirEntry) int { return strings.Compare(y.Name(), x.Name()) })
 	slices.SortStableFunc(files[1:], func(x, y os.DirEntry) int { return strings.Compare(x.Name(), y.Name()) })
 	if files[0].Name() != dayFileName || len(files) < 4 {
@@ -199,11 +198,11 @@ func TestClosingBroken(t *testing.T) {
 			c := cfg
 			c.Folder = work
 			j := mustOpen(t, c)
-			checkAll(t, "broken off", j.Archive, tape)
+			checkAll(t, "broken off", j.Archive, src)
 			if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 				t.Fatal(err)
 			}
-			checkAll(t, "closed afterwards", j.Archive, tape)
+			checkAll(t, "closed afterwards", j.Archive, src)
 			if d := j.Days()[0]; !d.Closed || len(j.Damage()) > 0 {
 				t.Errorf("%+v, %v", d, j.Damage())
 			}
@@ -217,13 +216,13 @@ func TestClosingBroken(t *testing.T) {
 	}
 }
 
-// TestDamagedDayFile wants a closed day with a bad index to be read from its segments, and closed
+// TestDamagedDayFile reads a closed day with a damaged index from its segments, and closes it
 // again.
 func TestDamagedDayFile(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(14, 4)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 2, 4_000)
+	src := newRowSource(14, 4)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 2, 4_000)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -241,11 +240,11 @@ func TestDamagedDayFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		j = mustOpen(t, cfg)
-		checkAll(t, "without the index", j.Archive, tape)
+		checkAll(t, "without the index", j.Archive, src)
 		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 			t.Fatal(err)
 		}
-		checkAll(t, "closed again", j.Archive, tape)
+		checkAll(t, "closed again", j.Archive, src)
 		if d := j.Days()[0]; d.Hash != hash {
 			t.Errorf("closed again, the hash is %s; it was %s", d.Hash, hash)
 		}
@@ -255,14 +254,14 @@ func TestDamagedDayFile(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfDayFile changes each byte of a closed day's file: what is read is right, or an
-// error says where the file is damaged.
+// TestEveryByteOfDayFile changes each byte of an index: reads return the right rows, or an error
+// with the damaged part of the file.
 func TestEveryByteOfDayFile(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
-	tape := newTape(15, 2)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 2, 120)
+	src := newRowSource(15, 2)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 2, 120)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -285,9 +284,9 @@ func TestEveryByteOfDayFile(t *testing.T) {
 			if err != nil {
 				t.Fatalf("byte %d of %s: %v", n, name, err)
 			}
-			for i, def := range tape.defs {
+			for i, def := range src.defs {
 				for slot := range numSlots {
-					rightOrDamaged(t, r, seriesOf(def.ID, slot), of(tape.rows, tape.numbers[i], slot))
+					rightOrDamaged(t, r, seriesOf(def.ID, slot), of(src.rows, src.numbers[i], slot))
 				}
 			}
 			if err := r.Close(); err != nil {
@@ -324,9 +323,9 @@ func TestRetention(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 100_000
 	cfg.Days = 2
-	tape := newTape(16, 3)
-	j := begin(t, cfg, tape)
-	writeDays(t, j, tape, 6, 4_000)
+	src := newRowSource(16, 3)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 6, 4_000)
 	epoch := j.Epoch()
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
@@ -337,31 +336,31 @@ func TestRetention(t *testing.T) {
 	if d := j.Days(); len(d) != 3 || d[0].Date != dateOf(dayOf(start)+3) {
 		t.Fatalf("days: %+v", d)
 	}
-	tape.rows = slices.DeleteFunc(tape.rows, func(r Row) bool { return dayOf(r.At) < dayOf(start)+3 })
-	checkAll(t, "what is kept", j.Archive, tape)
-	wantOldest(t, j.Archive, tape)
+	src.rows = slices.DeleteFunc(src.rows, func(r Row) bool { return dayOf(r.At) < dayOf(start)+3 })
+	checkAll(t, "what is kept", j.Archive, src)
+	wantOldest(t, j.Archive, src)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(cfg.Folder); err != nil || len(left) != 3+2 {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
-	// Removing was broken off.
-	gone := filepath.Join(cfg.Folder, gonePrefix+"2025-11-20")
+	// The removal was interrupted.
+	gone := filepath.Join(cfg.Folder, removedPrefix+"2025-11-20")
 	if err := os.MkdirAll(filepath.Join(gone, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Bytes = 1
 	j = mustOpen(t, cfg)
-	wantOldest(t, j.Archive, tape)
+	wantOldest(t, j.Archive, src)
 	if err := j.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if d := j.Days(); len(d) != 1 || j.Epoch() != epoch {
 		t.Errorf("days for one byte: %+v, epoch kept: %v", d, j.Epoch() == epoch)
 	}
-	tape.rows = slices.DeleteFunc(tape.rows, func(r Row) bool { return dayOf(r.At) < dayOf(start)+5 })
-	wantOldest(t, j.Archive, tape)
+	src.rows = slices.DeleteFunc(src.rows, func(r Row) bool { return dayOf(r.At) < dayOf(start)+5 })
+	wantOldest(t, j.Archive, src)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -370,21 +369,21 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// wantOldest wants every series to be complete from the first row that the tape has left.
-func wantOldest(t *testing.T, a *Archive, tape *tape) {
+// wantOldest checks that every series is complete from the first stored row.
+func wantOldest(t *testing.T, a *Archive, src *rowSource) {
 	t.Helper()
-	for i, def := range tape.defs {
+	for i, def := range src.defs {
 		for slot := range numSlots - 1 {
-			want := tape.counts[i].of(slot) + 1
-			if rows := of(tape.rows, tape.numbers[i], slot); len(rows) > 0 {
+			want := src.counts[i].of(slot) + 1
+			if rows := of(src.rows, src.numbers[i], slot); len(rows) > 0 {
 				want = rows[0].N
 			}
 			if got := a.Oldest(seriesOf(def.ID, slot)); got != want {
 				t.Errorf("%s, slot %d is complete from %d, want %d", def.ID, slot, got, want)
 			}
 		}
-		for _, r := range tape.rows {
-			if r.Instrument == tape.numbers[i] && bookKinds.Has(r.Kind) {
+		for _, r := range src.rows {
+			if r.Instrument == src.numbers[i] && bookKinds.Has(r.Kind) {
 				if got := a.Oldest(Series{Instrument: def.ID, Channel: Books}); got != r.N {
 					t.Errorf("the book of %s is complete from %d, want %d", def.ID, got, r.N)
 				}
@@ -394,7 +393,7 @@ func wantOldest(t *testing.T, a *Archive, tape *tape) {
 	}
 }
 
-// of is the count of a slot.
+// of returns the counter of a slot.
 func (c *Counts) of(slot int) uint64 {
 	if slot >= slotBars {
 		return c.Bars[slot-slotBars]
@@ -405,17 +404,17 @@ func (c *Counts) of(slot int) uint64 {
 // TestClockGoesBack files rows under the newest day.
 func TestClockGoesBack(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(17, 3)
-	j := begin(t, cfg, tape)
-	tape.write(j, 1_000, true)
-	tape.at += dayNanos
-	tape.write(j, 1_000, true)
-	tape.at -= 2 * dayNanos
-	tape.write(j, 1_000, true)
-	tape.at += 10
-	tape.write(j, 1_000, true)
+	src := newRowSource(17, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 1_000, true)
+	src.at += dayNanos
+	src.write(j, 1_000, true)
+	src.at -= 2 * dayNanos
+	src.write(j, 1_000, true)
+	src.at += 10
+	src.write(j, 1_000, true)
 	for _, what := range []string{"written", "opened again"} {
-		checkAll(t, what, j.Archive, tape)
+		checkAll(t, what, j.Archive, src)
 		var dates []string
 		for _, d := range j.Days() {
 			dates = append(dates, d.Date)
@@ -424,13 +423,13 @@ func TestClockGoesBack(t *testing.T) {
 			t.Fatalf("%s: days %v", what, dates)
 		}
 		var got []Row
-		from := tape.rows[1_200].At
-		for _, r := range tape.rows {
+		from := src.rows[1_200].At
+		for _, r := range src.rows {
 			if r.At >= from {
 				got = append(got, r)
 			}
 		}
-		sameRows(t, "from a time", scanAll(t, j.Archive, Place{Time: from}), got)
+		sameRows(t, "from a time", scanAll(t, j.Archive, ScanStart{Time: from}), got)
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}

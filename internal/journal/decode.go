@@ -8,18 +8,18 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// head is what stands in front of every record.
+// head is the decoded header of a record.
 type head struct {
 	kind       Kind
 	flags      byte
 	instrument uint32
-	body       int // where what the kind has besides begins
+	body       int // offset of the kind's fields
 	position   uint64
 	n          uint64
 	time, at   int64
 }
 
-// recordSize is the length of the record at the start of b; 0 where there is no whole one.
+// recordSize returns the length of the record at the start of b; 0 if it is incomplete.
 func recordSize(b []byte) int {
 	if len(b) < headSize {
 		return 0
@@ -37,7 +37,7 @@ func recordSize(b []byte) int {
 	return int(words) * 8
 }
 
-// parse reads the head of a whole record; ok is false where it cannot be one.
+// parse decodes the header of a complete record. It returns false for an invalid one.
 func (h *head) parse(rec []byte, base base) (ok bool) {
 	h.kind, h.flags = Kind(rec[0]), rec[1]
 	h.instrument = binary.LittleEndian.Uint32(rec[4:])
@@ -52,7 +52,7 @@ func (h *head) parse(rec []byte, base base) (ok bool) {
 	return h.parseLong(rec)
 }
 
-// parseLong reads what did not fit the short form.
+// parseLong decodes the words that exceed the short form.
 func (h *head) parseLong(rec []byte) (ok bool) {
 	next := func() (w uint64) {
 		if len(rec) < h.body+8 {
@@ -83,26 +83,26 @@ func (h *head) parseLong(rec []byte) (ok bool) {
 	return h.body <= len(rec)
 }
 
-// decoder makes rows of records. It has a row for each kind: the fields that a kind does not
-// use are never set, and so need not be cleared for each record.
+// decoder decodes records. It has a row for each kind, so that fields which a kind does not use
+// need no clearing.
 type decoder struct {
 	head  head
 	rows  [numKinds]Row
-	words map[string]string // reasons and conditions seen: few, and often
+	words map[string]string // known reasons and conditions: few and frequent
 	one   [1]market.Level
-	sides [2]Row // a change of one level: of bids, of asks
+	sides [2]Row // one changed level: of bids, of asks
 	touch [2]market.Level
-	quote Row // of a bid and an offer
+	quote Row // of one bid and one ask
 	bids  []market.Level
 	asks  []market.Level
-	slab  strings.Builder // texts are pieces of it
+	slab  strings.Builder // backing memory of texts
 }
 
-// maxWords bounds the words that a decoder remembers.
+// maxWords bounds the words of a decoder.
 const maxWords = 1024
 
-// row is the row of a record. It is valid until the next one. What differs from row to row at random
-// (the side, whether a latency is told) is worked out without branches, which would be guessed wrong half the time.
+// row decodes a record. The row is valid until the next call. Values that vary at random (the side,
+// whether a latency is set) are computed without branches, which would often be mispredicted.
 func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	w := word(rec, 0)
 	switch {
@@ -124,8 +124,8 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 	r.Checkpoint = w>>8&flagCheckpoint != 0
 	body := headSize
 	if w>>8&(flagLong|flagN|flagTime|flagAt) == 0 {
-		r.name(w)
-		r.place(w, word(rec, 1), word(rec, 2), base)
+		r.setInstrument(w)
+		r.setPosition(w, word(rec, 1), word(rec, 2), base)
 	} else {
 		h := &d.head
 		if !h.parse(rec, base) {
@@ -133,27 +133,27 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 		}
 		r.Side, r.Instrument, r.Position = market.Side(h.flags>>sideShift), h.instrument, h.position
 		r.At, r.N, r.Time, body = h.at, h.n, h.time, h.body
-		told := int64(h.flags / flagLatency & 1)
-		r.Latency = max(0, r.At-r.Time)&-told | (told - 1)
+		given := int64(h.flags / flagLatency & 1)
+		r.Latency = max(0, r.At-r.Time)&-given | (given - 1)
 	}
 	return r, d.body(r, rec[body:])
 }
 
-// name sets what the first word of a head tells, but for the kind.
-func (r *Row) name(w uint64) {
+// setInstrument decodes the first word of a header, except for the kind.
+func (r *Row) setInstrument(w uint64) {
 	r.Side, r.Instrument = market.Side(byte(w>>8)>>sideShift), uint32(w>>32)
 }
 
-// place sets what the words of a head in the short form tell besides.
-func (r *Row) place(w, late, ahead uint64, base base) {
+// setPosition decodes the other words of a header in the short form.
+func (r *Row) setPosition(w, late, ahead uint64, base base) {
 	r.Position = base.position + late&math.MaxUint32
-	at, d, told := base.at+int64(late>>32), int64(ahead)>>32, int64(w>>8/flagLatency&1)
+	at, d, given := base.at+int64(late>>32), int64(ahead)>>32, int64(w>>8/flagLatency&1)
 	r.N, r.At, r.Time = ahead&math.MaxUint32, at, at+d
-	r.Latency = max(0, -d)&-told | (told - 1)
+	r.Latency = max(0, -d)&-given | (given - 1)
 }
 
-// Most records are changes of one level, or quotes of two sides, in the short form. Their first word has
-// levelWord or pairWord in the bits of shortBits.
+// Most records are changes of one level, or quotes with two sides, in the short form. In these, the
+// bits shortBits of the first word equal levelWord or pairWord.
 const (
 	levelSize = headSize + 24
 	pairSize  = headSize + 48
@@ -162,8 +162,8 @@ const (
 	pairWord  = pairSize/8<<16 | uint64(Quote)
 )
 
-// level is row for a change of one level, nil where it is of more. Which side it is of is as good as random: there
-// is a row for each, whose slices never change, so that no pointer is stored.
+// level is row for a change of one level; nil if there are more. Each side has its own row with
+// fixed slices, so that no pointer is stored.
 func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	asks := w >> 16 & math.MaxUint16
@@ -180,12 +180,12 @@ func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
 	l.Price = market.Price(binary.LittleEndian.Uint64(rec[32:]))
 	l.Size = market.Size(binary.LittleEndian.Uint64(rec[40:]))
 	w = binary.LittleEndian.Uint64(rec[0:])
-	r.name(w)
-	r.place(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
+	r.setInstrument(w)
+	r.setPosition(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
 	return r
 }
 
-// pair is row for a quote of a bid and an offer, nil where it has others.
+// pair is row for a quote with a bid and an ask; nil for others.
 func (d *decoder) pair(rec *[pairSize]byte, base base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	if w&math.MaxUint32 != 1<<16|1 {
@@ -202,8 +202,8 @@ func (d *decoder) pair(rec *[pairSize]byte, base base) *Row {
 	ask.Price = market.Price(binary.LittleEndian.Uint64(rec[48:]))
 	ask.Size = market.Size(binary.LittleEndian.Uint64(rec[56:]))
 	w = binary.LittleEndian.Uint64(rec[0:])
-	r.name(w)
-	r.place(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
+	r.setInstrument(w)
+	r.setPosition(w, binary.LittleEndian.Uint64(rec[8:]), binary.LittleEndian.Uint64(rec[16:]), base)
 	return r
 }
 
@@ -236,8 +236,8 @@ func (d *decoder) body(r *Row, b []byte) bool {
 		}
 		r.Until, r.Phase = int64(word(b, 0)), market.Phase(b[8])
 		return d.reason(r, b[9:])
-	case Hole:
-		r.CheckpointBehind, r.Side = r.Side != 0, 0
+	case Gap:
+		r.CheckpointFollows, r.Side = r.Side != 0, 0
 		return d.reason(r, b)
 	case BookLost:
 		return d.reason(r, b)
@@ -257,7 +257,7 @@ func (d *decoder) body(r *Row, b []byte) bool {
 
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 
-// cutText takes a text from the front of b.
+// cutText returns the text at the start of b and the rest.
 func cutText(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || len(b) <= int(b[0]) {
 		return nil, nil, false
@@ -272,7 +272,7 @@ func (d *decoder) reason(r *Row, b []byte) bool {
 	return ok
 }
 
-// texts reads the id of a trade, which is a string of its own, and its conditions.
+// texts decodes the id of a trade and its conditions.
 func (d *decoder) texts(r *Row, b []byte) bool {
 	if len(b) == 0 {
 		return false
@@ -293,11 +293,11 @@ func (d *decoder) texts(r *Row, b []byte) bool {
 	return true
 }
 
-// slabBytes are those of many texts, which are made together: one by one they would cost the
-// collector more than the rows that they are of.
+// slabBytes is the size of the memory for many texts. Allocating them one by one would cost the
+// collector more than the rows.
 const slabBytes = 4 << 10
 
-// text is a text as a string.
+// text returns a text as a string.
 func (d *decoder) text(text []byte) string {
 	if d.slab.Len()+len(text) > d.slab.Cap() {
 		d.slab = strings.Builder{}
@@ -308,7 +308,7 @@ func (d *decoder) text(text []byte) string {
 	return d.slab.String()[n:]
 }
 
-// word is a text as a string, the same one for the same text.
+// word returns a text as a string, and the same string for equal texts.
 func (d *decoder) word(text []byte) string {
 	if len(text) == 0 {
 		return ""
@@ -360,7 +360,7 @@ func (d *decoder) levels(r *Row, b []byte) bool {
 	return true
 }
 
-// orders sets the numbers of orders of all levels but the first.
+// orders decodes the numbers of orders of all levels except the first.
 func orders(bids, asks []market.Level, b []byte) {
 	skip := 1
 	for _, side := range [2][]market.Level{bids, asks} {
@@ -375,7 +375,7 @@ func orders(bids, asks []market.Level, b []byte) {
 	}
 }
 
-// resize is s with n elements, whatever they hold.
+// resize returns s with n elements of any content.
 func resize(s []market.Level, n int) []market.Level {
 	if n <= cap(s) {
 		return s[:n]
@@ -411,7 +411,7 @@ func decodeCounts(c *Counts, b []byte) bool {
 	return true
 }
 
-// decodeBlock reads the record that begins a block.
+// decodeBlock decodes the record that begins a block.
 func decodeBlock(rec []byte) (b base, offset int64, ok bool) {
 	if len(rec) < blockSize || rec[1] != 0 || binary.LittleEndian.Uint16(rec[2:]) != blockSize/8 || string(rec[4:8]) != blockMagic {
 		return base{}, 0, false
@@ -419,7 +419,7 @@ func decodeBlock(rec []byte) (b base, offset int64, ok bool) {
 	return base{word(rec, 1), int64(word(rec, 2))}, int64(word(rec, 3)), true
 }
 
-// decodeDefinition reads a definition: the number and the JSON.
+// decodeDefinition decodes a definition: the number and the JSON.
 func decodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
 	at := headSize
 	if rec[1]&flagLong != 0 {
@@ -435,7 +435,7 @@ func decodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
 	return binary.LittleEndian.Uint32(rec[4:]), rec[at+4 : at+4+n], true
 }
 
-// slots are the sequences of an instrument that are found by index: all but its book.
+// slots are the sequences of an instrument that have an index: all except the book.
 const (
 	slotBars      = int(Bars)
 	slotSummaries = slotBars + int(NumIntervals)
@@ -443,7 +443,7 @@ const (
 	noSlot        = -1
 )
 
-// slot is the slot of a series; noSlot for books and what is no channel.
+// slot returns the slot of a series; noSlot for books and invalid channels.
 func slot(c Channel, i Interval) int {
 	switch {
 	case c < Bars:
@@ -456,7 +456,7 @@ func slot(c Channel, i Interval) int {
 	return noSlot
 }
 
-// slotOf is the slot of a record, and whether it is of a book.
+// slotOf returns the slot of a record; noSlot for books.
 func (h *head) slotOf(rec []byte) int {
 	switch h.kind {
 	case Trade, Cancel, Correct:

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// lossyDisk is a disk below a folder that knows what was synced. After powerLoss a random part of the rest is gone: pages
-// of 4 KiB and entries of folders, each by itself. From the moment when fails is set nothing can be changed.
+// lossyDisk simulates a disk below a folder that loses data without sync. After powerLoss a random
+// part of the rest is lost: single pages of 4 KiB and entries of folders. While fails is set,
+// nothing can be changed.
 type lossyDisk struct {
 	t   testing.TB
 	rng *rand.Rand
@@ -22,30 +23,30 @@ type lossyDisk struct {
 	mu      sync.Mutex
 	root    string
 	fails   error
-	names   map[string]*inode // entries as they are
-	durable map[string]*inode // entries as they were synced
+	names   map[string]*inode // current entries
+	durable map[string]*inode // synced entries
 }
 
-// inode is a file or a folder, whatever its name.
+// inode is a file or folder of any name.
 type inode struct {
 	folder  bool
 	synced  []byte // of a file
-	removed []byte // what it had when its last name was removed
+	removed []byte // content when its last name was removed
 }
 
 func newLossyDisk(t testing.TB, rng *rand.Rand) *lossyDisk {
 	return &lossyDisk{t: t, rng: rng, root: t.TempDir(), names: map[string]*inode{}, durable: map[string]*inode{}}
 }
 
-// use puts the disk under a journal.
+// use makes a journal use the disk.
 func (d *lossyDisk) use(cfg *Config) {
 	cfg.Folder, cfg.write = d.root, d.write
 	cfg.sys = system{open: d.open, writeAt: d.writeAt, truncate: d.truncate, sync: d.sync, syncFolder: d.syncFolder,
 		rename: d.rename, remove: d.remove, removeAll: d.removeAll, mkdir: d.mkdir}
 }
 
-// refuse is the error of a change; frees says whether it takes no room.
-func (d *lossyDisk) refuse(op, name string, frees bool) error {
+// failure returns the error of a change; frees means that it needs no space.
+func (d *lossyDisk) failure(op, name string, frees bool) error {
 	if d.fails == nil || frees && errors.Is(d.fails, syscall.ENOSPC) {
 		return nil
 	}
@@ -55,7 +56,7 @@ func (d *lossyDisk) refuse(op, name string, frees bool) error {
 func (d *lossyDisk) open(name string, flag int) (*os.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("open", name, d.names[name] != nil); err != nil {
+	if err := d.failure("open", name, d.names[name] != nil); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(name, flag, 0o600)
@@ -68,7 +69,7 @@ func (d *lossyDisk) open(name string, flag int) (*os.File, error) {
 func (d *lossyDisk) write(f *os.File, b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("write", f.Name(), false); err != nil {
+	if err := d.failure("write", f.Name(), false); err != nil {
 		n := 0
 		if errors.Is(err, syscall.ENOSPC) {
 			n, _ = f.Write(b[:d.rng.IntN(len(b)+1)])
@@ -81,7 +82,7 @@ func (d *lossyDisk) write(f *os.File, b []byte) (int, error) {
 func (d *lossyDisk) writeAt(f *os.File, b []byte, at int64) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("write", f.Name(), false); err != nil {
+	if err := d.failure("write", f.Name(), false); err != nil {
 		return 0, err
 	}
 	return f.WriteAt(b, at)
@@ -90,7 +91,7 @@ func (d *lossyDisk) writeAt(f *os.File, b []byte, at int64) (int, error) {
 func (d *lossyDisk) truncate(name string, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("truncate", name, true); err != nil {
+	if err := d.failure("truncate", name, true); err != nil {
 		return err
 	}
 	return os.Truncate(name, size)
@@ -99,12 +100,12 @@ func (d *lossyDisk) truncate(name string, size int64) error {
 func (d *lossyDisk) sync(f *os.File) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("sync", f.Name(), true); err != nil {
+	if err := d.failure("sync", f.Name(), true); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(f.Name())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it was removed: the file is not needed
+		return nil // removed: the content does not matter
 	}
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (d *lossyDisk) sync(f *os.File) error {
 func (d *lossyDisk) syncFolder(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("sync", name, true); err != nil {
+	if err := d.failure("sync", name, true); err != nil {
 		return err
 	}
 	if _, err := os.Stat(name); err != nil {
@@ -134,7 +135,7 @@ func (d *lossyDisk) syncFolder(name string) error {
 func (d *lossyDisk) rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("rename", from, false); err != nil {
+	if err := d.failure("rename", from, false); err != nil {
 		return err
 	}
 	if d.names[from].folder {
@@ -151,7 +152,7 @@ func (d *lossyDisk) rename(from, to string) error {
 func (d *lossyDisk) remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.refuse("remove", name, true); err != nil {
+	if err := d.failure("remove", name, true); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(name)
@@ -174,17 +175,17 @@ func (d *lossyDisk) mkdir(name string) error {
 	if d.names[name] != nil {
 		return nil
 	}
-	if err := d.refuse("mkdir", name, false); err != nil {
+	if err := d.failure("mkdir", name, false); err != nil {
 		return err
 	}
 	d.names[name] = &inode{folder: true}
 	return os.Mkdir(name, 0o700)
 }
 
-// powerLoss ends the machine: what was not synced is there or not.
+// powerLoss loses a random part of the data without sync.
 func (d *lossyDisk) powerLoss() {
 	d.t.Helper()
-	root, rest := d.t.TempDir(), d.rng.Float64() // the share that is there
+	root, rest := d.t.TempDir(), d.rng.Float64() // share that survives
 	if d.rng.IntN(3) == 0 {
 		rest = float64(d.rng.IntN(2))
 	}
@@ -220,7 +221,7 @@ func (d *lossyDisk) powerLoss() {
 	d.root, d.names, d.durable, d.fails = root, next, maps.Clone(next), nil
 }
 
-// surviving is what a power loss leaves of a file.
+// surviving returns what a power loss leaves of a file.
 func (d *lossyDisk) surviving(i *inode, rest float64) []byte {
 	is := i.removed
 	for path, other := range d.names {

@@ -1,85 +1,91 @@
-// Package journal keeps the numbered messages of the stream on disk: what a client was shown
-// can be had again, with the same numbers, tomorrow and after a restart.
+// Package journal is the event log on local files. It stores the numbered messages of the stream,
+// so that clients can read them again with the same numbers, even after a restart.
 //
-// # What is kept
+// # Content
 //
-// Each numbered message of the undelayed default tiers is one Row: trades, cancels and corrections,
-// statuses, quotes, bars, reference figures, and the changes of whole books. What is derived from these
-// (depths, conflated tiers, summaries) is not kept. The hub calls Append when it
-// numbers a message and Commit, one write(2), before anybody may read it: a row is in the journal before its
-// message is seen. Commit does not wait for the disk; Run does, once a second.
+// Each numbered message of the default tiers without delay is one Row: trades, cancels and
+// corrections, statuses, quotes, bars, reference figures, and changes of whole books. What follows
+// from these (depths, conflated tiers, summaries) is not stored. The hub calls Append when it
+// numbers a message, and Commit, one write(2), before anybody may read it. A row is therefore in
+// the journal before its message is seen. Commit does not wait for the disk; Run syncs once a
+// second.
 //
 // # Epochs and restarts
 //
-// Each segment has a checkpoint: where all sequences stand, and the state of every book. It is written in pieces
-// of 64 KiB, one with each Commit, between the rows of the stream; its rows tell how an instrument stands at that
-// place. It counts when its end is committed. The next segment begins Config.Segment bytes behind that end.
-// After a restart Restore gives the last whole checkpoint and the rows from its beginning on, or all rows of an
-// epoch that has no whole one, and the hub goes on numbering.
-// The epoch stays when nothing that was committed can have been lost: after a clean end, or
-// after a kill on a machine that still runs, since what was written is in its page cache. How far rows were given out
-// stands in a page of the machine's memory (Config.Memory, highwater.go), which a kill leaves and a restart of the machine
-// does not: rows that were streamed while nothing could be written lie above the end of the journal there, whatever the
-// disk took of the state. After a crash of the machine, damage, a lost file, an end while rows were being lost, or without
-// that page a new epoch begins. It also tells an older copy of the folder, until the machine restarts or the journal
-// ends cleanly; behind that nothing does.
+// Each segment has a checkpoint: the position of all sequences and the state of every book. It is
+// written between the rows of the stream, in pieces of 64 KiB, one with each Commit, and its rows
+// describe an instrument at that place. It is valid when its end is committed. The next segment
+// begins Config.Segment bytes after that end. After a restart Restore returns the last complete
+// checkpoint and the rows from its beginning, or all rows of an epoch without a complete
+// checkpoint, and the hub continues numbering.
 //
-// # On disk
+// The epoch stays if no committed row can be lost: after a clean end, or after a kill on a machine
+// that still runs, because written data is in its page cache. A page of shared memory
+// (Config.Memory, highwater.go) survives a kill and not a restart of the machine. It contains the
+// greatest position that was streamed, so that rows which were streamed while nothing could be
+// written are detected. After a crash of the machine, damage, a lost file, an end while rows were
+// lost, or without that page, a new epoch begins. Until the machine restarts or the journal ends
+// cleanly, the page also detects an older copy of the folder; after that nothing does.
 //
-//	lock, state                  who writes; epoch, boot id, clean end: written in place, on a full disk too
+// # Files
+//
+//	lock, state                  lock of the writer; epoch, boot id, clean end: updated in place
 //	2026-11-21/00000007.seg      a segment, 256 MiB
-//	2026-11-20/00000006.segz     one of a closed day, compressed in pieces that can be entered anywhere
-//	2026-11-20/day.idx           all rows of that day but for books once more, sorted by series
+//	2026-11-20/00000006.segz     a segment of a closed day, compressed in blocks
+//	2026-11-20/day.idx           all rows of that day except books, sorted by series
 //
-// A segment is a header and frames. A frame is what one commit wrote, with a CRC32C over its records and its place, and a
-// check of its own length, so that an end that was torn off (which is cut, and is no loss) is told from a byte that was
-// changed (which is). Every 64 KiB, or 4.3 s, a block begins: the place that records count their position and time
-// from, and where reading goes on behind damage. Records are little-endian and multiples of 8 bytes; one for a
-// changed level of a book takes 48. codec.go has the layout. What a file says of itself counts, not its name: segments that changed
-// their places are put in order, doubles and those of another journal are left out, which Damage tells.
+// A segment is a header and frames. A frame is the data of one commit, with a CRC32C of its records
+// and its offset, and a check of its length. A torn end (which is cut, and is no loss) can
+// therefore be distinguished from a changed byte (which is damage). A block begins every 64 KiB, or
+// 4.3 s: records contain positions and times relative to it, and reading continues with the next
+// one after damage. Records are little-endian and multiples of 8 bytes; a changed level of a book
+// takes 48. codec.go describes the layout. File contents are trusted, not file names: renamed
+// segments are put in order, and duplicates and segments of other journals are excluded and listed
+// by Damage.
 //
-// Days are UTC dates of At, in the order in which they were written. Rows of a clock that goes back, or ahead by more than
-// a day for less than a minute, are filed under the newest one. Rows of a virtual clock are filed under the day of this
-// machine's clock unless all clocks are virtual; calendar.go has the rule. When a later day has
-// its checkpoint, Run closes a day: it goes through the day once, puts the rows of each series together in 32 MiB of memory
-// and a temporary file, and writes day.idx, then the compressed form of each segment. Each file gets its name
-// when it is whole and on the disk, and a kill at any moment leaves a day that is read as before and closed again.
-// Then the oldest days beyond the days and bytes of Config are removed. Days that are not over by this machine's
-// clock do not count as days, unless all clocks are virtual.
+// Days are UTC dates of At in the order of writing. If a clock goes back, or ahead by more than a
+// day for less than a minute, rows are filed under the newest day. Rows of a virtual clock are
+// filed under the day of this machine's clock unless all clocks are virtual; calendar.go has the
+// rule. When a later day has its checkpoint, Run closes a day: it reads the day once, sorts its
+// rows by series with 32 MiB of memory and a temporary file, and writes day.idx and then the
+// compressed segments. Files get their names when they are complete and synced. A kill at any time
+// leaves a readable day that is closed again. Then the oldest days beyond the days and bytes of
+// Config are removed. Days that are not over by this machine's clock do not count as days, unless
+// all clocks are virtual.
 //
 // # Reading
 //
-// Read finds the rows of one series by index: in day.idx of closed days, whose lists are searched
-// on the disk, and for the others in memory, where the place of each row is known (4 bytes a row; the index is made again when the journal is opened). Scan gives the stream in its
-// order, from a position or a time. BookAt begins with a checkpoint. A Reader does the same for a folder that another
-// process writes, or for one segment. Rows that Read takes by their place from a segment were verified when they were
-// written or the journal was opened; all else is verified as it is read, and so is a segment that the disk failed to take,
-// since the kernel forgets what it could not write. What is wrong with a file is an error of type
-// *Damage with its place. What Read or Find found in a closed day is read to its end, though the day be removed meanwhile; where
-// else a file is gone that was to be read, the error is ErrNotKept.
+// Read finds the rows of one series by an index: in day.idx of closed days, by searching on disk,
+// and otherwise in memory, with the offset of each row (4 bytes for each; built again when the
+// journal is opened). Scan returns the stream in order, from a position or a time. BookAt starts
+// from a checkpoint. A Reader does the same for a folder that another process writes, or for one
+// segment. Rows that Read finds by offset in a segment were verified when they were written or the
+// journal was opened. All other data is verified as it is read, and so are segments after a failed
+// sync, because the kernel drops pages that it could not write. Errors about the content of files
+// are of type *Damage. A closed day that Read or Find uses is read to its end, even if it is
+// removed meanwhile; if another file was removed, the error is ErrNotKept.
 //
 // # A full disk
 //
-// When a write fails the journal is suspended: rows are lost, streaming goes on, Suspended and one line in the log tell it.
-// When a probe finds room again, the next Commit begins a segment with a Hole, up to whose position rows are
-// missing, and its checkpoint; Oldest says from which N on a series is complete, from the first row that is lost on.
-// Until that checkpoint is whole, the
-// end of the process ends the epoch.
+// After a failed write the journal is suspended: rows are lost while streaming continues, and
+// Suspended and a log line report it. When a probe finds free space, the next Commit begins a
+// segment with a Gap, which contains the position up to which rows are missing, and a checkpoint.
+// Oldest returns the N from which a series is complete. If the process ends before that checkpoint
+// is complete, the epoch ends.
 //
 // # Concurrency
 //
 // Append, Define, Start, Take and Done belong to one goroutine at a time: they are called under the
-// hub's lock and only touch memory. Write does the work with files and
-// may wait for the disk; it is called without that lock, once for each Batch that Take gave, while
-// rows are appended. Commit is the three in one. What waits to be written is bounded: beyond
-// Config.Pending rows are lost, as on a full disk. Run is the caller's goroutine, which syncs, and one that closes and
-// removes days, for which it waits. All methods
-// of Archive are safe from any goroutine; Oldest, Instrument and Lookup may be called under the
+// hub's lock and touch only memory. Write does the file I/O and may wait for the disk. It is called
+// without that lock, once for each Batch of Take, while rows are appended. Commit does all three.
+// Data that waits to be written is bounded: beyond Config.Pending rows are lost, as on a full disk.
+// Run uses the caller's goroutine to sync, and one that it waits for to close and remove days. All
+// methods of Archive may be called by any goroutine; Oldest, Instrument and Lookup also under the
 // hub's lock.
 //
-// Archive.mu guards the list of days and what readers see of the segment that is written: Write
-// holds it to add what it wrote, readers to copy slice headers. All that those slices held then is
-// immutable. The file of a closed day counts who holds it, the archive and readers, and the last
-// one closes it. Journal.duty guards the files that the writer hands to Run. The table of
-// instruments has a lock of its own. None of them is held during I/O, and no two at a time.
+// Archive.mu guards the list of days and what readers see of the active segment. Write holds it to
+// add what it has written, readers to copy slice headers, whose content is immutable. The file of a
+// closed day has a reference count of the archive and its readers; the last one closes it.
+// Journal.syncMu guards the files that the writer passes to Run. The table of instruments has its
+// own lock. None of these locks is held during I/O, and never two at a time.
 package journal

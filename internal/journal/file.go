@@ -15,9 +15,9 @@ import (
 	"github.com/ruedahq/rueda/internal/sched"
 )
 
-// A packed segment is the compressed form of a whole one: its header with another magic, units
-// of about 64 KiB each compressed by itself, and the list of these, so that a place of the segment
-// is found as it was. At the end:
+// A packed segment is the compressed form of a complete one: its header with another magic, units
+// of about 64 KiB that are compressed separately, and the list of units, so that offsets of the
+// segment stay valid. At the end:
 //
 //	0 length of the segment    8 where the list begins    16 units    20 CRC32C of the list
 //	24 magic
@@ -26,12 +26,12 @@ const (
 	footerSize = 32
 )
 
-// unit is a compressed piece.
+// unit is a compressed part of a segment.
 type unit struct {
 	offset, bytes int64 // in the segment
 	at            int64 // in the file
 	packed        uint32
-	sum           uint32 // CRC32C of what is in the file
+	sum           uint32 // CRC32C of the compressed data
 }
 
 func (u unit) append(b []byte) []byte {
@@ -40,30 +40,30 @@ func (u unit) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, u.sum)
 }
 
-// segmentFile is a segment that is open for reading, packed or not: ReadAt gives the bytes
-// as they were written. It belongs to one goroutine.
+// segmentFile is a segment that is open for reading, packed or not. ReadAt returns the original
+// bytes. One goroutine uses it.
 type segmentFile struct {
 	*os.File
 	header
 	name   string
-	reason string // why it cannot be read; "": it can
+	reason string // why it cannot be read; "": readable
 	packed bool
 	size   int64 // of the segment
 
 	units  []unit
 	unpack *zstd.Decoder
-	have   int // the unit that is in piece; -1 for none
+	have   int // unit in piece; -1: none
 	raw    []byte
 	piece  []byte
 }
 
-// openSegment opens the file of a segment in the form that is there.
+// openSegment opens the file of a segment in its current form.
 func (a *Archive) openSegment(s *segment) (*segmentFile, error) {
 	a.mu.RLock()
 	packed := s.packed
 	a.mu.RUnlock()
-	// A raw file turns into a packed one at any moment, and never back. A reader of another
-	// process does not know which is there.
+	// A raw file may be replaced by a packed one at any time. A reader of another process does not
+	// know which one exists.
 	var err error
 	for _, p := range []bool{packed, !packed, packed} {
 		var f *os.File
@@ -101,7 +101,7 @@ func newSegmentFile(f *os.File, unpack *zstd.Decoder) (*segmentFile, error) {
 	return s, nil
 }
 
-// readUnits reads the list of a packed segment; the reason is "" where it is good.
+// readUnits reads the list of a packed segment. It returns the reason if it is invalid.
 func (s *segmentFile) readUnits() string {
 	size := s.size
 	f := make([]byte, footerSize)
@@ -144,7 +144,7 @@ func (s *segmentFile) readUnits() string {
 
 // ReadAt reads bytes of the segment.
 func (s *segmentFile) ReadAt(p []byte, offset int64) (n int, err error) {
-	sched.Yield() // writers, and clients that wait for what is written, come first
+	sched.Yield() // let writers and their clients run first
 	if !s.packed {
 		return s.File.ReadAt(p, offset)
 	}
@@ -172,7 +172,7 @@ func (s *segmentFile) load(k int) error {
 	}
 	u := s.units[k]
 	s.have = -1
-	s.raw = room(s.raw, int(u.packed))
+	s.raw = grow(s.raw, int(u.packed))
 	if _, err := s.File.ReadAt(s.raw, u.at); err != nil {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
@@ -185,8 +185,8 @@ func (s *segmentFile) load(k int) error {
 	return nil
 }
 
-// room is b with n bytes, whatever they hold.
-func room(b []byte, n int) []byte {
+// grow returns b with n bytes of any content.
+func grow(b []byte, n int) []byte {
 	if n <= cap(b) {
 		return b[:n]
 	}
@@ -195,7 +195,7 @@ func room(b []byte, n int) []byte {
 
 var errSum = errors.New("wrong checksum or length")
 
-// unpackInto decompresses a piece whose checksum and length are known.
+// unpackInto decompresses data whose checksum and length are known.
 func unpackInto(d *zstd.Decoder, dst, raw []byte, sum uint32, bytes int64) ([]byte, error) {
 	if crc32.Checksum(raw, castagnoli()) != sum {
 		return dst, errSum
@@ -210,7 +210,7 @@ func unpackInto(d *zstd.Decoder, dst, raw []byte, sum uint32, bytes int64) ([]by
 	return dst, nil
 }
 
-// tempFile is a file that gets its name when it is whole and on the disk.
+// tempFile is a file that gets its final name when it is complete and synced.
 type tempFile struct {
 	*os.File
 	sys  *system
@@ -223,12 +223,12 @@ type tempFile struct {
 func makeTemp(sys *system, path string, put func(*os.File, []byte) (int, error)) (*tempFile, error) {
 	f, err := sys.open(path+tempEnding, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
-		return nil, fmt.Errorf("make file: %w", err)
+		return nil, fmt.Errorf("create file: %w", err)
 	}
 	return &tempFile{File: f, sys: sys, path: path, put: put}, nil
 }
 
-// add writes to the end.
+// add appends b.
 func (t *tempFile) add(b []byte) {
 	if t.err != nil {
 		return
@@ -240,7 +240,7 @@ func (t *tempFile) add(b []byte) {
 	}
 }
 
-// finish gives the file its name, or removes it where something went wrong.
+// finish renames the file, or removes it after an error.
 func (t *tempFile) finish(err error) error {
 	err = cmpError(err, t.err)
 	if err == nil {
@@ -263,7 +263,7 @@ func cmpError(first, second error) error {
 	return second
 }
 
-// packSegment writes the compressed form of a segment beside it.
+// packSegment writes the compressed form of a segment.
 func packSegment(sys *system, from *segmentFile, s *segment, spans []span, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) (int64, error) {
 	t, err := makeTemp(sys, s.path(true), put)
 	if err != nil {
@@ -280,7 +280,7 @@ func packSegment(sys *system, from *segmentFile, s *segment, spans []span, enc *
 		if i+1 < len(spans) {
 			end = spans[i+1].offset
 		}
-		raw = room(raw, int(end-start))
+		raw = grow(raw, int(end-start))
 		if _, err := from.ReadAt(raw, start); err != nil {
 			return 0, t.finish(fmt.Errorf("compress segment: %w", err))
 		}

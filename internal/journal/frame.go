@@ -7,23 +7,23 @@ import (
 	"io"
 )
 
-// A frame is what one commit added: 8 bytes of head, and records. The head is
+// A frame is the data of one commit: a header of 8 bytes, and records. The header is
 //
 //	0 a check of the length    1 length in words of 8 bytes    4 CRC32C of the records
 //
-// The check of the length tells an end that was torn off, which a kill -9 leaves, from a
-// byte that was changed. The CRC begins with the salt of the file and the place of the frame, so that a frame
-// is good where it was written and nowhere else.
+// The check of the length distinguishes a torn end, which kill -9 leaves, from a changed byte. The
+// CRC begins with the salt of the file and the offset of the frame, so that a frame is valid only
+// where it was written.
 const (
 	frameHead = 8
 	maxFrame  = 1<<24 - 1 // in words
 )
 
-// Damage is a place of a file that cannot be read.
+// Damage is a part of a file that cannot be read.
 type Damage struct {
 	File   string
 	Offset int64
-	Bytes  int64 // that are left out; 0: not known
+	Bytes  int64 // excluded bytes; 0: unknown
 	Reason string
 }
 
@@ -33,30 +33,30 @@ func (d *Damage) Error() string {
 
 // Reasons of Damage.
 const (
-	reasonTorn    = "torn_frame"       // the file ends inside of a frame
+	reasonTorn    = "torn_frame"       // the file ends inside a frame
 	reasonLength  = "bad_frame_length" // the check of a frame's length
 	reasonSum     = "bad_checksum"
 	reasonRecord  = "bad_record"
 	reasonBlock   = "bad_block"
 	reasonHeader  = "bad_header"
 	reasonVersion = "unknown_version"
-	reasonForeign = "foreign_segment"   // of another journal
-	reasonTwice   = "duplicate_segment" // its number is there twice
-	reasonMoved   = "misplaced_segment" // in the folder of another day
+	reasonForeign = "foreign_segment"   // it belongs to another journal
+	reasonTwice   = "duplicate_segment" // its number occurs twice
+	reasonMoved   = "misplaced_segment" // it is in the folder of another day
 	reasonPacked  = "bad_compressed_block"
 	reasonIndex   = "bad_index"
-	reasonMissing = "missing_rows" // the file is shorter than it was at the clean end
+	reasonMissing = "missing_rows" // the file is shorter than at the clean end
 )
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// lengthCheck changes with every change of one byte of the length.
+// lengthCheck changes with any changed byte of the length.
 func lengthCheck(words uint32) byte {
 	return 0xA5 + byte(words) + 3*byte(words>>8) + 5*byte(words>>16)
 }
 
-// seal writes the head of a frame, whose records follow it in b. offset is its place in the file.
-func seal(frame []byte, salt uint32, offset int64) {
+// finishFrame writes the header of a frame. offset is that of the frame in the file.
+func finishFrame(frame []byte, salt uint32, offset int64) {
 	words := uint32((len(frame) - frameHead) / 8)
 	binary.LittleEndian.PutUint32(frame, words<<8|uint32(lengthCheck(words)))
 	binary.LittleEndian.PutUint32(frame[4:], frameSum(frame[frameHead:], salt, offset))
@@ -66,8 +66,8 @@ func frameSum(records []byte, salt uint32, offset int64) uint32 {
 	return crc32.Update(salt^uint32(offset>>3), castagnoli(), records)
 }
 
-// frameSize is the length of the records of the frame whose head stands at the start of b.
-// ok is false where no frame begins there.
+// frameSize returns the length of the records of the frame at the start of b. ok is false if no
+// frame begins there.
 func frameSize(b []byte) (n int, ok bool) {
 	w := binary.LittleEndian.Uint32(b)
 	if byte(w) != lengthCheck(w>>8) || w>>8 == 0 {
@@ -76,35 +76,35 @@ func frameSize(b []byte) (n int, ok bool) {
 	return int(w>>8) * 8, true
 }
 
-// cursor goes through the records of a piece of a segment, and verifies each frame as it
-// comes to it. The piece begins with a frame that begins a block.
+// cursor reads the records of a part of a segment and verifies each frame. The part starts with a
+// frame that begins a block.
 type cursor struct {
-	file   string
-	salt   uint32
-	offset int64 // of buf in the segment
-	buf    []byte
-	pos    int // of the next record
-	end    int // of the frame that it belongs to
-	frame  int // where that begins
-	base   base
-	begins bool // the frame begins a block
-	begun  bool // a block was seen
-	proved bool // sums were checked before
+	file     string
+	salt     uint32
+	offset   int64 // of buf in the segment
+	buf      []byte
+	pos      int // of the next record
+	end      int // end of its frame
+	frame    int // start of its frame
+	base     base
+	begins   bool // the frame begins a block
+	begun    bool // a block was read
+	verified bool // skip checksums
 }
 
 func (c *cursor) set(offset int64, buf []byte) {
 	c.offset, c.buf, c.pos, c.end, c.begun = offset, buf, 0, 0, false
 }
 
-// at is the place in the segment of the record that next gave last.
+// at returns the offset in the segment of the last record of next.
 func (c *cursor) at(rec []byte) int64 { return c.offset + int64(c.pos-len(rec)) }
 
 func (c *cursor) damage(pos int, reason string) error {
 	return &Damage{File: c.file, Offset: c.offset + int64(pos), Reason: reason}
 }
 
-// next is the next record. The error is io.EOF at the end, or a *Damage, after which c.frame
-// tells where the frame that is not good begins.
+// next returns the next record. The error is io.EOF at the end, or a *Damage; then c.frame is the
+// start of the invalid frame.
 func (c *cursor) next() (rec []byte, err error) {
 	for c.pos >= c.end {
 		if err := c.enter(); err != nil {
@@ -119,7 +119,7 @@ func (c *cursor) next() (rec []byte, err error) {
 	return c.buf[c.pos-n : c.pos], nil
 }
 
-// enter goes into the next frame, behind the record that begins a block.
+// enter enters the next frame, after the record that begins a block.
 func (c *cursor) enter() error {
 	c.frame, c.begins = c.pos, false
 	rest := c.buf[c.pos:]
@@ -137,7 +137,7 @@ func (c *cursor) enter() error {
 		return c.damage(c.pos, reasonTorn)
 	}
 	records := rest[frameHead : frameHead+n]
-	if !c.proved && binary.LittleEndian.Uint32(rest[4:]) != frameSum(records, c.salt, c.offset+int64(c.pos)) {
+	if !c.verified && binary.LittleEndian.Uint32(rest[4:]) != frameSum(records, c.salt, c.offset+int64(c.pos)) {
 		return c.damage(c.pos, reasonSum)
 	}
 	c.pos += frameHead
@@ -157,8 +157,9 @@ func (c *cursor) enter() error {
 	return nil
 }
 
-// resync is the first place in buf, from pos on, where a good frame begins a block; -1 for none.
-// Where buf is not the last of the file, it may be one that is not whole.
+// resync returns the first offset in buf, from pos, where a valid frame begins a block; -1 if there
+// is none. If buf is not the last part of the file, whole may be false for a frame that is
+// incomplete in buf.
 func (c *cursor) resync(pos int, last bool) (at int, whole bool) {
 	for pos = (pos + 7) &^ 7; pos+frameHead+blockSize <= len(c.buf); pos += 8 {
 		if c.buf[pos+frameHead] != byte(recBlock) {

@@ -10,11 +10,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// FuzzRecord decodes anything as a record, and what can be decoded encodes to the same row again.
+// FuzzRecord decodes any bytes as a record. What can be decoded encodes to the same row again.
 func FuzzRecord(f *testing.F) {
-	tape := newTape(1, 3)
+	src := newRowSource(1, 3)
 	for range 300 {
-		f.Add(appendRow(nil, base{tape.position, tape.at}, tape.next(true)), tape.position, tape.at)
+		f.Add(appendRow(nil, base{src.position, src.at}, src.next(true)), src.position, src.at)
 	}
 	f.Fuzz(func(t *testing.T, rec []byte, position uint64, at int64) {
 		b := base{position, at}
@@ -39,13 +39,13 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens anything as a segment, with its checksums made good, so that what is behind them is reached.
+// FuzzSegment opens any bytes as a segment, with corrected checksums.
 func FuzzSegment(f *testing.F) {
 	folder := f.TempDir()
 	cfg := Config{Folder: folder, BootID: "boot"}
-	tape := newTape(2, 2)
-	j := begin(f, cfg, tape)
-	tape.write(j, 40, true)
+	src := newRowSource(2, 2)
+	j := begin(f, cfg, src)
+	src.write(j, 40, true)
 	if err := j.Close(); err != nil {
 		f.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func FuzzSegment(f *testing.F) {
 	f.Add(whole, true)
 	f.Add(whole[:len(whole)-5], false)
 	f.Add([]byte{}, false)
-	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
-		if mend {
-			b = mendSums(b)
+	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
+		if fix {
+			b = fixSums(b)
 		}
 		file := filepath.Join(t.TempDir(), "any")
 		if err := os.WriteFile(file, b, 0o600); err != nil {
@@ -77,7 +77,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// readEverything reads all that there is; what is wrong must be told as damage.
+// readEverything reads everything; errors must be Damage.
 func readEverything(t *testing.T, a *Archive) {
 	t.Helper()
 	check := func(err error) {
@@ -86,7 +86,7 @@ func readEverything(t *testing.T, a *Archive) {
 			t.Fatal(err)
 		}
 	}
-	check(a.Scan(t.Context(), Place{}, nil, allKinds|Checkpoints, func(*Row) bool { return true }))
+	check(a.Scan(t.Context(), ScanStart{}, nil, allKinds|Checkpoints, func(*Row) bool { return true }))
 	for n := uint32(1); n < 4; n++ {
 		def, ok := a.Instrument(n)
 		if !ok {
@@ -102,8 +102,8 @@ func readEverything(t *testing.T, a *Archive) {
 	check(err)
 }
 
-// mendSums makes the checksums of a segment good, as far as its lengths are.
-func mendSums(b []byte) []byte {
+// fixSums corrects the checksums of a segment, as far as its lengths are valid.
+func fixSums(b []byte) []byte {
 	b = append([]byte(nil), b...)
 	var h header
 	if len(b) < headerSize {
@@ -121,7 +121,7 @@ func mendSums(b []byte) []byte {
 			return b
 		case errors.As(err, &d) && d.Reason == reasonSum:
 			n, _ := frameSize(c.buf[c.frame:])
-			seal(c.buf[c.frame:c.frame+frameHead+n], h.salt, headerSize+int64(c.frame))
+			finishFrame(c.buf[c.frame:c.frame+frameHead+n], h.salt, headerSize+int64(c.frame))
 		case err != nil:
 			return b
 		default:
@@ -130,12 +130,12 @@ func mendSums(b []byte) []byte {
 	}
 }
 
-// FuzzDayFile opens anything as the file of a closed day.
+// FuzzDayFile opens any bytes as an index of a closed day.
 func FuzzDayFile(f *testing.F) {
 	folder := f.TempDir()
-	tape := newTape(3, 2)
-	j := begin(f, Config{Folder: folder, BootID: "boot"}, tape)
-	writeDays(f, j, tape, 2, 60)
+	src := newRowSource(3, 2)
+	j := begin(f, Config{Folder: folder, BootID: "boot"}, src)
+	writeDays(f, j, src, 2, 60)
 	if err := j.closeDays(f.Context(), testEncoder(f)); err != nil {
 		f.Fatal(err)
 	}

@@ -16,28 +16,26 @@ import (
 	"github.com/ruedahq/rueda/internal/sched"
 )
 
-// gatherer puts the rows of a day in the order of their series, in one pass over them and in
-// bounded memory. Rows are collected in an arena, those of a series chained. A full arena is
-// written to a temporary file as a run, series by series, and in the end all runs are read side
-// by side.
+// gatherer sorts the rows of a day by series in one pass and bounded memory. Rows are collected in
+// an arena, where those of a series are linked. A full arena is written to a temporary file as a
+// run, series by series, and in the end all runs are merged.
 //
-// A row in the arena is where the next one of its series is (0: it is the last), its length, the
-// base that it counts from, and its record. A run is compressed in chunks; in it, the series of
-// the row stands in the place of the next one.
+// A row in the arena is the offset of the next one of its series (0: none), its length, its base
+// and its record. A run is compressed in chunks; there the key of the series replaces the offset.
 type gatherer struct {
-	sys  *system
-	path string // of the runs
+	sys  *system // of the temporary file
+	path string  // of the runs
 	put  func(*os.File, []byte) (int, error)
 
 	arena  []byte
 	series map[uint64]*chain
-	file   *tempFile // nil: nothing was written
+	file   *tempFile // nil: no runs
 	runs   []*run
 	chunk  []byte
 	packed []byte
 }
 
-// chain is the rows of a series in the arena.
+// chain links the rows of a series in the arena.
 type chain struct {
 	first, last uint32 // 0: none
 }
@@ -46,21 +44,21 @@ const (
 	gatherBytes = 32 << 20
 	gatherChunk = 64 << 10
 	gatherHead  = 32 // of a row
-	chunkHead   = 8  // of a chunk: how long it is, compressed, and the CRC32C of that
+	chunkHead   = 8  // of a chunk: compressed length and CRC32C
 )
 
-// gatherKey is a series as a number, in the order of compareSeries.
+// gatherKey returns a series as a number, in the order of compareSeries.
 func gatherKey(key seriesKey, epoch uint16) uint64 {
 	return uint64(key.instrument)<<32 | uint64(key.slot)<<16 | uint64(epoch)
 }
 
-// newGatherer makes a gatherer of rows that take so many bytes where they are now.
+// newGatherer returns a gatherer for rows of that many bytes.
 func newGatherer(sys *system, path string, bytes int64, put func(*os.File, []byte) (int, error)) *gatherer {
-	arena := make([]byte, gatherHead, gatherHead+min(2*bytes, gatherBytes)) // no row begins at 0
+	arena := make([]byte, gatherHead, gatherHead+min(2*bytes, gatherBytes)) // offset 0 is unused
 	return &gatherer{sys: sys, path: path, put: put, arena: arena, series: map[uint64]*chain{}}
 }
 
-// add takes a row in.
+// add adds a row.
 func (g *gatherer) add(key uint64, base base, rec []byte) error {
 	if len(g.arena)+gatherHead+len(rec) > cap(g.arena) && len(g.arena) > gatherHead {
 		if err := g.spill(); err != nil {
@@ -84,7 +82,7 @@ func (g *gatherer) add(key uint64, base base, rec []byte) error {
 	return nil
 }
 
-// gathered is a row with its head, as it is in the arena.
+// gathered is a row with its header in the arena.
 type gathered []byte
 
 func (r gathered) key() uint64 { return word(r, 0) } // in a run
@@ -129,7 +127,7 @@ func (g *gatherer) flushChunk() {
 		return
 	}
 	sched.Yield()
-	g.packed = room(g.packed, chunkHead+s2.MaxEncodedLen(len(g.chunk)))
+	g.packed = grow(g.packed, chunkHead+s2.MaxEncodedLen(len(g.chunk)))
 	packed := s2.Encode(g.packed[chunkHead:], g.chunk)
 	binary.LittleEndian.PutUint32(g.packed, uint32(len(packed)))
 	binary.LittleEndian.PutUint32(g.packed[4:], crc32.Checksum(packed, castagnoli()))
@@ -137,8 +135,8 @@ func (g *gatherer) flushChunk() {
 	g.chunk = g.chunk[:0]
 }
 
-// each calls f for all rows, series by series in their order, the rows of each as they were
-// added. Behind the last row of a series it calls end.
+// each calls f for all rows, sorted by series and in the order of add. After the last row of a
+// series it calls end.
 func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error, end func(key uint64) error) error {
 	for _, r := range g.runs {
 		if err := r.next(); err != nil {
@@ -173,7 +171,7 @@ func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error
 	return nil
 }
 
-// close removes the runs.
+// close removes the temporary file.
 func (g *gatherer) close() error {
 	if g.file == nil {
 		return nil
@@ -181,17 +179,17 @@ func (g *gatherer) close() error {
 	return errors.Join(g.file.Close(), g.sys.remove(g.file.Name()))
 }
 
-// run is a part of the temporary file that is read from its front to its end.
+// run is a sequential reader of a part of the temporary file.
 type run struct {
 	from    io.ReaderAt
 	at, end int64
-	row     gathered // the one that is next; nil: there is none
-	rest    []byte   // of chunk, behind row
+	row     gathered // next row; nil: none
+	rest    []byte   // rest of chunk after row
 	chunk   []byte
 	packed  []byte
 }
 
-// next moves on by a row.
+// next advances by one row.
 func (r *run) next() error {
 	r.row = nil
 	if len(r.rest) == 0 {
@@ -200,7 +198,7 @@ func (r *run) next() error {
 			return nil
 		}
 		if err := r.load(); err != nil {
-			return fmt.Errorf("read rows of the day that were put aside: %w", err)
+			return fmt.Errorf("read temporary rows of the day: %w", err)
 		}
 	}
 	n := gatherHead + word(r.rest, 1)
@@ -218,7 +216,7 @@ func (r *run) load() error {
 	if size > r.end-r.at-chunkHead {
 		return errSum
 	}
-	r.packed = room(r.packed, int(size))
+	r.packed = grow(r.packed, int(size))
 	if _, err := r.from.ReadAt(r.packed, r.at+chunkHead); err != nil {
 		return err
 	}

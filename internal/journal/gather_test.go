@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// TestGather has the rows of a day sorted with an arena that holds a few of them, all of them,
-// and not even one: each series comes once, in its order, and no file is left.
+// TestGather sorts the rows of a day with an arena for a few of them, for all of them, and for less
+// than one: each series comes once, in order, and no file is left.
 func TestGather(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 100_000
-	tape := newTape(71, 7)
-	j := begin(t, cfg, tape)
-	tape.write(j, 20_000, true)
+	src := newRowSource(71, 7)
+	j := begin(t, cfg, src)
+	src.write(j, 20_000, true)
 	path := filepath.Join(t.TempDir(), "rows")
 	for _, arena := range []int{gatherHead, 1_000, 100_000, 50_000_000} {
 		g := newGatherer(realSystem(), path, 0, (*os.File).Write)
@@ -42,7 +42,7 @@ func TestGather(t *testing.T) {
 		if runs := len(g.runs); arena < 1_000_000 && runs < 2 || arena > 1_000_000 && runs != 0 {
 			t.Errorf("arena of %d bytes: %d runs", arena, runs)
 		}
-		wantGathered(t, g, tape)
+		wantGathered(t, g, src)
 		if err := g.close(); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-func wantGathered(t *testing.T, g *gatherer, tape *tape) {
+func wantGathered(t *testing.T, g *gatherer, src *rowSource) {
 	t.Helper()
 	var rows []Row
 	var dec decoder
@@ -71,7 +71,7 @@ func wantGathered(t *testing.T, g *gatherer, tape *tape) {
 		if key <= last {
 			t.Errorf("series %x comes behind %x", key, last)
 		}
-		sameRows(t, "gathered", rows, of(tape.rows, uint32(key>>32), int(uint8(key>>16))))
+		sameRows(t, "gathered", rows, of(src.rows, uint32(key>>32), int(uint8(key>>16))))
 		last, rows = key, nil
 		count++
 		return nil
@@ -80,9 +80,9 @@ func wantGathered(t *testing.T, g *gatherer, tape *tape) {
 		t.Fatal(err)
 	}
 	want := 0
-	for _, n := range tape.numbers {
+	for _, n := range src.numbers {
 		for slot := range numSlots {
-			if len(of(tape.rows, n, slot)) > 0 {
+			if len(of(src.rows, n, slot)) > 0 {
 				want++
 			}
 		}
@@ -92,8 +92,7 @@ func wantGathered(t *testing.T, g *gatherer, tape *tape) {
 	}
 }
 
-// TestGatherDamaged has a chunk of the rows that were put aside changed: that is an error, and
-// no other rows.
+// TestGatherDamaged changes a chunk of the temporary file: there is an error and no wrong row.
 func TestGatherDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	g := newGatherer(realSystem(), path, 0, (*os.File).Write)
@@ -114,8 +113,8 @@ func TestGatherDamaged(t *testing.T) {
 	}
 }
 
-// TestSyncWhileClosing has the closing of a day stand still: the disk is waited for every second
-// as ever, a suspended journal is looked after, and Run ends when the closing does.
+// TestSyncWhileClosing blocks the closing of a day: the disk is still synced every second, a
+// suspended journal is still probed, and Run ends when the closing does.
 func TestSyncWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig(t)
@@ -129,15 +128,15 @@ func TestSyncWhileClosing(t *testing.T) {
 			}
 			return f.Write(b)
 		}
-		tape := newTape(72, 3)
-		j := begin(t, cfg, tape)
-		writeDays(t, j, tape, 2, 1_000)
+		src := newRowSource(72, 3)
+		j := begin(t, cfg, src)
+		writeDays(t, j, src, 2, 1_000)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- j.Run(ctx) }()
 		for range 5 {
 			time.Sleep(1001 * time.Millisecond) // between two ticks
-			tape.write(j, 10, true)
+			src.write(j, 10, true)
 			if !j.dirty.Load() {
 				t.Error("nothing was written")
 			}
@@ -148,14 +147,14 @@ func TestSyncWhileClosing(t *testing.T) {
 		}
 		synctest.Wait()
 		fails.Store(true)
-		tape.write(j, 10, true)
+		src.write(j, 10, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		fails.Store(false)
 		time.Sleep(2 * time.Second)
 		j.Commit()
 		if _, err, ok := j.Suspended(); ok {
-			t.Errorf("there is room: %v", err)
+			t.Errorf("there is space: %v", err)
 		}
 		if d := j.Days(); d[0].Closed {
 			t.Error("the day is closed")

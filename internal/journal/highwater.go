@@ -8,22 +8,21 @@ import (
 	"sync"
 )
 
-// highWater keeps the greatest position that was given out in the memory of the machine: in a
-// mapped file that outlives a kill of the process and not a restart of the machine. A disk that
-// fails cannot refuse it. Rows that were streamed and not written stand above the end of the
-// journal there, so that the next start knows of them whatever the disk still took:
+// highWater stores the greatest position that was streamed in the memory of the machine: in a
+// mapped file that survives a kill of the process, but not a restart of the machine. A failing disk
+// cannot prevent that. The next start thus knows of rows that were streamed and not written:
 //
-//	0 magic    8 position    16 epoch    32 journal    48 length of the place    50 place
+//	0 magic    8 position    16 epoch    32 journal    48 length of the folder    50 folder
 //
-// The place is the absolute path of the journal with the mount namespace in which it is valid. With
-// it, the next start of any journal finds the files of journals that were removed after a kill, and
-// removes these files.
+// The folder is the absolute path of the journal with the mount namespace in which it is valid.
+// With it, the next start of any journal finds the files of journals that were removed after a
+// kill, and removes these files.
 //
-// The nil highWater keeps nothing.
+// A nil highWater stores nothing.
 type highWater struct {
 	mu       sync.Mutex
 	position uint64
-	epoch    string // what was found, then what is kept
+	epoch    string // of the previous process, then of this one
 	page     []byte // nil: closed
 	release  func(remove bool) error
 }
@@ -32,15 +31,15 @@ const (
 	highWaterMagic  = "RUEDAHWM"
 	highWaterSize   = 4096
 	highWaterPrefix = "rueda-"
-	highWaterPlace  = 48 // offset of the place
+	highWaterFolder = 48 // offset of the folder
 )
 
-// highWaterPath is the file of a journal in a folder of the machine's memory.
+// highWaterPath returns the file of a journal in a folder of shared memory.
 func highWaterPath(folder string, journal [16]byte) string {
 	return filepath.Join(folder, highWaterPrefix+hex.EncodeToString(journal[:]))
 }
 
-// parse reads what a process has left; the epoch is "" where that is nothing.
+// parse reads the values of the previous process; epoch is "" if there are none.
 func (w *highWater) parse(journal [16]byte) {
 	if string(w.page[:8]) == highWaterMagic && string(w.page[32:48]) == string(journal[:]) {
 		w.position = binary.LittleEndian.Uint64(w.page[8:])
@@ -48,45 +47,46 @@ func (w *highWater) parse(journal [16]byte) {
 	}
 }
 
-// setPlace writes a place into the page. A place that does not fit is omitted.
-func setPlace(page []byte, place string) {
-	b := page[highWaterPlace:]
+// setFolder writes a folder into the page. A folder that does not fit is omitted.
+func setFolder(page []byte, folder string) {
+	b := page[highWaterFolder:]
 	clear(b)
-	if 2+len(place) <= len(b) {
-		binary.LittleEndian.PutUint16(b, uint16(len(place)))
-		copy(b[2:], place)
+	if 2+len(folder) <= len(b) {
+		binary.LittleEndian.PutUint16(b, uint16(len(folder)))
+		copy(b[2:], folder)
 	}
 }
 
-// placeOf returns the place in a page, or "" if there is none.
-func placeOf(page []byte) string {
-	b := page[highWaterPlace:]
+// folderOf returns the folder in a page, or "" if there is none.
+func folderOf(page []byte) string {
+	b := page[highWaterFolder:]
 	return string(b[2:min(2+int(binary.LittleEndian.Uint16(b)), len(b))])
 }
 
-// found returns the greatest position of an epoch that was given out; ok is false where it is not
-// known.
-func (w *highWater) found(epoch string) (position uint64, ok bool) {
+// previous returns the greatest position of an epoch that was streamed. ok is false if it is
+// unknown.
+func (w *highWater) previous(epoch string) (position uint64, ok bool) {
 	if w == nil || w.epoch == "" || w.epoch != epoch {
 		return 0, false
 	}
 	return w.position, true
 }
 
-// begin keeps the positions of an epoch from now on.
+// begin stores the positions of an epoch from now on.
 func (w *highWater) begin(journal [16]byte, epoch string, position uint64) {
 	if w == nil {
 		return
 	}
 	w.epoch, w.position = epoch, position
-	clear(w.page[:48]) // no magic: a kill in between leaves nothing
+	clear(w.page[:48]) // no magic: a kill now leaves nothing
 	binary.LittleEndian.PutUint64(w.page[8:], position)
 	copy(w.page[16:32], epoch)
 	copy(w.page[32:48], journal[:])
 	copy(w.page, highWaterMagic)
 }
 
-// raise notes that rows up to a position are given out. It stores a word: no system call, no disk.
+// raise records that rows up to a position are streamed. It writes to memory, without a system
+// call.
 func (w *highWater) raise(position uint64) {
 	if w == nil {
 		return
@@ -99,7 +99,7 @@ func (w *highWater) raise(position uint64) {
 	}
 }
 
-// close ends the keeping. remove says that nothing needs to be known after this process.
+// close ends the storing. With remove the next process needs no values.
 func (w *highWater) close(remove bool) error {
 	if w == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/flock"
 )
 
-// sharedMemory is the folder of files that are kept in memory. It is there on Linux alone.
+// sharedMemory is a folder of files in memory. Only Linux has it.
 const sharedMemory = "/dev/shm"
 
 // openHighWater opens or creates the file of the journal in a folder that this process has locked.
@@ -43,24 +43,24 @@ func openHighWater(memory, folder string, journal [16]byte) (*highWater, error) 
 		return errors.Join(err, f.Close())
 	}}
 	w.parse(journal)
-	setPlace(page, mountNamespace()+folder)
+	setFolder(page, mountNamespace()+folder)
 	return w, nil
 }
 
-// mapHighWater maps the file, if it is this user's and nobody else has it.
+// mapHighWater maps the file if this user owns it and no other process uses it.
 func mapHighWater(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !isOwnFile(info) {
-		return nil, errors.New("the file is not of this user")
+		return nil, errors.New("another user owns the file")
 	}
 	if err := lockFile(f); err != nil {
 		return nil, err
 	}
 	if info.Size() < highWaterSize {
-		// Written, not only made longer: its memory is taken now.
+		// Write it, so that its memory is allocated now.
 		if _, err := f.WriteAt(make([]byte, highWaterSize), 0); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func removeIfAbandoned(path, folder string) {
 	if _, err := f.ReadAt(page, 0); err != nil {
 		return
 	}
-	named, ok := strings.CutPrefix(placeOf(page), mountNamespace())
+	named, ok := strings.CutPrefix(folderOf(page), mountNamespace())
 	if !ok || !filepath.IsAbs(named) {
 		return
 	}

@@ -23,7 +23,7 @@ func TestAbandonedHighWater(t *testing.T) {
 	}
 	kill := func(j *Journal) {
 		t.Helper()
-		if err := errors.Join(j.given.close(false), j.Close()); err != nil {
+		if err := errors.Join(j.highWater.close(false), j.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestAbandonedHighWater(t *testing.T) {
 	j, replaced := open(folder("replaced"))
 	kill(j)
 	j, foreign := open(folder("foreign"))
-	setPlace(j.given.page, "mnt:[1]:"+folder("foreign"))
+	setFolder(j.highWater.page, "mnt:[1]:"+folder("foreign"))
 	kill(j)
 	live, used := open(folder("live"))
 	defer live.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// soak is the full count of a long test where RUEDA_SOAK is set, and else a twentieth.
+// soak returns the full count of a long test if RUEDA_SOAK is set, and a twentieth otherwise.
 func soak(n int) int {
 	if os.Getenv("RUEDA_SOAK") != "" {
 		return n
@@ -20,11 +20,11 @@ func soak(n int) int {
 	return max(1, n/20)
 }
 
-// start is the first day of the tests, at ten o'clock.
+// start is ten o'clock on the first day of the tests.
 const start = int64(1_763_719_200_000_000_000) // 2025-11-21T10:00:00Z, so that the days after it are in the past
 
-// tape makes the rows of a market, and knows what a hub would know of it.
-type tape struct {
+// rowSource generates the rows of a market and the state that a hub would have.
+type rowSource struct {
 	rng      *rand.Rand
 	defs     []market.Instrument
 	numbers  []uint32
@@ -34,13 +34,13 @@ type tape struct {
 	position uint64
 	at       int64
 	step     int64 // mean time between rows
-	lead     int   // one row in so many is of the first instrument, besides; 0: none
-	clone    bool  // keep what was made
-	rows     []Row // since the beginning
+	lead     int   // one row in so many is of the first instrument; 0: none
+	clone    bool  // keep generated rows
+	rows     []Row // all generated rows
 }
 
-func newTape(seed uint64, instruments int) *tape {
-	t := &tape{rng: rand.New(rand.NewPCG(seed, 7)), at: start, step: 800_000, clone: true}
+func newRowSource(seed uint64, instruments int) *rowSource {
+	t := &rowSource{rng: rand.New(rand.NewPCG(seed, 7)), at: start, step: 800_000, clone: true}
 	for i := range instruments {
 		t.defs = append(t.defs, testInstrument(i))
 	}
@@ -58,15 +58,15 @@ func testInstrument(i int) market.Instrument {
 	}
 }
 
-func (t *tape) define(j *Journal) {
+func (t *rowSource) define(j *Journal) {
 	for i, def := range t.defs {
 		t.numbers[i] = j.Define(def)
 	}
 }
 
-// next makes the next row: 85 % book updates of one level, 7 % trades, 8 % quotes; with all of
-// them rare kinds too.
-func (t *tape) next(rare bool) *Row {
+// next returns the next row: 85 % book updates of one level, 7 % trades, 8 % quotes; with rare, all
+// other kinds too.
+func (t *rowSource) next(rare bool) *Row {
 	i := t.rng.IntN(len(t.defs))
 	if t.lead > 0 && t.rng.IntN(t.lead) == 0 {
 		i = 0
@@ -102,7 +102,7 @@ func (t *tape) next(rare bool) *Row {
 	return r
 }
 
-func (t *tape) trade(r *Row, c *Counts) {
+func (t *rowSource) trade(r *Row, c *Counts) {
 	c.N[Trades]++
 	c.N[Summaries]++
 	r.Kind, r.N = Trade, c.N[Trades]
@@ -114,7 +114,7 @@ func (t *tape) trade(r *Row, c *Counts) {
 	}
 }
 
-func (t *tape) bookChange(r *Row, i int) {
+func (t *rowSource) bookChange(r *Row, i int) {
 	c := &t.counts[i]
 	c.N[Books]++
 	r.N = c.N[Books]
@@ -145,7 +145,7 @@ func (t *tape) bookChange(r *Row, i int) {
 	}
 }
 
-func (t *tape) rare(r *Row, i, k int) {
+func (t *rowSource) rare(r *Row, i, k int) {
 	c := &t.counts[i]
 	switch k {
 	case 0:
@@ -175,15 +175,15 @@ func (t *tape) rare(r *Row, i, k int) {
 	}
 }
 
-func (t *tape) level() market.Level {
+func (t *rowSource) level() market.Level {
 	return market.Level{
 		Price: market.Price(9_000_000_000 + t.rng.Int64N(200)*1_000_000), Size: market.Size(1+t.rng.IntN(900)) * market.Scale,
 		Orders: uint32(t.rng.IntN(20)),
 	}
 }
 
-// checkpoint is what a hub tells of an instrument.
-func (t *tape) checkpoint(number uint32, emit func(*Row)) {
+// checkpoint emits the state of an instrument.
+func (t *rowSource) checkpoint(number uint32, emit func(*Row)) {
 	i := slices.Index(t.numbers, number)
 	if i < 0 {
 		return
@@ -203,7 +203,7 @@ func cloneRow(r *Row) Row {
 	return c
 }
 
-// equalRows compares all fields; lists may be nil or empty.
+// equalRows compares all fields; nil and empty lists are equal.
 func equalRows(x, y *Row) bool {
 	return x.Kind == y.Kind && x.Side == y.Side && x.Phase == y.Phase && x.Checkpoint == y.Checkpoint &&
 		x.Instrument == y.Instrument && x.Position == y.Position && x.N == y.N && x.Time == y.Time && x.At == y.At &&
@@ -224,7 +224,7 @@ func sameRows(t testing.TB, what string, got, want []Row) {
 	}
 }
 
-// testConfig is a journal in a folder of the test's.
+// testConfig returns a configuration with a temporary folder.
 func testConfig(t testing.TB) Config {
 	t.Helper()
 	return Config{Folder: t.TempDir(), BootID: "boot-1", Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
@@ -246,22 +246,22 @@ func mustOpen(t testing.TB, cfg Config) *Journal {
 	return j
 }
 
-// begin opens a journal that a tape writes.
-func begin(t testing.TB, cfg Config, tape *tape) *Journal {
+// begin opens a journal for the rows of a source.
+func begin(t testing.TB, cfg Config, src *rowSource) *Journal {
 	t.Helper()
 	j := mustOpen(t, cfg)
 	if err := j.Restore(func(*Row) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	tape.define(j)
+	src.define(j)
 	return j
 }
 
-// write appends rows with commits of a few each.
-func (t *tape) write(j *Journal, n int, rare bool) {
+// write appends rows, with a commit after every few.
+func (t *rowSource) write(j *Journal, n int, rare bool) {
 	for i := range n {
 		j.Append(t.next(rare))
 		if i%7 == 6 {
@@ -271,8 +271,8 @@ func (t *tape) write(j *Journal, n int, rare bool) {
 	j.Commit()
 }
 
-// scanAll is everything that a scan gives.
-func scanAll(t testing.TB, a *Archive, from Place) []Row {
+// scanAll returns all rows of a scan.
+func scanAll(t testing.TB, a *Archive, from ScanStart) []Row {
 	t.Helper()
 	var got []Row
 	err := a.Scan(t.Context(), from, nil, allKinds, func(r *Row) bool {
@@ -287,7 +287,7 @@ func scanAll(t testing.TB, a *Archive, from Place) []Row {
 
 const allKinds = KindSet(1<<numKinds - 1)
 
-// readAll is everything that a read gives.
+// readAll returns all rows of a read.
 func readAll(t testing.TB, a *Archive, s Series, r Range) []Row {
 	t.Helper()
 	var got []Row
@@ -301,7 +301,7 @@ func readAll(t testing.TB, a *Archive, s Series, r Range) []Row {
 	return got
 }
 
-// of are the rows of a series.
+// of returns the rows of a series.
 func of(rows []Row, number uint32, slot int) []Row {
 	var list []Row
 	for i := range rows {
@@ -312,7 +312,7 @@ func of(rows []Row, number uint32, slot int) []Row {
 	return list
 }
 
-// realSystem is the real disk.
+// realSystem returns the real file operations.
 func realSystem() *system {
 	var s system
 	s.fill()

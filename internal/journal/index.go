@@ -2,20 +2,20 @@ package journal
 
 import "math"
 
-// sequence finds the rows of one series in one segment that is not closed yet. N runs
-// without a gap within a chunk, so that a row's place in the list is its N.
+// sequence has the offsets of the rows of one series in a segment of a day that is not closed. N
+// has no gap within a chunk, so that it is the index of a row.
 type sequence struct {
 	chunks []chunk // only the last one changes
 }
 
-// chunk is a run of rows.
+// chunk is a range of consecutive rows.
 type chunk struct {
 	first    uint64   // N of the first row
 	from, to int64    // least and greatest Time
-	places   []uint32 // in the segment, in words of 8 bytes
+	places   []uint32 // offsets in the segment, in words of 8 bytes
 }
 
-// chunkRows bounds a chunk, so that a range of times need not read many rows for nothing.
+// chunkRows bounds a chunk, so that a range of times reads few rows too many.
 const chunkRows = 512
 
 func (s *sequence) add(n uint64, time int64, place uint32) {
@@ -29,13 +29,13 @@ func (s *sequence) add(n uint64, time int64, place uint32) {
 	c.from, c.to = min(c.from, time), max(c.to, time)
 }
 
-// seriesKey names a series within a segment.
+// seriesKey is a series of a segment.
 type seriesKey struct {
 	instrument uint32
 	slot       uint8
 }
 
-// entry is a row on its way into the index.
+// entry is an index entry of a row.
 type entry struct {
 	key   seriesKey
 	place uint32
@@ -43,15 +43,15 @@ type entry struct {
 	time  int64
 }
 
-// block is where records count from another base.
+// block is a part of a segment with its own base.
 type block struct {
 	offset int64
-	bytes  int64 // up to the next block, or to where the segment's good part ends
+	bytes  int64 // up to the next block, or to the end of valid data
 	base   base
-	high   int64 // greatest At up to its end, of the whole segment
+	high   int64 // greatest At of the segment up to its end
 }
 
-// summary is what a segment holds, or a part of one.
+// summary describes the rows of a segment, or of a part of one.
 type summary struct {
 	rows     uint64 // messages, without checkpoints
 	first    uint64 // positions
@@ -79,47 +79,47 @@ func (s *summary) join(o summary) {
 	s.least, s.most = min(s.least, o.least), max(s.most, o.most)
 }
 
-// hole is a place where rows were lost.
-type hole struct {
+// gap is a place where rows were lost.
+type gap struct {
 	Position uint64
 	At       int64
 }
 
-// segment is one file of the journal.
+// segment is a file of the journal.
 type segment struct {
 	header
 	folder string
-	name   string // of the file, without its ending
-	whole  bool   // name is all of it: the file was opened by itself
+	name   string // of the file, without extension
+	whole  bool   // name has an extension: the file was opened directly
 	packed bool
-	end    int64 // of what is good and committed
+	end    int64 // of valid, committed data
 
 	summary
-	holes   []hole
-	damage  []Damage
-	torn    bool   // the file ends inside of a frame
-	proved  bool   // this process has written it, or checked every sum in it: readers need not again
-	resumed int64  // At from which on it is whole again, behind damage
-	foreign string // why it is left out
+	gaps     []gap
+	damage   []Damage
+	torn     bool   // the file ends inside a frame
+	verified bool   // written or verified by this process: readers need not check sums
+	resumed  int64  // At from which it is complete again, after damage
+	excluded string // why it is not part of the journal
 
-	// Of a segment whose day is not closed.
+	// Only if its day is not closed.
 	blocks     []block
 	series     map[seriesKey]*sequence
-	checkpoint int64 // where the block begins that begins the last whole checkpoint; 0: none
+	checkpoint int64 // offset of the block that begins the last complete checkpoint; 0: none
 
 }
 
-// span is a piece of a segment that is read at once: blocks up to about 64 KiB.
+// span is a part of a segment that is read at once: blocks of about 64 KiB.
 type span struct {
 	offset, bytes int64
 	position      uint64
 	high          int64
 }
 
-// note takes a row into the segment's summary and index.
+// note adds a row to the segment's summary and index.
 func (s *segment) note(h *head, rec []byte, offset int64) {
-	if h.kind == Hole {
-		s.holes = append(s.holes, hole{h.position, h.at})
+	if h.kind == Gap {
+		s.gaps = append(s.gaps, gap{h.position, h.at})
 		s.last, s.to = max(s.last, h.position), max(s.to, h.at)
 		return
 	}
@@ -144,10 +144,10 @@ func (s *segment) index(e entry) {
 	q.add(e.n, e.time, e.place)
 }
 
-// spanBytes is the size from which on a block or a span is full.
+// spanBytes is the size of a full block or span.
 const spanBytes = 64 << 10
 
-// spansOf puts blocks that stand together into spans.
+// spansOf combines adjacent blocks into spans.
 func spansOf(blocks []block) []span {
 	var list []span
 	for _, b := range blocks {

@@ -16,30 +16,30 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Config is how a journal is kept.
+// Config configures a Journal. Zero values have the defaults that are stated.
 type Config struct {
 	Folder  string
-	Segment int64         // bytes of a segment before the next is begun, up to 8 GiB; 0: 256 MiB
-	Sync    time.Duration // the disk is waited for at most so often; 0: 1 s
-	Days    int           // closed days kept; days ahead of this machine's clock count only if all clocks are virtual; 0: 30
-	Bytes   int64         // of closed days kept, oldest go first; 0: 64 GiB
-	Pending int64         // bytes of rows that wait to be written; what comes beyond is lost; 0: 64 MiB
-	Logger  *slog.Logger  // nil: none
-	BootID  string        // what changes when the machine starts; "": the kernel's, where there is one
-	Memory  string        // folder of files that a restart of the machine empties; "": /dev/shm, or Folder where BootID is given
+	Segment int64         // of a segment, at most 8 GiB; 0: 256 MiB
+	Sync    time.Duration // interval of syncs; 0: 1 s
+	Days    int           // stored closed days; days ahead of this machine's clock count only if all clocks are virtual; 0: 30
+	Bytes   int64         // of stored closed days; 0: 64 GiB
+	Pending int64         // limit of bytes that wait to be written, after which rows are lost; 0: 64 MiB
+	Logger  *slog.Logger  // nil: discarded
+	BootID  string        // changes when the machine starts; "": that of the kernel, if it has one
+	Memory  string        // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
 
-	write      func(*os.File, []byte) (int, error) // tests fill disks with it
-	sys        system                              // tests lose with it what was not synced
-	checkpoint int64                               // bytes of a piece of a checkpoint; 0: checkpointBytes
+	write      func(*os.File, []byte) (int, error) // tests replace it to fill disks
+	sys        system                              // tests replace it to lose data that was not synced
+	checkpoint int64                               // size of a piece of a checkpoint; 0: checkpointBytes
 }
 
-// WriteWith has rows written by a function that does what (*os.File).Write does, if it wants to. Tests
-// stall the disk with it, or fill it.
+// WriteWith sets the function that writes rows, for tests with slow or full disks. It has the
+// contract of (*os.File).Write.
 func (c *Config) WriteWith(write func(*os.File, []byte) (int, error)) { c.write = write }
 
 const maxSegment = 8 << 30
 
-// fill puts in what the zero values stand for.
+// fill sets defaults.
 func (c *Config) fill() error {
 	if c.Segment == 0 {
 		c.Segment = 256 << 20
@@ -64,7 +64,7 @@ func (c *Config) fill() error {
 	case c.BootID == "":
 		c.Memory = sharedMemory
 	default:
-		c.Memory = c.Folder // the machine is the caller's invention, and so is its memory
+		c.Memory = c.Folder // the caller simulates the machine, and so its memory
 	}
 	if c.BootID == "" {
 		c.BootID = bootID()
@@ -77,41 +77,41 @@ func (c *Config) fill() error {
 		c.write = (*os.File).Write
 	}
 	if c.Folder == "" || c.Segment < 0 || c.Segment > maxSegment || c.Sync < 0 || c.Days < 0 || c.Bytes < 0 || c.Pending < 0 || len(c.BootID) > bootSize {
-		return errors.New("open journal: a folder is needed, and no setting may be negative or out of range")
+		return errors.New("open journal: Folder is required, and settings must not be negative or too large")
 	}
 	return nil
 }
 
-// Journal writes rows, and reads them: the methods of Archive see what was committed.
+// Journal writes rows and reads them: the methods of Archive see committed rows.
 type Journal struct {
 	*Archive
-	cfg   Config
-	lock  *os.File
-	state *stateFile
-	given *highWater // nil: there is no memory for it
+	cfg       Config
+	lock      *os.File
+	state     *stateFile
+	highWater *highWater // nil: not available
 	writer
 	files
 
-	// What Run and the writer have to do with each other.
-	duty  sync.Mutex // guards live, sealed and fresh
-	live  *os.File   // the file that is written
-	seals []*os.File // files that are not written any more, and not synced yet
-	fresh []string   // folders with new names in them
-	dirty atomic.Bool
-	wake  chan struct{}
-	fault atomic.Pointer[error] // of a sync
-	space atomic.Bool           // a probe says that there is room again
-	need  atomic.Int64          // how much room the head of a segment takes
+	// Shared by Run and the writer.
+	syncMu      sync.Mutex // guards activeFile, sealedFiles and newFolders
+	activeFile  *os.File   // file of the active segment
+	sealedFiles []*os.File // closed segments that are not synced yet
+	newFolders  []string   // folders with new entries
+	dirty       atomic.Bool
+	wake        chan struct{}
+	syncErr     atomic.Pointer[error] // of a failed sync
+	space       atomic.Bool           // a probe has found free space
+	need        atomic.Int64          // bytes of the last checkpoint
 
-	suspendMu sync.Mutex // guards what Suspended tells
+	suspendMu sync.Mutex // guards the result of Suspended
 	since     time.Time
 	cause     error
 }
 
-// Open opens the journal of a folder for writing, and makes it where there is none. The folder is
-// locked: the error is ErrLocked while another process has it. Whatever a crash left half
-// done is put in order. The epoch stays where all that was ever committed in it is
-// surely still there; otherwise a new one begins.
+// Open opens the journal of a folder for writing and creates a missing one. It locks the folder:
+// the error is ErrLocked while another process has it. It repairs what a crash has left incomplete.
+// The epoch continues if all rows committed in it are certainly still there; otherwise a new one
+// begins.
 func Open(cfg Config) (*Journal, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func Open(cfg Config) (*Journal, error) {
 	j.writer.reset()
 	if err := j.open(); err != nil {
 		if j.state != nil {
-			err = errors.Join(err, j.state.file.Close(), j.given.close(false))
+			err = errors.Join(err, j.state.file.Close(), j.highWater.close(false))
 		}
 		return nil, errors.Join(err, archive.close(), lock.Close())
 	}
@@ -148,7 +148,7 @@ func (j *Journal) open() error {
 	if found {
 		j.journal = j.state.journal
 	}
-	if err := j.removeGone(j.cfg.Folder); err != nil {
+	if err := j.finishRemovals(j.cfg.Folder); err != nil {
 		return err
 	}
 	if err := j.load(j.cfg.Folder, true); err != nil {
@@ -157,22 +157,22 @@ func (j *Journal) open() error {
 	if j.journal == [16]byte{} {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
-	if j.given, err = openHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
-		j.cfg.Logger.Warn("there is no memory that outlives the process: after a kill the journal will begin a new epoch",
+	if j.highWater, err = openHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
+		j.cfg.Logger.Warn("no shared memory is available; after a kill the journal will begin a new epoch",
 			"path", j.cfg.Memory, "error", err)
 	}
 	last := j.lastSegment()
-	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID, j.given)
+	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID, j.highWater)
 	if err := j.cutTorn(last); err != nil {
 		return err
 	}
 	if !j.state.clean {
-		if err := j.syncLeft(); err != nil {
+		if err := j.syncPrevious(); err != nil {
 			return err
 		}
 	}
 	for _, d := range j.Damage() {
-		j.cfg.Logger.Warn("a place of the journal cannot be read", "file", d.File, "reason", d.Reason, "bytes", d.Bytes, "error", d.Error())
+		j.cfg.Logger.Warn("a part of the journal cannot be read", "file", d.File, "reason", d.Reason, "bytes", d.Bytes, "error", d.Error())
 	}
 	if reason != "" {
 		if found || last != nil {
@@ -181,7 +181,7 @@ func (j *Journal) open() error {
 		j.state.epoch = newEpoch()
 	}
 	j.epoch = j.state.epoch
-	if err := j.findFloors(context.Background()); err != nil {
+	if err := j.findMinSeqs(context.Background()); err != nil {
 		return err
 	}
 	if len(j.days) > 0 {
@@ -196,12 +196,12 @@ func (j *Journal) open() error {
 	if last != nil {
 		j.state.segment = last.number
 	}
-	j.given.begin(j.journal, j.epoch, lastPosition(j.views("")))
-	// On the disk, before the first row: after it a clean end is not the truth any more.
+	j.highWater.begin(j.journal, j.epoch, lastPosition(j.views("")))
+	// Sync it before the first row, after which the clean end is not valid any more.
 	return j.state.saveSync()
 }
 
-// lastSegment is the newest segment; nil for none.
+// lastSegment returns the newest segment; nil if there is none.
 func (j *Journal) lastSegment() *segment {
 	if len(j.days) == 0 {
 		return nil
@@ -210,8 +210,8 @@ func (j *Journal) lastSegment() *segment {
 	return list[len(list)-1]
 }
 
-// endOfEpoch is the reason why the epoch of the state cannot go on: a row of it may have been
-// shown and be lost. "" says that all is there.
+// endOfEpoch returns the reason why the epoch of the state cannot continue: a row of it may have
+// been streamed and lost. It returns "" if no row is missing.
 func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, boot string, given *highWater) string {
 	number, end := uint32(0), int64(0)
 	if last != nil {
@@ -227,11 +227,11 @@ func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, b
 	case !s.clean && (boot == "" || boot != s.boot):
 		return "machine_restarted"
 	}
-	switch position, ok := given.found(s.epoch); {
+	switch position, ok := given.previous(s.epoch); {
 	case ok && position > lastPosition(views):
 		return reasonMissing
 	case !ok && !s.clean:
-		return "unproven" // nothing says how far rows were given out
+		return "unproven" // the streamed position is unknown
 	}
 	for _, v := range views {
 		if v.lossy() {
@@ -241,13 +241,13 @@ func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, b
 	from := restoreFrom(views)
 	for i, v := range views {
 		if len(v.gaps) > 0 && (i > from || i == from && v.checkpoint == 0) {
-			return "suspended" // the N of rows that were lost are not known
+			return "suspended" // the N of lost rows are unknown
 		}
 	}
 	return ""
 }
 
-// lastPosition is the greatest position of some segments.
+// lastPosition returns the greatest position of segments.
 func lastPosition(views []segmentView) (position uint64) {
 	for i := range views {
 		position = max(position, views[i].sum.last)
@@ -255,8 +255,8 @@ func lastPosition(views []segmentView) (position uint64) {
 	return position
 }
 
-// cutTorn cuts the last segment where its last good frame ends, if the file ends inside of
-// another: it was being written when the process was killed.
+// cutTorn cuts the last segment after its last valid frame, if the file ends inside another one,
+// which was being written when the process was killed.
 func (j *Journal) cutTorn(last *segment) error {
 	if last == nil || !last.torn || last.packed {
 		return nil
@@ -270,9 +270,9 @@ func (j *Journal) cutTorn(last *segment) error {
 	return nil
 }
 
-// syncLeft syncs what a process that was killed has written: this one will sync its own files alone, and then mark
-// a clean end, which speaks for all of them.
-func (j *Journal) syncLeft() error {
+// syncPrevious syncs the files of a killed process. This process will sync only its own files
+// before it marks a clean end, which includes all files.
+func (j *Journal) syncPrevious() error {
 	for _, d := range j.days {
 		if d.index != nil {
 			continue
@@ -293,20 +293,20 @@ func (j *Journal) syncLeft() error {
 	return j.sys.syncFolder(j.cfg.Folder)
 }
 
-// gonePrefix begins the name of a day's folder that is being removed.
-const gonePrefix = ".gone-"
+// removedPrefix is the name prefix of a day's folder that is being removed.
+const removedPrefix = ".gone-"
 
-// probeName is a file that is written to see whether there is room.
+// probeName is a file that is written to find free space.
 const probeName = "probe" + tempEnding
 
-// removeGone ends removals that a crash broke off.
-func (a *Archive) removeGone(folder string) error {
+// finishRemovals completes removals that a crash has interrupted.
+func (a *Archive) finishRemovals(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("read journal folder: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), gonePrefix) || e.Name() == probeName {
+		if strings.HasPrefix(e.Name(), removedPrefix) || e.Name() == probeName {
 			if err := a.sys.removeAll(filepath.Join(folder, e.Name())); err != nil {
 				return fmt.Errorf("remove old day: %w", err)
 			}
@@ -315,21 +315,20 @@ func (a *Archive) removeGone(folder string) error {
 	return nil
 }
 
-// Start tells how a checkpoint is made: it emits the state of one instrument as rows, first one of
-// Numbers, and then what else a restart needs; nothing where the hub does not have the instrument.
-// It is called from Append's and Commit's caller within Take, where the state has to agree with the
-// rows appended, for a few instruments each time. Start is called after Restore and before the first
-// Append.
+// Start sets the function that emits the state of one instrument as rows: first one of Numbers,
+// then the others that a restart needs; none if the hub does not have the instrument. Take calls
+// it, for a few instruments each time, when the hub's state includes all appended rows. Call Start
+// after Restore and before the first Append.
 func (j *Journal) Start(checkpoint func(instrument uint32, emit func(*Row))) error {
 	if j.checkpoint != nil {
-		return errors.New("start journal: it was started before")
+		return errors.New("start journal: already started")
 	}
 	j.checkpoint, j.emit = checkpoint, j.emitRow
 	return nil
 }
 
-// Define gives an instrument its number, the same one as long as the journal lives, and keeps its
-// definition, which may change. It is called as Append is.
+// Define returns the permanent number of an instrument and stores its definition, which may change.
+// Call it as Append.
 func (j *Journal) Define(def market.Instrument) uint32 {
 	number, text, changed := j.table.define(def)
 	if changed && j.seg != nil {
@@ -340,21 +339,20 @@ func (j *Journal) Define(def market.Instrument) uint32 {
 	return number
 }
 
-// Suspended says whether rows are being lost, since when and why: the disk is full, or fails.
+// Suspended reports whether rows are being lost, since when, and why.
 func (j *Journal) Suspended() (since time.Time, err error, ok bool) {
 	j.suspendMu.Lock()
 	defer j.suspendMu.Unlock()
 	return j.since, j.cause, j.cause != nil
 }
 
-// Close commits, syncs and marks a clean end. It is called when Run has ended and nothing is
-// appended any more.
+// Close commits, syncs and marks a clean end. Call it after Run has ended.
 func (j *Journal) Close() error {
 	if j.closed {
 		return nil
 	}
 	j.Commit()
-	for j.Unfinished() { // so that the next start has less to read
+	for j.CheckpointPending() { // the next start has less to read
 		j.Commit()
 	}
 	j.closed = true
@@ -366,6 +364,6 @@ func (j *Journal) Close() error {
 		}
 	}
 	saved := j.state.saveSync()
-	err = errors.Join(err, saved, j.given.close(saved == nil))
+	err = errors.Join(err, saved, j.highWater.close(saved == nil))
 	return errors.Join(err, j.state.file.Close(), j.Archive.close(), j.lock.Close())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// seriesOf is the series of a slot.
+// seriesOf returns the series of a slot.
 func seriesOf(id market.InstrumentID, slot int) Series {
 	switch {
 	case slot == slotSummaries:
@@ -20,13 +20,13 @@ func seriesOf(id market.InstrumentID, slot int) Series {
 	return Series{Instrument: id, Channel: Channel(slot)}
 }
 
-// checkAll compares all that an archive gives with a tape.
-func checkAll(t *testing.T, what string, a *Archive, tape *tape) {
+// checkAll compares everything that an archive returns with a source.
+func checkAll(t *testing.T, what string, a *Archive, src *rowSource) {
 	t.Helper()
-	sameRows(t, what+": scan", scanAll(t, a, Place{}), tape.rows)
-	for i, def := range tape.defs {
+	sameRows(t, what+": scan", scanAll(t, a, ScanStart{}), src.rows)
+	for i, def := range src.defs {
 		for slot := range numSlots {
-			want := of(tape.rows, tape.numbers[i], slot)
+			want := of(src.rows, src.numbers[i], slot)
 			s := seriesOf(def.ID, slot)
 			sameRows(t, what+": read", readAll(t, a, s, Range{}), want)
 			back := readAll(t, a, s, Range{Reverse: true})
@@ -39,16 +39,16 @@ func checkAll(t *testing.T, what string, a *Archive, tape *tape) {
 func TestWriteAndRead(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 200_000
-	tape := newTape(1, 12)
-	j := begin(t, cfg, tape)
-	tape.write(j, 20_000, true)
-	checkAll(t, "open", j.Archive, tape)
+	src := newRowSource(1, 12)
+	j := begin(t, cfg, src)
+	src.write(j, 20_000, true)
+	checkAll(t, "open", j.Archive, src)
 
 	r, err := OpenReader(cfg.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkAll(t, "reader beside the writer", r.Archive, tape)
+	checkAll(t, "reader next to the writer", r.Archive, src)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -61,17 +61,17 @@ func TestWriteAndRead(t *testing.T) {
 	if j.Epoch() != epoch {
 		t.Errorf("epoch %q after a clean end, %q before", j.Epoch(), epoch)
 	}
-	checkAll(t, "opened again", j.Archive, tape)
+	checkAll(t, "opened again", j.Archive, src)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestRowsOfAllShapes has the extremes of every field.
+// TestRowsOfAllShapes has extreme values of every field.
 func TestRowsOfAllShapes(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(1, 1)
-	j := begin(t, cfg, tape)
+	src := newRowSource(1, 1)
+	j := begin(t, cfg, src)
 	many := make([]market.Level, 70_000)
 	for i := range many {
 		many[i] = market.Level{Price: market.Price(-i), Size: market.Size(i + 1), Orders: uint32(i)}
@@ -104,15 +104,15 @@ func TestRowsOfAllShapes(t *testing.T) {
 		}
 	}
 	j.Commit()
-	sameRows(t, "scan", scanAll(t, j.Archive, Place{}), rows)
-	id := tape.defs[0].ID
+	sameRows(t, "scan", scanAll(t, j.Archive, ScanStart{}), rows)
+	id := src.defs[0].ID
 	sameRows(t, "trades", readAll(t, j.Archive, Series{Instrument: id}, Range{}), rows[:5])
 	sameRows(t, "books", readAll(t, j.Archive, Series{Instrument: id, Channel: Books}, Range{}), rows[7:10])
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	j = mustOpen(t, cfg)
-	sameRows(t, "opened again", scanAll(t, j.Archive, Place{}), rows)
+	sameRows(t, "opened again", scanAll(t, j.Archive, ScanStart{}), rows)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +121,12 @@ func TestRowsOfAllShapes(t *testing.T) {
 func TestRanges(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 300_000
-	tape := newTape(3, 3)
-	j := begin(t, cfg, tape)
-	tape.write(j, 30_000, true)
+	src := newRowSource(3, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 30_000, true)
 	defer j.Close()
-	id := tape.defs[1].ID
-	all := of(tape.rows, tape.numbers[1], int(Trades))
+	id := src.defs[1].ID
+	all := of(src.rows, src.numbers[1], int(Trades))
 	n := uint64(len(all))
 	mid := all[len(all)/2].Time
 	for _, r := range []Range{
@@ -163,37 +163,37 @@ func TestRanges(t *testing.T) {
 func TestScanFromPlaces(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 300_000
-	tape := newTape(4, 5)
-	j := begin(t, cfg, tape)
-	tape.write(j, 30_000, true)
+	src := newRowSource(4, 5)
+	j := begin(t, cfg, src)
+	src.write(j, 30_000, true)
 	defer j.Close()
 	for _, k := range []int{0, 1, 17, 4_999, 15_000, 29_998, 29_999} {
-		sameRows(t, "from a position", scanAll(t, j.Archive, Place{Position: tape.rows[k].Position}), tape.rows[k+1:])
-		sameRows(t, "from a time", scanAll(t, j.Archive, Place{Time: tape.rows[k].At}), tape.rows[k:])
+		sameRows(t, "from a position", scanAll(t, j.Archive, ScanStart{Position: src.rows[k].Position}), src.rows[k+1:])
+		sameRows(t, "from a time", scanAll(t, j.Archive, ScanStart{Time: src.rows[k].At}), src.rows[k:])
 	}
 	var got, want []Row
-	match := func(n uint32) bool { return n == tape.numbers[2] }
-	err := j.Scan(t.Context(), Place{}, match, Kinds(Trade, Status), func(r *Row) bool {
+	match := func(n uint32) bool { return n == src.numbers[2] }
+	err := j.Scan(t.Context(), ScanStart{}, match, Kinds(Trade, Status), func(r *Row) bool {
 		got = append(got, cloneRow(r))
 		return true
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range tape.rows {
+	for _, r := range src.rows {
 		if match(r.Instrument) && (r.Kind == Trade || r.Kind == Status) {
 			want = append(want, r)
 		}
 	}
 	sameRows(t, "trades and statuses of one", got, want)
 	checkpoints := 0
-	err = j.Scan(t.Context(), Place{}, nil, allKinds|Checkpoints, func(r *Row) bool {
+	err = j.Scan(t.Context(), ScanStart{}, nil, allKinds|Checkpoints, func(r *Row) bool {
 		if r.Checkpoint && r.Kind == Numbers {
 			checkpoints++
 		}
 		return true
 	})
-	if n := len(j.views("")); err != nil || checkpoints != n*len(tape.defs) {
-		t.Errorf("%d rows of numbers in %d segments of %d instruments: %v", checkpoints, n, len(tape.defs), err)
+	if n := len(j.views("")); err != nil || checkpoints != n*len(src.defs) {
+		t.Errorf("%d rows of numbers in %d segments of %d instruments: %v", checkpoints, n, len(src.defs), err)
 	}
 }

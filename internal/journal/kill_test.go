@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// TestMain is a writer to be killed where the environment says so.
+// TestMain runs a writer that will be killed if the environment says so.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv("JOURNAL_TEST_WRITER"); folder != "" {
-		if err := victim(folder); err != nil {
+		if err := killedWriter(folder); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -27,45 +27,46 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim writes rows as fast as it can and tells the position of each commit, 8 bytes each, on standard output.
-// It goes on where the journal ends. Days pass, so that days are closed and removed beside it.
-func victim(folder string) error {
+// killedWriter writes rows as fast as possible and prints the position of each commit in 8 bytes.
+// It continues after the end of the journal. Days pass, so that days are closed and removed
+// meanwhile.
+func killedWriter(folder string) error {
 	j, err := Open(Config{Folder: folder, BootID: "boot-1", Segment: 60_000, Days: 3, Sync: time.Millisecond})
 	if err != nil {
 		return err
 	}
-	tape := newTape(uint64(os.Getpid()), 4)
-	tape.clone = false
+	src := newRowSource(uint64(os.Getpid()), 4)
+	src.clone = false
 	err = j.Restore(func(r *Row) error {
-		tape.follow(r)
+		src.follow(r)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		return err
 	}
-	tape.define(j)
+	src.define(j)
 	go func() { fmt.Fprintln(os.Stderr, j.Run(context.Background())) }()
 	var b [8]byte
 	for i := 0; ; i++ {
-		for range 1 + tape.rng.IntN(20) {
-			j.Append(tape.next(true))
+		for range 1 + src.rng.IntN(20) {
+			j.Append(src.next(true))
 		}
 		j.Commit()
 		if i%300 == 299 {
-			tape.at += dayNanos
+			src.at += dayNanos
 		}
-		binary.LittleEndian.PutUint64(b[:], tape.position)
+		binary.LittleEndian.PutUint64(b[:], src.position)
 		if _, err := os.Stdout.Write(b[:]); err != nil {
 			return err
 		}
 	}
 }
 
-// follow takes over what a restart tells.
-func (t *tape) follow(r *Row) {
+// follow applies a row of Restore.
+func (t *rowSource) follow(r *Row) {
 	t.position, t.at = max(t.position, r.Position), max(t.at, r.At)
 	i := int(r.Instrument) - 1
 	c := &t.counts[i]
@@ -100,18 +101,18 @@ func (t *tape) follow(r *Row) {
 	}
 }
 
-// TestKillE2E kills a writer at random moments, again and again in the same folder: whatever it told to be
-// committed is there, in order and without a gap, each series too, and the epoch stays.
+// TestKillE2E kills a writer at random times, repeatedly in the same folder: all positions that it
+// has printed are stored, in order and without gaps, also in each series, and the epoch stays.
 func TestKillE2E(t *testing.T) {
 	folder, log := "", filepath.Join(t.TempDir(), "stderr")
 	rng := rand.New(rand.NewPCG(20, 26))
-	epoch, told, all := "", uint64(0), uint64(0)
+	epoch, committed, all := "", uint64(0), uint64(0)
 	count := soak(500)
 	for round := range count {
 		if round%25 == 0 { // days come faster than they are closed
-			folder, epoch, all, told = t.TempDir(), "", all+told, 0
+			folder, epoch, all, committed = t.TempDir(), "", all+committed, 0
 		}
-		told = max(told, killOne(t, folder, log, time.Duration(1+rng.IntN(60_000))*time.Microsecond))
+		committed = max(committed, killOne(t, folder, log, time.Duration(1+rng.IntN(60_000))*time.Microsecond))
 		r, err := OpenReader(folder)
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +123,7 @@ func TestKillE2E(t *testing.T) {
 		if list := r.Epochs(); len(list) > 1 || len(list) == 1 && list[0] != epoch {
 			t.Fatalf("round %d: epochs %v, it was %q", round, list, epoch)
 		}
-		wantUnbroken(t, r.Archive, told)
+		wantUnbroken(t, r.Archive, committed)
 		for _, d := range r.Damage() {
 			if d.Reason != reasonTorn {
 				t.Fatalf("round %d: %v", round, &d)
@@ -132,14 +133,14 @@ func TestKillE2E(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all += told; all == 0 {
+	if all += committed; all == 0 {
 		t.Fatal("nothing was ever committed")
 	}
 	t.Logf("figure: journal killed %d times, %d rows committed, none lost", count, all)
 }
 
-// killOne starts a writer and kills it a while after its first commit.
-func killOne(t *testing.T, folder, logName string, after time.Duration) (told uint64) {
+// killOne starts a writer and kills it some time after its first commit.
+func killOne(t *testing.T, folder, logName string, after time.Duration) (committed uint64) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -164,7 +165,7 @@ func killOne(t *testing.T, folder, logName string, after time.Duration) (told ui
 		if _, err := io.ReadFull(in, b[:]); err != nil {
 			break
 		}
-		told = binary.LittleEndian.Uint64(b[:])
+		committed = binary.LittleEndian.Uint64(b[:])
 		if n == 0 {
 			timer := time.AfterFunc(after, func() { cmd.Process.Kill() })
 			defer timer.Stop()
@@ -175,25 +176,26 @@ func killOne(t *testing.T, folder, logName string, after time.Duration) (told ui
 		text, _ := os.ReadFile(log.Name())
 		t.Fatalf("the writer ended by itself: %v: %s", err, text)
 	}
-	return told
+	return committed
 }
 
-// wantUnbroken wants every position and every N up to what was told, from where the journal begins.
-func wantUnbroken(t *testing.T, a *Archive, told uint64) {
+// wantUnbroken checks that every position and every N up to committed is stored, from the beginning
+// of the journal.
+func wantUnbroken(t *testing.T, a *Archive, committed uint64) {
 	t.Helper()
 	type key struct {
 		instrument uint32
 		slot       int
 	}
 	last, n := uint64(0), map[key]uint64{}
-	err := a.Scan(t.Context(), Place{}, nil, allKinds, func(r *Row) bool {
+	err := a.Scan(t.Context(), ScanStart{}, nil, allKinds, func(r *Row) bool {
 		if last != 0 && r.Position != last+1 {
 			t.Fatalf("position %d comes behind %d", r.Position, last)
 		}
 		last = r.Position
 		k := key{r.Instrument, r.slot()}
 		if k.slot == slotSummaries {
-			return true // has gaps, where trades are
+			return true // has gaps like trades
 		}
 		if was, ok := n[k]; ok && r.N != was+1 {
 			t.Fatalf("instrument %d, slot %d: N %d comes behind %d", k.instrument, k.slot, r.N, was)
@@ -204,8 +206,8 @@ func wantUnbroken(t *testing.T, a *Archive, told uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last < told {
-		t.Fatalf("position %d was committed, the journal ends at %d", told, last)
+	if last < committed {
+		t.Fatalf("position %d was committed, the journal ends at %d", committed, last)
 	}
 	for k, want := range n {
 		if k.slot == noSlot {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// limited writes until the kernel takes no more, tells the last position that was committed, and ends without a word.
+// limited writes until the kernel refuses, prints the last committed position, and exits.
 func limited(folder string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	const most = 300_001
@@ -23,13 +23,13 @@ func limited(folder string) error {
 	if err != nil {
 		return err
 	}
-	tape := newTape(26, 3)
-	if err := j.Start(tape.checkpoint); err != nil {
+	src := newRowSource(26, 3)
+	if err := j.Start(src.checkpoint); err != nil {
 		return err
 	}
-	tape.define(j)
-	for committed := uint64(0); ; committed = tape.position {
-		tape.write(j, 10, true)
+	src.define(j)
+	for committed := uint64(0); ; committed = src.position {
+		src.write(j, 10, true)
 		if _, err, ok := j.Suspended(); ok {
 			fmt.Println(committed)
 			if !errors.Is(err, syscall.EFBIG) {
@@ -40,14 +40,14 @@ func limited(folder string) error {
 	}
 }
 
-// TestKernelRefusesE2E has the kernel take a part of a write and refuse the rest: what was committed is there,
-// what is not whole is cut, and the epoch ends, since rows were streamed behind it.
+// TestKernelRefusesE2E has the kernel accept a part of a write and refuse the rest: committed rows
+// are stored, the incomplete frame is cut, and the epoch ends, because later rows were streamed.
 func TestKernelRefusesE2E(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_LIMITED"); folder != "" {
 		if err := limited(folder); err != nil {
 			t.Fatal(err)
 		}
-		os.Exit(0) // as it is, without the testing package's last words
+		os.Exit(0) // without output of the testing package
 	}
 	cfg := testConfig(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKernelRefusesE2E$")
@@ -56,8 +56,8 @@ func TestKernelRefusesE2E(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	told, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil || told < 1000 {
+	committed, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || committed < 1000 {
 		t.Fatalf("%q were committed: %v", out, err)
 	}
 	r, err := OpenReader(cfg.Folder)
@@ -65,18 +65,18 @@ func TestKernelRefusesE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	tape := newTape(26, 3)
-	for i := range tape.numbers {
-		tape.numbers[i] = uint32(i + 1)
+	src := newRowSource(26, 3)
+	for i := range src.numbers {
+		src.numbers[i] = uint32(i + 1)
 	}
-	for range told + 10 {
-		tape.next(true)
+	for range committed + 10 {
+		src.next(true)
 	}
-	got := scanAll(t, r.Archive, Place{})
-	if len(got) < told || len(r.Damage()) > 0 {
-		t.Errorf("%d rows of %d, damage %v", len(got), told, r.Damage())
+	got := scanAll(t, r.Archive, ScanStart{})
+	if len(got) < committed || len(r.Damage()) > 0 {
+		t.Errorf("%d rows of %d, damage %v", len(got), committed, r.Damage())
 	}
-	sameRows(t, "what the kernel took", got, tape.rows[:len(got)])
+	sameRows(t, "what the kernel took", got, src.rows[:len(got)])
 	j := mustOpen(t, cfg)
 	if j.Epoch() == r.Epoch() {
 		t.Error("the epoch goes on")

@@ -10,28 +10,27 @@ import (
 	"testing"
 )
 
-// refused writes rows, has the kernel refuse to write behind a place of any file, streams rows
-// on, and ends without a word. odd has the state written once more, so that its other copy is
-// next.
+// refused writes rows, makes the kernel refuse writes after an offset of any file, streams more
+// rows, and exits. odd writes the state once more, so that its other copy is next.
 func refused(folder string, limit uint64, odd bool) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	j, err := Open(Config{Folder: folder})
 	if err != nil {
 		return err
 	}
-	tape := newTape(27, 3)
-	if err := j.Start(tape.checkpoint); err != nil {
+	src := newRowSource(27, 3)
+	if err := j.Start(src.checkpoint); err != nil {
 		return err
 	}
-	tape.define(j)
+	src.define(j)
 	if odd {
 		j.saveState()
 	}
-	tape.write(j, 500, true)
+	src.write(j, 500, true)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
 		return err
 	}
-	tape.write(j, 100, true)
+	src.write(j, 100, true)
 	if _, _, ok := j.Suspended(); !ok {
 		return fmt.Errorf("files of more than %d bytes can be written", limit)
 	}
@@ -40,7 +39,7 @@ func refused(folder string, limit uint64, odd bool) error {
 }
 
 // TestStateRefusedE2E has the kernel refuse rows, and one copy of the state or both, and kills the
-// process: the epoch ends, since rows were streamed that nobody has kept.
+// process: the epoch ends, because rows were streamed that are not stored.
 func TestStateRefusedE2E(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_REFUSED"); folder != "" {
 		var limit uint64
@@ -51,7 +50,7 @@ func TestStateRefusedE2E(t *testing.T) {
 		if err := refused(folder, limit, odd); err != nil {
 			t.Fatal(err)
 		}
-		os.Exit(0) // as it is, without the testing package's last words
+		os.Exit(0) // without output of the testing package
 	}
 	for _, limit := range []int{0, 64, stateSlot, 2 * stateSlot} {
 		for _, odd := range []bool{false, true} {

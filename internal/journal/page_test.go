@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// TestPage writes a day of 26 million rows of 400 instruments, closes it, and reads pages of 10,000 trades of
-// one of them. The figures are for who reads them; what is wanted is that the rows are the right ones.
+// TestPage writes a day of 26 million rows of 400 instruments, closes it, and reads pages of 10,000
+// trades of one of them. It logs times and checks the rows.
 func TestPage(t *testing.T) {
 	rows := soak(26_000_000)
 	cfg := testConfig(t)
-	tape := newTape(24, 400)
-	tape.clone, tape.lead, tape.step = false, 20, 3*3_600_000_000_000/int64(rows)
-	j := begin(t, cfg, tape)
-	took(t, "rows made and written", func() {
+	src := newRowSource(24, 400)
+	src.clone, src.lead, src.step = false, 20, 3*3_600_000_000_000/int64(rows)
+	j := begin(t, cfg, src)
+	logTime(t, "rows made and written", func() {
 		for i := range rows {
-			j.Append(tape.next(false))
+			j.Append(src.next(false))
 			if i%64 == 63 {
 				j.Commit()
 			}
@@ -23,11 +23,11 @@ func TestPage(t *testing.T) {
 		j.Commit()
 	})
 	size := j.Days()[0].Bytes
-	trades := tape.counts[0].N[Trades]
+	trades := src.counts[0].N[Trades]
 	page := min(10_000, trades/2)
-	p := pager{Series{Instrument: tape.defs[0].ID}, trades, page}
+	p := pager{Series{Instrument: src.defs[0].ID}, trades, page}
 	p.all(t, j, "live day")
-	took(t, "opened beside the writer, which makes the index of the day", func() {
+	logTime(t, "opened next to the writer, which makes the index of the day", func() {
 		r, err := OpenReader(cfg.Folder)
 		if err == nil {
 			err = r.Close()
@@ -36,17 +36,17 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	book := took(t, "book in the middle of the live day", func() {
-		if _, err := j.BookAt(t.Context(), p.series.Instrument, (start+tape.at)/2); err != nil {
+	book := logTime(t, "book in the middle of the live day", func() {
+		if _, err := j.BookAt(t.Context(), p.series.Instrument, (start+src.at)/2); err != nil {
 			t.Fatal(err)
 		}
 	})
-	tape.at += dayNanos
-	tape.write(j, 1, false)
-	for j.Unfinished() {
+	src.at += dayNanos
+	src.write(j, 1, false)
+	for j.CheckpointPending() {
 		j.Commit()
 	}
-	took(t, "day closed", func() {
+	logTime(t, "day closed", func() {
 		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -61,15 +61,15 @@ func TestPage(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	took(t, "opened again", func() { j = mustOpen(t, cfg) })
+	logTime(t, "opened again", func() { j = mustOpen(t, cfg) })
 	p.all(t, j, "closed day, opened again")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// took logs how long something takes.
-func took(t *testing.T, what string, f func()) time.Duration {
+// logTime logs the duration of f.
+func logTime(t *testing.T, what string, f func()) time.Duration {
 	t.Helper()
 	from := time.Now()
 	f()
@@ -78,7 +78,7 @@ func took(t *testing.T, what string, f func()) time.Duration {
 	return d
 }
 
-// pager reads pages of a series of so many rows.
+// pager reads pages of a series.
 type pager struct {
 	series     Series
 	rows, page uint64
@@ -94,7 +94,7 @@ func (p pager) all(t *testing.T, j *Journal, what string) {
 func (p pager) read(t *testing.T, j *Journal, what string, r Range, first, last uint64) {
 	t.Helper()
 	var n, from, to uint64
-	took(t, what, func() {
+	logTime(t, what, func() {
 		err := j.Read(t.Context(), p.series, r, func(_ string, r *Row) bool {
 			if n++; n == 1 {
 				from = r.N

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// machine is a machine with a journal on a disk that fails and a supply that ends.
+// machine is a machine whose disk and power supply fail.
 type machine struct {
 	t    *testing.T
 	what string
@@ -25,22 +25,22 @@ type machine struct {
 	boot int
 
 	journal *Journal
-	tape    *tape
+	src     *rowSource
 	epochs  map[string]bool
-	shown   []Row // of the epoch: what clients were sent
+	shown   []Row // of the epoch, to clients
 	ends    map[string]int
 }
 
-// power begins with an empty machine memory.
+// power empties the shared memory.
 func (m *machine) power() {
 	m.boot++
 	m.cfg.BootID, m.cfg.Memory = fmt.Sprint("boot-", m.boot), m.t.TempDir()
 }
 
-// show sends clients what was appended: it was committed, or is lost.
-func (m *machine) show(from int) { m.shown = append(m.shown, m.tape.rows[from:]...) }
+// show sends rows to clients: they were committed or are lost.
+func (m *machine) show(from int) { m.shown = append(m.shown, m.src.rows[from:]...) }
 
-// start opens the journal, and wants that no N is given out twice and that what is lost is told.
+// start opens the journal, and checks that no N is used twice and that lost rows are reported.
 func (m *machine) start(again bool) {
 	t := m.t
 	t.Helper()
@@ -51,12 +51,12 @@ func (m *machine) start(again bool) {
 	if m.journal != nil {
 		was = m.journal.Epoch()
 	}
-	tape := newTape(m.rng.Uint64(), len(m.tape.defs))
-	tape.at = m.tape.at
+	src := newRowSource(m.rng.Uint64(), len(m.src.defs))
+	src.at = m.src.at
 	if err := j.Restore(func(r *Row) error {
 		was := *r
 		was.Instrument = uint32(m.index(j, r.Instrument) + 1)
-		tape.follow(&was)
+		src.follow(&was)
 		return nil
 	}); err != nil {
 		t.Fatalf("%s: %v", m.what, err)
@@ -64,56 +64,57 @@ func (m *machine) start(again bool) {
 	switch e := j.Epoch(); {
 	case e == was:
 		m.ends["goes on"]++
-		m.wantKept(j, tape)
+		m.wantKept(j, src)
 	case m.epochs[e]:
 		t.Fatalf("%s: an epoch of before comes again", m.what)
 	default:
 		m.ends["new epoch"]++
-		// A folder of which nothing was on the disk yet cannot tell of it. Its epoch does, to each client.
+		// A folder without synced data has no record of it, but its epoch shows each client.
 		if len(j.Epochs()) > 0 && !strings.Contains(m.log.String(), "new epoch") && again {
-			t.Fatalf("%s: the epoch ended, and nothing tells it:\n%s", m.what, m.log.String())
+			t.Fatalf("%s: the epoch ended, and nothing reports it:\n%s", m.what, m.log.String())
 		}
 		m.shown, m.epochs[e] = nil, true
-		if tape.position != 0 {
-			t.Fatalf("%s: a new epoch begins at position %d", m.what, tape.position)
+		if src.position != 0 {
+			t.Fatalf("%s: a new epoch begins at position %d", m.what, src.position)
 		}
 	}
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	m.journal, m.tape = j, tape
-	tape.define(j)
+	m.journal, m.src = j, src
+	src.define(j)
 }
 
-// index is which instrument of the tape a number is of.
+// index returns the source's index of a number.
 func (m *machine) index(j *Journal, number uint32) int {
 	def, ok := j.Instrument(number)
 	if !ok {
 		m.t.Fatalf("%s: instrument %d is not defined", m.what, number)
 	}
-	return slices.IndexFunc(m.tape.defs, func(d market.Instrument) bool { return d.ID == def.ID })
+	return slices.IndexFunc(m.src.defs, func(d market.Instrument) bool { return d.ID == def.ID })
 }
 
-// wantKept wants all that was shown of an epoch that goes on, or a hole in its place, and numbers that go on behind it.
-func (m *machine) wantKept(j *Journal, tape *tape) {
+// wantKept checks that all rows shown in a continued epoch are stored, or in a gap, and that
+// numbers continue after them.
+func (m *machine) wantKept(j *Journal, src *rowSource) {
 	m.t.Helper()
-	have, hole := map[uint64]Row{}, uint64(0)
-	for _, r := range scanAll(m.t, j.Archive, Place{}) {
-		if r.Kind == Hole {
-			hole = max(hole, r.Position)
+	have, gap := map[uint64]Row{}, uint64(0)
+	for _, r := range scanAll(m.t, j.Archive, ScanStart{}) {
+		if r.Kind == Gap {
+			gap = max(gap, r.Position)
 		}
 		have[r.Position] = r
 	}
 	for i := range m.shown {
 		r := &m.shown[i]
 		got, ok := have[r.Position]
-		if ok && got.Kind != Hole && !equalRows(&got, r) {
+		if ok && got.Kind != Gap && !equalRows(&got, r) {
 			m.t.Fatalf("%s: position %d is given out twice:\n%+v\n%+v", m.what, r.Position, got, *r)
 		}
-		if !ok && r.Position > hole {
-			m.t.Fatalf("%s: position %d of %d is lost, and nothing tells it", m.what, r.Position, m.shown[len(m.shown)-1].Position)
+		if !ok && r.Position > gap {
+			m.t.Fatalf("%s: position %d of %d is lost, and nothing reports it", m.what, r.Position, m.shown[len(m.shown)-1].Position)
 		}
-		c, n := &tape.counts[m.index(j, r.Instrument)], r.N
+		c, n := &src.counts[m.index(j, r.Instrument)], r.N
 		var stands uint64
 		switch r.Kind {
 		case Trade, Cancel, Correct:
@@ -143,10 +144,10 @@ func (m *machine) live(faults ...error) {
 		switch k := m.rng.IntN(40); {
 		case k < 5:
 			if err := j.syncFiles(); err != nil {
-				j.fault.Store(&err)
+				j.syncErr.Store(&err)
 			}
 		case k == 5:
-			m.tape.at += dayNanos
+			m.src.at += dayNanos
 		case k == 6:
 			if err := j.closeDays(t.Context(), enc); err != nil && m.disk.fails == nil {
 				t.Fatalf("%s: %v", m.what, err)
@@ -161,34 +162,34 @@ func (m *machine) live(faults ...error) {
 			}
 			j.Commit()
 		default:
-			from := len(m.tape.rows)
+			from := len(m.src.rows)
 			for range 1 + m.rng.IntN(12) {
-				j.Append(m.tape.next(true))
+				j.Append(m.src.next(true))
 			}
 			j.Commit()
 			m.show(from)
 		}
 	}
-	for range m.rng.IntN(5) { // appended, and neither committed nor shown
-		j.Append(m.tape.next(true))
+	for range m.rng.IntN(5) { // appended, but neither committed nor shown
+		j.Append(m.src.next(true))
 	}
 }
 
-// die ends the process: what it had in memory is gone.
+// die ends the process with its memory.
 func (m *machine) die() {
 	j := m.journal
-	for _, f := range j.seals {
+	for _, f := range j.sealedFiles {
 		_ = f.Close()
 	}
-	if j.live != nil {
-		_ = j.live.Close()
+	if j.activeFile != nil {
+		_ = j.activeFile.Close()
 	}
-	if err := errors.Join(j.state.file.Close(), j.given.close(false), j.Archive.close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.state.file.Close(), j.highWater.close(false), j.Archive.close(), j.lock.Close()); err != nil {
 		m.t.Fatal(err)
 	}
 }
 
-// run lets a machine live many times.
+// run runs a machine several times.
 func (m *machine) run(lives int, faults ...error) {
 	m.start(false)
 	for life := range lives {
@@ -205,7 +206,7 @@ func (m *machine) run(lives int, faults ...error) {
 			m.power()
 		default:
 			m.ends["clean end"]++
-			from := len(m.tape.rows) - int(m.journal.news.rows)
+			from := len(m.src.rows) - int(m.journal.added.rows)
 			err := m.journal.Close()
 			if err != nil && m.disk.fails == nil {
 				m.t.Fatalf("%s: %v", m.what, err)
@@ -217,7 +218,7 @@ func (m *machine) run(lives int, faults ...error) {
 				m.power()
 			}
 		}
-		m.disk.fails = nil // somebody has seen to it
+		m.disk.fails = nil // the disk was repaired
 		m.start(true)
 	}
 	m.die()
@@ -226,15 +227,15 @@ func (m *machine) run(lives int, faults ...error) {
 func newMachine(t *testing.T, seed uint64) *machine {
 	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 17)), epochs: map[string]bool{}, ends: map[string]int{}}
 	m.disk = newLossyDisk(t, m.rng)
-	m.tape = newTape(seed, 2+m.rng.IntN(6))
+	m.src = newRowSource(seed, 2+m.rng.IntN(6))
 	m.cfg = Config{Segment: int64(2_000 + m.rng.IntN(20_000)), checkpoint: int64(1 + m.rng.IntN(2_000)), Logger: slog.New(slog.NewTextHandler(&m.log, nil))}
 	m.power()
 	return m
 }
 
-// TestPowerLoss ends the process, and the supply of the machine, at random moments, under a disk that keeps of what was
-// not synced a random part of pages and names, that turns read-only, is full or fails, at random moments too. Either the epoch
-// goes on, and nothing that was shown is missing or given out again, or another begins.
+// TestPowerLoss ends the process, and the machine's power supply, at random times. The disk keeps a
+// random part of data without sync, turns read-only, is full or fails, at random times. Either the
+// epoch continues, and no shown row is missing or sent again, or another begins.
 func TestPowerLoss(t *testing.T) {
 	ends := map[string]int{}
 	for _, x := range []struct {

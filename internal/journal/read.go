@@ -14,30 +14,30 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Errors of reading.
+// Errors of reads.
 var (
-	ErrNoBook  = errors.New("the book was not known then")
-	ErrNotKept = errors.New("the journal does not reach back so far")
+	ErrNoBook  = errors.New("the book is unknown at that time")
+	ErrNotKept = errors.New("the journal does not have these rows")
 )
 
-// Series is one sequence of N: the rows of one instrument and channel, of bars one
-// interval besides. Those of Summaries are the Reference rows alone.
+// Series is one sequence of N: the rows of one instrument and channel, and for bars one interval.
+// Summaries have only Reference rows.
 type Series struct {
 	Instrument market.InstrumentID
 	Channel    Channel
 	Interval   Interval // of Bars; otherwise 0
 }
 
-// Range is what to read of a series. The zero Range is all of it.
+// Range selects rows of a series. The zero Range selects all.
 type Range struct {
 	Epoch       string // "": all epochs, oldest first
-	Date        string // of the day that rows are filed under, by publication: 2006-01-02; "": all
-	AfterN, ToN uint64 // N above AfterN and up to ToN; ToN 0: no end
-	Start, End  int64  // Time from Start on and before End; 0: open
+	Date        string // day that rows are filed under, by publication: 2006-01-02; "": all
+	AfterN, ToN uint64 // N above AfterN and at most ToN; ToN 0: no limit
+	Start, End  int64  // Time from Start and before End; 0: no limit
 	Reverse     bool   // newest first, epochs too
 }
 
-// bounded puts bounds where there are none.
+// bounded replaces zero values by limits.
 func (r Range) bounded() Range {
 	if r.ToN == 0 {
 		r.ToN = math.MaxUint64
@@ -55,16 +55,16 @@ func (r *Range) has(n uint64, time int64) bool {
 	return n > r.AfterN && n <= r.ToN && time >= r.Start && (time < r.End || r.End == math.MaxInt64)
 }
 
-// mayHave says whether rows of N and Time within these bounds may be in the range.
+// mayHave reports whether rows with N and Time in these bounds may be in the range.
 func (r *Range) mayHave(first, last uint64, least, most int64) bool {
 	return last > r.AfterN && first <= r.ToN && most >= r.Start && (least < r.End || r.End == math.MaxInt64)
 }
 
-// errEnough ends a read whose yield has enough.
+// errEnough ends a read when yield returns false.
 var errEnough = errors.New("enough")
 
-// part is where rows of a series are: in the file of a closed day, or in a segment.
-type part struct {
+// seriesPart is where rows of a series are: in the index of a closed day, or in a segment.
+type seriesPart struct {
 	epoch  string
 	day    *dayFile
 	series daySeries
@@ -73,9 +73,9 @@ type part struct {
 	chunks []chunk
 }
 
-// Read yields the rows of a series in order, until yield returns false. It finds them by index. A row is
-// to be looked at and not changed; its memory is used again for the next one, its strings may be kept. The rows of books have no index of
-// their own: Read goes through the segments, and not backwards.
+// Read yields the rows of a series in order, until yield returns false. It uses an index. Do not
+// change or keep a row, whose memory is reused; its strings may be kept. Rows of books have no
+// index: Read scans the segments, and not in reverse.
 func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch string, row *Row) bool) error {
 	f, err := a.find(s, r.Epoch, r.Date)
 	if err != nil {
@@ -85,25 +85,24 @@ func (a *Archive) Read(ctx context.Context, s Series, r Range, yield func(epoch 
 	return f.Read(ctx, r, yield)
 }
 
-// Found is where the rows of a series are, as of when it was looked for. Closed days stay open for it: what
-// was found of them is read although they are removed meanwhile.
+// Found is where the rows of a series were at the time of Find. It keeps closed days open: their
+// rows can be read after the days are removed.
 type Found struct {
-	archive *Archive
-	series  Series
-	parts   []part
-	held    []*dayFile
+	archive  *Archive
+	series   Series
+	parts    []seriesPart
+	heldDays []*dayFile
 }
 
-// Close gives back what is held. It is called once, when nothing more is read.
+// Close releases the days. Call it once, after all reads.
 func (f *Found) Close() {
-	for _, d := range f.held {
-		_ = d.close() // was only read from
+	for _, d := range f.heldDays {
+		_ = d.close() // only read from
 	}
 }
 
-// Find finds the rows of a series, of one epoch or of all (""). What is read by it takes no
-// lock that a writer waits for, so that it may be done by a thread that gives way to others. Unless there is an
-// error, Close must be called.
+// Find finds the rows of a series, of one epoch or of all (""). Reads of the result take no lock
+// that a writer waits for. Call Close unless there is an error.
 func (a *Archive) Find(s Series, epoch string) (*Found, error) { return a.find(s, epoch, "") }
 
 func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
@@ -122,13 +121,13 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	return f, nil
 }
 
-// Read is Archive.Read of what was found. The range's epoch is one that was looked for. Of a day that was
-// not closed when it was looked for, and is removed before it is read, the error is ErrNotKept.
+// Read is Archive.Read of the rows that were found. The range's epoch must be among them. If a day
+// that was not closed at the time of Find is removed before it is read, the error is ErrNotKept.
 func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row *Row) bool) error {
 	if f.series.Channel == Books {
 		return f.archive.readBooks(ctx, f.series, r, yield)
 	}
-	parts := slices.DeleteFunc(slices.Clone(f.parts), func(p part) bool { return r.Epoch != "" && p.epoch != r.Epoch })
+	parts := slices.DeleteFunc(slices.Clone(f.parts), func(p seriesPart) bool { return r.Epoch != "" && p.epoch != r.Epoch })
 	if r.Reverse {
 		slices.Reverse(parts)
 	}
@@ -154,12 +153,12 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 	return err
 }
 
-// find finds the parts where the series has rows, oldest first.
+// find finds the parts of the series, oldest first.
 func (f *Found) find(slot int, epoch, date string) error {
 	a := f.archive
 	number, _ := a.table.lookup(f.series.Instrument)
 	key := seriesKey{number, uint8(slot)}
-	var list []part
+	var list []seriesPart
 	a.mu.RLock()
 	for _, d := range a.days {
 		if date != "" && dateOf(d.date) != date {
@@ -167,7 +166,7 @@ func (f *Found) find(slot int, epoch, date string) error {
 		}
 		if d.index != nil {
 			d.index.hold()
-			f.held = append(f.held, d.index)
+			f.heldDays = append(f.heldDays, d.index)
 			continue
 		}
 		for _, s := range d.segments {
@@ -175,14 +174,14 @@ func (f *Found) find(slot int, epoch, date string) error {
 			if q == nil || epoch != "" && s.epoch != epoch {
 				continue
 			}
-			// The last chunk is the only one that changes: it is copied.
+			// Only the last chunk changes: copy it.
 			n := len(q.chunks)
 			last := q.chunks[n-1]
-			list = append(list, part{epoch: s.epoch, view: s.view(), chunks: append(q.chunks[:n-1:n-1], last)})
+			list = append(list, seriesPart{epoch: s.epoch, view: s.view(), chunks: append(q.chunks[:n-1:n-1], last)})
 		}
 	}
 	a.mu.RUnlock()
-	for _, d := range f.held {
+	for _, d := range f.heldDays {
 		found, err := d.find(f.series.Instrument, slot)
 		if err != nil {
 			return err
@@ -190,7 +189,7 @@ func (f *Found) find(slot int, epoch, date string) error {
 		slices.SortStableFunc(found, func(x, y daySeries) int { return int(x.epoch) - int(y.epoch) })
 		for _, s := range found {
 			if e := d.meta.Epochs[s.epoch]; epoch == "" || e == epoch {
-				f.parts = append(f.parts, part{epoch: e, day: d, series: s})
+				f.parts = append(f.parts, seriesPart{epoch: e, day: d, series: s})
 			}
 		}
 	}
@@ -206,18 +205,18 @@ type seriesReader struct {
 	dec     decoder
 	raw     []byte
 	rows    []byte
-	order   []int // where the records of a block begin, to go backwards
+	order   []int // offsets of the records of a block, for reverse reads
 }
 
-func (s *seriesReader) give(epoch string, r *Row) error {
+func (s *seriesReader) yieldRow(epoch string, r *Row) error {
 	if !s.r.has(r.N, r.Time) || s.yield(epoch, r) {
 		return nil
 	}
 	return errEnough
 }
 
-// day reads from the file of a closed day.
-func (s *seriesReader) day(ctx context.Context, p *part) error {
+// day reads from the index of a closed day.
+func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 	e := &p.series
 	if !s.r.mayHave(e.first, e.last, e.least, e.most) {
 		return nil
@@ -248,8 +247,8 @@ func (s *seriesReader) day(ctx context.Context, p *part) error {
 	return nil
 }
 
-// block yields the rows of a block that was decompressed.
-func (s *seriesReader) block(p *part, at int64) error {
+// block yields the rows of a decompressed block.
+func (s *seriesReader) block(p *seriesPart, at int64) error {
 	c := cursor{file: p.day.name, salt: daySalt}
 	c.set(0, s.rows)
 	bad := func(err error) error {
@@ -278,7 +277,7 @@ func (s *seriesReader) block(p *part, at int64) error {
 		if !ok {
 			return bad(c.damage(0, reasonRecord))
 		}
-		if err := s.give(p.epoch, row); err != nil {
+		if err := s.yieldRow(p.epoch, row); err != nil {
 			return err
 		}
 	}
@@ -287,16 +286,16 @@ func (s *seriesReader) block(p *part, at int64) error {
 		if !ok {
 			return bad(c.damage(0, reasonRecord))
 		}
-		if err := s.give(p.epoch, row); err != nil {
+		if err := s.yieldRow(p.epoch, row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// segment reads from a segment whose day is not closed, each row by its place. Where no chunk can have
-// a row of the range, the file is not opened.
-func (s *seriesReader) segment(ctx context.Context, p *part) error {
+// segment reads rows by offset from a segment of a day that is not closed. It does not open the
+// file if no chunk can have rows of the range.
+func (s *seriesReader) segment(ctx context.Context, p *seriesPart) error {
 	if !slices.ContainsFunc(p.chunks, func(c chunk) bool {
 		return s.r.mayHave(c.first, c.first+uint64(len(c.places))-1, c.from, c.to)
 	}) {
@@ -304,13 +303,13 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 	}
 	file, err := s.archive.openSegment(p.view.segment)
 	if err != nil {
-		return gone(err)
+		return notKept(err)
 	}
-	defer func() { _ = file.Close() }() // was only read from
+	defer func() { _ = file.Close() }() // only read from
 	if file.reason != "" {
 		return &Damage{File: file.name, Reason: file.reason}
 	}
-	w := window{file: file, blocks: p.view.blocks, last: p.view.last, verifies: !p.view.proved, verified: -1}
+	w := window{file: file, blocks: p.view.blocks, last: p.view.last, verifies: !p.view.verified, verified: -1}
 	for i := range p.chunks {
 		if s.r.Reverse {
 			i = len(p.chunks) - 1 - i
@@ -343,7 +342,7 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 			if !ok || row.N != c.first+uint64(at) {
 				return &Damage{File: file.name, Offset: int64(c.places[at]) * 8, Reason: reasonRecord}
 			}
-			if err := s.give(p.epoch, row); err != nil {
+			if err := s.yieldRow(p.epoch, row); err != nil {
 				return err
 			}
 		}
@@ -351,29 +350,29 @@ func (s *seriesReader) segment(ctx context.Context, p *part) error {
 	return nil
 }
 
-// window is the piece of a segment that single records are read from.
+// window is a part of a segment from which single records are read.
 type window struct {
 	file   *segmentFile
-	blocks []block // shared, without the last one
+	blocks []block // shared; without the last one
 	last   block
 	block  int
 	buf    []byte
-	from   int64 // of buf
+	from   int64 // offset of buf
 
-	verifies bool // each block before a record of it is taken
-	verified int  // the last one that was
+	verifies bool // verify a block before its first record is used
+	verified int  // block that was verified last
 }
 
 const (
-	windowLeast = 512      // holds nearly every record
-	windowMost  = 32 << 10 // is read where the next rows are near
-	windowRows  = 6        // so many make it worth it
+	windowLeast = 512      // fits almost every record
+	windowMost  = 32 << 10 // read if the next rows are close
+	windowRows  = 6        // number of rows that makes it worthwhile
 )
 
-// record is the record at a place of a list, with the base that it counts from.
+// record returns the record at an offset of a list, with its base.
 func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 	at := int64(places[i]) * 8
-	b := w.has(at, headSize+8)
+	b := w.bytesAt(at, headSize+8)
 	if b == nil {
 		size := int64(windowLeast)
 		if near := i + windowRows; near < len(places) && int64(places[near])*8-at < windowMost {
@@ -382,26 +381,26 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 		if err := w.read(at, size); err != nil {
 			return nil, base{}, err
 		}
-		if b = w.has(at, headSize); b == nil {
+		if b = w.bytesAt(at, headSize); b == nil {
 			return nil, base{}, w.damage(at)
 		}
 	}
 	n := wantSize(b)
-	if b = w.has(at, n); b == nil {
+	if b = w.bytesAt(at, n); b == nil {
 		if err := w.read(at, n); err != nil {
 			return nil, base{}, err
 		}
-		if b = w.has(at, n); b == nil {
+		if b = w.bytesAt(at, n); b == nil {
 			return nil, base{}, w.damage(at)
 		}
 	}
 	if n < headSize {
 		return nil, base{}, w.damage(at)
 	}
-	// The rows come in order, so that the block is mostly this one or the next.
+	// Rows are in order, so that the block is mostly the same or the next one.
 	k := w.block
-	if at < w.at(k).offset || k < len(w.blocks) && at >= w.at(k+1).offset {
-		k = max(0, sort.Search(len(w.blocks)+1, func(i int) bool { return w.at(i).offset > at })-1)
+	if at < w.blockAt(k).offset || k < len(w.blocks) && at >= w.blockAt(k+1).offset {
+		k = max(0, sort.Search(len(w.blocks)+1, func(i int) bool { return w.blockAt(i).offset > at })-1)
 		w.block = k
 	}
 	if w.verifies && k != w.verified {
@@ -409,11 +408,11 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 			return nil, base{}, err
 		}
 	}
-	return b[:n], w.at(k).base, nil
+	return b[:n], w.blockAt(k).base, nil
 }
 
-// at is a block of the segment.
-func (w *window) at(i int) *block {
+// blockAt returns a block of the segment.
+func (w *window) blockAt(i int) *block {
 	if i == len(w.blocks) {
 		return &w.last
 	}
@@ -423,7 +422,7 @@ func (w *window) at(i int) *block {
 // verify checks all frames of a block.
 func (w *window) verify(k int) error {
 	c := cursor{file: w.file.name, salt: w.file.salt}
-	block := w.at(k)
+	block := w.blockAt(k)
 	buf := make([]byte, block.bytes)
 	if _, err := w.file.ReadAt(buf, block.offset); err != nil {
 		return shortRead(w.file.name, block.offset, err)
@@ -443,8 +442,8 @@ func (w *window) damage(at int64) error {
 	return &Damage{File: w.file.name, Offset: at, Reason: reasonRecord}
 }
 
-// has is what the window holds from a place on; nil where that is less than n bytes.
-func (w *window) has(at, n int64) []byte {
+// bytesAt returns the bytes of the window from an offset; nil if there are less than n.
+func (w *window) bytesAt(at, n int64) []byte {
 	if at < w.from || at-w.from > int64(len(w.buf))-n {
 		return nil
 	}
@@ -453,7 +452,7 @@ func (w *window) has(at, n int64) []byte {
 
 func (w *window) read(at, n int64) error {
 	n = max(0, min(n, w.file.size-at))
-	w.buf, w.from = room(w.buf, int(n)), at
+	w.buf, w.from = grow(w.buf, int(n)), at
 	if _, err := w.file.ReadAt(w.buf, at); err != nil {
 		w.buf = w.buf[:0]
 		return shortRead(w.file.name, at, err)
@@ -461,7 +460,7 @@ func (w *window) read(at, n int64) error {
 	return nil
 }
 
-// wantSize is the length that a record says it has.
+// wantSize returns the length in the header of a record.
 func wantSize(b []byte) int64 {
 	if b[1]&flagLong == 0 {
 		return int64(binary.LittleEndian.Uint16(b[2:])) * 8
@@ -472,7 +471,7 @@ func wantSize(b []byte) int64 {
 	return int64(word(b[headSize:], 0)) * 8
 }
 
-// shortRead tells a file that has become shorter from a disk that fails.
+// shortRead returns a *Damage if the file has become shorter.
 func shortRead(name string, at int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Damage{File: name, Offset: at, Reason: reasonMissing}
@@ -480,8 +479,8 @@ func shortRead(name string, at int64, err error) error {
 	return fmt.Errorf("read segment: %w", err)
 }
 
-// gone tells rows that were removed while they were being read.
-func gone(err error) error {
+// notKept adds ErrNotKept to errors about files that were removed.
+func notKept(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
@@ -490,12 +489,12 @@ func gone(err error) error {
 
 func instrumentOf(rec []byte) uint32 { return binary.LittleEndian.Uint32(rec[4:]) }
 
-// bookKinds are the rows of Books.
+// bookKinds are the kinds of rows of Books.
 const bookKinds KindSet = 1<<BookUpdate | 1<<BookState | 1<<BookLost
 
 func (a *Archive) readBooks(ctx context.Context, s Series, r Range, yield func(string, *Row) bool) error {
 	if r.Reverse {
-		return fmt.Errorf("read books backwards: %w", errors.ErrUnsupported)
+		return fmt.Errorf("read books in reverse: %w", errors.ErrUnsupported)
 	}
 	number, ok := a.table.lookup(s.Instrument)
 	if !ok {
@@ -507,7 +506,7 @@ func (a *Archive) readBooks(ctx context.Context, s Series, r Range, yield func(s
 		if enough || r.Epoch != "" && r.Epoch != epoch {
 			continue
 		}
-		err := a.Scan(ctx, Place{Epoch: epoch, Date: r.Date}, func(n uint32) bool { return n == number }, bookKinds, func(row *Row) bool {
+		err := a.Scan(ctx, ScanStart{Epoch: epoch, Date: r.Date}, func(n uint32) bool { return n == number }, bookKinds, func(row *Row) bool {
 			enough = r.has(row.N, row.Time) && !yield(epoch, row)
 			return !enough
 		})

@@ -11,8 +11,8 @@ import (
 // Reader reads a journal that this process does not write.
 type Reader struct{ *Archive }
 
-// OpenReader opens the folder of a journal, or one segment of it, for reading alone; a process
-// that writes it is not disturbed. It sees what was committed by then.
+// OpenReader opens the folder of a journal, or one segment of it, for reading. It does not affect a
+// process that writes it, and sees what was committed before.
 func OpenReader(path string) (*Reader, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -29,7 +29,7 @@ func OpenReader(path string) (*Reader, error) {
 		err = a.loadFile(path)
 	}
 	if err == nil {
-		err = a.findFloors(context.Background())
+		err = a.findMinSeqs(context.Background())
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -37,7 +37,7 @@ func OpenReader(path string) (*Reader, error) {
 	return r, nil
 }
 
-// loadFile makes an archive of one segment.
+// loadFile loads a single segment.
 func (a *Archive) loadFile(path string) error {
 	s := &segment{folder: filepath.Dir(path), name: filepath.Base(path), whole: true}
 	if err := a.inspect(s); err != nil {
@@ -51,12 +51,12 @@ func (a *Archive) loadFile(path string) error {
 	return nil
 }
 
-// Damage lists the places that cannot be read, and the files that are left out. It is what was found when
-// the journal was opened.
+// Damage returns the parts that cannot be read, and the excluded files, as of the opening of the
+// journal.
 func (a *Archive) Damage() []Damage {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	list := append([]Damage(nil), a.refused...)
+	list := append([]Damage(nil), a.excluded...)
 	for _, d := range a.days {
 		for _, s := range d.segments {
 			list = append(list, s.damage...)
@@ -65,10 +65,10 @@ func (a *Archive) Damage() []Damage {
 	return list
 }
 
-// Close gives back what the reader holds.
+// Close closes the reader.
 func (r *Reader) Close() error { return r.Archive.close() }
 
-// close ends reading.
+// close closes the files of all days.
 func (a *Archive) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// copyFolder copies a journal, as a crash would leave it.
+// copyFolder copies a journal, as after a crash.
 func copyFolder(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -22,7 +22,7 @@ func copyFolder(t testing.TB, from string) string {
 	return to
 }
 
-// segmentFiles are the segments of a folder, oldest first.
+// segmentFiles returns the segments of a folder, oldest first.
 func segmentFiles(t testing.TB, folder string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(folder, "*", "*.seg*"))
@@ -33,7 +33,8 @@ func segmentFiles(t testing.TB, folder string) []string {
 	return list
 }
 
-// restoreAll is what a hub gets after a restart: the checkpoint's rows, and the messages behind it.
+// restoreAll returns what a hub gets after a restart: the rows of the checkpoint, and the messages
+// after it.
 func restoreAll(t testing.TB, j *Journal) (checkpoint, rows []Row) {
 	t.Helper()
 	err := j.Restore(func(r *Row) error {
@@ -50,21 +51,22 @@ func restoreAll(t testing.TB, j *Journal) (checkpoint, rows []Row) {
 	return checkpoint, rows
 }
 
-// TestRestore wants the counts of the checkpoint and the rows behind it to add up to where the tape stands.
+// TestRestore checks that the counters of the checkpoint and the rows after it result in the state
+// of the source.
 func TestRestore(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 150_000
-	tape := newTape(5, 8)
-	j := begin(t, cfg, tape)
+	src := newRowSource(5, 8)
+	j := begin(t, cfg, src)
 	for round := range 4 {
-		tape.write(j, 5_000, true)
+		src.write(j, 5_000, true)
 		epoch := j.Epoch()
 		if round%2 == 0 {
 			if err := j.Close(); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			cfg.Folder = copyFolder(t, cfg.Folder) // killed
+			cfg.Folder = copyFolder(t, cfg.Folder) // as after a kill
 			j.Close()
 		}
 		j = mustOpen(t, cfg)
@@ -72,28 +74,28 @@ func TestRestore(t *testing.T) {
 			t.Fatalf("round %d: a new epoch", round)
 		}
 		checkpoint, rows := restoreAll(t, j)
-		if len(checkpoint) < len(tape.defs) || len(rows) == len(tape.rows) {
+		if len(checkpoint) < len(src.defs) || len(rows) == len(src.rows) {
 			t.Fatalf("round %d: %d rows of a checkpoint, %d behind it", round, len(checkpoint), len(rows))
 		}
-		sameRows(t, "rows behind the checkpoint", rows, tape.rows[len(tape.rows)-len(rows):])
-		wantCounts(t, tape, checkpoint, rows)
-		if err := j.Start(tape.checkpoint); err != nil {
+		sameRows(t, "rows behind the checkpoint", rows, src.rows[len(src.rows)-len(rows):])
+		wantCounts(t, src, checkpoint, rows)
+		if err := j.Start(src.checkpoint); err != nil {
 			t.Fatal(err)
 		}
-		before := slices.Clone(tape.numbers)
-		tape.define(j)
-		if !slices.Equal(before, tape.numbers) {
-			t.Fatalf("round %d: other numbers: %v, %v before", round, tape.numbers, before)
+		before := slices.Clone(src.numbers)
+		src.define(j)
+		if !slices.Equal(before, src.numbers) {
+			t.Fatalf("round %d: other numbers: %v, %v before", round, src.numbers, before)
 		}
 	}
-	checkAll(t, "after all", j.Archive, tape)
+	checkAll(t, "after all", j.Archive, src)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// wantCounts rolls the counts of a checkpoint forward.
-func wantCounts(t *testing.T, tape *tape, checkpoint, rows []Row) {
+// wantCounts applies rows to the counters of a checkpoint.
+func wantCounts(t *testing.T, src *rowSource, checkpoint, rows []Row) {
 	t.Helper()
 	counts := map[uint32]*Counts{}
 	for _, r := range checkpoint {
@@ -120,24 +122,25 @@ func wantCounts(t *testing.T, tape *tape, checkpoint, rows []Row) {
 			c.N[Books] = r.N
 		}
 	}
-	for i, n := range tape.numbers {
-		if *counts[n] != tape.counts[i] {
-			t.Fatalf("instrument %d stands at %+v, want %+v", n, *counts[n], tape.counts[i])
+	for i, n := range src.numbers {
+		if *counts[n] != src.counts[i] {
+			t.Fatalf("instrument %d stands at %+v, want %+v", n, *counts[n], src.counts[i])
 		}
 	}
 }
 
-// writeSmall makes a journal of one segment and returns how many rows were committed at each of its lengths.
-func writeSmall(t *testing.T, cfg Config, tape *tape, commits, rows int) (file string, at map[int64]int) {
+// writeSmall writes a journal of one segment and returns the number of rows committed at each of
+// its lengths.
+func writeSmall(t *testing.T, cfg Config, src *rowSource, commits, rows int) (file string, at map[int64]int) {
 	t.Helper()
-	j := begin(t, cfg, tape)
+	j := begin(t, cfg, src)
 	at = map[int64]int{}
 	for range commits {
-		for range 1 + tape.rng.IntN(rows) {
-			j.Append(tape.next(true))
+		for range 1 + src.rng.IntN(rows) {
+			j.Append(src.next(true))
 		}
 		j.Commit()
-		at[j.at] = len(tape.rows)
+		at[j.at] = len(src.rows)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -149,7 +152,7 @@ func writeSmall(t *testing.T, cfg Config, tape *tape, commits, rows int) (file s
 	return files[0], at
 }
 
-// unclean makes a journal that was closed look as if the process had been killed.
+// unclean makes a closed journal look as after a kill.
 func unclean(t testing.TB, folder string) {
 	t.Helper()
 	s, _, err := openState(folder, realSystem())
@@ -170,18 +173,18 @@ func unclean(t testing.TB, folder string) {
 	}
 }
 
-// asLeft notes the state of a folder and its high-water mark; what it returns puts them there again.
-func asLeft(t testing.TB, folder string) func() {
+// snapshotFolder returns a function that restores the state of a folder and its high-water mark.
+func snapshotFolder(t testing.TB, folder string) func() {
 	t.Helper()
 	marks, err := filepath.Glob(filepath.Join(folder, highWaterPrefix+"*"))
 	if err != nil || len(marks) != 1 {
 		t.Fatalf("high-water marks: %v, %v", marks, err)
 	}
-	return filesAsLeft(t, append(marks, filepath.Join(folder, stateName)))
+	return snapshotFiles(t, append(marks, filepath.Join(folder, stateName)))
 }
 
-// filesAsLeft is asLeft of some files.
-func filesAsLeft(t testing.TB, names []string) func() {
+// snapshotFiles is snapshotFolder for files.
+func snapshotFiles(t testing.TB, names []string) func() {
 	t.Helper()
 	left := map[string][]byte{}
 	for _, name := range names {
@@ -201,23 +204,23 @@ func filesAsLeft(t testing.TB, names []string) func() {
 	}
 }
 
-// TestCutAtEveryByte cuts the journal everywhere in its last block: what was committed before is all there, the
-// epoch stays, and writing goes on.
+// TestCutAtEveryByte truncates the journal at every byte of its last block: all rows committed
+// before are stored, the epoch stays, and writing continues.
 func TestCutAtEveryByte(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
-	tape := newTape(6, 3)
-	tape.step = 300_000_000 // blocks end after 4.3 s
-	file, at := writeSmall(t, cfg, tape, 100, 1)
+	src := newRowSource(6, 3)
+	src.step = 300_000_000 // blocks end after 4.3 s
+	file, at := writeSmall(t, cfg, src, 100, 1)
 	unclean(t, cfg.Folder)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed := asLeft(t, cfg.Folder)
+	killed := snapshotFolder(t, cfg.Folder)
 	first := lastBlock(t, file)
 	for at[first] == 0 {
-		first-- // where a commit ends
+		first-- // end of a commit
 	}
 	epoch := ""
 	for n := first; n <= int64(len(whole)); n++ {
@@ -236,7 +239,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		if j.Epoch() != epoch {
 			t.Fatalf("cut at %d: a new epoch", n)
 		}
-		sameRows(t, "cut", scanAll(t, j.Archive, Place{}), tape.rows[:at[good]])
+		sameRows(t, "cut", scanAll(t, j.Archive, ScanStart{}), src.rows[:at[good]])
 		if d := j.Damage(); len(d) > 0 {
 			t.Fatalf("cut at %d: %v", n, d)
 		}
@@ -244,7 +247,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: %v bytes are left, %v; want %d", n, info, err, good)
 		}
 		if n%16 == 0 {
-			goOn(t, j, tape, at[good])
+			continueWriting(t, j, src, at[good])
 		}
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
@@ -257,7 +260,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// lastBlock is where the last block of a segment begins.
+// lastBlock returns the offset of the last block of a segment.
 func lastBlock(t *testing.T, file string) int64 {
 	t.Helper()
 	r, err := OpenReader(file)
@@ -268,33 +271,33 @@ func lastBlock(t *testing.T, file string) int64 {
 	return r.views("")[0].last.offset
 }
 
-// goOn writes a row behind those that are left.
-func goOn(t *testing.T, j *Journal, tape *tape, rows int) {
+// continueWriting writes a row after the stored ones.
+func continueWriting(t *testing.T, j *Journal, src *rowSource, rows int) {
 	t.Helper()
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	r := tape.rows[len(tape.rows)-1]
-	r.Position, r.Instrument = tape.position+1, j.Define(tape.defs[0])
+	r := src.rows[len(src.rows)-1]
+	r.Position, r.Instrument = src.position+1, j.Define(src.defs[0])
 	j.Append(&r)
 	j.Commit()
-	sameRows(t, "gone on", scanAll(t, j.Archive, Place{}), append(slices.Clip(tape.rows[:rows]), r))
+	sameRows(t, "gone on", scanAll(t, j.Archive, ScanStart{}), append(slices.Clip(src.rows[:rows]), r))
 }
 
-// TestEveryByteChanged changes each byte of a block: the change is found, its place is told, the rows before it and
-// behind the next block are there, and the epoch ends, since rows of it are lost.
+// TestEveryByteChanged changes each byte of a block: the change is detected, with its offset, the
+// rows before it and after the next block are stored, and the epoch ends because rows are lost.
 func TestEveryByteChanged(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
-	tape := newTape(7, 2)
-	tape.step = 300_000_000 // blocks end after 4.3 s
-	file, at := writeSmall(t, cfg, tape, 30, 4)
+	src := newRowSource(7, 2)
+	src.step = 300_000_000 // blocks end after 4.3 s
+	file, at := writeSmall(t, cfg, src, 30, 4)
 	unclean(t, cfg.Folder)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed := asLeft(t, cfg.Folder)
+	killed := snapshotFolder(t, cfg.Folder)
 	last := int(lastBlock(t, file))
 	for n := range whole {
 		if n > headerSize && n < last && soak(20) == 1 && n%9 != 0 {
@@ -305,7 +308,7 @@ func TestEveryByteChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkDamaged(t, n, reader, tape, at)
+		checkDamaged(t, n, reader, src, at)
 		if err := reader.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +319,7 @@ func TestEveryByteChanged(t *testing.T) {
 	}
 }
 
-// opened wants a journal with lost rows to begin an epoch.
+// opened checks that a journal with lost rows begins an epoch.
 func opened(t *testing.T, cfg Config, killed func(), empty bool, old string) {
 	t.Helper()
 	killed()
@@ -342,8 +345,8 @@ func patch(t *testing.T, file string, at int64, b byte) {
 	}
 }
 
-// checkDamaged wants a subsequence of the tape that misses at most the block that was changed.
-func checkDamaged(t *testing.T, n int, r *Reader, tape *tape, at map[int64]int) {
+// checkDamaged checks that at most the rows of the changed block are missing.
+func checkDamaged(t *testing.T, n int, r *Reader, src *rowSource, at map[int64]int) {
 	t.Helper()
 	damage := r.Damage()
 	if len(damage) != 1 {
@@ -357,10 +360,10 @@ func checkDamaged(t *testing.T, n int, r *Reader, tape *tape, at map[int64]int) 
 		return
 	}
 	if int64(n) < d.Offset || int64(n) >= d.Offset+d.Bytes {
-		t.Fatalf("byte %d is changed, damage is told at %d, %d bytes", n, d.Offset, d.Bytes)
+		t.Fatalf("byte %d is changed, damage is reported at %d, %d bytes", n, d.Offset, d.Bytes)
 	}
-	got := scanAll(t, r.Archive, Place{})
-	from, to := 0, len(tape.rows) // what was committed before the damage, and up to behind it
+	got := scanAll(t, r.Archive, ScanStart{})
+	from, to := 0, len(src.rows) // rows committed before the damage, and up to its end
 	for end, rows := range at {
 		if end <= d.Offset {
 			from = max(from, rows)
@@ -369,15 +372,15 @@ func checkDamaged(t *testing.T, n int, r *Reader, tape *tape, at map[int64]int) 
 			to = min(to, rows)
 		}
 	}
-	for from < len(got) && got[from].Position == tape.rows[from].Position {
+	for from < len(got) && got[from].Position == src.rows[from].Position {
 		from++ // frames of the same commit
 	}
-	sameRows(t, "before the damage", got[:from], tape.rows[:from])
-	sameRows(t, "behind the damage", got[from:], tape.rows[len(tape.rows)-len(got)+from:])
-	if lost := len(tape.rows) - len(got); lost > to {
+	sameRows(t, "before the damage", got[:from], src.rows[:from])
+	sameRows(t, "behind the damage", got[from:], src.rows[len(src.rows)-len(got)+from:])
+	if lost := len(src.rows) - len(got); lost > to {
 		t.Fatalf("byte %d is changed: %d rows are lost", n, lost)
 	}
-	for _, def := range tape.defs {
+	for _, def := range src.defs {
 		for slot := range numSlots {
 			readAll(t, r.Archive, seriesOf(def.ID, slot), Range{})
 		}
@@ -420,9 +423,9 @@ func TestEpochs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := testConfig(t)
 			cfg.Segment = 50_000
-			tape := newTape(8, 3)
-			j := begin(t, cfg, tape)
-			tape.write(j, 1200, false)
+			src := newRowSource(8, 3)
+			j := begin(t, cfg, src)
+			src.write(j, 1200, false)
 			epoch := j.Epoch()
 			if err := j.Close(); err != nil {
 				t.Fatal(err)
@@ -440,7 +443,7 @@ func TestEpochs(t *testing.T) {
 				if checkpoint, rows := restoreAll(t, j); len(checkpoint)+len(rows) > 0 {
 					t.Errorf("a new epoch restores %d and %d rows", len(checkpoint), len(rows))
 				}
-				if got := j.Oldest(Series{Instrument: tape.defs[0].ID}); got != 1 {
+				if got := j.Oldest(Series{Instrument: src.defs[0].ID}); got != 1 {
 					t.Errorf("a new epoch is complete from %d", got)
 				}
 			}
@@ -470,13 +473,13 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestStrangeFiles puts files into the folder that do not belong there.
+// TestStrangeFiles puts foreign files into the folder.
 func TestStrangeFiles(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 50_000
-	tape := newTape(9, 3)
-	j := begin(t, cfg, tape)
-	tape.write(j, 5_000, true)
+	src := newRowSource(9, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 5_000, true)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +494,7 @@ func TestStrangeFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Two change places, one is there twice, one is of another journal, and some are nothing at all.
+	// Two are exchanged, one is duplicated, one is of another journal, and some are invalid.
 	rename(files[1], files[1]+".x")
 	rename(files[2], files[1])
 	rename(files[1]+".x", files[2])
@@ -501,8 +504,8 @@ func TestStrangeFiles(t *testing.T) {
 	}
 	put("90000000.seg", twin)
 	other := testConfig(t)
-	k := begin(t, other, newTape(10, 3))
-	newTape(10, 3).write(k, 500, false)
+	k := begin(t, other, newRowSource(10, 3))
+	newRowSource(10, 3).write(k, 500, false)
 	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -517,7 +520,7 @@ func TestStrangeFiles(t *testing.T) {
 
 	j = mustOpen(t, cfg)
 	defer j.Close()
-	checkAll(t, "strange files", j.Archive, tape)
+	checkAll(t, "strange files", j.Archive, src)
 	reasons := map[string]int{}
 	for _, d := range j.Damage() {
 		reasons[d.Reason]++
@@ -525,32 +528,32 @@ func TestStrangeFiles(t *testing.T) {
 	if len(reasons) != 3 || reasons[reasonTwice] != 1 || reasons[reasonForeign] != 1 || reasons[reasonHeader] != 1 {
 		t.Errorf("left out: %v", j.Damage())
 	}
-	if err := j.Start(tape.checkpoint); err != nil {
+	if err := j.Start(src.checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	tape.write(j, 2_000, true)
-	checkAll(t, "gone on", j.Archive, tape)
+	src.write(j, 2_000, true)
+	checkAll(t, "gone on", j.Archive, src)
 }
 
-// TestDefinitions lists an instrument in the middle of a day and changes another.
+// TestDefinitions adds an instrument during a day and changes another.
 func TestDefinitions(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 30_000
-	tape := newTape(25, 2)
-	j := begin(t, cfg, tape)
-	tape.write(j, 1_000, true)
-	changed := tape.defs[0]
+	src := newRowSource(25, 2)
+	j := begin(t, cfg, src)
+	src.write(j, 1_000, true)
+	changed := src.defs[0]
 	changed.Name, changed.Ticks = "Another name", append(slices.Clip(changed.Ticks), market.Tick{From: 5, Step: 7})
-	if n := j.Define(changed); n != tape.numbers[0] {
-		t.Errorf("a changed definition has number %d, was %d", n, tape.numbers[0])
+	if n := j.Define(changed); n != src.numbers[0] {
+		t.Errorf("a changed definition has number %d, was %d", n, src.numbers[0])
 	}
 	late := testInstrument(99)
 	number := j.Define(late)
-	j.Append(&Row{Kind: Trade, Instrument: number, Position: tape.position + 1, N: 1, Time: tape.at, At: tape.at, Price: 5, Size: 6})
+	j.Append(&Row{Kind: Trade, Instrument: number, Position: src.position + 1, N: 1, Time: src.at, At: src.at, Price: 5, Size: 6})
 	j.Commit()
 	check := func(what string, a *Archive) {
 		t.Helper()
-		if in, ok := a.Instrument(tape.numbers[0]); !ok || !reflect.DeepEqual(in, changed) {
+		if in, ok := a.Instrument(src.numbers[0]); !ok || !reflect.DeepEqual(in, changed) {
 			t.Errorf("%s: %+v, want %+v", what, in, changed)
 		}
 		if n, ok := a.Lookup(late.ID); !ok || n != number {

@@ -2,30 +2,30 @@ package journal
 
 import "github.com/ruedahq/rueda/market"
 
-// Kind tells what a Row is.
+// Kind is the kind of a Row.
 type Kind uint8
 
-// Kinds of rows and the fields of Row each uses besides Kind, Instrument, Position, N,
-// Time, At and Latency.
+// Kinds of rows, and the fields that each uses besides Kind, Instrument, Position, N, Time, At and
+// Latency.
 const (
 	Trade      Kind = iota + 1 // Price, Size, Side (aggressor), ID, Conditions
 	Cancel                     // a trade is cancelled: ID, Price, Size, RefN
 	Correct                    // a trade is corrected: ID, Price, Size (new), OldPrice, OldSize, RefN
 	Status                     // Phase, Reason, Until
-	Quote                      // the whole best bid and offer: Bids and Asks of at most one level each
+	Quote                      // complete best bid and offer: Bids and Asks with at most one level each
 	Bar                        // Bar
-	BookUpdate                 // changed levels of the whole book, absolute sizes, 0 deletes: Bids, Asks, best first
-	BookState                  // the whole book, best first: Bids, Asks
-	BookLost                   // the book is not known until the next BookState; Reason
-	Reference                  // Price previous close, OldPrice settlement price, Size open interest; 0: not told
-	Numbers                    // of a checkpoint: where the sequences of an instrument stand: Counts
-	Hole                       // rows were lost, up to Position: the disk was full; Reason
+	BookUpdate                 // changed levels, absolute sizes, 0 deletes: Bids, Asks, best first
+	BookState                  // complete book: Bids, Asks, best first
+	BookLost                   // the book is unknown until the next BookState; Reason
+	Reference                  // Price previous close, OldPrice settlement price, Size open interest; 0: unknown
+	Numbers                    // in a checkpoint: counters of an instrument: Counts
+	Gap                        // rows up to Position were lost: the disk was full; Reason
 )
 
-// KindSet is a set of kinds, a bit each.
+// KindSet is a bit set of kinds.
 type KindSet uint32
 
-// Kinds makes a set.
+// Kinds returns a set.
 func Kinds(list ...Kind) (s KindSet) {
 	for _, k := range list {
 		s |= 1 << k
@@ -33,10 +33,10 @@ func Kinds(list ...Kind) (s KindSet) {
 	return s
 }
 
-// Has says whether k is in the set.
+// Has reports whether k is in the set.
 func (s KindSet) Has(k Kind) bool { return s>>k&1 == 1 }
 
-// Channel is a sequence of rows of an instrument: what shares one N.
+// Channel is a sequence of rows of an instrument that share N.
 type Channel uint8
 
 // Channels.
@@ -44,36 +44,36 @@ const (
 	Trades Channel = iota // Trade, Cancel, Correct
 	Statuses
 	Quotes
-	Bars // one sequence an Interval
+	Bars // one sequence for each Interval
 	Books
-	Summaries // has no rows of its own: one N for each of Trades and each Reference
+	Summaries // no rows of its own: one N for each of Trades and each Reference
 	NumChannels
 )
 
 // Interval is the length of a bar.
 type Interval = market.Interval
 
-// NumIntervals is how many there are.
+// NumIntervals is the number of intervals.
 const NumIntervals = market.NumIntervals
 
-// Row is one numbered message of the stream, or what a restart needs besides. Times are
-// Unix nanoseconds, UTC.
+// Row is a numbered message of the stream, or part of a checkpoint. Times are Unix nanoseconds,
+// UTC.
 type Row struct {
 	Kind       Kind
 	Side       market.Side
 	Phase      market.Phase
-	Checkpoint bool   // it tells how things stood at its place in the stream, and is no message
-	Instrument uint32 // by Define
+	Checkpoint bool   // part of a checkpoint: the state at its place in the stream
+	Instrument uint32 // from Define
 	Position   uint64 // in the whole stream
 	N          uint64 // in the sequence
 	Time       int64  // T of the message
-	At         int64  // publication; on a virtual clock the event time
-	Latency    int64  // D of the message, ns; under 0: not told. It is max(0, At-Time) where it is told
+	At         int64  // publication; of a virtual clock the event time
+	Latency    int64  // D of the message in ns, which is max(0, At-Time); negative: none
 	Price      market.Price
 	Size       market.Size
 	OldPrice   market.Price
 	OldSize    market.Size
-	RefN       uint64 // N of the trade that is meant; 0: not known
+	RefN       uint64 // N of the affected trade; 0: unknown
 	ID         string // the market's trade id
 	Conditions []string
 	Reason     string
@@ -82,22 +82,22 @@ type Row struct {
 	Bar        BarRow
 	Counts     Counts
 
-	CheckpointBehind bool // of a Hole: the checkpoint that ends it comes behind it, and not in front as in older files
+	CheckpointFollows bool // of a Gap: its checkpoint comes after it, not before as in older files
 }
 
-// BarRow is the figures of a bar. Time of the row is its start.
+// BarRow has the figures of a bar. Time of the row is its start.
 type BarRow struct {
 	Interval               Interval
-	Revised                bool // revises one that was told already
-	Open                   bool // of a checkpoint: not told yet
+	Revised                bool // revises a published bar
+	Open                   bool // in a checkpoint: not published yet
 	First, High, Low, Last market.Price
 	Volume                 market.Sum
 	Value                  market.Sum // of prices times sizes
 	Trades                 uint32
 }
 
-// Counts is where an instrument's sequences stand: the newest N of each, 0 for none.
+// Counts has the newest N of each sequence of an instrument, 0 if there is none.
 type Counts struct {
-	N    [NumChannels]uint64 // that of Bars is not used
+	N    [NumChannels]uint64 // the entry of Bars is unused
 	Bars [NumIntervals]uint64
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Run does what takes time, beside the writer: it waits for the disk and looks whether a full one has
-// room again. Meanwhile a goroutine of its own closes days, compresses their segments and removes
-// old ones. Run returns nil when ctx ends and both are over.
+// Run syncs files and looks for free space on a full disk. Another goroutine closes days,
+// compresses their segments and removes old ones. Run returns nil when ctx has ended and both are
+// done.
 func (j *Journal) Run(ctx context.Context) error {
 	enc, err := newEncoder()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = enc.Close() }() // writes nowhere
-	ended := make(chan struct{}, 1)    // a segment did
+	defer func() { _ = enc.Close() }() // writes to memory only
+	ended := make(chan struct{}, 1)    // a segment has ended
 	var days sync.WaitGroup
 	days.Go(func() { j.keepDays(ctx, enc, ended) })
 	defer days.Wait()
@@ -31,7 +31,7 @@ func (j *Journal) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := j.syncFiles(); err != nil {
-			j.fault.Store(&err)
+			j.syncErr.Store(&err)
 		}
 		if _, _, ok := j.Suspended(); ok && !j.space.Load() {
 			j.space.Store(j.probe() == nil)
@@ -49,17 +49,17 @@ func (j *Journal) Run(ctx context.Context) error {
 	}
 }
 
-// keepDays closes days and removes old ones until ctx ends. Where that fails it is tried again after
-// a minute.
+// keepDays closes days and removes old ones until ctx ends. After an error it retries after a
+// minute.
 func (j *Journal) keepDays(ctx context.Context, enc *zstd.Encoder, ended <-chan struct{}) {
 	tick := time.NewTicker(j.cfg.Sync)
 	defer tick.Stop()
-	var rest time.Time // nothing before: it failed
+	var retryAt time.Time // after an error
 	for {
-		if now := time.Now(); !now.Before(rest) {
+		if now := time.Now(); !now.Before(retryAt) {
 			if err := errors.Join(j.closeDays(ctx, enc), j.retain(ctx)); err != nil && ctx.Err() == nil {
-				j.cfg.Logger.Warn("a day of the journal could not be closed or removed; it is tried again", "error", err)
-				rest = now.Add(time.Minute)
+				j.cfg.Logger.Warn("closing or removing a day of the journal failed; will retry", "error", err)
+				retryAt = now.Add(time.Minute)
 			}
 		}
 		select {
@@ -71,8 +71,8 @@ func (j *Journal) keepDays(ctx context.Context, enc *zstd.Encoder, ended <-chan 
 	}
 }
 
-// newEncoder makes a compressor for one goroutine. For rows the fastest level gives files as small as
-// the default one does.
+// newEncoder returns a compressor for one goroutine. For rows, the fastest level produces files as
+// small as the default level.
 func newEncoder() (*zstd.Encoder, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
@@ -81,12 +81,12 @@ func newEncoder() (*zstd.Encoder, error) {
 	return enc, nil
 }
 
-// syncFiles waits until all that was written is on the disk.
+// syncFiles syncs everything that was written.
 func (j *Journal) syncFiles() error {
-	j.duty.Lock()
-	live, seals, fresh := j.live, j.seals, j.fresh
-	j.seals, j.fresh = nil, nil
-	j.duty.Unlock()
+	j.syncMu.Lock()
+	live, seals, fresh := j.activeFile, j.sealedFiles, j.newFolders
+	j.sealedFiles, j.newFolders = nil, nil
+	j.syncMu.Unlock()
 	var err error
 	if j.dirty.Swap(false) && live != nil {
 		err = j.syncFile(live)
@@ -96,7 +96,7 @@ func (j *Journal) syncFiles() error {
 	}
 	slices.Sort(fresh)
 	for _, folder := range slices.Compact(fresh) {
-		// A day's folder may be gone by now.
+		// A day's folder may have been removed.
 		if e := j.sys.syncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -107,8 +107,8 @@ func (j *Journal) syncFiles() error {
 	return nil
 }
 
-// syncFile waits until a segment is on the disk. After an error the kernel takes its pages for clean,
-// and may read them again from a disk that has not got them: they are verified from now on.
+// syncFile syncs a segment. After an error the kernel may drop pages and read other data from the
+// disk, so the segment is verified from now on.
 func (j *Journal) syncFile(f *os.File) error {
 	err := j.sys.sync(f)
 	if err == nil {
@@ -119,31 +119,30 @@ func (j *Journal) syncFile(f *os.File) error {
 	for _, d := range j.days {
 		for _, s := range d.segments {
 			if s.path(false) == f.Name() {
-				s.proved = false
+				s.verified = false
 			}
 		}
 	}
 	return err
 }
 
-// syncAll ends the writing of files.
+// syncAll syncs all files including the active one.
 func (j *Journal) syncAll() error {
-	j.duty.Lock()
-	if j.live != nil {
-		j.seals = append(j.seals, j.live)
-		j.live = nil
+	j.syncMu.Lock()
+	if j.activeFile != nil {
+		j.sealedFiles = append(j.sealedFiles, j.activeFile)
+		j.activeFile = nil
 	}
-	j.duty.Unlock()
+	j.syncMu.Unlock()
 	return j.syncFiles()
 }
 
-// probe writes as much as the head of a segment takes, and no less than a megabyte, and
-// removes it again.
+// probe writes and removes a file of at least a megabyte, and of twice the last checkpoint.
 func (j *Journal) probe() error {
 	name := filepath.Join(j.cfg.Folder, probeName)
 	f, err := j.sys.open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
-		return fmt.Errorf("look for room: %w", err)
+		return fmt.Errorf("probe the disk: %w", err)
 	}
 	zeros := make([]byte, 64<<10)
 	for n := max(1<<20, 2*j.need.Load()); n > 0 && err == nil; n -= int64(len(zeros)) {
@@ -152,7 +151,7 @@ func (j *Journal) probe() error {
 	return errors.Join(err, j.sys.sync(f), f.Close(), j.sys.remove(name))
 }
 
-// closeDays closes all days but the newest, and compresses their segments.
+// closeDays closes all days except the newest ones, and compresses their segments.
 func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
 	j.mu.RLock()
 	var todo []*day
@@ -165,14 +164,14 @@ func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
 	var failed error
 	for _, d := range todo {
 		if err := j.closeDay(ctx, d, enc); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("close %s: %w", dateOf(d.date), err)) // the others need not wait for it
+			failed = errors.Join(failed, fmt.Errorf("close %s: %w", dateOf(d.date), err)) // continue with the others
 		}
 	}
 	return failed
 }
 
-// firstNeeded is the first of the days that are not to be closed yet: the one that Restore begins with, which has
-// the last whole checkpoint of this epoch, or where none is whole the first row; otherwise the newest.
+// firstNeeded returns the first day that must stay open: the one with the last complete checkpoint
+// of this epoch, or if there is none with its first row; otherwise the newest.
 func (j *Journal) firstNeeded() int {
 	first := max(0, len(j.days)-1)
 	for i := len(j.days) - 1; i >= 0; i-- {
@@ -189,9 +188,10 @@ func (j *Journal) firstNeeded() int {
 	return first
 }
 
+// closeDay writes the index of a day and compresses its segments.
 func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {
 	path := filepath.Join(d.folder, dayFileName)
-	if d.index == nil { // nobody else sets it
+	if d.index == nil { // only this goroutine sets it
 		views := j.viewsOf(d)
 		if err := j.writeDay(ctx, path, d.date, views, enc, j.cfg.write); err != nil {
 			return err
@@ -237,9 +237,9 @@ func (a *Archive) viewsOf(d *day) (list []segmentView) {
 	return list
 }
 
-// pack puts the compressed form of a segment in its place.
+// pack replaces a segment by its compressed form.
 func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
-	spans, err := v.pieces()
+	spans, err := v.spans()
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = from.Close() }() // was only read from
+	defer func() { _ = from.Close() }() // only read from
 	size, err := packSegment(&j.sys, from, v.segment, spans, enc, j.cfg.write)
 	if err != nil {
 		return err
@@ -260,19 +260,19 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 	d.bytes += size - v.end
 	j.mu.Unlock()
 	if err := j.sys.remove(v.path(false)); err != nil {
-		return fmt.Errorf("remove what was compressed: %w", err)
+		return fmt.Errorf("remove uncompressed segment: %w", err)
 	}
 	return nil
 }
 
-// retain removes the oldest closed days while there are too many.
+// retain removes the oldest closed days above the limits.
 func (j *Journal) retain(ctx context.Context) error {
 	for {
 		d := j.tooOld()
 		if d == nil {
 			return nil
 		}
-		if err := j.drop(ctx, d); err != nil {
+		if err := j.removeDay(ctx, d); err != nil {
 			return fmt.Errorf("remove %s: %w", dateOf(d.date), err)
 		}
 		j.cfg.Logger.Info("an old day of the journal was removed", "path", d.folder, "bytes", d.bytes)
@@ -302,34 +302,35 @@ func (j *Journal) tooOld() *day {
 	return nil
 }
 
-// drop removes the oldest day: first no series is said to reach back to it, so that nobody who finds it gone
-// takes what is left for all; then its folder gets another name, in one step; then readers forget it, and it goes.
-func (j *Journal) drop(ctx context.Context, d *day) error {
-	err := j.raiseAbove(ctx, d)
+// removeDay removes the oldest day. First it raises minSeqs, so that readers which find the day
+// gone do not take the rest for all rows. Then it renames the folder in one step, and removes it
+// from the archive and from the disk.
+func (j *Journal) removeDay(ctx context.Context, d *day) error {
+	err := j.raiseMinSeqs(ctx, d)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	gone := filepath.Join(j.cfg.Folder, gonePrefix+filepath.Base(d.folder))
-	if e := j.sys.rename(d.folder, gone); e != nil {
+	removed := filepath.Join(j.cfg.Folder, removedPrefix+filepath.Base(d.folder))
+	if e := j.sys.rename(d.folder, removed); e != nil {
 		return errors.Join(err, e)
 	}
 	j.mu.Lock()
 	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
 	j.mu.Unlock()
-	return errors.Join(err, d.index.close(), j.sys.removeAll(gone), j.sys.syncFolder(j.cfg.Folder))
+	return errors.Join(err, d.index.close(), j.sys.removeAll(removed), j.sys.syncFolder(j.cfg.Folder))
 }
 
-// raiseAbove sets the floors to those without a day.
-func (j *Journal) raiseAbove(ctx context.Context, d *day) error {
+// raiseMinSeqs sets minSeqs to those without a day.
+func (j *Journal) raiseMinSeqs(ctx context.Context, d *day) error {
 	for {
-		before := j.floors.Load()
+		before := j.minSeqs.Load()
 		views := slices.DeleteFunc(j.views(""), func(v segmentView) bool { return v.day == d.date })
-		f, err := j.lookFloors(ctx, views)
+		f, err := j.readMinSeqs(ctx, views)
 		if err != nil {
 			return err
 		}
-		// A hole that came meanwhile has set them higher.
-		if j.floors.CompareAndSwap(before, &f) {
+		// A new gap may have set higher ones.
+		if j.minSeqs.CompareAndSwap(before, &f) {
 			return nil
 		}
 	}

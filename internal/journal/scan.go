@@ -7,23 +7,23 @@ import (
 	"io"
 )
 
-// Place is where a scan of the stream begins. The zero Place is the oldest row kept.
-type Place struct {
+// ScanStart is where a scan of the stream begins. The zero ScanStart is the oldest stored row.
+type ScanStart struct {
 	Epoch    string // "": the newest
-	Date     string // no rows but those filed under this day, by publication: 2006-01-02; "": all
-	Position uint64 // rows behind this position
-	Time     int64  // rows published (At) from this time on; 0: open
+	Date     string // only rows filed under this day, by publication: 2006-01-02; "": all
+	Position uint64 // rows after this position
+	Time     int64  // rows published (At) from this time; 0: no limit
 }
 
-// Checkpoints in the kinds of a Scan asks for the rows of checkpoints too: how an instrument stood at
-// that place, once or not at all in each segment that is read.
+// Checkpoints in the kinds of a Scan includes rows of checkpoints: the state of an instrument at
+// that place, at most once in each segment.
 const Checkpoints KindSet = 1 << 31
 
-// walkAll takes every span.
+// walkAll selects every span.
 func walkAll(*span, *span) bool { return true }
 
-// walk goes through the records of a segment, all of them in order, until f says that it is
-// enough. take chooses the spans by what is known of them, and of the next one (nil: it is the last).
+// walk calls f for the records of a segment in order, until f returns false. take selects spans,
+// given the next one (nil: none).
 func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *span) bool, f func(c *cursor, rec []byte) (more bool, err error)) error {
 	return a.walkFrames(ctx, v, take, func(c *cursor) (bool, error) {
 		for c.pos < c.end {
@@ -39,15 +39,15 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *s
 	})
 }
 
-// walkFrames is walk by frames: f goes through the records of the one that c is in.
+// walkFrames is walk by frames: f processes the records of the frame that c has entered.
 func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *span) bool, f func(c *cursor) (more bool, err error)) error {
-	spans, err := v.pieces()
+	spans, err := v.spans()
 	if err != nil {
-		return gone(err)
+		return notKept(err)
 	}
 	var file *segmentFile
 	ahead := ahead{spans: spans}
-	c := cursor{salt: v.salt, proved: v.proved}
+	c := cursor{salt: v.salt, verified: v.verified}
 	for i := range spans {
 		var next *span
 		if i+1 < len(spans) {
@@ -61,7 +61,7 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 		}
 		if file == nil {
 			if file, err = a.openSegment(v.segment); err != nil {
-				return gone(err)
+				return notKept(err)
 			}
 			defer func() { _ = file.Close() }() // was only read from
 			if c.file = file.name; file.reason != "" {
@@ -89,18 +89,18 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 	return nil
 }
 
-// ahead reads spans of a segment, the more at once the more of them were wanted: one by one a copy
-// of them costs more.
+// ahead reads spans of a segment. It reads more at once after several sequential reads, which costs
+// less.
 type ahead struct {
 	spans []span
-	buf   []byte
-	from  int64 // of buf in the segment
-	most  int   // spans of the next read; 0: one
+	buf   []byte // spans of the next read; 0: one
+	from  int64  // of buf in the segment
+	most  int    // spans of the next read; 0: one
 }
 
 const maxAhead = 512 << 10 // more would not stay in the processor's cache
 
-// read is span i. It is valid until the next read.
+// read returns span i. It is valid until the next read.
 func (a *ahead) read(file *segmentFile, i int) ([]byte, error) {
 	s := &a.spans[i]
 	at := s.offset - a.from
@@ -113,24 +113,24 @@ func (a *ahead) read(file *segmentFile, i int) ([]byte, error) {
 			}
 			end = next.offset + next.bytes
 		}
-		if !file.packed { // its pieces are spans
+		if !file.packed { // a packed one has a unit for each span
 			a.most = min(max(2, 2*a.most), maxAhead/spanBytes)
 		}
-		a.buf, a.from, at = room(a.buf, int(end-s.offset)), s.offset, 0
+		a.buf, a.from, at = grow(a.buf, int(end-s.offset)), s.offset, 0
 		n, err := file.ReadAt(a.buf, s.offset)
 		if a.buf = a.buf[:n]; int64(n) < s.bytes {
 			return nil, shortRead(file.name, s.offset, err)
 		}
-		// What is wrong behind this span is told when it is wanted.
+		// Errors after this span are reported when they are needed.
 	}
 	return a.buf[at : at+s.bytes], nil
 }
 
-// Scan yields the messages of an epoch in the order of the stream, until yield returns false: those
-// of the instruments that match takes (nil: all) and of the kinds asked for. Rows that
-// were lost are told by a Hole, if that is asked for, whatever match says. A row is to be looked at and not
-// changed; its memory is used again for the next one, its strings may be kept.
-func (a *Archive) Scan(ctx context.Context, from Place, match func(instrument uint32) bool, kinds KindSet, yield func(*Row) bool) error {
+// Scan yields the messages of an epoch in stream order, until yield returns false: those of
+// instruments that match accepts (nil: all) and of the given kinds. A Gap reports lost rows,
+// whatever match returns. Do not change or keep a row, whose memory is reused; its strings may be
+// kept.
+func (a *Archive) Scan(ctx context.Context, from ScanStart, match func(instrument uint32) bool, kinds KindSet, yield func(*Row) bool) error {
 	if from.Time == 0 {
 		from.Time = -1 << 63
 	}
@@ -144,7 +144,7 @@ func (a *Archive) Scan(ctx context.Context, from Place, match func(instrument ui
 		if kinds&Checkpoints == 0 && v.sum.rows == 0 && len(v.gaps) == 0 {
 			continue
 		}
-		// A checkpoint counts as one with the rows that come behind it.
+		// A checkpoint belongs to the rows that follow it.
 		if from.Position > 0 && v.sum.last <= from.Position || v.sum.to < from.Time {
 			continue
 		}
@@ -156,7 +156,7 @@ func (a *Archive) Scan(ctx context.Context, from Place, match func(instrument ui
 }
 
 type scan struct {
-	from   Place
+	from   ScanStart
 	match  func(uint32) bool
 	kinds  KindSet
 	yield  func(*Row) bool
@@ -164,7 +164,7 @@ type scan struct {
 	enough bool
 }
 
-// take leaves out spans that lie before the place.
+// take skips spans before the start.
 func (s *scan) take(p, next *span) bool {
 	if s.kinds&Checkpoints != 0 {
 		return true
@@ -172,7 +172,7 @@ func (s *scan) take(p, next *span) bool {
 	return p.high >= s.from.Time && (next == nil || s.from.Position == 0 || next.position > s.from.Position)
 }
 
-// frame goes through the records of a frame. It is written for speed: 20 ns are the bar for a row.
+// frame processes the records of a frame. It is optimized for 20 ns per row.
 func (s *scan) frame(c *cursor) (bool, error) {
 	b := c.buf[c.pos:c.end]
 	levels := s.kinds.Has(BookUpdate)
@@ -209,7 +209,7 @@ func (s *scan) frame(c *cursor) (bool, error) {
 			continue
 		}
 		checkpoint := flags&flagCheckpoint != 0
-		if checkpoint && s.kinds&Checkpoints == 0 || s.match != nil && kind != Hole && !s.match(instrumentOf(rec)) {
+		if checkpoint && s.kinds&Checkpoints == 0 || s.match != nil && kind != Gap && !s.match(instrumentOf(rec)) {
 			continue
 		}
 		r, ok := s.dec.row(rec, c.base)
@@ -230,8 +230,8 @@ func (s *scan) frame(c *cursor) (bool, error) {
 	return true, nil
 }
 
-// restoreFrom is the segment of an epoch that Restore begins with: the one with the last whole checkpoint, or where
-// none is whole the first.
+// restoreFrom returns the segment of an epoch that Restore begins with: the one with the last
+// complete checkpoint, or the first if there is none.
 func restoreFrom(views []segmentView) int {
 	from := len(views) - 1
 	for from > 0 && views[from].checkpoint == 0 {
@@ -240,11 +240,11 @@ func restoreFrom(views []segmentView) int {
 	return from
 }
 
-// Restore yields the rows of the last whole checkpoint of this epoch, which have Checkpoint set, and the
-// messages from where it begins, in order: a checkpoint's rows are the state of their instrument at their place, which
-// takes the place of what messages in front of them said. Where no checkpoint is whole, the messages are those from the
-// beginning of the epoch, when nothing was numbered. It yields nothing where the epoch is new. It is called before the
-// first Append.
+// Restore yields the rows of the last complete checkpoint of this epoch, which have Checkpoint set,
+// and the messages from its beginning, in order. Rows of a checkpoint are the state of their
+// instrument at their place and replace earlier messages. Without a complete checkpoint it yields
+// all messages of the epoch, before which nothing was numbered. It yields nothing for a new epoch.
+// Call it before the first Append.
 func (j *Journal) Restore(yield func(*Row) error) error {
 	views := j.views("")
 	if len(views) == 0 {
@@ -263,7 +263,7 @@ func (j *Journal) Restore(yield func(*Row) error) error {
 				return true, nil
 			}
 			whole = whole || kind == recCheckpointEnd
-			// A later checkpoint was not finished, or this one would not be the last.
+			// A later checkpoint is incomplete, otherwise this one would not be the last.
 			if kind >= numKinds || whole && rec[1]&flagCheckpoint != 0 {
 				return true, nil
 			}

@@ -31,7 +31,7 @@ const (
 	dayFileName   = "day.idx"
 )
 
-// header is the head of a segment.
+// header is the header of a segment.
 type header struct {
 	number  uint32
 	journal [16]byte
@@ -54,8 +54,8 @@ func (h *header) append(b []byte, magic string) []byte {
 	return b
 }
 
-// parse reads the head of a segment; packed says whether it is a compressed one. reason is ""
-// where it is good.
+// parse decodes the header of a segment and reports whether it is compressed. reason is "" if it is
+// valid.
 func (h *header) parse(f []byte) (packed bool, reason string) {
 	if len(f) < headerSize {
 		return false, reasonHeader
@@ -84,7 +84,7 @@ func (h *header) parse(f []byte) (packed bool, reason string) {
 
 const secondsOfDay = 24 * 60 * 60
 
-// dayOf is the UTC date of a time, in days from 1970.
+// dayOf returns the UTC date of a time, in days from 1970.
 func dayOf(at int64) int32 {
 	d := at / (secondsOfDay * 1e9)
 	if at < 0 {
@@ -93,12 +93,12 @@ func dayOf(at int64) int32 {
 	return int32(d)
 }
 
-// dateOf is the date of a day as text.
+// dateOf returns the date of a day as text.
 func dateOf(day int32) string {
 	return time.Unix(int64(day)*secondsOfDay, 0).UTC().Format(time.DateOnly)
 }
 
-// parseDate reads the name of a day's folder.
+// parseDate parses the name of a day's folder.
 func parseDate(s string) (day int32, ok bool) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || t.Format(time.DateOnly) != s {
@@ -107,10 +107,10 @@ func parseDate(s string) (day int32, ok bool) {
 	return int32(t.Unix() / secondsOfDay), true
 }
 
-// segmentName is the name of a segment's file, without its ending.
+// segmentName returns the name of a segment's file without extension.
 func segmentName(number uint32) string { return fmt.Sprintf("%08d", number) }
 
-// parseSegmentName reads the name of a segment's file, with its ending.
+// parseSegmentName parses the name of a segment's file with extension.
 func parseSegmentName(name string) (number uint32, packed, ok bool) {
 	digits, found := strings.CutSuffix(name, packedEnding)
 	packed = found
@@ -123,7 +123,7 @@ func parseSegmentName(name string) (number uint32, packed, ok bool) {
 	return uint32(n), packed, err == nil && len(digits) >= 8
 }
 
-// path is where the segment's file is, in one of its two forms.
+// path returns the file of a segment in one of its two forms.
 func (s *segment) path(packed bool) string {
 	name := s.name
 	switch {
@@ -136,26 +136,26 @@ func (s *segment) path(packed bool) string {
 	return filepath.Join(s.folder, name)
 }
 
-// inspector reads a whole segment that is not packed, once.
+// inspector reads a whole segment once.
 type inspector struct {
-	seg     *segment
-	table   *table
-	file    io.ReaderAt
-	size    int64
-	cursor  cursor
-	head    head
-	high    int64
-	mark    int64  // of a checkpoint that was begun
-	numbers uint32 // greatest number of an instrument
-	lost    bool   // the next good block is looked for
-	torn    bool   // the file ends inside of a frame
+	seg       *segment
+	table     *table
+	file      io.ReaderAt
+	size      int64
+	cursor    cursor
+	head      head
+	high      int64
+	mark      int64  // offset of an incomplete checkpoint
+	numbers   uint32 // greatest number of an instrument
+	searching bool   // looking for the next valid block
+	torn      bool   // the file ends inside a frame
 }
 
-// windowBytes is read at once; more where a frame is longer.
+// windowBytes is the read size, unless a frame is longer.
 const windowBytes = 1 << 20
 
-// run notes all that is in the segment. An error is one of the file system; what is damaged
-// is noted in the segment.
+// run reads the whole segment. It returns errors of the file system; damage is recorded in the
+// segment.
 func (x *inspector) run() error {
 	x.high = -1 << 63
 	x.cursor = cursor{file: x.seg.path(x.seg.packed), salt: x.seg.salt}
@@ -170,7 +170,7 @@ func (x *inspector) run() error {
 		if err != nil {
 			return err
 		}
-		if next == at { // a frame is longer than the window
+		if next == at { // the frame is longer than the window
 			window = make([]byte, min(2*len(window), int(x.size-at)))
 		}
 		at = next
@@ -180,17 +180,17 @@ func (x *inspector) run() error {
 	return nil
 }
 
-// window goes through what was read at a place and returns from where to read on; it is
-// the same place where the window is too small.
+// window processes data that was read at an offset and returns the next offset to read, which is
+// the same one if the window is too small.
 func (x *inspector) window(at int64, b []byte) (int64, error) {
 	c := &x.cursor
 	last := at+int64(len(b)) == x.size
 	begun, base := c.begun, c.base
 	c.set(at, b)
 	c.begun, c.base = begun, base
-	if x.lost {
+	if x.searching {
 		next := x.search(at, 0, last)
-		if x.lost || next == x.size {
+		if x.searching || next == x.size {
 			x.note(Damage{}, at, next)
 			return next, nil
 		}
@@ -224,14 +224,14 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 	}
 }
 
-// skip goes on behind a damaged place, where the next good block begins.
+// skip continues at the next valid block after damage.
 func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
 	c := &x.cursor
 	bad := at + int64(c.frame)
 	x.mark = 0 // a part of the checkpoint may be lost
 	x.closeBlock(bad)
 	c.begun = false
-	// Where the frame could not be entered, the search begins in it; otherwise behind it.
+	// If the frame could not be entered, search inside it, otherwise after it.
 	from := c.frame + 8
 	if d.Reason == reasonRecord || d.Reason == reasonBlock {
 		from = max(from, c.end)
@@ -242,12 +242,12 @@ func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
 	return next
 }
 
-// search looks for the next good block, from a place in the window on. lost is true afterwards
-// where the search has to go on in the next window.
+// search returns the next valid block, from an offset in the window. It sets searching if the
+// search must continue in the next window.
 func (x *inspector) search(at int64, from int, last bool) int64 {
 	c := &x.cursor
 	k, whole := c.resync(from, last)
-	x.lost = !last && !whole
+	x.searching = !last && !whole
 	switch {
 	case k >= 0:
 		return at + int64(k)
@@ -258,7 +258,7 @@ func (x *inspector) search(at int64, from int, last bool) int64 {
 	return at + int64((next+7)&^7)
 }
 
-// note notes damage, one entry for what belongs together.
+// note records damage. Adjacent damage has one entry.
 func (x *inspector) note(d Damage, from, to int64) {
 	if k := len(x.seg.damage) - 1; k >= 0 && x.seg.damage[k].Offset+x.seg.damage[k].Bytes >= from {
 		x.seg.damage[k].Bytes = to - x.seg.damage[k].Offset
@@ -273,7 +273,7 @@ func (x *inspector) record(rec []byte) error {
 	switch Kind(rec[0]) {
 	case recDefine:
 		number, def, ok := decodeDefinition(rec)
-		if !ok || x.table.learn(number, def) != nil {
+		if !ok || x.table.add(number, def) != nil {
 			return x.cursor.damage(x.cursor.pos-len(rec), reasonRecord)
 		}
 	case recCheckpoint:
@@ -293,13 +293,13 @@ func (x *inspector) record(rec []byte) error {
 	return nil
 }
 
-// block notes that a block begins.
+// block records that a block begins.
 func (x *inspector) block(at int64) {
 	x.closeBlock(at)
 	x.seg.blocks = append(x.seg.blocks, block{offset: at, base: x.cursor.base})
 }
 
-// closeBlock ends the last block at a place, unless it was ended before.
+// closeBlock ends the last block at an offset, unless it has ended.
 func (x *inspector) closeBlock(at int64) {
 	if k := len(x.seg.blocks) - 1; k >= 0 && x.seg.blocks[k].bytes == 0 {
 		x.seg.blocks[k].bytes = at - x.seg.blocks[k].offset

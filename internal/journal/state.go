@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// The state of a journal is a small file that is made once and then written in place, so that
-// it can be written on a full disk. It has two copies: one of them is whole at any moment.
+// The state of a journal is a small file that is updated in place, so that it can be written on a
+// full disk. It has two copies, one of which is complete at any time.
 //
 //	 0 magic    8 version    12 number of the write    16 journal    32 epoch
 //	48 clean end    49 suspended    56 end of the last segment    64 its number
@@ -22,7 +22,7 @@ const (
 	stateName  = "state"
 	stateMagic = "RUEDASTA"
 	stateCopy  = 128
-	stateSlot  = 4096 // a copy each: what a disk writes at once
+	stateSlot  = 4096 // each copy has its own, the unit of a disk write
 	bootSize   = 40
 )
 
@@ -32,7 +32,7 @@ type state struct {
 	epoch     string
 	clean     bool
 	suspended bool
-	segment   uint32 // at a clean end: the last one
+	segment   uint32 // last segment at a clean end
 	end       int64  // and its length
 	boot      string
 }
@@ -75,14 +75,14 @@ func (s *state) parse(f []byte) bool {
 	return true
 }
 
-// stateFile is the state on disk.
+// stateFile is the open file of the state.
 type stateFile struct {
 	file *os.File
 	sys  *system
 	state
 }
 
-// openState opens the state of a folder; found says whether there was a good one.
+// openState opens the state of a folder; found reports whether there was a valid one.
 func openState(folder string, sys *system) (s *stateFile, found bool, err error) {
 	f, err := sys.open(filepath.Join(folder, stateName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -90,7 +90,7 @@ func openState(folder string, sys *system) (s *stateFile, found bool, err error)
 	}
 	s = &stateFile{file: f, sys: sys}
 	b := make([]byte, 2*stateSlot)
-	n, _ := f.ReadAt(b, 0) // what cannot be read is not there
+	n, _ := f.ReadAt(b, 0) // unreadable data counts as missing
 	for at := 0; at+stateCopy <= n; at += stateSlot {
 		var c state
 		if c.parse(b[at:at+stateCopy]) && (!found || int32(c.write-s.write) > 0) {
@@ -100,15 +100,15 @@ func openState(folder string, sys *system) (s *stateFile, found bool, err error)
 	if n == len(b) {
 		return s, found, nil
 	}
-	// All of its room is taken now, so that it never has to grow.
+	// Allocate all of it now, so that it never grows.
 	clear(b[n:])
 	if _, err := sys.writeAt(f, b[n:], int64(n)); err != nil {
-		return nil, false, errors.Join(fmt.Errorf("make state of the journal: %w", err), f.Close())
+		return nil, false, errors.Join(fmt.Errorf("create state of the journal: %w", err), f.Close())
 	}
 	return s, found, nil
 }
 
-// save writes the state over the older copy.
+// save overwrites the older copy.
 func (s *stateFile) save() error {
 	s.write++
 	if _, err := s.sys.writeAt(s.file, s.append(nil), int64(s.write%2)*stateSlot); err != nil {
@@ -117,7 +117,7 @@ func (s *stateFile) save() error {
 	return nil
 }
 
-// saveSync is save, on the disk.
+// saveSync saves and syncs the state.
 func (s *stateFile) saveSync() error {
 	if err := s.save(); err != nil {
 		return err
@@ -128,15 +128,15 @@ func (s *stateFile) saveSync() error {
 	return nil
 }
 
-// newEpoch is a word that was never used before: 60 random bits, in letters and digits.
+// newEpoch returns a new unique word: 60 random bits in letters and digits.
 func newEpoch() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:])[:12])
 }
 
-// bootID changes when the machine starts: what a process wrote before is then surely there only if
-// it was synced. "" where the system does not tell.
+// bootID changes when the machine starts: older data that was not synced may then be lost. It is ""
+// if the system has none.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

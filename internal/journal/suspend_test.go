@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// smallDisk is a disk that takes so many bytes.
+// smallDisk is a disk of limited size.
 type smallDisk struct {
 	mu   sync.Mutex
-	room int
+	space int
 }
 
 func (d *smallDisk) grow() {
 	d.mu.Lock()
-	d.room = 1 << 30
+	d.space = 1 << 30
 	d.mu.Unlock()
 }
 
 func (d *smallDisk) write(f *os.File, b []byte) (int, error) {
 	d.mu.Lock()
-	n := min(d.room, len(b))
-	d.room -= n
+	n := min(d.space, len(b))
+	d.space -= n
 	d.mu.Unlock()
 	n, err := f.Write(b[:n])
 	if err == nil && n < len(b) {
@@ -36,17 +36,17 @@ func (d *smallDisk) write(f *os.File, b []byte) (int, error) {
 	return n, err
 }
 
-// TestFullDisk fills the disk at many places: what was committed before is there, rows are lost
-// until there is room, then comes a hole, and all behind it is there again.
+// TestFullDisk fills the disk at many offsets: rows committed before are stored, rows are lost
+// until there is space, then comes a gap, and all later rows are stored.
 func TestFullDisk(t *testing.T) {
-	for room := 100; room < 60_000; room += 60_000/soak(400) + 7 {
+	for space := 100; space < 60_000; space += 60_000/soak(400) + 7 {
 		cfg := testConfig(t)
 		cfg.Logger = nil
 		cfg.Segment = 30_000
-		disk := &smallDisk{room: room}
+		disk := &smallDisk{space: space}
 		cfg.write = disk.write
-		tape := newTape(uint64(room), 3)
-		j := begin(t, cfg, tape)
+		src := newRowSource(uint64(space), 3)
+		j := begin(t, cfg, src)
 		committed := 0
 		for {
 			_, err, ok := j.Suspended()
@@ -56,35 +56,35 @@ func TestFullDisk(t *testing.T) {
 				}
 				break
 			}
-			committed = len(tape.rows)
-			tape.write(j, 5, true)
+			committed = len(src.rows)
+			src.write(j, 5, true)
 		}
-		tape.write(j, 50, true) // lost
+		src.write(j, 50, true) // lost
 		if j.probe() == nil {
-			t.Fatal("a full disk has room")
+			t.Fatal("a full disk has space")
 		}
-		// Where the head of a segment did not fit, rows that were committed with it did.
-		before := scanAll(t, j.Archive, Place{})
+		// If the beginning of a segment did not fit, the rows committed with it are lost too.
+		before := scanAll(t, j.Archive, ScanStart{})
 		if n := len(before); n < committed || n > committed+5 {
-			t.Fatalf("room for %d bytes: %d rows, %d were committed", room, n, committed)
+			t.Fatalf("space for %d bytes: %d rows, %d were committed", space, n, committed)
 		}
-		sameRows(t, "before", before, tape.rows[:len(before)])
+		sameRows(t, "before", before, src.rows[:len(before)])
 		copied := copyFolder(t, cfg.Folder)
-		lost := tape.position
+		lost := src.position
 
 		disk.grow()
 		if err := j.probe(); err != nil {
 			t.Fatal(err)
 		}
 		j.space.Store(true)
-		j.Commit() // a hub that has nothing new
+		j.Commit() // no new rows
 		if _, err, ok := j.Suspended(); ok {
-			t.Fatalf("there is room, and still: %v", err)
+			t.Fatalf("there is space, and still: %v", err)
 		}
-		kept := len(tape.rows)
-		tape.write(j, 500, true)
-		wantHole(t, j.Archive, tape, before, kept, lost)
-		wantOldestAfter(t, j.Archive, tape, kept)
+		kept := len(src.rows)
+		src.write(j, 500, true)
+		wantGap(t, j.Archive, src, before, kept, lost)
+		wantOldestAfter(t, j.Archive, src, kept)
 		epoch := j.Epoch()
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
@@ -93,8 +93,8 @@ func TestFullDisk(t *testing.T) {
 		if j.Epoch() != epoch {
 			t.Error("it went on before the end, and the epoch is a new one")
 		}
-		wantHole(t, j.Archive, tape, before, kept, lost)
-		wantOldestAfter(t, j.Archive, tape, kept)
+		wantGap(t, j.Archive, src, before, kept, lost)
+		wantOldestAfter(t, j.Archive, src, kept)
 		if _, rows := restoreAll(t, j); len(rows) > 500+1 {
 			t.Errorf("%d rows are restored", len(rows))
 		}
@@ -105,7 +105,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// wantNewEpoch opens what a kill would have left while rows were being lost.
+// wantNewEpoch opens the journal as after a kill while rows were lost.
 func wantNewEpoch(t *testing.T, cfg Config, folder, old string) {
 	t.Helper()
 	cfg.Folder = folder
@@ -118,35 +118,35 @@ func wantNewEpoch(t *testing.T, cfg Config, folder, old string) {
 	}
 }
 
-func wantHole(t *testing.T, a *Archive, tape *tape, before []Row, kept int, position uint64) {
+func wantGap(t *testing.T, a *Archive, src *rowSource, before []Row, kept int, position uint64) {
 	t.Helper()
-	got := scanAll(t, a, Place{})
-	at := slices.IndexFunc(got, func(r Row) bool { return r.Kind == Hole })
+	got := scanAll(t, a, ScanStart{})
+	at := slices.IndexFunc(got, func(r Row) bool { return r.Kind == Gap })
 	if at != len(before) {
-		t.Fatalf("the hole is at row %d, want %d", at, len(before))
+		t.Fatalf("the gap is at row %d, want %d", at, len(before))
 	}
 	h := got[at]
-	if h.Position != position || h.N != uint64(kept-len(before)) || h.Reason != "disk_full" || h.At != tape.rows[kept-1].At {
-		t.Errorf("hole %+v; %d rows up to %d are lost", h, kept-len(before), position)
+	if h.Position != position || h.N != uint64(kept-len(before)) || h.Reason != "disk_full" || h.At != src.rows[kept-1].At {
+		t.Errorf("gap %+v; %d rows up to %d are lost", h, kept-len(before), position)
 	}
-	sameRows(t, "before the hole", got[:at], before)
-	sameRows(t, "behind the hole", got[at+1:], tape.rows[kept:])
+	sameRows(t, "before the gap", got[:at], before)
+	sameRows(t, "after the gap", got[at+1:], src.rows[kept:])
 	d := a.Days()[0]
 	if d.Complete != max(h.At, d.From) || d.Rows != uint64(len(got)-1) {
-		t.Errorf("day %+v with %d rows and a hole up to %d", d, len(got)-1, h.At)
+		t.Errorf("day %+v with %d rows and a gap up to %d", d, len(got)-1, h.At)
 	}
-	// Who asks for what comes behind a place in the hole is told of it too.
-	part := scanAll(t, a, Place{Position: position - 1})
-	if len(part) == 0 || part[0].Kind != Hole {
-		t.Error("a scan from within the hole does not tell it")
+	// A reader that starts after a position in the gap gets the gap too.
+	part := scanAll(t, a, ScanStart{Position: position - 1})
+	if len(part) == 0 || part[0].Kind != Gap {
+		t.Error("a scan that starts in the gap does not report it")
 	}
 }
 
-func wantOldestAfter(t *testing.T, a *Archive, tape *tape, kept int) {
+func wantOldestAfter(t *testing.T, a *Archive, src *rowSource, kept int) {
 	t.Helper()
-	for i, def := range tape.defs {
+	for i, def := range src.defs {
 		for slot := range numSlots - 1 {
-			if rows := of(tape.rows[kept:], tape.numbers[i], slot); len(rows) > 0 {
+			if rows := of(src.rows[kept:], src.numbers[i], slot); len(rows) > 0 {
 				if got := a.Oldest(seriesOf(def.ID, slot)); got != rows[0].N {
 					t.Errorf("%s, slot %d: complete from %d, want %d", def.ID, slot, got, rows[0].N)
 				}
@@ -155,18 +155,18 @@ func wantOldestAfter(t *testing.T, a *Archive, tape *tape, kept int) {
 	}
 }
 
-// TestRunRecovers has Run find out that there is room again, and sync and close days besides.
+// TestRunRecovers has Run find free space, and sync and close days.
 func TestRunRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig(t)
-		disk := &smallDisk{room: 20_000}
+		disk := &smallDisk{space: 20_000}
 		cfg.write = disk.write
-		tape := newTape(19, 3)
-		j := begin(t, cfg, tape)
+		src := newRowSource(19, 3)
+		j := begin(t, cfg, src)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- j.Run(ctx) }()
-		tape.write(j, 1_000, true)
+		src.write(j, 1_000, true)
 		since, _, ok := j.Suspended()
 		if !ok || time.Since(since) > time.Second {
 			t.Fatalf("suspended: %v, since %v", ok, since)
@@ -174,18 +174,18 @@ func TestRunRecovers(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		j.Commit()
 		if _, _, ok := j.Suspended(); !ok {
-			t.Fatal("there is no room yet")
+			t.Fatal("there is no space yet")
 		}
 		disk.grow()
 		time.Sleep(2 * time.Second)
 		j.Commit()
 		if _, err, ok := j.Suspended(); ok {
-			t.Fatalf("there is room: %v", err)
+			t.Fatalf("there is space: %v", err)
 		}
-		tape.at += dayNanos
-		tape.write(j, 100, true)
-		tape.at += dayNanos
-		tape.write(j, 100, true)
+		src.at += dayNanos
+		src.write(j, 100, true)
+		src.at += dayNanos
+		src.write(j, 100, true)
 		time.Sleep(2 * time.Second)
 		if d := j.Days(); len(d) != 3 || !d[0].Closed || !d[1].Closed || d[2].Closed {
 			t.Errorf("days: %+v", d)
@@ -197,39 +197,39 @@ func TestRunRecovers(t *testing.T) {
 	})
 }
 
-// TestFailingSync has the disk lose what it took: that is no journal to go on with.
+// TestFailingSync has the disk lose what it accepted: the epoch cannot continue.
 func TestFailingSync(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(23, 2)
-	j := begin(t, cfg, tape)
-	tape.write(j, 100, true)
-	before := len(tape.rows)
+	src := newRowSource(23, 2)
+	j := begin(t, cfg, src)
+	src.write(j, 100, true)
+	before := len(src.rows)
 	failed := error(&os.PathError{Op: "sync", Path: "x", Err: syscall.EIO})
-	j.fault.Store(&failed)
+	j.syncErr.Store(&failed)
 	j.Commit()
 	if _, err, ok := j.Suspended(); !ok || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("suspended: %v, %v", ok, err)
 	}
-	tape.write(j, 10, true)
+	src.write(j, 10, true)
 	j.space.Store(true)
 	j.Commit()
 	if _, _, ok := j.Suspended(); ok {
 		t.Fatal("it does not go on")
 	}
-	tape.write(j, 100, true)
-	wantHole(t, j.Archive, tape, tape.rows[:before], before+10, tape.rows[before+9].Position)
+	src.write(j, 100, true)
+	wantGap(t, j.Archive, src, src.rows[:before], before+10, src.rows[before+9].Position)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestFailedSyncIsVerified has the kernel give other bytes for rows that a sync failed to bring to the disk: who reads them,
-// by their place or in order, gets an error and not another price.
+// TestFailedSyncIsVerified has the kernel return other bytes for rows of a failed sync: reads, by
+// offset or in order, return an error and not another price.
 func TestFailedSyncIsVerified(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(24, 2)
-	j := begin(t, cfg, tape)
-	tape.write(j, 2_000, true)
+	src := newRowSource(24, 2)
+	j := begin(t, cfg, src)
+	src.write(j, 2_000, true)
 	name := segmentFiles(t, cfg.Folder)[0]
 	broken, err := os.Open(name)
 	if err != nil {
@@ -238,31 +238,31 @@ func TestFailedSyncIsVerified(t *testing.T) {
 	if err := broken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	j.duty.Lock()
-	live := j.live
-	j.live = broken // its sync fails
-	j.duty.Unlock()
+	j.syncMu.Lock()
+	live := j.activeFile
+	j.activeFile = broken // its sync fails
+	j.syncMu.Unlock()
 	if err := j.syncFiles(); err == nil {
 		t.Fatal("a closed file was synced")
 	}
-	j.duty.Lock()
-	j.live = live
-	j.duty.Unlock()
-	checkAll(t, "nothing was forgotten", j.Archive, tape)
+	j.syncMu.Lock()
+	j.activeFile = live
+	j.syncMu.Unlock()
+	checkAll(t, "nothing was forgotten", j.Archive, src)
 
-	trades := Series{Instrument: tape.defs[0].ID}
-	places := j.days[0].segments[0].series[seriesKey{tape.numbers[0], uint8(Trades)}].chunks[0].places
+	trades := Series{Instrument: src.defs[0].ID}
+	places := j.days[0].segments[0].series[seriesKey{src.numbers[0], uint8(Trades)}].chunks[0].places
 	at := int64(places[5])*8 + headSize
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch(t, name, at, b[at]^1) // of a price
+	patch(t, name, at, b[at]^1) // in a price
 	var d *Damage
 	if err := j.Read(t.Context(), trades, Range{}, func(string, *Row) bool { return true }); !errors.As(err, &d) {
 		t.Errorf("read by place: %v", err)
 	}
-	if err := j.Scan(t.Context(), Place{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
+	if err := j.Scan(t.Context(), ScanStart{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
 		t.Errorf("scanned: %v", err)
 	}
 	if err := j.Close(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// dataSync waits until what was written is on the disk. Times of the file need not be.
+// dataSync syncs the data of a file, without its times.
 func dataSync(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

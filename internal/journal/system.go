@@ -2,13 +2,13 @@ package journal
 
 import "os"
 
-// system is how the journal changes files, besides Config.write: tests put a disk in its place that fails, or loses
-// what was not synced. A function that is nil is that of the real system.
+// system contains the file operations of the journal, except for Config.write. Tests replace them
+// with a disk that fails or loses data that was not synced. Nil functions are the real ones.
 type system struct {
-	open       func(name string, flag int) (*os.File, error) // makes the file where flag says so
+	open       func(name string, flag int) (*os.File, error) // creates the file if flag says so
 	writeAt    func(f *os.File, b []byte, at int64) (int, error)
 	truncate   func(name string, size int64) error
-	sync       func(f *os.File) error // what was written, not the name
+	sync       func(f *os.File) error // the data, not the name
 	syncFolder func(name string) error
 	rename     func(from, to string) error
 	remove     func(name string) error
@@ -16,7 +16,7 @@ type system struct {
 	mkdir      func(name string) error
 }
 
-// fill puts in the real system where nothing else is.
+// fill sets the real functions where there are no others.
 func (s *system) fill() {
 	if s.open == nil {
 		s.open = func(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o600) }

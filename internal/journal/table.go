@@ -9,32 +9,31 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// table has the instruments of a journal by number. A number is given out once, for as long
-// as anything is kept.
+// table has the instruments of a journal by number. A number is never reused.
 type table struct {
-	mu   sync.RWMutex
-	list []defined // by number; 0 is nobody's
-	real bool      // an instrument has or had this machine's clock
-	ids  map[market.InstrumentID]uint32
+	mu        sync.RWMutex
+	list      []defined // by number; 0 is unused
+	realClock bool      // an instrument has or had this machine's clock
+	ids       map[market.InstrumentID]uint32
 }
 
 type defined struct {
-	def  market.Instrument
-	text []byte // as it is on disk
-	real bool   // this or an earlier definition has this machine's clock
+	def       market.Instrument
+	text      []byte // as on disk
+	realClock bool   // this or an earlier definition has this machine's clock
 }
 
-// maxInstruments bounds the numbers that a file may give out.
+// maxInstruments bounds the numbers in a file.
 const maxInstruments = 1 << 20
 
 func newTable() *table {
 	return &table{list: make([]defined, 1), ids: map[market.InstrumentID]uint32{}}
 }
 
-// learn takes in what a file says of a number.
-func (t *table) learn(number uint32, text []byte) error {
+// add adds a definition from a file.
+func (t *table) add(number uint32, text []byte) error {
 	if number == 0 || number >= maxInstruments {
-		return fmt.Errorf("number %d of an instrument is out of range", number)
+		return fmt.Errorf("instrument number %d is out of range", number)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,8 +48,8 @@ func (t *table) learn(number uint32, text []byte) error {
 	return nil
 }
 
-// reserve keeps numbers up to this one from being given out again: rows of them are there, although their definitions
-// may be damaged.
+// reserve prevents new instruments from getting numbers up to this one: there are rows with them,
+// although their definitions may be damaged.
 func (t *table) reserve(number uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +65,7 @@ func (t *table) set(number uint32, def market.Instrument, text []byte) {
 	t.list[number].def, t.list[number].text = def, text
 	t.ids[def.ID] = number
 	if !def.VirtualClock && !def.ID.IsPattern() {
-		t.list[number].real, t.real = true, true
+		t.list[number].realClock, t.realClock = true, true
 	}
 }
 
@@ -74,7 +73,7 @@ func (t *table) set(number uint32, def market.Instrument, text []byte) {
 func (t *table) markRealClock(number uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.list[number].real, t.real = true, true
+	t.list[number].realClock, t.realClock = true, true
 }
 
 // hasRealClock reports whether any instrument has or had this machine's clock. Patterns for whole
@@ -82,14 +81,14 @@ func (t *table) markRealClock(number uint32) {
 func (t *table) hasRealClock() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.real
+	return t.realClock
 }
 
-// define is the number of an instrument, and whether the definition is new or has changed.
+// define returns the number of an instrument, and whether the definition is new or has changed.
 func (t *table) define(def market.Instrument) (number uint32, text []byte, changed bool) {
 	text, err := json.Marshal(def)
 	if err != nil {
-		// A struct of numbers and strings has always a JSON form.
+		// A struct of numbers and strings always encodes.
 		return 0, nil, false
 	}
 	t.mu.Lock()
@@ -115,8 +114,8 @@ func (t *table) get(number uint32) (market.Instrument, bool) {
 	return t.list[number].def, true
 }
 
-// virtual says whether an instrument's rows are published by a virtual clock.
-func (t *table) virtual(number uint32) bool {
+// hasVirtualClock reports whether a virtual clock publishes an instrument's rows.
+func (t *table) hasVirtualClock(number uint32) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return int(number) < len(t.list) && t.list[number].def.VirtualClock
@@ -129,7 +128,7 @@ func (t *table) lookup(id market.InstrumentID) (uint32, bool) {
 	return n, ok
 }
 
-// text is the definition of a number as it is on disk; nil for none.
+// text returns the definition of a number as on disk; nil if there is none.
 func (t *table) text(number uint32) []byte {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -139,7 +138,7 @@ func (t *table) text(number uint32) []byte {
 	return t.list[number].text
 }
 
-// last is the greatest number given out.
+// last returns the greatest number in use.
 func (t *table) last() uint32 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -153,7 +152,7 @@ func (t *table) each(f func(number uint32, text []byte, realClock bool)) {
 	defer t.mu.RUnlock()
 	for n := range t.list {
 		if t.list[n].text != nil {
-			f(uint32(n), t.list[n].text, t.list[n].real)
+			f(uint32(n), t.list[n].text, t.list[n].realClock)
 		}
 	}
 }

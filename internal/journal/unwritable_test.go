@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// badDisk is a disk that refuses everything from some moment on, also to write again what was
-// written.
+// badDisk is a disk that refuses all writes while it fails, even of existing data.
 type badDisk struct{ fails error }
 
 func (d *badDisk) write(f *os.File, b []byte) (int, error) {
@@ -19,7 +18,7 @@ func (d *badDisk) write(f *os.File, b []byte) (int, error) {
 	return f.Write(b)
 }
 
-// fail makes a journal's disk refuse rows, and its state too.
+// fail makes the disk refuse rows and the state.
 func (d *badDisk) fail(t *testing.T, j *Journal, err error) {
 	t.Helper()
 	d.fails = err
@@ -27,11 +26,11 @@ func (d *badDisk) fail(t *testing.T, j *Journal, err error) {
 	if e := errors.Join(e, j.state.file.Close()); e != nil {
 		t.Fatal(e)
 	}
-	j.state.file = readOnly // what is written to it fails
+	j.state.file = readOnly // writes to it fail
 }
 
-// heal makes the disk take everything again.
-func (d *badDisk) heal(t *testing.T, j *Journal) {
+// repair makes the disk accept everything again.
+func (d *badDisk) repair(t *testing.T, j *Journal) {
 	t.Helper()
 	d.fails = nil
 	file, e := os.OpenFile(filepath.Join(j.cfg.Folder, stateName), os.O_RDWR, 0)
@@ -41,8 +40,8 @@ func (d *badDisk) heal(t *testing.T, j *Journal) {
 	j.state.file = file
 }
 
-// TestNothingCanBeWritten has rows streamed while neither rows nor the state can be written:
-// after a kill the N of these rows are not given out again in the same epoch.
+// TestNothingCanBeWritten streams rows while neither rows nor the state can be written: after a
+// kill the same epoch does not use their N again.
 func TestNothingCanBeWritten(t *testing.T) {
 	for _, fails := range []error{syscall.EROFS, syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT} {
 		t.Run(fails.Error(), func(t *testing.T) {
@@ -50,26 +49,26 @@ func TestNothingCanBeWritten(t *testing.T) {
 			cfg.Segment = 30_000
 			disk := &badDisk{}
 			cfg.write = disk.write
-			tape := newTape(77, 3)
-			j := begin(t, cfg, tape)
-			tape.write(j, 500, true)
+			src := newRowSource(77, 3)
+			j := begin(t, cfg, src)
+			src.write(j, 500, true)
 			epoch := j.Epoch()
 			healthy := copyFolder(t, cfg.Folder)
 
 			disk.fail(t, j, fails)
-			tape.write(j, 1, true)
+			src.write(j, 1, true)
 			if _, err, ok := j.Suspended(); !ok || !errors.Is(err, fails) {
 				t.Fatalf("suspended: %v, %v", ok, err)
 			}
 			wantNewEpoch(t, cfg, afterKill(t, cfg, disk), epoch)
-			tape.write(j, 500, true)
+			src.write(j, 500, true)
 			wantNewEpoch(t, cfg, afterKill(t, cfg, disk), epoch)
 
-			// With room again the hole is on the disk, and the epoch goes on whatever comes then.
-			disk.heal(t, j)
+			// With free space the gap is on disk, and the epoch continues whatever happens.
+			disk.repair(t, j)
 			j.space.Store(true)
 			j.Commit()
-			tape.write(j, 10, true)
+			src.write(j, 10, true)
 			wantSameEpoch(t, cfg, copyFolder(t, cfg.Folder), epoch)
 			wantSameEpoch(t, cfg, healthy, epoch)
 			if err := j.Close(); err != nil {
@@ -79,7 +78,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// afterKill is what a kill leaves, on a disk that takes everything again.
+// afterKill returns a journal as after a kill, on a working disk.
 func afterKill(t *testing.T, cfg Config, disk *badDisk) string {
 	t.Helper()
 	disk.fails = nil
@@ -98,20 +97,19 @@ func wantSameEpoch(t *testing.T, cfg Config, folder, old string) {
 	}
 }
 
-// TestMemoryOfTheMachine goes on in an epoch after a kill while the machine's memory tells how
-// far it was, and in a new one where it was emptied, or tells that the journal was further than
-// this copy of it.
+// TestMemoryOfTheMachine continues an epoch after a kill if shared memory has its position, and
+// begins a new one if that is empty or ahead of this copy of the journal.
 func TestMemoryOfTheMachine(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Memory = t.TempDir()
-	tape := newTape(78, 3)
-	j := begin(t, cfg, tape)
-	tape.write(j, 300, true)
+	src := newRowSource(78, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 300, true)
 	epoch := j.Epoch()
 	backup := copyFolder(t, cfg.Folder)
-	tape.write(j, 1, true)
+	src.write(j, 1, true)
 	killed := copyFolder(t, cfg.Folder)
-	mark := filesAsLeft(t, []string{highWaterPath(cfg.Memory, j.journal)})
+	mark := snapshotFiles(t, []string{highWaterPath(cfg.Memory, j.journal)})
 	if _, err := openHighWater(cfg.Memory, cfg.Folder, j.journal); err == nil {
 		t.Error("another process has the same mark")
 	}

@@ -5,60 +5,60 @@ import (
 	"path/filepath"
 )
 
-// writer is the appending end. It does no I/O. It belongs to whoever calls Append, Define, Take and
-// Done, one at a time.
+// writer appends rows. It does no I/O. It belongs to the caller of Append, Define, Take and Done,
+// one at a time.
 type writer struct {
 	checkpoint func(instrument uint32, emit func(*Row))
 	emit       func(*Row) // emitRow
 	closed     bool
 	sus        *suspension // rows are being lost
-	over       bool        // of those: what came before them still waits to be written
-	day        int32       // that rows are filed under
+	overflowed bool        // rows are being lost, and earlier ones still wait to be written
+	day        int32       // current day
 	hasDay     bool
 	calendar   calendar
-	position   uint64 // greatest so far
+	position   uint64 // greatest position
 	newest     int64  // At of the last row
 
 	point   checkpointing
-	defined bitset // instruments whose definition the segment has
-	frame   int    // where the open frame begins in buf; -1 for none
+	defined bitset // instruments with a definition in the segment
+	frame   int    // start of the open frame in buf; -1: none
 	base    base   // of the block
-	start   int64  // where the block begins in the segment; 0: none is begun
-	piece          // that rows are appended to; its seg is nil where none is begun
+	start   int64  // offset of the block in the segment; 0: none
+	piece          // current piece; its seg is nil if there is none
 
-	pending []*piece // whole ones, in order, that no Batch has taken
-	rows    int64    // bytes of appended rows that no Batch has taken
-	batch   Batch    // the one that was taken; reused
-	spare   []*piece // for reuse
+	pending     []*piece // complete pieces, in order, that no Batch has
+	rows        int64    // bytes of appended rows that no Batch has
+	batch       Batch    // the current one; reused
+	sparePieces []*piece // for reuse
 }
 
-// piece is a piece of a segment that is written at once, and what it brings for the index.
+// piece is a part of a segment that is written at once, with its index entries.
 type piece struct {
 	seg    *segment
-	begins bool  // it is the first: the segment has no file yet
-	at     int64 // where buf stands in the segment
+	begins bool  // first of its segment, which has no file yet
+	at     int64 // offset of buf in the segment
 	high   int64 // greatest At of a message in the segment up to the end of buf
-	before int64 // what high was where the first of blocks begins
+	before int64 // high at the first of blocks
 	buf    []byte
 
 	entries []entry
 	blocks  []block
-	news    summary
-	gaps    []hole
-	marked  int64 // where a checkpoint begins that ends in buf
+	added   summary
+	gaps    []gap
+	marked  int64 // offset of the checkpoint that ends in buf
 }
 
-// bufferBytes is the size from which on a piece is whole.
+// bufferBytes is the size of a complete piece.
 const bufferBytes = 64 << 10
 
 func (w *writer) reset() {
 	w.buf, w.frame = w.buf[:0], -1
 	w.entries, w.blocks, w.gaps = w.entries[:0], w.blocks[:0], nil
-	w.news, w.marked = newSummary(), 0
+	w.added, w.marked = newSummary(), 0
 }
 
-// cut ends the piece that rows are appended to, if anything is in it, and begins the next.
-func (w *writer) cut() {
+// endPiece completes the current piece, if it has data, and begins the next.
+func (w *writer) endPiece() {
 	if len(w.buf) == 0 {
 		return
 	}
@@ -67,8 +67,8 @@ func (w *writer) cut() {
 		w.blocks[n-1].bytes, w.blocks[n-1].high = w.offset()-w.blocks[n-1].offset, w.high
 	}
 	c := &piece{}
-	if n := len(w.spare); n > 0 {
-		c, w.spare = w.spare[n-1], w.spare[:n-1]
+	if n := len(w.sparePieces); n > 0 {
+		c, w.sparePieces = w.sparePieces[n-1], w.sparePieces[:n-1]
 	}
 	next := piece{seg: w.seg, at: w.offset(), high: w.high, buf: c.buf, entries: c.entries, blocks: c.blocks}
 	*c, w.piece = w.piece, next
@@ -76,23 +76,23 @@ func (w *writer) cut() {
 	w.pending = append(w.pending, c)
 }
 
-// Append takes a row into what the next Commit writes, and keeps nothing of it. It makes no system
-// call and never fails: while the disk is full, or too much waits for it, the row is lost, which
-// Suspended tells.
+// Append adds a row to the next Commit and does not retain it. It makes no system call and never
+// fails: while the disk is full, or too much waits for it, the row is lost, which Suspended
+// reports.
 func (j *Journal) Append(r *Row) {
 	if !j.ready(r) {
-		j.lose(r)
+		j.loseRow(r)
 		return
 	}
 	from := j.offset()
 	j.put(r)
 	j.rows += j.offset() - from
 	if len(j.buf) >= bufferBytes {
-		j.cut()
+		j.endPiece()
 	}
 }
 
-// ready sees to it that there is a segment for a row.
+// ready ensures that there is a segment for a row. It returns false if the row is lost.
 func (j *Journal) ready(r *Row) bool {
 	if j.closed || j.sus != nil {
 		return false
@@ -101,13 +101,13 @@ func (j *Journal) ready(r *Row) bool {
 		j.overflow()
 		return false
 	}
-	day := j.fileUnder(r)
+	day := j.dayOfRow(r)
 	if j.seg != nil && day == j.seg.day && j.at < j.limit(2) {
 		return true
 	}
-	// The state of the hub has this row in it already, perhaps by halves. So the new segment begins
-	// with rows, and its checkpoint begins with the next Commit.
-	j.rotate(day)
+	// The hub's state already contains this row, perhaps partly. So the new segment begins with
+	// rows, and its checkpoint with the next Commit.
+	j.beginSegment(day)
 	return true
 }
 
@@ -126,14 +126,14 @@ func (j *Journal) put(r *Row) {
 	if r.Checkpoint {
 		return
 	}
-	if j.point.floors != nil {
-		j.point.floors.begin(r)
+	if j.point.minSeqs != nil {
+		j.point.minSeqs.begin(r)
 	}
-	if r.Kind == Hole {
-		j.gaps = append(j.gaps, hole{r.Position, r.At})
-		j.news.last, j.news.to = max(j.news.last, r.Position), max(j.news.to, r.At)
+	if r.Kind == Gap {
+		j.gaps = append(j.gaps, gap{r.Position, r.At})
+		j.added.last, j.added.to = max(j.added.last, r.Position), max(j.added.to, r.At)
 	} else {
-		j.news.add(r.Position, r.At, r.Time)
+		j.added.add(r.Position, r.At, r.Time)
 	}
 	j.position, j.newest, j.high = max(j.position, r.Position), r.At, max(j.high, r.At)
 	if slot := r.slot(); slot != noSlot {
@@ -142,7 +142,7 @@ func (j *Journal) put(r *Row) {
 	}
 }
 
-// slot is the slot of a row.
+// slot returns the slot of a row.
 func (r *Row) slot() int {
 	switch r.Kind {
 	case Trade, Cancel, Correct:
@@ -159,10 +159,10 @@ func (r *Row) slot() int {
 	return noSlot
 }
 
-// offset is where the next record will stand in the segment.
+// offset returns the offset of the next record in the segment.
 func (w *writer) offset() int64 { return w.at + int64(len(w.buf)) }
 
-// frameFor sees to it that a frame is open in a block that is not full.
+// frameFor ensures that a frame is open in a block that is not full.
 func (j *Journal) frameFor(b base) {
 	if j.start == 0 || j.offset()-j.start >= spanBytes {
 		j.beginBlock(b)
@@ -180,7 +180,7 @@ func (w *writer) openFrame() {
 
 func (w *writer) closeFrame() {
 	if w.frame >= 0 {
-		seal(w.buf[w.frame:], w.seg.salt, w.at+int64(w.frame))
+		finishFrame(w.buf[w.frame:], w.seg.salt, w.at+int64(w.frame))
 		w.frame = -1
 	}
 }
@@ -199,16 +199,16 @@ func (w *writer) beginBlock(b base) {
 	w.buf = appendBlock(w.buf, b, w.start)
 }
 
-// rotate ends the segment and begins the next one, with its header in the buffer. Its checkpoint
-// is owed.
-func (j *Journal) rotate(day int32) {
-	j.cut()
+// beginSegment ends the segment and begins the next, with its header in the buffer and a pending
+// checkpoint.
+func (j *Journal) beginSegment(day int32) {
+	j.endPiece()
 	j.highest++
-	s := &segment{folder: filepath.Join(j.cfg.Folder, dateOf(day)), name: segmentName(j.highest), proved: true}
+	s := &segment{folder: filepath.Join(j.cfg.Folder, dateOf(day)), name: segmentName(j.highest), verified: true}
 	s.header = header{number: j.highest, journal: j.journal, epoch: j.epoch, day: day}
 	s.summary = newSummary()
 	j.seg, j.begins, j.at = s, true, 0
-	j.point = checkpointing{owed: true, floors: j.point.floors, hole: j.point.hole}
+	j.point = checkpointing{pending: true, minSeqs: j.point.minSeqs, gap: j.point.gap}
 	clear(j.defined)
 	j.day, j.hasDay, j.calendar.begun[day] = day, true, true
 	j.start, j.high = 0, math.MinInt64

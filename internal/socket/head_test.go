@@ -110,6 +110,6 @@ func BenchmarkHead(b *testing.B) {
 func TestSizes(t *testing.T) {
 	t.Logf("figure: a connection is %d bytes, of which its session has %d", unsafe.Sizeof(conn{}), unsafe.Sizeof(session.Session{}))
 	if size := unsafe.Sizeof(conn{}) - unsafe.Sizeof(session.Session{}); size > 72 {
-		t.Errorf("a connection is %d bytes beside its session", size)
+		t.Errorf("a connection is %d bytes without its session", size)
 	}
 }

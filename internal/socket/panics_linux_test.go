@@ -169,7 +169,7 @@ func panicIn(t *testing.T, w transport, st step) {
 		// part of a frame.
 		if inSession := []step{stepVerified, stepMessage, stepGather, stepTimer, stepNotice}; slices.Contains(inSession, st) &&
 			err != nil && (reason != "internal" || code != 4500) { // nil: everything was sent before
-			t.Errorf("%d of %d: told %q, closed %d: %v", nth, count, reason, code, err)
+			t.Errorf("%d of %d: reason %q, closed %d: %v", nth, count, reason, code, err)
 		}
 		if st == stepHead && (err == nil || !strings.Contains(err.Error(), "500")) {
 			t.Errorf("a request: %v, want status 500", err)

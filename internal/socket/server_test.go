@@ -244,7 +244,7 @@ func TestTokenCheckFails(t *testing.T) {
 				}
 				other.echo("still here")
 				if strings.Contains(log.String(), "secret") {
-					t.Errorf("the log tells the value of a panic: %s", &log)
+					t.Errorf("the log contains the value of a panic: %s", &log)
 				}
 			})
 		})
@@ -336,7 +336,7 @@ func TestSessionPanics(t *testing.T) {
 			t.Errorf("no stack in the log: %s", &log)
 		}
 		if strings.Contains(log.String(), "payload of the client") {
-			t.Errorf("the log tells what the client sent: %s", &log)
+			t.Errorf("the log contains what the client sent: %s", &log)
 		}
 	})
 }

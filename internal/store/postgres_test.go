@@ -229,10 +229,10 @@ func TestPostgresWatchE2E(t *testing.T) {
 		}
 		got := wait(t, reported)
 		if want := event.Time; got.Family != id || i < 2 && !got.At.Equal(want) {
-			t.Errorf("told %+v, want %s at %v", got, id, want)
+			t.Errorf("reported %+v, want %s at %v", got, id, want)
 		}
 		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("%s took %v to be told", id, took)
+			t.Errorf("%s was reported after %v", id, took)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func wait[T any](t testing.TB, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(20 * time.Second):
-		t.Fatal("nothing was told")
+		t.Fatal("nothing was reported")
 	}
 	return v
 }
@@ -316,7 +316,7 @@ func TestPostgresAwayE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := wait(t, reported); r.Family != "a" {
-		t.Errorf("told %+v", r)
+		t.Errorf("reported %+v", r)
 	}
 	if _, f := lookup(t, s, "a0"); f.Revoked.IsZero() {
 		t.Error("not revoked")

@@ -148,10 +148,10 @@ func testWatch(t *testing.T, open func() database) {
 		select {
 		case r := <-reported:
 			if r.Family != c.id || r.At.Before(now) || r.At.Sub(now) > time.Minute {
-				t.Errorf("told %+v, want %s at %v", r, c.id, now)
+				t.Errorf("reported %+v, want %s at %v", r, c.id, now)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("of %s nothing was told", c.id)
+			t.Fatalf("of %s nothing was reported", c.id)
 		}
 	}
 }

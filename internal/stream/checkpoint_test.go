@@ -151,7 +151,7 @@ func TestRestoreBetweenPieces(t *testing.T) {
 				}
 			}
 			w.hub.Commit()
-			if w.journal.Unfinished() {
+			if w.journal.CheckpointPending() {
 				unfinished++
 			}
 			w.kill(fmt.Sprint("seed ", seed))

@@ -196,7 +196,7 @@ func (h *Hub) endCommit() {
 	}
 	h.marks = h.marks[:0]
 	h.recent = slices.DeleteFunc(h.recent, func(in *instrument) bool { return in.pos <= h.committed })
-	if j := h.cfg.Journal; j != nil && j.Unfinished() {
+	if j := h.cfg.Journal; j != nil && j.CheckpointPending() {
 		h.commitDue = h.pieceDue
 		h.kickClock()
 	}

@@ -81,7 +81,7 @@ func (r *restorer) instrument(number uint32) *instrument {
 func (r *restorer) row(j *journal.Row) error {
 	h := r.hub
 	h.position = max(h.position, j.Position)
-	if j.Kind == journal.Hole {
+	if j.Kind == journal.Gap {
 		return nil
 	}
 	in := r.instrument(j.Instrument)

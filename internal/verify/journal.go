@@ -40,7 +40,7 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 	}
 	for _, epoch := range in.Epochs() {
 		x.begin(epoch)
-		err := in.Scan(ctx, journal.Place{Epoch: epoch}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
+		err := in.Scan(ctx, journal.ScanStart{Epoch: epoch}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
 			x.row(row)
 			return true
 		})
@@ -140,7 +140,7 @@ func (x *journalWalk) id(number uint32) string {
 // row checks a row.
 func (x *journalWalk) row(r *journal.Row) {
 	v := x.v
-	if r.Kind == journal.Hole {
+	if r.Kind == journal.Gap {
 		x.gap(r)
 		return
 	}
@@ -209,7 +209,7 @@ func (x *journalWalk) each(do func(*instrument, Position, *journal.Row)) {
 // gap handles a gap, at which rows were lost. What follows is checked starting from the checkpoint
 // before the gap record.
 func (x *journalWalk) gap(r *journal.Row) {
-	if r.CheckpointBehind {
+	if r.CheckpointFollows {
 		x.settle()
 	}
 	x.gaps++

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// TestReadersBesideTheWriter has readers of all kinds look while rows are written, segments change and days are closed and
-// removed: each sees a piece of the tape without a gap.
-func TestReadersBesideTheWriter(t *testing.T) {
+// TestReadersDuringWrites reads in all ways while rows are written, segments change and days are
+// closed and removed: each reader sees a range of rows without a gap.
+func TestReadersDuringWrites(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment, cfg.Days, cfg.Sync = 60_000, 2, time.Millisecond
-	tape := newTape(22, 3)
-	tape.clone = false
-	j := begin(t, cfg, tape)
+	src := newRowSource(22, 3)
+	src.clone = false
+	j := begin(t, cfg, src)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -23,7 +23,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	id := tape.defs[1].ID
+	id := src.defs[1].ID
 	for i := range 3 {
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -35,8 +35,8 @@ func TestReadersBesideTheWriter(t *testing.T) {
 		})
 	}
 	for day := range 8 {
-		tape.write(j, soak(200_000), true)
-		tape.at += int64(day%2) * dayNanos
+		src.write(j, soak(200_000), true)
+		src.at += int64(day%2) * dayNanos
 	}
 	stop()
 	all.Wait()
@@ -55,11 +55,11 @@ func lookOnce(ctx context.Context, j *Journal, s Series) error {
 		last = r.N
 		return gap == nil
 	})
-	if gap != nil || over(err) {
+	if gap != nil || isFailure(err) {
 		return errors.Join(gap, err)
 	}
 	last = 0
-	err = j.Scan(ctx, Place{}, nil, allKinds, func(r *Row) bool {
+	err = j.Scan(ctx, ScanStart{}, nil, allKinds, func(r *Row) bool {
 		if last != 0 && r.Position != last+1 {
 			gap = errors.New("a gap in the stream")
 		}
@@ -69,20 +69,20 @@ func lookOnce(ctx context.Context, j *Journal, s Series) error {
 	j.Oldest(s)
 	j.Days()
 	j.Epochs()
-	if gap != nil || over(err) {
+	if gap != nil || isFailure(err) {
 		return errors.Join(gap, err)
 	}
 	_, err = j.BookAt(ctx, s.Instrument, start+dayNanos/2)
 	if errors.Is(err, ErrNoBook) {
 		err = nil
 	}
-	if over(err) {
+	if isFailure(err) {
 		return err
 	}
 	return nil
 }
 
-// over says whether an error is more than that a day went while it was read.
-func over(err error) bool {
+// isFailure reports whether an error has another cause than the removal of a day.
+func isFailure(err error) bool {
 	return err != nil && !errors.Is(err, ErrNotKept) && !errors.Is(err, context.Canceled)
 }

@@ -20,28 +20,29 @@ import (
 	"github.com/ruedahq/rueda/internal/sched"
 )
 
-// sorter writes the file of a day: it gathers its rows by series and packs each series in blocks.
+// sorter writes the index of a day: it sorts the rows by series and compresses each series in
+// blocks.
 type sorter struct {
 	out     *tempFile
 	enc     *zstd.Encoder
 	views   []segmentView
 	epochs  []string
 	rows    *gatherer
-	list    []daySeries // in order
+	list    []daySeries // sorted
 	blocks  []dayBlock
 	sum     hash.Hash // of all rows
 	scratch []byte
 
-	// The series that is packed.
-	dec  decoder
-	one  daySeries
-	buf  []byte
-	base base
-	now  dayBlock // what is in buf
-	pack []byte
+	// The current series.
+	dec    decoder
+	series daySeries
+	buf    []byte
+	base   base
+	now    dayBlock // description of buf
+	pack   []byte
 }
 
-// writeDay makes the file of a day from its segments, none of which changes any more.
+// writeDay writes the index of a day from its segments, which do not change any more.
 func (a *Archive) writeDay(ctx context.Context, path string, date int32, views []segmentView, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) error {
 	out, err := makeTemp(&a.sys, path, put)
 	if err != nil {
@@ -64,7 +65,7 @@ func (a *Archive) writeDay(ctx context.Context, path string, date int32, views [
 	return out.finish(err)
 }
 
-// gather goes through the day.
+// gather reads the rows of the day.
 func (s *sorter) gather(ctx context.Context, a *Archive) error {
 	for i := range s.views {
 		epoch := slices.Index(s.epochs, s.views[i].epoch)
@@ -73,7 +74,7 @@ func (s *sorter) gather(ctx context.Context, a *Archive) error {
 			s.epochs = append(s.epochs, s.views[i].epoch)
 		}
 		err := a.walk(ctx, &s.views[i], walkAll, func(c *cursor, rec []byte) (bool, error) {
-			return true, s.take(c, rec, uint16(epoch))
+			return true, s.addRecord(c, rec, uint16(epoch))
 		})
 		if err != nil {
 			return err
@@ -82,9 +83,9 @@ func (s *sorter) gather(ctx context.Context, a *Archive) error {
 	return nil
 }
 
-// take takes a record of the day.
-func (s *sorter) take(c *cursor, rec []byte, epoch uint16) error {
-	if rec[0] >= byte(numKinds) || rec[1]&flagCheckpoint != 0 || rec[0] == byte(Hole) {
+// addRecord adds a record of the day.
+func (s *sorter) addRecord(c *cursor, rec []byte, epoch uint16) error {
+	if rec[0] >= byte(numKinds) || rec[1]&flagCheckpoint != 0 || rec[0] == byte(Gap) {
 		return nil
 	}
 	var h head
@@ -100,7 +101,7 @@ func (s *sorter) take(c *cursor, rec []byte, epoch uint16) error {
 	return s.rows.add(gatherKey(seriesKey{h.instrument, uint8(slot)}, epoch), c.base, rec)
 }
 
-// appendCanonical appends what is the same for the same row in whatever file it stands.
+// appendCanonical appends an encoding of a row that does not depend on its file.
 func appendCanonical(b []byte, h *head, rec []byte) []byte {
 	const own = flagLatency | 3<<sideShift
 	b = append(b, byte(h.kind), h.flags&own)
@@ -109,13 +110,13 @@ func appendCanonical(b []byte, h *head, rec []byte) []byte {
 	return append(b, rec[h.body:]...)
 }
 
-// add takes a row of the series that is packed.
+// add adds a row to the current series.
 func (s *sorter) add(from base, rec []byte) error {
 	r, ok := s.dec.row(rec, from)
 	if !ok {
 		return fmt.Errorf("sort the day: %w", errSum)
 	}
-	// Rows of one series may be minutes apart: their At takes a word of its own then.
+	// Rows of a series may be minutes apart: their At then takes a full word.
 	if len(s.buf) > 0 && (len(s.buf) >= spanBytes || r.Position-s.base.position > math.MaxUint32) {
 		s.endBlock()
 	}
@@ -127,23 +128,23 @@ func (s *sorter) add(from base, rec []byte) error {
 	s.buf = appendRow(s.buf, s.base, r)
 	s.now.last = r.N
 	s.now.least, s.now.most = min(s.now.least, r.Time), max(s.now.most, r.Time)
-	s.one.rows++
+	s.series.rows++
 	return nil
 }
 
-// endBlock writes the block that is full. What stands in its frame does not tell its place.
+// endBlock writes the current block. Its frame has offset 0.
 func (s *sorter) endBlock() {
 	if len(s.buf) == 0 {
 		return
 	}
 	sched.Yield()
 	appendBlock(s.buf[:frameHead], s.base, 0)
-	seal(s.buf, daySalt, 0)
+	finishFrame(s.buf, daySalt, 0)
 	s.pack = s.enc.EncodeAll(s.buf, s.pack[:0])
 	k := &s.now
 	k.at, k.packed, k.raw = s.out.size, uint32(len(s.pack)), uint32(len(s.buf))
 	k.sum = crc32.Checksum(s.pack, castagnoli())
-	e := &s.one
+	e := &s.series
 	if e.blocks == 0 {
 		e.block, e.first, e.least, e.most = uint32(len(s.blocks)), k.first, k.least, k.most
 	}
@@ -154,21 +155,21 @@ func (s *sorter) endBlock() {
 	s.buf = s.buf[:0]
 }
 
-// endSeries ends the series that is packed.
+// endSeries ends the current series.
 func (s *sorter) endSeries(key uint64) error {
 	s.endBlock()
-	s.one.key, s.one.epoch = seriesKey{uint32(key >> 32), uint8(key >> 16)}, uint16(key)
-	s.list = append(s.list, s.one)
-	s.one = daySeries{}
+	s.series.key, s.series.epoch = seriesKey{uint32(key >> 32), uint8(key >> 16)}, uint16(key)
+	s.list = append(s.list, s.series)
+	s.series = daySeries{}
 	return s.out.err
 }
 
-// finish writes the sections and the foot.
+// finish writes the sections and the footer.
 func (s *sorter) finish(a *Archive, date int32) error {
 	meta := dayMeta{Version: version, Date: dateOf(date), Epochs: s.epochs}
 	var spans []byte
 	for _, v := range s.views {
-		list, err := v.pieces()
+		list, err := v.spans()
 		if err != nil {
 			return err
 		}
@@ -179,7 +180,7 @@ func (s *sorter) finish(a *Archive, date int32) error {
 		meta.Segments = append(meta.Segments, segmentMeta{
 			Number: v.number, Name: v.name, Epoch: v.epoch, Salt: v.salt, Day: v.day, End: v.end,
 			Rows: v.sum.rows, First: v.sum.first, Last: v.sum.last, From: v.sum.from, To: v.sum.to,
-			Least: v.sum.least, Most: v.sum.most, Resumed: v.resumed, Holes: v.gaps, Damage: v.damage, Torn: v.torn, Spans: len(list),
+			Least: v.sum.least, Most: v.sum.most, Resumed: v.resumed, Gaps: v.gaps, Damage: v.damage, Torn: v.torn, Spans: len(list),
 		})
 	}
 	a.table.each(func(number uint32, text []byte, realClock bool) {
@@ -209,13 +210,13 @@ func (s *sorter) finish(a *Archive, date int32) error {
 	return nil
 }
 
-// Hash is a hash of all messages of an epoch ("": the newest) in stream order: two journals have
-// the same one where their rows are the same.
+// Hash returns a hash of all messages of an epoch ("": the newest) in stream order. Journals with
+// equal rows have equal hashes.
 func (a *Archive) Hash(ctx context.Context, epoch string) (string, error) {
 	sum, scratch := sha256.New(), []byte(nil)
 	for _, v := range a.views(epoch) {
 		err := a.walk(ctx, &v, walkAll, func(c *cursor, rec []byte) (bool, error) {
-			if rec[0] >= byte(numKinds) || rec[1]&flagCheckpoint != 0 || rec[0] == byte(Hole) {
+			if rec[0] >= byte(numKinds) || rec[1]&flagCheckpoint != 0 || rec[0] == byte(Gap) {
 				return true, nil
 			}
 			var h head
@@ -233,13 +234,13 @@ func (a *Archive) Hash(ctx context.Context, epoch string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// syncFolder makes the names in a folder last.
+// syncFolder syncs the entries of a folder.
 func syncFolder(path string) error {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	defer func() { _ = f.Close() }() // was only read from
+	defer func() { _ = f.Close() }() // only read from
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}

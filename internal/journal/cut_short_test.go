@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// TestCutShort cuts a segment short at many places while a reader has it open: it gives every row of the spans before
-// the one that is cut, however far ahead it reads, and then tells what is missing.
+// TestCutShort truncates a segment at many offsets while a reader has it open: the reader returns
+// every row of the spans before the cut, however far it reads ahead, and then reports what is
+// missing.
 func TestCutShort(t *testing.T) {
 	cfg := testConfig(t)
-	tape := newTape(31, 5)
-	j := begin(t, cfg, tape)
-	tape.write(j, 60_000, true)
+	src := newRowSource(31, 5)
+	j := begin(t, cfg, src)
+	src.write(j, 60_000, true)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestCutShort(t *testing.T) {
 	}
 	defer r.Close()
 	views := r.views("")
-	spans, err := views[0].pieces()
+	spans, err := views[0].spans()
 	if err != nil || len(spans) < 20 {
 		t.Fatalf("%d spans, %v", len(spans), err)
 	}
@@ -37,9 +38,9 @@ func TestCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		err := r.Scan(t.Context(), Place{}, nil, allKinds, func(row *Row) bool {
-			if !equalRows(row, &tape.rows[n]) {
-				t.Fatalf("row %d is %+v, want %+v", n, row, tape.rows[n])
+		err := r.Scan(t.Context(), ScanStart{}, nil, allKinds, func(row *Row) bool {
+			if !equalRows(row, &src.rows[n]) {
+				t.Fatalf("row %d is %+v, want %+v", n, row, src.rows[n])
 			}
 			n++
 			return true
@@ -48,7 +49,7 @@ func TestCutShort(t *testing.T) {
 		if !errors.As(err, &d) || d.Reason != reasonMissing || d.Offset != spans[i].offset {
 			t.Errorf("cut at byte %d of the span at %d: %v", cut, spans[i].offset, err)
 		}
-		// A span tells the position that its rows count from, which is that of the first.
+		// The position of a span is the base of its rows, which is that of the first row.
 		if want := int(spans[i].position); i > 0 && (n < want-1 || n > want) {
 			t.Errorf("cut in span %d: %d rows, want those up to %d", i, n, want)
 		}

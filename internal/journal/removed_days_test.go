@@ -8,23 +8,24 @@ import (
 	"testing"
 )
 
-// manyDays is a journal of six days, five of them closed, of which retain keeps two, and its first instrument's trades.
+// manyDays returns a journal of six days, five of them closed, of which retain keeps two, and its
+// first instrument's trades.
 func manyDays(t *testing.T) (j *Journal, cfg Config, s Series, want []Row) {
 	t.Helper()
 	cfg = testConfig(t)
 	cfg.Segment = 100_000
 	cfg.Days = 2
-	tape := newTape(16, 3)
-	j = begin(t, cfg, tape)
-	writeDays(t, j, tape, 6, 4_000)
+	src := newRowSource(16, 3)
+	j = begin(t, cfg, src)
+	writeDays(t, j, src, 6, 4_000)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
-	return j, cfg, Series{Instrument: tape.defs[0].ID}, of(tape.rows, tape.numbers[0], int(Trades))
+	return j, cfg, Series{Instrument: src.defs[0].ID}, of(src.rows, src.numbers[0], int(Trades))
 }
 
-// TestRemovedMeanwhile reads rows of days that are removed meanwhile, all of them, and wants their files
-// closed afterwards.
+// TestRemovedMeanwhile reads rows of days that are all removed meanwhile, and checks that their
+// files are closed afterwards.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		j, _, s, want := manyDays(t)
@@ -58,7 +59,8 @@ func TestRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRemovedAfterFind finds rows, and reads them when their days are gone and the journal is closed.
+// TestRemovedAfterFind finds rows and reads them after their days are removed and the journal is
+// closed.
 func TestRemovedAfterFind(t *testing.T) {
 	j, _, s, want := manyDays(t)
 	f, err := j.Find(s, "")
@@ -91,14 +93,14 @@ func TestRemovedAfterFind(t *testing.T) {
 	}
 }
 
-// TestReadersOfRemovedDays has readers go on while days are removed. Each gets all rows from some day on, and Oldest
-// does not promise more than what it got.
+// TestReadersOfRemovedDays reads while days are removed. Each reader gets all rows from some day,
+// and Oldest promises no more than that.
 func TestReadersOfRemovedDays(t *testing.T) {
 	j, cfg, s, want := manyDays(t)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	j = mustOpen(t, cfg) // which has not read the lists of its days yet
+	j = mustOpen(t, cfg) // has not read the lists of its days
 	over := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 4 {
@@ -139,7 +141,7 @@ func TestReadersOfRemovedDays(t *testing.T) {
 	}
 }
 
-// TestScanOfRemovedDay wants it told that the rows of a scan are not kept any more.
+// TestScanOfRemovedDay checks for ErrNotKept.
 func TestScanOfRemovedDay(t *testing.T) {
 	j, _, _, _ := manyDays(t)
 	views := j.views("")
