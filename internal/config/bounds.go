@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Bounds of what has none by itself: more is a slip of the keyboard, and some sums of times would overflow.
+// Limits of values that have no other limit, to detect typing errors and overflows.
 const (
 	day          = 24 * time.Hour
-	maxAccessTTL = 7 * day // nobody refreshes, and rights are as old, for so long
+	maxAccessTTL = 7 * day // rights would be as old without a refresh
 	maxGrace     = time.Hour
 	maxLogin     = 10 * 365 * day
 	maxTimeout   = day
 
-	maxPasswordSlots = 256 // of 19 MiB each, and of no use beyond the cores
+	maxPasswordSlots = 256 // of 19 MiB each, and useless above the number of cores
 	maxPasswordQueue = 100_000
-	maxSessions      = 10_000 // of a user: all are looked at with each login
+	maxSessions      = 10_000 // of a user: each login reads all of them
 )
 
-// checkBounds refuses what would only seem to work.
+// checkBounds finds values that are out of range.
 func (c *mainFile) checkBounds(doc *document) {
 	for _, d := range []struct {
 		key   string
@@ -54,14 +54,15 @@ func (c *mainFile) checkBounds(doc *document) {
 	}
 }
 
-// tooWide says whether a network is more than anybody has proxies in, such as half of all addresses.
+// tooWide reports whether a network is implausibly large for proxies, such as half of all
+// addresses.
 func tooWide(p netip.Prefix) bool {
 	bits, least := p.Bits(), 8
 	switch {
 	case p.Addr().Is4In6():
 		bits -= 96
 	case p.Addr().Is6() && p.Addr().IsPrivate():
-		least = 7 // fc00::/7 is nobody's on the internet
+		least = 7 // fc00::/7 is not routed on the internet
 	case p.Addr().Is6():
 		least = 16
 	}

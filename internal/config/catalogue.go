@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// marketsFile and instrumentsFile are the catalogue; the templates of the same names
-// explain every key.
+// marketsFile and instrumentsFile are the catalogue; the templates of the same names explain every
+// key.
 type marketsFile struct {
 	Markets []marketConfig `toml:"market"`
 }
@@ -68,7 +68,7 @@ type instrumentConfig struct {
 	NoBook         bool       `toml:"no_book"`
 }
 
-// readCatalogue reads both files; a name left empty is an empty list.
+// readCatalogue reads both files; an empty name is an empty list.
 func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []market.Instrument, error) {
 	var mf marketsFile
 	var inf instrumentsFile
@@ -104,7 +104,7 @@ func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []mark
 		if err := in.Validate(); err != nil && instruments.clean(key) {
 			instruments.wrong(key, "%s", oneLine(err))
 		} else if err == nil && seen[in.ID] {
-			instruments.wrong(key+".id", "%s is listed above already", in.ID)
+			instruments.wrong(key+".id", "duplicate instrument %s", in.ID)
 		} else if err == nil && marketsName != "" && !slices.Contains(known, in.ID.Market) {
 			instruments.wrong(key+".id", "market %s is not in %s; %s", in.ID.Market, filepath.Base(marketsName), spell.Suggest(in.ID.Market, known, "the markets are "))
 		} else if listed := termsOf(ms, in.ID.Market); err == nil && len(listed) > 0 && inf.Instruments[i].SettlementDays == nil && !slices.Contains(listed, in.ID.Term) {
@@ -127,7 +127,7 @@ func decodeNamed(name string, into any) (*document, error) {
 	return decode(name, text, into)
 }
 
-// termsOf is the names of the terms that a market lists.
+// termsOf returns the names of a market's terms.
 func termsOf(ms []market.Market, id string) []string {
 	var names []string
 	for _, m := range ms {
@@ -140,7 +140,7 @@ func termsOf(ms []market.Market, id string) []string {
 	return names
 }
 
-// oneLine joins the lines of an error that tells several things.
+// oneLine returns a joined error on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func (c *marketConfig) market() market.Market {
@@ -162,7 +162,7 @@ func (c *marketConfig) market() market.Market {
 	return m
 }
 
-// instrument takes the days of settlement from the market's term unless it has its own.
+// instrument returns an instrument. Its settlement days are those of the market's term by default.
 func (c *instrumentConfig) instrument(doc *document, key string, terms map[[2]string]int) market.Instrument {
 	in := market.Instrument{
 		ID: market.InstrumentID(c.ID), Name: c.Name, Kind: c.Kind, ISIN: c.ISIN, Currency: c.Currency,

@@ -16,8 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/database"
 )
 
-// mainFile is the file of serve, field by field. What each means, with its default, is
-// written in templates/rueda.toml, which names every key.
+// mainFile is the file of rueda serve. templates/rueda.toml explains every key and its default.
 type mainFile struct {
 	Listen      string         `toml:"listen"`
 	Insecure    bool           `toml:"insecure"`
@@ -114,34 +113,34 @@ type journalConfig struct {
 	Bytes   size     `toml:"bytes"`
 }
 
-// Log is how the log is to be written.
+// Log is the configuration of the log.
 type Log struct {
 	Format string `toml:"format"`
 	Level  string `toml:"level"`
 }
 
-// Settings are a configuration that was read, checked and found good.
+// Settings is a valid configuration.
 type Settings struct {
-	Gateway gateway.Config    // all but Data and Version
+	Gateway gateway.Config    // without Data and Version
 	Data    database.Config   // of the database
-	Users   UserSource        // to be used or closed
+	Users   UserSource        // use or close it
 	Lines   map[string]string // addresses of feeds of type ndjson, by name
 }
 
-// Bounds of a configuration file and of those of the catalogue, which list every
-// instrument: a mistaken path may name anything.
+// Limits of configuration files. The catalogue lists every instrument. A wrong path may name a file
+// of any size.
 const (
 	maxConfig    = 1 << 20
 	maxCatalogue = 4 << 20
 )
 
-// Bounds that a user's rights have too.
+// Limits that also apply to a user's rights.
 const (
-	MaxCount = 1_000_000          // of a limit that has no bound of its own: more is a slip of the keyboard
+	MaxCount = 1_000_000          // of a limit without its own maximum, to detect typing errors
 	MaxDelay = 7 * 24 * time.Hour // of delayed data
 )
 
-// Error is a configuration that cannot be read, and what to do about it.
+// Error is a configuration that cannot be read, with advice.
 type Error struct {
 	Err    error
 	Advice string
@@ -149,11 +148,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives what went wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads the file and those that it names, and makes the feeds and the source of users, which
-// connect to nothing yet. log makes the logger of the gateway. The error tells every mistake found.
+// Read reads the file and those that it names, and creates the feeds and the user source, which do
+// not connect yet. log creates the gateway's logger. The error contains all mistakes.
 func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 	text, err := readFile(name, maxConfig)
 	if err != nil {
@@ -175,7 +174,7 @@ func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 	names := map[string]bool{}
 	for i := range c.Feeds {
 		if name := c.Feeds[i].Name; name != "" && names[name] {
-			doc.wrong(fmt.Sprintf("feed[%d].name", i), "%q is the name of a feed above already", name)
+			doc.wrong(fmt.Sprintf("feed[%d].name", i), "duplicate feed name %q", name)
 		}
 		names[c.Feeds[i].Name] = true
 		s.Lines[c.Feeds[i].Name] = c.Feeds[i].Listen
@@ -196,12 +195,12 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	if info.Size() > most || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read the configuration: %s is no text file of at most %d MiB", name, most>>20)
+		return nil, fmt.Errorf("read the configuration: %s is not a text file of at most %d MiB", name, most>>20)
 	}
 	return os.ReadFile(name)
 }
 
-// check finds what is of the right type and wrong all the same.
+// check finds values that have the right type and are invalid.
 func (c *mainFile) check(doc *document) {
 	oneOf := func(key, value string, good ...string) {
 		for _, g := range good {
@@ -223,7 +222,7 @@ func (c *mainFile) check(doc *document) {
 		{"stream.pong_timeout", c.Stream.PongTimeout}, {"stream.auth_timeout", c.Stream.AuthTimeout},
 	} {
 		if d.value != 0 && time.Duration(d.value) < time.Second {
-			doc.wrong(d.key, "is under a second")
+			doc.wrong(d.key, "must be at least 1s")
 		}
 	}
 	for _, d := range []struct {
@@ -231,7 +230,7 @@ func (c *mainFile) check(doc *document) {
 		value duration
 	}{{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}} {
 		if v := time.Duration(d.value); v > time.Second && v%time.Second != 0 {
-			doc.wrong(d.key, "is not of whole seconds")
+			doc.wrong(d.key, "must be in whole seconds")
 		}
 	}
 	c.checkCounts(doc)
@@ -250,10 +249,10 @@ func (c *mainFile) check(doc *document) {
 	c.checkAdmin(doc)
 }
 
-// maxSendBuffer is more than any kernel takes.
+// maxSendBuffer is more than any kernel accepts.
 const maxSendBuffer = 64 << 20
 
-// longestFlush is the longest that data may be held back for larger writes.
+// longestFlush is the maximum time that data may be held back for larger writes.
 const longestFlush = duration(50 * time.Millisecond)
 
 func (c *mainFile) checkStream(doc *document) {
@@ -261,9 +260,9 @@ func (c *mainFile) checkStream(doc *document) {
 		doc.wrong("stream.flush_interval", "must be at most %v; 0s writes each event at once", time.Duration(longestFlush))
 	}
 	if b, w := c.Stream.MaxBacklog, cmp.Or(c.Stream.MaxWaiting, 1<<20); b != 0 && b < w {
-		doc.wrong("stream.max_backlog", "must be at least max_waiting (%d bytes), which is for one client", w)
+		doc.wrong("stream.max_backlog", "must be at least max_waiting (%d bytes), the limit of one client", w)
 	}
-	// Trades are kept twice: for those who resume, and for bars that a cancel changes.
+	// Trades are stored twice: for resumes, and for bars that a cancel changes.
 	least := 2*cmp.Or(c.Stream.TradesBytes, 256<<20) + cmp.Or(c.Stream.MaxBacklog, 256<<20)
 	if m := c.Stream.Memory; m != 0 && m < least {
 		doc.wrong("stream.memory", "must be at least twice trades_bytes and max_backlog (together %d bytes)", least)
@@ -275,14 +274,14 @@ func (c *mainFile) checkStream(doc *document) {
 		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
 	}
 	for _, d := range c.Stream.Delays {
-		// One that is 0 was not read, which has been said.
+		// A zero was not decoded, which is already reported.
 		if d != 0 && (time.Duration(d)%time.Second != 0 || time.Duration(d) > MaxDelay) {
 			doc.wrong("stream.delays", "%v is not a delay in whole seconds from 1s to %v, such as \"15m\"", time.Duration(d), MaxDelay)
 		}
 	}
 }
 
-// flushInterval is the interval as the gateway takes it, which has 0 for the default.
+// flushInterval returns the interval for the gateway, where 0 means the default.
 func (s *streamConfig) flushInterval() time.Duration {
 	switch {
 	case s.FlushInterval == nil:
@@ -324,7 +323,7 @@ func (c *mainFile) checkCounts(doc *document) {
 	}
 }
 
-// checkListen refuses what gateway.New would, with the line of the key.
+// checkListen finds what gateway.New would refuse, with the line of the key.
 func (c *mainFile) checkListen(doc *document) {
 	if c.Listen == "" {
 		return
@@ -342,7 +341,7 @@ func (c *mainFile) checkListen(doc *document) {
 		c.Listen, gateway.ErrInsecure)
 }
 
-// Least bytes of a file of the journal, and longest time between two waits for the disk.
+// Minimum size of a journal file, and maximum interval of syncs.
 const (
 	leastSegment = 1 << 20
 	longestSync  = duration(time.Minute)
@@ -358,7 +357,7 @@ func (c *mainFile) checkJournal(doc *document) {
 	}
 }
 
-// journal is the journal as the gateway takes it. It is kept unless it was turned off.
+// journal returns the settings of the journal, which is on by default.
 func (c *mainFile) journal(doc *document) gateway.Journal {
 	j := &c.Journal
 	if j.Enabled != nil && !*j.Enabled {
@@ -431,7 +430,7 @@ func (s *Settings) OpenData(ctx context.Context) (*gateway.Data, error) {
 	return data, s.openError(err)
 }
 
-// OpenDatabase opens the database for a command that administers it.
+// OpenDatabase opens the database for an administrative command.
 func (s *Settings) OpenDatabase(ctx context.Context) (*database.DB, error) {
 	db, err := database.Open(ctx, s.Data)
 	return db, s.openError(err)

@@ -179,7 +179,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err := s.Users.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Write(folder); err == nil || !strings.Contains(err.Error(), "is there already and stays as it is") {
+	if _, err := Write(folder); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("written again: %v", err)
 	}
 }

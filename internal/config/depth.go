@@ -1,22 +1,21 @@
 package config
 
-// maxDepth bounds how deep the keys of a TOML text nest. Ours take five levels at
-// most; the TOML library's time and memory grow with the square of the depth.
+// maxDepth bounds the nesting of keys. Ours have at most five levels; time and memory of the TOML
+// library grow with the square of the depth.
 const maxDepth = 8
 
-// tooDeep is the first line of a TOML text that nests deeper than maxDepth. Every
-// open bracket or brace and every dot of a key is a level; a table's header and what stands
-// below it count apart. Of a text that is not TOML it sees at least what comes
-// before the first mistake, and the library reads no further.
+// tooDeep returns the first line that nests deeper than maxDepth. Every open bracket or brace and
+// every dot of a key is a level; the header of a table and its content count separately. In a text
+// that is not TOML it finds at least what comes before the first mistake, where the library stops.
 func tooDeep(text string) (line int, ok bool) {
 	l := locator{text: text, line: 1}
-	var around []int // levels outside of each open bracket or brace
+	var around []int // levels outside each open bracket or brace
 	depth := 0
 	for l.at < len(l.text) {
 		switch l.text[l.at] {
 		case '"', '\'':
 			if !l.str() {
-				return 0, false // the library reads no further
+				return 0, false // the library stops here
 			}
 			continue
 		case '#':
@@ -47,7 +46,7 @@ func tooDeep(text string) (line int, ok bool) {
 	return 0, false
 }
 
-// unclosed is the line of the first string of a TOML text whose quote is not closed.
+// unclosed returns the line of the first unclosed string.
 func unclosed(text string) (line int, ok bool) {
 	l := locator{text: text, line: 1}
 	for l.at < len(l.text) {

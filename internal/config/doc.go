@@ -8,12 +8,12 @@
 //	err = s.Users.Use(ctx, &s.Gateway, data.Users)
 //	g, err := gateway.New(s.Gateway)
 //
-// [Read] reads files and connects to nothing. What it gives, [Settings], is the configuration as
-// package gateway takes it, with the feeds and the source of users made and not started. A command that
-// works on the database alone needs [Settings.OpenData], and closes the source of users unused.
-// [Write] writes an example, whose files name every key and explain it.
+// [Read] reads files and does not connect. [Settings] is the configuration for package gateway,
+// with feeds and the user source created and not started. A command that needs only the database
+// calls [Settings.OpenData] and closes the user source. [Write] writes an example, whose files
+// explain every key.
 //
-// # Where things are
+// # Files
 //
 //	config.go              the keys of rueda.toml, and what of them has no file of its own
 //	front.go               proxies, public_url, [admin]
@@ -29,14 +29,14 @@
 //
 // # A new key
 //
-// It is a field of a struct with a toml tag, a line with a comment in templates/rueda.toml, a check
-// where not every value of its type is right, and what the gateway makes of it. A test wants each key in
-// the template, and what the template has behind "#" to be right.
+// A new key needs a field with a toml tag, a line with a comment in templates/rueda.toml, a check
+// unless all values of its type are valid, and its use in the gateway settings. A test checks that
+// the template has every key, and that its values after "#" are valid.
 //
 // # Strictness
 //
-// Decoding refuses a key that no field has and says which is nearest, and a value of another type. It goes on
-// behind a mistake, so that all are told at once, in the order of the file. Paths are relative to
-// the file that names them. A secret never stands in the file; a file with one must not be readable by
-// everybody. No message repeats what a secret could be.
+// Decoding refuses unknown keys, with the nearest known one, and values of another type. It
+// continues after a mistake, so that all are reported at once, in the order of the file. Paths are
+// relative to the file that contains them. Secrets are never in the configuration; a file with a
+// secret must not be readable by everybody. No message repeats a possible secret.
 package config

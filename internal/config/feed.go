@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// feedConfig is a [[feed]]: a type and the keys of that type. Feeds of other kinds are
-// for a main of one's own, see examples/custom-gateway.
+// feedConfig is a [[feed]]: a type and its keys. Other kinds of feeds need a main of your own, see
+// examples/custom-gateway.
 type feedConfig struct {
 	Name        string   `toml:"name"`
 	Type        string   `toml:"type"`
@@ -30,11 +30,11 @@ type feedConfig struct {
 	Insecure    bool     `toml:"insecure"`    // ndjson
 }
 
-// feed makes the source. ok is false where something is wrong, which doc then knows.
+// feed creates the source. ok is false after a mistake, which doc has.
 func (c *feedConfig) feed(doc *document, key string, markets []market.Market, log *slog.Logger) (f gateway.Feed, ok bool) {
 	before := len(doc.mistakes)
 	if c.Name == "" {
-		doc.wrong(key, "name is missing; the log calls the feed by it")
+		doc.wrong(key, "name is missing; the log uses it")
 	}
 	if k := key + ".speed"; doc.lines[k] > 0 && (!(c.Speed > 0) || math.IsInf(c.Speed, 1)) {
 		doc.wrong(k, "must be above 0; 1 is real time")
@@ -62,7 +62,7 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 	case "ndjson":
 		c.only(doc, key, "listen", "insecure")
 		if c.Listen == "" {
-			return nil, fmt.Errorf("listen is missing: the address where lines are taken")
+			return nil, fmt.Errorf("listen is missing: the address that accepts lines")
 		}
 		return ndjson.New(ndjson.Config{Listen: c.Listen, Insecure: c.Insecure, Markets: markets, Logger: log})
 	case "":
@@ -72,11 +72,11 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 	return nil, nil
 }
 
-// only refuses the keys of other types.
+// only reports keys of other types.
 func (c *feedConfig) only(doc *document, key string, own ...string) {
 	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure"} {
 		if doc.lines[key+"."+k] > 0 && !slices.Contains(own, k) {
-			doc.wrong(key+"."+k, "means nothing to a feed of type %s", c.Type)
+			doc.wrong(key+"."+k, "is not a key of feeds of type %s", c.Type)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// adminConfig is the listener of the administrator.
+// adminConfig is the administrator's listener.
 type adminConfig struct {
 	Listen      string `toml:"listen"`
 	TokenFile   string `toml:"token_file"`
@@ -19,17 +19,17 @@ type adminConfig struct {
 	ClientCA    string `toml:"client_ca"`
 }
 
-// checkAdmin refuses what gateway.New would, with the line of the key.
+// checkAdmin finds what gateway.New would refuse, with the line of the key.
 func (c *mainFile) checkAdmin(doc *document) {
 	a := &c.Admin
 	if a.Listen == "" {
 		if *a != (adminConfig{}) {
-			doc.wrong("admin", "has no listen, such as \"127.0.0.1:8081\"")
+			doc.wrong("admin", "listen is missing, such as \"127.0.0.1:8081\"")
 		}
 		return
 	}
 	if a.TokenFile == "" {
-		doc.wrong("admin", "has no token_file: a file with the token that requests bring, of mode 0600")
+		doc.wrong("admin", "token_file is missing: a file of mode 0600 with the token of requests")
 	}
 	if (a.Certificate == "") != (a.Key == "") {
 		doc.wrong("admin", "certificate and key go together")
@@ -46,18 +46,17 @@ func (c *mainFile) checkAdmin(doc *document) {
 		doc.wrong("admin.listen", "%q can be reached by others: give certificate, key and client_ca, so that clients have to show a certificate, or listen on 127.0.0.1", a.Listen)
 	}
 	if sameAddress(a.Listen, cmp.Or(c.Listen, defaultListen)) {
-		doc.wrong("admin.listen", "%q is what listen has already, which is for clients: take another port", a.Listen)
+		doc.wrong("admin.listen", "%q is the address for clients: use another port", a.Listen)
 	}
 }
 
-// defaultListen is where clients are listened for unless listen says otherwise.
+// defaultListen is the default of listen.
 const defaultListen = "127.0.0.1:8080"
 
-// sameAddress says whether only one of two addresses could be listened on. The system gives each a port of its own
-// where they have 0.
+// sameAddress reports whether two addresses conflict. Port 0 never does.
 func sameAddress(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a)
-	hostB, portB, err := net.SplitHostPort(b) // what is wrong with it is told where it stands
+	hostB, portB, err := net.SplitHostPort(b) // reported at its own key
 	every := func(host string) bool {
 		ip, err := netip.ParseAddr(host)
 		return host == "" || err == nil && ip.IsUnspecified()
@@ -65,16 +64,16 @@ func sameAddress(a, b string) bool {
 	return err == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) || every(hostB))
 }
 
-// checkFront looks at what is said of proxies and of the address that clients use.
+// checkFront checks the proxies and the public URL.
 func (c *mainFile) checkFront(doc *document) {
 	for _, s := range c.Proxies {
 		switch p, err := parseProxy(s); {
 		case err != nil:
 			doc.wrong("proxies", "%q is not a network like \"10.0.0.0/8\", or an address", s)
 		case p.Bits() == 0:
-			doc.wrong("proxies", "%q is every address, and would let anybody choose theirs", s)
+			doc.wrong("proxies", "%q is every address: any client could choose its address", s)
 		case tooWide(p):
-			doc.wrong("proxies", "%q is too wide: whoever is in it may choose their address; name the networks of the proxies, of /8 at least, or /16 of IPv6", s)
+			doc.wrong("proxies", "%q is too wide: every host in it could choose its address; give the networks of the proxies, at least /8, or /16 for IPv6", s)
 		}
 	}
 	if c.PublicURL == "" {
@@ -83,11 +82,11 @@ func (c *mainFile) checkFront(doc *document) {
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		doc.wrong("public_url", "%q is not like \"https://api.broker.example\": scheme and host alone", c.PublicURL)
+		doc.wrong("public_url", "%q must have only scheme and host, such as \"https://api.broker.example\"", c.PublicURL)
 	}
 }
 
-// parseProxy reads a network, or an address, which is one of itself.
+// parseProxy parses a network, or an address as a network of one.
 func parseProxy(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
@@ -96,10 +95,10 @@ func parseProxy(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// front sets what stands before the clients' listener, and the administrator's.
+// front sets the proxies, the public URL and the administrator's listener.
 func (c *mainFile) front(doc *document, g *gateway.Config) {
 	for _, s := range c.Proxies {
-		if p, err := parseProxy(s); err == nil { // checked with the rest
+		if p, err := parseProxy(s); err == nil { // checked before
 			g.Proxies = append(g.Proxies, p)
 		}
 	}

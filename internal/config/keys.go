@@ -16,22 +16,22 @@ type keysConfig struct {
 	EncryptionKeyEnv  string    `toml:"encryption_key_env"`
 }
 
-// keyAlgorithms are what keys may have.
+// keyAlgorithms returns the supported algorithms.
 var keyAlgorithms = []string{"ES256", "EdDSA", "RS256"}
 
 const (
 	// leastRotation is the shortest time that a key may sign.
 	leastRotation = duration(time.Hour)
-	// maxVerifying bounds how many keys have signed tokens that live.
+	// maxVerifying bounds the number of keys whose tokens may be valid.
 	maxVerifying = 100
-	// defaultAccessTTL is that of auth.access_ttl.
+	// defaultAccessTTL is the default of auth.access_ttl.
 	defaultAccessTTL = duration(24 * time.Hour)
 )
 
 var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// checkKeys finds what is wrong with [keys]. The encryption key is read: one that is missing or that
-// others may read is found before a gateway is started.
+// checkKeys finds mistakes in [keys]. It reads the encryption key, so that a missing key or one
+// with wide permissions is found before the start.
 func (c *mainFile) checkKeys(doc *document) {
 	k := &c.Keys
 	known := k.Algorithm == ""
@@ -46,15 +46,15 @@ func (c *mainFile) checkKeys(doc *document) {
 		if *k.Rotate < leastRotation {
 			doc.wrong("keys.rotate", "must be at least %v, or \"0s\" for never", time.Duration(leastRotation))
 		} else if life / *k.Rotate > maxVerifying {
-			doc.wrong("keys.rotate", "is too often: while auth.access_ttl is %v, over %d keys would have tokens that live", time.Duration(life), maxVerifying)
+			doc.wrong("keys.rotate", "is too short: with auth.access_ttl = %v, more than %d keys would have valid tokens", time.Duration(life), maxVerifying)
 		}
 	}
 	if k.EncryptionKeyFile != "" && k.EncryptionKeyEnv != "" {
-		doc.wrong("keys.encryption_key_env", "there is encryption_key_file too: leave one out")
+		doc.wrong("keys.encryption_key_env", "is set together with encryption_key_file: remove one")
 		return
 	}
 	if k.EncryptionKeyEnv != "" && !environmentName.MatchString(k.EncryptionKeyEnv) {
-		// What stands there may be the key itself.
+		// The value may be the key itself.
 		doc.wrong("keys.encryption_key_env", "is not the name of an environment variable")
 		return
 	}

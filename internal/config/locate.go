@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// locate maps every key of a TOML text to the line it stands on: "feed[1].name"
-// is the key name of the second [[feed]]. The text is known to be valid, so
-// this reads just enough to keep count; of an invalid one it gives some map.
-// The TOML library knows these places too and tells them only for its own errors.
+// locate maps every key of a TOML text to its line: "feed[1].name" is the key name of the second
+// [[feed]]. The text must be valid, so this reads just enough to count; for an invalid text the map
+// is arbitrary. The TOML library has positions only in its own errors.
 func locate(text string) map[string]int {
 	l := locator{text: text, line: 1, lines: map[string]int{}, tables: map[string]int{}}
 	l.run()
@@ -20,7 +19,7 @@ type locator struct {
 	at     int
 	line   int
 	lines  map[string]int
-	tables map[string]int // how many of each [[array of tables]] so far
+	tables map[string]int // number of elements of each [[array of tables]] so far
 }
 
 func (l *locator) run() {
@@ -58,7 +57,7 @@ func (l *locator) assignment(below string) {
 	l.value(name)
 }
 
-// header is the path of a [table] or [[array of tables]].
+// header returns the path of a [table] or [[array of tables]].
 func (l *locator) header(keys []string, array bool) string {
 	name := ""
 	for i, key := range keys {
@@ -114,7 +113,7 @@ func unquote(s string) string {
 	return strings.Trim(s, `"'`)
 }
 
-// value steps over a value; keys inside of it are noted below name.
+// value skips a value; keys inside it are recorded below name.
 func (l *locator) value(name string) {
 	l.space(false)
 	switch {
@@ -140,8 +139,8 @@ func (l *locator) value(name string) {
 	}
 }
 
-// more steps over what separates the items of an array or inline table and says
-// whether another one follows.
+// more skips the separator of items in an array or inline table and reports whether another item
+// follows.
 func (l *locator) more(end byte) bool {
 	l.space(true)
 	if l.take(',') {
@@ -150,7 +149,7 @@ func (l *locator) more(end byte) bool {
 	return l.at < len(l.text) && !l.take(end)
 }
 
-// str steps over a string of any of the four kinds, and says whether it is closed: a short one on
+// str skips a string of any of the four kinds. closed reports whether it ends, for a short one on
 // its own line.
 func (l *locator) str() (closed bool) {
 	quote, line := l.text[l.at:l.at+1], l.line
@@ -173,7 +172,7 @@ func (l *locator) str() (closed bool) {
 	return false
 }
 
-// space steps over blanks; over line ends and comments too if lines is set.
+// space skips blanks, and line ends and comments if lines is set.
 func (l *locator) space(lines bool) {
 	for l.at < len(l.text) {
 		switch c := l.text[l.at]; {
@@ -205,7 +204,7 @@ func (l *locator) take(c byte) bool {
 	return false
 }
 
-// joinKey writes a key below a path as TOML does.
+// joinKey returns a key below a path in TOML syntax.
 func joinKey(path, key string) string {
 	bare := key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 	if !bare {

@@ -45,7 +45,7 @@ func TestNamesThatDoNotFit(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`rueda.toml:7: feed[1].name: "a" is the name of a feed above already`,
+		`rueda.toml:7: feed[1].name: duplicate feed name "a"`,
 		"instruments.toml:5: instrument[1].id: market BYMAX is not in markets.toml; did you mean BYMA?",
 		"instruments.toml:8: instrument[2].id: market ROFEX is not in markets.toml; the markets are BYMA",
 		"instruments.toml:11: instrument[3].id: term 24Hs is not one of market BYMA, and settlement_days is not given; did you mean 24hs?",

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// maxSecret is more than any password or connection string has.
+// maxSecret is the maximum length of a password or connection string.
 const maxSecret = 16 << 10
 
-// secret reads what a configuration names and does not say: the text of a file that not everybody may read, without the
-// line end, or an environment variable.
+// secret reads a secret that the configuration names: the text of a file with restricted
+// permissions, without the line end, or an environment variable.
 func (d *document) secret(key, name, file, env string) string {
 	switch {
 	case file == "" && env == "":
-		d.wrong(key, "%s_file is missing: the file with it, of mode 0600; or %s_env, an environment variable", name, name)
+		d.wrong(key, "%s_file or %s_env is missing: a file of mode 0600, or an environment variable", name, name)
 		return ""
 	case file != "" && env != "":
-		d.wrong(key, "%s_file and %s_env are one too many", name, name)
+		d.wrong(key, "set either %s_file or %s_env", name, name)
 		return ""
 	case env != "":
 		text := os.Getenv(env)
 		if text == "" {
-			d.wrong(key+"."+name+"_env", "the environment has no %s", env)
+			d.wrong(key+"."+name+"_env", "environment variable %s is not set", env)
 		}
 		return text
 	}
@@ -33,7 +33,7 @@ func (d *document) secret(key, name, file, env string) string {
 		d.wrong(key, "%v", err)
 		return ""
 	case !info.Mode().IsRegular() || info.Size() > maxSecret:
-		d.wrong(key, "%s is no file of at most %d bytes", file, maxSecret)
+		d.wrong(key, "%s is not a file of at most %d bytes", file, maxSecret)
 		return ""
 	case info.Mode().Perm()&0o007 != 0:
 		d.wrong(key, "%s can be read by everybody: chmod 600 %s", file, file)

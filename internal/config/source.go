@@ -18,31 +18,32 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// UserSource is where users and accounts come from, if that is not the built-in base.
+// UserSource is where users and accounts come from.
 type UserSource struct {
-	Type     string          // of [users]
-	users    broker.Users    // nil: the built-in ones
-	accounts broker.Accounts // nil: the built-in ones, with users nil; none otherwise
-	none     bool            // nobody has accounts
+	Type     string          // type of [users]
+	users    broker.Users    // nil: the built-in users
+	accounts broker.Accounts // nil: the built-in accounts if users is nil, otherwise none
+	none     bool            // no user has accounts
 	groups   func(context.Context, string) ([]broker.Membership, error)
-	doc      *document // that names them
+	doc      *document // the configuration, for messages
 	checks   []sourceCheck
 	closers  []io.Closer // in the order of closing
 }
 
-// sourceCheck asks a source whether it is as the configuration has it.
+// sourceCheck checks a source at the start.
 type sourceCheck struct {
-	key string // of its table
+	key string // key of its table
 	ask func(context.Context) error
 }
 
-// BuiltIn says whether the users are those of the gateway's own database.
+// BuiltIn reports whether users are in the gateway's own database.
 func (s *UserSource) BuiltIn() bool { return s.users == nil }
 
-// NeedsData says whether users or accounts are in the gateway's own database.
+// NeedsData reports whether users or accounts are in the gateway's own database.
 func (s *UserSource) NeedsData() bool { return s.users == nil || s.accounts == nil && !s.none }
 
-// Groups are those that a user is in, where the source has groups that rights are configured for.
+// Groups returns the groups of a user. ok is false if the source has no groups with configured
+// rights.
 func (s *UserSource) Groups(ctx context.Context, id string) (list []broker.Membership, ok bool, err error) {
 	if s.groups == nil {
 		return nil, false, nil
@@ -53,7 +54,7 @@ func (s *UserSource) Groups(ctx context.Context, id string) (list []broker.Membe
 	return list, true, err
 }
 
-// Close waits for calls that are on their way.
+// Close waits for calls in flight.
 func (s *UserSource) Close() error {
 	var errs []error
 	for _, c := range s.closers {
@@ -62,7 +63,7 @@ func (s *UserSource) Close() error {
 	return errors.Join(errs...)
 }
 
-// sources makes what [users] and [accounts] name. It reads files and connects to nothing.
+// sources creates the sources of [users] and [accounts]. It reads files and does not connect.
 func (c *mainFile) sources(doc *document, s *Settings) {
 	from := &s.Users
 	from.Type, from.none, from.doc = c.Users.Type, c.Accounts.Type == typeNone, doc
@@ -79,7 +80,8 @@ func (c *mainFile) sources(doc *document, s *Settings) {
 	}
 }
 
-// accountSource makes what [accounts] names. What it shares with [users] and is wrong there is not told again.
+// accountSource creates the source of [accounts]. It does not repeat mistakes of values shared with
+// [users].
 func (c *mainFile) accountSource(doc *document, from *UserSource, g *guard.Guard) {
 	switch c.Accounts.Type {
 	case typeHTTP:
@@ -165,7 +167,7 @@ func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 	}
 }
 
-// open makes the users of a web service, or says what is wrong.
+// open returns the users of a web service, or reports mistakes.
 func (h *httpConfig) open(doc *document, key string) *httpusers.Users {
 	var secret string
 	if h.SecretFile != "" || h.SecretEnv != "" {
@@ -181,7 +183,7 @@ func (h *httpConfig) open(doc *document, key string) *httpusers.Users {
 	return u
 }
 
-// open makes the users of a database, or says all that is wrong with it and with the queries.
+// open returns the users of a database, or reports mistakes in it and in the queries.
 func (q *sqlConfig) open(doc *document, key string, cfg sqlusers.Config) *sqlusers.Users {
 	cfg.Driver, cfg.Source = q.Driver, doc.relative(q.File)
 	q.check(doc, key)
@@ -216,7 +218,7 @@ func (q *sqlConfig) check(doc *document, key string) {
 	}
 }
 
-// blame notes what a source finds wrong: that of a query at the query, all else at the table.
+// blame reports errors of a source: at the query if it is about one, otherwise at the table.
 func (d *document) blame(table string, err error) {
 	var query *sqlusers.QueryError
 	joined, several := err.(interface{ Unwrap() []error })
@@ -235,7 +237,7 @@ func (d *document) blame(table string, err error) {
 	}
 }
 
-// Advice is what to do about a login that failed, for whoever looks after the user base.
+// Advice returns what an operator can do about a failed login.
 func (s *UserSource) Advice(err error) string {
 	var said *httpusers.Refused
 	switch {
@@ -253,12 +255,12 @@ func (s *UserSource) Advice(err error) string {
 	return "A gateway would answer 503."
 }
 
-// sourcePatience is how long a source is waited for at the start.
+// sourcePatience is the maximum wait for a source at the start.
 const sourcePatience = 5 * time.Second
 
-// Use gives the gateway the users and accounts of the source. builtIn is the built-in user base. A
-// source that is configured wrongly is an error. One that is down is logged only: the stream works
-// without it.
+// Use sets the users and accounts of the gateway. builtIn is the built-in user base. A wrong
+// configuration of the source is an error. A source that is down is only logged, because the stream
+// works without it.
 func (s *UserSource) Use(ctx context.Context, g *gateway.Config, builtIn *local.Base) error {
 	ctx, cancel := context.WithTimeout(ctx, sourcePatience)
 	defer cancel()
@@ -282,7 +284,7 @@ func (s *UserSource) Use(ctx context.Context, g *gateway.Config, builtIn *local.
 	switch {
 	case s.users != nil:
 		g.Users, g.Accounts = s.users, s.accounts
-	case s.accounts != nil || s.none: // of users who are built in
+	case s.accounts != nil || s.none: // for built-in users
 		g.Users, g.WatchUsers, g.Accounts = builtIn, builtIn.Watch, s.accounts
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
-// mistake is one thing that is wrong with a configuration file.
+// mistake is an error in a configuration file.
 type mistake struct {
 	file string
 	line int
@@ -33,17 +33,16 @@ func (m *mistake) Error() string {
 	return place + m.text
 }
 
-// document is a TOML file that was read and can still say where things stand.
+// document is a decoded TOML file that knows the lines of its keys.
 type document struct {
 	file     string
 	lines    map[string]int
 	mistakes []error
 }
 
-// decode reads a TOML text into the struct that into points to: tables are structs,
-// keys are the fields' toml tags. A key that no field has is a mistake, and so
-// is a value of another type. All mistakes are collected: document.err tells them.
-// The error is of a text that is not TOML.
+// decode decodes a TOML text into the struct that into points to: tables are structs, and keys are
+// the toml tags of fields. Unknown keys and values of another type are mistakes, which document.err
+// returns. The error is for a text that is not TOML.
 func decode(file string, text []byte, into any) (*document, error) {
 	doc := &document{file: file}
 	if line, deep := tooDeep(string(text)); deep {
@@ -65,7 +64,7 @@ func decode(file string, text []byte, into any) (*document, error) {
 	return doc, nil
 }
 
-// again is the document without what was found wrong with it; of none it is an empty one.
+// again returns the document without its mistakes; for nil an empty one.
 func (d *document) again() *document {
 	if d == nil {
 		return &document{}
@@ -73,12 +72,12 @@ func (d *document) again() *document {
 	return &document{file: d.file, lines: d.lines}
 }
 
-// wrong notes a mistake at a key.
+// wrong reports a mistake at a key.
 func (d *document) wrong(key, format string, args ...any) {
 	d.mistakes = append(d.mistakes, &mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)})
 }
 
-// line is the line of a key, or of the nearest table around it.
+// line returns the line of a key, or of the nearest table around it.
 func (d *document) line(key string) int {
 	for key != "" {
 		if n := d.lines[key]; n > 0 {
@@ -89,7 +88,7 @@ func (d *document) line(key string) int {
 	return 1
 }
 
-// clean says whether no mistake is known at a key or below it.
+// clean reports whether there is no mistake at a key or below it.
 func (d *document) clean(key string) bool {
 	for _, err := range d.mistakes {
 		var m *mistake
@@ -100,7 +99,7 @@ func (d *document) clean(key string) bool {
 	return true
 }
 
-// err tells all mistakes, in the order of the file.
+// err returns all mistakes in the order of the file.
 func (d *document) err() error {
 	slices.SortStableFunc(d.mistakes, func(a, b error) int {
 		var x, y *mistake
@@ -112,7 +111,7 @@ func (d *document) err() error {
 	return errors.Join(d.mistakes...)
 }
 
-// relative is a path of the file, which is relative to the file's own folder.
+// relative resolves a path relative to the folder of the file.
 func (d *document) relative(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -192,7 +191,7 @@ func (d *document) value(key string, value any, into reflect.Value) {
 	}
 }
 
-// list reads an array or an array of tables.
+// list decodes an array or an array of tables.
 func (d *document) list(key string, value any, into reflect.Value) bool {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Slice {
@@ -206,8 +205,8 @@ func (d *document) list(key string, value any, into reflect.Value) bool {
 	return true
 }
 
-// text reads a value that has a written form of its own. A decimal may be written as a
-// number too: the shortest text of a float that was written with up to 15 digits is that very text.
+// text decodes a value with its own text form. A decimal may be a TOML number: the shortest text of
+// a float with up to 15 digits is the original text.
 func (d *document) text(key string, value any, into reflect.Value, u encoding.TextUnmarshaler) {
 	s, ok := value.(string)
 	if _, number := into.Addr().Interface().(numeric); number && !ok {
@@ -227,10 +226,10 @@ func (d *document) text(key string, value any, into reflect.Value, u encoding.Te
 	}
 }
 
-// described is a type with a written form, told by an example.
+// described is a type with its own text form, described by an example.
 type described interface{ wanted() string }
 
-// numeric is a type that may be written as a bare number.
+// numeric is a type that may be written as a number.
 type numeric interface{ numeric() }
 
 func wanted(t reflect.Type) string {

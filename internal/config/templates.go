@@ -13,11 +13,11 @@ import (
 //go:embed templates/*.toml
 var templates embed.FS
 
-// adminTokenFile is named by the example rueda.toml.
+// adminTokenFile is a file that the example rueda.toml names.
 const adminTokenFile = "admin.token"
 
-// Write writes an example of a configuration into a folder that is there, with a new token for its administrator, and
-// returns the paths of its files, that of rueda.toml first. It replaces no file.
+// Write writes an example configuration into an existing folder, with a new administrator token,
+// and returns the paths of its files, with rueda.toml first. It does not replace files.
 func Write(folder string) ([]string, error) {
 	var written []string
 	for _, name := range []string{"rueda.toml", "markets.toml", "instruments.toml"} {
@@ -41,7 +41,7 @@ func Write(folder string) ([]string, error) {
 func writeNew(path string, text []byte, mode fs.FileMode) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already and stays as it is", path)
+		return fmt.Errorf("%s already exists", path)
 	}
 	if err != nil {
 		return err

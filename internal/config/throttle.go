@@ -2,7 +2,8 @@ package config
 
 import "github.com/ruedahq/rueda/gateway"
 
-// throttleConfig is the table [throttle]: bounds of failed logins beyond those of one address, which stand in [limits].
+// throttleConfig is the table [throttle]: limits of failed logins other than those of one address,
+// which are in [limits].
 type throttleConfig struct {
 	NetworkPerMinute   int `toml:"network_per_minute"`
 	NetworkBurst       int `toml:"network_burst"`
@@ -13,7 +14,7 @@ type throttleConfig struct {
 	RefreshBurst       int `toml:"refresh_burst"`
 }
 
-// checkThrottle refuses what would let nobody in, or was meant to.
+// checkThrottle finds limits that would lock out everybody.
 func (c *mainFile) checkThrottle(doc *document) {
 	t := &c.Throttle
 	for _, n := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// usersConfig is the table [users]: where the users are, and what they may do if that does not say it.
+// usersConfig is the table [users]: where users are, and their rights if the source has none.
 type usersConfig struct {
 	Type     string        `toml:"type"`
 	Limit    duration      `toml:"limit"`
@@ -76,7 +76,7 @@ type ldapConfig struct {
 	Connections    int    `toml:"connections"`
 }
 
-// rightConfig is what a group, or everybody, may do.
+// rightConfig is the rights of a group, or of all users.
 type rightConfig struct {
 	Group             string   `toml:"group"`
 	Scopes            []string `toml:"scopes"`
@@ -100,7 +100,7 @@ const (
 	typeNone  = "none"
 )
 
-// checkUsers finds what can be told without the files and servers that are named.
+// checkUsers finds mistakes that need no files or servers.
 func (c *mainFile) checkUsers(doc *document) {
 	u, a := &c.Users, &c.Accounts
 	u.Type = cmp.Or(u.Type, typeLocal)
@@ -118,11 +118,11 @@ func (c *mainFile) checkUsers(doc *document) {
 		{"accounts.type", a.Type, []string{typeLocal, typeSQL, typeHTTP, typeNone}},
 	} {
 		if !slices.Contains(t.good, t.value) {
-			doc.wrong(t.key, "%q is none of %s", t.value, strings.Join(t.good, ", "))
+			doc.wrong(t.key, "%q is not one of %s", t.value, strings.Join(t.good, ", "))
 		}
 	}
 	if a.Type == typeLocal && u.Type != typeLocal && doc.clean("users.type") {
-		doc.wrong("accounts.type", "local accounts are those of local users, and [users] has type = %q", u.Type)
+		doc.wrong("accounts.type", "local accounts need local users, but [users] has type = %q", u.Type)
 	}
 	for _, t := range []struct {
 		key           string
@@ -138,12 +138,12 @@ func (c *mainFile) checkUsers(doc *document) {
 	}
 	for key, d := range map[string]duration{"users.limit": u.Limit, "accounts.limit": a.Limit} {
 		if d != 0 && (time.Duration(d) < 100*time.Millisecond || time.Duration(d) > time.Minute) {
-			doc.wrong(key, "is not from 100ms to 1m")
+			doc.wrong(key, "must be from 100ms to 1m")
 		}
 	}
 	for key, n := range map[string]int{"users.in_flight": u.InFlight, "accounts.in_flight": a.InFlight, "users.ldap.connections": u.LDAP.Connections} {
 		if n < 0 || n > 10_000 {
-			doc.wrong(key, "is not from 1 to 10000; leave it out for the default")
+			doc.wrong(key, "must be from 1 to 10000; leave it out for the default")
 		}
 	}
 	c.checkRights(doc)
@@ -153,14 +153,14 @@ func (c *mainFile) checkRights(doc *document) {
 	for i, r := range c.Users.Rights {
 		key := fmt.Sprintf("users.right[%d]", i)
 		if c.Users.Type != typeSQL && c.Users.Type != typeLDAP {
-			doc.wrong(key, "is for users of type sql or ldap: where they are local or come over HTTP, their rights come with them")
+			doc.wrong(key, "is for users of type sql or ldap; local and HTTP users have their own rights")
 			return
 		}
 		if r.Delay != 0 && !slices.Contains(c.Stream.Delays, r.Delay) {
-			doc.wrong(key+".delay", "%v is none of stream.delays", time.Duration(r.Delay))
+			doc.wrong(key+".delay", "%v is not in stream.delays", time.Duration(r.Delay))
 		}
 		if r.Market == "" && (r.Trades || r.Quotes || r.Depth != 0 || r.Delay != 0) {
-			doc.wrong(key, "has no market, such as \"*\" for all")
+			doc.wrong(key, "market is missing, such as \"*\" for all")
 		}
 		sample := broker.User{ID: "x", Username: "x"}
 		sample.Scopes, sample.Limits = r.Scopes, r.rights().Limits
@@ -185,7 +185,7 @@ func (r *rightConfig) rights() broker.Rights {
 	return rights
 }
 
-// groups are the rights of everybody, and those of each group.
+// groups returns the rights of all users, and those of each group.
 func (u *usersConfig) groups() (everybody broker.Rights, groups map[string]broker.Rights) {
 	of := map[string]broker.User{}
 	for i := range u.Rights {

@@ -9,8 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Values of a configuration that have a written form of their own. Each says by
-// wanted what it is, with an example.
+// Types of values with their own text form. wanted describes them with an example.
 
 var errForm = errors.New("not of this form")
 
@@ -69,7 +68,7 @@ func (c *clock) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// phase is what a market does in a session of its day.
+// phase is the trading status of a session.
 type phase market.Phase
 
 func (phase) wanted() string {
@@ -85,7 +84,7 @@ func (p *phase) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// weekday is a day by its English name.
+// weekday is an English name of a day.
 type weekday time.Weekday
 
 func (weekday) wanted() string { return `a day in quotes, such as "monday"` }
