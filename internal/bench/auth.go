@@ -23,12 +23,13 @@ const (
 
 const (
 	authClients  = 64
-	authFamilies = 6400 // a family is limited; these are enough for any window
+	authFamilies = 6400 // families have a limit of refreshes; these are enough for any window
 	loginClients = 8
 )
 
-// Auth measures what tokens cost: refreshes of the store alone and over HTTP, beside a bare program that does one
-// transaction and one signature; the check of a token that was seen before; logins, beside the hash alone.
+// Auth measures the cost of tokens: refreshes of the store alone and over HTTP, compared with a
+// bare program that does one transaction and one signature; the check of a known token; logins,
+// compared with the hash alone.
 func Auth(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("auth")
 	if err != nil {
@@ -51,12 +52,12 @@ func Auth(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// tokenPrograms starts so many programs, which are closed by what it returns.
+// tokenPrograms starts n programs, and returns a function that closes them.
 func (o *Options) tokenPrograms(ctx context.Context, n int) (list []*proc.Child, folder string, closeAll func() error, err error) {
 	folder, err = os.MkdirTemp("", "rueda-bench-")
 	closeAll = func() error {
 		var errs []error
-		for i := len(list) - 1; i >= 0; i-- { // the clients first
+		for i := len(list) - 1; i >= 0; i-- { // clients first
 			errs = append(errs, list[i].Close())
 		}
 		return errors.Join(append(errs, os.RemoveAll(folder))...)
@@ -83,7 +84,7 @@ func (o *Options) alone(ctx context.Context, what string, postgres string, worke
 	return rate, err
 }
 
-// authStore is the store alone, SQLite and, where there is one, PostgreSQL.
+// authStore measures the store alone: SQLite and, if available, PostgreSQL.
 func (o *Options) authStore(ctx context.Context, r *Report) error {
 	for _, s := range []struct {
 		name, url string
@@ -124,7 +125,7 @@ func (o *Options) authPostgres(ctx context.Context, r *Report) error {
 	return o.refreshes(ctx, r, name, o.Postgres)
 }
 
-// refreshes pairs the gateway with the bare program.
+// refreshes compares the gateway with the bare program in pairs.
 func (o *Options) refreshes(ctx context.Context, r *Report, name, postgres string) error {
 	c := &Case{Name: name, Conns: authClients}
 	r.Cases = append(r.Cases, c)
@@ -191,7 +192,7 @@ func (o *Options) authVerify(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// authLogin pairs logins with the hash alone, and looks at the memory of the gateway.
+// authLogin compares logins with the hash alone, and measures the gateway's memory.
 func (o *Options) authLogin(ctx context.Context, r *Report) error {
 	c := &Case{Name: "logins", Conns: loginClients}
 	r.Cases = append(r.Cases, c)
@@ -222,7 +223,7 @@ func (o *Options) authLogin(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// loginRun is logins a second, and by how much the peak of memory grew after the first second.
+// loginRun returns logins per second, and the growth of peak memory after the first second.
 func (o *Options) loginRun(ctx context.Context) (rate, grown float64, err error) {
 	list, folder, closeAll, err := o.tokenPrograms(ctx, 2)
 	defer func() { err = errors.Join(err, closeAll()) }()

@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench"
 )
 
-// childEnv makes the test program be one of the programs of a measurement.
+// childEnv makes the test program run one of the programs of a measurement.
 const childEnv = "RUEDA_TEST_BENCH"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tiny are options with which a measurement says nothing, but counts.
+// tiny returns options for a measurement without meaningful figures.
 func tiny(t *testing.T, conns int) bench.Options {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -43,8 +43,8 @@ func tiny(t *testing.T, conns int) bench.Options {
 	}
 }
 
-// good wants a report without a wrong run, whose runs all counted something. Bounds are no
-// matter of tests.
+// good checks that a report has no wrong run and that all runs counted something. Tests do not
+// judge bounds.
 func good(t *testing.T, r *bench.Report, err error) {
 	t.Helper()
 	if err != nil {
@@ -82,7 +82,7 @@ func TestCeilingE2E(t *testing.T) {
 func TestFanoutE2E(t *testing.T) {
 	for only, window := range map[string]time.Duration{
 		"in step singles": 200 * time.Millisecond, "burst16": 200 * time.Millisecond,
-		"spread": 3 * time.Second, // the simulated market takes a while to begin
+		"spread": 3 * time.Second, // the simulated market starts slowly
 	} {
 		o := tiny(t, 8)
 		o.Only, o.Window = only, window
@@ -113,7 +113,7 @@ func TestConnectE2E(t *testing.T) {
 	good(t, r, err)
 }
 
-// TestSlowE2E has readers stop and read slowly; whether they are cut off in so short a time does not matter.
+// TestSlowE2E makes readers stop and read slowly. In this short time they need not be cut off.
 func TestSlowE2E(t *testing.T) {
 	o := tiny(t, 20)
 	o.SlowFor = 300 * time.Millisecond
@@ -121,7 +121,7 @@ func TestSlowE2E(t *testing.T) {
 	good(t, r, err)
 }
 
-// TestHostileE2E has a user send what costs the gateway much.
+// TestHostileE2E has a user send expensive messages.
 func TestHostileE2E(t *testing.T) {
 	o := tiny(t, 5)
 	o.Window = time.Second
@@ -137,7 +137,7 @@ func TestResumeE2E(t *testing.T) {
 	}
 }
 
-// TestMillionE2E has 50 connections in three pairs of processes instead.
+// TestMillionE2E uses 50 connections in three pairs of processes.
 func TestMillionE2E(t *testing.T) {
 	o := tiny(t, 50)
 	o.PerProcess = 20
@@ -148,7 +148,7 @@ func TestMillionE2E(t *testing.T) {
 	}
 }
 
-// TestVerdicts has bounds judged at the default sizes alone, and never without a sample.
+// TestVerdicts checks that bounds are judged only at the default sizes, and never without a sample.
 func TestVerdicts(t *testing.T) {
 	r := &bench.Report{What: "slow", Reduced: "50 connections", Checks: []bench.Check{
 		{Name: "complete", Pass: true, Text: "all"},
@@ -169,7 +169,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestOnly refuses what no workload is called before anything is started.
+// TestOnly checks that unknown workloads are refused before anything starts.
 func TestOnly(t *testing.T) {
 	for what, measure := range map[string]func(context.Context, bench.Options) (*bench.Report, error){
 		"ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow, "hostile": bench.Hostile,
@@ -181,7 +181,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestPublish draws and writes what a report says, and again without doubling it.
+// TestPublish checks that publishing a report twice has the same result.
 func TestPublish(t *testing.T) {
 	from, docs := t.TempDir(), t.TempDir()
 	run := func(v float64) []*bench.Run {

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
-// Ceiling measures the bare program alone, at everything that the others are compared with.
+// Ceiling measures the bare program alone in all its workloads.
 func Ceiling(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("ceiling")
 	if err != nil {
@@ -34,7 +34,7 @@ func Ceiling(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// ceilings are the workloads of deliveries that have a ceiling of their own.
+// ceilings returns the workloads of deliveries with their own ceiling.
 func (o *Options) ceilings() []*work {
 	var works []*work
 	for _, w := range fanouts(o.sizes(fanoutSizes()...)) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// writeCertificate makes a certificate for 127.0.0.1 that is its own authority.
+// writeCertificate writes a self-signed certificate for 127.0.0.1.
 func writeCertificate(certificate, key string) error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Chart is a bar chart, drawn as SVG.
+// Chart is a bar chart in SVG.
 type Chart struct {
 	Title  string
 	Unit   string
 	Groups []Group
 }
 
-// Group is some bars under one name.
+// Group is a named group of bars.
 type Group struct {
 	Name string
 	Bars []Bar
 }
 
-// Bar is one value. Text is told beside it.
+// Bar is a value with its label.
 type Bar struct {
 	Name  string
 	Value float64
 	Text  string
 }
 
-// Measures of a chart, in its own units.
+// Dimensions of a chart in its own units.
 const (
 	chartWidth = 880
 	barsFrom   = 190
@@ -39,7 +39,7 @@ const (
 	chartTop   = 62
 )
 
-// color of a bar: what is ours, what is the limit, and everybody else.
+// color returns the color of a bar: Rueda, the ceiling, or another server.
 func color(name string) (fill, stroke string) {
 	switch {
 	case strings.HasPrefix(name, "rueda"):
@@ -50,7 +50,7 @@ func color(name string) (fill, stroke string) {
 	return "#e9edf6", "#50689f"
 }
 
-// WriteSVG draws the chart.
+// WriteSVG writes the chart.
 func (c *Chart) WriteSVG(w io.Writer) error {
 	top, height := 0.0, chartTop
 	for _, g := range c.Groups {
@@ -88,7 +88,7 @@ func (c *Chart) WriteSVG(w io.Writer) error {
 	return err
 }
 
-// words are the chart for those who do not see it.
+// words returns a text version of the chart.
 func (c *Chart) words() string {
 	var list []string
 	for _, g := range c.Groups {
@@ -103,6 +103,6 @@ func (c *Chart) words() string {
 
 func escape(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // into memory
+	_ = xml.EscapeText(&b, []byte(text)) // in memory: cannot fail
 	return b.String()
 }

@@ -14,9 +14,9 @@ import (
 
 const connectConns = 15_000
 
-// Connect measures how many clients a second come from nothing to their first quote: connect, upgrade, auth_token
-// with a token that the gateway has seen before, subscribe, snapshot. The bare program accepts, and
-// answers as many messages with fixed ones.
+// Connect measures how many clients per second get from nothing to their first quote: connect,
+// upgrade, auth_token with a known token, subscribe, snapshot. The bare program accepts and sends
+// as many fixed messages.
 func Connect(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("connect")
 	if err != nil {
@@ -49,12 +49,12 @@ func Connect(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// connectCase is the case of connections rather than deliveries.
+// connectCase returns a case that counts connections instead of deliveries.
 func connectCase(conns int) *Case {
 	return &Case{Name: fmt.Sprintf("connect %d", conns), Conns: conns, Unit: "connections"}
 }
 
-// storm is one run of Connect.
+// storm makes one run of Connect.
 func (o *Options) storm(ctx context.Context, r *Report, conns int, isBare bool) (run *Run, err error) {
 	var g *rig
 	if isBare {
@@ -70,7 +70,7 @@ func (o *Options) storm(ctx context.Context, r *Report, conns int, isBare bool) 
 	cfg := load.Config{Conns: conns, Opening: 256, Sets: []load.Set{{Snapshots: 1,
 		Subscribe: fmt.Sprintf(`{"action":"subscribe","trades":[%q],"quotes":[%q]}`, id, id)}}}
 	if !isBare {
-		// Everybody was here before: each token once, and gone again.
+		// Use each token once, so that the gateway knows it.
 		r.Limits = g.limits
 		first := cfg
 		first.Conns = len(g.tokens)

@@ -1,29 +1,30 @@
-// Package bench measures Rueda against the bare program that does nothing but the system calls.
+// Package bench measures Rueda in comparison with a bare program that makes only the system calls.
 //
-// # How a figure comes about
+// # Method
 //
-// Server and load are processes of their own, started anew for every run, both on this machine over
-// loopback. The server is a whole gateway (package host): feed, book, number, encode, fan-out by each
-// connection's own set, socket; or the ceiling (package bare): write(2) of messages of the same layout. The load
-// (package load) is the same program for both. It connects, logs in, subscribes, and then checks and counts every
-// message of every connection. A run that lost, doubled or reordered one message fails, and so does a run
-// whose last message did not reach everybody.
+// Server and load are separate processes, started for every run, on one machine over loopback. The
+// server is a whole gateway (package host): feed, book, numbering, encoding, fan-out to each
+// connection's own subscriptions, socket; or the ceiling (package bare): write(2) of messages with
+// the same layout. The load (package load) is the same program for both. It connects, logs in,
+// subscribes, and then checks and counts every message of every connection. A run fails if a
+// message is lost, duplicated or reordered, or if the last message does not reach all connections.
 //
-// The window begins and ends with a mark: in one moment the load's thread reads its counters, the
-// processor time of all processes by their own clocks, and the machine's. So deliveries and processor seconds are
-// of exactly the same span. What the machine did beyond these processes is told as foreign load.
+// The window begins and ends with a mark, at which the load reads its counters, the processor time
+// of all processes and that of the machine. Deliveries and processor seconds therefore cover the
+// same time. The load of other processes is reported as foreign load.
 //
-// Runs come in pairs, ceiling and Rueda, in turn the one and the other first; what is told is the median.
+// Runs come in pairs of ceiling and Rueda in alternating order; the median is reported.
 //
 // # Patterns
 //
-// A publisher at full speed must be held back by something. "lockstep" publishes the next batch as soon as every
-// shard of the gateway has taken note of the last, or of all but a few, and holds while the sockets of many connections are full: each write
-// then holds one batch. "window" publishes as long as no connection lacks more than so many messages, which the load tells
-// through a page of shared memory. "rate" keeps a rate. See package pattern.
+// A publisher at full speed needs back-pressure. "lockstep" publishes the next batch when every
+// shard of the gateway has handled the last one, or all except a few, and waits while the sockets
+// of many connections are full: each write then contains one batch. "window" publishes while no
+// connection lacks more than a number of messages, which the load reports in a page of shared
+// memory. "rate" publishes at a fixed rate. See package pattern.
 //
 // # Concurrency
 //
-// Everything is done in the caller's goroutine; the processes are waited for. Where several of them
-// work at once their answers are read one after another.
+// Everything runs on the caller's goroutine, which waits for the processes. When several work at
+// the same time, it reads their answers one after another.
 package bench

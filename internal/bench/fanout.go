@@ -12,27 +12,27 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
-// work is one workload of deliveries.
+// work is a workload of deliveries.
 type work struct {
 	name    string
 	conns   int
-	ceiling *pattern.Pattern // nil: there is none
+	ceiling *pattern.Pattern // nil: no ceiling
 	rueda   *pattern.Pattern
 	host    host.Config
 	sets    []load.Set // nil: the trades of the first instrument
 	sample  int
 }
 
-// oneTopic is the set of everybody who follows the trades of one instrument.
+// oneTopic returns the subscription to the trades of one instrument.
 func oneTopic() []load.Set {
 	id := pattern.ID(0).String()
 	return []load.Set{{Subscribe: fmt.Sprintf(`{"action":"subscribe","trades":[%q]}`, id), Trades: []string{id}, Topic: id}}
 }
 
-// atOnce is a flush interval that waits for nothing.
+// atOnce is a flush interval without waiting.
 const atOnce = -time.Nanosecond
 
-// fanouts are the workloads of "fanout" with one topic.
+// fanouts returns the workloads of "fanout" with one topic.
 func fanouts(conns []int) []work {
 	var list []work
 	for _, n := range conns {
@@ -47,8 +47,8 @@ func fanouts(conns []int) []work {
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16},
 				rueda:   &pattern.Pattern{Kind: pattern.Lockstep, Batch: 16, Ahead: 4},
 			},
-			// The threads of the bare program run free of each other, and so do the shards, as far as the publisher is
-			// ahead of them. In step, neither can.
+			// The threads of the bare program are independent, and so are the shards while the
+			// publisher is ahead of them. In step, both must keep pace.
 			work{
 				name: fmt.Sprintf("in step singles %d", n), conns: n, host: host.Config{Flush: atOnce},
 				ceiling: &pattern.Pattern{Kind: pattern.Lockstep, Batch: 1, InStep: true},
@@ -83,7 +83,7 @@ func (o *Options) sizes(otherwise ...int) []int {
 // fanoutSizes are the numbers of connections of "fanout".
 func fanoutSizes() []int { return []int{1000, 10_000} }
 
-// Fanout measures deliveries a second at full speed.
+// Fanout measures deliveries per second at full speed.
 func Fanout(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("fanout")
 	if err != nil {
@@ -119,8 +119,8 @@ func (r *Report) judgeFanout(w *work) {
 	}
 }
 
-// measure does the runs of workloads: pairs of ceiling and Rueda, in turn the one and the other
-// first. Several workloads take turns too.
+// measure makes the runs of workloads: pairs of ceiling and Rueda in alternating order. Several
+// workloads alternate too.
 func (o *Options) measure(ctx context.Context, r *Report, works ...*work) error {
 	cases := make([]*Case, len(works))
 	for i, w := range works {
@@ -154,7 +154,7 @@ func (o *Options) measure(ctx context.Context, r *Report, works ...*work) error 
 	return nil
 }
 
-// once is one run. What goes wrong with messages is told in the Run.
+// once makes one run. Wrong messages are reported in the Run.
 func (o *Options) once(ctx context.Context, r *Report, w *work, isBare bool) (run *Run, err error) {
 	var g *rig
 	p := w.rueda

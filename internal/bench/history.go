@@ -24,8 +24,8 @@ import (
 
 const (
 	historyConns = 20
-	historyRows  = 300_000 // trades there are to ask for, before anything is measured
-	historyAsks  = 2       // pages that are asked for at the same time
+	historyRows  = 300_000 // trades that exist before the measurement
+	historyAsks  = 2       // concurrent pages
 	historyPairs = 4       // pairs of windows of a gateway
 )
 
@@ -35,16 +35,16 @@ const (
 	historyJournal   = "journal"
 )
 
-// History measures what heavy questions about the past do to those who follow the present: windows
-// without any and windows in which pages of 10,000 trades are asked for without a pause, in
-// turn; and what the journal costs at all.
+// History measures how large history requests affect live subscribers: windows without requests
+// alternate with windows in which pages of 10,000 trades are requested without a pause. It also
+// measures the cost of the journal.
 func History(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("history")
 	if err != nil {
 		return nil, err
 	}
 	if o.wants(historyQuestions) {
-		if err := o.questions(ctx, r); err != nil {
+		if err := o.requests(ctx, r); err != nil {
 			return r, err
 		}
 	}
@@ -57,9 +57,9 @@ func History(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// questions pairs windows with and without questions: several on one gateway, in turn the one and the other
-// first, since what the machine does changes from minute to minute.
-func (o *Options) questions(ctx context.Context, r *Report) error {
+// requests compares windows with and without history requests: several on one gateway in
+// alternating order, because the load of the machine changes from minute to minute.
+func (o *Options) requests(ctx context.Context, r *Report) error {
 	calm, asked := &Case{Name: "160 k/s to 20, none asks", Conns: historyConns}, &Case{Name: "160 k/s to 20 and questions", Conns: historyConns}
 	r.Cases = append(r.Cases, calm, asked)
 	var pages []float64
@@ -80,7 +80,8 @@ func (o *Options) questions(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// historyOnce is one run: first trades to ask for, then the windows. It says how many pages were had a second.
+// historyOnce makes one run: first it publishes trades, then come the windows. It returns the pages
+// per second.
 func (o *Options) historyOnce(ctx context.Context, r *Report, calm, asked *Case) (pages float64, err error) {
 	g, err := hostRig(ctx, o, host.Config{Conns: historyConns, Journal: true})
 	defer func() { err = errors.Join(err, g.close()) }()
@@ -113,7 +114,7 @@ func (o *Options) historyOnce(ctx context.Context, r *Report, calm, asked *Case)
 	from := len(calm.Rueda)
 	for k := range 2 * historyPairs {
 		d := 2 * o.Window / historyPairs
-		if (k+1)/2%2 == 0 { // calm, asked, asked, calm, and so on
+		if (k+1)/2%2 == 0 { // calm, busy, busy, calm, and so on
 			run, err := g.window(ctx, d)
 			if err != nil {
 				return 0, err
@@ -137,7 +138,7 @@ func (o *Options) historyOnce(ctx context.Context, r *Report, calm, asked *Case)
 	return pages, err
 }
 
-// asking is a window in which pages of history are asked for without a pause.
+// asking makes a window in which history pages are requested without a pause.
 func (r *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -191,7 +192,7 @@ func (r *rig) ask(ctx context.Context, from int, pages *atomic.Int64) error {
 	return nil
 }
 
-// journal pairs gateways with and without a journal.
+// journal compares gateways with and without a journal in pairs.
 func (o *Options) journal(ctx context.Context, r *Report) error {
 	with, without := &Case{Name: "160 k/s to 20, journal", Conns: historyConns}, &Case{Name: "160 k/s to 20, no journal", Conns: historyConns}
 	r.Cases = append(r.Cases, with, without)
@@ -215,5 +216,5 @@ func (o *Options) journal(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// journalFolder is where the gateway of a measurement keeps its journal.
+// journalFolder returns the folder of the journal in a measurement.
 func (r *rig) journalFolder() string { return filepath.Join(r.folder, "journal") }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	hostileConns    = 8  // of the hostile user: as many as a user may have
-	hostilePerSec   = 19 // messages of each; a user may send 20
-	hostileReaders  = 20 // connections of the others
+	hostileConns    = 8  // of the hostile user: the limit of a user
+	hostilePerSec   = 19 // messages of each; the limit is 20
+	hostileReaders  = 20 // connections of other users
 	hostileRatio    = 1.5
 	hostileNames    = 600 // identifiers in a message
 	hostilePatterns = 64
@@ -32,22 +32,22 @@ const (
 	hostileWildcard = "patterns"
 )
 
-// HostileHelp tells what Hostile measures.
+// HostileHelp describes Hostile.
 const HostileHelp = `Hostile has one user send on 8 connections, 19 messages a second each, what costs the gateway much: 600
 unknown identifiers a message ("unknown identifiers", by a user with quotes alone), or 64 patterns over 10,000
 instruments that come and go ("patterns"), while 20 others follow 1,000 trades a second. What is compared is a
 window with as many bytes that cost little, and one with the hostile messages. A connection that the gateway
 closes connects again. By default it takes about 4 minutes.
 
-Bound: p99 of the others at most 1.5 times that beside harmless messages.`
+Bound: p99 of the others at most 1.5 times that with harmless messages.`
 
-// An attack is what a hostile user sends, and as many bytes that cost little.
+// An attack is a set of expensive messages of a hostile user, and as many bytes of cheap ones.
 type attack struct {
 	name        string
 	user        string
 	instruments int // of the gateway
 	harmless    []string
-	hostile     []string // in turn
+	hostile     []string // sent in rotation
 }
 
 func attacks() []attack {
@@ -72,8 +72,8 @@ func attacks() []attack {
 	}
 }
 
-// Hostile measures what one user's messages do to the latency of the others: as many bytes that cost the
-// gateway little, and then bytes that cost it much.
+// Hostile measures how the messages of one user affect the latency of others: first bytes that cost
+// the gateway little, then as many that cost it much.
 func Hostile(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("hostile")
 	if err != nil {
@@ -105,13 +105,13 @@ func (o *Options) attacked(ctx context.Context, r *Report, a *attack) error {
 		if harmless.Samples > 0 && hostile.Samples > 0 {
 			ratio = append(ratio, part(hostile.P99, harmless.P99))
 		}
-		o.talk("%s %d: p99 of the others %.3f ms beside harmless messages, %.3f beside hostile ones", a.name, i+1, harmless.P99, hostile.P99)
+		o.talk("%s %d: p99 of the others %.3f ms with harmless messages, %.3f with hostile ones", a.name, i+1, harmless.P99, hostile.P99)
 	}
-	r.atMost(a.name+": p99 of the others, of that beside harmless messages", middle(ratio), hostileRatio, "%.3f")
+	r.atMost(a.name+": p99 of the others, of that with harmless messages", middle(ratio), hostileRatio, "%.3f")
 	return nil
 }
 
-// attackedOnce is one run: a window with harmless messages, and one with hostile ones.
+// attackedOnce makes one run: a window with harmless messages, and one with hostile ones.
 func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns int) (harmless, hostile *Run, err error) {
 	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: a.instruments})
 	defer func() { err = errors.Join(err, g.close()) }()
@@ -162,10 +162,10 @@ func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns 
 	return harmless, hostile, nil
 }
 
-// sendAgain sends messages in turn until ctx ends, and connects again where it is closed.
+// sendAgain sends messages in rotation until ctx ends, and reconnects after a close.
 func sendAgain(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) {
 	for ctx.Err() == nil {
-		_ = sendUntilClosed(ctx, g, bearer, messages, sent) // what closes it is the gateway's right
+		_ = sendUntilClosed(ctx, g, bearer, messages, sent) // the gateway may close it
 		_ = wait(ctx, time.Second/hostilePerSec)
 	}
 }

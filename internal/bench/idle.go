@@ -19,7 +19,8 @@ const (
 	idleInstruments = 100
 )
 
-// Idle measures what connections cost on which nothing happens: memory, and the processor time of heartbeats.
+// Idle measures the cost of connections without messages: memory, and the processor time of
+// heartbeats.
 func Idle(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("idle")
 	if err != nil {
@@ -43,12 +44,12 @@ func Idle(ctx context.Context, o Options) (*Report, error) {
 
 func idleName(kind string, conns int) string { return fmt.Sprintf("%s %d", kind, conns) }
 
-// pings is how long heartbeats are looked at: a whole number of their intervals.
+// pings returns how long heartbeats are measured: a whole number of their intervals.
 func (o *Options) pings() time.Duration {
 	return max(o.Heartbeats, o.Window/o.Heartbeats*o.Heartbeats)
 }
 
-// three are sets of three subscriptions, to one instrument of a hundred.
+// three returns three subscriptions to one of a hundred instruments.
 func three() []load.Set {
 	var sets []load.Set
 	for i := range idleInstruments {
@@ -90,24 +91,24 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("connections of one user: %d, the limit that is not raised; the empty server has logged all users in", defaultPerUser))
 	r.atMost(c.Name+": KiB a connection above the empty server", middle(memory)/1024, 0.7, "%.3f")
-	// No ping at all is a failure, not the lack of a sample.
+	// No ping at all is a failure, not a missing sample.
 	r.atLeast(c.Name+": pings of those that were due", max(1e-6, middle(pinged)), 0.95, "%.3f")
 	r.atMost(c.Name+": heartbeats of the bare ping loop", middle(ping), 1.3, "%.2f")
 	return nil
 }
 
-// rest is what idle connections cost.
+// rest is the cost of idle connections.
 type rest struct {
 	empty      int64
-	each, heap float64 // bytes a connection
+	each, heap float64 // bytes of a connection
 	goroutines int
 	cores      float64
 	foreign    float64
 	pings      uint64
-	pinged     float64 // pings of those that were due
+	pinged     float64 // share of the due pings that were sent
 }
 
-// idleRun opens connections to a rig that was just started (or was not: err), measures and closes it.
+// idleRun opens connections to a new rig (or gets its error err), measures and closes it.
 func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Config) (out *rest, _ error) {
 	defer func() {
 		if cerr := g.close(); err == nil {
@@ -124,7 +125,7 @@ func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Confi
 	if _, err := g.open(cfg); err != nil {
 		return nil, err
 	}
-	if err := wait(ctx, time.Second); err != nil { // what opening left goes away
+	if err := wait(ctx, time.Second); err != nil { // let the work of opening end
 		return nil, err
 	}
 	if err := g.server.Ask("memory", nil, &after); err != nil {

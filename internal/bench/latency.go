@@ -7,10 +7,11 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
-// latencyConns are the connections of the workloads to many.
+// latencyConns is the number of connections of workloads with many.
 const latencyConns = 1000
 
 // Latency measures the time from an event of the feed to the receipt of its message, at rates that
+// use half of the machine.
 // leave the machine half idle.
 func Latency(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("latency")
@@ -43,10 +44,10 @@ func Latency(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// latencies are the workloads: single messages to many, groups to a few, bursts to many.
+// latencies returns the workloads: single messages to many, groups to a few, bursts to many.
 func (o *Options) latencies() []*work {
 	conns := o.sizes(latencyConns)[0]
-	one := 100_000 / float64(conns) // messages a second that make 100,000 deliveries
+	one := 100_000 / float64(conns) // messages per second for 100,000 deliveries
 	paced := func(name string, conns int, p pattern.Pattern) *work {
 		return &work{name: name, conns: conns, ceiling: &p, rueda: &p, sample: 3}
 	}

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// logIn gets an access token for each of so many users, as any client does. certificate is the
-// file of the server's authority, if it has one.
+// logIn gets an access token for each user, as a client does. certificate is the file of the
+// server's authority, or "".
 func logIn(ctx context.Context, rest, certificate string, users int) ([]string, error) {
 	const atOnce = 8
 	transport := &http.Transport{MaxIdleConnsPerHost: atOnce}

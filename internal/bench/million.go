@@ -16,12 +16,12 @@ const (
 	millionConns   = 1_000_000
 	millionPerUser = 100
 	millionPing    = 300 * time.Second
-	millionOpening = 3    // pairs that open connections at a time
-	descriptors    = 2000 // of a process that are not connections
+	millionOpening = 3    // pairs that open connections at the same time
+	descriptors    = 2000 // file descriptors of a process that are not connections
 )
 
-// Million opens a million connections, authenticated and subscribed, to as many gateways as the limit of
-// descriptors asks for, and has one message reach all of them.
+// Million opens a million authenticated and subscribed connections to as many gateways as the limit
+// of descriptors requires, and sends one message to all.
 func Million(ctx context.Context, o Options) (_ *Report, err error) {
 	r, err := o.begin("million")
 	if err != nil {
@@ -125,7 +125,7 @@ func (m *million) open(ctx context.Context, total, each int) error {
 	return settle(0)
 }
 
-// resident is the memory of all gateways and of all load programs.
+// resident returns the memory of all gateways and of all load programs.
 func (m *million) resident() (servers, loads int64, err error) {
 	for _, g := range m.rigs {
 		var s host.Memory
@@ -141,7 +141,7 @@ func (m *million) resident() (servers, loads int64, err error) {
 	return servers, loads, nil
 }
 
-// broadcast has every gateway publish one trade at the same time.
+// broadcast makes every gateway publish one trade at the same time.
 func (m *million) broadcast(ctx context.Context, r *Report, c *Case, total int) error {
 	before := make([]*load.Mark, len(m.rigs))
 	for i, g := range m.rigs {
@@ -158,7 +158,7 @@ func (m *million) broadcast(ctx context.Context, r *Report, c *Case, total int) 
 		if err := g.server.Send("stop", nil); err != nil {
 			return err
 		}
-		// One trade is number 1 of its instrument.
+		// A trade is number 1 of its instrument.
 		if err := g.load.Send("finish", load.Finish{Last: map[string]uint32{pattern.ID(0).String(): 1}, Seconds: 120}); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a measurement does where nothing else is asked for. Its bounds are for that.
+// Defaults of measurements, for which their bounds are defined.
 const (
 	defaultRuns       = 5
 	defaultWindow     = 5 * time.Second
@@ -16,7 +16,7 @@ const (
 	defaultSlowFor    = 12 * time.Second
 )
 
-// Runs is how many pairs of runs a measurement does where nothing else is asked for.
+// Runs returns the default number of pairs of a measurement.
 func Runs(what string) int {
 	if what == "slow" {
 		return slowRuns
@@ -24,7 +24,7 @@ func Runs(what string) int {
 	return defaultRuns
 }
 
-// sizesOf are the numbers of connections that a measurement's bounds are for.
+// sizesOf returns the numbers of connections that the bounds of a measurement are for.
 func sizesOf(what string) []int {
 	switch what {
 	case "fanout", "ceiling":
@@ -47,7 +47,7 @@ func sizesOf(what string) []int {
 	return []int{millionConns}
 }
 
-// Workloads are the names of the workloads of a measurement, for Options.Only.
+// Workloads returns the names of a measurement's workloads, for Options.Only.
 func Workloads(what string, o Options) []string {
 	size := o.sizes(sizesOf(what)...)[0]
 	var works []*work
@@ -89,22 +89,22 @@ func Workloads(what string, o Options) []string {
 	return append(all, names...)
 }
 
-// UnknownWorkload is the error of a measurement none of whose workloads is asked for.
+// UnknownWorkload is the error of a measurement without a matching workload.
 type UnknownWorkload struct {
 	Only  string
-	Names []string // that there are
+	Names []string // existing names
 }
 
 func (u *UnknownWorkload) Error() string {
 	return fmt.Sprintf("no workload has %q in its name", u.Only)
 }
 
-// wants says whether one of these workloads is asked for.
+// wants reports whether one of these workloads is selected.
 func (o *Options) wants(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, o.Only) })
 }
 
-// begin completes the options and begins the report.
+// begin sets the defaults of the options and begins the report.
 func (o *Options) begin(what string) (*Report, error) {
 	if names := Workloads(what, *o); !o.wants(names...) {
 		return nil, &UnknownWorkload{o.Only, names}
@@ -118,7 +118,7 @@ func (o *Options) begin(what string) (*Report, error) {
 	return r, nil
 }
 
-// reduced tells what is not as the bounds of a measurement expect it: "" if all is.
+// reduced describes deviations from the defaults of a measurement; "": none.
 func (o *Options) reduced(what string) string {
 	var list []string
 	if o.Conns > 0 && !slices.Contains(sizesOf(what), o.Conns) {

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// The document that tells figures, and the folder of its plots beside it.
+// The document with figures, and the folder of its plots.
 const (
 	document = "performance.md"
 	plots    = "performance"
 )
 
-// ErrNoReport is told of a folder without reports.
+// ErrNoReport means that a folder has no reports.
 var ErrNoReport = errors.New("no report")
 
-// Publish reads the reports (NAME.json) of a folder, draws their plots into docs/performance and puts their
-// tables into docs/performance.md, where that has a place for them:
+// Publish reads the reports (NAME.json) of a folder, writes their plots to docs/performance, and
+// their tables into docs/performance.md between these marks:
 //
 //	<!-- figures fanout -->
 //	<!-- /figures -->
@@ -76,7 +76,7 @@ func writeChart(name string, c *Chart) error {
 	return errors.Join(c.WriteSVG(f), f.Close())
 }
 
-// insert puts the figures into their places in the document.
+// insert replaces the figures between their marks.
 func insert(name string, figures map[string]string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -94,13 +94,13 @@ func insert(name string, figures map[string]string) error {
 	return os.WriteFile(name, []byte(out), 0o644)
 }
 
-// plot is a chart with the name of its file.
+// plot is a chart with its file name.
 type plot struct {
 	Chart
 	file string
 }
 
-// charts are those that a report is shown by.
+// charts returns the charts of a report.
 func (r *Report) charts() []plot {
 	type series struct {
 		file, title, unit string
@@ -151,7 +151,7 @@ type served struct {
 	runs []*Run
 }
 
-// servers are all servers of a case: the ceiling, Rueda, others by name.
+// servers returns all servers of a case: the ceiling, Rueda, others by name.
 func (c *Case) servers() []served {
 	list := []served{{"ceiling", c.Ceiling}, {"rueda", c.Rueda}}
 	for _, name := range slices.Sorted(maps.Keys(c.Others)) {
@@ -197,7 +197,7 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 		switch {
 		case c.missed():
 			result = "**missed**"
-		case !c.Pass: // it was not measured, or not judged
+		case !c.Pass: // not measured, or not judged
 			result = ""
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.Text, result)

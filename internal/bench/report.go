@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Report is what a measurement found.
+// Report is the result of a measurement.
 type Report struct {
 	What     string
 	Began    time.Time
 	Took     float64 // seconds
 	Machine  Machine
 	Settings string
-	Reduced  string `json:",omitempty"` // what is not as the bounds expect it
-	Limits   string // that the gateway's configuration raises
+	Reduced  string `json:",omitempty"` // deviations from the defaults
+	Limits   string // raised by the gateway's configuration
 	Cases    []*Case
 	Notes    []string `json:",omitempty"`
 	Checks   []Check
 
-	foreign []float64 // foreign load of what is not a Run
+	foreign []float64 // foreign load outside of Runs
 }
 
-// Machine is where it was measured.
+// Machine is the machine of a measurement.
 type Machine struct {
 	Cores  int
 	CPU    string
@@ -36,35 +36,35 @@ type Machine struct {
 	Memory int64
 }
 
-// Case is one workload: the runs of the ceiling and of Rueda, pair by pair.
+// Case is a workload: the runs of the ceiling and of Rueda in pairs.
 type Case struct {
 	Name    string
 	Conns   int
-	Unit    string          `json:",omitempty"` // what its runs count; "": deliveries
+	Unit    string          `json:",omitempty"` // that its runs count; "": deliveries
 	Ceiling []*Run          `json:",omitempty"`
 	Rueda   []*Run          `json:",omitempty"`
-	Figures []Figure        `json:",omitempty"` // what is not a Run
+	Figures []Figure        `json:",omitempty"` // results that are not Runs
 	Others  map[string]*Run `json:",omitempty"`
 }
 
-// Figure is a number with a name.
+// Figure is a named number.
 type Figure struct {
 	Name  string
 	Value float64
 	Text  string
 }
 
-// Check is one bound and what was measured against it.
+// Check is a bound and the value compared with it.
 type Check struct {
 	Name   string
 	Value  float64
 	Bound  float64
-	AtMost bool // the bound is an upper one
+	AtMost bool // an upper bound
 	Pass   bool
-	Text   string // value and bound for people
+	Text   string // value and bound as text
 
-	Unmeasured bool `json:",omitempty"` // there was no sample: neither kept nor missed
-	Informal   bool `json:",omitempty"` // the bound is for other sizes: told, not judged
+	Unmeasured bool `json:",omitempty"` // no sample: neither kept nor missed
+	Informal   bool `json:",omitempty"` // the bound is for other sizes: reported, not judged
 }
 
 func newReport(what string, o *Options) *Report {
@@ -72,7 +72,7 @@ func newReport(what string, o *Options) *Report {
 		Settings: fmt.Sprintf("%s of %v after %v", plural(o.Runs, "run"), o.Window, o.Warmup)}
 }
 
-// ThisMachine is the machine that this program runs on.
+// ThisMachine describes the machine of this program.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -95,10 +95,10 @@ func ThisMachine() Machine {
 	return m
 }
 
-// noisy is the foreign load, in cores, above which a machine was not quiet.
+// noisy is the foreign load, in cores, above which a machine is not idle.
 const noisy = 0.1
 
-// sawForeign takes note of a foreign load that no Run tells.
+// sawForeign records foreign load outside of Runs.
 func (r *Report) sawForeign(cores ...float64) { r.foreign = append(r.foreign, cores...) }
 
 // end completes the report.
@@ -124,7 +124,7 @@ func (r *Report) end() {
 	}
 }
 
-// atLeast and atMost hold a value to a bound. format is of both.
+// atLeast and atMost compare a value with a bound. format formats both.
 func (r *Report) atLeast(name string, value, bound float64, format string) {
 	r.check(name, value, bound, false, format)
 }
@@ -134,7 +134,7 @@ func (r *Report) atMost(name string, value, bound float64, format string) {
 }
 
 func (r *Report) check(name string, value, bound float64, most bool, format string) {
-	if value == 0 { // the median of nothing
+	if value == 0 { // the median of no values
 		r.unmeasured(name, "no sample")
 		return
 	}
@@ -150,20 +150,20 @@ func (r *Report) check(name string, value, bound float64, most bool, format stri
 	r.Checks = append(r.Checks, c)
 }
 
-// unmeasured is a bound that there was nothing to hold to.
+// unmeasured returns a check without a sample.
 func (r *Report) unmeasured(name, why string) {
 	r.Checks = append(r.Checks, Check{Name: name, Unmeasured: true, Informal: r.Reduced != "", Text: "not measured: " + why})
 }
 
-// holds is a check of a thing that is so or not, whatever the sizes.
+// holds returns a check of a condition, for all sizes.
 func (r *Report) holds(name string, pass bool, text string) {
 	r.Checks = append(r.Checks, Check{Name: name, Pass: pass, Text: text})
 }
 
-// Failed says whether a run went wrong or a bound was not kept.
+// Failed reports whether a run was wrong or a bound was missed.
 func (r *Report) Failed() bool { return r.Wrong() || r.Missed() }
 
-// Wrong says whether a run went wrong: its figures mean nothing.
+// Wrong reports whether a run was wrong, so that its figures are invalid.
 func (r *Report) Wrong() bool {
 	for _, c := range r.Cases {
 		for _, runs := range [2][]*Run{c.Ceiling, c.Rueda} {
@@ -177,10 +177,10 @@ func (r *Report) Wrong() bool {
 	return false
 }
 
-// missed says whether a check was made and went wrong.
+// missed reports whether a judged check failed.
 func (c *Check) missed() bool { return !c.Pass && !c.Unmeasured && !c.Informal }
 
-// Missed says whether a bound was not kept.
+// Missed reports whether a bound was missed.
 func (r *Report) Missed() bool {
 	for _, c := range r.Checks {
 		if c.missed() {
@@ -190,7 +190,7 @@ func (r *Report) Missed() bool {
 	return false
 }
 
-// WriteJSON writes the report for programs.
+// WriteJSON writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 
 const (
 	resumeConns  = 1000
-	resumeTrades = 5000 // that each of them missed
-	resumeRate   = 100  // trades a second that go on meanwhile
+	resumeTrades = 5000 // missed by each client
+	resumeRate   = 100  // trades per second meanwhile
 )
 
-// Resume measures a storm of clients who come back after a time and take up where they were, while the
-// market goes on.
+// Resume measures a storm of clients that reconnect after some time and resume while the market
+// continues.
 func Resume(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("resume")
 	if err != nil {
@@ -44,7 +44,7 @@ func Resume(ctx context.Context, o Options) (*Report, error) {
 
 func resumeName(conns int) string { return fmt.Sprintf("resume %d", conns) }
 
-// comeBack is one run.
+// comeBack makes one run.
 func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run, err error) {
 	g, err := hostRig(ctx, o, host.Config{Conns: conns})
 	defer func() { err = errors.Join(err, g.close()) }()
@@ -52,7 +52,7 @@ func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run,
 		return nil, err
 	}
 	r.Limits = g.limits
-	// Everybody has seen the first trade.
+	// All clients have the first trade.
 	first, err := g.open(load.Config{Conns: conns, Sets: oneTopic(), Frontier: true})
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (o *Options) comeBack(ctx context.Context, r *Report, conns int) (run *Run,
 	if g.load, err = g.start(ctx, RoleLoad); err != nil {
 		return nil, err
 	}
-	// What nobody is there for.
+	// Published while no client is connected.
 	if err := g.server.Ask("publish", pattern.Pattern{Kind: pattern.Once, Batch: resumeTrades}, nil); err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/tokens"
 )
 
-// Roles are the programs that a measurement starts: Role runs one, and whatever starts it
-// gives its name as the last argument.
+// Roles are the programs of a measurement. Role runs one, whose name is the last argument of its
+// process.
 const (
 	RoleServe = "serve"
 	RoleBare  = "bare"
@@ -42,28 +42,28 @@ func Role(name string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("no program of a measurement is called %q", name)
 }
 
-// Options are those of all measurements.
+// Options are the options of all measurements.
 type Options struct {
-	Program []string // command that runs a role when its name is added
-	Env     []string // for it, besides this process's
+	Program []string // command that runs a role when its name is appended
+	Env     []string // in addition to this process's
 
-	Runs       int           // pairs; 0: 5, of "slow" 7
-	Window     time.Duration // of a run, what is measured; 0: 5 s
-	Warmup     time.Duration // before it; 0: 2 s
-	Conns      int           // 0: what the measurement says
-	Procs      int           // GOMAXPROCS of the gateway; 0: its own
-	IOUring    bool          // the gateway's stream.io_uring
-	Only       string        // cases whose name contains this
-	PerProcess int           // connections of a process, where there are many of them; 0: as many as it may open
-	Heartbeats time.Duration // interval of the pings that "idle" looks at; 0: 20 s, the gateway's own
-	SlowFor    time.Duration // how long readers are at a tenth; 0: 12 s
-	Profile    string        // folder for a processor profile of each window of the gateway; "": none
+	Runs       int           // pairs; 0: 5, for "slow" 7
+	Window     time.Duration // measured time of a run; 0: 5 s
+	Warmup     time.Duration // time before it; 0: 2 s
+	Conns      int           // 0: the default of the measurement
+	Procs      int           // GOMAXPROCS of the gateway; 0: its default
+	IOUring    bool          // stream.io_uring of the gateway
+	Only       string        // only cases whose name contains this
+	PerProcess int           // connections of a process, if there are many; 0: as many as it may open
+	Heartbeats time.Duration // interval of pings in "idle"; 0: 20 s, the gateway's default
+	SlowFor    time.Duration // how long readers are slow; 0: 12 s
+	Profile    string        // folder for a CPU profile of each window of the gateway; "": none
 
-	Postgres string // URL of a database that "auth" may use; "": none
+	Postgres string // URL of a database for "auth"; "": none
 
-	TLSByGoroutines bool // the gateway's stream.tls_by_goroutines
+	TLSByGoroutines bool // stream.tls_by_goroutines of the gateway
 
-	Talk io.Writer // progress, for people
+	Talk io.Writer // progress messages
 }
 
 func (o *Options) fill() {
@@ -89,7 +89,7 @@ func (o *Options) fill() {
 
 func (o *Options) talk(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }
 
-// rig is a server and its load, running.
+// rig is a running server with its load.
 type rig struct {
 	opts   *Options
 	folder string
@@ -99,12 +99,12 @@ type rig struct {
 	isBare bool
 
 	address string
-	rest    string // of a gateway
+	rest    string // base URL of a gateway
 	limits  string
 	tokens  []string
 }
 
-// startRig starts the processes. It is closed by the caller, also after an error.
+// startRig starts the processes. The caller closes it, even after an error.
 func startRig(ctx context.Context, o *Options, role string) (*rig, error) {
 	folder, err := os.MkdirTemp("", "rueda-bench-")
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *rig) start(ctx context.Context, role string) (*proc.Child, error) {
 	argv := append(append([]string(nil), r.opts.Program...), role)
 	env := r.opts.Env
 	if role != RoleServe {
-		// The runtime's signals would end every wait of a thread after 10 ms.
+		// Signals of the runtime would end every wait of a thread after 10 ms.
 		env = append(env[:len(env):len(env)], "GODEBUG=asyncpreemptoff=1")
 	}
 	return proc.Start(ctx, role, argv, env)
@@ -136,7 +136,7 @@ func (r *rig) close() error {
 		return nil
 	}
 	var errs []error
-	// The load first, so that nobody tells a client that the server ends.
+	// Close the load first, so that no client sees the end of the server.
 	for _, c := range [...]*proc.Child{r.load, r.server} {
 		if c != nil {
 			errs = append(errs, c.Close())
@@ -159,7 +159,7 @@ func bareRig(ctx context.Context, o *Options, cfg bare.Config) (*rig, error) {
 	return r, nil
 }
 
-// hostRig starts a gateway, and logs its users in.
+// hostRig starts a gateway and logs its users in.
 func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	r, err := startRig(ctx, o, RoleServe)
 	if err != nil {
@@ -183,7 +183,7 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	return r, err
 }
 
-// defaultPerUser is the limit of connections of a user that is not raised.
+// defaultPerUser is the default limit of connections of a user.
 const defaultPerUser = 8
 
 // opening is the argument of "open".
@@ -192,7 +192,7 @@ type opening struct {
 	Pids []int
 }
 
-// withAddress completes what a load is told with what is this rig's.
+// withAddress adds the addresses of this rig to a load's configuration.
 func (r *rig) withAddress(cfg load.Config) opening {
 	cfg.Address, cfg.Board, cfg.Tokens = r.address, r.board, r.tokens
 	return opening{cfg, []int{r.server.Pid()}}
@@ -205,7 +205,7 @@ func (r *rig) open(cfg load.Config) (*load.Opened, error) {
 	return &o, err
 }
 
-// publishOnce publishes a batch and waits until everybody has it.
+// publishOnce publishes a batch and waits until all connections have it.
 func (r *rig) publishOnce(batch int) (*pattern.Published, error) {
 	if err := r.publish(pattern.Pattern{Kind: pattern.Once, Batch: batch}); err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (r *rig) publishOnce(batch int) (*pattern.Published, error) {
 	return r.stop(0)
 }
 
-// cpu is the server's processor time.
+// cpu returns the server's processor time.
 func (r *rig) cpu() (float64, error) { return proc.CPU(r.server.Pid()) }
 
 func (r *rig) publish(p pattern.Pattern) error { return r.server.Ask("publish", p, nil) }
@@ -224,7 +224,7 @@ func (r *rig) mark() (*load.Mark, error) {
 	return &m, err
 }
 
-// window lets time pass and tells what happened in it.
+// window waits for the length of a window and returns its result.
 func (r *rig) window(ctx context.Context, d time.Duration) (*Run, error) {
 	var before, after host.Stats
 	if !r.isBare {
@@ -260,7 +260,7 @@ func (r *rig) window(ctx context.Context, d time.Duration) (*Run, error) {
 	return run, nil
 }
 
-// profile begins and ends the profile of a window, where one is asked for.
+// profile begins or ends the profile of a window, if profiles are enabled.
 func (r *rig) profile(begin bool) error {
 	if r.opts.Profile == "" {
 		return nil
@@ -284,16 +284,16 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// patience is how long the last messages may take to everybody.
+// patience is the maximum time until all connections have the last messages.
 const patience = 30.0
 
-// stop ends the publishing and holds every connection to what was published. The first spare
-// connections are not looked at.
+// stop ends publishing and checks that every connection has everything. It skips the first spare
+// connections.
 func (r *rig) stop(spare int) (*pattern.Published, error) {
 	return r.stopWith(load.Finish{Spare: spare})
 }
 
-// stopFrom is stop for connections that take up behind base.
+// stopFrom is stop for connections that resume after base.
 func (r *rig) stopFrom(base map[string]uint32) (*pattern.Published, error) {
 	return r.stopWith(load.Finish{Base: base})
 }
@@ -314,7 +314,7 @@ func (r *rig) stopWith(f load.Finish) (*pattern.Published, error) {
 	return &p, nil
 }
 
-// badRun is a run in which messages were lost, doubled, out of order, or not there at the end.
+// badRun reports a run with lost, duplicated, reordered or missing messages.
 type badRun struct{ faults load.Faults }
 
 func (b *badRun) Error() string {

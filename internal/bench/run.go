@@ -9,31 +9,31 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/load"
 )
 
-// Run is what one window of one server gave.
+// Run is the result of one window of a server.
 type Run struct {
 	Seconds    float64
 	Deliveries uint64
 	PerSecond  float64
-	CPU        float64 // server's processor seconds for a million deliveries
-	Cores      float64 // of the server
-	LoadCPU    float64 // the load's, for a million
-	PerRead    float64 // messages that the load read with one call
+	CPU        float64 // of the server, seconds per million deliveries
+	Cores      float64 // used by the server
+	LoadCPU    float64 // of the load, seconds per million deliveries
+	PerRead    float64 // messages in one read of the load
 	Bytes      float64 // of a delivery on the wire
 	P50        float64 // ms from event to receipt
 	P99        float64
 	P999       float64
 	Max        float64
 	Samples    uint64
-	Resident   int64   `json:",omitempty"` // of the server, at the end
-	Foreign    float64 // cores that others used
-	PerWrite   float64 `json:",omitempty"` // messages that the gateway wrote with one call, about
-	Allocs     float64 `json:",omitempty"` // of the gateway's memory, for a delivery, its publisher's included
+	Resident   int64   `json:",omitempty"` // memory of the server at the end
+	Foreign    float64 // cores used by other processes
+	PerWrite   float64 `json:",omitempty"` // messages in one write of the gateway, approximately
+	Allocs     float64 `json:",omitempty"` // allocated by the gateway for a delivery, including its publisher
 	Error      string  `json:",omitempty"`
 }
 
 const ms = 1e6 // ns
 
-// between is what happened between two marks of a load.
+// between returns the result between two marks of a load.
 func between(a, b *load.Mark) *Run {
 	r := &Run{Seconds: b.At - a.At, Deliveries: b.Deliveries - a.Deliveries}
 	var server float64
@@ -63,7 +63,7 @@ func (r *Run) setLatency(l *load.Latency) {
 	r.P50, r.P99, r.P999, r.Max = float64(l.At(0.50))/ms, float64(l.At(0.99))/ms, float64(l.At(0.999))/ms, float64(l.Max())/ms
 }
 
-// median of a value of the runs; 0 of none.
+// median returns the median of a value of the runs; 0 without runs.
 func median(runs []*Run, value func(*Run) float64) float64 {
 	var list []float64
 	for _, r := range runs {
@@ -86,7 +86,7 @@ func middle(list []float64) float64 {
 	return (list[n/2-1] + list[n/2]) / 2
 }
 
-// part is a as a part of b; 0 where there is no b.
+// part returns a/b; 0 if b is 0.
 func part(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -94,7 +94,7 @@ func part(a, b float64) float64 {
 	return a / b
 }
 
-// ratios is the median of the ratios pair by pair.
+// ratios returns the median of the ratios of the pairs.
 func ratios(a, b []*Run, value func(*Run) float64) float64 {
 	var list []float64
 	for i := range min(len(a), len(b)) {
@@ -114,7 +114,7 @@ func p99(r *Run) float64       { return r.P99 }
 func p999(r *Run) float64      { return r.P999 }
 func foreign(r *Run) float64   { return r.Foreign }
 
-// plural is a number of things.
+// plural formats a count.
 func plural(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -126,7 +126,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// span is a number of milliseconds for people.
+// span formats milliseconds.
 func span(v float64) string {
 	if v < 1000 {
 		return fmt.Sprintf("%.1f ms", v)
@@ -134,7 +134,7 @@ func span(v float64) string {
 	return fmt.Sprintf("%.2f s", v/1e3)
 }
 
-// rate is a number of deliveries a second for people.
+// rate formats deliveries per second.
 func rate(v float64) string {
 	switch {
 	case v >= 1e6:
@@ -145,7 +145,7 @@ func rate(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// size is a number of bytes for people.
+// size formats bytes.
 func size(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 10<<30:

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	slowBuffer = 16 << 10 // SO_RCVBUF of those who read slowly
-	maxWaiting = 1 << 20  // bytes that may wait for a client: the default, told to be sure
-	maxPending = 64 << 10 // and those in the buffer of its socket
-	slack      = 16 << 20 // what a collected heap grows and shrinks by anyhow
-	slowRuns   = 7        // pairs of windows, where nothing else is asked for
-	slowConns  = 1000     // of those at a tenth
+	slowBuffer = 16 << 10 // SO_RCVBUF of slow readers
+	maxWaiting = 1 << 20  // limit of pending bytes of a client: the default, set explicitly
+	maxPending = 64 << 10 // limit of pending bytes in the buffer of its socket
+	slack      = 16 << 20 // normal variation of a collected heap
+	slowRuns   = 7        // default pairs of windows
+	slowConns  = 1000     // connections of the workload with slow readers
 )
 
 // Workloads of Slow.
@@ -31,7 +31,7 @@ const (
 	slowTenth   = "tenth"
 )
 
-// Slow measures what readers that are too slow do to the server and to the others.
+// Slow measures the effect of slow readers on the server and on other clients.
 func Slow(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("slow")
 	if err != nil {
@@ -51,16 +51,16 @@ func Slow(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// before and after are the two windows of a run.
+// before and after are the windows of a run.
 type slowRun struct {
 	before, after *Run
-	grown         int64 // bytes resident, peak of the second over that of the first
+	grown         int64 // bytes resident: peak of the second window minus that of the first
 	ends          map[string]int
 	age           *load.Latency
 	bad           string
 }
 
-// stopped has one reader of twenty stop, in a stream of eight thousand trades a second.
+// stopped makes one reader of twenty stop, with eight thousand trades per second.
 func (o *Options) stopped(ctx context.Context, r *Report) error {
 	conns := 20
 	c := &Case{Name: "one of 20 stops", Conns: conns}
@@ -91,7 +91,8 @@ func (o *Options) stopped(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tenth has 50 readers of 1,000 read a tenth of what comes: one half quotes alone, the other trades too.
+// tenth makes 50 readers of 1,000 read a tenth of the data: half of them only quotes, the others
+// trades too.
 func (o *Options) tenth(ctx context.Context, r *Report) error {
 	conns, instruments := o.sizes(slowConns)[0], 10
 	slow := max(2, conns/20)
@@ -109,7 +110,7 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 	}
 	c := &Case{Name: fmt.Sprintf("%d of %d at a tenth", slow, conns), Conns: conns}
 	r.Cases = append(r.Cases, c)
-	runs := (o.Runs + 2) / 3 // each is long
+	runs := (o.Runs + 2) / 3 // each takes long
 	ends, age := map[string]int{}, &load.Latency{}
 	var ratio, grown []float64
 	for i := range runs {
@@ -151,14 +152,14 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 		(float64(slow)*(maxWaiting+maxPending)+slack)/(1<<20), "%.1f")
 	only := true
 	for why := range ends {
-		// A socket that takes no close frame within two seconds is reset.
+		// A socket that does not accept a close frame within two seconds is reset.
 		only = only && (strings.Contains(why, "4507") || strings.Contains(why, "reset by peer"))
 	}
 	r.holds(c.Name+": trades are complete, or the connection is cut off (4507, or reset)", only, describeEnds(ends))
 	return nil
 }
 
-// ages tells how old quotes were.
+// ages formats the ages of quotes.
 func ages(age *load.Latency) string {
 	if age.Count() == 0 {
 		return "no quotes came to those at a tenth"
@@ -188,12 +189,12 @@ type slowWork struct {
 	host  host.Config
 	load  load.Config
 	p     pattern.Pattern
-	part  float64       // of what comes, that they read
-	lasts time.Duration // with them; 0: as long as without
+	part  float64       // share of the data that they read
+	lasts time.Duration // window with them; 0: as without
 }
 
-// slowOnce is one run: a window as it should be, one with slow readers, and then all must be there
-// or have been cut off.
+// slowOnce makes one run: a window without and one with slow readers. At the end, all connections
+// must have everything or be cut off.
 func (o *Options) slowOnce(ctx context.Context, r *Report, w slowWork) (s *slowRun, err error) {
 	g, err := hostRig(ctx, o, w.host)
 	defer func() { err = errors.Join(err, g.close()) }()
@@ -243,7 +244,7 @@ func (o *Options) slowOnce(ctx context.Context, r *Report, w slowWork) (s *slowR
 	return s, nil
 }
 
-// watched is a window in which the server's memory is looked at.
+// watched makes a window in which the server's memory is measured.
 func (r *rig) watched(ctx context.Context, d time.Duration) (run *Run, last *load.Mark, peak int64, err error) {
 	a, err := r.mark()
 	if err != nil {

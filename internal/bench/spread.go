@@ -18,7 +18,8 @@ const (
 	wildInstruments   = 612
 )
 
-// spread measures connections with sets of their own on the simulated market, and what a wildcard costs.
+// spread measures connections with their own sets on the simulated market, and the cost of a
+// wildcard.
 func (o *Options) spread(ctx context.Context, r *Report) error {
 	conns := o.sizes(spreadConns)[0]
 	for _, books := range [2]bool{false, true} {
@@ -55,8 +56,8 @@ func spreadName(conns int, books bool) string {
 	return fmt.Sprintf("spread %d", conns)
 }
 
-// spreadWork is the simulated market: every connection follows ten instruments of a hundred, and
-// every instrument has a hundred readers of a thousand.
+// spreadWork returns the simulated market: every connection follows ten instruments of a hundred,
+// and every instrument has a hundred readers of a thousand.
 func spreadWork(conns int, books bool) (*work, error) {
 	source, err := sim.New(sim.Config{Seed: 1, Instruments: spreadInstruments})
 	if err != nil {
@@ -69,7 +70,7 @@ func spreadWork(conns int, books bool) (*work, error) {
 	w := &work{name: spreadName(conns, books), conns: conns, host: host.Config{Market: true, Instruments: spreadInstruments}}
 	readers := make(map[string]int, len(ids))
 	for i := range conns {
-		// Steps of different width make the sets differ in what they share.
+		// Steps of different sizes make the overlaps of sets differ.
 		var own []string
 		step := 1 + i/len(ids)%7
 		for k := range spreadEach {
@@ -92,7 +93,7 @@ func spreadWork(conns int, books bool) (*work, error) {
 	return w, nil
 }
 
-// wildWorks are the same messages at the same rate, of one instrument and of 612 behind a wildcard.
+// wildWorks returns the same messages at the same rate, of one instrument and of 612 in a wildcard.
 func wildWorks(conns int) (one, wild *work) {
 	rate := pattern.Pattern{Kind: pattern.Rate, Batch: 16, Rate: 1e6 / float64(conns)}
 	many := rate

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d cores (%s), Linux %s, %s; %s\n", r.What, r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, r.Machine.Go, r.Settings)
@@ -28,7 +28,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeChecks writes what is judged, and then what is only told.
+// writeChecks writes the judged checks, and then the others.
 func (r *Report) writeChecks(b *strings.Builder) {
 	var judged, reported []Check
 	for _, c := range r.Checks {
@@ -51,7 +51,7 @@ func (r *Report) writeChecks(b *strings.Builder) {
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\n", result, c.Name, c.Text)
 		}
-		_ = t.Flush() // into memory
+		_ = t.Flush() // in memory: cannot fail
 	}
 	if len(reported) > 0 {
 		fmt.Fprintf(b, "\nbounds are for the default sizes (here: %s), so there is no verdict on these:\n", r.Reduced)
@@ -59,17 +59,17 @@ func (r *Report) writeChecks(b *strings.Builder) {
 		for _, c := range reported {
 			fmt.Fprintf(t, "  %s\t%s\n", c.Name, c.Text)
 		}
-		_ = t.Flush() // into memory
+		_ = t.Flush() // in memory: cannot fail
 	}
 }
 
-// column is a column of the table of runs. It is left out where it has no text in any line.
+// column is a column of the table of runs. It is omitted if it is empty in all lines.
 type column struct {
 	head string
 	text func(*Case, *served) string
 }
 
-// writeRuns writes a table of the runs for each kind of what they count.
+// writeRuns writes a table of the runs for each unit that they count.
 func (r *Report) writeRuns(b *strings.Builder) {
 	var group []*Case
 	for i, c := range r.Cases {
@@ -121,10 +121,10 @@ func writeTable(b *strings.Builder, cases []*Case) {
 	for _, line := range lines {
 		write(func(i int) string { return line[i] })
 	}
-	_ = t.Flush() // into memory
+	_ = t.Flush() // in memory: cannot fail
 }
 
-// runColumns are the columns of runs that count this; "": deliveries.
+// runColumns returns the columns of runs that count a unit; "": deliveries.
 func runColumns(unit string) []column {
 	if unit == "" {
 		unit = "deliveries"
@@ -158,7 +158,7 @@ func runColumns(unit string) []column {
 	}
 }
 
-// numeral is a number that was measured; "" where it was not.
+// numeral formats a measured number; "" if it was not measured.
 func numeral(format string, v float64) string {
 	if v == 0 {
 		return ""
@@ -166,7 +166,7 @@ func numeral(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// ofCeiling is the ratio of Rueda to the ceiling.
+// ofCeiling returns the ratio of Rueda to the ceiling.
 func (c *Case) ofCeiling(s *served) string {
 	if s.name != "rueda" {
 		return ""

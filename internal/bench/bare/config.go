@@ -4,12 +4,12 @@ import "time"
 
 // Config is the argument of "start".
 type Config struct {
-	Threads   int // 0: one a core
-	Snapshots int // messages behind the acknowledgement of a subscribe
+	Threads   int // 0: one for each core
+	Snapshots int // messages after the acknowledgement of a subscribe
 	Ping      time.Duration
 }
 
-// Started is its answer.
+// Started is the answer to "start".
 type Started struct {
 	Address string
 	Limits  string

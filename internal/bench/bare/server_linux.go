@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	sendBuffer = 64 << 10 // as the gateway's
+	sendBuffer = 64 << 10 // as the gateway
 	soReuse    = 15       // SO_REUSEPORT
 	pollOut    = 4
 )
@@ -29,33 +29,33 @@ type server struct {
 	cfg     Config
 	threads []*thread
 	all     sync.WaitGroup
-	answers [3][]byte // to the upgrade, auth_token, subscribe
+	answers [3][]byte // to the upgrade, auth_token and subscribe
 	address string
 	running bool
 	start   time.Time
-	times   *pattern.Times // of the events, which all threads write
-	limit   atomic.Uint64  // messages, with which a thread stops to ask for more
-	reached chan struct{}  // a thread has come to it
-	more    chan bool      // on, or end
+	times   *pattern.Times // of the events; all threads write it
+	limit   atomic.Uint64  // number of messages after which a thread must ask
+	reached chan struct{}  // a thread has reached the limit
+	more    chan bool      // continue or end
 }
 
-// thread is one thread with its sockets.
+// thread is a thread with its sockets.
 type thread struct {
 	server   *server
 	listener int
 	poll     int
-	ready    []int32     // sockets whose client has had all answers
-	due      []time.Time // of the next ping to each
+	ready    []int32     // sockets whose clients have all answers
+	due      []time.Time // next ping of each
 	mine     []int32     // sockets to write to
 	state    map[int32]int
-	n        atomic.Uint64 // messages published
-	begun    atomic.Uint64 // of them or on their way
+	n        atomic.Uint64 // published messages
+	begun    atomic.Uint64 // published messages, including the current one
 	quit     atomic.Bool
 	buf      []byte
 	events   []syscall.EpollEvent
 }
 
-// Run is a bare program: it answers requests until in ends.
+// Run runs the bare program: it answers requests until in ends.
 func Run(in io.Reader, out io.Writer) error {
 	if _, err := proc.RaiseFiles(); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (s *server) listen(cfg Config) (*Started, error) {
 		cfg.Threads = runtime.NumCPU()
 	}
 	s.cfg = cfg
-	// A thread keeps its processor while it waits: telling the runtime of it costs more than
-	// short waits do. One more is for the requests.
+	// A thread keeps its processor while it waits, because telling the runtime would cost more than
+	// short waits. One more processor is for requests.
 	runtime.GOMAXPROCS(cfg.Threads + 1)
 	s.makeAnswers()
 	port := 0
@@ -126,7 +126,7 @@ func listen(port int) (fd, bound int, err error) {
 	}
 	for _, err := range [...]error{
 		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReuse, 1),
-		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer), // inherited by what is accepted
+		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer), // inherited by accepted sockets
 		syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
 		syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}),
 		syscall.Listen(fd, 4096),
@@ -142,7 +142,7 @@ func listen(port int) (fd, bound int, err error) {
 	return fd, a.(*syscall.SockaddrInet4).Port, nil
 }
 
-// makeAnswers makes what every client is told.
+// makeAnswers creates the answers to all clients.
 func (s *server) makeAnswers() {
 	ident := wire.MakeIdent(pattern.ID(0))
 	s.answers[0] = []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
@@ -166,15 +166,15 @@ func (t *thread) watch(fd int, events uint32) error {
 	return nil
 }
 
-// serve answers clients, and sends pings where there are to be any: each client has its own
-// moments, counted from when it was ready, as with a gateway.
+// serve answers clients and sends pings if enabled. Pings of a client are timed from when it was
+// ready, as in a gateway.
 func (t *thread) serve() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const grain = 10 * time.Millisecond // pings that are due within it go out together
+	const grain = 10 * time.Millisecond // pings that are due within it are sent together
 	ping := wire.AppendText(nil, []byte(`{"action":"ping"}`))
 	interval := t.server.cfg.Ping
-	first := 0 // of ready, whose ping is due next: with one interval for all they stay in order
+	first := 0 // index in ready of the next ping: with one interval they stay in order
 	for !t.quit.Load() {
 		timeout := 100 * time.Millisecond
 		if interval > 0 && len(t.ready) > 0 {
@@ -196,7 +196,7 @@ func (t *thread) serve() {
 	}
 }
 
-// turn handles what epoll tells.
+// turn handles the events of epoll.
 func (t *thread) turn(timeout int) {
 	n, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(t.poll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), 0, 0, 0)
 	if e != 0 || n == 0 {
@@ -227,7 +227,7 @@ func (t *thread) accept() {
 	}
 }
 
-// read takes what a client says. What it is does not matter: its next answer is fixed.
+// read reads what a client sends. Its content does not matter: the next answer is fixed.
 func (t *thread) read(fd int32) {
 	n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&t.buf[0])), uintptr(len(t.buf)))
 	if e == syscall.EAGAIN {
@@ -253,8 +253,8 @@ func (t *thread) read(fd int32) {
 	}
 }
 
-// publish ends the answering of clients, deals the sockets out evenly, and has the threads
-// write. When it returns they do.
+// publish ends the answering of clients, distributes the sockets evenly, and makes the threads
+// write. It returns when they do.
 func (s *server) publish(p pattern.Pattern) (struct{}, error) {
 	if s.running {
 		return struct{}{}, errors.New("publishing already")
@@ -285,7 +285,7 @@ func (s *server) publish(p pattern.Pattern) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// stop has all threads end with the same message.
+// stop makes all threads end with the same message.
 func (s *server) stop() (*pattern.Published, error) {
 	if !s.running {
 		return nil, errors.New("nothing is published")
@@ -316,8 +316,8 @@ func (s *server) stop() (*pattern.Published, error) {
 	return &pattern.Published{Last: map[string]uint32{pattern.ID(0).String(): uint32(n)}, Events: n, Seconds: took}, nil
 }
 
-// write is the ceiling: the next message, or as many as a batch has, to every socket
-// with one write each, again and again.
+// write is the ceiling: it writes the next message, or those of a batch, to every socket with one
+// write each, repeatedly.
 func (t *thread) write(p pattern.Pattern) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -363,8 +363,8 @@ func (t *thread) write(p pattern.Pattern) {
 	}
 }
 
-// inStep says whether all threads have begun message n, as those of a server have that
-// publishes a message to all before the next; it naps a little if not.
+// inStep reports whether all threads have begun message n, as the shards of a server have; if not,
+// it sleeps a little.
 func (t *thread) inStep(n uint64) bool {
 	for _, other := range t.server.threads {
 		if other.begun.Load() < n {
@@ -375,14 +375,14 @@ func (t *thread) inStep(n uint64) bool {
 	return true
 }
 
-// writeRest waits for a socket that is full until it has taken everything.
+// writeRest waits until a full socket has accepted everything.
 func (t *thread) writeRest(fd int32, b []byte, done int, e syscall.Errno) {
 	if e != 0 {
 		done = 0
 	}
 	for done < len(b) {
 		if e != 0 && e != syscall.EAGAIN && e != syscall.EINTR {
-			return // the client has gone
+			return // the client has closed
 		}
 		p := struct {
 			fd              int32

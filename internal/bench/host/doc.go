@@ -1,8 +1,8 @@
-// Package host is the server of a measurement: a whole gateway, put together as a program of a broker
-// would, with a feed that publishes what it is told to and a user base that costs nothing.
+// Package host is the server of a measurement: a whole gateway, as a broker's program would use it,
+// with a feed that publishes on request and a user base without cost.
 //
 // # Concurrency
 //
-// Requests are handled in the caller's goroutine of Run. The gateway runs in one of its own, and
-// the feed in that of its supervisor: it takes its work from a channel.
+// Requests are handled on the caller's goroutine of Run. The gateway has its own, and the feed runs
+// on its supervisor's: it gets its work from a channel.
 package host

@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	// A publisher that has to wait looks again after so long.
+	// Interval at which a waiting publisher checks again.
 	lookAgain = 50 * time.Microsecond
 )
 
 // benchFeed is the feed.Source of a measurement.
 type benchFeed struct {
 	cfg     *Config
-	board   *proc.Board      // nil: there is none
-	gateway *gateway.Gateway // nil: it is not there yet
+	board   *proc.Board      // nil: none
+	gateway *gateway.Gateway // nil: not started
 	work    chan pattern.Pattern
 	done    chan pattern.Published
 	stop    atomic.Bool
-	listed  chan struct{} // closed once the instruments are listed
+	listed  chan struct{} // closed when the instruments are listed
 	listing sync.Once
 	events  []market.Event // reused
 	quote   [1]market.Level
 
 	handles       []market.Handle
 	ids           []string
-	trades        []uint32 // published of each instrument, ever: the newest N
+	trades        []uint32 // newest N of each instrument
 	byHand        map[market.Handle]int
 	skipped       uint64 // messages on the board before this work
 	skippedTrades uint64
@@ -68,7 +68,7 @@ func (f *benchFeed) Run(ctx context.Context, sink feed.Sink) error {
 	}
 }
 
-// list notes an instrument that the sink has taken.
+// list records an instrument that the sink has accepted.
 func (f *benchFeed) list(h market.Handle, id market.InstrumentID) {
 	if _, ok := f.byHand[h]; ok {
 		return
@@ -77,12 +77,12 @@ func (f *benchFeed) list(h market.Handle, id market.InstrumentID) {
 	f.handles, f.ids, f.trades = append(f.handles, h), append(f.ids, id.String()), append(f.trades, 0)
 }
 
-// level is the i-th one of a side of the books: direction is -1 for bids, 1 for asks.
+// level returns the i-th level of a side: direction is -1 for bids, 1 for asks.
 func level(i, direction int64) market.Level {
 	return market.Level{Price: market.Price(705_000_000_000 + direction*i*50_000_000), Size: market.Size(100_000_000 * (100 + i)), Orders: uint32(3 + i)}
 }
 
-// define lists the instruments, each with a book of five levels a side.
+// define lists the instruments, each with a book of five levels on each side.
 func (f *benchFeed) define(sink feed.Sink) error {
 	book := market.Event{Kind: market.KindSnapshot, Time: time.Now().UnixNano()}
 	for i := range int64(5) {
@@ -104,8 +104,8 @@ func (f *benchFeed) define(sink feed.Sink) error {
 	return nil
 }
 
-// defineMarket lists what the simulated market will define again, so that clients can
-// subscribe before it moves.
+// defineMarket lists the instruments of the simulated market, so that clients can subscribe before
+// it starts.
 func (f *benchFeed) defineMarket(sink feed.Sink) error {
 	source, err := sim.New(sim.Config{Seed: 1, Instruments: f.cfg.Instruments})
 	if err != nil {
@@ -121,9 +121,9 @@ func (f *benchFeed) defineMarket(sink feed.Sink) error {
 	return nil
 }
 
-// publish does one work until it is told to stop.
+// publish does one work until it must stop.
 func (f *benchFeed) publish(ctx context.Context, sink feed.Sink, p *pattern.Pattern) pattern.Published {
-	// The thread is the publisher's own, so that it wakes when the kernel wakes it.
+	// The publisher has its own thread, so that the kernel wakes it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := time.Now()
@@ -131,7 +131,7 @@ func (f *benchFeed) publish(ctx context.Context, sink feed.Sink, p *pattern.Patt
 	if p.Kind == pattern.Market {
 		m := &marketSink{feed: f, sink: sink, pattern: p, out: &out}
 		if err := m.run(ctx); err != nil && !errors.Is(err, errStopped) {
-			panic(err) // a fault of the measurement: the supervisor tells it
+			panic(err) // a bug in the measurement, which the supervisor reports
 		}
 	} else {
 		f.repeat(ctx, sink, p, &out)
@@ -187,13 +187,14 @@ func (f *benchFeed) repeat(ctx context.Context, sink feed.Sink, p *pattern.Patte
 	}
 }
 
-// mayPublish reports whether the next batch may be published, and naps a little if not. published is how
-// much this work has published.
+// mayPublish reports whether the next batch may be published; if not, it sleeps a little. published
+// is the number of messages of this work.
 func (f *benchFeed) mayPublish(p *pattern.Pattern, batch, published uint64) bool {
 	free := true
 	switch {
 	case p.Kind == pattern.Lockstep:
-		// One socket that is full holds nobody back, as the bare program waits for that one alone.
+		// A single full socket does not delay the others; the bare program also waits for that one
+		// only.
 		if s := f.gateway.Stats(); s.Behind > s.Open/10 {
 			free = false
 		} else {
@@ -220,10 +221,10 @@ func (f *benchFeed) awaitTurn(behind int) bool {
 	return f.gateway.AwaitTurn(ctx, behind) == nil
 }
 
-var errStopped = errors.New("told to stop")
+var errStopped = errors.New("stopped")
 
-// marketSink lets the simulated market run as fast as its messages are received. It stands
-// between the simulator and the gateway.
+// marketSink lets the simulated market run as fast as its messages are received. It is between the
+// simulator and the gateway.
 type marketSink struct {
 	feed    *benchFeed
 	sink    feed.Sink
@@ -231,8 +232,8 @@ type marketSink struct {
 	out     *pattern.Published
 	events  []market.Event
 	ctx     context.Context
-	due     uint64 // trades that single connections are to receive
-	readers []int  // by the index of the instrument
+	due     uint64 // trades that single connections must receive
+	readers []int  // by index of the instrument
 }
 
 func (m *marketSink) run(ctx context.Context) error {
@@ -248,7 +249,7 @@ func (m *marketSink) run(ctx context.Context) error {
 	return source.Run(ctx, m)
 }
 
-// Define lists an instrument whose times are those of this machine's clock.
+// Define lists an instrument with the real clock.
 func (m *marketSink) Define(in market.Instrument) (market.Handle, error) {
 	in.VirtualClock = false
 	h, err := m.sink.Define(in)
@@ -258,7 +259,7 @@ func (m *marketSink) Define(in market.Instrument) (market.Handle, error) {
 	return h, err
 }
 
-// Publish gives events the time of now.
+// Publish sets the time of events to now.
 func (m *marketSink) Publish(events []market.Event) error {
 	for {
 		if m.feed.stop.Load() || m.ctx.Err() != nil {

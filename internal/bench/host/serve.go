@@ -20,12 +20,12 @@ import (
 
 // Config is the argument of "start".
 type Config struct {
-	Instruments int  // made up; 0: 1
-	Market      bool // the simulated market instead, with so many instruments
+	Instruments int  // generated; 0: 1
+	Market      bool // the simulated market with that many instruments instead
 	Board       string
 
-	Conns       int           // that will come
-	PerUser     int           // connections of one user; 0: 8
+	Conns       int           // expected connections
+	PerUser     int           // connections of a user; 0: 8
 	Flush       time.Duration // Config.Stream.FlushInterval
 	Ping        time.Duration
 	PongTimeout time.Duration
@@ -34,24 +34,24 @@ type Config struct {
 	MaxBacklog  int
 	PerTurn     int
 	TradesKept  int
-	Procs       int    // GOMAXPROCS; 0: as rueda serve has it
-	Certificate string // files; "": plain
+	Procs       int    // GOMAXPROCS; 0: the default of rueda serve
+	Certificate string // certificate and key files; "": no TLS
 	Key         string
 	IOUring     bool
-	Journal     bool   // a journal is kept
-	Folder      string // for it
+	Journal     bool   // with a journal
+	Folder      string // of the journal
 
 	TLSByGoroutines bool
 }
 
-// Started is its answer.
+// Started is the answer to "start".
 type Started struct {
 	Address string
 	REST    string
-	Limits  string // what is raised
+	Limits  string // raised limits
 }
 
-// listPatience is how long the instruments may take to be listed.
+// listPatience is the maximum time until the instruments are listed.
 const listPatience = 30 * time.Second
 
 type server struct {
@@ -64,7 +64,7 @@ type server struct {
 	profiling *os.File
 }
 
-// Run is a server program: it answers requests until in ends.
+// Run runs a server: it answers requests until in ends.
 func Run(in io.Reader, out io.Writer) error {
 	if _, err := proc.RaiseFiles(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	if s.gateway != nil {
 		return nil, errors.New("started already")
 	}
-	gateway.SpareProcessors() // as rueda serve does
+	gateway.SpareProcessors() // as rueda serve
 	if cfg.Procs > 0 {
 		runtime.GOMAXPROCS(cfg.Procs)
 	}
@@ -115,7 +115,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	go func() { s.ended <- g.Run(ctx) }()
 	select {
 	case b := <-bound:
-		// A gateway with a market that comes late is ready before there is anything to subscribe to.
+		// The gateway is ready before its market has any instruments.
 		select {
 		case <-s.feed.listed:
 			return &Started{Address: b.Address, REST: b.REST, Limits: limits}, nil
@@ -128,7 +128,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	}
 }
 
-// config is the gateway's, and what in it is not the default, in words.
+// config returns the gateway's configuration, and its deviations from the defaults in words.
 func (s *server) config() (gateway.Config, string) {
 	c := &s.cfg
 	var settings []string
@@ -233,17 +233,17 @@ func (s *server) stop(struct{}) (*pattern.Published, error) {
 	}
 }
 
-// Memory is the answer to "memory", after a forced collection.
+// Memory is the answer to "memory", after a garbage collection.
 type Memory struct {
 	Resident   int64
 	Peak       int64
 	Heap       uint64
 	Goroutines int
-	Mallocs    uint64 // ever
+	Mallocs    uint64 // total
 }
 
 func (s *server) memory(struct{}) (*Memory, error) {
-	runtime.GC() // FreeOSMemory collects too: what has a finalizer goes with the second
+	runtime.GC() // FreeOSMemory collects again, which frees objects with finalizers
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -270,7 +270,7 @@ func (s *server) stats(struct{}) (*Stats, error) {
 	return out, err
 }
 
-// profile begins a profile of the processor time into a file, or ends it where the name is "".
+// profile begins a CPU profile in a file, or ends it if name is "".
 func (s *server) profile(name string) (struct{}, error) {
 	if name == "" {
 		if s.profiling == nil {

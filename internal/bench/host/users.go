@@ -7,8 +7,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// users is a user base of everybody whose name begins with u and whose password is the name. It
-// hashes nothing: what logins cost is not measured here.
+// users is a user base of all names that begin with u; the password is the name. It hashes nothing,
+// because logins are not measured here.
 type users struct{}
 
 func (users) Authenticate(_ context.Context, login broker.Login) (broker.User, error) {
@@ -26,7 +26,7 @@ func (users) User(_ context.Context, id string) (broker.User, error) {
 	return userOf(id), nil
 }
 
-// quotesOnly begins the names of users who may see quotes, and nothing else.
+// quotesOnly is the name prefix of users with a right to quotes only.
 const quotesOnly = "uq"
 
 func userOf(name string) broker.User {

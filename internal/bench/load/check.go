@@ -8,28 +8,28 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// channels is the number of sequences an instrument has: trades, quotes, books, status.
+// channels is the number of sequences of an instrument: trades, quotes, books, status.
 const channels = 4
 
 // seen is what a connection has received of one sequence.
 type seen struct {
-	first, last uint32 // N; 0: nothing yet
+	first, last uint32 // N; 0: none
 }
 
-// instrument is one that messages were seen of.
+// instrument is an instrument with messages.
 type instrument struct {
 	id   string
-	tail string // what follows {"type":"T","S":" up to the digits of N: GGAL","I":"GGAL|BYMA|24hs","N":
+	tail string // text between {"type":"T","S":" and the digits of N: GGAL","I":"GGAL|BYMA|24hs","N":
 }
 
-// Where things lie in a data message: {"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":
+// Offsets in a data message: {"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":
 const (
 	atKind   = 9
 	atSymbol = 17
 	timeSize = len("2006-01-02T15:04:05.000000000Z")
 )
 
-// checker is what is known of messages: instruments, faults, counts.
+// checker checks messages and has the instruments, faults and counters.
 type checker struct {
 	instruments []instrument
 	index       map[string]int32 // by tail
@@ -39,21 +39,21 @@ type checker struct {
 	faults     Faults
 
 	latency Latency
-	every   int   // sample of latency
+	every   int   // interval of latency samples
 	until   int   // messages until the next sample
-	now     int64 // Unix ns when the bytes were read; 0: not looked at yet
+	now     int64 // Unix ns when the bytes were read; 0: not read yet
 	clock   func() int64
-	aged    func(c *conn, at int64) // told of the quotes of slow connections; nil: nobody is
-	second  [20]byte                // date, hour, minute and second of the last time parsed, with the point
-	base    int64                   // and what they mean
+	aged    func(c *conn, at int64) // called for quotes of slow connections; nil: none
+	second  [20]byte                // last parsed time up to the point
+	base    int64                   // value of second
 
-	// reach counts the connections that have an N, for the newest that all have.
+	// reach counts the connections that have an N, to find the newest that all have.
 	reach   []uint32
 	through uint32
 }
 
-// reachSize bounds how far connections may be apart: the buffers of two sockets and 1 MiB
-// of a server hold a tenth of it.
+// reachSize bounds the distance between connections: the buffers of two sockets and 1 MiB of a
+// server hold a tenth of it.
 const reachSize = 1 << 16
 
 func newChecker(sample int, frontier bool, clock func() int64) *checker {
@@ -71,7 +71,7 @@ func (k *checker) fault(n *uint64, by uint64, format string, args ...any) {
 	}
 }
 
-// data takes a message for a connection if it is a data message.
+// data checks a message of a connection if it is a data message.
 func (k *checker) data(c *conn, p []byte) bool {
 	if len(p) < 64 || p[atKind-1] != '"' || p[atKind+1] != '"' {
 		return false
@@ -119,7 +119,7 @@ func (k *checker) data(c *conn, p []byte) bool {
 	return true
 }
 
-// next takes a number of a sequence without holes.
+// next checks the next number of a sequence without gaps.
 func (k *checker) next(s *seen, n uint32, c *conn, at int32) {
 	if n != s.last+1 {
 		switch {
@@ -139,7 +139,7 @@ func (k *checker) next(s *seen, n uint32, c *conn, at int32) {
 	}
 }
 
-// other takes the number of a message that is not a trade: the rest of its header is in rest.
+// other checks the number of a message that is not a trade; rest is the rest of its header.
 func (k *checker) other(s []seen, kind byte, n uint32, rest []byte, c *conn, at int32) {
 	switch kind {
 	case 'X', 'C':
@@ -155,7 +155,7 @@ func (k *checker) other(s []seen, kind byte, n uint32, rest []byte, c *conn, at 
 		k.fault(&k.faults.Unknown, 1, "connection %d: message of type %q", c.number, kind)
 		return
 	}
-	// A state tells how things stand and may carry the number of what came before.
+	// A snapshot may have the number of the previous message.
 	state := false
 	if j := len(`,"T":"`) + timeSize + 1; len(rest) > j {
 		rest = rest[j:]
@@ -181,7 +181,7 @@ func (k *checker) other(s []seen, kind byte, n uint32, rest []byte, c *conn, at 
 	s[0].last = n
 }
 
-// chains says whether a book's change, from its field L on, builds on message last.
+// chains reports whether a book update, from its field L, follows message last.
 func chains(rest []byte, last uint32) bool {
 	const key = `,"L":`
 	if !bytes.HasPrefix(rest, []byte(key)) {
@@ -197,7 +197,7 @@ func chains(rest []byte, last uint32) bool {
 	return n == last
 }
 
-// find is the instrument of a message from its symbol on; under 0: it is no data message.
+// find returns the instrument of a message from its symbol; negative: not a data message.
 func (k *checker) find(q []byte) int32 {
 	end := bytes.Index(q, []byte(`,"N":`))
 	if end < 0 || end > 128 {
@@ -218,7 +218,7 @@ func (k *checker) find(q []byte) int32 {
 	return at
 }
 
-// time is the T of a message, in Unix ns: b begins after the digits of N. 0: there is none.
+// time returns T of a message in Unix ns, where b begins after the digits of N; 0: none.
 func (k *checker) time(b []byte) int64 {
 	const before = len(`,"T":"`)
 	if len(b) < before+timeSize || b[1] != '"' || b[2] != 'T' {
@@ -240,7 +240,7 @@ func (k *checker) time(b []byte) int64 {
 	return k.base + ns
 }
 
-// sample takes the latency of a message: b begins after the digits of N.
+// sample adds the latency of a message, where b begins after the digits of N.
 func (k *checker) sample(b []byte) {
 	at := k.time(b)
 	if at == 0 {
@@ -252,7 +252,7 @@ func (k *checker) sample(b []byte) {
 	k.latency.Add(k.now - at)
 }
 
-// advance looks how far all of n connections are.
+// advance computes the newest N that all n connections have.
 func (k *checker) advance(n int) uint32 {
 	if k.reach == nil || n == 0 {
 		return 0

@@ -20,11 +20,11 @@ func trade(instrument int, n uint64) []byte {
 	return pattern.AppendMessage(nil, wire.MakeIdent(pattern.ID(instrument)), n, now, now+100)
 }
 
-// TestFaults has the checker find what must not happen, and nothing else.
+// TestFaults checks that the checker finds faults, and nothing else.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		ns   []uint64 // of one instrument
+		ns   []uint64 // of an instrument
 		want Faults
 	}{
 		{"in order", []uint64{1, 2, 3}, Faults{}},
@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSequences keeps the sequences of connections, instruments and channels apart.
+// TestSequences checks that the sequences of connections, instruments and channels are separate.
 func TestSequences(t *testing.T) {
 	k, a, b := newTestChecker(false), &conn{number: 1}, &conn{number: 2}
 	ident := wire.MakeIdent(pattern.ID(1))
@@ -75,7 +75,7 @@ func TestSequences(t *testing.T) {
 	b.snapshots = 2
 	for _, msg := range [][]byte{
 		trade(0, 1), trade(1, 7), trade(0, 2), trade(1, 8),
-		quote(4, true), quote(4, true), quote(9, false), // a state may say again what is known
+		quote(4, true), quote(4, true), quote(9, false), // a snapshot may repeat numbers
 		book(3, 0), book(5, 3), book(6, 5),
 	} {
 		if !k.data(a, msg) {
@@ -100,7 +100,7 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestSampleTime reads T exactly.
+// TestSampleTime checks the parsing of T.
 func TestSampleTime(t *testing.T) {
 	k, c := newTestChecker(false), &conn{}
 	k.data(c, trade(0, 1))
@@ -109,7 +109,7 @@ func TestSampleTime(t *testing.T) {
 	}
 }
 
-// TestFrontier tells the newest number that all have.
+// TestFrontier checks the newest number that all connections have.
 func TestFrontier(t *testing.T) {
 	k, conns := newTestChecker(true), make([]conn, 3)
 	for i := range conns {
@@ -126,7 +126,7 @@ func TestFrontier(t *testing.T) {
 	}
 }
 
-// TestLatencyBuckets holds quantiles to the width of a bucket.
+// TestLatencyBuckets checks quantiles up to the width of a bucket.
 func TestLatencyBuckets(t *testing.T) {
 	var l Latency
 	for i := range 100_000 {
@@ -152,7 +152,7 @@ func TestLatencyBuckets(t *testing.T) {
 	}
 }
 
-// TestScans takes messages out of the streams of other protocols, cut anywhere.
+// TestScans extracts messages from the streams of other protocols, divided anywhere.
 func TestScans(t *testing.T) {
 	var nats, mqtt []byte
 	for n := range uint64(5) {
@@ -193,7 +193,7 @@ func appendInt(b []byte, n int) []byte {
 	return append(b, byte('0'+n%10))
 }
 
-// BenchmarkCheck is what a message costs the load: it takes that from the server.
+// BenchmarkCheck measures the cost of a message in the load, which the server does not have.
 func BenchmarkCheck(b *testing.B) {
 	k, c := newChecker(17, true, func() int64 { return now }), &conn{}
 	var messages [][]byte

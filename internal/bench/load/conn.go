@@ -1,6 +1,6 @@
 package load
 
-// phase is where a connection is.
+// phase is the phase of a connection.
 type phase uint8
 
 const (
@@ -8,7 +8,7 @@ const (
 	phaseDialing
 	phaseUpgrading
 	phaseStepping
-	phaseAwaiting // the states that belong to its set
+	phaseAwaiting // waits for the snapshots of its set
 	phaseReady
 )
 
@@ -16,12 +16,12 @@ const (
 type conn struct {
 	fd        int32
 	number    int32
-	recent    int32 // the instrument of its last message
-	snapshots int32 // to come before it is ready
+	recent    int32 // instrument of its last message
+	snapshots int32 // expected before it is ready
 	phase     phase
 	step      uint8
-	slow      bool   // it may be told to read slowly, and may be cut off
-	carry     []byte // of a frame that is not whole
-	inner     []byte // of a protocol inside of frames
+	slow      bool   // it may read slowly and be cut off
+	carry     []byte // incomplete frame
+	inner     []byte // incomplete message of a protocol inside frames
 	seen      []seen // by instrument and channel
 }

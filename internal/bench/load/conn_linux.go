@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// bytes handles what was read and returns how much of it is used up.
+// bytes handles input and returns how much of it was used.
 func (l *loop) bytes(c *conn, data []byte) (used int) {
 	if c.phase == phaseUpgrading {
 		end := bytes.Index(data, []byte("\r\n\r\n"))
@@ -37,7 +37,7 @@ func (l *loop) bytes(c *conn, data []byte) (used int) {
 	return used
 }
 
-// upgraded judges the answer to the upgrade.
+// upgraded checks the response to the upgrade.
 func (l *loop) upgraded(c *conn, head []byte) {
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))
 	if !bytes.HasPrefix(line, []byte("HTTP/1.1 101")) || !bytes.Contains(head, []byte(upgradeAccept)) {
@@ -48,7 +48,7 @@ func (l *loop) upgraded(c *conn, head []byte) {
 	l.begin(c)
 }
 
-// begin says what a step of c begins with, or finds that there is none left.
+// begin starts a step of c, or finds that none is left.
 func (l *loop) begin(c *conn) {
 	for {
 		if int(c.step) == len(l.proto.steps) {
@@ -72,7 +72,7 @@ func (l *loop) begin(c *conn) {
 	}
 }
 
-// settle makes c ready when all that belongs to it is there.
+// settle makes c ready when everything has arrived.
 func (l *loop) settle(c *conn) {
 	if c.phase == phaseAwaiting && c.snapshots <= 0 {
 		c.phase = phaseReady
@@ -81,7 +81,7 @@ func (l *loop) settle(c *conn) {
 	}
 }
 
-// frame handles a frame on the way to ready, or one that is not plain data.
+// frame handles a frame before c is ready, or one that is not plain data.
 func (l *loop) frame(c *conn, op byte, payload []byte) {
 	switch op {
 	case opPing:
@@ -146,7 +146,7 @@ func (l *loop) message(c *conn, p []byte) {
 		l.pings++
 		l.write(c, l.pong)
 	case bytes.HasPrefix(p, []byte(`{"type":"Error"`)):
-		if c.slow { // its end follows, and is told by its code
+		if c.slow { // its end follows, with a code
 			return
 		}
 		l.check.fault(&l.check.faults.Unknown, 1, "connection %d: %.300s", c.number, p)
@@ -158,7 +158,7 @@ func (l *loop) message(c *conn, p []byte) {
 	}
 }
 
-// epochOf is the epoch that an acknowledgement tells of; "": none.
+// epochOf returns the epoch of an acknowledgement; "": none.
 func epochOf(p []byte) string {
 	_, rest, ok := bytes.Cut(p, []byte(`"epoch":"`))
 	if !ok {

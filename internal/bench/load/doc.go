@@ -1,21 +1,19 @@
-// Package load is the load program of a measurement: many WebSocket connections of one
-// thread, which reads them as cheaply as it can, checks every message and counts.
+// Package load is the load program of a measurement: many WebSocket connections on one thread,
+// which reads them at low cost and checks and counts every message.
 //
-// It is the same program for every server that is measured, the bare one of
-// internal/bench/bare included. What differs between servers is a row of the table in
-// protocol.go: the request of the upgrade, the steps until data flows, and
-// how messages lie in the frames. The messages themselves are Rueda's data messages
-// with every server, with their N and T, so that loss, doubling and order are seen at
-// the receiver and latency is the time from T to the return of the read.
+// It is the same program for every measured server, including the bare one of internal/bench/bare.
+// The differences between servers are entries of a table in protocol.go: the request of the
+// upgrade, the steps until data flows, and the framing of messages. All servers send Rueda's data
+// messages with their N and T, so that the receiver detects loss, duplicates and reordering, and
+// latency is the time from T to the return of the read.
 //
-// The cost of a message here is part of what is measured, since on one machine the load
-// takes processor time from the server. One message costs about 20 ns besides the
-// kernel's copy: the frame's length, a comparison with the instrument that this
-// connection had last, the digits of N, and a comparison with the one expected. Latency is taken from
-// every Sample-th message.
+// The cost of a message here is part of the measurement, because the load uses processor time of
+// the same machine. A message costs about 20 ns besides the kernel's copy: the length of the frame,
+// a comparison with the last instrument of this connection, the digits of N, and a comparison with
+// the expected one. Every Sample-th message has its latency measured.
 //
 // # Concurrency
 //
-// The connections belong to one goroutine, locked to its thread, which waits in epoll.
-// Requests reach it through a mailbox and an eventfd, and are answered from there.
+// The connections belong to one goroutine on its own thread, which waits in epoll. Requests reach
+// it through a mailbox and an eventfd, and are answered there.
 package load

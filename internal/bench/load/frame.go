@@ -2,8 +2,8 @@ package load
 
 import "encoding/binary"
 
-// The key and the accept value of every upgrade: the key is fixed, so that a program with fixed
-// answers can give the right one. It is the example of RFC 6455, section 1.3.
+// The key and accept value of every upgrade are fixed, so that programs with fixed answers can be
+// measured. They are the example of RFC 6455, section 1.3.
 const (
 	upgradeKey    = "dGhlIHNhbXBsZSBub25jZQ=="
 	upgradeAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -17,7 +17,7 @@ const (
 	opPong   = 0x8A
 )
 
-// mask is that of every client frame. Any will do against no attacker.
+// mask is the mask of all client frames.
 const mask = 0x5A31C7E9
 
 // appendFrame appends a masked frame.
@@ -39,8 +39,8 @@ func appendFrame(b []byte, op byte, payload []byte) []byte {
 	return b
 }
 
-// split is the first frame of b: its first byte, payload, and length with its head; n is 0
-// where the frame is not whole.
+// split returns the first byte, the payload, and the length with header of the first frame of b; n
+// is 0 if it is incomplete.
 func split(b []byte) (op byte, payload []byte, n int) {
 	if len(b) < 2 {
 		return 0, nil, 0
@@ -56,7 +56,7 @@ func split(b []byte) (op byte, payload []byte, n int) {
 		if len(b) < 10 {
 			return 0, nil, 0
 		}
-		size, head = int(binary.BigEndian.Uint32(b[6:])), 10 // no frame here has 4 GiB
+		size, head = int(binary.BigEndian.Uint32(b[6:])), 10 // frames are smaller than 4 GiB
 	}
 	if len(b) < head+size {
 		return 0, nil, 0

@@ -18,7 +18,7 @@ type Latency struct {
 	counts [buckets]uint32
 }
 
-// Add counts a time; a negative one, which is a clock that was set back, counts as 0.
+// Add adds a time; a negative one, after a clock was set back, counts as 0.
 func (l *Latency) Add(ns int64) {
 	ns = max(ns, 0)
 	l.count++
@@ -26,7 +26,7 @@ func (l *Latency) Add(ns int64) {
 	l.counts[bucketOf(uint64(ns))]++
 }
 
-// bucketOf is linear up to subBuckets and logarithmic from there on.
+// bucketOf returns the bucket of a time, linear up to subBuckets and logarithmic above.
 func bucketOf(v uint64) int {
 	if v < subBuckets {
 		return int(v)
@@ -35,7 +35,7 @@ func bucketOf(v uint64) int {
 	return min(shift*subBuckets+int(v>>shift), buckets-1)
 }
 
-// bound is the upper end of a bucket.
+// bound returns the upper end of a bucket.
 func bound(i int) int64 {
 	if i < 2*subBuckets {
 		return int64(i)
@@ -44,13 +44,13 @@ func bound(i int) int64 {
 	return (int64(i%subBuckets+subBuckets)+1)<<shift - 1
 }
 
-// Count is how many times were added.
+// Count returns the number of times.
 func (l *Latency) Count() uint64 { return l.count }
 
-// Max is the longest.
+// Max returns the longest time.
 func (l *Latency) Max() int64 { return l.max }
 
-// At is the time that a part q of all is not above; 0 where there is none.
+// At returns the quantile q; 0 without times.
 func (l *Latency) At(q float64) int64 {
 	left := uint64(q * float64(l.count))
 	for i, n := range l.counts {
@@ -74,13 +74,13 @@ func (l *Latency) Merge(other *Latency) {
 	}
 }
 
-// sparse is a Latency in JSON: pairs of bucket and count.
+// sparse is the JSON form of a Latency: pairs of bucket and count.
 type sparse struct {
 	Max    int64
 	Counts [][2]uint32
 }
 
-// MarshalJSON leaves out what is 0.
+// MarshalJSON omits empty buckets.
 func (l *Latency) MarshalJSON() ([]byte, error) {
 	s := sparse{Max: l.max}
 	for i, n := range l.counts {
@@ -91,7 +91,7 @@ func (l *Latency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON made.
+// UnmarshalJSON is the inverse of MarshalJSON.
 func (l *Latency) UnmarshalJSON(b []byte) error {
 	var s sparse
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -16,13 +16,13 @@ import (
 const (
 	readSize  = 256 << 10
 	maxEvents = 512
-	slowEvery = 10 * time.Millisecond // slow connections read so often
+	slowEvery = 10 * time.Millisecond // interval at which slow connections read
 
-	ipBindAddressNoPort = 24 // IP_BIND_ADDRESS_NO_PORT: the port is chosen with the peer known
+	ipBindAddressNoPort = 24 // IP_BIND_ADDRESS_NO_PORT: choose the port when the peer is known
 	epollET             = 1 << 31
 )
 
-// loop is the one goroutine of the connections.
+// loop is the goroutine of all connections.
 type loop struct {
 	cfg   *Config
 	proto *protocol
@@ -30,11 +30,11 @@ type loop struct {
 	board *proc.Board
 	pong  []byte
 
-	poll, wake int // descriptors
+	poll, wake int // file descriptors
 	buf        []byte
 	scratch    []byte
 	masked     []byte
-	spare      [][]byte // buffers for what is not whole
+	spare      [][]byte // buffers for incomplete frames
 	events     []syscall.EpollEvent
 
 	conns                []conn
@@ -43,28 +43,28 @@ type loop struct {
 	reads, read          uint64
 	pings, warnings      uint64
 	server               syscall.SockaddrInet4
-	slowly               []slowly // of the connections that may be told to read slowly
+	slowly               []slowly // connections that may read slowly
 	slowAge              Latency
 	slowEnds             map[string]int
-	slow                 int     // connections that read slowly now
-	part                 float64 // of what comes, that they read
+	slow                 int     // number of connections that read slowly now
+	part                 float64 // share of the data that they read
 	markedAt             float64 // seconds
 	slowAt               time.Time
-	opened               func(error) // told when all are ready
+	opened               func(error) // called when all are ready
 	finish               func(bool)
 	finished             func() bool
 	finishBy             time.Time
 
 	epoch      string
-	ending     bool // the connection that is being read has an end
+	ending     bool // the connection that is being read has ended
 	queueAt    time.Time
 	queueFault error
-	diag       int // socket to ask for queues; 0: none yet
+	diag       int // socket to read queues of the kernel; 0: none
 
 	secure *secure // connections with TLS, instead of all others; nil: none
 
 	mu     sync.Mutex
-	posted []func() // to be called by the loop
+	posted []func() // functions to call
 	quit   bool
 }
 
@@ -89,7 +89,7 @@ func newLoop() (*loop, error) {
 	return l, nil
 }
 
-// post has f called by the loop.
+// post makes the loop call f.
 func (l *loop) post(f func()) {
 	l.mu.Lock()
 	l.posted = append(l.posted, f)
@@ -98,7 +98,7 @@ func (l *loop) post(f func()) {
 	_, _ = syscall.Write(l.wake, one[:]) // full: it is awake already
 }
 
-// run is the loop, until quit is set by a posted function.
+// run runs the loop until a posted function sets quit.
 func (l *loop) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -130,15 +130,15 @@ func (l *loop) run() {
 	}
 }
 
-// wait gives events: first those there are, without telling the runtime of it, which
-// would cost more than the call.
+// wait returns events: first pending ones, without telling the runtime, which would cost more than
+// the call.
 func (l *loop) wait() int {
 	n, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&l.events[0])), maxEvents, 0, 0, 0)
 	if e == 0 && n > 0 {
 		return int(n)
 	}
-	// The runtime is not told of a wait either: it would take this thread's processor away
-	// and give it back. A collection waits until it ends.
+	// The runtime is not told of a wait either, because it would take this thread's processor away.
+	// Garbage collections wait until it ends.
 	timeout := 50
 	if l.slow > 0 && l.part > 0 || l.finish != nil {
 		timeout = int(slowEvery / time.Millisecond)
@@ -150,7 +150,7 @@ func (l *loop) wait() int {
 	return int(n)
 }
 
-// take calls what was posted.
+// take calls the posted functions.
 func (l *loop) take() {
 	var b [8]byte
 	_, _ = syscall.Read(l.wake, b[:])
@@ -163,12 +163,12 @@ func (l *loop) take() {
 	}
 }
 
-// event handles a connection of which epoll told something.
+// event handles an event of a connection.
 func (l *loop) event(c *conn, events uint32) {
 	if c.phase == phaseDialing {
 		l.connected(c)
 	}
-	// A read that does not fill the buffer has emptied the socket, but for its end.
+	// A read that does not fill the buffer has emptied the socket, except for its end.
 	l.ending = events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0
 	if c.phase > phaseDialing && !(c.slow && l.slow > int(c.number)) {
 		l.drain(c, len(l.buf))
@@ -207,13 +207,13 @@ func (l *loop) drain(c *conn, limit int) (read int) {
 		data := l.buf[:off+int(n)]
 		l.keep(c, data[l.bytes(c, data):])
 		if int(n) < size && !l.ending {
-			return read // it was all there was
+			return read // nothing is left
 		}
 	}
 	return read
 }
 
-// keep remembers bytes of a frame that is not whole.
+// keep stores bytes of an incomplete frame.
 func (l *loop) keep(c *conn, rest []byte) {
 	if len(rest) == 0 {
 		if c.carry != nil {
@@ -235,7 +235,7 @@ func (l *loop) say(c *conn, op byte, payload []byte) {
 	l.write(c, l.masked)
 }
 
-// write sends bytes. A client says so little that its socket always takes it.
+// write sends bytes. Clients send so little that the socket always accepts it.
 func (l *loop) write(c *conn, b []byte) {
 	n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	if e != 0 || int(n) < len(b) {
@@ -243,7 +243,7 @@ func (l *loop) write(c *conn, b []byte) {
 	}
 }
 
-// drop ends a connection that should have stayed.
+// drop ends a connection that should have stayed open.
 func (l *loop) drop(c *conn, why string) {
 	if c.phase == phaseClosed {
 		return
@@ -267,7 +267,7 @@ func (l *loop) drop(c *conn, why string) {
 	}
 }
 
-// fill has as many connections on their way as may be at a time.
+// fill starts connections up to the limit of concurrent attempts.
 func (l *loop) fill() {
 	for l.opening < l.cfg.Opening && l.next < len(l.conns) && l.opened != nil {
 		c := &l.conns[l.next]
@@ -304,7 +304,7 @@ func (l *loop) dial(c *conn) error {
 	for _, err := range [...]error{
 		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, size),
 		syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
-		// So that the next run finds the ports free: closing ends a connection at once.
+		// Reset on close, so that the next run finds free ports.
 		syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}),
 		syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, ipBindAddressNoPort, 1),
 		syscall.Bind(fd, &local),
@@ -324,14 +324,14 @@ func (l *loop) dial(c *conn) error {
 	return nil
 }
 
-// connected asks for the upgrade as soon as the connection stands.
+// connected sends the upgrade when the connection is established.
 func (l *loop) connected(c *conn) {
 	e, err := syscall.GetsockoptInt(int(c.fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
 	if err != nil || e != 0 {
 		l.drop(c, fmt.Sprintf("connect: %v", errors.Join(err, syscall.Errno(e))))
 		return
 	}
-	// Room to write is of no interest any more.
+	// Stop watching for writability.
 	ev := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | epollET, Fd: c.number}
 	if err := syscall.EpollCtl(l.poll, syscall.EPOLL_CTL_MOD, int(c.fd), &ev); err != nil {
 		l.drop(c, err.Error())

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// protocol is how a kind of server is spoken to. To measure another one, add a row
-// to protocols.
+// protocol describes how to talk to a kind of server. To measure another one, add an entry to
+// protocols.
 type protocol struct {
-	path    string // of the upgrade, where Config has none
-	headers string // more of them, each with its line end
+	path    string // of the upgrade, if Config has none
+	headers string // additional ones, each with its line end
 	binary  bool   // client frames are binary
 	steps   []step
-	// scan takes the messages out of a data frame and returns how many bytes it used, where
-	// frames are but a stream of bytes; nil: the payload is one message.
+	// scan extracts the messages of a data frame and returns the number of bytes used, for
+	// protocols that are byte streams; nil: the payload is one message.
 	scan func(l *loop, c *conn, payload []byte) (used int, err error)
 }
 
-// step is one round trip of a connection on its way to ready.
+// step is a round trip of a connection before it is ready.
 type step struct {
-	// send appends what the client says; nil: it says nothing.
+	// send appends what the client sends; nil: nothing.
 	send func(b []byte, cfg *Config, i int) []byte
-	// got says whether what the server has said ends the step; nil: nothing is awaited.
+	// got reports whether the server's answer ends the step; nil: no answer.
 	got func(p []byte) (bool, error)
 }
 
@@ -35,7 +35,7 @@ func protocols(name string) (protocol, error) {
 			{send: sayToken, got: starts(`{"type":"Success"`)},
 			{send: saySubscribe, got: starts(`{"type":"Subscription"`)},
 		}}, nil
-	case "plain": // whoever connects gets everything, one message a frame
+	case "plain": // every client gets everything, one message in a frame
 		return protocol{path: "/"}, nil
 	case "nchan": // the topic is in the URL
 		return protocol{path: "/sub/{topic}"}, nil
@@ -53,7 +53,7 @@ func protocols(name string) (protocol, error) {
 	return protocol{}, fmt.Errorf("no protocol is called %q", name)
 }
 
-// appendUpgrade appends the request of the upgrade of connection i.
+// appendUpgrade appends the upgrade request of connection i.
 func appendUpgrade(b []byte, cfg *Config, p *protocol, i int) []byte {
 	path := strings.ReplaceAll(cmp.Or(cfg.Path, p.path), "{topic}", cfg.set(i).Topic)
 	b = append(b, "GET "...)
@@ -79,7 +79,7 @@ func saySubscribe(b []byte, cfg *Config, i int) []byte {
 
 func (cfg *Config) set(i int) *Set { return &cfg.Sets[i%len(cfg.Sets)] }
 
-// starts is the answer with a certain beginning. Anything else but a ping is a refusal.
+// starts accepts an answer with a prefix. Everything else except a ping is a refusal.
 func starts(with string) func([]byte) (bool, error) {
 	return func(p []byte) (bool, error) {
 		if bytes.HasPrefix(p, []byte(with)) {
@@ -104,7 +104,7 @@ func contains(word string) func([]byte) (bool, error) {
 	}
 }
 
-// NATS speaks its own text protocol inside of frames that may cut it anywhere.
+// NATS uses its own text protocol inside frames, which may divide it anywhere.
 
 func sayNATS(b []byte, cfg *Config, i int) []byte {
 	b = append(b, `CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1","protocol":1,"name":"load"`...)
@@ -149,7 +149,7 @@ func scanNATS(l *loop, c *conn, p []byte) (used int, err error) {
 	return used, nil
 }
 
-// MQTT 3.1.1 as a stream of packets, quality of service 0.
+// MQTT 3.1.1 is a stream of packets; quality of service 0.
 
 func connectMQTT(b []byte, cfg *Config, i int) []byte {
 	id := fmt.Appendf(nil, "load%d", i)
@@ -187,7 +187,7 @@ func appendSizeMQTT(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// packetMQTT is the answer of a kind, with the code of success at its end.
+// packetMQTT accepts an answer of a kind that ends with the code of success.
 func packetMQTT(kind byte) func([]byte) (bool, error) {
 	return func(p []byte) (bool, error) {
 		if len(p) == 0 || p[0]>>4 != kind {

@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// relay is a server of one connection that sends what it is told to, and then waits.
+// relay is a server with one connection that sends given data and then waits.
 func relay(t *testing.T, numbers []uint64, end bool) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func relay(t *testing.T, numbers []uint64, end bool) (address string) {
 		for _, n := range numbers {
 			b = wire.AppendText(b, trade(0, n))
 		}
-		// In pieces, so that frames come cut.
+		// In pieces, so that frames are divided.
 		for len(b) > 0 {
 			n := min(50, len(b))
 			if _, err := nc.Write(b[:n]); err != nil {
@@ -50,7 +50,7 @@ func relay(t *testing.T, numbers []uint64, end bool) (address string) {
 	return l.Addr().String()
 }
 
-// ask runs a load program and has it connect, wait for the trades up to last, and tell.
+// ask runs a load program that connects, waits for the trades up to last, and reports.
 func ask(t *testing.T, address string, last uint32) (f Finished) {
 	t.Helper()
 	in, requests := io.Pipe()
@@ -76,7 +76,7 @@ func ask(t *testing.T, address string, last uint32) (f Finished) {
 		if err := dec.Decode(&a); err != nil {
 			t.Fatalf("%s: %v", q.do, err)
 		}
-		if a.Error != "" { // it may be noticed so early
+		if a.Error != "" { // it may be detected this early
 			f.Faults.First = a.Error
 			break
 		}
@@ -93,13 +93,13 @@ func ask(t *testing.T, address string, last uint32) (f Finished) {
 	return f
 }
 
-// TestServersThatCheat holds servers that lose, double, stop or end to it.
+// TestServersThatCheat checks that lost and duplicated messages, stalls and ends are detected.
 func TestServersThatCheat(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		numbers []uint64
 		end     bool
-		fault   string // in its words; "": none
+		fault   string // expected text; "": none
 	}{
 		{"honest", []uint64{1, 2, 3, 4}, false, ""},
 		{"loses one", []uint64{1, 2, 4}, false, "N 4 after 2"},

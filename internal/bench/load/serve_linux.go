@@ -15,15 +15,15 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
-// openPatience is how long connections may take to be ready without any of them becoming it.
+// openPatience is the maximum time without a new ready connection.
 const openPatience = 20 * time.Second
 
-// Run is a load program: it answers requests until in ends.
+// Run runs a load program: it answers requests until in ends.
 func Run(in io.Reader, out io.Writer) error {
 	if _, err := proc.RaiseFiles(); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU())) // one processor is the loop's for good
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU())) // the loop occupies one processor
 	l, err := newLoop()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (l *loop) handlers() Handlers {
 	}
 }
 
-// do has f called by the loop and waits for it.
+// do makes the loop call f and waits for it.
 func (l *loop) do(f func() error) error {
 	answer := make(chan error, 1)
 	l.post(func() { answer <- f() })
@@ -76,7 +76,7 @@ func (cfg *Config) fill() error {
 	return nil
 }
 
-// openArgs are the arguments of "open".
+// openArgs is the argument of "open".
 type openArgs struct {
 	Config
 	Pids []int
@@ -139,7 +139,7 @@ func (l *loop) open(args openArgs) (*Opened, error) {
 	return o, nil
 }
 
-// awaitReady waits as long as it goes on.
+// awaitReady waits while connections become ready.
 func (l *loop) awaitReady(ready <-chan error) error {
 	last := -1
 	for {
@@ -164,7 +164,7 @@ func (l *loop) awaitReady(ready <-chan error) error {
 	}
 }
 
-// times are processor times and the moment they were read at.
+// times are processor times and when they were read.
 type times struct {
 	at, self, busy float64
 	servers        []float64
@@ -224,7 +224,7 @@ func (l *loop) isOpen() error {
 	return nil
 }
 
-// lookFinished answers a pending "finish" when all is there, or time is up.
+// lookFinished answers a pending "finish" when everything has arrived, or after its time.
 func (l *loop) lookFinished() {
 	if l.finish == nil {
 		return
@@ -244,7 +244,7 @@ func (l *loop) awaitLast(args Finish) (*Finished, error) {
 			return err
 		}
 		l.finishBy = time.Now().Add(time.Duration(args.Seconds * float64(time.Second)))
-		at := args.Spare // connections before it have all
+		at := args.Spare // connections before it have everything
 		l.finished = func() bool {
 			for ; at < len(l.conns); at++ {
 				if l.missing(&l.conns[at], &args, false) != "" {
@@ -271,10 +271,10 @@ func (l *loop) awaitLast(args Finish) (*Finished, error) {
 	return <-answer, nil
 }
 
-// missing says what a connection still lacks of its trades.
+// missing describes the trades that a connection lacks.
 func (l *loop) missing(c *conn, args *Finish, report bool) string {
 	if c.slow && c.phase == phaseClosed {
-		return "" // cut off, as it may be
+		return "" // it may be cut off
 	}
 	set := l.cfg.set(int(c.number)).Trades
 	lacks := func(id string, last uint32) string {

@@ -10,28 +10,28 @@ import (
 	"unsafe"
 )
 
-// queueEvery is how often it is looked how much the kernels hold for slow connections: the age of a
-// quote is told too high by at most as much.
+// queueEvery is the interval of reading kernel queues of slow connections; the age of a quote may
+// be overestimated by it.
 const queueEvery = 50 * time.Millisecond
 
-// slowly is what is known of a connection that may read slowly.
+// slowly is the state of a connection that may read slowly.
 type slowly struct {
 	read  uint64 // bytes
-	left  uint64 // of them, those behind the message that is being handled
+	left  uint64 // of them, those after the current message
 	taken []taken
 
-	marked uint64  // read up to the last mark
-	speed  float64 // bytes a second before it
+	marked uint64  // read at the last mark
+	speed  float64 // bytes per second before it
 	credit float64 // bytes that may be read now
 }
 
-// taken says that a server's kernel had taken so many bytes of a connection, in all, at a time.
+// taken records how many bytes of a connection the server's kernel has accepted in total at a time.
 type taken struct {
 	at    int64 // Unix ns
 	bytes uint64
 }
 
-// throttle makes the slow connections read slowly, or as the others again.
+// throttle makes slow connections read slowly or normally.
 func (l *loop) throttle(args Throttle) (struct{}, error) {
 	return struct{}{}, l.do(func() error {
 		if err := l.isOpen(); err != nil {
@@ -46,13 +46,13 @@ func (l *loop) throttle(args Throttle) (struct{}, error) {
 		}
 		l.slow, l.ending = 0, true
 		for i := range l.conns[:l.cfg.Slow] {
-			l.drain(&l.conns[i], math.MaxInt) // its edge has gone by
+			l.drain(&l.conns[i], math.MaxInt) // its event has passed
 		}
 		return nil
 	})
 }
 
-// readSlow reads a little of each slow connection, and looks at the queues.
+// readSlow reads a little from each slow connection and checks the queues.
 func (l *loop) readSlow() {
 	now := time.Now()
 	if now.Sub(l.queueAt) >= queueEvery {
@@ -72,12 +72,12 @@ func (l *loop) readSlow() {
 		s.credit += since.Seconds() * s.speed * l.part
 		if s.credit >= 1 {
 			s.credit = max(0, s.credit-float64(l.drain(&l.conns[i], int(s.credit))))
-			s.credit = min(s.credit, s.speed*l.part) // nobody saves up for more than a second
+			s.credit = min(s.credit, s.speed*l.part) // at most one second can be saved
 		}
 	}
 }
 
-// markSlow notes how fast the connections that may read slowly have read since the last mark.
+// markSlow records how fast connections that may read slowly have read since the last mark.
 func (l *loop) markSlow(at float64) {
 	for i := range l.slowly {
 		s := &l.slowly[i]
@@ -89,8 +89,8 @@ func (l *loop) markSlow(at float64) {
 	l.markedAt = at
 }
 
-// lookAtQueues notes how much of a connection the server has handed to its kernel: what was
-// read here, what waits here to be read, and what waits there to be sent.
+// lookAtQueues records how much of a connection the server has passed to its kernel: bytes read
+// here, in the receive queue here, and in the send queue there.
 func (l *loop) lookAtQueues(c *conn) {
 	if c.phase == phaseClosed {
 		return
@@ -106,8 +106,8 @@ func (l *loop) lookAtQueues(c *conn) {
 	s.taken = append(s.taken, taken{time.Now().UnixNano(), s.read + waiting})
 }
 
-// aged is called for each quote of a slow connection: its age is that of when the server's kernel had
-// taken it.
+// aged is called for each quote of a slow connection. Its age is that when the server's kernel
+// accepted it.
 func (l *loop) aged(c *conn, at int64) {
 	s := &l.slowly[c.number]
 	end := s.read - s.left
@@ -115,7 +115,7 @@ func (l *loop) aged(c *conn, at int64) {
 		s.taken = s.taken[1:]
 	}
 	if len(s.taken) == 0 || s.taken[0].bytes < end || at == 0 {
-		return // before anybody looked
+		return // before the first check
 	}
 	l.slowAge.Add(s.taken[0].at - at)
 }
@@ -123,8 +123,8 @@ func (l *loop) aged(c *conn, at int64) {
 // fionread is FIONREAD.
 const fionread = 0x541B
 
-// queue is how many bytes are on their way in the kernel: the receive queue of this end and the send
-// queue of the other, which the kernel tells of by sock_diag.
+// queue returns the bytes in kernel queues: the receive queue here and the server's send queue,
+// which sock_diag reports.
 func (l *loop) queue(c *conn) (uint64, error) {
 	var in int32
 	if _, _, e := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(c.fd), fionread, uintptr(unsafe.Pointer(&in))); e != 0 {
@@ -142,7 +142,7 @@ func (l *loop) queue(c *conn) (uint64, error) {
 	return uint64(in) + out, err
 }
 
-// sendQueue asks for the send queue of the server's end of a connection.
+// sendQueue reads the send queue of the server's end of a connection.
 func (l *loop) sendQueue(client *syscall.SockaddrInet4) (uint64, error) {
 	const (
 		netlinkSockDiag  = 4
@@ -164,7 +164,7 @@ func (l *loop) sendQueue(client *syscall.SockaddrInet4) (uint64, error) {
 	q = binary.NativeEndian.AppendUint16(q, syscall.NLM_F_REQUEST)
 	q = append(q, make([]byte, 8)...)
 	q = append(q, syscall.AF_INET, syscall.IPPROTO_TCP, 0, 0)
-	q = binary.NativeEndian.AppendUint32(q, math.MaxUint32) // in any state
+	q = binary.NativeEndian.AppendUint32(q, math.MaxUint32) // any state
 	q = binary.BigEndian.AppendUint16(q, uint16(l.server.Port))
 	q = binary.BigEndian.AppendUint16(q, uint16(client.Port))
 	q = append(append(q, l.server.Addr[:]...), make([]byte, 12)...)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// openTLS opens connections that are encrypted. They are for measuring what a server keeps for them:
-// each has a goroutine, which answers pings and counts nothing else but messages.
+// openTLS opens TLS connections, to measure a server's memory for them: each has a goroutine, which
+// answers pings and only counts messages.
 func (l *loop) openTLS(cfg *Config, proto *protocol, pids []int) (*Opened, error) {
 	text, err := os.ReadFile(cfg.Certificate)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *loop) openTLS(cfg *Config, proto *protocol, pids []int) (*Opened, error
 	return o, err
 }
 
-// secure are the connections with TLS.
+// secure is the connections with TLS.
 type secure struct {
 	cfg      *Config
 	proto    *protocol
@@ -65,7 +65,7 @@ type secure struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
-	fault error // the first
+	fault error // first error
 }
 
 func (s *secure) fail(err error) {
@@ -82,7 +82,7 @@ func (s *secure) failed() error {
 	return s.fault
 }
 
-// openAll opens them, as many at a time as may be.
+// openAll opens them, up to the limit of concurrent attempts.
 func (s *secure) openAll() error {
 	var next atomic.Int64
 	var openers sync.WaitGroup
@@ -147,7 +147,7 @@ func (s *secure) openOne(i int) error {
 	return nil
 }
 
-// steps goes the way to ready.
+// steps makes a connection ready.
 func (s *secure) steps(nc net.Conn, in *bufio.Reader, i int) error {
 	for k := range s.proto.steps {
 		st := &s.proto.steps[k]
@@ -203,18 +203,18 @@ func (s *secure) follow(nc net.Conn, in *bufio.Reader) error {
 	}
 }
 
-// close ends them all.
+// close closes all of them.
 func (s *secure) close() {
 	s.mu.Lock()
 	conns := s.conns
 	s.mu.Unlock()
 	for _, nc := range conns {
-		_ = nc.(*tls.Conn).NetConn().Close() // at once, without goodbye
+		_ = nc.(*tls.Conn).NetConn().Close() // immediately, without close_notify
 	}
 	s.all.Wait()
 }
 
-// readFrame reads a frame; buf is used for the payload where it is big enough.
+// readFrame reads a frame; it uses buf for the payload if it is large enough.
 func readFrame(in *bufio.Reader, buf []byte) (op byte, payload []byte, err error) {
 	var head [10]byte
 	if _, err := io.ReadFull(in, head[:2]); err != nil {

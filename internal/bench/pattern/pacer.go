@@ -15,16 +15,16 @@ type Pacer struct {
 	times *Times
 }
 
-// NewPacer makes one of so many ticks a second, the first of them at start. Several who each keep the same rate, of
-// the same events, share times; it is nil for one alone.
+// NewPacer returns a Pacer of a rate per second, with its first tick at start. Pacers with the same
+// rate and events share times; it is nil for a single one.
 func NewPacer(start time.Time, ticks float64, times *Times) *Pacer {
 	return &Pacer{start: start, every: 1e9 / ticks, times: times}
 }
 
-// Next sleeps until the next tick and returns the time of its event, in Unix ns. Whoever comes late is told
-// the time when the tick was due: what an event waited behind others is part of its latency.
-// Whoever slept is told when it woke, for how precisely a kernel sleeps is no
-// matter of a server's. Of those who share times all are told what the first was.
+// Next sleeps until the next tick and returns the time of its event in Unix ns. If the caller is
+// late, it is the time when the tick was due, so that waiting counts as latency. If the caller
+// slept, it is the time of waking, because the precision of sleep is not the server's. Pacers with
+// shared times all return that of the first.
 func (p *Pacer) Next() int64 {
 	k := p.k
 	due := p.start.Add(time.Duration(float64(k) * p.every))
@@ -42,15 +42,15 @@ func (p *Pacer) Next() int64 {
 	return at
 }
 
-// Times are those of the newest events of several pacers. An event has one time, whoever passes it on: the thread
-// that comes to it last is late by what the others were before it.
+// Times has the times of the newest events of several pacers. All of them use the same time of an
+// event: the last thread is late by the time of the others.
 type Times struct {
 	mu   sync.Mutex
-	tick [1024]int64 // of the event in each place
+	tick [1024]int64 // number of the event at each index
 	at   [1024]int64
 }
 
-// agree returns the time of event k, which is that of who comes first.
+// agree returns the time of event k, which the first caller determines.
 func (t *Times) agree(k, at int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,5 +61,5 @@ func (t *Times) agree(k, at int64) int64 {
 	case known < k:
 		t.tick[i], t.at[i] = k+1, at
 	}
-	return at // of one who is a thousand events behind, it is when the event was due
+	return at // a thousand events behind: when the event was due
 }

@@ -1,5 +1,5 @@
-// Package pattern is what is published in a measurement and when: the same for a gateway and for the
-// bare program, so that the two differ in nothing but what is between the event and the socket.
+// Package pattern defines what a measurement publishes and when. It is the same for a gateway and
+// the bare program, so that they differ only in the work between event and socket.
 package pattern
 
 import (
@@ -11,31 +11,31 @@ import (
 
 // Kinds of patterns.
 const (
-	Lockstep = "lockstep" // the next batch as soon as every shard has taken the last, but for those it may be behind, and hardly anybody's socket is full
-	Window   = "window"   // the next batch as soon as everybody has received all but so many messages
-	Rate     = "rate"     // so many messages a second, evenly
+	Lockstep = "lockstep" // next batch when every shard has handled the last, or all except Ahead, and almost no socket is full
+	Window   = "window"   // next batch when all connections have all except Window messages
+	Rate     = "rate"     // Rate messages per second, evenly
 	Once     = "once"     // one batch
-	Market   = "market"   // what the simulated market does, as fast as its trades are received
+	Market   = "market"   // the simulated market, as fast as its trades are received
 )
 
-// Pattern says what to publish.
+// Pattern describes what to publish.
 type Pattern struct {
 	Kind   string
 	Batch  int     // messages published together; 0: 1
-	Ahead  int     // batches that a shard may have yet to take when the next is published; with Lockstep
-	Window int     // messages that may be on their way; with Window and Market
-	Rate   float64 // messages a second; with Rate
-	Spread int     // instruments taken in turn, the first ones; 0: 1
-	Quotes bool    // each trade comes with a change of the book's best bid
-	InStep bool    // of the bare program: no thread begins a batch before all have begun the one before
-	Fanout int     // connections that receive each message; with Window where there are more instruments than one
-	// Readers are the connections that receive an instrument's trades, and all where there is
-	// no entry; with Market. Window then counts trades of single connections.
+	Ahead  int     // batches that a shard may be behind; with Lockstep
+	Window int     // messages that may be in flight; with Window and Market
+	Rate   float64 // messages per second; with Rate
+	Spread int     // number of instruments used in rotation; 0: 1
+	Quotes bool    // each trade comes with a change of the best bid
+	InStep bool    // for the bare program: threads begin each batch together
+	Fanout int     // connections that receive each message; with Window and several instruments
+	// Readers is the number of connections that receive an instrument's trades; no entry: all. Only
+	// with Market, where Window counts trades of single connections.
 	Readers map[string]int
 }
 
-// Trade is the trade with number n: what it says has the length of a real one, so that a message has
-// about 160 bytes.
+// Trade returns trade number n. Its fields have realistic lengths, so that a message has about 160
+// bytes.
 func Trade(n uint64) (price market.Price, size market.Size, side market.Side, id string) {
 	var b [32]byte
 	text := strconv.AppendUint(append(b[:0], "BENCH2026-"...), 1_000_000_000+n%1_000_000_000, 10)
@@ -43,8 +43,8 @@ func Trade(n uint64) (price market.Price, size market.Size, side market.Side, id
 		market.Buy + market.Side(n&1), string(text)
 }
 
-// AppendFrame appends trade n as a server's text frame, as Rueda makes it, for programs that have
-// no gateway. scratch is used for the payload and returned for reuse.
+// AppendFrame appends trade n as a text frame as Rueda sends it, for programs without a gateway. It
+// uses scratch for the payload and returns it for reuse.
 func AppendFrame(b, scratch []byte, ident wire.Ident, n uint64, at, now int64) (frame, reuse []byte) {
 	scratch = AppendMessage(scratch[:0], ident, n, at, now)
 	return wire.AppendText(b, scratch), scratch
@@ -58,15 +58,15 @@ func AppendMessage(b []byte, ident wire.Ident, n uint64, at, now int64) []byte {
 		&wire.Trade{Kind: market.KindTrade, Price: price, Size: size, Side: side, ID: id})
 }
 
-// ID is the instrument with index i.
+// ID returns the instrument with index i.
 func ID(i int) market.InstrumentID {
 	name := strconv.AppendInt([]byte("B"), 10_000+int64(i), 10)
 	return market.InstrumentID{Symbol: string(name), Market: "BENCH", Term: "24hs"}
 }
 
-// Published is what was published.
+// Published describes what was published.
 type Published struct {
-	Last    map[string]uint32 // the newest N of each instrument's trades
+	Last    map[string]uint32 // newest N of each instrument's trades
 	Events  uint64
 	Batches uint64
 	Seconds float64

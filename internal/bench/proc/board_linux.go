@@ -10,12 +10,12 @@ import (
 
 const boardSize = 4096
 
-// MakeBoard makes the file of a board.
+// MakeBoard creates the file of a board.
 func MakeBoard(name string) error {
 	return os.WriteFile(name, make([]byte, boardSize), 0o600)
 }
 
-// OpenBoard maps the board of a file. It stays mapped until the process ends.
+// OpenBoard maps the board of a file until the process ends.
 func OpenBoard(name string) (*Board, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {

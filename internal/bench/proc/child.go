@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// lastGrace is how long a child may take to end when its input has ended.
+// lastGrace is the time for a child to end after its input has ended.
 const lastGrace = 15 * time.Second
 
-// Child is a program of the measurement, running.
+// Child is a running program of the measurement.
 type Child struct {
 	name string
 	cmd  *exec.Cmd
@@ -25,7 +25,7 @@ type Child struct {
 
 // Start runs argv, with env added to the environment. name is for messages.
 func Start(ctx context.Context, name string, argv, env []string) (*Child, error) {
-	// The child ends when its input does; ctx kills what does not.
+	// The child ends with its input; otherwise ctx kills it.
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
@@ -43,10 +43,10 @@ func Start(ctx context.Context, name string, argv, env []string) (*Child, error)
 	return &Child{name: name, cmd: cmd, in: in, out: json.NewDecoder(bufio.NewReaderSize(out, 1<<16))}, nil
 }
 
-// Pid is the process.
+// Pid returns the process id.
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
-// Ask makes one request and reads its answer into result, which may be nil.
+// Ask makes a request and decodes its answer into result, which may be nil.
 func (c *Child) Ask(do string, args, result any) error {
 	if err := c.Send(do, args); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (c *Child) Ask(do string, args, result any) error {
 	return c.Answer(do, result)
 }
 
-// Send makes a request without waiting for its answer, so that several children work
-// at the same time.
+// Send makes a request without waiting for its answer, so that several children work at the same
+// time.
 func (c *Child) Send(do string, args any) error {
 	q := request{Do: do}
 	if args != nil {
@@ -75,7 +75,7 @@ func (c *Child) Send(do string, args any) error {
 	return nil
 }
 
-// Answer reads the answer to the oldest request sent.
+// Answer decodes the answer to the oldest request.
 func (c *Child) Answer(do string, result any) error {
 	var a answer
 	if err := c.out.Decode(&a); err != nil {

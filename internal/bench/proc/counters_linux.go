@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// CPU is the processor time that a process has used, user and system, in seconds.
-// It asks the process's own clock, which counts nanoseconds where /proc counts ticks of 10 ms.
+// CPU returns the processor time of a process, user and system, in seconds. It reads the clock of
+// the process, which has nanoseconds; /proc has ticks of 10 ms.
 func CPU(pid int) (float64, error) {
-	const cpuClock = 2 // CPUCLOCK_SCHED, of all threads
+	const cpuClock = 2 // CPUCLOCK_SCHED of all threads
 	id := ^int32(pid)<<3 | cpuClock
 	var ts syscall.Timespec
 	_, _, e := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, uintptr(id), uintptr(unsafe.Pointer(&ts)), 0)
@@ -23,8 +23,7 @@ func CPU(pid int) (float64, error) {
 	return float64(ts.Sec) + float64(ts.Nsec)/1e9, nil
 }
 
-// Busy is how long the machine's cores have been busy since it started, in seconds, with
-// whatever.
+// Busy returns the total busy time of the machine's cores in seconds.
 func Busy() (float64, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -43,11 +42,11 @@ func Busy() (float64, error) {
 		}
 		total += v
 	}
-	const ticks = 100 // a second, on every Linux that Go runs on
+	const ticks = 100 // per second, on every Linux that Go supports
 	return total / ticks, nil
 }
 
-// Memory is what a process has resident, in bytes, now and at its peak.
+// Memory returns the resident memory of a process in bytes, now and at its peak.
 func Memory(pid int) (now, peak int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -71,8 +70,8 @@ func Memory(pid int) (now, peak int64, err error) {
 	return now << 10, peak << 10, nil
 }
 
-// MachineMemory is the machine's memory in use, in bytes: all but what is available and
-// what the kernel keeps for its sockets and other objects, which is slab.
+// MachineMemory returns the used memory of the machine in bytes, including slabs of the kernel for
+// sockets and other objects.
 func MachineMemory() (used, slab int64, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -93,8 +92,7 @@ func MachineMemory() (used, slab int64, err error) {
 	return values["MemTotal"] - values["MemAvailable"], values["Slab"], nil
 }
 
-// RaiseFiles lets this process have as many descriptors open as it may at all, and says how
-// many those are.
+// RaiseFiles raises the limit of file descriptors of this process to its maximum and returns it.
 func RaiseFiles() (int, error) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
@@ -107,12 +105,12 @@ func RaiseFiles() (int, error) {
 	return int(min(l.Max, 1<<30)), nil
 }
 
-// Nap sleeps with the precision of the kernel: the runtime's own timers wake up to a
-// millisecond late when nothing else runs.
+// Nap sleeps with the precision of the kernel: timers of the runtime may be a millisecond late if
+// nothing else runs.
 func Nap(ns int64) {
 	if ns <= 0 {
 		return
 	}
 	ts := syscall.NsecToTimespec(ns)
-	_ = syscall.Nanosleep(&ts, nil) // a signal ends it early: whoever naps looks at the clock
+	_ = syscall.Nanosleep(&ts, nil) // a signal ends it early; callers check the clock
 }

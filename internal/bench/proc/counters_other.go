@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a measurement needs to know is read from Linux.
+// The counters of a measurement exist only on Linux.
 
 func CPU(int) (float64, error)                     { return 0, errors.ErrUnsupported }
 func Busy() (float64, error)                       { return 0, errors.ErrUnsupported }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// GiveWay makes the calling thread, which the caller has locked, run when no other has something to do.
+// GiveWay makes the calling thread, which must be locked, run only when no other thread is ready.
 func GiveWay() {
 	const schedIdle = 5
 	var none struct{ priority int32 }

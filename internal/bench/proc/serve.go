@@ -11,7 +11,7 @@ import (
 // Handler answers one kind of request.
 type Handler func(args json.RawMessage) (any, error)
 
-// Handle makes a Handler of a function with typed arguments.
+// Handle returns a Handler for a function with typed arguments.
 func Handle[A, R any](f func(A) (R, error)) Handler {
 	return func(raw json.RawMessage) (any, error) {
 		var args A

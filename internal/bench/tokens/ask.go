@@ -15,16 +15,16 @@ import (
 // Asking is the argument of "ask".
 type Asking struct {
 	Address  string
-	Clients  int // connections, each with one request on its way
-	Families int // logins that they share; a family may not be refreshed without end
+	Clients  int // connections, each with one request in flight
+	Families int // logins that they share; a family has a limit of refreshes
 	Seconds  float64
 	Warmup   float64
-	Logins   bool // with passwords, instead of refreshes
+	Logins   bool // logins with passwords instead of refreshes
 }
 
-// Asked is its answer.
+// Asked is the answer to "ask".
 type Asked struct {
-	Answers uint64 // within the seconds
+	Answers uint64 // within the time
 	Seconds float64
 }
 
@@ -62,7 +62,7 @@ func ask(a Asking) (*Asked, error) {
 	return out, errors.Join(errs...)
 }
 
-// client is a connection and its families.
+// client is a connection with its families.
 type client struct {
 	conn   net.Conn
 	in     *bufio.Reader
@@ -74,7 +74,7 @@ type client struct {
 }
 
 func newClient(a Asking, i int) (*client, error) {
-	// One's own address, as every client has in life.
+	// Each client has its own address, as in reality.
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/200), byte(i%200+1))}}
 	conn, err := d.Dial("tcp", a.Address)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *client) login() (string, error) {
 	return c.ask(`{"grant_type":"password","username":"` + c.name + `","password":"` + c.name + `"}`)
 }
 
-// once is a request and its answer.
+// once makes a request and reads its answer.
 func (c *client) once(n int) error {
 	if c.logins {
 		_, err := c.login()
@@ -127,7 +127,7 @@ func (c *client) ask(body string) (string, error) {
 	return string(token), nil
 }
 
-// answer reads one, of which it looks at the length alone.
+// answer reads a response, of which it checks only the length.
 func (c *client) answer() error {
 	length := -1
 	for {

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // registers the driver
 )
 
-// rotator makes one transaction of a refresh.
+// rotator makes the transaction of a refresh.
 type rotator interface {
 	create(ctx context.Context, first [32]byte, family string) error
 	rotate(ctx context.Context, presented, successor [32]byte) error
@@ -103,7 +103,7 @@ func (b *bareTokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"success":true,"data":{"access_token":"` + access + `","token_type":"bearer","expires_in":86400,"refresh_token":"` + successor + `","refresh_expires_in":2592000,"scope":""}}`))
 }
 
-// sign makes a token of the size of the gateway's.
+// sign returns a token of the gateway's size.
 func (b *bareTokens) sign(subject string) (string, error) {
 	claims, err := json.Marshal(map[string]any{
 		"iss": "rueda", "sub": subject, "aud": "rueda", "exp": time.Now().Unix() + 86400, "iat": time.Now().Unix(),
@@ -122,7 +122,7 @@ func (b *bareTokens) sign(subject string) (string, error) {
 	return body + "." + b64.EncodeToString(append(x.FillBytes(make([]byte, 32)), y.FillBytes(make([]byte, 32))...)), nil
 }
 
-// bareSchema is of both databases; BLOB stands for what either calls it.
+// bareSchema is the schema for both databases; BLOB stands for their binary type.
 func bareSchema(blob string) []string {
 	return []string{
 		`CREATE TABLE bare_families (id TEXT PRIMARY KEY, used_at BIGINT NOT NULL)`,
@@ -130,7 +130,7 @@ func bareSchema(blob string) []string {
 	}
 }
 
-// bareSQLite has one connection, as a SQLite database has one writer.
+// bareSQLite has one connection, because SQLite has one writer.
 type bareSQLite struct {
 	db *sql.DB
 
@@ -167,9 +167,9 @@ func openBareSQLite(ctx context.Context, path string) (*bareSQLite, error) {
 	return s, nil
 }
 
-// transact runs f between a BEGIN and a COMMIT.
+// transact runs f in a transaction.
 func (s *bareSQLite) transact(f func(context.Context) error) error {
-	ctx := context.Background() // a transaction that has begun ends
+	ctx := context.Background() // transactions are completed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -217,14 +217,14 @@ func (s *bareSQLite) close() error {
 
 type barePostgres struct{ pool *pgxpool.Pool }
 
-// barePool is how many connections the bare program has: with more, a machine that is shared with the database gets
-// slower.
+// barePool is the number of connections of the bare program; more are slower on a machine that also
+// runs the database.
 const barePool = 16
 
 func openBarePostgres(ctx context.Context, url string) (*barePostgres, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the database's URL is not understood") // the cause quotes it
+		return nil, errors.New("the database's URL is not understood") // the cause contains it
 	}
 	cfg.MaxConns = barePool
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

@@ -22,18 +22,18 @@ import (
 
 // Config is the argument of "gateway" and "bare".
 type Config struct {
-	Folder    string // for the SQLite database
-	Postgres  string // a database's URL, instead
-	Passwords bool   // users of the built-in base, whose passwords cost what they cost
+	Folder    string // of the SQLite database
+	Postgres  string // URL of a database instead
+	Passwords bool   // users of the built-in base, with real password hashes
 }
 
-// Started is the answer: where requests go to.
+// Started is the answer: the address for requests.
 type Started struct {
 	Address string
-	Limits  string // what is raised
+	Limits  string // raised limits
 }
 
-// Users that there are, u0 and so on, each with its name as its password.
+// Users is the number of users: u0 and so on, with their names as passwords.
 const passwordUsers = 64
 
 type program struct {
@@ -69,7 +69,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 		return nil, err
 	}
 	settings := gateway.DataConfig{Folder: c.Folder, Postgres: c.Postgres}
-	if c.Postgres != "" { // keeps no keys that are not encrypted
+	if c.Postgres != "" { // it stores only encrypted keys
 		settings.EncryptionKeyFile = filepath.Join(c.Folder, "encryption.key")
 		err := os.MkdirAll(c.Folder, 0o700)
 		if err == nil {
@@ -89,7 +89,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 	bound := make(chan gateway.Bound, 1)
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Drain: time.Millisecond,
-		Auth:    gateway.Auth{MaxSessions: 200}, // a user of the refreshes has a hundred
+		Auth:    gateway.Auth{MaxSessions: 200}, // each user of the refreshes has a hundred
 		Limits:  gateway.Limits{LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		OnReady: func(b gateway.Bound) { bound <- b },
@@ -122,7 +122,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 	}
 }
 
-// ownDatabase puts a database of the program's own in place of the one that c names.
+// ownDatabase replaces the database of c by one of this program.
 func (p *program) ownDatabase(ctx context.Context, c *Config) error {
 	if c.Postgres == "" {
 		return nil
@@ -132,7 +132,7 @@ func (p *program) ownDatabase(ctx context.Context, c *Config) error {
 		return err
 	}
 	c.Postgres = to
-	p.stop = append(p.stop, drop) // behind what uses it
+	p.stop = append(p.stop, drop) // after its users
 	return nil
 }
 
@@ -146,7 +146,7 @@ func addUsers(ctx context.Context, users *local.Base) error {
 	return nil
 }
 
-// everybody is a user base of everybody whose name begins with u and whose password is the name.
+// everybody is a user base of all names that begin with u; the password is the name.
 type everybody struct{}
 
 func (everybody) Authenticate(_ context.Context, login broker.Login) (broker.User, error) {
@@ -160,7 +160,7 @@ func (everybody) User(_ context.Context, id string) (broker.User, error) {
 	return broker.User{ID: id, Username: id, Version: 1}, nil
 }
 
-// Memory is what this process has, in bytes, and had at most.
+// Memory returns the memory of this process in bytes, now and at its peak.
 type Memory struct{ Resident, Peak int64 }
 
 func memory(struct{}) (*Memory, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// Span is the argument of the measurements that need no other process.
+// Span is the argument of measurements without another process.
 type Span struct {
 	Config
 	Workers int
@@ -29,10 +29,10 @@ type Span struct {
 // Rate is their answer.
 type Rate struct {
 	PerSecond float64
-	Nanos     float64 // of one, where one is done at a time
+	Nanos     float64 // of a single one, if measured
 }
 
-// count lets workers call f until the time is over.
+// count makes workers call f until the time is over.
 func count(workers int, seconds float64, f func(worker, n int) error) (*Rate, error) {
 	var stop atomic.Bool
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func count(workers int, seconds float64, f func(worker, n int) error) (*Rate, er
 	return &Rate{PerSecond: float64(total) / took.Seconds(), Nanos: float64(took) * float64(workers) / float64(max(total, 1))}, errors.Join(errs...)
 }
 
-// hash is raw argon2id at the gateway's cost, with as many at once as the gateway lets.
+// hash measures raw argon2id at the gateway's cost and concurrency.
 func hash(s Span) (*Rate, error) {
 	workers := max(1, runtime.GOMAXPROCS(0)-1)
 	salt := make([]byte, 16)
@@ -70,7 +70,7 @@ func hash(s Span) (*Rate, error) {
 	})
 }
 
-// storeRate is refreshes a second of the store alone, as the service makes them: a look-up and a rotation.
+// storeRate measures refreshes per second of the store alone: a lookup and a rotation.
 func storeRate(s Span) (rate *Rate, err error) {
 	ctx := context.Background()
 	var db interface {
@@ -117,7 +117,7 @@ func storeRate(s Span) (rate *Rate, err error) {
 	return rate, errors.Join(err, db.Close())
 }
 
-// verify is the check of a token that was seen before.
+// verify measures the check of a known token.
 func verify(s Span) (*Rate, error) {
 	ctx := context.Background()
 	keys, err := auth.NewKeySet()
@@ -137,7 +137,7 @@ func verify(s Span) (*Rate, error) {
 		return nil, err
 	}
 	return count(1, s.Seconds, func(int, int) error {
-		for range 1000 { // the flag of the loop is no part of it
+		for range 1000 { // so that the loop's flag is not measured
 			if _, ok, err := service.Known(token); !ok || err != nil {
 				return fmt.Errorf("known %v: %w", ok, err)
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// scratch makes a database beside the one of url, whose contents are somebody's, and returns its URL and what
-// takes it away again.
+// scratch creates a database on the server of url, and returns its URL and a function that drops
+// it.
 func scratch(ctx context.Context, base string) (to string, drop func() error, err error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return "", nil, errors.New("the database's URL is not understood") // the cause quotes it
+		return "", nil, errors.New("the database's URL is not understood") // the cause contains it
 	}
 	name := "rueda_bench_" + strings.ToLower(rand.Text())
 	if err := execute(ctx, base, `CREATE DATABASE `+name); err != nil {
