@@ -133,9 +133,9 @@ func TestLogKeys(t *testing.T) {
 // nothing ends the process.
 func TestAddressesOfConnections(t *testing.T) {
 	asks := map[string]bool{
-		"internal/rest/conn.go":   true, // the listener closes a connection without an address
-		"internal/rest/guests.go": true, // asks a connection of that listener
-		"feed/ndjson/ndjson.go":   true, // likewise
+		"internal/rest/conn.go":       true, // the listener closes a connection without an address
+		"internal/rest/guests.go":     true, // asks a connection of that listener
+		"feed/ndjson/ndjson.go":       true, // likewise
 		"internal/socket/net_conn.go": true, // compares types
 	}
 	for _, s := range sources(t) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 // allowedNames is the list of names that still have a retired word, by package.
@@ -123,6 +124,48 @@ func TestNameWords(t *testing.T) {
 	} {
 		if got := strings.Join(nameWords(name), " "); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// plainPackages returns the folders whose comments are checked. It only grows.
+func plainPackages() []string {
+	return strings.Fields(`broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
+		broker/sqlusers internal/audit internal/bench internal/bench/bare internal/bench/host internal/bench/load
+		internal/bench/pattern internal/bench/proc internal/bench/tokens internal/config internal/journal internal/proxy
+		internal/socket internal/store internal/testrun`)
+}
+
+// TestComments checks the comments of packages in plain English: no retired words, no long
+// sentences, and lines of at most maxColumns columns.
+func TestComments(t *testing.T) {
+	for _, s := range sources(t) {
+		if !slices.Contains(plainPackages(), s.dir) {
+			continue
+		}
+		for _, group := range s.file.Comments {
+			for _, c := range group.List {
+				col := s.fset.Position(c.Pos()).Column
+				block := strings.HasPrefix(c.Text, "//\t") || strings.HasPrefix(c.Text, "//go:")
+				if col == 1 && !block && utf8.RuneCountInString(c.Text) > maxColumns {
+					t.Errorf("%s: a line has at most %d columns", s.at(c.Pos()), maxColumns)
+				}
+			}
+			lines := strings.Split(group.Text(), "\n")
+			for i, line := range lines {
+				if strings.HasPrefix(line, "\t") {
+					lines[i] = "" // code, or a table
+				}
+			}
+			text := strings.Join(lines, "\n")
+			if words := retiredIn(text); len(words) > 0 {
+				t.Errorf("%s: %q: use %q", s.at(group.Pos()), words[0], retiredWords()[words[0]])
+			}
+			for _, p := range passages(text) {
+				for _, sentence := range longSentences(p.plain()) {
+					t.Errorf("%s: a sentence has at most %d words; this has %s", s.at(group.Pos()), maxSentence, sentence)
+				}
+			}
 		}
 	}
 }

@@ -24,9 +24,9 @@
 //	404 not_found            no user with this id
 //	423 disabled             the user may not log in
 //
-// Everything else is an outage: no answer in time, another status, a refusal without its reason
-// (proxies send their own 401 and 404), a body above 64 KiB or of another type than
-// application/json, or another structure than above.
+// Everything else is an outage: no answer in time, another status, or a refusal without its reason
+// (proxies send their own 401 and 404). So is a body above 64 KiB or of another type than
+// application/json or with another structure than above.
 //
 // # Authentication of requests
 //

@@ -184,7 +184,7 @@ func seeded(t *testing.T, b *Base) brokertest.Base {
 	return seed
 }
 
-// TestThreat05IdenticalWork checks that failed logins cannot be told apart by their time: each
+// TestThreat05IdenticalWork checks that failed logins cannot be distinguished by their time: each
 // computes one hash of the same cost.
 func TestThreat05IdenticalWork(t *testing.T) {
 	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Secret: []byte("a secret of this test alone")})

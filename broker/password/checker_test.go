@@ -131,7 +131,7 @@ func TestPepper(t *testing.T) {
 	}
 }
 
-// TestThreat05IdenticalWork checks that failed logins cannot be told apart by their time: each
+// TestThreat05IdenticalWork checks that failed logins cannot be distinguished by their time: each
 // computes one hash of the same work.
 func TestThreat05IdenticalWork(t *testing.T) {
 	c := New(Config{})

@@ -7,7 +7,7 @@ import (
 )
 
 // gcTrigger bounds the memory that hashes leave for the garbage collector. Each hash allocates 19
-// MiB, and the collector lets garbage grow to the size of the live heap: during 200 logins a
+// MiB, and the collector lets garbage grow to the size of the live heap. During 200 logins a
 // process of 50 MiB with one slot grew to 180 MiB, and to 120 MiB with a gcTrigger. With a small
 // live heap the collector runs often enough by itself. With a large one, garbage may grow to a
 // quarter of it, so that collections stay rare.

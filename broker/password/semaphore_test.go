@@ -68,7 +68,7 @@ func TestSlots(t *testing.T) {
 }
 
 // TestFairness has one network flood a Checker of one slot, whose hashes take 20 ms, while others
-// log in: the flood gets a quarter of the queue, and each of the others waits for one hash of each
+// log in. The flood gets a quarter of the queue, and each of the others waits for one hash of each
 // network, not for the flood.
 func TestFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,8 +28,8 @@ const (
 )
 
 // Auth measures the cost of tokens: refreshes of the store alone and over HTTP, compared with a
-// bare program that does one transaction and one signature; the check of a known token; logins,
-// compared with the hash alone.
+// bare program that does one transaction and one signature. It also measures the check of a known
+// token, and logins compared with the hash alone.
 func Auth(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("auth")
 	if err != nil {

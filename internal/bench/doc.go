@@ -18,8 +18,8 @@
 // # Patterns
 //
 // A publisher at full speed needs back-pressure. "lockstep" publishes the next batch when every
-// shard of the gateway has handled the last one, or all except a few, and waits while the sockets
-// of many connections are full: each write then contains one batch. "window" publishes while no
+// shard of the gateway has handled the last one, or all except a few. It waits while the sockets of
+// many connections are full: each write then contains one batch. "window" publishes while no
 // connection lacks more than a number of messages, which the load reports in a page of shared
 // memory. "rate" publishes at a fixed rate. See package pattern.
 //

@@ -155,8 +155,8 @@ func (r *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error
 	return run, n, errors.Join(append(errs, err)...)
 }
 
-// ask asks for pages until ctx ends. Whoever asks is on another machine in life: here the thread gives
-// way to the others, so that what is measured is what the server's work does.
+// ask requests pages until ctx ends. Real clients are on other machines: here the thread gives way
+// to the others, so that only the work of the server is measured.
 func (r *rig) ask(ctx context.Context, from int, pages *atomic.Int64) error {
 	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 	proc.GiveWay()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBounds: times that would overflow, and other slips of the keyboard, are found before a gateway runs with them.
+// TestBounds checks that times which would overflow, and typing errors, are found before the start.
 func TestBounds(t *testing.T) {
 	for text, want := range map[string]string{
 		"[auth]\naccess_ttl = \"168h\"\nrefresh_ttl = \"87600h\"\nfamily_max_age = \"87600h\"\ngrace_period = \"1h\"\npassword_slots = 256\npassword_queue = 100000": "",

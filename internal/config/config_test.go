@@ -54,7 +54,7 @@ y = [
 	}
 }
 
-// keysOf are the toml tags of a struct and of those below it.
+// keysOf returns the toml tags of a struct and of the structs in it.
 func keysOf(t reflect.Type) []string {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -69,8 +69,8 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-// TestTemplatesNameEveryKey wants each key in the example files, in use or commented
-// out, and every commented one to be right when it is used.
+// TestTemplatesNameEveryKey checks that the example files have every key, in use or commented out,
+// and that commented keys are valid.
 func TestTemplatesNameEveryKey(t *testing.T) {
 	for name, into := range map[string]any{
 		"rueda.toml": &mainFile{}, "markets.toml": &marketsFile{}, "instruments.toml": &instrumentsFile{},
@@ -85,7 +85,7 @@ func TestTemplatesNameEveryKey(t *testing.T) {
 				t.Errorf("%s does not name %s", name, key)
 			}
 		}
-		// An option is a comment that reads like one.
+		// An option is a comment with the syntax of one.
 		all := regexp.MustCompile(`(?m)^# ([a-z_]+ = \S|\[\[)`).ReplaceAllString(text, "$1")
 		doc, err := decode(name, []byte(all), into)
 		if err != nil {
@@ -158,7 +158,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestWriteAndRead reads the example as it is written, twice: it replaces no file.
+// TestWriteAndRead reads the written example; a second write replaces no file.
 func TestWriteAndRead(t *testing.T) {
 	folder := t.TempDir()
 	written, err := Write(folder)
@@ -184,7 +184,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// TestNothingToRead has advice for a file that is not there; mistakes speak for themselves.
+// TestNothingToRead checks the advice for a missing file; mistakes have none.
 func TestNothingToRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "rueda.toml")
 	discard := func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -202,7 +202,7 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
-// TestSameAddress has what only one of two listeners can have.
+// TestSameAddress checks which pairs of addresses conflict.
 func TestSameAddress(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
@@ -217,8 +217,7 @@ func TestSameAddress(t *testing.T) {
 	}
 }
 
-// FuzzConfig reads anything as a configuration: no panic, and every mistake has a place
-// within the text.
+// FuzzConfig reads any text as a configuration: no panic, and every mistake has a line of the text.
 func FuzzConfig(f *testing.F) {
 	names, err := templates.ReadDir("templates")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestConfigDatabase: the URL is read from where it is said to be, and never repeated.
+// TestConfigDatabase checks that the URL is read from its file or variable and never repeated.
 func TestConfigDatabase(t *testing.T) {
 	const url = "postgres://rueda:hunter2@db.broker.example/rueda?sslmode=verify-full"
 	folder := t.TempDir()

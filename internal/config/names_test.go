@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestUnclosedQuote wants a quote that is not closed reported where it stands, whatever comes behind it.
+// TestUnclosedQuote checks that an unclosed quote is reported at its line, whatever follows.
 func TestUnclosedQuote(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"markets = \"x\nb = \"a.b.c.d.e.f.g.h.i.j.k\"\n", "f.toml:1: markets: the quote of this string is not closed"},
@@ -25,8 +25,8 @@ func TestUnclosedQuote(t *testing.T) {
 	}
 }
 
-// TestNamesThatDoNotFit wants instruments of markets and terms that are not listed, and feeds of
-// one name, reported, with file, line and key.
+// TestNamesThatDoNotFit checks that instruments of unlisted markets and terms, and feeds with the
+// same name, are reported with file, line and key.
 func TestNamesThatDoNotFit(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {

@@ -15,7 +15,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// TestIdentityExamples reads every configuration that docs/identity.md shows, down to what is made of it.
+// TestIdentityExamples reads every configuration in docs/identity.md and checks the result.
 func TestIdentityExamples(t *testing.T) {
 	text, err := os.ReadFile("../../docs/identity.md")
 	if err != nil {

@@ -180,7 +180,7 @@ func (t *rowSource) state() (s hubState) {
 }
 
 // TestRestoreFromEveryFrame kills a writer after each of its frames, with checkpoints in pieces of
-// every size, segments that end at any time and instruments that are added later: Restore returns
+// every size, segments that end at any time and instruments that are added later. Restore returns
 // the state of all rows up to there, and so does BookAt.
 func TestRestoreFromEveryFrame(t *testing.T) {
 	places := 0

@@ -47,7 +47,7 @@
 // day for less than a minute, rows are filed under the newest day. Rows of a virtual clock are
 // filed under the day of this machine's clock unless all clocks are virtual; calendar.go has the
 // rule. When a later day has its checkpoint, Run closes a day: it reads the day once, sorts its
-// rows by series with 32 MiB of memory and a temporary file, and writes day.idx and then the
+// rows by series with 32 MiB of memory and a temporary file. It writes day.idx and then the
 // compressed segments. Files get their names when they are complete and synced. A kill at any time
 // leaves a readable day that is closed again. Then the oldest days beyond the days and bytes of
 // Config are removed. Days that are not over by this machine's clock do not count as days, unless
@@ -55,9 +55,9 @@
 //
 // # Reading
 //
-// Read finds the rows of one series by an index: in day.idx of closed days, by searching on disk,
-// and otherwise in memory, with the offset of each row (4 bytes for each; built again when the
-// journal is opened). Scan returns the stream in order, from a position or a time. BookAt starts
+// Read finds the rows of one series by an index. For closed days it searches day.idx on disk. For
+// other days an index in memory has the offset of each row, in 4 bytes; it is built again when the
+// journal is opened. Scan returns the stream in order, from a position or a time. BookAt starts
 // from a checkpoint. A Reader does the same for a folder that another process writes, or for one
 // segment. Rows that Read finds by offset in a segment were verified when they were written or the
 // journal was opened. All other data is verified as it is read, and so are segments after a failed

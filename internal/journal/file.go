@@ -16,8 +16,8 @@ import (
 )
 
 // A packed segment is the compressed form of a complete one: its header with another magic, units
-// of about 64 KiB that are compressed separately, and the list of units, so that offsets of the
-// segment stay valid. At the end:
+// of about 64 KiB that are compressed separately, and the list of units. So offsets of the segment
+// stay valid. At the end:
 //
 //	0 length of the segment    8 where the list begins    16 units    20 CRC32C of the list
 //	24 magic

@@ -68,8 +68,8 @@ func mapHighWater(f *os.File) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, highWaterSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
-// isOwnFile reports whether a file is a regular file of this user. Every user may write to the folder
-// of shared memory.
+// isOwnFile reports whether a file is a regular file of this user. Every user may write to the
+// folder of shared memory.
 func isOwnFile(info fs.FileInfo) bool {
 	return flock.Owned(info) && info.Mode().IsRegular()
 }
@@ -82,8 +82,8 @@ func mountNamespace() string {
 
 // removeAbandoned removes the files of journals that no longer exist from memory: files that no
 // process has locked and that name a folder without a journal, or folder, whose journal is the one
-// of keep. Files of other mount namespaces and files that cannot be examined stay. A journal on a disk
-// that is not mounted now begins a new epoch at its next start.
+// of keep. Files of other mount namespaces and files that cannot be examined stay. A journal on a
+// disk that is not mounted now begins a new epoch at its next start.
 func removeAbandoned(memory, keep, folder string) {
 	entries, err := os.ReadDir(memory)
 	if err != nil {

@@ -279,9 +279,9 @@ func (j *Journal) retain(ctx context.Context) error {
 	}
 }
 
-// tooOld returns the oldest day if it must be removed, or nil. Days that are not over by this machine's clock do
-// not count unless all clocks are virtual, so that days of a wrong clock do not remove real ones. Their bytes
-// count, because they occupy the disk.
+// tooOld returns the oldest day if it must be removed, or nil. Days that are not over by this
+// machine's clock do not count unless all clocks are virtual, so that days of a wrong clock do not
+// remove real ones. Their bytes count, because they occupy the disk.
 func (j *Journal) tooOld() *day {
 	today, alone := dayOf(time.Now().UnixNano()), !j.table.hasRealClock()
 	j.mu.RLock()

@@ -14,7 +14,7 @@ import (
 
 // smallDisk is a disk of limited size.
 type smallDisk struct {
-	mu   sync.Mutex
+	mu    sync.Mutex
 	space int
 }
 

@@ -14,7 +14,8 @@ import (
 // longest are forgotten: the limits on open connections still hold.
 const maxTracked = 1 << 16
 
-// handshakeLimiter limits handshakes by address: burst of them at once, and one more every interval.
+// handshakeLimiter limits handshakes by address: burst of them at once, and one more every
+// interval.
 type handshakeLimiter struct {
 	rate    ratelimit.Rate
 	burst   int

@@ -18,8 +18,8 @@ import (
 )
 
 // pgBatch collects the operations of one transaction, which takes three round trips for any number
-// of operations: one reads and locks all rows they need, then the operations are applied here in
-// order, the second writes the changes, and the third the audit log with the commit.
+// of operations. The first reads and locks all rows that they need, and the operations are applied
+// here in order. The second writes the changes, and the third the audit log with the commit.
 type pgBatch struct {
 	calls []*pgCall
 }

@@ -66,7 +66,8 @@ func (r *report) take(e *event) {
 	}
 }
 
-// keep keeps the output of a test until its result is known. Output of a package is printed at once.
+// keep keeps the output of a test until its result is known. Output of a package is printed at
+// once.
 func (r *report) keep(t id, text string) {
 	if t.test == "" {
 		if text != "PASS\n" && text != "FAIL\n" && !strings.HasSuffix(text, "[no test files]\n") {
@@ -87,8 +88,8 @@ func (r *report) keep(t id, text string) {
 	b.WriteString(text)
 }
 
-// end prints the output of a test that failed. If a package fails, it prints the output of its tests
-// that have not ended too, as after a panic.
+// end prints the output of a test that failed. If a package fails, it prints the output of its
+// tests that have not ended too, as after a panic.
 func (r *report) end(t id, e *event) {
 	if e.Action == "fail" {
 		r.failed = append(r.failed, t)

@@ -91,8 +91,8 @@ func (s *server) listen(cfg Config) (*Started, error) {
 		cfg.Threads = runtime.NumCPU()
 	}
 	s.cfg = cfg
-	// A thread keeps its processor while it waits, because telling the runtime would cost more than
-	// short waits. One more processor is for requests.
+	// A thread keeps its processor while it waits, because reporting that to the runtime would cost
+	// more than short waits. One more processor is for requests.
 	runtime.GOMAXPROCS(cfg.Threads + 1)
 	s.makeAnswers()
 	port := 0

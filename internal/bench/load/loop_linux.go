@@ -130,14 +130,14 @@ func (l *loop) run() {
 	}
 }
 
-// wait returns events: first pending ones, without telling the runtime, which would cost more than
-// the call.
+// wait returns events: first pending ones, without reporting to the runtime, which would cost more
+// than the call.
 func (l *loop) wait() int {
 	n, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&l.events[0])), maxEvents, 0, 0, 0)
 	if e == 0 && n > 0 {
 		return int(n)
 	}
-	// The runtime is not told of a wait either, because it would take this thread's processor away.
+	// A wait is not reported to the runtime either, which would take this thread's processor away.
 	// Garbage collections wait until it ends.
 	timeout := 50
 	if l.slow > 0 && l.part > 0 || l.finish != nil {

@@ -2,6 +2,7 @@
 // program that does the minimum for that, and the clients. Each runs in its own process.
 //
 // The bare program does what a refresh requires: one transaction that reads the presented token,
-// adds its successor, ends its parent and updates the family, committed to disk before the answer;
-// one signature; one HTTP response by net/http. It checks nothing, has no limits and no log.
+// adds its successor, ends its parent and updates the family, committed to disk before the answer.
+// In addition it makes one signature and one HTTP response by net/http. It checks nothing, has no
+// limits and no log.
 package tokens
