@@ -107,9 +107,3 @@ func (sh *shard) deliver(now time.Time, c *conn) {
 	}
 	sh.markIfPending(now, c)
 }
-
-// sessionOver reports whether the session of c is over.
-func (sh *shard) sessionOver(c *conn) bool {
-	_, _, over := c.sess.Close()
-	return over
-}

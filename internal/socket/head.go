@@ -158,33 +158,24 @@ func (h *headReader) field(name, value string) bool {
 
 // fieldName reports whether s is a token (RFC 9110, section 5.6.2).
 func fieldName(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0:
-			return false
-		}
-	}
-	return s != ""
+	l := lexer{rest: s}
+	return l.token() != "" && l.rest == ""
 }
 
 // notText reports whether r is unusual in a field value. net/http handles bytes above 0x7f.
 func notText(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }
 
 // notPlain reports whether r may need an escape in a query.
-func notPlain(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("-._~=&", r)
-}
+func notPlain(r rune) bool { return !isAlphanumericOr(r, "-._~=&") }
 
 // notHost reports whether r is unusual in a host and port.
-func notHost(r rune) bool {
+func notHost(r rune) bool { return !isAlphanumericOr(r, "-._:[]") }
+
+// isAlphanumericOr reports whether r is an ASCII letter, a digit, or in others.
+func isAlphanumericOr(r rune, others string) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return false
+		return true
 	}
-	return !strings.ContainsRune("-._:[]", r)
+	return strings.ContainsRune(others, r)
 }

@@ -254,13 +254,7 @@ func unauthorized(reason wire.Reason, msg string) *refusal {
 		header: [2]string{"WWW-Authenticate", "Bearer"}}
 }
 
-func notToken68(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("-._~+/=", r)
-}
+func notToken68(r rune) bool { return !isAlphanumericOr(r, "-._~+/=") }
 
 // Field names in the form of http.Header. Other spellings cost an allocation.
 const (

@@ -98,7 +98,7 @@ func (sh *shard) sendDone(now time.Time, s *send) {
 
 // markIfPending marks c for a flush if it has more output or its session is over.
 func (sh *shard) markIfPending(now time.Time, c *conn) {
-	if c.sess.Pending(now) || sh.sessionOver(c) {
+	if _, _, over := c.sess.Close(); over || c.sess.Pending(now) {
 		sh.markDirty(c)
 	}
 }
