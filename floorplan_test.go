@@ -93,6 +93,7 @@ func plan() map[string]planRow {
 		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
 		"internal/clientaddr":   {pure: true},
 		"internal/flock":        {},
+		"internal/web":          {imports: row("wire")},
 		"internal/entitlement":  {imports: row("broker market wire"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
 		"internal/deflate":      {outside: row(comp), pure: true},
@@ -103,7 +104,7 @@ func plan() map[string]planRow {
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
 		"internal/session":      {imports: row("internal/entitlement internal/ratelimit internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("broker internal/entitlement internal/session internal/stream market wire")},
-		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/session internal/stream internal/sched wire")},
+		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/sched internal/session internal/stream internal/web wire")},
 
 		"internal/proxy":    {pure: true},
 		"internal/audit":    {pure: true},
@@ -112,7 +113,7 @@ func plan() map[string]planRow {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/spell internal/stream internal/sched broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/sched internal/spell internal/stream internal/web broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/sched market wire"), outside: row(parq)},
 

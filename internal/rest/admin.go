@@ -40,9 +40,8 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Handler{
-		cfg: Config{Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure},
+		cfg: Config{Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Origins: []string{nobodysOrigin}},
 		log: cfg.Logger, users: newQuotas(), addresses: newQuotas(),
-		origins: []string{nobodysOrigin},
 	}
 	h.operator = h.operatorBy(sha256.Sum256([]byte(cfg.Token.Reveal())))
 	h.routes = byPath(h.adminRoutes())

@@ -1,12 +1,12 @@
 package rest
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -39,10 +39,10 @@ func (h *Handler) letIn(q *request) error {
 }
 
 // spend tells what is left of a rate, and refuses where nothing is.
-func (q *request) spend(policy string, s quota) error {
-	q.tellQuota(policy, s)
-	if s.wait > 0 {
-		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: seconds(s.wait)}
+func (q *request) spend(policy string, s web.Quota) error {
+	s.SetHeader(q.out, policy)
+	if s.Wait > 0 {
+		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: web.Seconds(s.Wait)}
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (h *Handler) verify(q *request, token string) (auth.Identity, error) {
 		return identity, err
 	}
 	key := "bearer " + clientaddr.Client(q.address).String()
-	if s := h.addresses.check(key, badBearersPerMinute, time.Now()); s.wait > 0 {
+	if s := h.addresses.check(key, badBearersPerMinute, time.Now()); s.Wait > 0 {
 		return auth.Identity{}, q.spend("address", s)
 	}
 	identity, err := h.cfg.Auth.Verify(q.Context(), token)
@@ -107,15 +107,4 @@ func (q *request) bearer() (string, error) {
 	}
 	q.presents = true
 	return token, nil
-}
-
-// tellQuota says how much of a rate is left, of the user's or the address's, in the fields of
-// draft-ietf-httpapi-ratelimit-headers and in the older ones.
-func (q *request) tellQuota(policy string, s quota) {
-	reset := seconds(s.reset)
-	q.out.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, policy, s.limit, seconds(s.window)))
-	q.out.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, policy, s.remaining, reset))
-	q.out.Set("X-RateLimit-Limit", fmt.Sprint(s.limit))
-	q.out.Set("X-RateLimit-Remaining", fmt.Sprint(s.remaining))
-	q.out.Set("X-RateLimit-Reset", fmt.Sprint(reset))
 }

@@ -2,19 +2,18 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -113,37 +112,19 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || !bytes.HasPrefix(rest, []byte(plainAnswer[1:])) {
 		return c.Conn.Write(p)
 	}
-	f := wire.Failure{Fault: wire.Fault{Reason: wire.InvalidRequest, Msg: "Request not understood"}}
+	reason, msg := wire.InvalidRequest, "Request not understood"
 	switch {
 	case bytes.HasPrefix(line, []byte("HTTP/1.1 431 ")):
-		f.Fault = wire.Fault{Reason: wire.HeadersTooBig}
+		reason, msg = wire.HeadersTooBig, ""
 	case bytes.HasPrefix(line, []byte("HTTP/1.1 501 ")):
-		f.Fault = wire.Fault{Reason: wire.NotImplemented}
+		reason, msg = wire.NotImplemented, ""
 	}
-	code, msg := statusOf(f.Reason)
-	if f.Msg == "" {
-		f.Msg = msg
-	}
-	id := rand.Text()
-	body := wire.AppendFailure(nil, code, &f, id)
-	b := make([]byte, 0, 512)
-	b = append(b, "HTTP/1.1 "...)
-	b = strconv.AppendInt(b, int64(code), 10)
-	b = append(b, ' ')
-	b = append(b, http.StatusText(code)...)
-	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: "...)
-	b = strconv.AppendInt(b, int64(len(body)), 10)
-	b = append(b, "\r\nContent-Type: application/json\r\n"...)
-	for name, value := range securityFields(c.secure) {
-		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
-	}
-	b = append(b, "X-Request-Id: "...)
-	b = append(b, id...)
-	b = append(b, "\r\n\r\n"...)
+	code, usual := statusOf(reason)
+	id := web.RequestID()
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
-		slog.String(keyRequest, id), slog.Int(keyStatus, code), slog.String(keyReason, string(f.Reason)),
+		slog.String(keyRequest, id), slog.Int(keyStatus, code), slog.String(keyReason, string(reason)),
 		slog.String(keyAddress, c.from.String()))
-	if _, err := c.Conn.Write(append(b, body...)); err != nil {
+	if _, err := c.Conn.Write(web.NewError(code, reason, cmp.Or(msg, usual)).Append(nil, id, c.secure)); err != nil {
 		return 0, err
 	}
 	return len(p), nil

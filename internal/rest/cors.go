@@ -2,10 +2,8 @@ package rest
 
 import (
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -28,7 +26,7 @@ func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *w
 		return false, nil
 	}
 	preflight = q.Method == http.MethodOptions && q.Header.Get("Access-Control-Request-Method") != ""
-	if !h.originAllowed(origin, q.Host) {
+	if !web.OriginAllowed([]string{origin}, h.cfg.Origins, q.Host) {
 		if preflight {
 			return false, wire.NewFault(wire.Forbidden, "Origin not allowed")
 		}
@@ -42,37 +40,4 @@ func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *w
 		q.out.Set("Access-Control-Max-Age", corsMaxAge)
 	}
 	return preflight, nil
-}
-
-func (h *Handler) originAllowed(origin, host string) bool {
-	if slices.Contains(h.origins, "*") {
-		return true
-	}
-	origin, ok := parseOrigin(origin)
-	if !ok {
-		return false
-	}
-	if len(h.origins) > 0 {
-		return slices.Contains(h.origins, origin)
-	}
-	scheme, _, _ := strings.Cut(origin, "://")
-	own, ok := parseOrigin(scheme + "://" + host)
-	return ok && own == origin
-}
-
-// parseOrigin is an origin in lower case and without its scheme's own port, for
-// comparing; ok is false for what names no origin, "null" among others.
-func parseOrigin(s string) (origin string, ok bool) {
-	u, err := url.Parse(strings.ToLower(s))
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", false
-	}
-	host := u.Host
-	switch u.Scheme {
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	}
-	return u.Scheme + "://" + host, true
 }

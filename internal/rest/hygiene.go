@@ -1,13 +1,11 @@
 package rest
 
 import (
-	"crypto/rand"
-	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -16,7 +14,6 @@ const (
 	maxURI       = 8 << 10
 	maxTokenBody = 8 << 10
 	maxBody      = 64 << 10
-	maxRequestID = 64
 )
 
 // checkHygiene refuses requests that no route should ever see, and reads the query.
@@ -68,8 +65,7 @@ func readQuery(raw string) (params, *wire.Fault) {
 		return nil, wire.NewFault(wire.InvalidRequest, "Query not understood")
 	}
 	for name, list := range values {
-		switch strings.ToLower(name) {
-		case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
+		if web.IsSecret(name) {
 			return nil, wire.NewFault(wire.InvalidRequest, "Tokens and credentials do not belong in the URL")
 		}
 		for _, v := range list {
@@ -91,37 +87,4 @@ func (p params) get(name string) (string, *wire.Failure) {
 	default:
 		return "", wire.NewFailure(wire.BadField, name, "is given more than once")
 	}
-}
-
-// requestID is the client's own id for the request, or a new one where it has
-// none that is fit for a log line.
-func requestID(h http.Header) string {
-	if given := h.Values("X-Request-Id"); len(given) == 1 && saneID(given[0]) {
-		return given[0]
-	}
-	return rand.Text()
-}
-
-func saneID(s string) bool {
-	if s == "" || len(s) > maxRequestID {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// peerAddress is the address of the TCP peer.
-func peerAddress(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{} // an in-memory connection
-	}
-	return ap.Addr().Unmap()
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/ratelimit"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // maxKeys bounds the keys of a quotas.
@@ -18,28 +19,19 @@ type quotas struct{ limiter *ratelimit.Limiter[string] }
 
 func newQuotas() quotas { return quotas{ratelimit.NewLimiter[string](maxKeys)} }
 
-// quota is the state of a limit at one request.
-type quota struct {
-	limit     int           // requests a window
-	window    time.Duration // in which all of them come back
-	remaining int           // of them, after this request
-	reset     time.Duration // until all of them are there again
-	wait      time.Duration // until one is; 0: this request may go on
-}
-
 // take charges key with one request of limit a window. If that exceeds the limit, it charges nothing.
-func (t quotas) take(key string, limit int, now time.Time) quota {
+func (t quotas) take(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Take, key, limit, now)
 }
 
 // check returns the state that key has without this request.
-func (t quotas) check(key string, limit int, now time.Time) quota {
+func (t quotas) check(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Check, key, limit, now)
 }
 
-func (t quotas) ask(ask func(string, ratelimit.Rate, time.Time) (ahead, wait time.Duration), key string, limit int, now time.Time) quota {
+func (t quotas) ask(ask func(string, ratelimit.Rate, time.Time) (ahead, wait time.Duration), key string, limit int, now time.Time) web.Quota {
 	limit = min(max(limit, 1), ratelimit.MaxPer(window))
 	r := ratelimit.Per(limit, window, limit)
 	ahead, wait := ask(key, r, now)
-	return quota{limit: limit, window: window, remaining: int((r.Burst - ahead) / r.Interval), reset: ahead, wait: wait}
+	return web.Quota{Limit: limit, Window: window, Remaining: int((r.Burst - ahead) / r.Interval), Reset: ahead, Wait: wait}
 }

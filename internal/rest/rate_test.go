@@ -13,29 +13,29 @@ func TestQuotas(t *testing.T) {
 	table := newQuotas()
 	now := time.Now()
 	for i := range 600 {
-		if q := table.take("u1", 600, now); q.wait != 0 || q.remaining != 599-i {
-			t.Fatalf("request %d: wait %v, %d remaining", i+1, q.wait, q.remaining)
+		if q := table.take("u1", 600, now); q.Wait != 0 || q.Remaining != 599-i {
+			t.Fatalf("request %d: wait %v, %d remaining", i+1, q.Wait, q.Remaining)
 		}
 	}
 	q := table.take("u1", 600, now)
-	if q.wait != 100*time.Millisecond || q.remaining != 0 || q.reset != time.Minute {
+	if q.Wait != 100*time.Millisecond || q.Remaining != 0 || q.Reset != time.Minute {
 		t.Errorf("over the limit: %+v", q)
 	}
-	if q := table.take("u2", 600, now); q.wait != 0 {
-		t.Errorf("another key waits %v", q.wait)
+	if q := table.take("u2", 600, now); q.Wait != 0 {
+		t.Errorf("another key waits %v", q.Wait)
 	}
 	// A refusal costs nothing, so after exactly the wait there is room for one.
 	now = now.Add(100 * time.Millisecond)
-	if q := table.take("u1", 600, now); q.wait != 0 {
+	if q := table.take("u1", 600, now); q.Wait != 0 {
 		t.Errorf("after the wait: %+v", q)
 	}
-	if q := table.take("u1", 600, now); q.wait != 100*time.Millisecond {
+	if q := table.take("u1", 600, now); q.Wait != 100*time.Millisecond {
 		t.Errorf("and another: %+v", q)
 	}
-	if q := table.take("u1", 600, now.Add(time.Minute)); q.remaining != 599 {
+	if q := table.take("u1", 600, now.Add(time.Minute)); q.Remaining != 599 {
 		t.Errorf("after a minute: %+v", q)
 	}
-	if q := table.take("one", 1, now); q.wait != 0 || q.remaining != 0 || q.reset != time.Minute {
+	if q := table.take("one", 1, now); q.Wait != 0 || q.Remaining != 0 || q.Reset != time.Minute {
 		t.Errorf("limit of one: %+v", q)
 	}
 }
@@ -46,7 +46,7 @@ func TestQuotasOverTime(t *testing.T) {
 	start := time.Now()
 	passed := 0
 	for elapsed := time.Duration(0); elapsed < 10*time.Minute; elapsed += 70 * time.Millisecond {
-		if table.take("u1", 60, start.Add(elapsed)).wait == 0 {
+		if table.take("u1", 60, start.Add(elapsed)).Wait == 0 {
 			passed++
 		}
 		if most := 60 + int(elapsed/time.Second) + 1; passed > most {
@@ -64,7 +64,7 @@ func TestQuotasAbsurdLimits(t *testing.T) {
 	now := time.Now()
 	for _, limit := range []int{math.MinInt, 0, 1, ratelimit.MaxPer(window), ratelimit.MaxPer(window) + 1, math.MaxInt} {
 		q := table.take(fmt.Sprint(limit), limit, now)
-		if q.wait != 0 || q.limit < 1 || q.remaining != q.limit-1 {
+		if q.Wait != 0 || q.Limit < 1 || q.Remaining != q.Limit-1 {
 			t.Errorf("limit %d: %+v", limit, q)
 		}
 	}

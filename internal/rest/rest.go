@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +20,7 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -85,7 +85,6 @@ type Config struct {
 type Handler struct {
 	cfg       Config
 	log       *slog.Logger
-	origins   []string            // of Config, in the form of parseOrigin
 	routes    map[string][]*route // by path
 	zones     zones
 	users     quotas
@@ -136,11 +135,9 @@ func New(cfg Config) (*Handler, error) {
 		exports: newLanes(exportsAtOnce, 1, queuedExports, exportPatience),
 	}
 	for _, o := range cfg.Origins {
-		origin, ok := parseOrigin(o)
-		if !ok && o != "*" {
+		if _, ok := web.ParseOrigin(o); !ok && o != "*" {
 			return nil, fmt.Errorf("rest: origin %q is not like https://app.example.com", o)
 		}
-		h.origins = append(h.origins, cmp.Or(origin, o))
 	}
 	h.routes = byPath(h.publicRoutes())
 	return h, nil
@@ -178,7 +175,7 @@ type answer struct {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	q := &request{Request: r, id: requestID(r.Header), address: h.cfg.Proxies.Client(peerAddress(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]), out: w.Header(), secured: h.cfg.Secure}
+	q := &request{Request: r, id: web.RequestID(r.Header["X-Request-Id"]...), address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]), out: w.Header(), secured: h.cfg.Secure}
 	unsound := checkFraming(q)
 	if unsound == nil && r.URL.Path == streamPath && h.cfg.Stream != nil {
 		h.upgrade(w, q)
@@ -279,7 +276,7 @@ func (h *Handler) refuse(q *request, err error) answer {
 		if refused.Reason == auth.MFARequired {
 			hint = "Send otp beside the password: six digits, or a recovery code"
 		}
-		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Reason(refused.Reason), Hint: hint, RetryAfter: seconds(refused.RetryAfter)}})
+		return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Reason(refused.Reason), Hint: hint, RetryAfter: web.Seconds(refused.RetryAfter)}})
 	}
 	h.log.LogAttrs(q.Context(), slog.LevelError, "request failed",
 		slog.String(keyRequest, q.id), slog.Any(keyError, err))
@@ -321,7 +318,9 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 		}
 	}
 	set("Cache-Control", "no-store")
-	q.secure()
+	for name, value := range web.SecurityHeader(q.secured) {
+		q.out.Set(name, value)
+	}
 	q.out.Set("X-Request-Id", q.id)
 	if len(a.body) > 0 {
 		set("Content-Type", "application/json")
@@ -336,6 +335,3 @@ func (a *answer) write(w http.ResponseWriter, q *request) {
 	// One write(2) of megabytes may keep a processor in the kernel for as many milliseconds.
 	_ = inPieces(a.body, w.Write) // a client that is gone misses nothing
 }
-
-// seconds rounds up, so that who waits that long does not come too early.
-func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -36,9 +37,9 @@ func (h *Handler) grant(q *request, r *wire.TokenRequest) (wire.TokenResponse, e
 	} else {
 		tokens, err = h.cfg.Auth.Refresh(q.Context(), auth.NewSecret(r.RefreshToken), q.origin())
 	}
-	left := quota{}
-	left.limit, left.remaining, left.reset, left.window = h.cfg.Auth.Limit(q.origin())
-	q.tellQuota("address", left)
+	var left web.Quota
+	left.Limit, left.Remaining, left.Reset, left.Window = h.cfg.Auth.Limit(q.origin())
+	left.SetHeader(q.out, "address")
 	if err != nil {
 		return wire.TokenResponse{}, err
 	}

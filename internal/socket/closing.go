@@ -2,7 +2,6 @@ package socket
 
 import (
 	"fmt"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -159,7 +158,7 @@ func (sh *shard) recoverPanic(now time.Time, c *conn) {
 	switch {
 	case c.phase == phaseOpen:
 	case c.phase == phaseHead && c.fd != noFD && sh.canAnswer(c):
-		sh.refuse(now, c, &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"})
+		sh.refuse(now, c, internalError())
 		return
 	default:
 		sh.end(c, true) // no session to close

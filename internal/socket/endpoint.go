@@ -1,12 +1,13 @@
 package socket
 
 import (
-	"crypto/rand"
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -14,12 +15,16 @@ import (
 // of REST.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := s.upgrade(w, r); f != nil {
-		f.write(w, requestID(r.Header.Get("X-Request-Id")), s.cfg.Secure)
+		if f.Status == http.StatusUpgradeRequired {
+			f.Header.Set("Upgrade", "websocket") // RFC 9110, section 15.5.22
+			f.Header.Set("Connection", "Upgrade")
+		}
+		f.Write(w, web.RequestID(r.Header["X-Request-Id"]...), s.cfg.Secure)
 	}
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
-	peer := Peer{Address: s.cfg.client(peerOf(r), r.Header)}
+	peer := Peer{Address: s.cfg.client(web.Peer(r), r.Header)}
 	if wait, ok := s.handshakeLimiter.Allow(peer.Address, time.Now()); !ok {
 		return s.handshakeLimiter.refusal(wait)
 	}
@@ -47,7 +52,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		s.slots.release(c.handshake)
 		s.cfg.Logger.Error("hijacking the connection failed", "error", err)
-		return &refusal{status: http.StatusInternalServerError, reason: wire.Internal, msg: "Internal error"}
+		return internalError()
 	}
 	// Bytes after the handshake are in the buffer of the HTTP server.
 	var early []byte
@@ -71,60 +76,32 @@ func noSlot(err error) *refusal {
 }
 
 func tooMany(msg string, wait time.Duration) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, reason: wire.RateLimited, msg: msg,
-		retryAfter: max(1, seconds(wait))}
+	return web.NewError(http.StatusTooManyRequests, wire.RateLimited, msg, "Retry-After", strconv.Itoa(max(1, web.Seconds(wait))))
 }
 
 func unavailable(msg string) *refusal {
-	return &refusal{status: http.StatusServiceUnavailable, reason: wire.Unavailable, msg: msg, retryAfter: 5}
+	return web.NewError(http.StatusServiceUnavailable, wire.Unavailable, msg, "Retry-After", "5")
+}
+
+func internalError() *refusal {
+	return web.NewError(http.StatusInternalServerError, wire.Internal, "Internal error")
 }
 
 // notVerified returns the refusal of a Bearer token.
 func notVerified(fault *wire.Fault) *refusal {
-	msg := fault.Msg
-	if msg == "" {
-		msg = fault.Reason.Socket().Msg
-	}
-	switch code := fault.Reason.Socket().Code; code {
+	status := fault.Reason.Socket()
+	msg := cmp.Or(fault.Msg, status.Msg)
+	var f *refusal
+	switch status.Code {
 	case http.StatusUnauthorized:
 		return unauthorized(fault.Reason, msg)
 	case http.StatusServiceUnavailable:
-		f := unavailable(msg)
-		if fault.RetryAfter > 0 {
-			f.retryAfter = fault.RetryAfter
-		}
-		return f
+		f = unavailable(msg)
 	default:
-		return &refusal{status: code, reason: fault.Reason, msg: msg, retryAfter: fault.RetryAfter}
+		f = web.NewError(status.Code, fault.Reason, msg)
 	}
-}
-
-// requestID returns the client's X-Request-Id if it is valid, otherwise a new one.
-func requestID(id string) string {
-	if id == "" || len(id) > 64 {
-		return rand.Text()
+	if fault.RetryAfter > 0 {
+		f.Header.Set("Retry-After", strconv.Itoa(fault.RetryAfter))
 	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return rand.Text()
-		}
-	}
-	return id
-}
-
-// appendTo appends the refusal as a complete HTTP/1.1 response with Connection: close, for
-// connections that net/http does not serve.
-func (f *refusal) appendTo(b []byte, id string, secure bool) []byte {
-	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
-	body := wire.AppendFailure(nil, f.status, &failure, id)
-	b = append(b, "HTTP/1.1 "...)
-	b = strconv.AppendInt(b, int64(f.status), 10)
-	b = append(append(b, ' '), http.StatusText(f.status)...)
-	b = append(b, "\r\nConnection: close\r\nContent-Length: "...)
-	b = strconv.AppendInt(b, int64(len(body)), 10)
-	for name, value := range f.fields(secure) {
-		b = append(append(append(append(b, "\r\n"...), name...), ": "...), value...)
-	}
-	b = append(append(b, "\r\nX-Request-Id: "...), id...)
-	return append(append(b, "\r\n\r\n"...), body...)
+	return f
 }

@@ -100,7 +100,7 @@ func BenchmarkHead(b *testing.B) {
 		}
 		hand, refused := checkUpgrade(&h.request, nil)
 		if refused != nil {
-			b.Fatal(refused.msg)
+			b.Fatal(refused.Msg)
 		}
 		out = hand.appendSwitching(out[:0])
 	}

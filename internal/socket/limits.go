@@ -8,6 +8,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // maxTracked bounds the addresses whose handshakes are counted. Beyond it the ones quiet for
@@ -41,7 +42,8 @@ func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duratio
 // refusal returns the response to a handshake that must wait.
 func (l *handshakeLimiter) refusal(wait time.Duration) *refusal {
 	f := tooMany("Too many handshakes", wait)
-	f.rate = &rate{burst: l.burst, window: l.rate.Burst, reset: l.rate.Burst - l.rate.Interval + wait}
+	q := web.Quota{Limit: l.burst, Window: l.rate.Burst, Reset: l.rate.Burst - l.rate.Interval + wait}
+	q.SetHeader(f.Header, "handshakes")
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // readBufferSize is the size of the shard's read buffer, and the most that is read from one
@@ -321,7 +322,7 @@ func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
 	sh.wheel.remove(c)
 	sh.releaseHead(c.handshake)
 	c.discardInput = true
-	sh.beginClose(now, c, f.appendTo(nil, requestID(id), sh.server.cfg.Secure))
+	sh.beginClose(now, c, f.Append(nil, web.RequestID(id), sh.server.cfg.Secure))
 }
 
 // handOff passes the connection to net/http, with the bytes that were read.

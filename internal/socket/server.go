@@ -105,15 +105,6 @@ func (c *Config) client(peer netip.Addr, h http.Header) netip.Addr {
 	return c.Proxies.Client(peer, h["Forwarded"], h["X-Forwarded-For"])
 }
 
-// peerOf returns the address of a request's peer.
-func peerOf(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ap.Addr().Unmap()
-}
-
 // Server serves the connections of the stream. Its ServeHTTP is their endpoint.
 type Server struct {
 	cfg              Config

@@ -4,14 +4,11 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"iter"
-	"math"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -47,55 +44,10 @@ type upgrade struct {
 }
 
 // refusal is the HTTP response that refuses a handshake.
-type refusal struct {
-	status     int
-	reason     wire.Reason
-	msg        string
-	header     [2]string // an additional field; "": none
-	retryAfter int       // seconds; 0: none
-	rate       *rate     // the limit that was exceeded; nil: none
-}
-
-// rate describes a rate limit in the response.
-type rate struct {
-	burst         int
-	window, reset time.Duration // until the full burst is available: from zero, and from now
-}
-
-// fields returns the header fields that do not depend on the connection.
-func (f *refusal) fields(secure bool) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		list := append(make([][2]string, 0, 16),
-			[2]string{"Cache-Control", "no-store"}, [2]string{"Content-Type", "application/json"},
-			[2]string{"X-Content-Type-Options", "nosniff"}, [2]string{"Referrer-Policy", "no-referrer"},
-			[2]string{"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
-			[2]string{"Cross-Origin-Resource-Policy", "same-origin"}, f.header)
-		if secure {
-			list = append(list, [2]string{"Strict-Transport-Security", "max-age=31536000"})
-		}
-		if f.retryAfter > 0 {
-			list = append(list, [2]string{"Retry-After", strconv.Itoa(f.retryAfter)})
-		}
-		if r := f.rate; r != nil {
-			most, reset := strconv.Itoa(r.burst), strconv.Itoa(seconds(r.reset))
-			list = append(list,
-				[2]string{"RateLimit-Policy", `"handshakes";q=` + most + ";w=" + strconv.Itoa(seconds(r.window))},
-				[2]string{"RateLimit", `"handshakes";r=0;t=` + reset},
-				[2]string{"X-RateLimit-Limit", most}, [2]string{"X-RateLimit-Remaining", "0"}, [2]string{"X-RateLimit-Reset", reset})
-		}
-		for _, field := range list {
-			if field[0] != "" && !yield(field[0], field[1]) {
-				return
-			}
-		}
-	}
-}
-
-// seconds rounds up, so that a client that waits as long is not too early.
-func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+type refusal = web.Error
 
 func invalid(msg string) *refusal {
-	return &refusal{status: http.StatusBadRequest, reason: wire.InvalidRequest, msg: msg}
+	return web.NewError(http.StatusBadRequest, wire.InvalidRequest, msg)
 }
 
 // checkUpgrade checks a handshake by RFC 6455 section 4.2.1 and by the rules of the stream. Without
@@ -141,8 +93,7 @@ func checkUpgrade(r *upgradeRequest, origins []string) (upgrade, *refusal) {
 func checkMethod(r *upgradeRequest) *refusal {
 	switch {
 	case r.method != http.MethodGet:
-		return &refusal{status: http.StatusMethodNotAllowed, reason: wire.MethodNotAllowed,
-			msg: "The stream requires GET", header: [2]string{"Allow", http.MethodGet}}
+		return web.NewError(http.StatusMethodNotAllowed, wire.MethodNotAllowed, "The stream requires GET", "Allow", http.MethodGet)
 	case r.major == 1 && r.minor < 1 || r.major < 1:
 		return invalid("HTTP/1.1 is required")
 	case r.body:
@@ -162,8 +113,7 @@ func checkQuery(raw string) *refusal {
 		return invalid("Invalid query string")
 	}
 	for name := range query {
-		switch strings.ToLower(name) {
-		case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
+		if web.IsSecret(name) {
 			return invalid("Do not send a token in the URL; use auth_token or Authorization: Bearer")
 		}
 	}
@@ -172,62 +122,21 @@ func checkQuery(raw string) *refusal {
 
 func checkVersion(r *upgradeRequest) *refusal {
 	if r.major != 1 || !hasToken(r.header.Values("Upgrade"), "websocket") || !hasToken(r.header.Values("Connection"), "upgrade") {
-		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
-			msg: "This is a WebSocket endpoint", header: [2]string{"Upgrade", "websocket"}}
+		return web.NewError(http.StatusUpgradeRequired, upgradeRequired, "This is a WebSocket endpoint", "Upgrade", "websocket")
 	}
 	if version, f := single(r.header, versionField, "Sec-WebSocket-Version"); f != nil || version != "13" {
-		return &refusal{status: http.StatusUpgradeRequired, reason: upgradeRequired,
-			msg: "WebSocket version 13 is required", header: [2]string{"Sec-WebSocket-Version", "13"}}
+		return web.NewError(http.StatusUpgradeRequired, upgradeRequired, "WebSocket version 13 is required", "Sec-WebSocket-Version", "13")
 	}
 	return nil
 }
 
-// checkOrigin allows programs, which send no Origin, and pages of the listed origins. "*" allows
-// all pages.
+// checkOrigin allows programs, which send no Origin, and pages of the listed origins.
 func checkOrigin(r *upgradeRequest, origins []string) *refusal {
 	values := r.header.Values("Origin")
-	if len(values) == 0 || slices.Contains(origins, "*") {
-		return nil
+	if len(values) > 0 && !web.OriginAllowed(values, origins, r.host) {
+		return web.NewError(http.StatusForbidden, wire.Forbidden, "Origin not allowed")
 	}
-	forbidden := &refusal{status: http.StatusForbidden, reason: wire.Forbidden, msg: "Origin not allowed"}
-	if len(values) > 1 {
-		return forbidden
-	}
-	scheme, host, ok := splitOrigin(values[0])
-	if !ok {
-		return forbidden
-	}
-	if len(origins) == 0 {
-		if !strings.EqualFold(host, trimPort(scheme, r.host)) {
-			return forbidden
-		}
-		return nil
-	}
-	for _, listed := range origins {
-		if s, h, ok := splitOrigin(listed); ok && s == scheme && strings.EqualFold(h, host) {
-			return nil
-		}
-	}
-	return forbidden
-}
-
-// splitOrigin parses an origin. It removes a default port from the host.
-func splitOrigin(s string) (scheme, host string, ok bool) {
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", "", false // such as "null"
-	}
-	return u.Scheme, trimPort(u.Scheme, u.Host), true
-}
-
-func trimPort(scheme, host string) string {
-	switch scheme {
-	case "http":
-		return strings.TrimSuffix(host, ":80")
-	case "https":
-		return strings.TrimSuffix(host, ":443")
-	}
-	return host
+	return nil
 }
 
 // bearer returns the token of the Authorization header (RFC 6750, section 2.1); "" if there is
@@ -250,8 +159,7 @@ func bearer(h http.Header) (string, *refusal) {
 }
 
 func unauthorized(reason wire.Reason, msg string) *refusal {
-	return &refusal{status: http.StatusUnauthorized, reason: reason, msg: msg,
-		header: [2]string{"WWW-Authenticate", "Bearer"}}
+	return web.NewError(http.StatusUnauthorized, reason, msg, "WWW-Authenticate", "Bearer")
 }
 
 func notToken68(r rune) bool { return !isAlphanumericOr(r, "-._~+/=") }
@@ -307,20 +215,4 @@ func (h *upgrade) appendSwitching(b []byte) []byte {
 	}
 	b = h.compression.appendExtension(b)
 	return append(b, "\r\n\r\n"...)
-}
-
-// write writes the refusal with net/http.
-func (f *refusal) write(w http.ResponseWriter, requestID string, secure bool) {
-	h := w.Header()
-	for name, value := range f.fields(secure) {
-		h.Set(name, value)
-	}
-	h.Set("X-Request-Id", requestID)
-	if f.status == http.StatusUpgradeRequired {
-		h.Set("Upgrade", "websocket") // RFC 9110, section 15.5.22
-		h.Set("Connection", "Upgrade")
-	}
-	w.WriteHeader(f.status)
-	failure := wire.Failure{Fault: wire.Fault{Reason: f.reason, Msg: f.msg}}
-	_, _ = w.Write(wire.AppendFailure(nil, f.status, &failure, requestID)) // the client may be gone
 }

@@ -85,7 +85,7 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 			c.want.key = "dGhlIHNhbXBsZSBub25jZQ=="
 			got, f := checkUpgrade(r, c.origins)
 			if f != nil {
-				t.Fatalf("refused: %d %s", f.status, f.msg)
+				t.Fatalf("refused: %d %s", f.Status, f.Msg)
 			}
 			if got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
@@ -160,11 +160,11 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 			if f == nil {
 				t.Fatal("accepted")
 			}
-			if f.status != c.status || f.reason != c.reason {
-				t.Errorf("refused with %d %s, want %d %s", f.status, f.reason, c.status, c.reason)
+			if f.Status != c.status || f.Reason != c.reason {
+				t.Errorf("refused with %d %s, want %d %s", f.Status, f.Reason, c.status, c.reason)
 			}
-			if c.header[0] != "" && f.header != c.header {
-				t.Errorf("header %q, want %q", f.header, c.header)
+			if c.header[0] != "" && f.Header.Get(c.header[0]) != c.header[1] {
+				t.Errorf("header %v, want %q", f.Header, c.header)
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestChooseCompression(t *testing.T) {
 		got, f := chooseCompression(http.Header{"Sec-Websocket-Extensions": c.values})
 		if f != nil {
 			got = bad
-			if f.status != 400 || f.reason != wire.InvalidRequest {
+			if f.Status != 400 || f.Reason != wire.InvalidRequest {
 				t.Errorf("%q: refused with %+v", c.values, f)
 			}
 		}
@@ -267,8 +267,8 @@ func TestRefusalFields(t *testing.T) {
 	f := newHandshakeLimiter(20, 200).refusal(30 * time.Millisecond)
 	for _, secure := range []bool{false, true} {
 		w := httptest.NewRecorder()
-		f.write(w, "req-1", secure)
-		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(f.appendTo(nil, "req-1", secure))), nil)
+		f.Write(w, "req-1", secure)
+		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(f.Append(nil, "req-1", secure))), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,9 +294,9 @@ func TestRefusalFields(t *testing.T) {
 
 func TestRefusalEnvelope(t *testing.T) {
 	f := unauthorized(wire.TokenExpired, `Say "again"`)
-	f.retryAfter = 7
+	f.Header.Set("Retry-After", "7")
 	w := httptest.NewRecorder()
-	f.write(w, "req-1", false)
+	f.Write(w, "req-1", false)
 	if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" || w.Header().Get("Retry-After") != "7" ||
 		w.Header().Get("Content-Type") != "application/json" || w.Header().Get("X-Request-Id") != "req-1" {
 		t.Errorf("got %d %v", w.Code, w.Header())
@@ -333,7 +333,7 @@ func FuzzUpgrade(f *testing.F) {
 		request := upgradeRequest{r.Method, r.ProtoMajor, r.ProtoMinor, r.Host, r.URL.RawQuery, r.ContentLength != 0, r.Header}
 		h, refused := checkUpgrade(&request, nil)
 		if refused != nil {
-			if refused.status < 400 || refused.status > 426 || refused.reason == "" || refused.msg == "" {
+			if refused.Status < 400 || refused.Status > 426 || refused.Reason == "" || refused.Msg == "" {
 				t.Errorf("refused with %+v", refused)
 			}
 			return

@@ -1,0 +1,86 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const maxRequestID = 64
+
+// RequestID returns the client's X-Request-Id, or a new one if that is not fit for a log line.
+func RequestID(given ...string) string {
+	if len(given) != 1 || given[0] == "" || len(given[0]) > maxRequestID {
+		return rand.Text()
+	}
+	for _, c := range given[0] {
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return rand.Text()
+		}
+	}
+	return given[0]
+}
+
+// Peer returns the address of a request's TCP peer, or the zero Addr for a connection in memory.
+func Peer(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+// IsSecret reports whether a parameter of a query has the name of a token or credential. Those do not
+// belong in URLs, which end up in logs and histories.
+func IsSecret(name string) bool {
+	switch strings.ToLower(name) {
+	case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
+		return true
+	}
+	return false
+}
+
+// ParseOrigin returns an origin in lower case and without the default port of its scheme. It returns
+// false for a text that names no origin, such as "null".
+func ParseOrigin(s string) (origin string, ok bool) {
+	u, err := url.Parse(strings.ToLower(s))
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", false
+	}
+	host := u.Host
+	switch u.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return u.Scheme + "://" + host, true
+}
+
+// OriginAllowed reports whether pages of the Origin of a request may use the gateway. An allowed "*"
+// means every page. If none is allowed, the host of the request is.
+func OriginAllowed(given, allowed []string, host string) bool {
+	if slices.Contains(allowed, "*") {
+		return true
+	}
+	if len(given) != 1 {
+		return false
+	}
+	origin, ok := ParseOrigin(given[0])
+	if !ok {
+		return false
+	}
+	if len(allowed) == 0 {
+		scheme, _, _ := strings.Cut(origin, "://")
+		allowed = []string{scheme + "://" + host}
+	}
+	return slices.ContainsFunc(allowed, func(s string) bool {
+		known, ok := ParseOrigin(s)
+		return ok && known == origin
+	})
+}

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestErrorBothWays checks that an error has the same header and body over net/http and without it.
+func TestErrorBothWays(t *testing.T) {
+	e := NewError(http.StatusTooManyRequests, wire.RateLimited, "Too many", "Retry-After", "3")
+	q := Quota{Limit: 5, Window: time.Minute, Reset: 1500 * time.Millisecond}
+	q.SetHeader(e.Header, "user")
+	for _, secure := range []bool{false, true} {
+		w := httptest.NewRecorder()
+		e.Write(w, "req-1", secure)
+		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(e.Append(nil, "req-1", secure))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body bytes.Buffer
+		if _, err := body.ReadFrom(r.Body); err != nil || !r.Close || r.StatusCode != w.Code {
+			t.Errorf("%v: %d %v", err, r.StatusCode, r.Header)
+		}
+		r.Header.Del("Content-Length")
+		if !reflect.DeepEqual(r.Header, w.Header()) || body.String() != w.Body.String() {
+			t.Errorf("by hand %v %s\nby net/http %v %s", r.Header, body.String(), w.Header(), w.Body)
+		}
+		if w.Header().Get("RateLimit") != `"user";r=0;t=2` || (w.Header().Get("Strict-Transport-Security") != "") != secure {
+			t.Errorf("secure %v: %v", secure, w.Header())
+		}
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	for _, good := range []string{"a", "abc.DEF_1-2", strings.Repeat("a", maxRequestID)} {
+		if got := RequestID(good); got != good {
+			t.Errorf("%q became %q", good, got)
+		}
+	}
+	for _, bad := range [][]string{nil, {""}, {"two words"}, {"é"}, {"a\n"}, {strings.Repeat("a", maxRequestID+1)}, {"a", "b"}} {
+		if got := RequestID(bad...); len(got) != 26 {
+			t.Errorf("%q became %q", bad, got)
+		}
+	}
+}
+
+func TestOriginAllowed(t *testing.T) {
+	listed := []string{"https://app.example.com", "http://Local:80"}
+	for _, c := range []struct {
+		origin, host string
+		allowed      []string
+		want         bool
+	}{
+		{"https://app.example.com", "gw", listed, true},
+		{"HTTPS://APP.example.com:443", "gw", listed, true},
+		{"http://local", "gw", listed, true},
+		{"http://app.example.com", "gw", listed, false},
+		{"https://gw", "gw", listed, false},
+		{"https://gw", "gw:443", nil, true},
+		{"http://gw:443", "gw", nil, false},
+		{"null", "gw", nil, false},
+		{"https://gw/x", "gw", nil, false},
+		{"https://a@gw", "gw", nil, false},
+		{"null", "gw", []string{"*"}, true},
+	} {
+		if got := OriginAllowed([]string{c.origin}, c.allowed, c.host); got != c.want {
+			t.Errorf("%s at %s, allowed %q: %v", c.origin, c.host, c.allowed, got)
+		}
+	}
+	if OriginAllowed([]string{"https://gw", "https://gw"}, nil, "gw") {
+		t.Error("two origins are allowed")
+	}
+}
