@@ -62,7 +62,7 @@ func plan() map[string]planRow {
 	row := func(s string) []string { return strings.Fields(s) }
 	return map[string]planRow{
 		"market": {pure: true},
-		"wire":   {imports: row("internal/spell market"), pure: true},
+		"wire":   {imports: row("internal/frame internal/spell market"), pure: true},
 
 		"feed":           {imports: row("market")},
 		"feed/sim":       {imports: row("feed market")},
@@ -93,6 +93,7 @@ func plan() map[string]planRow {
 		"internal/ratelimit":    {imports: row("internal/cache"), pure: true},
 		"internal/clientaddr":   {pure: true},
 		"internal/flock":        {},
+		"internal/frame":        {pure: true},
 		"internal/web":          {imports: row("wire")},
 		"internal/entitlement":  {imports: row("broker market wire"), pure: true},
 		"internal/bars":         {imports: row("market"), pure: true},
@@ -102,7 +103,7 @@ func plan() map[string]planRow {
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
-		"internal/session":      {imports: row("internal/entitlement internal/ratelimit internal/stream market wire"), pure: true},
+		"internal/session":      {imports: row("internal/entitlement internal/frame internal/ratelimit internal/stream market wire"), pure: true},
 		"internal/session/talk": {imports: row("broker internal/entitlement internal/session internal/stream market wire")},
 		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/sched internal/session internal/stream internal/web wire")},
 
@@ -113,7 +114,7 @@ func plan() map[string]planRow {
 		"internal/pgtest":   {},
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
-		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/journal internal/proxy internal/ratelimit internal/recent internal/sched internal/spell internal/stream internal/web broker market wire"), outside: row(comp)},
+		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/frame internal/journal internal/proxy internal/ratelimit internal/recent internal/sched internal/spell internal/stream internal/web broker market wire"), outside: row(comp)},
 
 		"internal/export": {imports: row("internal/journal internal/sched market wire"), outside: row(parq)},
 
@@ -139,7 +140,7 @@ func plan() map[string]planRow {
 		},
 		"internal/bench/proc":    {},
 		"internal/bench/pattern": {imports: row("internal/bench/proc market wire")},
-		"internal/bench/load":    {imports: row("internal/bench/proc wire")},
+		"internal/bench/load":    {imports: row("internal/bench/proc internal/frame wire")},
 		"internal/bench/bare":    {imports: row("internal/bench/proc internal/bench/pattern wire")},
 		"internal/bench/host":    {imports: row("internal/bench/proc internal/bench/pattern gateway broker feed feed/sim market")},
 

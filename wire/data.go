@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -355,6 +356,6 @@ func AppendStrings(b []byte, list []string) []byte {
 
 // AppendText appends payload as one unmasked text frame (RFC 6455), as a server sends it.
 func AppendText(b, payload []byte) []byte {
-	b = slices.Grow(b, maxFrameHead+len(payload))
-	return append(appendFrameHead(b, frameText, len(payload)), payload...)
+	b = slices.Grow(b, frame.MaxHead+len(payload))
+	return append(frame.AppendHead(b, frame.Text, len(payload)), payload...)
 }

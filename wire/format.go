@@ -1,6 +1,6 @@
 package wire
 
-import "encoding/binary"
+import "github.com/ruedahq/rueda/internal/frame"
 
 // Format is the encoding of a connection's messages: JSON, Batch or Msgpack, combined with Deflate
 // if permessage-deflate was negotiated.
@@ -34,13 +34,6 @@ func ParseSubprotocol(name string) (Format, bool) {
 	}
 	return JSON, false
 }
-
-// First bytes of final, unmasked frames, and the bit that marks compression.
-const (
-	frameText   = 0x81
-	frameBinary = 0x82
-	frameRSV1   = 0x40
-)
 
 const (
 	// bytes in a batch; the reader gets its first message before the last is encoded
@@ -78,14 +71,14 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 		return dst
 	}
 	for len(frames) > 0 {
-		payload, rest := cutText(frames)
-		if rest == nil {
+		_, payload, size := frame.Split(frames)
+		if size == 0 {
 			break
 		}
-		frames = rest
-		first := byte(frameText)
+		frames = frames[size:]
+		first := byte(frame.Text)
 		if f&Msgpack != 0 {
-			first = frameBinary
+			first = frame.Binary
 			t.payload = AppendMsgpack(t.payload[:0], payload)
 			payload = t.payload
 		}
@@ -98,8 +91,8 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 func (t *Transcoder) appendBatch(dst, frames []byte, f Format) (out, left []byte) {
 	b := append(t.payload[:0], '[')
 	for len(frames) > 0 {
-		payload, rest := cutText(frames)
-		if rest == nil {
+		_, payload, size := frame.Split(frames)
+		if size == 0 {
 			frames = nil
 			break
 		}
@@ -107,57 +100,22 @@ func (t *Transcoder) appendBatch(dst, frames []byte, f Format) (out, left []byte
 			break
 		}
 		b = append(append(b, payload...), ',')
-		frames = rest
+		frames = frames[size:]
 	}
 	t.payload = b
 	if len(b) == 1 {
 		return dst, frames
 	}
 	b[len(b)-1] = ']'
-	return t.appendFrame(dst, frameText, b, f), frames
+	return t.appendFrame(dst, frame.Text, b, f), frames
 }
 
 func (t *Transcoder) appendFrame(dst []byte, first byte, payload []byte, f Format) []byte {
 	if f&Deflate != 0 && len(payload) >= minDeflate {
 		t.small = t.Compress(t.small[:0], payload)
 		if len(t.small) < len(payload) {
-			first, payload = first|frameRSV1, t.small
+			first, payload = first|frame.Compressed, t.small
 		}
 	}
-	return append(appendFrameHead(dst, first, len(payload)), payload...)
-}
-
-// maxFrameHead is the size of the longest frame header.
-const maxFrameHead = 10
-
-// appendFrameHead appends the header of an unmasked frame with a payload of n bytes.
-func appendFrameHead(b []byte, first byte, n int) []byte {
-	switch {
-	case n < 126:
-		return append(b, first, byte(n))
-	case n < 1<<16:
-		return append(b, first, 126, byte(n>>8), byte(n))
-	}
-	return binary.BigEndian.AppendUint64(append(b, first, 127), uint64(n))
-}
-
-// cutText returns the payload of the first of a sequence of unmasked frames, and the frames after
-// it. rest is nil if the frame is incomplete.
-func cutText(frames []byte) (payload, rest []byte) {
-	if len(frames) < 2 {
-		return nil, nil
-	}
-	head, n := 2, uint64(frames[1])
-	switch {
-	case n == 126 && len(frames) >= 4:
-		head, n = 4, uint64(binary.BigEndian.Uint16(frames[2:]))
-	case n == 127 && len(frames) >= 10:
-		head, n = 10, binary.BigEndian.Uint64(frames[2:])
-	case n > 125:
-		return nil, nil
-	}
-	if uint64(len(frames)-head) < n {
-		return nil, nil
-	}
-	return frames[head : head+int(n)], frames[head+int(n):]
+	return append(frame.AppendHead(dst, first, len(payload)), payload...)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/frame"
 )
 
 // A frameSeen is a frame as a client library parses it.
@@ -22,14 +23,14 @@ type frameSeen struct {
 func readFrames(t testing.TB, b []byte) (all []frameSeen) {
 	t.Helper()
 	for len(b) > 0 {
-		payload, rest := cutText(b)
-		if rest == nil || b[0]&0xb0 != 0x80 || b[1]&0x80 != 0 {
+		_, payload, size := frame.Split(b)
+		if size == 0 || b[0]&0xb0 != 0x80 || b[1]&0x80 != 0 {
 			t.Fatalf("bad frame %x", b[:min(len(b), 14)])
 		}
-		if again := appendFrameHead(nil, b[0], len(payload)); !bytes.HasPrefix(b, again) {
+		if again := frame.AppendHead(nil, b[0], len(payload)); !bytes.HasPrefix(b, again) {
 			t.Fatalf("length not in its shortest form: %x", b[:min(len(b), 14)])
 		}
-		f := frameSeen{b[0] & 0x0f, b[0]&frameRSV1 != 0, string(payload)}
+		f := frameSeen{b[0] & 0x0f, b[0]&frame.Compressed != 0, string(payload)}
 		if f.compressed {
 			r := flate.NewReader(io.MultiReader(bytes.NewReader(payload), strings.NewReader("\x00\x00\xff\xff\x01\x00\x00\xff\xff")))
 			plain, err := io.ReadAll(r)
@@ -38,7 +39,7 @@ func readFrames(t testing.TB, b []byte) (all []frameSeen) {
 			}
 			f.payload = string(plain)
 		}
-		all, b = append(all, f), rest
+		all, b = append(all, f), b[size:]
 	}
 	return all
 }
@@ -180,7 +181,8 @@ func FuzzTranscode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frames []byte) {
 		whole := 0
 		for b := frames; ; whole++ {
-			if _, b = cutText(b); b == nil {
+			_, _, size := frame.Split(b)
+			if b = b[size:]; size == 0 {
 				break
 			}
 			if len(b) == 0 {

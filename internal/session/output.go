@@ -1,9 +1,9 @@
 package session
 
 import (
-	"encoding/binary"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -156,14 +156,8 @@ func wholeFrames(b []byte, max int) int {
 	}
 	n := 0
 	for n < len(b) && n < max {
-		switch head := b[n:]; head[1] {
-		case 126:
-			n += 4 + int(binary.BigEndian.Uint16(head[2:]))
-		case 127:
-			n += 10 + int(binary.BigEndian.Uint64(head[2:]))
-		default:
-			n += 2 + int(head[1])
-		}
+		_, _, size := frame.Split(b[n:])
+		n += size
 	}
 	return n
 }

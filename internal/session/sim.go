@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -235,17 +236,16 @@ func (x *trouble) spoil(frames []byte) []byte {
 	}
 	var done []byte
 	for rest := frames; len(rest) > 0 && (x.gap != nil || x.checksum != nil); {
-		frame := rest[:wholeFrames(rest, 1)]
-		rest = rest[len(frame):]
-		message := payload(frame)
+		_, message, size := frame.Split(rest)
+		rest = rest[size:]
 		switch {
 		case x.gap.concerns(message):
 			x.gap = nil
-			done = append(done, frames[:len(frames)-len(rest)-len(frame)]...)
+			done = append(done, frames[:len(frames)-len(rest)-size]...)
 			frames = rest
 		case x.checksum.concerns(message):
 			x.checksum = nil
-			done = append(done, frames[:len(frames)-len(rest)-len(frame)]...)
+			done = append(done, frames[:len(frames)-len(rest)-size]...)
 			done = wire.AppendText(done, wire.CorruptChecksum(nil, message))
 			frames = rest
 		}
@@ -257,15 +257,4 @@ func (x *trouble) spoil(frames []byte) []byte {
 		x.room -= len(frames)
 	}
 	return frames
-}
-
-// payload is what a whole frame without a mask holds.
-func payload(frame []byte) []byte {
-	switch frame[1] {
-	case 126:
-		return frame[4:]
-	case 127:
-		return frame[10:]
-	}
-	return frame[2:]
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/pattern"
+	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -206,7 +207,7 @@ func BenchmarkCheck(b *testing.B) {
 			c.seen, k.through = nil, 0
 			k.faults = Faults{}
 		}
-		_, p, _ := split(messages[i%1000])
+		_, p, _ := frame.Split(messages[i%1000])
 		k.data(c, p)
 	}
 	if k.faults.Any() {

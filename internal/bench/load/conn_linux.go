@@ -3,6 +3,8 @@ package load
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/ruedahq/rueda/internal/frame"
 )
 
 // bytes handles input and returns how much of it was used.
@@ -17,7 +19,7 @@ func (l *loop) bytes(c *conn, data []byte) (used int) {
 	}
 	plain := l.proto.scan == nil
 	for c.phase >= phaseStepping {
-		op, payload, n := split(data[used:])
+		op, payload, n := frame.Split(data[used:])
 		if n == 0 {
 			break
 		}
@@ -25,7 +27,7 @@ func (l *loop) bytes(c *conn, data []byte) (used int) {
 		if c.slow {
 			l.slowly[c.number].left = uint64(len(data) - used)
 		}
-		if plain && op == opText && c.phase == phaseReady {
+		if plain && op == frame.Text && c.phase == phaseReady {
 			l.message(c, payload)
 			continue
 		}
@@ -59,9 +61,9 @@ func (l *loop) begin(c *conn) {
 		s := &l.proto.steps[c.step]
 		if s.send != nil {
 			l.scratch = s.send(l.scratch[:0], l.cfg, int(c.number))
-			op := byte(opText)
+			op := byte(frame.Text)
 			if l.proto.binary {
-				op = opBinary
+				op = frame.Binary
 			}
 			l.say(c, op, l.scratch)
 		}
@@ -84,19 +86,19 @@ func (l *loop) settle(c *conn) {
 // frame handles a frame before c is ready, or one that is not plain data.
 func (l *loop) frame(c *conn, op byte, payload []byte) {
 	switch op {
-	case opPing:
-		l.say(c, opPong, payload)
+	case frame.Ping:
+		l.say(c, frame.Pong, payload)
 		return
-	case opPong:
+	case frame.Pong:
 		return
-	case opClose:
+	case frame.Close:
 		reason := "closed without a code"
 		if len(payload) >= 2 {
 			reason = fmt.Sprintf("closed with %d %s", int(payload[0])<<8|int(payload[1]), payload[2:])
 		}
 		l.drop(c, reason)
 		return
-	case opText, opBinary:
+	case frame.Text, frame.Binary:
 	default:
 		l.drop(c, fmt.Sprintf("frame begins with %#x", op))
 		return

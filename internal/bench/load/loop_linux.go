@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/bench/proc"
+	"github.com/ruedahq/rueda/internal/frame"
 )
 
 const (
@@ -80,7 +81,7 @@ func newLoop() (*loop, error) {
 	l := &loop{
 		poll: poll, wake: int(wake),
 		buf: make([]byte, readSize), events: make([]syscall.EpollEvent, maxEvents),
-		pong: appendFrame(nil, opText, []byte(`{"action":"pong"}`)),
+		pong: frame.AppendMasked(nil, frame.Text, mask, []byte(`{"action":"pong"}`)),
 	}
 	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: -1}
 	if err := syscall.EpollCtl(poll, syscall.EPOLL_CTL_ADD, l.wake, &ev); err != nil {
@@ -231,7 +232,7 @@ func (l *loop) keep(c *conn, rest []byte) {
 
 // say sends a frame.
 func (l *loop) say(c *conn, op byte, payload []byte) {
-	l.masked = appendFrame(l.masked[:0], op, payload)
+	l.masked = frame.AppendMasked(l.masked[:0], op, mask, payload)
 	l.write(c, l.masked)
 }
 

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/ruedahq/rueda/internal/frame"
 )
 
 // protocol describes how to talk to a kind of server. To measure another one, add an entry to
@@ -140,7 +142,7 @@ func scanNATS(l *loop, c *conn, p []byte) (used int, err error) {
 			used += whole
 			continue
 		case bytes.HasPrefix(b, []byte("PING")):
-			l.say(c, opBinary, []byte("PONG\r\n"))
+			l.say(c, frame.Binary, []byte("PONG\r\n"))
 		case bytes.HasPrefix(b, []byte("-ERR")):
 			return used, fmt.Errorf("refused: %.200s", b)
 		}

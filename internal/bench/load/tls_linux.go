@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/frame"
 )
 
 // openTLS opens TLS connections, to measure a server's memory for them: each has a goroutine, which
@@ -152,7 +154,7 @@ func (s *secure) steps(nc net.Conn, in *bufio.Reader, i int) error {
 	for k := range s.proto.steps {
 		st := &s.proto.steps[k]
 		if st.send != nil {
-			if _, err := nc.Write(appendFrame(nil, opText, st.send(nil, s.cfg, i))); err != nil {
+			if _, err := nc.Write(frame.AppendMasked(nil, frame.Text, mask, st.send(nil, s.cfg, i))); err != nil {
 				return err
 			}
 		}
@@ -182,14 +184,14 @@ func (s *secure) steps(nc net.Conn, in *bufio.Reader, i int) error {
 
 // follow reads until the connection ends.
 func (s *secure) follow(nc net.Conn, in *bufio.Reader) error {
-	pong := appendFrame(nil, opText, []byte(`{"action":"pong"}`))
+	pong := frame.AppendMasked(nil, frame.Text, mask, []byte(`{"action":"pong"}`))
 	var buf []byte
 	for {
 		op, payload, err := readFrame(in, buf)
 		switch {
 		case err != nil:
 			return err
-		case op == opClose:
+		case op == frame.Close:
 			return fmt.Errorf("closed: %.100q", payload)
 		case bytes.Equal(payload, []byte(`{"action":"ping"}`)):
 			s.pings.Add(1)
