@@ -42,9 +42,9 @@ type treatment uint8
 
 const (
 	apply treatment = iota
-	drop          // it ended before the snapshot
-	hold          // until there is a snapshot
-	gap           // it does not follow: the book is lost; the message is also held
+	drop            // it ended before the snapshot
+	hold            // until there is a snapshot
+	gap             // it does not follow: the book is lost; the message is also held
 )
 
 // follow decides about a depth message. It copies messages that it holds.
