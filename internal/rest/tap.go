@@ -49,7 +49,10 @@ func (t *tap) buffered() ([]byte, error) {
 
 // read takes more from the connection, up to a time; the zero Time: for as long as it takes.
 func (t *tap) read(until time.Time) error {
-	n := copy(t.buf[:cap(t.buf)], t.buf[t.at:])
+	n := len(t.buf) - t.at
+	if t.at > 0 {
+		copy(t.buf, t.buf[t.at:])
+	}
 	t.buf, t.at = t.buf[:n], 0
 	if n == cap(t.buf) {
 		t.buf = append(t.buf, make([]byte, n)...)[:n]
