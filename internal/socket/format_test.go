@@ -96,7 +96,7 @@ func openAs(t *testing.T, dial func() (net.Conn, error), f wire.Format) *formatC
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := greet(nc, talk.Offer{Format: f})
+	conn, err := greet(nc, talk.Offer{Format: f}, new(sharedCompressor))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,25 +122,22 @@ func describe(ev Event) string {
 	return ""
 }
 
-// cuts returns positions to divide an input of n bytes: all, or for a long one those near its ends
-// and some others, unless the long counts run in full.
-func cuts(n int) []int {
+// cuts returns positions to divide an input of n bytes: all if it is short, otherwise those in the
+// head of the frame, at the end and in the middle. dense adds positions to a long input, all of them
+// with RUEDA_SOAK.
+func cuts(n int, dense bool) []int {
 	var list []int
 	for i := range n {
-		if n <= 512 || i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64 {
+		if n <= 512 || i < 15 || i >= n-4 || i == n/2 || dense && (i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64) {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-func bytewise(in []byte) [][]byte {
-	pieces := make([][]byte, len(in))
-	for i := range in {
-		pieces[i] = in[i : i+1]
-	}
-	return pieces
-}
+func bytewise(in []byte) [][]byte { return inPieces(in, 1) }
+
+func inPieces(in []byte, size int) [][]byte { return slices.Collect(slices.Chunk(in, size)) }
 
 // TestParserDiscard checks that a closing connection still reports control frames, whenever it
 // begins to close.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +15,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestParser runs the cases on the parser alone: in one piece, divided at each byte, and byte by
-// byte.
-func TestParser(t *testing.T) {
+// TestParser runs the cases on the parser alone: in one piece, divided in two, and byte by byte, or
+// if they are long in pieces of 509 bytes.
+func TestParser(t *testing.T) { runParser(t, false) }
+
+// TestParserE2E divides long cases at more positions and runs all cases byte by byte. The parser has
+// no goroutines, so the race detector cannot find anything in it.
+func TestParserE2E(t *testing.T) { runParser(t, true) }
+
+func runParser(t *testing.T, dense bool) {
 	var shared deflate.Decompressor
 	for _, group := range caseGroups(t) {
 		inflater := &shared
@@ -29,13 +36,17 @@ func TestParser(t *testing.T) {
 				if got := script(t, testLimit, inflater, in); got != c.want {
 					t.Fatalf("in one piece: %q, want %q", got, c.want)
 				}
-				for _, i := range cuts(len(in)) {
+				for _, i := range cuts(len(in), dense) {
 					if got := script(t, testLimit, inflater, in[:i], in[i:]); got != c.want {
 						t.Fatalf("cut at %d: %q, want %q", i, got, c.want)
 					}
 				}
-				if got := script(t, testLimit, inflater, bytewise(in)...); got != c.want {
-					t.Fatalf("byte by byte: %q, want %q", got, c.want)
+				piece := 1
+				if !dense && len(in) > 4096 {
+					piece = 509
+				}
+				if got := script(t, testLimit, inflater, inPieces(in, piece)...); got != c.want {
+					t.Fatalf("in pieces: %q, want %q", got, c.want)
 				}
 			})
 		}
@@ -45,12 +56,22 @@ func TestParser(t *testing.T) {
 // onEachPath runs a test on a server that is reached by a pipe, and by each transport.
 func onEachPath(t *testing.T, change func(*Config), f func(t *testing.T, dial func() (net.Conn, error))) {
 	t.Helper()
+	onPaths(t, change, func(transport) bool { return true }, f)
+}
+
+// onPaths runs a test on a server that is reached by a pipe, and by some transports.
+func onPaths(t *testing.T, change func(*Config), on func(transport) bool, f func(t *testing.T, dial func() (net.Conn, error))) {
+	t.Helper()
 	t.Run("pipe", func(t *testing.T) {
 		l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 		serveHTTP(t, start(t, change), l)
 		f(t, l.dial)
 	})
-	forEachTransport(t, func(t *testing.T, w transport) { f(t, openServer(t, w, change).tryDial) })
+	forEachTransport(t, func(t *testing.T, w transport) {
+		if on(w) {
+			f(t, openServer(t, w, change).tryDial)
+		}
+	})
 }
 
 func serveHTTP(t testing.TB, s *Server, l net.Listener) {
@@ -65,16 +86,27 @@ func serveHTTP(t testing.TB, s *Server, l net.Listener) {
 	})
 }
 
-// TestServerCases runs the cases on a server, on each path: its answers follow from the events of
-// the parser.
+// TestServerCases runs the cases on a server, by a pipe and on the event loop. Its answers follow
+// from the events of the parser.
 func TestServerCases(t *testing.T) {
+	runServerCases(t, func(w transport) bool { return w.name == "loop" || w.name == "netconn" && runtime.GOOS != "linux" })
+}
+
+// TestServerCasesE2E runs the cases by every transport. The transports differ below the parser, and
+// other tests run all of them with the race detector.
+func TestServerCasesE2E(t *testing.T) {
+	runServerCases(t, func(transport) bool { return true })
+}
+
+func runServerCases(t *testing.T, on func(transport) bool) {
 	change := func(c *Config) {
 		raiseLimits(c)
 		c.MaxMessage = testLimit
 	}
-	onEachPath(t, change, func(t *testing.T, dial func() (net.Conn, error)) {
+	groups := caseGroups(t)
+	onPaths(t, change, on, func(t *testing.T, dial func() (net.Conn, error)) {
 		n := 0
-		for _, group := range caseGroups(t) {
+		for _, group := range groups {
 			for _, c := range group.cases {
 				n++
 				piece := 1 << 20

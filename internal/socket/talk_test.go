@@ -126,12 +126,13 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 			t.Error(err)
 		}
 	})
+	compressor := new(sharedCompressor)
 	host.Dial = func(o talk.Offer) (talk.Conn, error) {
 		nc, err := dial()
 		if err != nil {
 			return nil, err
 		}
-		return greet(nc, o)
+		return greet(nc, o, compressor)
 	}
 	script.Run(t, world, host)
 	cancel()
@@ -143,8 +144,8 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 }
 
 // greet makes the handshake on a connection.
-func greet(nc net.Conn, o talk.Offer) (talk.Conn, error) {
-	c := &formatClient{client: client{nc: nc, r: newReader(nc)}, format: o.Format}
+func greet(nc net.Conn, o talk.Offer, compressor *sharedCompressor) (talk.Conn, error) {
+	c := &formatClient{client: client{nc: nc, r: newReader(nc)}, format: o.Format, compressor: compressor}
 	head := goodHandshake
 	if o.Bearer != "" {
 		head += "Authorization: Bearer " + o.Bearer + "\r\n"
@@ -171,11 +172,25 @@ func greet(nc net.Conn, o talk.Offer) (talk.Conn, error) {
 // formatClient is a client of a conversation, with any format.
 type formatClient struct {
 	client
-	format wire.Format
-	queue  []string // unread messages of the last frame
+	format     wire.Format
+	compressor *sharedCompressor
+	queue      []string // unread messages of the last frame
 }
 
-// Send sends a message, compressed where that was agreed on.
+// sharedCompressor compresses the messages of all clients of a test. A Compressor allocates almost
+// a megabyte, which the race detector makes expensive.
+type sharedCompressor struct {
+	mu         sync.Mutex
+	compressor deflate.Compressor
+}
+
+func (c *sharedCompressor) compress(msg []byte) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.compressor.Append(nil, msg))
+}
+
+// Send sends a message, compressed if that was negotiated.
 func (c *formatClient) Send(text bool, msg []byte) error {
 	opcode := byte(opBinary)
 	if text {
@@ -183,7 +198,7 @@ func (c *formatClient) Send(text bool, msg []byte) error {
 	}
 	f := frame(opcode, string(msg))
 	if c.format&wire.Deflate != 0 {
-		f = compressedFrame(opcode, string(new(deflate.Compressor).Append(nil, msg)))
+		f = compressedFrame(opcode, c.compressor.compress(msg))
 	}
 	_, err := c.nc.Write([]byte(f))
 	return err
