@@ -38,7 +38,7 @@ endif
 	$(TESTRUN) -- $(RACE) -vet=all -timeout 20m -skip E2E ./...
 	@echo
 	@echo "Left out:"
-	@echo "  real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients: make e2e"
+	@echo "  real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
@@ -46,7 +46,7 @@ endif
 	@[ -n "$(RACE)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
-e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients
+e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients, long computations
 	$(TESTRUN) -services -- -timeout 20m -run E2E $(E2E)
 ifneq ($(CC_FOUND),)
 	$(TESTRUN) -C tests/duckdb -- -vet=all -timeout 20m ./...

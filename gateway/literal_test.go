@@ -151,11 +151,22 @@ func (c *literalClient) follow(ctx context.Context, instrument string) error {
 	}
 }
 
-// TestLiteralClientForAWeek runs a literal client of the specification for a
-// week of virtual time, two days unless in full: it renews once a day with its first refresh token and
-// stays on one socket, whose end moves with each renewal.
-func TestLiteralClientForAWeek(t *testing.T) {
+// TestLiteralClientForADay runs a literal client of the specification for 26 hours of virtual time.
+// It renews once a day with its first refresh token and stays on one socket, whose end moves with
+// each renewal.
+func TestLiteralClientForADay(t *testing.T) {
 	t.Parallel()
+	followLiterally(t, 26*time.Hour)
+}
+
+// TestLiteralClientForAWeekE2E runs the same client for a week, without the race detector.
+func TestLiteralClientForAWeekE2E(t *testing.T) {
+	t.Parallel()
+	followLiterally(t, 7*24*time.Hour)
+}
+
+func followLiterally(t *testing.T, length time.Duration) {
+	const renewal = 23 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 15 * time.Second
 		client, at := run(t, gateway.Config{
@@ -166,12 +177,7 @@ func TestLiteralClientForAWeek(t *testing.T) {
 		if err := c.login(); err != nil {
 			t.Fatal(err)
 		}
-		days := 2
-		if full() {
-			days = 7
-		}
-		week := time.Duration(days) * 24 * time.Hour
-		ctx, cancel := context.WithTimeout(t.Context(), week)
+		ctx, cancel := context.WithTimeout(t.Context(), length)
 		defer cancel()
 		followed := make(chan error, 1)
 		go func() { followed <- c.follow(ctx, "GGAL|BYMA|24hs") }()
@@ -179,7 +185,7 @@ func TestLiteralClientForAWeek(t *testing.T) {
 		for ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(23 * time.Hour):
+			case <-time.After(renewal):
 				renewals++
 				if err := errors.Join(c.renew(), c.accounts()); err != nil {
 					t.Fatal(err)
@@ -189,8 +195,8 @@ func TestLiteralClientForAWeek(t *testing.T) {
 		if err := <-followed; err != nil {
 			t.Fatal(err)
 		}
-		want := int(week / interval)
-		if c.trades < want-1 || c.trades > want+1 || c.pings < int(week/(20*time.Second))-1 || renewals != days {
+		want := int(length / interval)
+		if c.trades < want-1 || c.trades > want+1 || c.pings < int(length/(20*time.Second))-1 || renewals != int(length/renewal) {
 			t.Errorf("%d trades of %d, %d pings, %d renewals", c.trades, want, c.pings, renewals)
 		}
 	})

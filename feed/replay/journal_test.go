@@ -49,10 +49,15 @@ func rows(t *testing.T, r *journal.Reader, s journal.Series) (list []string) {
 
 // TestJournal plays the journal of a simulated morning. The journal of the replay equals the
 // original.
-func TestJournal(t *testing.T) {
+func TestJournal(t *testing.T) { replayJournal(t, 8*time.Minute) }
+
+// TestJournalE2E plays a longer morning without the race detector.
+func TestJournalE2E(t *testing.T) { replayJournal(t, 50*time.Minute) }
+
+func replayJournal(t *testing.T, length time.Duration) {
 	simulated, err := sim.New(sim.Config{
 		Seed: 5, Clock: sim.Virtual, Instruments: 12, Speed: math.Inf(1),
-		Start: time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC), Duration: 50 * time.Minute,
+		Start: time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC), Duration: length,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -77,9 +77,9 @@ func TestConformanceOfDaysE2E(t *testing.T) {
 	}, feedtest.Options{Finite: true, Timeout: 10 * time.Minute})
 }
 
-// TestPhases follows the market and an instrument through two days with a weekend and a holiday
+// TestPhasesE2E follows the market and an instrument through two days with a weekend and a holiday
 // between them.
-func TestPhases(t *testing.T) {
+func TestPhasesE2E(t *testing.T) {
 	loc := buenosAires(t)
 	r := &some{want: func(e *market.Event) bool { return e.Kind == market.KindStatus }}
 	runDays(t, Config{Seed: 1, Start: friday(), Days: 2, Instruments: 3}, r)
@@ -269,8 +269,8 @@ func TestSameDayE2E(t *testing.T) {
 	}
 }
 
-// TestSpecialDays checks a short day, a day without settlement, and the time between them.
-func TestSpecialDays(t *testing.T) {
+// TestSpecialDaysE2E checks a short day, a day without settlement, and the time between them.
+func TestSpecialDaysE2E(t *testing.T) {
 	loc := buenosAires(t)
 	r := &some{want: func(e *market.Event) bool { return e.Kind == market.KindTrade }}
 	runDays(t, Config{Seed: 2, Start: time.Date(2026, 12, 24, 12, 0, 0, 0, loc), Days: 5, Instruments: 3, Calendar: brief()}, r)

@@ -112,10 +112,15 @@ func drawSteps(rt *rapid.T) []step {
 }
 
 // TestFamilyModel plays random lives of a family to a Service and to the model.
-func TestFamilyModel(t *testing.T) {
+func TestFamilyModel(t *testing.T) { playFamilies(t, 1) }
+
+// TestFamilyModelE2E plays more of them, without the race detector.
+func TestFamilyModelE2E(t *testing.T) { playFamilies(t, soak(180)) }
+
+func playFamilies(t *testing.T, rounds int) {
 	for _, strictly := range []bool{false, true} {
 		granted, revoked, played := 0, 0, 0
-		for range soak(180) {
+		for range rounds {
 			rapid.Check(t, func(rt *rapid.T) {
 				steps := drawSteps(rt)
 				var err error

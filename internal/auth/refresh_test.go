@@ -377,7 +377,8 @@ func TestRefreshExtendsTheFamilysSockets(t *testing.T) {
 	})
 }
 
-func TestHousekeeping(t *testing.T) {
+// TestHousekeepingE2E checks what is removed when a token, a login and a family have expired.
+func TestHousekeepingE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
 		w := newWorld(t, func(c *auth.Config) { c.Store = memory })

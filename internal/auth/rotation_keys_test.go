@@ -157,11 +157,12 @@ type fortyDays struct {
 	checked  int
 }
 
-// TestKeysRotateForFortyDays rotates every hour for 40 days on two nodes, with a token every five minutes. Every
-// token is good until the last moment of its life and not a moment longer, on the node that made it
-// and on the other; the public keys hold every key of a living token, and held it for ten
-// minutes before it first signed.
-func TestKeysRotateForFortyDays(t *testing.T) {
+// TestKeysRotateForFortyDaysE2E rotates every hour on two nodes, for 2 days or in full for 40, with a
+// token every five minutes. Every token is valid until the end of its life and no longer, on the node
+// that made it and on the other. The public keys include the key of every valid token, and included
+// it for ten minutes before it first signed. Like other tests of weeks of virtual time it runs
+// without the race detector; TestKeysWithStoreDown runs the same goroutines with it.
+func TestKeysRotateForFortyDaysE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
 		cfg := auth.KeySetConfig{Rotate: time.Hour}
@@ -243,8 +244,8 @@ func (f *fortyDays) end() {
 	}
 }
 
-// TestKeyStatesAndAudit follows one key through its life, at default settings.
-func TestKeyStatesAndAudit(t *testing.T) {
+// TestKeyStatesAndAuditE2E follows one key through its life, at default settings.
+func TestKeyStatesAndAuditE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
 		keys := kept.open(t, auth.KeySetConfig{})
@@ -296,8 +297,8 @@ func TestKeyStatesAndAudit(t *testing.T) {
 	})
 }
 
-// TestKeysOfTwoNodes: nodes whose turn comes at the same moment end with one key.
-func TestKeysOfTwoNodes(t *testing.T) {
+// TestKeysOfTwoNodesE2E checks that nodes that rotate at the same moment end with one key.
+func TestKeysOfTwoNodesE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
 		var sets []*auth.KeySet

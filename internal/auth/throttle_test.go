@@ -104,8 +104,9 @@ func TestAbsurdRates(t *testing.T) {
 	}
 }
 
-// TestKnownPlacesOfAnAccount: an account that logs in everywhere does not push out the places of another.
-func TestKnownPlacesOfAnAccount(t *testing.T) {
+// TestKnownPlacesOfAnAccountE2E checks that an account that logs in everywhere does not push out the
+// places of another.
+func TestKnownPlacesOfAnAccountE2E(t *testing.T) {
 	var cfg Throttle
 	cfg.setDefaults()
 	th := newThrottle(cfg)

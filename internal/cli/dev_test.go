@@ -24,6 +24,7 @@ func startDev(t *testing.T, args ...string) (p *program, url string) {
 }
 
 func TestDevSaysWhatToTry(t *testing.T) {
+	t.Parallel()
 	p, url := startDev(t)
 	p.line(`^  Stream +ws://\S+/stream$`)
 	p.line(`^  Users +demo/demo with all rights, basic/basic with quotes only$`)
@@ -38,6 +39,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 }
 
 func TestWatchMovingMarket(t *testing.T) {
+	t.Parallel()
 	_, url := startDev(t, "--speed", "20")
 	w := start(t, "watch", "*|BYMA|*", "--trades", "--count", "3", "--url", url)
 	for range 3 {
@@ -185,6 +187,7 @@ func TestWatchResumesE2E(t *testing.T) {
 // TestDevKeepsToTheUsersOfAFolder: whoever points dev at a folder in use does not let
 // the world in as demo.
 func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
+	t.Parallel()
 	own, others := t.TempDir(), t.TempDir()
 	for range 2 { // new, and then its own of before
 		p, _ := startDev(t, "--data", own)
@@ -233,6 +236,7 @@ func await(t *testing.T, name string) {
 // TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at
 // all if market time would go back.
 func TestDevGoesOn(t *testing.T) {
+	t.Parallel()
 	data, hours := t.TempDir(), filepath.Join(t.TempDir(), "hours.json")
 	if err := os.WriteFile(hours, []byte(`{"timezone": "America/Argentina/Buenos_Aires", "sessions": [
 		{"phase": "pre_open", "start": "10:30", "end": "10:35"}, {"phase": "open", "start": "10:35", "end": "10:50"}]}`), 0o600); err != nil {
@@ -283,6 +287,7 @@ func TestDevGoesOn(t *testing.T) {
 // TestDevAfterAnotherFeed checks that rows of another feed do not decide when the simulated exchange
 // may begin, even if their clock is far ahead.
 func TestDevAfterAnotherFeed(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p, _ := startDev(t, "--data", data, "--ndjson", "127.0.0.1:0")
 	conn, err := net.Dial("tcp", p.line(`^  JSON lines +(\S+)$`)[1])

@@ -12,6 +12,7 @@ import (
 
 // TestFolderErrors checks that the commands name a folder that they cannot use, and the next step.
 func TestFolderErrors(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -25,9 +25,9 @@ func capture(t testing.TB, name string) string {
 	return path
 }
 
-// TestCaptures checks that both captures give the results of a reference script: every book equals
+// TestCapturesE2E checks that both captures give the results of a reference script: every book equals
 // the newest quote that is not ahead of it, without gaps and crossed books.
-func TestCaptures(t *testing.T) {
+func TestCapturesE2E(t *testing.T) {
 	for _, tt := range []struct {
 		file                           string
 		trades, quotes, applied, sames uint64

@@ -52,9 +52,9 @@ func tradingDay(t *testing.T, seed uint64) string {
 	return folder
 }
 
-// TestJournal checks that nothing is wrong with the journal of a trading day with auctions, halt,
+// TestJournalE2E checks that nothing is wrong with the journal of a trading day with auctions, halt,
 // cancellations and corrections, and that two runs of one seed have the same hash.
-func TestJournal(t *testing.T) {
+func TestJournalE2E(t *testing.T) {
 	folder := tradingDay(t, 5)
 	begun := time.Now()
 	r, err := Journal(t.Context(), folder, 0, nil)
