@@ -103,7 +103,7 @@ func plan() map[string]planRow {
 		"internal/book":         {imports: row("market"), pure: true},
 		"internal/recent":       {imports: row("internal/bars internal/journal market wire"), pure: true},
 		"internal/stream":       {imports: row("internal/bars internal/book internal/deflate internal/journal internal/recent market wire")},
-		"internal/session":      {imports: row("internal/entitlement internal/frame internal/ratelimit internal/stream market wire"), pure: true},
+		"internal/session":      {imports: row("internal/entitlement internal/frame internal/ratelimit internal/stream broker market wire"), pure: true},
 		"internal/session/talk": {imports: row("broker internal/entitlement internal/session internal/stream market wire")},
 		"internal/socket":       {imports: row("internal/clientaddr internal/deflate internal/proxy internal/ratelimit internal/sched internal/session internal/stream internal/web wire")},
 
@@ -122,7 +122,7 @@ func plan() map[string]planRow {
 		"internal/certificate":          {},
 		"internal/certificate/certtest": {imports: row("internal/certificate")},
 
-		"internal/auditlog": {imports: row("internal/audit internal/session wire")},
+		"internal/auditlog": {imports: row("internal/audit wire")},
 		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store")},
 		"internal/identity": {imports: row("internal/entitlement broker internal/auth internal/session wire")},
 		"internal/usage":    {imports: row("internal/cache internal/session internal/store")},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -44,7 +43,7 @@ func NewDenials(log Appender, listed func(market string) bool, logger *slog.Logg
 }
 
 // Session records a denial. It has the form of session.Env.Denied.
-func (d *Denials) Session(user, market string, level session.Level, reason wire.Reason) {
+func (d *Denials) Session(user, market string, level wire.Channel, reason wire.Reason) {
 	d.Request(user, market, level.String(), string(reason))
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -47,7 +46,7 @@ func TestDenials(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- d.Run(ctx) }()
 		for range 1000 {
-			d.Session("u1", "M", session.BookLevel, wire.NotEntitled)
+			d.Session("u1", "M", wire.OrderBook, wire.NotEntitled)
 		}
 		for i := range 1000 {
 			d.Request("u1", "M"+string(rune('a'+i%26))+string(rune('a'+i/26)), "trades", "not_entitled")
@@ -55,7 +54,7 @@ func TestDenials(t *testing.T) {
 		synctest.Wait()
 		l.setDown(true)
 		time.Sleep(time.Hour)
-		d.Session("u1", "M", session.BookLevel, wire.NotEntitled)
+		d.Session("u1", "M", wire.OrderBook, wire.NotEntitled)
 		for i := range 10 * maxQueued { // none of these blocks
 			d.Request("u2", "*", "trades", string(rune(i)))
 		}

@@ -74,6 +74,15 @@ func grants(e *broker.Entitlement, c wire.Channel, depth int) bool {
 	return e.Trades // trades, and the bars and summaries made from them
 }
 
+// Level returns the channel in whose name rights to a channel are given and its use is counted:
+// Trades, Quotes or OrderBook.
+func Level(c wire.Channel) wire.Channel {
+	if c == wire.Quotes || c == wire.OrderBook {
+		return c
+	}
+	return wire.Trades
+}
+
 // deeper returns the deeper of two depths, of which -1 is all levels.
 func deeper(a, b int) int {
 	if a < 0 || b < 0 {

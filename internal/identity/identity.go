@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
@@ -29,13 +28,10 @@ type Cache struct {
 	rights  []entitlement.Set // the newest, each once: most users have the rights of others
 }
 
-// cached is an identity with the fields of its user that detect a change: reading a user again makes
-// new slices.
+// cached is an identity with the version of its user.
 type cached struct {
-	id           session.Identity
-	entitlements []broker.Entitlement
-	limits       broker.Limits
-	version      int64
+	id      session.Identity
+	version int64
 }
 
 // Identity returns the session identity of a verified token.
@@ -53,7 +49,7 @@ func (c *Cache) Identity(id *auth.Identity) *session.Identity {
 			Family: id.Family, KeyID: id.KeyID, Expires: id.Expires,
 			Grants: grants,
 		},
-		entitlements: id.User.Entitlements, limits: id.User.Limits, version: id.User.Version,
+		version: id.User.Version,
 	}
 	if c.byToken == nil || len(c.byToken) >= maxCached {
 		c.byToken = make(map[string]*cached) // tokens in use are added again
@@ -78,13 +74,8 @@ func (c *Cache) share(rights entitlement.Set) entitlement.Set {
 
 // isOf reports whether the identity was made from u.
 func (c *cached) isOf(u *broker.User) bool {
-	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.limits == u.Limits &&
-		same(c.id.Scopes, u.Scopes) && same(c.entitlements, u.Entitlements)
-}
-
-// same reports whether two slices share their memory.
-func same[T any](a, b []T) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.id.Limits == u.Limits &&
+		slices.Equal(c.id.Scopes, u.Scopes) && slices.Equal(c.id.Rights, u.Entitlements)
 }
 
 // Fault returns the error message for a token that was not verified because of err.
@@ -107,13 +98,5 @@ func Fault(err error) *wire.Fault {
 
 // Grants returns a user's rights and limits for sessions.
 func Grants(u broker.User) session.Grants {
-	return session.Grants{
-		Scopes: u.Scopes,
-		Rights: u.Entitlements,
-		Limits: session.Limits{
-			Connections:       u.Limits.Connections,
-			Subscriptions:     u.Limits.Subscriptions,
-			MessagesPerSecond: u.Limits.MessagesPerSecond,
-		},
-	}
+	return session.Grants{Scopes: u.Scopes, Rights: u.Entitlements, Limits: u.Limits}
 }

@@ -147,15 +147,15 @@ func (h *Handler) virtual(name string) bool {
 
 // mayExport refuses who has no right to all that is in the file, or not yet.
 func (h *Handler) mayExport(q *request, r *export.Request) error {
-	channel, level := wire.Trades, levelTrades
+	channel := wire.Trades
 	switch r.Type {
 	case export.Quotes:
-		channel, level = wire.Quotes, levelQuotes
+		channel = wire.Quotes
 	case export.Depth:
 		if f := q.needScope(broker.ScopeDepth); f != nil {
 			return f
 		}
-		channel, level = wire.OrderBook, levelBook
+		channel = wire.OrderBook
 	}
 	names := export.Markets(h.cfg.Journal.Archive, *r)
 	if r.Market != "" {
@@ -165,9 +165,9 @@ func (h *Handler) mayExport(q *request, r *export.Request) error {
 	for _, name := range names {
 		delay, allowed := right(&q.user, name, channel, 0) // an export has all levels
 		if !allowed {
-			return h.deny(q, name, level, "No right to the "+r.Type.String()+" of "+name)
+			return h.deny(q, name, channel, "No right to the "+r.Type.String()+" of "+name)
 		}
-		q.uses(name, level, delay)
+		q.uses(name, channel, delay)
 		if late = max(late, delay); delay > 0 && h.virtual(name) {
 			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
 		}

@@ -162,10 +162,10 @@ func (h *Handler) read(q *request, x *history) error {
 	}
 	x.series.Instrument = id
 	x.def, _ = h.cfg.Hub.Instrument(id)
-	channel, level := wire.Trades, levelTrades
+	channel := wire.Trades
 	switch x.series.Channel {
 	case journal.Quotes:
-		channel, level = wire.Quotes, levelQuotes
+		channel = wire.Quotes
 	case journal.Statuses:
 		channel = wire.Status
 	}
@@ -174,9 +174,9 @@ func (h *Handler) read(q *request, x *history) error {
 		x.delay = 0 // everybody's at once
 	}
 	if !allowed {
-		return h.deny(q, id.Market, level, "No right to the "+x.list+" of "+id.Market)
+		return h.deny(q, id.Market, channel, "No right to the "+x.list+" of "+id.Market)
 	}
-	q.uses(id.Market, level, x.delay)
+	q.uses(id.Market, channel, x.delay)
 	if f := q.params.span(x); f != nil {
 		return f
 	}

@@ -25,23 +25,17 @@ func (h *Handler) rightNow(u *broker.User, name string, c wire.Channel, depth in
 	return 0, false
 }
 
-// Levels of market data, as Config.Used and Denied are told them.
-const (
-	levelTrades = "trades"
-	levelQuotes = "quotes"
-	levelBook   = "order_book"
-)
-
 // use is market data that a request asks for and its user may have.
 type use struct {
-	market, level string
-	delay         int
+	market  string
+	channel wire.Channel
+	delay   int
 }
 
 // uses remembers what the answer is going to have. Whether there is one is not known yet: the rest of the request may
 // be wrong, or nobody has the time to read what it asks for.
-func (q *request) uses(name, level string, delay int) {
-	q.used = append(q.used, use{name, level, delay})
+func (q *request) uses(name string, c wire.Channel, delay int) {
+	q.used = append(q.used, use{name, c, delay})
 }
 
 // tellUse tells what an answer has. One without a body, because it is an error, or the client has the data already
@@ -51,13 +45,13 @@ func (h *Handler) tellUse(q *request, a *answer) {
 		return
 	}
 	for _, u := range q.used {
-		h.cfg.Used(q.user.ID, u.market, u.level, u.delay)
+		h.cfg.Used(q.user.ID, u.market, entitlement.Level(u.channel).String(), u.delay)
 	}
 }
 
 // deny refuses data of a market for want of a right.
-func (h *Handler) deny(q *request, name, level, msg string) *wire.Fault {
-	h.cfg.Denied(q.user.ID, name, level, string(wire.NotEntitled))
+func (h *Handler) deny(q *request, name string, c wire.Channel, msg string) *wire.Fault {
+	h.cfg.Denied(q.user.ID, name, entitlement.Level(c).String(), string(wire.NotEntitled))
 	return wire.NewFault(wire.NotEntitled, msg)
 }
 

@@ -38,13 +38,13 @@ func (h *Handler) snapshot(q *request) (result, error) {
 		quotesDelay, quotes := h.rightNow(&q.user, id.Market, wire.Quotes, 0)
 		delay := max(tradesDelay, quotesDelay)
 		if !trades && !quotes {
-			return result{}, h.deny(q, id.Market, levelTrades, "No right to the data of "+id.Market)
+			return result{}, h.deny(q, id.Market, wire.Trades, "No right to the data of "+id.Market)
 		}
 		if trades {
-			q.uses(id.Market, levelTrades, delay)
+			q.uses(id.Market, wire.Trades, delay)
 		}
 		if quotes {
-			q.uses(id.Market, levelQuotes, delay)
+			q.uses(id.Market, wire.Quotes, delay)
 		}
 		wanted[i] = stream.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
 	}
@@ -96,9 +96,9 @@ func (h *Handler) book(q *request) (result, error) {
 	}
 	delay, ok := may(&q.user, id.Market, wire.OrderBook, depth)
 	if !ok {
-		return result{}, h.deny(q, id.Market, levelBook, "No right to an order book of "+id.Market+" this deep")
+		return result{}, h.deny(q, id.Market, wire.OrderBook, "No right to an order book of "+id.Market+" this deep")
 	}
-	q.uses(id.Market, levelBook, delay)
+	q.uses(id.Market, wire.OrderBook, delay)
 	if at != "" {
 		return h.pastBook(q, id, depth, delay, at)
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -131,7 +132,7 @@ func (s *Session) Verified(now time.Time, id *Identity, fault *wire.Fault) {
 // welcome makes the bearer of a good token at home: a place in the registry,
 // Success, and the clocks.
 func (s *Session) welcome(now time.Time, id *Identity, c *check) {
-	limits := id.Limits.or(s.env.limits())
+	limits := s.env.limits(id.Limits)
 	notices, fault := s.env.Registry.admit(&s.place, id, c.name, limits.Connections, c.mark)
 	if fault != nil {
 		s.fail(fault, c.id, nil)
@@ -160,7 +161,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	}
 }
 
-func (s *Session) sendSuccess(now time.Time, id []byte, limits Limits, depth int, again bool) {
+func (s *Session) sendSuccess(now time.Time, id []byte, limits broker.Limits, depth int, again bool) {
 	env := s.env
 	s.send(wire.AppendAuthSuccess(s.sub.Scratch(), &wire.AuthSuccess{
 		ID: id, Session: s.place.called(), Version: env.Version, Time: now.UnixNano(),

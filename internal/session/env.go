@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -31,7 +32,7 @@ type Env struct {
 	Used func(user string, u Use, by int)
 
 	// Denied is told of what was refused for want of a right or scope, each time; nil: nobody is. It must not block.
-	Denied func(user, market string, level Level, reason wire.Reason)
+	Denied func(user, market string, level wire.Channel, reason wire.Reason)
 
 	Origin time.Time // moments count from here; required, not after the first session's start
 
@@ -81,10 +82,10 @@ func (e *Env) messageBytes() int            { return cmp.Or(e.MessageBytes, 64<<
 func (e *Env) badMessages() int             { return cmp.Or(e.BadMessages, 10) }
 func (e *Env) refusals() int                { return cmp.Or(e.Refusals, 100) }
 
-func (e *Env) limits() Limits {
-	return Limits{
-		Connections:       cmp.Or(e.Connections, 8),
-		Subscriptions:     cmp.Or(e.Subscriptions, 2000),
-		MessagesPerSecond: cmp.Or(e.MessagesPerSecond, 20),
-	}
+// limits returns the limits of a user, with defaults for those that are not set.
+func (e *Env) limits(l broker.Limits) broker.Limits {
+	l.Connections = cmp.Or(l.Connections, e.Connections, 8)
+	l.Subscriptions = cmp.Or(l.Subscriptions, e.Subscriptions, 2000)
+	l.MessagesPerSecond = cmp.Or(l.MessagesPerSecond, e.MessagesPerSecond, 20)
+	return l
 }

@@ -123,7 +123,7 @@ func (h *host) settle(now time.Time, p *pipe) {
 	case p.sess.Reset():
 		h.end(p, &talk.Closed{Code: 1006})
 	case !ok:
-	case p.out == nil && !p.sess.Pending(now):
+	case p.out == nil && !p.sess.Pending():
 		h.end(p, &talk.Closed{Code: code, Reason: reason})
 	case p.endBy.IsZero():
 		p.endBy = now.Add(2 * time.Second)

@@ -1,9 +1,9 @@
 package session
 
 import (
-	"cmp"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
 )
 
@@ -18,33 +18,9 @@ type Identity struct {
 	Grants
 }
 
-// Scopes that a session asks for.
-const (
-	scopeRead     = "marketdata:read"
-	scopeDepth    = "marketdata:depth"
-	scopeWildcard = "marketdata:wildcard"
-	scopeAdmin    = "admin"
-)
-
-// Limits of a user. 0 stands for the gateway's own.
-type Limits struct {
-	Connections       int
-	Subscriptions     int
-	MessagesPerSecond int
-}
-
-// or fills what is 0 from d.
-func (l Limits) or(d Limits) Limits {
-	return Limits{
-		Connections:       cmp.Or(l.Connections, d.Connections),
-		Subscriptions:     cmp.Or(l.Subscriptions, d.Subscriptions),
-		MessagesPerSecond: cmp.Or(l.MessagesPerSecond, d.MessagesPerSecond),
-	}
-}
-
 // Grants are the part of an Identity that may change under an open connection.
 type Grants struct {
 	Scopes []string
 	Rights entitlement.Set
-	Limits Limits
+	Limits broker.Limits // 0: the default of Env
 }

@@ -167,10 +167,8 @@ func wholeFrames(b []byte, max int) int {
 // Start, and not for formats other than JSON.
 func (s *Session) TellPositions() { s.put().places = true }
 
-// Pending says whether Gather would give something, or might.
-func (s *Session) Pending(time.Time) bool { return s.pending() }
-
-func (s *Session) pending() bool {
+// Pending reports whether Gather may return something.
+func (s *Session) Pending() bool {
 	if a := s.aside; a != nil && (len(a.control) > 0 || s.over() == nil && a.marked) {
 		return true
 	}

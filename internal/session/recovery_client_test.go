@@ -243,7 +243,7 @@ func (c *recoveryClient) read(most int) {
 			c.take(text)
 		}
 	}
-	if code, reason, ok := c.sess.Close(); ok && !c.sess.Pending(time.Now()) {
+	if code, reason, ok := c.sess.Close(); ok && !c.sess.Pending() {
 		if code != 4507 {
 			c.fatal("closed with %d %s", code, reason)
 		}

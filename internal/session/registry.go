@@ -239,8 +239,8 @@ func (r *Registry) remove(p *place) {
 	}
 	p.in = false
 	r.size--
-	unlink(r.users, p.user(), p, func(q *place) **place { return &q.nextOfUser })
-	unlink(r.families, p.family(), p, func(q *place) **place { return &q.nextOfKin })
+	unlink(r.users, p.user(), p, nextOfUser)
+	unlink(r.families, p.family(), p, nextOfKin)
 	if r.families[p.family()] == nil {
 		delete(r.extended, p.family())
 	}
@@ -386,33 +386,36 @@ func (r *Registry) Drain(window time.Duration) {
 	}
 }
 
-// before is how many sessions of its user were admitted before p and are here still.
-func (r *Registry) before(p *place) (n int) {
+// before returns how many of its user's sessions were admitted before p and still exist.
+func (r *Registry) before(p *place) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for q := p.nextOfUser; p.in && q != nil; q = q.nextOfUser {
-		n++
+	if !p.in {
+		return 0
 	}
-	return n
+	return count(p, nextOfUser) - 1
 }
 
-// Connections is how many sessions a user has.
+// Connections returns how many sessions a user has.
 func (r *Registry) Connections(user string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
-	for p := r.users[user]; p != nil; p = p.nextOfUser {
-		n++
-	}
-	return n
+	return count(r.users[user], nextOfUser)
 }
 
-// FamilyConnections is how many sessions a token family has.
+// FamilyConnections returns how many sessions a token family has.
 func (r *Registry) FamilyConnections(family string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
-	for p := r.families[family]; p != nil; p = p.nextOfKin {
+	return count(r.families[family], nextOfKin)
+}
+
+func nextOfUser(p *place) **place { return &p.nextOfUser }
+func nextOfKin(p *place) **place  { return &p.nextOfKin }
+
+// count returns the length of a list from p on.
+func count(p *place, next func(*place) **place) (n int) {
+	for ; p != nil; p = *next(p) {
 		n++
 	}
 	return n

@@ -5,48 +5,22 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// scope is the scopes that count here, as bits.
-type scope uint8
-
-const (
-	mayRead scope = 1 << iota
-	mayDepth
-	mayWildcard
-	mayAdmin
-)
-
-func scopesOf(names []string) scope {
-	var has scope
-	for _, name := range names {
-		switch name {
-		case scopeRead:
-			has |= mayRead
-		case scopeDepth:
-			has |= mayDepth
-		case scopeWildcard:
-			has |= mayWildcard
-		case scopeAdmin:
-			has |= mayAdmin
-		}
-	}
-	return has
-}
-
 // grant sets what the user may do, and brings the subscriptions in line with it.
 func (s *Session) grant(now time.Time, g *Grants) {
-	s.scopes, s.grants = scopesOf(g.Scopes), g
-	s.limit(g.Limits.or(s.env.limits()))
+	s.grants = g
+	s.limit(s.env.limits(g.Limits))
 	s.reconsider(now)
 }
 
 // regrant is grant for an open connection, which is one too many where the limit was lowered.
 func (s *Session) regrant(now time.Time, g *Grants) {
-	if most := g.Limits.or(s.env.limits()).Connections; s.known && s.env.Registry.before(&s.place) >= most {
+	if most := s.env.limits(g.Limits).Connections; s.known && s.env.Registry.before(&s.place) >= most {
 		s.fail(&wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}, nil, nil)
 		return
 	}
@@ -137,7 +111,7 @@ func (s *Session) tellChange(ack *wire.Subscription, removed, moves []told) {
 	s.acknowledge(ack)
 }
 
-func (s *Session) limit(l Limits) {
+func (s *Session) limit(l broker.Limits) {
 	s.maxItems, s.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
 }
 
@@ -150,6 +124,11 @@ func identifiers(items []stream.Item) []string {
 		list[i] = written(items[i])
 	}
 	return list
+}
+
+// may reports whether the user has a scope.
+func (s *Session) may(scope string) bool {
+	return s.grants != nil && slices.Contains(s.grants.Scopes, scope)
 }
 
 // quota returns the instrument quota of the user's rights, none of it used.
@@ -180,12 +159,12 @@ func (s *Session) usedQuota(now time.Time) *entitlement.Quota {
 // without a right to the data, SubscriptionLimit if the right has no quota left.
 func (s *Session) authorize(quota *entitlement.Quota, x stream.Item) (delay int, reason wire.Reason, hint string) {
 	book := x.Channel == wire.OrderBook
-	if s.scopes&mayRead == 0 {
-		return 0, wire.Forbidden, "Needs the scope " + scopeRead
+	if !s.may(broker.ScopeRead) {
+		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeRead
 	}
 	if x.ID.IsPattern() {
-		if s.scopes&mayWildcard == 0 {
-			return 0, wire.Forbidden, "Needs the scope " + scopeWildcard + "; name instruments one by one"
+		if !s.may(broker.ScopeWildcard) {
+			return 0, wire.Forbidden, "Needs the scope " + broker.ScopeWildcard + "; name instruments one by one"
 		}
 		if book && !s.env.BookWildcards {
 			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
@@ -199,8 +178,8 @@ func (s *Session) authorize(quota *entitlement.Quota, x stream.Item) (delay int,
 		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(m.Deepest)
 	case m.Right == nil:
 		return 0, wire.NotEntitled, ""
-	case book && s.scopes&mayDepth == 0:
-		return 0, wire.Forbidden, "Needs the scope " + scopeDepth
+	case book && !s.may(broker.ScopeDepth):
+		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeDepth
 	}
 	quota.Use(m.Right, x.ID)
 	return m.Right.Delay, "", ""
@@ -220,7 +199,7 @@ func quotaHint(limit int, x stream.Item) string {
 func maxDepth(id *Identity, now time.Time) int {
 	deepest := id.Rights.Deepest(now)
 	switch {
-	case deepest == 0 || !slices.Contains(id.Scopes, scopeDepth):
+	case deepest == 0 || !slices.Contains(id.Scopes, broker.ScopeDepth):
 		return -1
 	case deepest < 0:
 		return 0

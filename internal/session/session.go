@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -30,7 +31,6 @@ type Session struct {
 
 	maxItems  uint32 // identifiers in the set
 	perSecond uint32 // messages
-	scopes    scope
 	format    wire.Format
 	known     bool // authenticated
 	strict    bool // slow-client policy
@@ -116,7 +116,7 @@ func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now
 	*s = Session{env: env}
 	s.place.session = s
 	shard.Open(&s.sub, host)
-	s.limit(env.limits())
+	s.limit(env.limits(broker.Limits{}))
 	if peer.Identity != nil {
 		s.welcome(now, peer.Identity, &check{mark: peer.Mark})
 	} else {

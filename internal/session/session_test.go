@@ -152,7 +152,7 @@ func TestPeerGone(t *testing.T) {
 	d.sess.Verified(d.now, &session.Identity{User: "demo"}, nil)
 	d.text(`{"action":"ping"}`)
 	d.sess.Tick(d.now)
-	if _, _, ok := d.sess.Close(); ok || d.sess.Pending(d.now) || !d.sess.Deadline().IsZero() {
+	if _, _, ok := d.sess.Close(); ok || d.sess.Pending() || !d.sess.Deadline().IsZero() {
 		t.Error("a session whose peer has gone wants something")
 	}
 	if n := d.world.Env.Registry.Len(); n != 0 {

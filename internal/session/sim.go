@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -70,8 +71,8 @@ func (s *Session) sim(now time.Time, m *wire.Message) {
 	case req.Others:
 		msg, f = s.upsetOthers(msg, &req)
 	case req.Fault.OwnConnection:
-	case s.scopes&mayAdmin == 0:
-		f = &wire.Fault{Reason: wire.Forbidden, Msg: "Faults of the market concern everybody", Hint: "Needs the scope " + scopeAdmin}
+	case !s.may(broker.ScopeAdmin):
+		f = &wire.Fault{Reason: wire.Forbidden, Msg: "Faults of the market concern everybody", Hint: "Needs the scope " + broker.ScopeAdmin}
 	default:
 		msg, f = s.env.Fault(req.Fault.Name, req.Instrument)
 	}

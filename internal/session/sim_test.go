@@ -13,7 +13,7 @@ func TestSlowDownFromRest(t *testing.T) {
 	d.text(`{"action":"sim","fault":"slow_down"}`)
 	d.want(`"fault":"slow_down"`)
 	taken := 0
-	for d.sess.Pending(d.now) || taken == 0 || taken < 2048 {
+	for d.sess.Pending() || taken == 0 || taken < 2048 {
 		d.publish(0, 1)
 		_, n := d.gather()
 		d.sess.Wrote(d.now, n)
@@ -64,7 +64,7 @@ func TestStallKeepsNothing(t *testing.T) {
 	for range 20 {
 		d.publish(100, 2000)
 		d.want()
-		if d.sess.Pending(d.now) {
+		if d.sess.Pending() {
 			t.Fatal("something waits")
 		}
 		d.pass(900 * time.Millisecond)
@@ -102,7 +102,7 @@ func TestGapAlone(t *testing.T) {
 	d.want(`"fault":"gap"`)
 	d.publish(0, 1)
 	d.want()
-	if d.sess.Pending(d.now) {
+	if d.sess.Pending() {
 		t.Error("something waits")
 	}
 	d.publish(0, 1)
@@ -145,7 +145,7 @@ func TestFaultsTogether(t *testing.T) {
 	if _, _, closes := d.sess.Close(); closes || !d.sess.Reset() {
 		t.Error("not reset")
 	}
-	if d.sess.Pending(d.now) || !d.sess.Deadline().IsZero() {
+	if d.sess.Pending() || !d.sess.Deadline().IsZero() {
 		t.Error("a session that is over wants something")
 	}
 	if n := d.world.Env.Registry.Len(); n != 0 {

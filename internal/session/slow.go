@@ -127,7 +127,7 @@ func (s *Session) Wrote(now time.Time, n int) {
 
 // restIfDone ends the slow state once everything was taken and nothing waits.
 func (s *Session) restIfDone() {
-	if s.over() != nil || s.outstanding() || s.pending() {
+	if s.over() != nil || s.outstanding() || s.Pending() {
 		return
 	}
 	s.atRest()

@@ -89,7 +89,7 @@ func TestComesToRest(t *testing.T) {
 	d.text(`{"action":"subscribe","quotes":["*|BYMA|CI"],"snapshot":false}`)
 	_, n := d.gather()
 	d.publish(1, 0)
-	if !d.sess.Pending(d.now) {
+	if !d.sess.Pending() {
 		t.Fatal("nothing was announced")
 	}
 	d.sess.Wrote(d.now, n)

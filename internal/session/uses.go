@@ -3,37 +3,15 @@ package session
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Use is what exchanges count: a level of a market's data, at once or late.
+// Use is a level of a market's data that a session uses.
 type Use struct {
-	Market string // "*": by a pattern for every market
-	Level  Level
-	Delay  int // seconds
-}
-
-// Level is a level of market data, as rights are given.
-type Level uint8
-
-// Levels. What is made of trades is of the level of trades.
-const (
-	TradesLevel Level = iota
-	QuotesLevel
-	BookLevel
-)
-
-// String is the level's name: that of its channel.
-func (l Level) String() string { return [...]string{"trades", "quotes", "order_book"}[l] }
-
-func levelOf(c wire.Channel) Level {
-	switch c {
-	case wire.Quotes:
-		return QuotesLevel
-	case wire.OrderBook:
-		return BookLevel
-	}
-	return TradesLevel
+	Market string       // "*" for a pattern for every market
+	Level  wire.Channel // Trades, Quotes or OrderBook
+	Delay  int          // seconds
 }
 
 // uses appends what the subscriptions use, each once.
@@ -42,7 +20,7 @@ func (s *Session) uses(list []Use) []Use {
 		return list
 	}
 	for x := range s.sub.All {
-		u := Use{Market: x.ID.Market, Level: levelOf(x.Channel), Delay: x.Tier.Delay}
+		u := Use{Market: x.ID.Market, Level: entitlement.Level(x.Channel), Delay: x.Tier.Delay}
 		if !slices.Contains(list, u) {
 			list = append(list, u)
 		}
@@ -76,7 +54,7 @@ func (s *Session) tellDenied(list []wanted) {
 	}
 	for i := range list {
 		if w := &list[i]; w.reason == wire.NotEntitled || w.reason == wire.Forbidden {
-			s.env.Denied(s.place.user(), w.item.ID.Market, levelOf(w.item.Channel), w.reason)
+			s.env.Denied(s.place.user(), w.item.ID.Market, entitlement.Level(w.item.Channel), w.reason)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 		Grants: session.Grants{
 			Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
 			Rights: entitlement.Set{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
-			Limits: session.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
+			Limits: broker.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
 		},
 	}, nil
 }

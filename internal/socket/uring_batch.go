@@ -98,7 +98,7 @@ func (sh *shard) sendDone(now time.Time, s *send) {
 
 // markIfPending marks c for a flush if it has more output or its session is over.
 func (sh *shard) markIfPending(now time.Time, c *conn) {
-	if _, _, over := c.sess.Close(); over || c.sess.Pending(now) {
+	if _, _, over := c.sess.Close(); over || c.sess.Pending() {
 		sh.markDirty(c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cache"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/store"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // ledger is a database in memory that may be down.
@@ -70,8 +71,8 @@ func TestUsage(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()
 		begin := time.Now() // 2000-01-01
-		live := session.Use{Market: "M", Level: session.TradesLevel}
-		late := session.Use{Market: "M", Level: session.BookLevel, Delay: 900}
+		live := session.Use{Market: "M", Level: wire.Trades}
+		late := session.Use{Market: "M", Level: wire.OrderBook, Delay: 900}
 		m.Session("u1", live, 1)
 		m.Session("u1", live, 1)
 		m.Session("u2", late, 1)
@@ -134,8 +135,8 @@ func TestUsageIsBounded(t *testing.T) {
 	m.flush(t.Context())
 	for i := range 1000 {
 		m.Request("r"+strconv.Itoa(usageRows+i), "M", "quotes", 0)
-		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, 1)
-		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: session.QuotesLevel}, -1)
+		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: wire.Quotes}, 1)
+		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: wire.Quotes}, -1)
 	}
 	// A connection has its row while it is open. The first visit left one that all later ones found.
 	if len(m.pending) > usageRows+1 || m.lost < 1000 || m.closed.Len() > usageRows {
@@ -163,7 +164,7 @@ func TestUsageIsBounded(t *testing.T) {
 func TestUsageOfManyConnections(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}}
 	m := NewMeter(l, slog.New(slog.DiscardHandler))
-	live := session.Use{Market: "M", Level: session.TradesLevel}
+	live := session.Use{Market: "M", Level: wire.Trades}
 	for i := range 2 * usageRows {
 		m.Session("u"+strconv.Itoa(i), live, 1)
 	}
@@ -202,7 +203,7 @@ func TestUsageInPieces(t *testing.T) {
 		}
 		const open = 4 * usagePiece
 		for i := range open {
-			m.Session("u"+strconv.Itoa(i), session.Use{Market: "M", Level: session.TradesLevel}, 1)
+			m.Session("u"+strconv.Itoa(i), session.Use{Market: "M", Level: wire.Trades}, 1)
 		}
 		m.flush(t.Context())
 		if want := []int{open - 1000, open - 2000, open - 3000, open - 4000, 0}; !slices.Equal(pending[4:], want) {
@@ -223,7 +224,7 @@ func TestUsageOverTheMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
 		m := NewMeter(l, slog.New(slog.DiscardHandler))
-		live := session.Use{Market: "M", Level: session.TradesLevel}
+		live := session.Use{Market: "M", Level: wire.Trades}
 		const open = 2 * usagePiece
 		for i := range open {
 			m.Session("u"+strconv.Itoa(i), live, 1)
@@ -256,7 +257,7 @@ func TestUsageIsMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}
 		m := NewMeter(l, slog.New(slog.DiscardHandler))
-		live := session.Use{Market: "M", Level: session.TradesLevel}
+		live := session.Use{Market: "M", Level: wire.Trades}
 		begin := time.Now() // 2000-01-01
 		for _, by := range []int{1, 1, 1, -1, -1, -1} {
 			m.Session("u", live, by)
