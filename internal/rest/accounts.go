@@ -16,10 +16,7 @@ const accountCursor = 'a'
 
 // accounts is GET /broker/accounts?status=&limit=&cursor=.
 func (h *Handler) accounts(q *request) (result, error) {
-	status, f := q.params.get("status")
-	if f != nil {
-		return result{}, f
-	}
+	status := q.params.get("status")
 	switch status {
 	case "", "active", "restricted", "closed":
 	default:

@@ -20,10 +20,7 @@ const dateFormat = "2006-01-02"
 // calendar is GET /market/calendar?market=&from=&to=: the trading days of each market from one
 // local date up to, and without, another. It is the plan; /market/status says what is.
 func (h *Handler) calendar(q *request) (result, error) {
-	name, f := q.params.get("market")
-	if f != nil {
-		return result{}, f
-	}
+	name := q.params.get("market")
 	span, f := q.params.dates()
 	if f != nil {
 		return result{}, f
@@ -63,10 +60,7 @@ func (p params) dates() (d dates, f *wire.Failure) {
 		name string
 		date *time.Time
 	}{{"from", &d.from}, {"to", &d.to}} {
-		text, f := p.get(m.name)
-		if f != nil {
-			return d, f
-		}
+		text := p.get(m.name)
 		if text == "" {
 			continue
 		}

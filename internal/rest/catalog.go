@@ -88,9 +88,7 @@ func (p params) filter() (w filter, f *wire.Failure) {
 		name  string
 		field *string
 	}{{"market", &w.market}, {"term", &w.term}, {"kind", &w.kind}, {"q", &w.text}} {
-		if *m.field, f = p.get(m.name); f != nil {
-			return filter{}, f
-		}
+		*m.field = p.get(m.name)
 		if len(*m.field) > 64 {
 			return filter{}, wire.NewFailure(wire.BadField, m.name, "is longer than 64 bytes")
 		}

@@ -101,9 +101,7 @@ func (h *Handler) exportOf(q *request) (r export.Request, f *wire.Failure) {
 		name string
 		text *string
 	}{{"type", &kind}, {"date", &r.Date}, {"market", &r.Market}, {"format", &format}} {
-		if *m.text, f = q.params.get(m.name); f != nil {
-			return r, f
-		}
+		*m.text = q.params.get(m.name)
 	}
 	var ok bool
 	if r.Type, ok = export.ParseType(kind); !ok {

@@ -28,10 +28,7 @@ func (h *Handler) follow(q *request) (result, error) {
 	if f != nil {
 		return result{}, f
 	}
-	slow, f := q.params.get("slow")
-	if f != nil {
-		return result{}, f
-	}
+	slow := q.params.get("slow")
 	token, err := q.bearer()
 	if err != nil {
 		return result{}, err
@@ -96,10 +93,7 @@ func subscribeOf(q *request) ([]byte, *wire.Failure) {
 	b := append([]byte(nil), `{"action":"subscribe"`...)
 	some := false
 	for _, channel := range [...]string{"trades", "quotes", "order_book", "status", "summary", "bars"} {
-		text, f := q.params.get(channel)
-		if f != nil {
-			return nil, f
-		}
+		text := q.params.get(channel)
 		if text == "" {
 			continue
 		}
@@ -111,11 +105,7 @@ func subscribeOf(q *request) ([]byte, *wire.Failure) {
 		return nil, wire.NewFailure(wire.BadField, "trades", "is missing: name trades, quotes, order_book, status, summary or bars with identifiers")
 	}
 	for _, name := range [...]string{"conflate", "interval"} {
-		text, f := q.params.get(name)
-		if f != nil {
-			return nil, f
-		}
-		if text != "" {
+		if text := q.params.get(name); text != "" {
 			b = append(wire.AppendString(append(b, ','), name), ':')
 			b = wire.AppendString(b, text)
 		}
@@ -132,11 +122,7 @@ func subscribeOf(q *request) ([]byte, *wire.Failure) {
 
 // appendPlain appends what is no string in a subscribe.
 func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
-	depth, f := q.params.get("depth")
-	if f != nil {
-		return nil, f
-	}
-	switch depth {
+	switch depth := q.params.get("depth"); depth {
 	case "":
 	case "0", "1", "5", "10", "25":
 		b = append(append(b, `,"depth":`...), depth...)
@@ -144,10 +130,7 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 		return nil, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
 	}
 	for _, name := range [...]string{"snapshot", "alive"} {
-		text, f := q.params.get(name)
-		if f != nil {
-			return nil, f
-		}
+		text := q.params.get(name)
 		// A client of JSON lines has no comments to hear that all is well from.
 		if name == "alive" && text == "" && q.media == mediaLines {
 			text = "true"
@@ -167,10 +150,7 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 // appendSince appends where the stream is to begin: after Last-Event-ID, which a client that
 // lost its connection sends, or else from start.
 func (q *request) appendSince(b []byte) ([]byte, *wire.Failure) {
-	start, f := q.params.get("start")
-	if f != nil {
-		return nil, f
-	}
+	start := q.params.get("start")
 	ids := q.Header.Values("Last-Event-Id")
 	if len(ids) == 0 {
 		if start != "" {

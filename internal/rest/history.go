@@ -79,10 +79,7 @@ func (h *Handler) statuses(q *request) (result, error) {
 // bars is GET /market/bars?interval=.
 func (h *Handler) bars(q *request) (result, error) {
 	x := &history{list: "bars", series: journal.Series{Channel: journal.Bars}}
-	text, f := q.params.get("interval")
-	if f != nil {
-		return result{}, f
-	}
+	text := q.params.get("interval")
 	ok := true
 	if x.series.Interval = market.Minute; text != "" {
 		x.series.Interval, ok = market.ParseInterval(text)
@@ -152,10 +149,7 @@ func noJournal() *wire.Fault {
 
 // read reads the question of a request and refuses what its user may not ask.
 func (h *Handler) read(q *request, x *history) error {
-	text, f := q.params.get("instrument")
-	if f != nil {
-		return f
-	}
+	text := q.params.get("instrument")
 	id, f := h.historical(text, x.series.Channel == journal.Statuses)
 	if f != nil {
 		return f
@@ -207,10 +201,7 @@ func (p params) span(x *history) (f *wire.Failure) {
 		name string
 		time *int64
 	}{{"start", &x.start}, {"end", &x.end}} {
-		text, f := p.get(m.name)
-		if f != nil {
-			return f
-		}
+		text := p.get(m.name)
 		if text == "" {
 			continue
 		}
@@ -243,22 +234,11 @@ func parseInstant(name, text string) (int64, *wire.Failure) {
 
 // rows reads limit and order.
 func (p params) rows(x *history) *wire.Failure {
-	text, f := p.get("limit")
-	if f != nil {
+	var f *wire.Failure
+	if x.limit, f = p.limit(defaultRows, maxRows); f != nil {
 		return f
 	}
-	x.limit = defaultRows
-	if text != "" {
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n < 1 || n > maxRows {
-			return wire.NewFailure(wire.BadField, "limit", "must be a whole number from 1 to "+strconv.Itoa(maxRows))
-		}
-		x.limit = int(n)
-	}
-	if text, f = p.get("order"); f != nil {
-		return f
-	}
-	switch text {
+	switch p.get("order") {
 	case "", "asc":
 	case "desc":
 		x.desc = true
@@ -270,29 +250,20 @@ func (p params) rows(x *history) *wire.Failure {
 
 // locate reads epoch, after_sequence and cursor.
 func (h *Handler) locate(q *request, x *history) error {
-	text, f := q.params.get("epoch")
-	if f != nil {
-		return f
-	}
+	text := q.params.get("epoch")
 	present := h.cfg.Journal.Epoch()
 	if text != "" && text != present {
 		return epochChanged(present)
 	}
 	x.epoch, x.named = text, text != ""
-	if text, f = q.params.get("after_sequence"); f != nil {
-		return f
-	}
-	if text != "" {
+	if text = q.params.get("after_sequence"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
 			return wire.NewFailure(wire.BadField, "after_sequence", "must be a whole number")
 		}
 		x.after, x.since, x.epoch = n, true, present
 	}
-	if text, f = q.params.get("cursor"); f != nil || text == "" {
-		if f != nil {
-			return f
-		}
+	if text = q.params.get("cursor"); text == "" {
 		return nil
 	}
 	var ok bool

@@ -77,14 +77,5 @@ func readQuery(raw string) (params, *wire.Fault) {
 	return params(values), nil
 }
 
-// get is a parameter; "" where it is not given. One given twice is at fault.
-func (p params) get(name string) (string, *wire.Failure) {
-	switch list := p[name]; len(list) {
-	case 0:
-		return "", nil
-	case 1:
-		return list[0], nil
-	default:
-		return "", wire.NewFailure(wire.BadField, name, "is given more than once")
-	}
-}
+// get returns a parameter, or "" if it is not given.
+func (p params) get(name string) string { return url.Values(p).Get(name) }

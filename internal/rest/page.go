@@ -28,23 +28,12 @@ type page struct {
 // page reads limit and cursor. kind is one letter that tells the cursors of one
 // list from those of another.
 func (p params) page(kind byte) (page, *wire.Failure) {
-	pg := page{limit: defaultLimit}
-	text, f := p.get("limit")
-	if f != nil {
+	var pg page
+	var f *wire.Failure
+	if pg.limit, f = p.limit(defaultLimit, maxLimit); f != nil {
 		return pg, f
 	}
-	if text != "" {
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n < 1 || n > maxLimit {
-			return pg, wire.NewFailure(wire.BadField, "limit", "must be a whole number from 1 to "+strconv.Itoa(maxLimit))
-		}
-		pg.limit = int(n)
-	}
-	text, f = p.get("cursor")
-	if f != nil {
-		return pg, f
-	}
-	if text != "" {
+	if text := p.get("cursor"); text != "" {
 		key, err := base64.RawURLEncoding.Strict().DecodeString(text)
 		if err != nil || len(text) > maxCursor || len(key) < 2 || key[0] != kind {
 			return pg, badCursor()
@@ -52,6 +41,19 @@ func (p params) page(kind byte) (page, *wire.Failure) {
 		pg.after = string(key[1:])
 	}
 	return pg, nil
+}
+
+// limit returns the number of rows that a request wants, from 1 to most.
+func (p params) limit(usual, most int) (int, *wire.Failure) {
+	text := p.get("limit")
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n < 1 || n > uint64(most) {
+		return 0, wire.NewFailure(wire.BadField, "limit", "must be a whole number from 1 to "+strconv.Itoa(most))
+	}
+	return int(n), nil
 }
 
 func badCursor() *wire.Failure {

@@ -47,10 +47,13 @@ func (q *request) checkQuery() *wire.Fault {
 	return nil
 }
 
-// checkEmpty refuses parameters that are given and empty: a place or an option that got lost would
-// otherwise give an answer to another question.
-func (q *request) checkEmpty() *wire.Failure {
+// checkValues refuses parameters that are given more than once, or are empty: a place or an option
+// that was lost would otherwise give an answer to another question.
+func (q *request) checkValues() *wire.Failure {
 	for _, name := range q.route.query {
+		if len(q.params[name]) > 1 {
+			return wire.NewFailure(wire.BadField, name, "is given more than once")
+		}
 		if slices.Contains(q.params[name], "") && !slices.Contains(q.route.empty, name) {
 			return wire.NewFailure(wire.BadField, name, "is empty: give it a value or leave it out")
 		}

@@ -116,7 +116,7 @@ func (h *Handler) serve(q *request) (result, error) {
 	if f := q.checkQuery(); f != nil {
 		return result{}, f
 	}
-	if f := q.checkEmpty(); f != nil {
+	if f := q.checkValues(); f != nil {
 		return result{}, f
 	}
 	return q.route.serve(q)

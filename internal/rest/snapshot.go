@@ -21,10 +21,7 @@ const maxSnapshot = 100
 // that the user may see, as of an epoch and position. All instruments are good or
 // the request is refused, with a detail for each that is not.
 func (h *Handler) snapshot(q *request) (result, error) {
-	text, f := q.params.get("instruments")
-	if f != nil {
-		return result{}, f
-	}
+	text := q.params.get("instruments")
 	ids, f := parseInstruments(text)
 	if f != nil {
 		return result{}, f
@@ -67,18 +64,12 @@ func (h *Handler) book(q *request) (result, error) {
 	if f := q.needScope(broker.ScopeDepth); f != nil {
 		return result{}, f
 	}
-	text, f := q.params.get("instrument")
-	if f != nil {
-		return result{}, f
-	}
+	text := q.params.get("instrument")
 	id, err := market.ParseInstrumentID(text)
 	if err != nil {
 		return result{}, h.noIdentifier(text)
 	}
-	text, f = q.params.get("depth")
-	if f != nil {
-		return result{}, f
-	}
+	text = q.params.get("depth")
 	depth, ok := map[string]int{"": 5, "1": 1, "5": 5, "10": 10, "25": 25, "0": 0}[text]
 	if !ok {
 		return result{}, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
@@ -86,10 +77,7 @@ func (h *Handler) book(q *request) (result, error) {
 	if f := h.checkListed("instrument", []market.InstrumentID{id}); f != nil {
 		return result{}, f
 	}
-	at, f := q.params.get("at")
-	if f != nil {
-		return result{}, f
-	}
+	at := q.params.get("at")
 	may := h.rightNow
 	if at != "" {
 		may = right
