@@ -134,13 +134,13 @@ type Limits struct {
 type Account struct {
 	ID          string    `json:"account_id"`
 	Number      string    `json:"number"`
-	Name        string    `json:"name"`
+	Name        string    `json:"name,omitempty"`
 	Type        string    `json:"type"`   // cash, margin
 	Status      string    `json:"status"` // active, restricted, closed
 	Currency    string    `json:"currency"`
-	Currencies  []string  `json:"currencies"`
-	Roles       []string  `json:"roles"`
-	Permissions []string  `json:"permissions"`
+	Currencies  []string  `json:"currencies,omitzero"`
+	Roles       []string  `json:"roles,omitzero"`
+	Permissions []string  `json:"permissions,omitzero"`
 	IsDefault   bool      `json:"is_default"`
-	CreatedAt   time.Time `json:"created_at"`
+	CreatedAt   time.Time `json:"created_at,omitzero"`
 }

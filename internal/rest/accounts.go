@@ -1,10 +1,11 @@
 package rest
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -51,7 +52,7 @@ func (h *Handler) accounts(q *request) (result, error) {
 		if rows > 0 {
 			b = append(b, ',')
 		}
-		b = appendAccount(b, &list[i])
+		b = appendAccount(b, list[i])
 		rows, last = rows+1, list[i].ID
 	}
 	b = append(b, ']')
@@ -70,7 +71,7 @@ func (h *Handler) account(q *request) (result, error) {
 	}
 	for i := range list {
 		if list[i].ID == q.segment {
-			return result{object: appendAccount(nil, &list[i])}, nil
+			return result{object: appendAccount(nil, list[i])}, nil
 		}
 	}
 	return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "No such account"}
@@ -87,36 +88,12 @@ func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
 	return nil, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
 }
 
-// appendAccount writes what is known of an account: a user base of the broker's own may not know everything.
-func appendAccount(b []byte, a *broker.Account) []byte {
-	for _, m := range []struct{ name, value string }{
-		{`{"account_id":`, a.ID},
-		{`,"number":`, a.Number},
-		{`,"name":`, a.Name},
-		{`,"type":`, a.Type},
-		{`,"status":`, a.Status},
-		{`,"currency":`, a.Currency},
-	} {
-		if m.value != "" || m.name != `,"name":` {
-			b = append(b, m.name...)
-			b = wire.AppendString(b, m.value)
-		}
-	}
-	for _, m := range []struct {
-		name string
-		list []string
-	}{{`,"currencies":`, a.Currencies}, {`,"roles":`, a.Roles}, {`,"permissions":`, a.Permissions}} {
-		if m.list != nil {
-			b = append(b, m.name...)
-			b = wire.AppendStrings(b, m.list)
-		}
-	}
-	b = append(b, `,"is_default":`...)
-	b = strconv.AppendBool(b, a.IsDefault)
-	if !a.CreatedAt.IsZero() {
-		b = append(b, `,"created_at":"`...)
-		b = a.CreatedAt.UTC().AppendFormat(b, time.RFC3339)
-		b = append(b, '"')
-	}
-	return append(b, '}')
+// appendAccount appends an account, without fields that the user base does not know.
+func appendAccount(b []byte, a broker.Account) []byte {
+	a.CreatedAt = a.CreatedAt.UTC().Truncate(time.Second)
+	out := bytes.NewBuffer(b)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(a) // strings and a time
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
