@@ -34,6 +34,7 @@ type Meter struct {
 	log   *slog.Logger
 	next  time.Time // of recordOpen
 	pause func()    // called between two pieces of work, without the lock
+	rows  int       // usageRows
 
 	mu      sync.Mutex
 	open    map[usageKey]use            // uses by open connections
@@ -66,10 +67,12 @@ type use struct {
 }
 
 // NewMeter returns a meter that writes to s. Run must be called.
-func NewMeter(s Store, log *slog.Logger) *Meter {
+func NewMeter(s Store, log *slog.Logger) *Meter { return newMeter(s, log, usageRows) }
+
+func newMeter(s Store, log *slog.Logger, rows int) *Meter {
 	return &Meter{
-		store: s, log: log, pause: runtime.Gosched,
-		open: make(map[usageKey]use), closed: cache.New[usageKey, use](usageRows),
+		store: s, log: log, pause: runtime.Gosched, rows: rows,
+		open: make(map[usageKey]use), closed: cache.New[usageKey, use](rows),
 		pending: make(map[usageMonth]*store.Usage),
 	}
 }
@@ -136,7 +139,7 @@ func (m *Meter) add(k usageKey, row *store.Usage) bool {
 		row.Connections = max(row.Connections, old.Connections)
 		row.First = time.UnixMicro(min(row.First.UnixMicro(), old.First.UnixMicro()))
 		row.Last = time.UnixMicro(max(row.Last.UnixMicro(), old.Last.UnixMicro()))
-	case len(m.pending) >= usageRows+len(m.open):
+	case len(m.pending) >= m.rows+len(m.open):
 		m.lost++
 		return false
 	}

@@ -82,7 +82,7 @@ func TestUsage(t *testing.T) {
 		ended := time.Now()
 		l.set(true)
 		time.Sleep(48*time.Hour + time.Second)
-		for range 100_000 {
+		for range 10_000 {
 			m.Request("u3", "M", "quotes", 0)
 		}
 		time.Sleep(time.Hour)
@@ -124,22 +124,26 @@ func TestUsage(t *testing.T) {
 	})
 }
 
+// fewRows is the bound of meters in tests.
+const fewRows = 5000
+
 // TestUsageIsBounded has more users than rows may wait while the database is down: users of requests
 // and users who connect and leave. What is kept of them is written in the end.
 func TestUsageIsBounded(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}, down: true}
-	m := NewMeter(l, slog.New(slog.DiscardHandler))
-	for i := range usageRows {
+	m := newMeter(l, slog.New(slog.DiscardHandler), fewRows)
+	for i := range fewRows {
 		m.Request("r"+strconv.Itoa(i), "M", "quotes", 0)
 	}
 	m.flush(t.Context())
 	for i := range 1000 {
-		m.Request("r"+strconv.Itoa(usageRows+i), "M", "quotes", 0)
+		m.Request("r"+strconv.Itoa(fewRows+i), "M", "quotes", 0)
 		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: wire.Quotes}, 1)
 		m.Session("v"+strconv.Itoa(i), session.Use{Market: "M", Level: wire.Quotes}, -1)
 	}
-	// A connection has its row while it is open. The first visit left one that all later ones found.
-	if len(m.pending) > usageRows+1 || m.lost < 1000 || m.closed.Len() > usageRows {
+	// The row of an open connection is kept. The first visit has left one, so that there is no space
+	// for others.
+	if len(m.pending) > fewRows+1 || m.lost < 1000 || m.closed.Len() > fewRows {
 		t.Errorf("%d rows wait, %d were left out, %d uses are kept", len(m.pending), m.lost, m.closed.Len())
 	}
 	l.set(false)
@@ -148,13 +152,13 @@ func TestUsageIsBounded(t *testing.T) {
 	if len(l.usage) != kept || len(m.pending) != 0 || m.lost != 0 {
 		t.Errorf("%d of %d written, %d wait, %d left out", len(l.usage), kept, len(m.pending), m.lost)
 	}
-	for i := range usageRows { // there is space again
+	for i := range fewRows { // there is space again
 		m.Request("s"+strconv.Itoa(i), "M", "quotes", 0)
 	}
-	if len(m.pending) != usageRows || m.lost != 0 {
+	if len(m.pending) != fewRows || m.lost != 0 {
 		t.Errorf("%d rows wait and %d were left out after all were written", len(m.pending), m.lost)
 	}
-	if n := m.closed.Len(); n > usageRows {
+	if n := m.closed.Len(); n > fewRows {
 		t.Errorf("%d uses are kept", n)
 	}
 }
@@ -163,12 +167,12 @@ func TestUsageIsBounded(t *testing.T) {
 // connections count too.
 func TestUsageOfManyConnections(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}}
-	m := NewMeter(l, slog.New(slog.DiscardHandler))
+	m := newMeter(l, slog.New(slog.DiscardHandler), fewRows)
 	live := session.Use{Market: "M", Level: wire.Trades}
-	for i := range 2 * usageRows {
+	for i := range 2 * fewRows {
 		m.Session("u"+strconv.Itoa(i), live, 1)
 	}
-	if len(m.pending) != 2*usageRows || m.lost != 0 {
+	if len(m.pending) != 2*fewRows || m.lost != 0 {
 		t.Errorf("%d rows wait, %d were left out", len(m.pending), m.lost)
 	}
 	m.Request("asks", "M", "trades", 0)
@@ -182,7 +186,7 @@ func TestUsageOfManyConnections(t *testing.T) {
 			t.Errorf("of %s is written: %+v", user, got)
 		}
 	}
-	if len(l.usage) != 2*usageRows+3 {
+	if len(l.usage) != 2*fewRows+3 {
 		t.Errorf("%d rows written", len(l.usage))
 	}
 }
