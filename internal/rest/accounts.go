@@ -91,9 +91,14 @@ func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
 // appendAccount appends an account, without fields that the user base does not know.
 func appendAccount(b []byte, a broker.Account) []byte {
 	a.CreatedAt = a.CreatedAt.UTC().Truncate(time.Second)
+	return appendJSON(b, a)
+}
+
+// appendJSON appends a value whose strings and fields can be encoded.
+func appendJSON(b []byte, value any) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(a) // strings and a time
+	_ = e.Encode(value)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

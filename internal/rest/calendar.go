@@ -3,6 +3,7 @@ package rest
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -25,28 +26,24 @@ func (h *Handler) calendar(q *request) (result, error) {
 	if f != nil {
 		return result{}, f
 	}
-	now := time.Now()
-	b := append([]byte(nil), `{"markets":[`...)
-	found := false
+	list := []calendar{}
 	for _, m := range h.cfg.Hub.Markets() {
 		if name != "" && m.ID != name {
 			continue
 		}
-		if found {
-			b = append(b, ',')
-		}
-		found = true
 		loc := h.zones.load(m.Timezone, h.log)
-		c := calendar{market: &m, loc: loc, now: now}
+		now := time.Now()
 		if m.StatusFromFeed {
-			c.now = h.cfg.Hub.Clock(m.ID)
+			now = h.cfg.Hub.Clock(m.ID)
 		}
-		b = c.append(b, span.of(c.now, loc))
+		list = append(list, newCalendar(&m, loc, now, span.of(now, loc)))
 	}
-	if !found && name != "" {
+	if len(list) == 0 && name != "" {
 		return result{}, wire.NewFailure(wire.BadField, "market", "is not a market of GET /market/markets")
 	}
-	b = append(b, "]}"...)
+	b := appendJSON(nil, struct {
+		Markets []calendar `json:"markets"`
+	}{list})
 	sum := sha256.Sum256(b)
 	q.out.Set("Cache-Control", "private, no-cache")
 	return q.tagged(entityTag(sum[:]), result{object: b}), nil
@@ -95,181 +92,126 @@ func (d dates) of(now time.Time, loc *time.Location) dates {
 	return d
 }
 
-// calendar is the days of one market.
+// calendar is the plan of one market.
 type calendar struct {
-	market *market.Market
-	loc    *time.Location
-	now    time.Time
+	Market   string `json:"market"`
+	Timezone string `json:"timezone"`
+	plannedPhase
+	Terms    []calendarTerm    `json:"terms"`
+	Holidays []calendarHoliday `json:"holidays"`
+	Days     []calendarDay     `json:"days"`
 }
 
-func (c *calendar) append(b []byte, span dates) []byte {
-	b = append(b, `{"market":`...)
-	b = wire.AppendString(b, c.market.ID)
-	b = append(b, `,"timezone":`...)
-	b = wire.AppendString(b, c.loc.String())
-	b = c.appendNow(b, "")
-	b = append(b, `,"terms":[`...)
-	for i, t := range c.market.Terms {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"term":`...)
-		b = wire.AppendString(b, t.Name)
-		b = c.appendNow(b, t.Name)
-		b = append(b, '}')
-	}
-	b = append(b, `],"holidays":[`...)
-	b = c.appendHolidays(b, span)
-	b = append(b, `],"days":[`...)
-	for d := span.from; d.Before(span.to); d = d.AddDate(0, 0, 1) {
-		if d.After(span.from) {
-			b = append(b, ',')
-		}
-		b = c.appendDay(b, d)
-	}
-	return append(b, "]}"...)
+// plannedPhase is the current phase of a plan, and when it changes.
+type plannedPhase struct {
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	Next   string `json:"next_change,omitempty"`
 }
 
-// appendNow appends the phase that the plan has for a term now, and when it changes.
-func (c *calendar) appendNow(b []byte, term string) []byte {
-	phase, next, reason := c.market.Schedule.At(c.now, c.loc, term)
-	b = append(b, `,"status":"`...)
-	b = append(b, phase.String()...)
-	b = append(b, '"')
-	if reason != "" {
-		b = append(b, `,"reason":`...)
-		b = wire.AppendString(b, reason)
-	}
-	if !next.IsZero() {
-		b = append(b, `,"next_change":"`...)
-		b = wire.AppendTime(b, next.UnixNano())
-		b = append(b, '"')
-	}
-	return b
+type calendarTerm struct {
+	Term string `json:"term"`
+	plannedPhase
 }
 
-func (c *calendar) appendHolidays(b []byte, span dates) []byte {
-	first := true
-	for _, day := range c.market.Schedule.Holidays {
+type calendarHoliday struct {
+	Date   string   `json:"date"`
+	Name   string   `json:"name,omitempty"`
+	Closes string   `json:"closes,omitempty"`
+	Terms  []string `json:"terms,omitempty"`
+}
+
+type calendarDay struct {
+	Date     string            `json:"date"`
+	Sessions []calendarSession `json:"sessions"`
+	Terms    []calendarDayTerm `json:"terms"`
+}
+
+type calendarDayTerm struct {
+	Term      string            `json:"term"`
+	Available bool              `json:"available"`
+	Sessions  []calendarSession `json:"sessions,omitzero"` // nil: those of the day
+}
+
+// calendarSession is a span of time in which a market is not closed.
+type calendarSession struct {
+	Status string `json:"status"`
+	Start  string `json:"start"`
+	End    string `json:"end"`
+}
+
+func newCalendar(m *market.Market, loc *time.Location, now time.Time, span dates) calendar {
+	c := calendar{
+		Market: m.ID, Timezone: loc.String(), plannedPhase: phaseAt(m, loc, now, ""),
+		Terms: []calendarTerm{}, Holidays: []calendarHoliday{}, Days: []calendarDay{},
+	}
+	for _, t := range m.Terms {
+		c.Terms = append(c.Terms, calendarTerm{t.Name, phaseAt(m, loc, now, t.Name)})
+	}
+	for _, day := range m.Schedule.Holidays {
 		date, err := time.Parse(dateFormat, day.Date)
 		if err != nil || date.Before(span.from) || !date.Before(span.to) {
 			continue
 		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(b, `{"date":"`...)
-		b = append(b, day.Date...)
-		b = append(b, '"')
-		if day.Name != "" {
-			b = append(b, `,"name":`...)
-			b = wire.AppendString(b, day.Name)
-		}
+		holiday := calendarHoliday{Date: day.Date, Name: day.Name, Terms: day.Terms}
 		if day.Close != 0 {
-			b = append(b, `,"closes":"`...)
-			b = date.Add(day.Close).AppendFormat(b, time.TimeOnly)
-			b = append(b, '"')
+			holiday.Closes = date.Add(day.Close).Format(time.TimeOnly)
 		}
-		if len(day.Terms) > 0 {
-			b = append(b, `,"terms":`...)
-			b = wire.AppendStrings(b, day.Terms)
-		}
-		b = append(b, '}')
+		c.Holidays = append(c.Holidays, holiday)
 	}
-	return b
-}
-
-// appendDay appends a day: the market's sessions, and those of the terms that differ.
-func (c *calendar) appendDay(b []byte, date time.Time) []byte {
-	b = append(b, `{"date":"`...)
-	b = date.AppendFormat(b, dateFormat)
-	b = append(b, `","sessions":`...)
-	whole := c.sessions(date, "")
-	b = appendSessions(b, whole)
-	b = append(b, `,"terms":[`...)
-	for i, t := range c.market.Terms {
-		own := c.sessions(date, t.Name)
-		if i > 0 {
-			b = append(b, ',')
+	for date := span.from; date.Before(span.to); date = date.AddDate(0, 0, 1) {
+		day := calendarDay{Date: date.Format(dateFormat), Sessions: sessionsOn(m, loc, date, ""), Terms: []calendarDayTerm{}}
+		for _, t := range m.Terms {
+			own := sessionsOn(m, loc, date, t.Name)
+			term := calendarDayTerm{Term: t.Name, Available: len(own) > 0}
+			if !slices.Equal(own, day.Sessions) {
+				term.Sessions = own
+			}
+			day.Terms = append(day.Terms, term)
 		}
-		b = append(b, `{"term":`...)
-		b = wire.AppendString(b, t.Name)
-		if len(own) > 0 {
-			b = append(b, `,"available":true`...)
-		} else {
-			b = append(b, `,"available":false`...)
-		}
-		if !equalSessions(own, whole) {
-			b = append(b, `,"sessions":`...)
-			b = appendSessions(b, own)
-		}
-		b = append(b, '}')
+		c.Days = append(c.Days, day)
 	}
-	return append(b, "]}"...)
+	return c
 }
 
-// session is a span of time in which a market is not closed.
-type session struct {
-	phase      market.Phase
-	start, end time.Time
+func phaseAt(m *market.Market, loc *time.Location, now time.Time, term string) plannedPhase {
+	phase, next, reason := m.Schedule.At(now, loc, term)
+	p := plannedPhase{Status: phase.String(), Reason: reason}
+	if !next.IsZero() {
+		p.Next = timeText(next)
+	}
+	return p
 }
 
-// maxSessions bounds the sessions of a day that are told.
+// maxSessions bounds the sessions of a day.
 const maxSessions = 64
 
-// sessions is what is planned for a term on a local date, by asking the schedule from change to change.
-func (c *calendar) sessions(date time.Time, term string) (list []session) {
-	at := c.midnight(date)
-	end := c.midnight(date.AddDate(0, 0, 1))
+// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It asks the
+// schedule from change to change.
+func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term string) []calendarSession {
+	list := []calendarSession{}
+	at, end := midnight(date, loc), midnight(date.AddDate(0, 0, 1), loc)
 	for at.Before(end) && len(list) < maxSessions {
-		phase, next, _ := c.market.Schedule.At(at, c.loc, term)
+		phase, next, _ := m.Schedule.At(at, loc, term)
 		until := end
 		if !next.IsZero() && next.Before(end) {
 			until = next
 		}
 		if phase != market.Closed {
-			list = append(list, session{phase, at, until})
+			list = append(list, calendarSession{phase.String(), timeText(at), timeText(until)})
 		}
 		at = until
 	}
 	return list
 }
 
-// midnight is the first instant of a local date, whose 00:00 some days do not have.
-func (c *calendar) midnight(date time.Time) time.Time {
-	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, c.loc)
-	if t.Day() != date.Day() { // the clock jumped over it, and time.Date took the hour before
+// midnight returns the first instant of a local date. Some days do not have 00:00.
+func midnight(date time.Time, loc *time.Location) time.Time {
+	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, loc)
+	if t.Day() != date.Day() { // time.Date took the hour before the change of the clock
 		_, t = t.ZoneBounds()
 	}
 	return t
 }
 
-func appendSessions(b []byte, list []session) []byte {
-	b = append(b, '[')
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"status":"`...)
-		b = append(b, s.phase.String()...)
-		b = append(b, `","start":"`...)
-		b = wire.AppendTime(b, s.start.UnixNano())
-		b = append(b, `","end":"`...)
-		b = wire.AppendTime(b, s.end.UnixNano())
-		b = append(b, `"}`...)
-	}
-	return append(b, ']')
-}
-
-func equalSessions(a, b []session) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].phase != b[i].phase || !a[i].start.Equal(b[i].start) || !a[i].end.Equal(b[i].end) {
-			return false
-		}
-	}
-	return true
-}
+func timeText(t time.Time) string { return string(wire.AppendTime(nil, t.UnixNano())) }
