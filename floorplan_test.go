@@ -115,6 +115,7 @@ func plan() map[string]planRow {
 		"internal/ldaptest": {},
 		"internal/testrun":  {imports: row("internal/pgtest")},
 		"internal/rest":     {imports: row("internal/auth internal/clientaddr internal/entitlement internal/export internal/frame internal/journal internal/proxy internal/ratelimit internal/recent internal/sched internal/spell internal/stream internal/web broker market wire"), outside: row(comp)},
+		"internal/auth/keyset": {imports: row("internal/audit internal/flock"), outside: row(jwt)},
 
 		"internal/export": {imports: row("internal/journal internal/sched market wire"), outside: row(parq)},
 
@@ -122,12 +123,12 @@ func plan() map[string]planRow {
 		"internal/certificate":          {},
 		"internal/certificate/certtest": {imports: row("internal/certificate")},
 
-		"internal/auditlog": {imports: row("internal/audit wire")},
-		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store")},
+		"internal/auditlog": {imports: row("internal/audit wire internal/session")},
+		"internal/database": {imports: row("broker/local internal/audit internal/auth internal/store internal/auth/keyset")},
 		"internal/identity": {imports: row("internal/entitlement broker internal/auth internal/session wire")},
 		"internal/usage":    {imports: row("internal/cache internal/session internal/store")},
 		"gateway": {imports: row("broker broker/local feed market wire " +
-			"internal/audit internal/auditlog internal/auth internal/certificate internal/database internal/feeds internal/flock internal/identity internal/journal internal/rest internal/session internal/socket internal/stream internal/usage")},
+			"internal/audit internal/auditlog internal/auth internal/auth/keyset internal/certificate internal/database internal/feeds internal/flock internal/identity internal/journal internal/rest internal/session internal/socket internal/stream internal/usage")},
 
 		"internal/progress":  {},
 		"internal/recording": {imports: row("feed/replay/decode market wire"), outside: row(comp)},
@@ -135,7 +136,7 @@ func plan() map[string]planRow {
 
 		"internal/bench": {imports: row("internal/bench/proc internal/bench/load internal/bench/pattern internal/bench/bare internal/bench/host internal/bench/tokens feed/sim"), outside: row(sock)},
 		"internal/bench/tokens": {
-			imports: row("internal/bench/proc internal/auth internal/store gateway broker broker/local"),
+			imports: row("broker broker/local gateway internal/auth internal/auth/keyset internal/bench/proc internal/store"),
 			outside: row(pgxs + " " + lite + " " + xcry),
 		},
 		"internal/bench/proc":    {},
@@ -151,7 +152,7 @@ func plan() map[string]planRow {
 			outside: row(toml),
 		},
 		"internal/cli/command": {
-			imports: row("broker/local gateway internal/auth internal/client internal/config internal/database internal/progress wire"),
+			imports: row("broker/local gateway internal/auth/keyset internal/client internal/config internal/database internal/progress wire"),
 			outside: row(cobr + " " + term),
 		},
 		"internal/cli/server": {
@@ -163,7 +164,7 @@ func plan() map[string]planRow {
 			outside: row(cobr + " " + sock),
 		},
 		"internal/cli/admin": {
-			imports: row("broker broker/local gateway internal/audit internal/auditlog internal/auth internal/cli/command internal/config internal/database internal/progress internal/spell market"),
+			imports: row("broker broker/local gateway internal/audit internal/auditlog internal/auth/keyset internal/cli/command internal/config internal/database internal/progress internal/spell market"),
 			outside: row(cobr),
 		},
 		"internal/cli": {

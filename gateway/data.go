@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/database"
 )
 
@@ -50,10 +50,10 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 // Close closes the database.
 func (d *Data) Close() error { return d.db.Close() }
 
-// openKeys opens the keys. Steps in their life are recorded in the audit log, and a revoked key closes
-// the sockets of its tokens.
+// openKeys opens the keys. Steps in their life are recorded in the audit log, and a revoked key
+// closes the sockets of its tokens.
 func (g *Gateway) openKeys(ctx context.Context, data *Data) (err error) {
-	g.keys, err = data.db.OpenKeys(ctx, auth.KeySetConfig{
+	g.keys, err = data.db.OpenKeys(ctx, keyset.Config{
 		AccessTTL: g.cfg.Auth.AccessTTL,
 		MustExist: true, // OpenData made those of a new database
 		OnRevoke:  g.registry.RevokeKey,

@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
@@ -42,7 +43,7 @@ type Gateway struct {
 	feeds       []*feeds.Supervisor
 	registered  *feeds.Registry
 	auth        *auth.Service
-	keys        *auth.KeySet
+	keys        *keyset.Set
 	registry    *session.Registry
 	identities  identity.Cache
 	usage       *usage.Meter

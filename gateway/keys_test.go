@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // operatorFolder names the data folder of whom an operator's process is to rotate the keys, and operatorRevoke the key
@@ -107,7 +107,7 @@ func signingKey(t *testing.T, data *gateway.Data) string {
 		t.Fatal(err)
 	}
 	for _, k := range keys.Keys() {
-		if k.State == auth.KeySigning {
+		if k.State == keyset.Signing {
 			return k.ID
 		}
 	}
@@ -120,7 +120,7 @@ func rotateKeys(t *testing.T, data *gateway.Data, revoke string) {
 	t.Helper()
 	keys, err := data.DB().OperatorKeys(t.Context())
 	if err == nil {
-		_, err = keys.Rotate(t.Context(), auth.KeyRotation{Now: true, Revoke: revoke})
+		_, err = keys.Rotate(t.Context(), keyset.Rotation{Now: true, Revoke: revoke})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestKeysAreEncryptedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := filepath.Join(folder, "keys.key")
-	if err := auth.MakeEncryptionKey(secret); err != nil {
+	if err := keyset.MakeEncryptionKey(secret); err != nil {
 		t.Fatal(err)
 	}
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder, EncryptionKeyFile: secret})

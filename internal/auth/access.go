@@ -9,6 +9,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 const (
@@ -19,9 +20,6 @@ const (
 	tokenType = "at+jwt"
 	// clientID is there because RFC 9068 asks for one. The password grant knows no clients.
 	clientID = "rueda"
-	// clockLeeway is for nbf and iat, which another node of the installation may
-	// have set. exp has none: the server promised that moment to its client.
-	clockLeeway = 30 * time.Second
 )
 
 // claims are the whole content of an access token. Times are whole seconds, as
@@ -76,7 +74,7 @@ func (a *accessTokens) share(c *claims) {
 
 // accessTokens mints access tokens and accepts those it might have minted.
 type accessTokens struct {
-	keys      *KeySet
+	keys      *keyset.Set
 	issuer    string
 	audience  string
 	audiences jwt.ClaimStrings // that alone
@@ -84,7 +82,7 @@ type accessTokens struct {
 	parser    *jwt.Parser
 }
 
-func newAccessTokens(keys *KeySet, issuer, audience string, lifetime time.Duration) *accessTokens {
+func newAccessTokens(keys *keyset.Set, issuer, audience string, lifetime time.Duration) *accessTokens {
 	return &accessTokens{
 		keys:      keys,
 		issuer:    issuer,
@@ -93,7 +91,7 @@ func newAccessTokens(keys *KeySet, issuer, audience string, lifetime time.Durati
 		lifetime:  lifetime,
 		// Claims are validated by check: the parser's own validation takes
 		// fractions and strings for times and has one leeway for all.
-		parser: jwt.NewParser(jwt.WithValidMethods(KeyAlgorithms()), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
+		parser: jwt.NewParser(jwt.WithValidMethods(keyset.Algorithms()), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
 	}
 }
 
@@ -105,15 +103,12 @@ func (a *accessTokens) mint(user broker.User, family string, now time.Time) (tok
 		Expires:   now.Unix() + int64(a.lifetime/time.Second),
 		NotBefore: now.Unix(),
 		Issued:    now.Unix(),
-		TokenID:   randomID(16),
+		TokenID:   keyset.RandomID(16),
 		ClientID:  clientID,
 		Family:    family,
 		Version:   user.Version,
 	}
-	key := a.keys.signing()
-	t := jwt.NewWithClaims(key.method, c)
-	t.Header = map[string]any{"alg": key.algorithm, "kid": key.id, "typ": tokenType}
-	text, err := t.SignedString(key.private)
+	text, err := a.keys.Sign(c, tokenType)
 	if err != nil {
 		return Secret{}, time.Time{}, fmt.Errorf("sign an access token: %w", err)
 	}
@@ -167,15 +162,23 @@ func (a *accessTokens) key(t *jwt.Token, c *claims) (any, error) {
 		return nil, fmt.Errorf("typ is not %s", tokenType)
 	}
 	id, _ := t.Header["kid"].(string)
-	key, err := a.keys.key(id)
+	key, err := a.keys.Verifier(id)
 	if err != nil {
 		return nil, err
 	}
-	if t.Method.Alg() != key.algorithm {
-		return nil, fmt.Errorf("alg is not the %s of the key", key.algorithm)
+	if t.Method.Alg() != key.Algorithm {
+		return nil, fmt.Errorf("alg is not the %s of the key", key.Algorithm)
 	}
-	c.key = key.id // the set's own text, which all tokens share
-	return key.verifier(), nil
+	c.key = key.ID // the text of the key set, which all tokens share
+	return key.Public, nil
+}
+
+// unsigned returns the error for a token that no current key has signed.
+func unsigned(err error) *Error {
+	if errors.Is(err, keyset.ErrKeyRevoked) {
+		return refuse(TokenRevoked, err)
+	}
+	return refuse(InvalidToken, err)
 }
 
 // errExpired tells a token that was good from one that never was.
@@ -184,7 +187,7 @@ var errExpired = errors.New("token has expired")
 // check validates the claims.
 func (a *accessTokens) check(c *claims, now time.Time) error {
 	lifetime := int64(a.lifetime / time.Second)
-	latest := now.Add(clockLeeway).Unix()
+	latest := now.Add(keyset.ClockLeeway).Unix()
 	switch {
 	case c.Issuer != a.issuer:
 		return errors.New("iss is another")

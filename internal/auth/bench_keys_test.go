@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // BenchmarkSigned signs and verifies with each algorithm.
 func BenchmarkSigned(b *testing.B) {
-	for _, alg := range auth.KeyAlgorithms() {
-		keys, err := auth.OpenKeySet(b.Context(), auth.MemoryKeys(), auth.KeySetConfig{Algorithm: alg})
+	for _, alg := range keyset.Algorithms() {
+		keys, err := keyset.Open(b.Context(), keyset.MemoryStore(), keyset.Config{Algorithm: alg})
 		if err != nil {
 			b.Fatal(err)
 		}

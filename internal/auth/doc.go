@@ -4,7 +4,7 @@
 // # Access tokens
 //
 // An access token is a JWT in the shape of RFC 9068, signed by the one key of the
-// KeySet that signs. It names the user (sub), the login it descends from (sid,
+// keyset that signs. It names the user (sub), the login it descends from (sid,
 // the token family) and the user's version (ver). It holds no right, no account
 // and no name: those are looked up where they are used, so that they can be taken
 // away. Verify accepts exactly what Service itself mints and nothing more; the
@@ -41,20 +41,7 @@
 // Processes that have one Store are one installation. What one revokes the others hear by Store.Watch, and read again
 // after it failed; a family that one refreshes has its sockets' deadlines moved at the others by Run, in time.
 //
-// # Keys
-//
-// A KeySet is one document in a KeyStore: keys, secrets of refresh tokens, the key of the audit log. A
-// key is published, then signs, then verifies only, and is deleted (keyring.go, which is
-// these rules and no I/O); Run does that by the clock, and takes up what other processes save. Each change is
-// read, edited and saved by compare-and-swap (keyrun.go), encrypted where the operator gave a key
-// for that (seal.go). A key that is gone before its time takes its tokens with it at once, and OnRevoke tells whose
-// sockets to close.
-//
 // # Concurrency
-//
-// A KeySet is asked through one atomic pointer to a ring that never changes. Who loads or saves takes the turn, a channel
-// of one place, and waits for the store while having it: nothing on the way of a request does. Run has one goroutine beside its caller's,
-// which watches the store, and waits for it; OnRevoke is called by who has the turn and must not block.
 //
 // A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and one more, which
 // reads users with open sockets again where nobody tells of changes; who reads many users has up to eight for that. All

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // Bounds of what a client may send, in bytes.
@@ -132,10 +133,10 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 	}
 	now := time.Now()
 	family := Family{
-		ID:          randomID(16),
+		ID:          keyset.RandomID(16),
 		UserID:      user.ID,
 		UserVersion: user.Version,
-		KeyID:       s.cfg.Keys.deriver(),
+		KeyID:       s.cfg.Keys.Deriver(),
 		Created:     now,
 		Used:        now,
 		Address:     addressText(from),
@@ -223,11 +224,12 @@ func (s *Service) recheck(ctx context.Context, family Family) (broker.User, erro
 }
 
 func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
-	successor, ok := s.cfg.Keys.derive(family.KeyID, family.Seed, secret)
+	next, ok := s.cfg.Keys.Derive(family.KeyID, family.Seed, secret)
 	if !ok {
 		s.cfg.Logger.Warn("the key file has no secret of this name, its families are over", "key", family.KeyID)
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is gone"))
 	}
+	successor := refreshSecret(next)
 	now := time.Now()
 	end := s.refreshEnd(family, now)
 	if !now.Before(end) { // the cap on a family's age may be younger than the family

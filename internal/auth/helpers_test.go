@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -222,7 +223,7 @@ type world struct {
 // given functions.
 func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 	t.Helper()
-	keys, err := auth.NewKeySet()
+	keys, err := keyset.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,13 +355,13 @@ func wantReason(t testing.TB, err error, reason string) {
 }
 
 // openFile reads the keys of a file as a process does.
-func openFile(t testing.TB, path string) (*auth.KeySet, error) {
+func openFile(t testing.TB, path string) (*keyset.Set, error) {
 	t.Helper()
-	return auth.OpenKeySet(t.Context(), auth.FileKeys(path), auth.KeySetConfig{})
+	return keyset.Open(t.Context(), keyset.FileStore(path), keyset.Config{})
 }
 
 // newKeyFile is a key set and the private key that signs for it.
-func newKeyFile(t testing.TB) (*auth.KeySet, *ecdsa.PrivateKey, string) {
+func newKeyFile(t testing.TB) (*keyset.Set, *ecdsa.PrivateKey, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.json")
 	keys, err := openFile(t, path)

@@ -14,10 +14,11 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // keySetOf reads a set of the given keys, in order, each followed by its id.
-func keySetOf(t *testing.T, pairs ...any) *auth.KeySet {
+func keySetOf(t *testing.T, pairs ...any) *keyset.Set {
 	t.Helper()
 	var keys []map[string]any
 	for i := 0; i < len(pairs); i += 2 {

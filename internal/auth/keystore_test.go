@@ -20,32 +20,33 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // TestKeyStores: both that are here compare and swap, and tell of a change.
 func TestKeyStores(t *testing.T) {
-	for name, make := range map[string]func(t *testing.T) (one, two auth.KeyStore){
-		"file": func(t *testing.T) (auth.KeyStore, auth.KeyStore) {
+	for name, make := range map[string]func(t *testing.T) (one, two keyset.Store){
+		"file": func(t *testing.T) (keyset.Store, keyset.Store) {
 			path := filepath.Join(t.TempDir(), "folder", "keys.json")
-			return auth.FileKeys(path), auth.FileKeys(path)
+			return keyset.FileStore(path), keyset.FileStore(path)
 		},
-		"memory": func(*testing.T) (auth.KeyStore, auth.KeyStore) {
-			s := auth.MemoryKeys()
+		"memory": func(*testing.T) (keyset.Store, keyset.Store) {
+			s := keyset.MemoryStore()
 			return s, s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, two := make(t)
-			if _, _, err := one.Load(t.Context()); !errors.Is(err, auth.ErrNotFound) {
+			if _, _, err := one.Load(t.Context()); !errors.Is(err, keyset.ErrNoDocument) {
 				t.Fatalf("nothing there: %v", err)
 			}
-			if err := one.Save(t.Context(), []byte("x"), "1"); !errors.Is(err, auth.ErrConflict) {
+			if err := one.Save(t.Context(), []byte("x"), "1"); !errors.Is(err, keyset.ErrConflict) {
 				t.Errorf("a version of nothing: %v", err)
 			}
 			if err := one.Save(t.Context(), []byte("first"), ""); err != nil {
 				t.Fatal(err)
 			}
-			if err := two.Save(t.Context(), []byte("second"), ""); !errors.Is(err, auth.ErrConflict) {
+			if err := two.Save(t.Context(), []byte("second"), ""); !errors.Is(err, keyset.ErrConflict) {
 				t.Errorf("made twice: %v", err)
 			}
 			race(t, one, two)
@@ -55,7 +56,7 @@ func TestKeyStores(t *testing.T) {
 }
 
 // race has many count up the document at once: no count is lost.
-func race(t *testing.T, stores ...auth.KeyStore) {
+func race(t *testing.T, stores ...keyset.Store) {
 	t.Helper()
 	const workers, each = 8, 12
 	document, version, err := stores[0].Load(t.Context())
@@ -77,7 +78,7 @@ func race(t *testing.T, stores ...auth.KeyStore) {
 				switch err := store.Save(t.Context(), fmt.Append(nil, n+1), version); {
 				case err == nil:
 					done++
-				case !errors.Is(err, auth.ErrConflict):
+				case !errors.Is(err, keyset.ErrConflict):
 					t.Error(err)
 					return
 				}
@@ -90,7 +91,7 @@ func race(t *testing.T, stores ...auth.KeyStore) {
 	}
 }
 
-func watched(t *testing.T, one, two auth.KeyStore) {
+func watched(t *testing.T, one, two keyset.Store) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{}, 100)
@@ -133,7 +134,7 @@ func TestKeyFileLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Now: true}); err != nil {
+	if _, err := keys.Rotate(t.Context(), keyset.Rotation{Now: true}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -175,7 +176,7 @@ func TestKeyFileOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := keys.Keys()
-	if len(list) != 2 || list[0].ID != firstID || list[0].State != auth.KeySigning || list[1].State != auth.KeyVerifyOnly {
+	if len(list) != 2 || list[0].ID != firstID || list[0].State != keyset.Signing || list[1].State != keyset.VerifyOnly {
 		t.Errorf("keys %+v", list)
 	}
 	w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
@@ -197,21 +198,21 @@ func TestKeyFileOfVersion1(t *testing.T) {
 }
 
 // encryptedBy gives a key for KeySetConfig.Encryption.
-func encryptedBy(t *testing.T, text string) func() (auth.EncryptionKey, error) {
+func encryptedBy(t *testing.T, text string) func() (keyset.EncryptionKey, error) {
 	t.Helper()
-	if _, err := auth.ParseEncryptionKey(text); err != nil {
+	if _, err := keyset.ParseEncryptionKey(text); err != nil {
 		t.Fatal(err)
 	}
-	return func() (auth.EncryptionKey, error) { return auth.ParseEncryptionKey(text) }
+	return func() (keyset.EncryptionKey, error) { return keyset.ParseEncryptionKey(text) }
 }
 
 // TestKeysEncrypted: plain keys are encrypted at the next save, then nothing of them is on disk, they open with the
 // right key alone, and that key may be changed.
 func TestKeysEncrypted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
-	store := auth.FileKeys(path)
-	open := func(cfg auth.KeySetConfig) (*auth.KeySet, error) { return auth.OpenKeySet(t.Context(), store, cfg) }
-	plain, err := open(auth.KeySetConfig{})
+	store := keyset.FileStore(path)
+	open := func(cfg keyset.Config) (*keyset.Set, error) { return keyset.Open(t.Context(), store, cfg) }
+	plain, err := open(keyset.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +220,14 @@ func TestKeysEncrypted(t *testing.T) {
 	one := encryptedBy(t, strings.Repeat("0f", 32))
 	two := encryptedBy(t, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32)))
 
-	keys, err := open(auth.KeySetConfig{Encryption: one})
+	keys, err := open(keyset.Config{Encryption: one})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(path); auth.IsSealed(data) {
+	if data, _ := os.ReadFile(path); keyset.IsSealed(data) {
 		t.Error("encrypted when it was only read")
 	}
-	if _, err := keys.Rotate(t.Context(), auth.KeyRotation{}); err != nil {
+	if _, err := keys.Rotate(t.Context(), keyset.Rotation{}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -238,13 +239,13 @@ func TestKeysEncrypted(t *testing.T) {
 			t.Errorf("%q is still there to read", s[:4])
 		}
 	}
-	if again, err := open(auth.KeySetConfig{Encryption: one}); err != nil || !bytes.Equal(again.AuditKey(), plain.AuditKey()) || len(again.Keys()) != 2 {
+	if again, err := open(keyset.Config{Encryption: one}); err != nil || !bytes.Equal(again.AuditKey(), plain.AuditKey()) || len(again.Keys()) != 2 {
 		t.Errorf("other keys than before: %v", err)
 	}
-	if _, err := open(auth.KeySetConfig{}); !errors.Is(err, auth.ErrNoEncryptionKey) || !strings.Contains(err.Error(), "encryption_key_file") || !strings.Contains(err.Error(), path) {
+	if _, err := open(keyset.Config{}); !errors.Is(err, keyset.ErrNoEncryptionKey) || !strings.Contains(err.Error(), "encryption_key_file") || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a key: %v", err)
 	}
-	if _, err := open(auth.KeySetConfig{Encryption: two}); !errors.Is(err, auth.ErrWrongEncryptionKey) || !strings.Contains(err.Error(), "encryption_key_file") {
+	if _, err := open(keyset.Config{Encryption: two}); !errors.Is(err, keyset.ErrWrongEncryptionKey) || !strings.Contains(err.Error(), "encryption_key_file") {
 		t.Errorf("another key: %v", err)
 	}
 	with, err := two()
@@ -254,10 +255,10 @@ func TestKeysEncrypted(t *testing.T) {
 	if err := keys.Reseal(t.Context(), with); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(auth.KeySetConfig{Encryption: one}); !errors.Is(err, auth.ErrWrongEncryptionKey) {
+	if _, err := open(keyset.Config{Encryption: one}); !errors.Is(err, keyset.ErrWrongEncryptionKey) {
 		t.Errorf("the old key: %v", err)
 	}
-	if _, err := open(auth.KeySetConfig{Encryption: two}); err != nil {
+	if _, err := open(keyset.Config{Encryption: two}); err != nil {
 		t.Errorf("the new key: %v", err)
 	}
 }
@@ -265,8 +266,8 @@ func TestKeysEncrypted(t *testing.T) {
 // TestKeysStayEncrypted: keys that are not encrypted are taken at the start alone, which the log tells. Put in the place
 // of encrypted ones under a running process they are refused, also where that process has encrypted them itself.
 func TestKeysStayEncrypted(t *testing.T) {
-	foreign := auth.MemoryKeys()
-	if _, err := auth.OpenKeySet(t.Context(), foreign, auth.KeySetConfig{}); err != nil {
+	foreign := keyset.MemoryStore()
+	if _, err := keyset.Open(t.Context(), foreign, keyset.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	others, _, err := foreign.Load(t.Context())
@@ -275,23 +276,23 @@ func TestKeysStayEncrypted(t *testing.T) {
 	}
 	for _, name := range []string{"encrypted from the start", "encrypted later"} {
 		t.Run(name, func(t *testing.T) {
-			kept := auth.MemoryKeys()
-			cfg := auth.KeySetConfig{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
+			kept := keyset.MemoryStore()
+			cfg := keyset.Config{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
 			if name == "encrypted later" {
-				if _, err := auth.OpenKeySet(t.Context(), kept, auth.KeySetConfig{}); err != nil {
+				if _, err := keyset.Open(t.Context(), kept, keyset.Config{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var told bytes.Buffer
 			cfg.Logger = slog.New(slog.NewTextHandler(&told, nil))
-			keys, err := auth.OpenKeySet(t.Context(), kept, cfg)
+			keys, err := keyset.Open(t.Context(), kept, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, want := strings.Contains(told.String(), "keys are not encrypted"), name == "encrypted later"; got != want {
 				t.Errorf("the log: %s", told.String())
 			}
-			if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Now: true}); err != nil {
+			if _, err := keys.Rotate(t.Context(), keyset.Rotation{Now: true}); err != nil {
 				t.Fatal(err)
 			}
 			before := ids(keys)
@@ -302,7 +303,7 @@ func TestKeysStayEncrypted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Now: true}); !errors.Is(err, auth.ErrNotEncrypted) {
+			if _, err := keys.Rotate(t.Context(), keyset.Rotation{Now: true}); !errors.Is(err, keyset.ErrNotEncrypted) {
 				t.Errorf("others in their place: %v", err)
 			}
 			if now, _, err := kept.Load(t.Context()); err != nil || !bytes.Equal(now, others) {
@@ -341,9 +342,9 @@ func secretsIn(t *testing.T, path string) (list []string) {
 
 // TestSealedDocumentChanged: one bit anywhere, or something else that was sealed, and it does not open.
 func TestSealedDocumentChanged(t *testing.T) {
-	kept := auth.MemoryKeys()
-	cfg := auth.KeySetConfig{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
-	if _, err := auth.OpenKeySet(t.Context(), kept, cfg); err != nil {
+	kept := keyset.MemoryStore()
+	cfg := keyset.Config{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
+	if _, err := keyset.Open(t.Context(), kept, cfg); err != nil {
 		t.Fatal(err)
 	}
 	document, _, err := kept.Load(t.Context())
@@ -351,13 +352,13 @@ func TestSealedDocumentChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(document)-1; i += 1 + i/40 {
-		other := auth.MemoryKeys()
+		other := keyset.MemoryStore()
 		changed := bytes.Clone(document)
 		changed[i] ^= 1
 		if err := other.Save(t.Context(), changed, ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := auth.OpenKeySet(t.Context(), other, cfg); err == nil {
+		if _, err := keyset.Open(t.Context(), other, cfg); err == nil {
 			t.Errorf("byte %d of %d changed, and it opens", i, len(document))
 		}
 	}
@@ -370,7 +371,7 @@ func TestEncryptionKeyText(t *testing.T) {
 		base64.StdEncoding.EncodeToString(raw), base64.RawStdEncoding.EncodeToString(raw),
 		base64.URLEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
 	} {
-		key, err := auth.ParseEncryptionKey(text)
+		key, err := keyset.ParseEncryptionKey(text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -380,7 +381,7 @@ func TestEncryptionKeyText(t *testing.T) {
 	}
 	for _, text := range []string{"", "secret", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("g", 64),
 		base64.StdEncoding.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(append(raw, 0)), strings.Repeat("A", 42) + "B"} {
-		_, err := auth.ParseEncryptionKey(text)
+		_, err := keyset.ParseEncryptionKey(text)
 		if err == nil || text != "" && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -390,19 +391,19 @@ func TestEncryptionKeyText(t *testing.T) {
 // TestEncryptionKeyFile is refused where others may read it, and replaced by nobody.
 func TestEncryptionKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kek")
-	if err := auth.MakeEncryptionKey(path); err != nil {
+	if err := keyset.MakeEncryptionKey(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.ReadEncryptionKey(path); err != nil {
+	if _, err := keyset.ReadEncryptionKey(path); err != nil {
 		t.Error(err)
 	}
-	if err := auth.MakeEncryptionKey(path); !errors.Is(err, os.ErrExist) {
+	if err := keyset.MakeEncryptionKey(path); !errors.Is(err, os.ErrExist) {
 		t.Errorf("made again: %v", err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.ReadEncryptionKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600") || !strings.Contains(err.Error(), path) {
+	if _, err := keyset.ReadEncryptionKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600") || !strings.Contains(err.Error(), path) {
 		t.Errorf("readable by all: %v", err)
 	}
 }
@@ -411,7 +412,7 @@ func TestEncryptionKeyFile(t *testing.T) {
 func TestKeysAndTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		keys := kept.open(t, auth.KeySetConfig{Rotate: 2 * time.Hour})
+		keys := kept.open(t, keyset.Config{Rotate: 2 * time.Hour})
 		stop := runKeys(t, keys)
 		time.Sleep(90 * time.Minute) // the next one is published
 		synctest.Wait()
@@ -427,7 +428,7 @@ func TestKeysAndTheClock(t *testing.T) {
 			if err := kept.Save(t.Context(), later(t, document, back), version); err != nil {
 				t.Fatal(err)
 			}
-			again := kept.open(t, auth.KeySetConfig{Rotate: 2 * time.Hour})
+			again := kept.open(t, keyset.Config{Rotate: 2 * time.Hour})
 			before := fmt.Sprint(ids(again))
 			stop := runKeys(t, again)
 			time.Sleep(time.Minute)
@@ -449,7 +450,7 @@ func TestKeysAndTheClock(t *testing.T) {
 	})
 }
 
-func ids(keys *auth.KeySet) (list []string) {
+func ids(keys *keyset.Set) (list []string) {
 	for _, k := range keys.Keys() {
 		list = append(list, k.ID+" "+string(k.State))
 	}
@@ -490,7 +491,7 @@ func TestRotateTwiceAtOnce(t *testing.T) {
 		all.Go(func() {
 			keys, err := openFile(t, path)
 			if err == nil {
-				_, err = keys.Rotate(t.Context(), auth.KeyRotation{Now: true})
+				_, err = keys.Rotate(t.Context(), keyset.Rotation{Now: true})
 			}
 			if err != nil {
 				failed.Add(1)
@@ -503,11 +504,11 @@ func TestRotateTwiceAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states := make(map[auth.KeyState]int)
+	states := make(map[keyset.State]int)
 	for _, k := range keys.Keys() {
 		states[k.State]++
 	}
-	if states[auth.KeySigning] != 1 || states[auth.KeyVerifyOnly] != 4 {
+	if states[keyset.Signing] != 1 || states[keyset.VerifyOnly] != 4 {
 		t.Errorf("%v", states)
 	}
 }

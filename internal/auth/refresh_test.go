@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -303,7 +304,7 @@ func TestUserBaseDown(t *testing.T) {
 func TestKeyFileLost(t *testing.T) {
 	w := newWorld(t)
 	tokens := w.login("maria")
-	keys, err := auth.NewKeySet()
+	keys, err := keyset.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,19 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // stored is a KeyStore that counts, may be down, and keeps the events that a KeySet told.
 type stored struct {
-	auth.KeyStore
+	keyset.Store
 	mu           sync.Mutex
 	down         error
 	loads, saves int
 	events       []audit.Event
 }
 
-func newStored() *stored { return &stored{KeyStore: auth.MemoryKeys()} }
+func newStored() *stored { return &stored{Store: keyset.MemoryStore()} }
 
 func (s *stored) setDown(err error) {
 	s.mu.Lock()
@@ -55,7 +56,7 @@ func (s *stored) Load(ctx context.Context) ([]byte, string, error) {
 	if s.down != nil {
 		return nil, "", s.down
 	}
-	return s.KeyStore.Load(ctx)
+	return s.Store.Load(ctx)
 }
 
 func (s *stored) Save(ctx context.Context, document []byte, version string) error {
@@ -65,7 +66,7 @@ func (s *stored) Save(ctx context.Context, document []byte, version string) erro
 	if s.down != nil {
 		return s.down
 	}
-	return s.KeyStore.Save(ctx, document, version)
+	return s.Store.Save(ctx, document, version)
 }
 
 func (s *stored) audit(_ context.Context, events ...audit.Event) error {
@@ -79,10 +80,10 @@ func (s *stored) audit(_ context.Context, events ...audit.Event) error {
 }
 
 // open opens a set of the store's keys, as a process does.
-func (s *stored) open(t testing.TB, cfg auth.KeySetConfig) *auth.KeySet {
+func (s *stored) open(t testing.TB, cfg keyset.Config) *keyset.Set {
 	t.Helper()
 	cfg.Audit = s.audit
-	keys, err := auth.OpenKeySet(t.Context(), s, cfg)
+	keys, err := keyset.Open(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func (s *stored) open(t testing.TB, cfg auth.KeySetConfig) *auth.KeySet {
 }
 
 // runKeys lets the clock have its way with sets until the function it returns is called.
-func runKeys(t testing.TB, sets ...*auth.KeySet) (stop func()) {
+func runKeys(t testing.TB, sets ...*keyset.Set) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -165,9 +166,9 @@ type fortyDays struct {
 func TestKeysRotateForFortyDaysE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		cfg := auth.KeySetConfig{Rotate: time.Hour}
+		cfg := keyset.Config{Rotate: time.Hour}
 		f := &fortyDays{t: t, seen: make(map[string]time.Time), kids: make(map[string]int)}
-		keys := []*auth.KeySet{kept.open(t, cfg), kept.open(t, cfg)}
+		keys := []*keyset.Set{kept.open(t, cfg), kept.open(t, cfg)}
 		f.one = newWorld(t, func(c *auth.Config) { c.Keys = keys[0] })
 		f.two = newWorld(t, func(c *auth.Config) { c.Keys = keys[1] })
 		stop := runKeys(t, keys...)
@@ -200,7 +201,7 @@ func (f *fortyDays) mint() {
 	tokens := f.one.login("maria")
 	m := minted{token: tokens.Access, kid: kidOf(f.t, tokens.Access), end: time.Now().Truncate(time.Second).Add(day)}
 	f.one.verify(m.token)
-	if known := time.Since(f.seen[m.kid]); m.kid != f.first && (f.seen[m.kid].IsZero() || known < 2*auth.JWKSMaxAge) {
+	if known := time.Since(f.seen[m.kid]); m.kid != f.first && (f.seen[m.kid].IsZero() || known < 2*keyset.JWKSMaxAge) {
 		f.t.Errorf("key %s signs, and was public for %v only", m.kid, known)
 	}
 	f.kids[m.kid]++
@@ -248,7 +249,7 @@ func (f *fortyDays) end() {
 func TestKeyStatesAndAuditE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		keys := kept.open(t, auth.KeySetConfig{})
+		keys := kept.open(t, keyset.Config{})
 		defer runKeys(t, keys)()
 		start := time.Now()
 		first := keys.Keys()[0].ID
@@ -279,7 +280,7 @@ func TestKeyStatesAndAuditE2E(t *testing.T) {
 		states("new published, old signing")
 		wait(30*day + slack)
 		states("new signing, old verify_only")
-		end := 30*day + 24*time.Hour + 30*time.Second + auth.JWKSMaxAge
+		end := 30*day + 24*time.Hour + 30*time.Second + keyset.JWKSMaxAge
 		wait(end - time.Second)
 		states("new signing, old verify_only")
 		wait(end + 2*slack)
@@ -301,9 +302,9 @@ func TestKeyStatesAndAuditE2E(t *testing.T) {
 func TestKeysOfTwoNodesE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		var sets []*auth.KeySet
+		var sets []*keyset.Set
 		for range 8 {
-			sets = append(sets, kept.open(t, auth.KeySetConfig{Rotate: 2 * time.Hour}))
+			sets = append(sets, kept.open(t, keyset.Config{Rotate: 2 * time.Hour}))
 		}
 		defer runKeys(t, sets...)()
 		for range 48 {
@@ -333,7 +334,7 @@ func TestKeysOfTwoNodesE2E(t *testing.T) {
 func TestKeysWithStoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		keys := kept.open(t, auth.KeySetConfig{Rotate: time.Hour})
+		keys := kept.open(t, keyset.Config{Rotate: time.Hour})
 		defer runKeys(t, keys)()
 		w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
 		first := kidOf(t, w.login("maria").Access)
@@ -348,10 +349,10 @@ func TestKeysWithStoreDown(t *testing.T) {
 		kept.setDown(nil)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if list := keys.Keys(); len(list) != 2 || list[0].State != auth.KeyPublished {
+		if list := keys.Keys(); len(list) != 2 || list[0].State != keyset.Published {
 			t.Errorf("not published since the store is back: %+v", list)
 		}
-		time.Sleep(2 * auth.JWKSMaxAge)
+		time.Sleep(2 * keyset.JWKSMaxAge)
 		synctest.Wait()
 		if kid := kidOf(t, w.login("maria").Access); kid == first {
 			t.Error("not rotated since the store is back")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // Ways a refresh token gives way to its successor.
@@ -25,7 +26,7 @@ const (
 type Config struct {
 	Users broker.Users
 	Store Store
-	Keys  *KeySet
+	Keys  *keyset.Set
 
 	Issuer   string // iss of access tokens: "rueda"
 	Audience string // aud of access tokens: "rueda"
@@ -149,7 +150,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	cfg.Keys.keepFor(cfg.AccessTTL)
+	cfg.Keys.KeepFor(cfg.AccessTTL)
 	s := &Service{
 		cfg:      cfg,
 		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.Audience, cfg.AccessTTL),

@@ -92,23 +92,6 @@ func (r *Rotation) Event(outcome Outcome, family *Family) audit.Event {
 	}
 }
 
-// ErrConflict is returned by KeyStore.Save where somebody else has saved since.
-var ErrConflict = errors.New("the keys were changed by somebody else")
-
-// KeyStore keeps the KeySet's secrets, as one document that is read and replaced whole. It does not know what is in
-// it, and what is given to it is encrypted where the operator gave a key for that.
-type KeyStore interface {
-	// Load reads the document and its version. ErrNotFound: there is none yet.
-	Load(ctx context.Context) (document []byte, version string, err error)
-
-	// Save replaces the document of that version, "" where there must be none yet. ErrConflict: another version is there.
-	Save(ctx context.Context, document []byte, version string) error
-
-	// Watch calls changed after the document may have been replaced, by whichever process, within 1 s on one machine and
-	// 5 s over the network. It returns nil when ctx ends.
-	Watch(ctx context.Context, changed func()) error
-}
-
 // SharedLimits are limits that all nodes of an installation keep together. While they fail, a node keeps limits of its
 // own at half the rate.
 type SharedLimits interface {

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // seal signs a text as the algorithm wants it: by hand, so that nothing of what is tested is used.
@@ -77,7 +78,7 @@ func (s signer) by(other crypto.Signer, header map[string]any) string {
 }
 
 // signers are the keys of a store, by algorithm.
-func signers(t *testing.T, kept auth.KeyStore, now time.Time) map[string]signer {
+func signers(t *testing.T, kept keyset.Store, now time.Time) map[string]signer {
 	t.Helper()
 	document, _, err := kept.Load(t.Context())
 	if err != nil {
@@ -113,12 +114,12 @@ func signers(t *testing.T, kept auth.KeyStore, now time.Time) map[string]signer 
 }
 
 // threeKeys is a set with a key of each algorithm.
-func threeKeys(t *testing.T) (*auth.KeySet, *stored) {
+func threeKeys(t *testing.T) (*keyset.Set, *stored) {
 	t.Helper()
 	kept := newStored()
-	keys := kept.open(t, auth.KeySetConfig{Algorithm: auth.RS256})
-	for _, alg := range []string{auth.EdDSA, auth.ES256} {
-		if _, err := keys.Rotate(t.Context(), auth.KeyRotation{Algorithm: alg, Now: true}); err != nil {
+	keys := kept.open(t, keyset.Config{Algorithm: keyset.RS256})
+	for _, alg := range []string{keyset.EdDSA, keyset.ES256} {
+		if _, err := keys.Rotate(t.Context(), keyset.Rotation{Algorithm: alg, Now: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,9 +222,9 @@ func confusions(t *testing.T, s signer, all map[string]signer) (rows []hostile) 
 func strangerOf(t *testing.T, s signer) (crypto.Signer, map[string]any) {
 	t.Helper()
 	kept := newStored()
-	kept.open(t, auth.KeySetConfig{Algorithm: s.alg})
+	kept.open(t, keyset.Config{Algorithm: s.alg})
 	other := signers(t, kept, time.Now())[s.alg]
-	w := newWorld(t, func(c *auth.Config) { c.Keys = kept.open(t, auth.KeySetConfig{}) })
+	w := newWorld(t, func(c *auth.Config) { c.Keys = kept.open(t, keyset.Config{}) })
 	body, _ := w.JWKS()
 	var set struct {
 		Keys []map[string]any `json:"keys"`
@@ -295,7 +296,7 @@ func tampered(t *testing.T, s signer) (rows []hostile) {
 func TestThreat11KeyIDInjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		keys := kept.open(t, auth.KeySetConfig{})
+		keys := kept.open(t, keyset.Config{})
 		w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
 		s := signers(t, kept, time.Now())["ES256"]
 		defer runKeys(t, keys)()
@@ -376,7 +377,7 @@ func TestThreat14SigningKeyTheft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
 		var told []string
-		keys := kept.open(t, auth.KeySetConfig{OnRevoke: func(kid string) { told = append(told, kid) }})
+		keys := kept.open(t, keyset.Config{OnRevoke: func(kid string) { told = append(told, kid) }})
 		w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
 		defer runKeys(t, keys)()
 		thief := signers(t, kept, time.Now())["ES256"]
@@ -390,12 +391,12 @@ func TestThreat14SigningKeyTheft(t *testing.T) {
 		forged := auth.NewSecret(thief.token(thief.header()))
 		w.verify(forged)
 
-		operator := kept.open(t, auth.KeySetConfig{Actor: "command line"})
-		if _, err := operator.Rotate(t.Context(), auth.KeyRotation{Revoke: thief.id}); err == nil {
+		operator := kept.open(t, keyset.Config{Actor: "command line"})
+		if _, err := operator.Rotate(t.Context(), keyset.Rotation{Revoke: thief.id}); err == nil {
 			t.Fatal("the signing key was revoked without another in its place")
 		}
 		w.verify(forged)
-		if _, err := operator.Rotate(t.Context(), auth.KeyRotation{Now: true, Revoke: thief.id}); err != nil {
+		if _, err := operator.Rotate(t.Context(), keyset.Rotation{Now: true, Revoke: thief.id}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -421,7 +422,7 @@ func TestThreat14SigningKeyTheft(t *testing.T) {
 		if got := strings.Join(kept.details(), "; "); !strings.HasSuffix(got, "revoked "+thief.id) {
 			t.Errorf("audit log: %s", got)
 		}
-		w.cfg.Keys = kept.open(t, auth.KeySetConfig{})
+		w.cfg.Keys = kept.open(t, keyset.Config{})
 		w.restart()
 		w.rejects(forged, auth.TokenRevoked)
 	})

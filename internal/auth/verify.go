@@ -98,7 +98,7 @@ func (s *Service) current(c *claims, now time.Time) error {
 	} else if err != nil {
 		return refuse(InvalidToken, err)
 	}
-	if _, err := s.cfg.Keys.key(c.key); err != nil { // its key may be gone since
+	if err := s.cfg.Keys.Check(c.key); err != nil { // its key may be gone since
 		return unsigned(err)
 	}
 	if s.revoked.has(c.Family) {

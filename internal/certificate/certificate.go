@@ -62,8 +62,8 @@ func Load(files Files, log *slog.Logger) (*Certificate, error) {
 // Expires returns the end of the certificate in use.
 func (c *Certificate) Expires() time.Time { return c.pair.Load().Leaf.NotAfter }
 
-// Reload reads the files and reports whether a new pair is in use. Calls must not overlap; Run makes
-// them.
+// Reload reads the files and reports whether a new pair is in use. Calls must not overlap; Run
+// makes them.
 func (c *Certificate) Reload() (changed bool, err error) {
 	chain, err := os.ReadFile(c.files.Certificate)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -25,12 +26,13 @@ type DB struct {
 	Users *local.Base
 	// Store has the logins, the audit log and the usage.
 	Store Store
-	// Limits counts failed logins of all gateways on the database; nil: only one gateway may use it.
+	// Limits counts failed logins of all gateways on the database; nil: only one gateway may use
+	// it.
 	Limits auth.SharedLimits
 
 	cfg      Config
 	listen   func(ctx context.Context, channel string, changed func()) error // nil: not supported
-	keyStore auth.KeyStore
+	keyStore keyset.Store
 	keyPlace string // for error messages
 }
 
@@ -132,14 +134,14 @@ func openStore(ctx context.Context, cfg Config) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.Store, d.keyStore = s, auth.MemoryKeys()
+		d.Store, d.keyStore = s, keyset.MemoryStore()
 	default:
 		s, err := store.Open(ctx, filepath.Join(cfg.Folder, databaseFile))
 		if err != nil {
 			return nil, err
 		}
 		d.keyPlace = filepath.Join(cfg.Folder, keyFile)
-		d.Store, d.keyStore = s, auth.FileKeys(d.keyPlace)
+		d.Store, d.keyStore = s, keyset.FileStore(d.keyPlace)
 	}
 	return d, nil
 }
@@ -152,8 +154,8 @@ func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
 		return err
 	}
 	// Every process that writes to the audit log chains its rows with the same key.
-	keys, err := d.OpenKeys(ctx, auth.KeySetConfig{MustExist: used || keysMustExist})
-	if errors.Is(err, auth.ErrNoKeys) {
+	keys, err := d.OpenKeys(ctx, keyset.Config{MustExist: used || keysMustExist})
+	if errors.Is(err, keyset.ErrNoKeys) {
 		return &MissingKeysError{Place: d.keyPlace, Used: used}
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // MissingKeysError is the error of Open for keys that are missing and must not be made.
@@ -24,13 +24,13 @@ func (e *MissingKeysError) Error() string {
 
 // encryption returns a function that reads the encryption key, so that its file can be replaced
 // while a gateway runs; nil if there is none.
-func (c *Config) encryption() func() (auth.EncryptionKey, error) {
+func (c *Config) encryption() func() (keyset.EncryptionKey, error) {
 	switch file, env := c.EncryptionKeyFile, c.EncryptionKeyEnv; {
 	case file != "":
-		return func() (auth.EncryptionKey, error) { return auth.ReadEncryptionKey(file) }
+		return func() (keyset.EncryptionKey, error) { return keyset.ReadEncryptionKey(file) }
 	case env != "":
-		return func() (auth.EncryptionKey, error) {
-			key, err := auth.ParseEncryptionKey(os.Getenv(env))
+		return func() (keyset.EncryptionKey, error) {
+			key, err := keyset.ParseEncryptionKey(os.Getenv(env))
 			if err != nil {
 				return key, fmt.Errorf("environment variable %s: %w", env, err)
 			}
@@ -49,12 +49,12 @@ func (c *Config) CheckEncryptionKey() error {
 	return nil
 }
 
-// OpenKeys opens the keys, or makes them unless cfg.MustExist is set. The algorithm, the rotation and
-// the encryption are those of the database's Config, and so is an AccessTTL of 0.
-func (d *DB) OpenKeys(ctx context.Context, cfg auth.KeySetConfig) (*auth.KeySet, error) {
+// OpenKeys opens the keys, or makes them unless cfg.MustExist is set. The algorithm, the rotation
+// and the encryption are those of the database's Config, and so is an AccessTTL of 0.
+func (d *DB) OpenKeys(ctx context.Context, cfg keyset.Config) (*keyset.Set, error) {
 	cfg.Algorithm, cfg.Rotate, cfg.Encryption = d.cfg.KeyAlgorithm, d.cfg.KeyRotation, d.cfg.encryption()
 	cfg.AccessTTL = cmp.Or(cfg.AccessTTL, d.cfg.AccessTTL)
-	keys, err := auth.OpenKeySet(ctx, d.keyStore, cfg)
+	keys, err := keyset.Open(ctx, d.keyStore, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the keys: %w", err)
 	}
@@ -63,6 +63,6 @@ func (d *DB) OpenKeys(ctx context.Context, cfg auth.KeySetConfig) (*auth.KeySet,
 
 // OperatorKeys opens the keys for a command of an operator, also while gateways use them. They
 // load a change within a second on one machine and within five seconds over the network.
-func (d *DB) OperatorKeys(ctx context.Context) (*auth.KeySet, error) {
-	return d.OpenKeys(ctx, auth.KeySetConfig{Actor: d.cfg.Actor, Audit: d.Store.Append, MustExist: true})
+func (d *DB) OperatorKeys(ctx context.Context) (*keyset.Set, error) {
+	return d.OpenKeys(ctx, keyset.Config{Actor: d.cfg.Actor, Audit: d.Store.Append, MustExist: true})
 }

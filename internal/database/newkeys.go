@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // ErrKeysExist is the error of NewKeys for a database whose keys are not lost.
@@ -35,7 +35,7 @@ func NewKeys(ctx context.Context, cfg Config, archive string) (r NewKeysReport, 
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if _, _, err := d.keyStore.Load(ctx); err == nil {
 		return r, ErrKeysExist
-	} else if !errors.Is(err, auth.ErrNotFound) {
+	} else if !errors.Is(err, keyset.ErrNoDocument) {
 		return r, fmt.Errorf("look for the keys: %w", err)
 	}
 	// The log and the logins are deleted first: after an interruption the database counts as new.

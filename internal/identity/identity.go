@@ -20,8 +20,8 @@ const (
 	maxShared = 64      // rights that are compared with those of new identities
 )
 
-// Cache keeps the identities of tokens in use, so that all connections of a token share one. The zero
-// Cache is empty. It is safe for concurrent use.
+// Cache keeps the identities of tokens in use, so that all connections of a token share one. The
+// zero Cache is empty. It is safe for concurrent use.
 type Cache struct {
 	mu      sync.Mutex
 	byToken map[string]*cached

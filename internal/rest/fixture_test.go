@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/store"
 	"github.com/ruedahq/rueda/internal/stream"
@@ -37,7 +38,7 @@ func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway 
 	t.Helper()
 	g := &gateway{users: newUserBase(), store: &failingStore{Store: store.NewMemory()}, log: &logBuffer{}}
 	logger := g.logger()
-	keys, err := auth.NewKeySet()
+	keys, err := keyset.New()
 	if err != nil {
 		t.Fatal(err)
 	}

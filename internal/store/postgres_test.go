@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/pgtest"
 	"github.com/ruedahq/rueda/internal/store"
 )
@@ -344,7 +345,7 @@ func TestPostgresKeysE2E(t *testing.T) {
 	dsn := cluster.Database(t)
 	a, b := connect(t, dsn).Keys(), connect(t, dsn).Keys()
 	ctx := t.Context()
-	if _, _, err := a.Load(ctx); !errors.Is(err, auth.ErrNotFound) {
+	if _, _, err := a.Load(ctx); !errors.Is(err, keyset.ErrNoDocument) {
 		t.Errorf("load of none: %v", err)
 	}
 	if err := a.Save(ctx, []byte(`{"version":1}`), ""); err == nil || !strings.Contains(err.Error(), "encrypted") {
@@ -369,14 +370,14 @@ func TestPostgresKeysE2E(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Save(ctx, []byte(`{"sealed":"2"}`), ""); !errors.Is(err, auth.ErrConflict) {
+	if err := b.Save(ctx, []byte(`{"sealed":"2"}`), ""); !errors.Is(err, keyset.ErrConflict) {
 		t.Errorf("a second first: %v", err)
 	}
 	if err := b.Save(ctx, []byte(`{"sealed":"2"}`), version); err != nil {
 		t.Error(err)
 	}
 	for _, old := range []string{version, "x"} {
-		if err := a.Save(ctx, []byte(`{"sealed":"3"}`), old); !errors.Is(err, auth.ErrConflict) {
+		if err := a.Save(ctx, []byte(`{"sealed":"3"}`), old); !errors.Is(err, keyset.ErrConflict) {
 			t.Errorf("over another: %v", err)
 		}
 	}

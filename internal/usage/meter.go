@@ -105,8 +105,8 @@ func (m *Meter) report(user string, kind usageKind, by int32) {
 	m.record(k, x, time.Now().UTC(), max(before, x.open), by < 0)
 }
 
-// record adds a use to the pending rows, unless it says nothing new. last demands the exact time, of
-// the end of a use. The lock is held.
+// record adds a use to the pending rows, unless it says nothing new. last demands the exact time,
+// of the end of a use. The lock is held.
 func (m *Meter) record(k usageKey, x use, at time.Time, connections int32, last bool) {
 	const day = int64(24 * time.Hour / time.Microsecond)
 	now := at.UnixMicro()
@@ -147,8 +147,8 @@ func (m *Meter) add(k usageKey, row *store.Usage) bool {
 	return true
 }
 
-// recordOpen records the uses that continue, every usageRepeat and when a day has begun. It releases
-// the lock between pieces.
+// recordOpen records the uses that continue, every usageRepeat and when a day has begun. It
+// releases the lock between pieces.
 func (m *Meter) recordOpen() {
 	now := time.Now().UTC()
 	if now.Before(m.next) {
@@ -190,8 +190,8 @@ func (m *Meter) Run(ctx context.Context) error {
 	}
 }
 
-// flush records the uses that continue and writes the pending rows. Rows that cannot be written stay
-// pending.
+// flush records the uses that continue and writes the pending rows. Rows that cannot be written
+// stay pending.
 func (m *Meter) flush(ctx context.Context) {
 	m.recordOpen()
 	for {

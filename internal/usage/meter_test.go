@@ -191,8 +191,8 @@ func TestUsageOfManyConnections(t *testing.T) {
 	}
 }
 
-// TestUsageInPieces checks that all uses are recorded and written in pieces, without the lock between
-// them.
+// TestUsageInPieces checks that all uses are recorded and written in pieces, without the lock
+// between them.
 func TestUsageInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{usage: map[usageRow]store.Usage{}}

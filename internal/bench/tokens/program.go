@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
@@ -73,7 +73,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 		settings.EncryptionKeyFile = filepath.Join(c.Folder, "encryption.key")
 		err := os.MkdirAll(c.Folder, 0o700)
 		if err == nil {
-			err = auth.MakeEncryptionKey(settings.EncryptionKeyFile)
+			err = keyset.MakeEncryptionKey(settings.EncryptionKeyFile)
 		}
 		if err != nil {
 			cancel()

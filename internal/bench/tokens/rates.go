@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -120,7 +121,7 @@ func storeRate(s Span) (rate *Rate, err error) {
 // verify measures the check of a known token.
 func verify(s Span) (*Rate, error) {
 	ctx := context.Background()
-	keys, err := auth.NewKeySet()
+	keys, err := keyset.New()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -123,7 +123,7 @@ it, and nobody who finds a backup can use them.`,
 		Example: `  rueda keys init-encryption rueda/keys.key`,
 		Args:    command.ExactArgs("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := auth.MakeEncryptionKey(args[0])
+			err := keyset.MakeEncryptionKey(args[0])
 			if errors.Is(err, fs.ErrExist) {
 				return command.Fail(command.ExitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
 			}
@@ -203,15 +203,15 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 	if err != nil {
 		return err
 	}
-	changes, err := keys.Rotate(ctx, auth.KeyRotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke})
+	changes, err := keys.Rotate(ctx, keyset.Rotation{Algorithm: o.alg, Now: o.now, Revoke: o.revoke})
 	switch {
-	case errors.Is(err, auth.ErrNoSuchKey):
+	case errors.Is(err, keyset.ErrNoSuchKey):
 		return command.Fail(command.ExitNotFound, err, "See rueda keys list.")
-	case errors.Is(err, auth.ErrSigningKey):
+	case errors.Is(err, keyset.ErrSigningKey):
 		return command.Fail(command.ExitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
-	case errors.Is(err, auth.ErrTooManyKeys):
+	case errors.Is(err, keyset.ErrTooManyKeys):
 		return command.Fail(command.ExitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
-	case errors.Is(err, auth.ErrKeyAlgorithm):
+	case errors.Is(err, keyset.ErrAlgorithm):
 		return command.Fail(command.ExitUsage, fmt.Errorf("--alg: %w", err), "")
 	case err != nil:
 		return err
@@ -221,26 +221,26 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 			return err
 		}
 	}
-	if o.now || len(changes) > 0 && changes[len(changes)-1].State == auth.KeyPublished {
+	if o.now || len(changes) > 0 && changes[len(changes)-1].State == keyset.Published {
 		return nil
 	}
 	for _, k := range keys.Keys() { // a key that was published before
-		if k.State == auth.KeyPublished {
+		if k.State == keyset.Published {
 			return done(std, "%s is published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
 		}
 	}
 	return nil
 }
 
-func printKey(std command.Streams, c auth.KeyChange) error {
+func printKey(std command.Streams, c keyset.Change) error {
 	switch c.State {
-	case auth.KeyPublished:
+	case keyset.Published:
 		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))
-	case auth.KeySigning:
+	case keyset.Signing:
 		return done(std, "%s (%s) signs now", c.ID, c.Algorithm)
-	case auth.KeyVerifyOnly:
+	case keyset.VerifyOnly:
 		return done(std, "%s signs no more; its tokens stay good until they end", c.ID)
-	case auth.KeyRevoked:
+	case keyset.Revoked:
 		return done(std, "Revoked %s: its tokens are over", c.ID)
 	}
 	return done(std, "Deleted %s", c.ID)
@@ -250,7 +250,7 @@ func (o *keysOptions) reseal(ctx context.Context, std command.Streams, data *dat
 	if o.newFile == "" {
 		return command.Fail(command.ExitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
 	}
-	with, err := auth.ReadEncryptionKey(o.newFile)
+	with, err := keyset.ReadEncryptionKey(o.newFile)
 	if err != nil {
 		return err
 	}

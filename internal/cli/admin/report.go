@@ -172,7 +172,8 @@ func (r *usageReport) read(ctx context.Context, data *database.DB) ([]usageRow, 
 
 func (r *usageRow) name() string { return cmp.Or(r.Username, r.UserID) }
 
-// totalUsage adds the rows up by market, level and delay. Who used every market used each that there are rows of.
+// totalUsage adds the rows up by market, level and delay. Who used every market used each that
+// there are rows of.
 func totalUsage(rows []usageRow) []usageTotal {
 	type key struct {
 		market, level string

@@ -37,8 +37,8 @@ func (s *served) market(name string) bool {
 	return name == "*" || len(s.markets) == 0 || slices.Contains(s.markets, name)
 }
 
-// checkServed refuses a delay that the configuration does not serve, and notes a market that it does not have. Without a
-// configuration neither is known.
+// checkServed refuses a delay that the configuration does not serve, and notes a market that it
+// does not have. Without a configuration neither is known.
 func (o *userOptions) checkServed(std command.Streams, e broker.Entitlement) error {
 	if o.serves == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -64,7 +64,7 @@ func ExplainKeys(err error, config, data string) error {
 	place, setting := DatabaseFlags(config, data)
 	var missing *database.MissingKeysError
 	switch {
-	case errors.Is(err, auth.ErrNoEncryptionKey) && config == "":
+	case errors.Is(err, keyset.ErrNoEncryptionKey) && config == "":
 		return Fail(ExitUsage, errors.New("the keys in "+filepath.Clean(data)+" are encrypted"), "Use --config FILE: its [keys] names the encryption key.")
 	case !errors.As(err, &missing):
 		return ExplainFolder(err, "", setting)

@@ -39,8 +39,8 @@ func ExitOf(code int) int {
 	return cmp.Or(map[int]int{401: ExitRefused, 403: ExitRefused, 404: ExitNotFound}[code], ExitError)
 }
 
-// Outcome returns the exit status for an error, with the text and the advice to print. Without a text
-// nothing is printed.
+// Outcome returns the exit status for an error, with the text and the advice to print. Without a
+// text nothing is printed.
 func Outcome(ctx context.Context, err error) (status int, text, advice string) {
 	var f *Failure
 	switch {

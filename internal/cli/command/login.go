@@ -40,8 +40,8 @@ func (o *Login) Flags(cmd *cobra.Command) {
 	f.StringVar(&o.otp, "otp", "", "one-time password of a user who needs one, or a recovery code (default a prompt)")
 }
 
-// Account returns the account that logs in, from flags, the environment or the terminal. The password
-// of demo is known to everyone and works on a dev server only.
+// Account returns the account that logs in, from flags, the environment or the terminal. The
+// password of demo is known to everyone and works on a dev server only.
 func (o *Login) Account(std Streams) (*client.Account, error) {
 	api, err := client.New(cmp.Or(o.url, os.Getenv("RUEDA_URL"), DefaultURL), "rueda-watch/"+ReadBuild().Version)
 	if bad := (*client.AddressError)(nil); errors.As(err, &bad) {

@@ -13,8 +13,8 @@ type Streams struct {
 	Exit func(int) // ends the process; nil: nothing does
 }
 
-// ExitOnInterrupt ends the process when ctx ends, until stop is called. It is for work that cannot be
-// interrupted and needs no cleanup, such as reading a configuration.
+// ExitOnInterrupt ends the process when ctx ends, until stop is called. It is for work that cannot
+// be interrupted and needs no cleanup, such as reading a configuration.
 func (s Streams) ExitOnInterrupt(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		if s.Exit != nil {

@@ -46,8 +46,8 @@ func (p Paint) with(attribute, s string) string {
 	return "\x1b[" + attribute + "m" + s + "\x1b[0m"
 }
 
-// NewProgress returns a progress line on the error stream. Other output to that stream must go through
-// it, so it replaces std.Err.
+// NewProgress returns a progress line on the error stream. Other output to that stream must go
+// through it, so it replaces std.Err.
 func NewProgress(std *Streams) *progress.Progress {
 	p := progress.New(std.Err, IsTerminal(std.Err) && bool(NewPaint(std.Err)))
 	std.Err = p
@@ -64,8 +64,8 @@ func QuoteShell(s string) string {
 
 const maxPassword = 1024
 
-// ReadPassword reads the first line of standard input if fromStdin is set, and otherwise asks on the
-// terminal without echo. With check, which is for new passwords, it asks twice.
+// ReadPassword reads the first line of standard input if fromStdin is set, and otherwise asks on
+// the terminal without echo. With check, which is for new passwords, it asks twice.
 func ReadPassword(std Streams, prompt string, fromStdin bool, check func(string) error) (string, error) {
 	if fromStdin {
 		return readLine(std.In)

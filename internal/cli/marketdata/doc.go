@@ -4,6 +4,6 @@
 // # Concurrency
 //
 // A command runs on the goroutine of its caller. A stream that is followed has two more for each
-// connection: one reads the socket and one refreshes the token. Both have ended when the function of
-// the connection returns.
+// connection: one reads the socket and one refreshes the token. Both have ended when the function
+// of the connection returns.
 package marketdata

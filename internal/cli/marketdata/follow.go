@@ -106,8 +106,8 @@ func checkPatterns(ids []string, example string) error {
 	return nil
 }
 
-// run follows until the context ends, or for a time limit that is not 0. The error is nil at the limit
-// and after a hook returned errEnough.
+// run follows until the context ends, or for a time limit that is not 0. The error is nil at the
+// limit and after a hook returned errEnough.
 func (w *follower) run(ctx context.Context, limit time.Duration) error {
 	if w.seen == nil {
 		w.seen = map[recording.Series]uint64{}
@@ -185,8 +185,8 @@ func isFinal(err error) bool {
 	return errors.As(err, &f) || errors.As(err, &w)
 }
 
-// define requests the definitions of the instruments. With patterns, it also lists the instruments by
-// name for order books, which servers do not send for patterns.
+// define requests the definitions of the instruments. With patterns, it also lists the instruments
+// by name for order books, which servers do not send for patterns.
 func (w *follower) define(ctx context.Context, token string) ([]recording.Row, error) {
 	rows, ids, err := recording.Catalogue(ctx, w.account.API.Get(token), w.want.ids)
 	if err != nil || !slices.ContainsFunc(w.want.ids, isPattern) {

@@ -22,9 +22,9 @@ func (e *gapError) Error() string {
 	return fmt.Sprintf("%s %s #%d to #%d did not come", e.key.Channel, e.key.ID, e.from, e.to)
 }
 
-// contiguous detects missing messages in channels without gaps. The first time it returns a gapError,
-// before the message after the gap is used. A gap that appears again is reported as lost: the server
-// cannot fill it.
+// contiguous detects missing messages in channels without gaps. The first time it returns a
+// gapError, before the message after the gap is used. A gap that appears again is reported as lost:
+// the server cannot fill it.
 func (l *link) contiguous(channel string, v *wire.Value) error {
 	key := recording.Series{Channel: channel, ID: text(v, "I")}
 	state := v.Get("R").True && channel == chStatus
@@ -60,8 +60,8 @@ func (l *link) numbered(channel string) bool {
 // maxNames keeps a subscription below the maximum size of a message, 64 KiB.
 const maxNames = 100
 
-// withGaps adds instruments with a gap to the identifiers of a subscription. A pattern resumes from a
-// position, which may be after the gap. An instrument with its own name resumes from its N. Other
+// withGaps adds instruments with a gap to the identifiers of a subscription. A pattern resumes from
+// a position, which may be after the gap. An instrument with its own name resumes from its N. Other
 // instruments may have gaps that are not visible yet, so it adds them too.
 func (l *link) withGaps(channel string, ids []string) []string {
 	var gaps, others []string

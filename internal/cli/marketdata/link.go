@@ -161,9 +161,9 @@ func text(v *wire.Value, name string) string {
 	return m.Text
 }
 
-// subscriptions returns the subscribe messages, with the progress of earlier connections. Each further
-// interval of bars has its own message, and many books are split over several messages because of
-// their maximum size.
+// subscriptions returns the subscribe messages, with the progress of earlier connections. Each
+// further interval of bars has its own message, and many books are split over several messages
+// because of their maximum size.
 func (l *link) subscriptions() []map[string]any {
 	first := ""
 	if len(l.want.intervals) > 0 {
@@ -316,8 +316,8 @@ func (l *link) reportLost(x lost) error {
 	return l.hooks.lost(x)
 }
 
-// refused handles an Error. An answer to the subscription ends the follower. Others explain the close
-// that follows them.
+// refused handles an Error. An answer to the subscription ends the follower. Others explain the
+// close that follows them.
 func (l *link) refused(v *wire.Value) error {
 	r := client.ParseError(v)
 	if r.Reason.Socket().Closes {
@@ -377,8 +377,8 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 	return l.hooks.data(v, msg)
 }
 
-// chains reports whether a book message follows the previous one. After a gap it requests one snapshot
-// and drops the updates before it.
+// chains reports whether a book message follows the previous one. After a gap it requests one
+// snapshot and drops the updates before it.
 func (l *link) chains(ctx context.Context, id string, v *wire.Value, before uint64) (bool, error) {
 	if v.Get("R").True {
 		delete(l.unchained, id)

@@ -11,8 +11,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// ownsUsers reports whether a user base is that of a dev server: it is empty, or demo has the password
-// that no other command sets. Users with a known password would open any other user base to everyone.
+// ownsUsers reports whether a user base is that of a dev server: it is empty, or demo has the
+// password that no other command sets. Users with a known password would open any other user base
+// to everyone.
 func ownsUsers(ctx context.Context, users *local.Base) (bool, error) {
 	all, err := users.List(ctx)
 	if err != nil || len(all) == 0 {

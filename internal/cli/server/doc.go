@@ -1,5 +1,5 @@
-// Package server has the commands that run a gateway: serve, by a configuration file, and dev, with a
-// simulated market on this machine.
+// Package server has the commands that run a gateway: serve, by a configuration file, and dev, with
+// a simulated market on this machine.
 //
 // # Concurrency
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestExchangeFaults wants the simulated exchange to know every fault of the market, and every fault that it
-// knows to have a word for clients.
+// TestExchangeFaults wants the simulated exchange to know every fault of the market, and every
+// fault that it knows to have a word for clients.
 func TestExchangeFaults(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

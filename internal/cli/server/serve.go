@@ -107,7 +107,8 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	return explainStart(g.Run(ctx), s, name)
 }
 
-// explainStart adds the key of the configuration file to the error for an address that cannot be opened.
+// explainStart adds the key of the configuration file to the error for an address that cannot be
+// opened.
 func explainStart(err error, s *config.Settings, name string) error {
 	if errors.Is(err, gateway.ErrAdmin) {
 		return explainListen(err, s.Gateway.Admin.Listen, "listen of [admin] in "+name+", such as")

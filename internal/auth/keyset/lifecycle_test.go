@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// keyModel is what is known of keys beside the document: when each was first public, and until when a token of it lives.
+// keyModel is what is known of keys beside the document: when each was first public, and until when
+// a token of it lives.
 type keyModel struct {
 	t       *rapid.T
 	rules   keyRules
@@ -33,7 +34,7 @@ func (m *keyModel) step(do func(*edit) error) error {
 	}
 	m.d = e.document
 	for _, c := range e.changes {
-		if c.State == KeyRevoked {
+		if c.State == Revoked {
 			m.revoked[c.ID] = true
 		}
 	}
@@ -51,7 +52,7 @@ func (m *keyModel) check() {
 		if m.public[k.id].IsZero() {
 			m.public[k.id] = m.now
 		}
-		if k.state == KeySigning {
+		if k.state == Signing {
 			signing++
 			if known := m.now.Sub(m.public[k.id]); known < publishedFor && !m.atOnce[k.id] {
 				m.t.Fatalf("%s signs, and was public for %v", k.id, known)
@@ -71,8 +72,8 @@ func (m *keyModel) check() {
 	}
 }
 
-// TestKeyRulesModel: whatever operators do and the clock does, forwards, one key signs, none signs before
-// everybody could know it unless told so, and none goes before its tokens unless revoked.
+// TestKeyRulesModel: whatever operators do and the clock does, forwards, one key signs, none signs
+// before everybody could know it unless told so, and none goes before its tokens unless revoked.
 func TestKeyRulesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		start := time.Unix(1_800_000_000, 0)
@@ -83,7 +84,7 @@ func TestKeyRulesModel(t *testing.T) {
 				lifetime:  time.Duration(rapid.IntRange(1, 48).Draw(rt, "lifetime")) * time.Hour,
 				algorithm: ES256,
 			},
-			d: &document{keys: []signingKey{{pair: pair{id: "first", algorithm: ES256}, state: KeySigning, created: start, since: start}}},
+			d: &document{keys: []signingKey{{pair: pair{id: "first", algorithm: ES256}, state: Signing, created: start, since: start}}},
 		}
 		m.check()
 		for range rapid.IntRange(1, 120).Draw(rt, "steps") {
@@ -94,7 +95,7 @@ func TestKeyRulesModel(t *testing.T) {
 				}
 				continue
 			}
-			o := KeyRotation{Now: rapid.Bool().Draw(rt, "now"), Algorithm: rapid.SampledFrom([]string{"", ES256, EdDSA}).Draw(rt, "alg")}
+			o := Rotation{Now: rapid.Bool().Draw(rt, "now"), Algorithm: rapid.SampledFrom([]string{"", ES256, EdDSA}).Draw(rt, "alg")}
 			if rapid.Bool().Draw(rt, "revoke") {
 				o.Revoke = m.d.keys[rapid.IntRange(0, len(m.d.keys)-1).Draw(rt, "which")].id
 			}
@@ -103,16 +104,16 @@ func TestKeyRulesModel(t *testing.T) {
 	})
 }
 
-func (m *keyModel) rotate(o KeyRotation) {
-	signs := m.d.keys[m.d.in(KeySigning)].id
+func (m *keyModel) rotate(o Rotation) {
+	signs := m.d.keys[m.d.in(Signing)].id
 	err := m.step(func(e *edit) error {
 		err := e.rotate(o, &m.rules)
 		if o.Now {
-			m.atOnce[e.keys[e.in(KeySigning)].id] = true
+			m.atOnce[e.keys[e.in(Signing)].id] = true
 		}
 		return err
 	})
-	next := m.d.keys[m.d.in(KeySigning)].id
+	next := m.d.keys[m.d.in(Signing)].id
 	switch {
 	case o.Revoke == signs && !o.Now:
 		if !errors.Is(err, ErrSigningKey) || next != signs {
@@ -124,7 +125,7 @@ func (m *keyModel) rotate(o KeyRotation) {
 		m.t.Fatalf("%+v: %s signs, before %s", o, next, signs)
 	case o.Revoke != "" && (m.d.find(o.Revoke) >= 0 || !m.revoked[o.Revoke]):
 		m.t.Fatalf("%s is not revoked", o.Revoke)
-	case !o.Now && m.d.in(KeyPublished) < 0:
+	case !o.Now && m.d.in(Published) < 0:
 		m.t.Fatal("no next key is published")
 	}
 }

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/internal/flock"
 )
 
-// tryLock locks a folder by its own descriptor, so that nothing is left behind there. unlock
-// is nil if somebody else has the lock. It ends with the process, however that ends.
+// tryLock locks a folder by its own descriptor, so that no file is left behind. unlock is nil if
+// another process has the lock. The lock ends with the process.
 func tryLock(folder string) (unlock func(), err error) {
 	if !flock.Supported {
 		return tryLockFile(filepath.Join(folder, "keys.lock"))

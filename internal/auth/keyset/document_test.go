@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"bytes"
@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// FuzzKeyDocument: whatever is in the file, it is read as it is written again, or refused; never is a
-// set made in which no key signs.
+// FuzzKeyDocument: whatever is in the file, it is read as it is written again, or refused; never is
+// a set made in which no key signs.
 func FuzzKeyDocument(f *testing.F) {
 	d, err := newDocument(ES256, time.Unix(1_800_000_000, 0).UTC())
 	if err != nil {
 		f.Fatal(err)
 	}
 	e := &edit{document: d, now: d.keys[0].created, make: newPair}
-	for _, o := range []KeyRotation{{Algorithm: EdDSA, Now: true}, {Now: true, Revoke: d.keys[0].id}, {}} {
+	for _, o := range []Rotation{{Algorithm: EdDSA, Now: true}, {Now: true, Revoke: d.keys[0].id}, {}} {
 		if err := e.rotate(o, &keyRules{lifetime: time.Hour, algorithm: ES256}); err != nil {
 			f.Fatal(err)
 		}

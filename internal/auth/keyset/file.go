@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"context"
@@ -14,29 +14,31 @@ import (
 	"time"
 )
 
-// fileKeys keeps the document in a file.
+// fileKeys stores the document in a file.
 type fileKeys struct {
 	path string
 }
 
-// FileKeys keeps the keys in the file at path, mode 0600, its folder 0700 where that has to be made. A file that others may
-// read is refused: its secrets are no secrets. It is replaced whole or not at all, and by one process at a time.
-func FileKeys(path string) KeyStore { return &fileKeys{path} }
+// FileStore returns a store in the file at path with mode 0600. It creates the folder with mode
+// 0700. A file that others may read is an error. The file is replaced atomically, by one process at
+// a time.
+func FileStore(path string) Store { return &fileKeys{path} }
 
 const (
 	// keysLook is how often a watch looks at the file.
 	keysLook = 250 * time.Millisecond
-	// keysLockLook is how often one who waits for the lock tries, which others hold for some milliseconds.
+	// keysLockLook is how often one who waits for the lock tries, which others hold for some
+	// milliseconds.
 	keysLockLook = 5 * time.Millisecond
 	// keysLockPatience is how long that may take.
 	keysLockPatience = 10 * time.Second
 )
 
-// Load reads the document. Its version is a hash of it.
+// Load implements Store. The version is a hash of the document.
 func (f *fileKeys) Load(context.Context) ([]byte, string, error) {
 	data, err := readSecretFile(f.path, maxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", ErrNotFound
+		return nil, "", ErrNoDocument
 	}
 	if err != nil {
 		return nil, "", err
@@ -49,10 +51,10 @@ func versionOf(data []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// String names the file in errors.
+// String returns the name of the file for errors.
 func (f *fileKeys) String() string { return "key file " + f.path }
 
-// Save replaces the file where it is still that of version.
+// Save implements Store.
 func (f *fileKeys) Save(ctx context.Context, data []byte, version string) error {
 	path := f.path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -68,7 +70,7 @@ func (f *fileKeys) Save(ctx context.Context, data []byte, version string) error 
 	}
 	defer unlock()
 	switch _, now, err := f.Load(ctx); {
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, ErrNoDocument):
 		return err
 	case now != version:
 		return ErrConflict
@@ -76,7 +78,7 @@ func (f *fileKeys) Save(ctx context.Context, data []byte, version string) error 
 	return replaceFile(path, data)
 }
 
-// lockKeys keeps other processes from saving keys into the folder.
+// lockKeys excludes other processes from saving keys in the folder.
 func lockKeys(ctx context.Context, folder string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, keysLockPatience)
 	defer cancel()
@@ -92,7 +94,7 @@ func lockKeys(ctx context.Context, folder string) (unlock func(), err error) {
 	}
 }
 
-// replaceFile puts a file of mode 0600 in the place of another, whole or not at all.
+// replaceFile replaces a file atomically by one with mode 0600.
 func replaceFile(path string, data []byte) error {
 	folder := filepath.Dir(path)
 	tmp, err := os.CreateTemp(folder, ".keys-*") // mode 0600
@@ -110,7 +112,7 @@ func replaceFile(path string, data []byte) error {
 	return syncDir(folder)
 }
 
-// Watch looks at the file every quarter of a second.
+// Watch implements Store. It checks the file every quarter of a second.
 func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
 	last, _ := os.Stat(f.path)
 	changed() // since it was read, before this
@@ -131,7 +133,7 @@ func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// readSecretFile reads a file, if it is one that nobody else may read.
+// readSecretFile reads a file. One that others may read is an error.
 func readSecretFile(path string, most int64) ([]byte, error) {
 	// To open a named pipe would wait for a writer. A link to a file is good.
 	if info, err := os.Stat(path); err != nil {

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"context"
@@ -6,27 +6,27 @@ import (
 	"sync"
 )
 
-// memoryKeys keeps the document as long as the process lives.
+// memoryKeys stores the document in memory.
 type memoryKeys struct {
 	mu       sync.Mutex
 	document []byte
 	watchers map[chan struct{}]bool
 }
 
-// MemoryKeys keeps keys in memory only: a restart ends all tokens.
-func MemoryKeys() KeyStore { return &memoryKeys{watchers: make(map[chan struct{}]bool)} }
+// MemoryStore returns a store in memory: a restart ends all tokens.
+func MemoryStore() Store { return &memoryKeys{watchers: make(map[chan struct{}]bool)} }
 
-// Load reads the document.
+// Load implements Store.
 func (m *memoryKeys) Load(context.Context) ([]byte, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.document == nil {
-		return nil, "", ErrNotFound
+		return nil, "", ErrNoDocument
 	}
 	return slices.Clone(m.document), versionOf(m.document), nil
 }
 
-// Save replaces the document where it is still that of version.
+// Save implements Store.
 func (m *memoryKeys) Save(_ context.Context, document []byte, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +47,7 @@ func (m *memoryKeys) Save(_ context.Context, document []byte, version string) er
 	return nil
 }
 
-// Watch tells of every Save from now on.
+// Watch implements Store.
 func (m *memoryKeys) Watch(ctx context.Context, changed func()) error {
 	w := make(chan struct{}, 1)
 	m.mu.Lock()

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"errors"
@@ -7,19 +7,22 @@ import (
 	"time"
 )
 
-// KeyState is where a key stands in its life. It only ever goes forward.
-type KeyState string
+// State is a step in the life of a key. States follow each other in the order below.
+type State string
 
-// States of a key. One that is deleted is in no set any more.
+// States of a key. A deleted key is in no set.
 const (
-	KeyPublished  KeyState = "published"   // others may learn it; it does not sign yet
-	KeySigning    KeyState = "signing"     // exactly one
-	KeyVerifyOnly KeyState = "verify_only" // tokens that it signed may still live
-	KeyDeleted    KeyState = "deleted"
-	KeyRevoked    KeyState = "revoked" // deleted before its time: its tokens are over
+	Published  State = "published"   // others may learn it; it does not sign yet
+	Signing    State = "signing"     // exactly one
+	VerifyOnly State = "verify_only" // tokens that it signed may still live
+	Deleted    State = "deleted"
+	Revoked    State = "revoked" // deleted before its time: its tokens are over
 )
 
 const (
+	// ClockLeeway is allowed for the times of tokens that another node of the installation has
+	// signed.
+	ClockLeeway = 30 * time.Second
 	// JWKSMaxAge is how long others may go by the public keys that they have read.
 	JWKSMaxAge = 5 * time.Minute
 	// publishedFor is the least time between a key's publication and its first signature: whoever
@@ -27,10 +30,11 @@ const (
 	publishedFor = 2 * JWKSMaxAge
 	// verifyMargin is how much longer than its tokens a key stays: for clocks that differ, and
 	// for nodes that learn of a change late and sign with it a while longer.
-	verifyMargin = clockLeeway + JWKSMaxAge
+	verifyMargin = ClockLeeway + JWKSMaxAge
 	// maxLead is how long before its turn the clock publishes a key, where rotation is slow enough.
 	maxLead = 24 * time.Hour
-	// clockBack is how far ahead of now a time of the past may lie; beyond that the clock has been set back.
+	// clockBack is how far ahead of now a time of the past may lie; beyond that the clock has been
+	// set back.
 	clockBack = 5 * time.Minute
 	// maxKeys bounds a set, and so the answer of the JWKS route.
 	maxKeys = 256
@@ -38,16 +42,16 @@ const (
 	maxRevoked = 1024
 )
 
-// signingKey is a key and where it stands.
+// signingKey is a key with its state.
 type signingKey struct {
 	pair
-	state   KeyState
+	state   State
 	created time.Time
 	since   time.Time // in this state
 	due     time.Time // of a published one: when it is to sign
 }
 
-// revokedKey is the memory of a key that was taken out before its time.
+// revokedKey is the record of a revoked key.
 type revokedKey struct {
 	id string
 	at time.Time
@@ -59,8 +63,7 @@ type deriver struct {
 	secret  []byte
 }
 
-// document is all secrets of the server, as they are kept. One that a ring was made
-// of does not change.
+// document has all secrets of the server. The document of a ring is immutable.
 type document struct {
 	keys     []signingKey // the newest first
 	revoked  []revokedKey // the newest first
@@ -74,62 +77,62 @@ func (d *document) clone() *document {
 	return &c
 }
 
-// find is the place of a key, -1 none.
+// find returns the index of a key, or -1.
 func (d *document) find(id string) int {
 	return slices.IndexFunc(d.keys, func(k signingKey) bool { return k.id == id })
 }
 
-// in is the place of the first key in a state, -1 none.
-func (d *document) in(state KeyState) int {
+// in returns the index of the first key in a state, or -1.
+func (d *document) in(state State) int {
 	return slices.IndexFunc(d.keys, func(k signingKey) bool { return k.state == state })
 }
 
-// KeyChange is a step in the life of a key.
-type KeyChange struct {
+// Change is a step in the life of a key.
+type Change struct {
 	ID        string
 	Algorithm string
-	State     KeyState  // from now on
+	State     State     // from now on
 	Due       time.Time // of one published: when it is to sign
 }
 
-// keyRules say when keys take which step.
+// keyRules are the times of the steps.
 type keyRules struct {
 	rotate    time.Duration // how long a key signs; 0: until told otherwise
 	lifetime  time.Duration // of tokens
 	algorithm string        // of new keys
 }
 
-// lead is how long before its turn a key is published by the clock.
+// lead returns how long before it signs a key is published.
 func (r *keyRules) lead() time.Duration { return max(publishedFor, min(maxLead, r.rotate/2)) }
 
-// end is when a key that verifies only has done so for long enough.
+// end returns when a key that only verifies is deleted.
 func (r *keyRules) end(k *signingKey) time.Time { return k.since.Add(r.lifetime + verifyMargin) }
 
-// edit is a change of a document on its way. make gives new keys.
+// edit is a change of a document. make makes new keys.
 type edit struct {
 	*document
 	now     time.Time
 	make    func(algorithm string) (pair, error)
-	changes []KeyChange
+	changes []Change
 	quiet   bool // something changed that is no step of a key
 }
 
 func (e *edit) changed() bool { return len(e.changes) > 0 || e.quiet }
 
-func (e *edit) tell(k *signingKey, state KeyState) {
-	e.changes = append(e.changes, KeyChange{ID: k.id, Algorithm: k.algorithm, State: state, Due: k.due})
+func (e *edit) note(k *signingKey, state State) {
+	e.changes = append(e.changes, Change{ID: k.id, Algorithm: k.algorithm, State: state, Due: k.due})
 }
 
-// advance does what the clock wants done by now. Nothing goes back when the clock does.
+// advance applies the steps that are due. A clock that is set back reverts none.
 func (e *edit) advance(r *keyRules) error {
-	e.settleClock()
-	e.sweep(r)
-	if i := e.in(KeyPublished); i >= 0 && !e.now.Before(e.keys[i].due) && e.now.Sub(e.keys[i].since) >= publishedFor {
+	e.correctClock()
+	e.deleteOld(r)
+	if i := e.in(Published); i >= 0 && !e.now.Before(e.keys[i].due) && e.now.Sub(e.keys[i].since) >= publishedFor {
 		e.sign(i)
 	}
-	signing := e.keys[e.in(KeySigning)]
+	signing := e.keys[e.in(Signing)]
 	turn := signing.since.Add(r.rotate)
-	if r.rotate <= 0 || e.in(KeyPublished) >= 0 || e.now.Before(turn.Add(-r.lead())) || len(e.keys) >= maxKeys {
+	if r.rotate <= 0 || e.in(Published) >= 0 || e.now.Before(turn.Add(-r.lead())) || len(e.keys) >= maxKeys {
 		return nil
 	}
 	due := e.now.Add(publishedFor)
@@ -140,9 +143,9 @@ func (e *edit) advance(r *keyRules) error {
 	return err
 }
 
-// settleClock takes what lies in the future for what has just happened: the clock was
-// wrong when it was noted, or is now. Otherwise a key would stay until that time comes.
-func (e *edit) settleClock() {
+// correctClock replaces times in the future by now: the clock was wrong then, or is wrong now.
+// Otherwise a key would stay until that time.
+func (e *edit) correctClock() {
 	for i := range e.keys {
 		k := &e.keys[i]
 		if k.since.Sub(e.now) > clockBack {
@@ -158,11 +161,11 @@ func (e *edit) settleClock() {
 }
 
 // sweep deletes the keys of which no token can be alive, and forgets revoked ones likewise.
-func (e *edit) sweep(r *keyRules) {
+func (e *edit) deleteOld(r *keyRules) {
 	e.keys = slices.DeleteFunc(e.keys, func(k signingKey) bool {
-		over := k.state == KeyVerifyOnly && !e.now.Before(r.end(&k))
+		over := k.state == VerifyOnly && !e.now.Before(r.end(&k))
 		if over {
-			e.tell(&k, KeyDeleted)
+			e.note(&k, Deleted)
 		}
 		return over
 	})
@@ -171,43 +174,43 @@ func (e *edit) sweep(r *keyRules) {
 	e.quiet = e.quiet || len(e.revoked) != n
 }
 
-// publish adds a key that is to sign from due on, and returns its place.
+// publish adds a key that signs from due on, and returns its index.
 func (e *edit) publish(algorithm string, due time.Time) (int, error) {
 	p, err := e.make(algorithm)
 	if err != nil {
 		return 0, err
 	}
-	k := signingKey{pair: p, state: KeyPublished, created: e.now, since: e.now, due: due}
+	k := signingKey{pair: p, state: Published, created: e.now, since: e.now, due: due}
 	e.keys = slices.Insert(e.keys, 0, k)
-	e.tell(&k, KeyPublished)
+	e.note(&k, Published)
 	return 0, nil
 }
 
-// sign makes the key at i the one that signs; the one before verifies only.
+// sign makes the key at i sign. The previous one only verifies.
 func (e *edit) sign(i int) {
-	if before := e.in(KeySigning); before >= 0 {
+	if before := e.in(Signing); before >= 0 {
 		k := &e.keys[before]
-		k.state, k.since = KeyVerifyOnly, e.now
-		e.tell(k, KeyVerifyOnly)
+		k.state, k.since = VerifyOnly, e.now
+		e.note(k, VerifyOnly)
 	}
 	k := &e.keys[i]
-	k.state, k.since, k.due = KeySigning, e.now, time.Time{}
-	e.tell(k, KeySigning)
+	k.state, k.since, k.due = Signing, e.now, time.Time{}
+	e.note(k, Signing)
 }
 
-// remove takes out the key at i. Of one that was revoked the name is kept.
-func (e *edit) remove(i int, state KeyState) {
-	e.tell(&e.keys[i], state)
-	if state == KeyRevoked {
+// remove removes the key at i. The name of a revoked key is kept.
+func (e *edit) remove(i int, state State) {
+	e.note(&e.keys[i], state)
+	if state == Revoked {
 		e.revoked = slices.Insert(e.revoked, 0, revokedKey{id: e.keys[i].id, at: e.now})
 		e.revoked = e.revoked[:min(len(e.revoked), maxRevoked)]
 	}
 	e.keys = slices.Delete(e.keys, i, i+1)
 }
 
-// KeyRotation is what an operator wants of the keys. The zero value publishes the next
-// key, or takes the one that is published, and has it sign as soon as everybody can know it.
-type KeyRotation struct {
+// Rotation is a request of an operator. The zero value publishes the next key, or uses the
+// published one. It signs as soon as all readers of the public keys can have it.
+type Rotation struct {
 	Algorithm string // of the next key; "": that of the set's configuration
 	Now       bool   // the next key signs at once, whether or not others know it
 	Revoke    string // a key whose tokens are over at once; "": none
@@ -220,15 +223,15 @@ var (
 	ErrTooManyKeys = errors.New("there are too many keys: some must be deleted first")
 )
 
-// rotate does what an operator wants.
-func (e *edit) rotate(o KeyRotation, r *keyRules) error {
+// rotate applies a request of an operator.
+func (e *edit) rotate(o Rotation, r *keyRules) error {
 	if o.Revoke != "" {
 		if i := e.find(o.Revoke); i < 0 {
 			return fmt.Errorf("%w: %.64q", ErrNoSuchKey, o.Revoke)
-		} else if e.keys[i].state == KeySigning && !o.Now {
+		} else if e.keys[i].state == Signing && !o.Now {
 			return ErrSigningKey
-		} else if e.keys[i].state != KeySigning {
-			e.remove(i, KeyRevoked)
+		} else if e.keys[i].state != Signing {
+			e.remove(i, Revoked)
 		}
 	}
 	next, err := e.successor(o, r)
@@ -239,16 +242,16 @@ func (e *edit) rotate(o KeyRotation, r *keyRules) error {
 		e.sign(next)
 	}
 	if i := e.find(o.Revoke); i >= 0 { // it signed until now
-		e.remove(i, KeyRevoked)
+		e.remove(i, Revoked)
 	}
 	return nil
 }
 
-// successor is the place of the next key, which is published now if none fits. It is to sign as soon as it may.
-func (e *edit) successor(o KeyRotation, r *keyRules) (int, error) {
-	i := e.in(KeyPublished)
+// successor returns the index of the next key. It publishes one if none fits.
+func (e *edit) successor(o Rotation, r *keyRules) (int, error) {
+	i := e.in(Published)
 	if i >= 0 && o.Algorithm != "" && o.Algorithm != e.keys[i].algorithm {
-		e.remove(i, KeyDeleted) // it has signed nothing
+		e.remove(i, Deleted) // it has signed nothing
 		i = -1
 	}
 	if i < 0 {

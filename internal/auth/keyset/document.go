@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// keyDocument is a document as it is kept, in JSON.
+// keyDocument is the stored form of a document, in JSON.
 type keyDocument struct {
 	Version int           `json:"version"`
 	Keys    []keptKey     `json:"keys"`
@@ -22,7 +22,7 @@ type keyDocument struct {
 type keptKey struct {
 	ID        string     `json:"kid"`
 	Algorithm string     `json:"alg"`
-	State     KeyState   `json:"state,omitempty"`
+	State     State      `json:"state,omitempty"`
 	Created   time.Time  `json:"created"`
 	Since     time.Time  `json:"since,omitzero"`
 	Due       *time.Time `json:"due,omitempty"`
@@ -50,15 +50,15 @@ const (
 	maxDerivers    = 64
 )
 
-// newDocument is a set of fresh secrets. Its key signs at once: nobody has read another yet.
+// newDocument returns new secrets. The key signs at once: no other key was published.
 func newDocument(algorithm string, now time.Time) (*document, error) {
 	p, err := newPair(algorithm)
 	if err != nil {
 		return nil, err
 	}
 	return &document{
-		keys:     []signingKey{{pair: p, state: KeySigning, created: now, since: now}},
-		derivers: []deriver{{id: randomID(6), created: now, secret: randomBytes(deriverLength)}},
+		keys:     []signingKey{{pair: p, state: Signing, created: now, since: now}},
+		derivers: []deriver{{id: RandomID(6), created: now, secret: randomBytes(deriverLength)}},
 		audit:    randomBytes(auditKeyLength),
 	}, nil
 }
@@ -69,8 +69,8 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// parseDocument reads a document that is not encrypted. What version 1 lacks is made up, and
-// complete is false: the document has to be saved before its audit key is used.
+// parseDocument reads a document that is not encrypted. It adds what version 1 lacks; complete is
+// then false: the document must be saved before its audit key is used.
 func parseDocument(data []byte) (d *document, complete bool, err error) {
 	var kept keyDocument
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -91,7 +91,7 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 		return nil, false, errors.New("damaged: it has more keys than were ever put there")
 	}
 	if kept.Version == firstVersion {
-		kept.carryOn()
+		kept.upgrade()
 	}
 	if len(kept.Audit) != auditKeyLength {
 		return nil, false, fmt.Errorf("damaged: the audit key is not of %d bytes", auditKeyLength)
@@ -103,7 +103,7 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 	return d, kept.Version == documentVersion, kept.readSecrets(d)
 }
 
-// withoutValue leaves out of a decoder's error what it was about: it might be a part of a key.
+// withoutValue removes the value from an error of a decoder: it may be a part of a key.
 func withoutValue(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -115,13 +115,13 @@ func withoutValue(err error) error {
 	return err
 }
 
-// carryOn makes a document of the first version one of this.
-func (kept *keyDocument) carryOn() {
+// upgrade converts a document of version 1.
+func (kept *keyDocument) upgrade() {
 	for i := range kept.Keys {
 		k := &kept.Keys[i]
-		k.State, k.Since = KeyVerifyOnly, time.Now().UTC().Truncate(time.Second)
+		k.State, k.Since = VerifyOnly, time.Now().UTC().Truncate(time.Second)
 		if i == 0 {
-			k.State, k.Since = KeySigning, k.Created
+			k.State, k.Since = Signing, k.Created
 		}
 	}
 	if kept.Audit == nil {
@@ -138,14 +138,14 @@ func (kept *keyDocument) readKeys(d *document) error {
 		if d.find(key.id) >= 0 {
 			return fmt.Errorf("key %d: damaged: it is there twice", i+1)
 		}
-		for _, state := range []KeyState{KeySigning, KeyPublished} {
+		for _, state := range []State{Signing, Published} {
 			if key.state == state && d.in(state) >= 0 {
 				return fmt.Errorf("key %d: damaged: more than one is %s", i+1, state)
 			}
 		}
 		d.keys = append(d.keys, key)
 	}
-	if d.in(KeySigning) < 0 {
+	if d.in(Signing) < 0 {
 		return errors.New("damaged: no key signs")
 	}
 	for _, r := range kept.Revoked {
@@ -156,11 +156,11 @@ func (kept *keyDocument) readKeys(d *document) error {
 
 func (k *keptKey) key() (key signingKey, err error) {
 	switch k.State {
-	case KeyPublished, KeySigning, KeyVerifyOnly:
+	case Published, Signing, VerifyOnly:
 	default:
 		return key, fmt.Errorf("damaged: state %.16q is none of a key", string(k.State))
 	}
-	if (k.Due != nil) != (k.State == KeyPublished) {
+	if (k.Due != nil) != (k.State == Published) {
 		return key, fmt.Errorf("damaged: a time to sign does not go with state %s, or is missing", k.State)
 	}
 	key = signingKey{state: k.State, created: k.Created, since: k.Since}
@@ -188,7 +188,7 @@ func (kept *keyDocument) readSecrets(d *document) error {
 	return nil
 }
 
-// encode is the document as parseDocument reads it.
+// encode returns the form that parseDocument reads.
 func (d *document) encode() ([]byte, error) {
 	kept := keyDocument{Version: documentVersion, Audit: d.audit}
 	for i := range d.keys {
@@ -198,7 +198,7 @@ func (d *document) encode() ([]byte, error) {
 			return nil, fmt.Errorf("encode a key: %w", err)
 		}
 		to := keptKey{ID: k.id, Algorithm: k.algorithm, State: k.state, Created: k.created.UTC(), Since: k.since.UTC(), Private: private}
-		if k.state == KeyPublished {
+		if k.state == Published {
 			due := k.due.UTC()
 			to.Due = &due
 		}

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"crypto"
@@ -20,20 +20,20 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Algorithms of keys. What a key is bound to is decided when it is made: a token that
-// names the key and says another algorithm is no token.
+// Algorithms of keys. A key has one algorithm: a token that names the key and another algorithm is
+// invalid.
 const (
 	ES256 = "ES256" // ECDSA on P-256
 	EdDSA = "EdDSA" // Ed25519
 	RS256 = "RS256" // RSA with 2048 bits, PKCS #1 v1.5
 )
 
-// KeyAlgorithms are all that a key may have.
-func KeyAlgorithms() []string { return []string{ES256, EdDSA, RS256} }
+// Algorithms returns all algorithms of keys.
+func Algorithms() []string { return []string{ES256, EdDSA, RS256} }
 
 const rsaBits = 2048
 
-// pair is a private key with what follows from it. It does not change.
+// pair is a private key with its public form. It is immutable.
 type pair struct {
 	id        string // RFC 7638 thumbprint
 	algorithm string
@@ -42,7 +42,7 @@ type pair struct {
 	public    jwk // with all its members
 }
 
-// newPair makes a key. For RS256 that takes a part of a second.
+// newPair makes a key. RS256 takes a fraction of a second.
 func newPair(algorithm string) (p pair, err error) {
 	var private crypto.Signer
 	switch algorithm {
@@ -61,11 +61,11 @@ func newPair(algorithm string) (p pair, err error) {
 	return pairOf(algorithm, private)
 }
 
-// ErrKeyAlgorithm is of an algorithm that no key has.
-var ErrKeyAlgorithm = errors.New("algorithm")
+// ErrAlgorithm means that no key can have an algorithm.
+var ErrAlgorithm = errors.New("algorithm")
 
 func unknownAlgorithm(algorithm string) error {
-	return fmt.Errorf("%w: %.16q is not known here (%s are)", ErrKeyAlgorithm, algorithm, strings.Join(KeyAlgorithms(), ", "))
+	return fmt.Errorf("%w: %.16q is not known here (%s are)", ErrAlgorithm, algorithm, strings.Join(Algorithms(), ", "))
 }
 
 func pairOf(algorithm string, private crypto.Signer) (p pair, err error) {
@@ -96,8 +96,8 @@ func pairOf(algorithm string, private crypto.Signer) (p pair, err error) {
 	return p, nil
 }
 
-// jwk is a public key in the form of RFC 7517. Up to y its members are those that
-// the thumbprint of RFC 7638 is made of, in the order of the alphabet as it wants them.
+// jwk is a public key in the form of RFC 7517. The members up to y are those of the thumbprint of
+// RFC 7638, in alphabetical order.
 type jwk struct {
 	Curve     string `json:"crv,omitempty"`
 	Exponent  string `json:"e,omitempty"`
@@ -110,8 +110,8 @@ type jwk struct {
 	Use       string `json:"use,omitempty"`
 }
 
-// secret is the private key as the document has it: the number of 32 bytes of P-256, the
-// seed of Ed25519, the PKCS #1 of RSA.
+// secret returns the stored form of the private key: the number of 32 bytes for P-256, the seed for
+// Ed25519, PKCS #1 for RSA.
 func (p *pair) secret() ([]byte, error) {
 	switch private := p.private.(type) {
 	case *ecdsa.PrivateKey:
@@ -124,7 +124,7 @@ func (p *pair) secret() ([]byte, error) {
 	return nil, unknownAlgorithm(p.algorithm)
 }
 
-// parsePair reads what secret gave. An error never holds a part of it.
+// parsePair reads the result of secret. Errors contain no part of it.
 func parsePair(algorithm string, secret []byte) (pair, error) {
 	switch algorithm {
 	case ES256:
@@ -148,7 +148,7 @@ func parsePair(algorithm string, secret []byte) (pair, error) {
 	return pair{}, unknownAlgorithm(algorithm)
 }
 
-// verifier is what the parser takes to check a signature.
+// verifier returns the public key in the form of the JWT library.
 func (p *pair) verifier() crypto.PublicKey { return p.private.Public() }
 
-func knownAlgorithm(algorithm string) bool { return slices.Contains(KeyAlgorithms(), algorithm) }
+func knownAlgorithm(algorithm string) bool { return slices.Contains(Algorithms(), algorithm) }

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"bytes"
@@ -17,31 +17,32 @@ import (
 	"strings"
 )
 
-// EncryptionKey encrypts the document of keys where it is kept. It prints as Redacted in every format.
+// EncryptionKey encrypts the stored document. It prints as "[redacted]" in every format.
 type EncryptionKey struct {
-	secret *[encryptionKeyLength]byte // behind a pointer for the reason that Secret's text is
+	secret *[encryptionKeyLength]byte // behind a pointer: fmt prints the fields of a struct whose methods it may not call
 }
 
 const (
+	redacted            = "[redacted]"
 	encryptionKeyLength = 32
 	// maxEncryptionKeyText is more than any spelling of a key has.
 	maxEncryptionKeyText = 256
 )
 
-// String is Redacted.
-func (EncryptionKey) String() string { return Redacted }
+// String returns "[redacted]".
+func (EncryptionKey) String() string { return redacted }
 
-// GoString is Redacted.
-func (EncryptionKey) GoString() string { return Redacted }
+// GoString returns "[redacted]".
+func (EncryptionKey) GoString() string { return redacted }
 
-// Format writes Redacted whatever the verb.
-func (EncryptionKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
+// Format writes "[redacted]" for every verb.
+func (EncryptionKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// MarshalText is Redacted.
-func (EncryptionKey) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
+// MarshalText returns "[redacted]".
+func (EncryptionKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// ParseEncryptionKey reads a key of 32 bytes from 64 hexadecimal digits or from base64, padded or not, of
-// either alphabet. Space around it does not count.
+// ParseEncryptionKey reads a key of 32 bytes from 64 hexadecimal digits or from base64 of either
+// alphabet, with or without padding. Space around it is ignored.
 func ParseEncryptionKey(text string) (EncryptionKey, error) {
 	text = strings.TrimSpace(text)
 	decode := base64.StdEncoding.WithPadding(base64.NoPadding).Strict().DecodeString
@@ -58,7 +59,7 @@ func ParseEncryptionKey(text string) (EncryptionKey, error) {
 	return EncryptionKey{secret: (*[encryptionKeyLength]byte)(b)}, nil
 }
 
-// ReadEncryptionKey reads the key from a file that nobody else may read.
+// ReadEncryptionKey reads the key from a file that only its owner may read.
 func ReadEncryptionKey(path string) (EncryptionKey, error) {
 	text, err := readSecretFile(path, maxEncryptionKeyText)
 	if err != nil {
@@ -71,7 +72,7 @@ func ReadEncryptionKey(path string) (EncryptionKey, error) {
 	return key, nil
 }
 
-// MakeEncryptionKey writes a fresh key into a new file, mode 0600. It replaces no file.
+// MakeEncryptionKey writes a new key to a new file with mode 0600. It replaces no file.
 func MakeEncryptionKey(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -84,14 +85,14 @@ func MakeEncryptionKey(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// id tells one key from another and nothing more about it.
+// id identifies a key and reveals nothing else about it.
 func (k EncryptionKey) id() string {
 	mac := hmac.New(sha256.New, k.secret[:])
 	mac.Write([]byte("rueda encryption key id 1\n"))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:9])
 }
 
-// sealedDocument is an encrypted document. Its first member is what it is known by.
+// sealedDocument is an encrypted document. Its first member identifies it.
 type sealedDocument struct {
 	Sealed int    `json:"sealed"` // the version of this form
 	Key    string `json:"key"`    // id of the key
@@ -102,11 +103,12 @@ type sealedDocument struct {
 const (
 	sealVersion = 1
 	sealMark    = `{"sealed":`
-	// sealContext is authenticated with the text: what was sealed for something else does not open here.
+	// sealContext is authenticated with the text: what was sealed for something else does not open
+	// here.
 	sealContext = "rueda keys 1\n"
 )
 
-// IsSealed says whether a document of keys is encrypted.
+// IsSealed reports whether a document is encrypted.
 func IsSealed(document []byte) bool { return bytes.HasPrefix(document, []byte(sealMark)) }
 
 func (k EncryptionKey) aead() (cipher.AEAD, error) {
@@ -117,8 +119,8 @@ func (k EncryptionKey) aead() (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// seal encrypts with AES-256-GCM under a random nonce. A document is saved some
-// times a year, so that nonces do not meet.
+// seal encrypts with AES-256-GCM and a random nonce. A document is saved a few times a year, so
+// nonces do not repeat.
 func (k EncryptionKey) seal(text []byte) ([]byte, error) {
 	aead, err := k.aead()
 	if err != nil {

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"crypto"
@@ -55,9 +55,10 @@ func TestThumbprints(t *testing.T) {
 	}
 }
 
-// TestPairsComeBack: each algorithm's private key is read as it was written, and by no other algorithm.
+// TestPairsComeBack: each algorithm's private key is read as it was written, and by no other
+// algorithm.
 func TestPairsComeBack(t *testing.T) {
-	for _, alg := range KeyAlgorithms() {
+	for _, alg := range Algorithms() {
 		p, err := newPair(alg)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package auth
+package keyset
 
 import (
 	"context"
@@ -11,22 +11,21 @@ import (
 )
 
 const (
-	// saveTries is how often a change is made anew on what somebody else has saved meanwhile.
+	// saveTries bounds how often a change is applied again after a conflict.
 	saveTries = 8
-	// keysTick is how often the clock is asked what it wants done.
+	// keysTick is the interval between two checks for due steps.
 	keysTick = 15 * time.Second
-	// keysReload is after how many ticks the document is read whatever the store has told.
+	// keysReload is the number of ticks after which the document is loaded in any case.
 	keysReload = 20
-	// keysWatchAgain is after how long a watch that failed is begun again.
+	// keysWatchAgain is the delay before a failed watch is started again.
 	keysWatchAgain = 2 * time.Second
-	// maxUntold bounds what waits for an audit log that is down.
-	maxUntold = 1000
+	// maxUnrecorded bounds the steps that wait for an audit log that is down.
+	maxUnrecorded = 1000
 )
 
-// Run takes keys through their states by the clock, and takes up what other processes change,
-// until ctx ends; it then returns nil. While the store is down the keys stay as they are, and
-// it tries again.
-func (k *KeySet) Run(ctx context.Context) error {
+// Run moves keys through their states by the clock and loads the changes of other processes, until
+// ctx ends. It returns nil. While the store is down, the keys stay as they are and Run retries.
+func (k *Set) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -47,8 +46,8 @@ func (k *KeySet) Run(ctx context.Context) error {
 	}
 }
 
-// watch says on changed that the document may have been replaced.
-func (k *KeySet) watch(ctx context.Context, changed chan<- struct{}) {
+// watch signals on changed that the document may have been replaced.
+func (k *Set) watch(ctx context.Context, changed chan<- struct{}) {
 	for {
 		err := k.store.Watch(ctx, func() {
 			select {
@@ -68,12 +67,12 @@ func (k *KeySet) watch(ctx context.Context, changed chan<- struct{}) {
 	}
 }
 
-// round reads the document if it may have changed, does what the clock wants done, and tells the audit log.
-func (k *KeySet) round(ctx context.Context, reload bool) {
-	if !k.take(ctx) {
+// round loads the document if it may have changed, applies due steps and writes the audit log.
+func (k *Set) round(ctx context.Context, reload bool) {
+	if !k.lock(ctx) {
 		return
 	}
-	defer k.give()
+	defer k.unlock()
 	if !reload {
 		reload = k.wants(time.Now())
 	}
@@ -81,17 +80,17 @@ func (k *KeySet) round(ctx context.Context, reload bool) {
 		_, err := k.change(ctx, func(e *edit) error { return e.advance(k.rules()) })
 		k.report(ctx, err)
 	}
-	k.tell(ctx)
+	k.record(ctx)
 }
 
-// wants says whether the clock wants something done with the keys as they are known here.
-func (k *KeySet) wants(now time.Time) bool {
+// wants reports whether a step is due.
+func (k *Set) wants(now time.Time) bool {
 	e := &edit{document: k.ring.Load().clone(), now: now, make: func(string) (pair, error) { return pair{}, nil }}
 	return e.advance(k.rules()) != nil || e.changed() || k.failing
 }
 
-// report logs a store that is down once, and once that it is back.
-func (k *KeySet) report(ctx context.Context, err error) {
+// report logs once that the store is down, and once that it is up again.
+func (k *Set) report(ctx context.Context, err error) {
 	switch {
 	case err == nil && k.failing:
 		k.failing = false
@@ -102,33 +101,33 @@ func (k *KeySet) report(ctx context.Context, err error) {
 	}
 }
 
-// Rotate does what an operator wants of the keys, and says what became of which key. The error is ErrNoSuchKey,
-// ErrSigningKey, ErrTooManyKeys, or that of the store.
-func (k *KeySet) Rotate(ctx context.Context, o KeyRotation) ([]KeyChange, error) {
+// Rotate applies a request of an operator and returns the changes. The error is ErrNoSuchKey,
+// ErrSigningKey, ErrTooManyKeys, ErrAlgorithm or that of the store.
+func (k *Set) Rotate(ctx context.Context, o Rotation) ([]Change, error) {
 	if o.Algorithm != "" && !knownAlgorithm(o.Algorithm) {
 		return nil, unknownAlgorithm(o.Algorithm)
 	}
-	if !k.take(ctx) {
+	if !k.lock(ctx) {
 		return nil, ctx.Err()
 	}
-	defer k.give()
+	defer k.unlock()
 	changes, err := k.change(ctx, func(e *edit) error { return e.rotate(o, k.rules()) })
 	if err != nil {
 		return nil, err
 	}
-	k.tell(ctx)
-	if len(k.untold) > 0 {
+	k.record(ctx)
+	if len(k.unrecorded) > 0 {
 		k.cfg.Logger.Warn("the keys have changed, and the audit log does not know it")
 	}
 	return changes, nil
 }
 
 // Reseal saves the document encrypted with another key.
-func (k *KeySet) Reseal(ctx context.Context, with EncryptionKey) error {
-	if !k.take(ctx) {
+func (k *Set) Reseal(ctx context.Context, with EncryptionKey) error {
+	if !k.lock(ctx) {
 		return ctx.Err()
 	}
-	defer k.give()
+	defer k.unlock()
 	d, version, _, err := k.load(ctx)
 	if err != nil {
 		return err
@@ -137,21 +136,21 @@ func (k *KeySet) Reseal(ctx context.Context, with EncryptionKey) error {
 	return k.save(ctx, d, version)
 }
 
-// take waits for the turn; false: ctx has ended.
-func (k *KeySet) take(ctx context.Context) bool {
+// lock excludes other loads and saves. It reports false if ctx ended.
+func (k *Set) lock(ctx context.Context) bool {
 	select {
-	case k.turn <- struct{}{}:
+	case k.mu <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (k *KeySet) give() { <-k.turn }
+func (k *Set) unlock() { <-k.mu }
 
-// change applies do to the document as it is kept, saves it if that changed anything, and takes it up. Where somebody
-// else was faster, do is applied to what they have saved.
-func (k *KeySet) change(ctx context.Context, do func(*edit) error) ([]KeyChange, error) {
+// change applies do to the stored document, saves a changed one and installs it. After a conflict
+// it applies do to the newer document.
+func (k *Set) change(ctx context.Context, do func(*edit) error) ([]Change, error) {
 	for range saveTries {
 		d, version, _, err := k.load(ctx)
 		if err != nil {
@@ -176,16 +175,16 @@ func (k *KeySet) change(ctx context.Context, do func(*edit) error) ([]KeyChange,
 	return nil, fmt.Errorf("save %s, %d times: %w", k.place(), saveTries, ErrConflict)
 }
 
-// place is where the keys are, for errors.
-func (k *KeySet) place() string {
+// place returns where the keys are stored, for errors.
+func (k *Set) place() string {
 	if s, ok := k.store.(fmt.Stringer); ok {
 		return s.String()
 	}
 	return "keys"
 }
 
-// load reads the document. complete is false for one that has to be saved before it is used.
-func (k *KeySet) load(ctx context.Context) (d *document, version string, complete bool, err error) {
+// load loads the document. complete is false if it must be saved before use.
+func (k *Set) load(ctx context.Context) (d *document, version string, complete bool, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("read %s: %w", k.place(), err)
@@ -216,7 +215,7 @@ func (k *KeySet) load(ctx context.Context) (d *document, version string, complet
 	return d, version, complete, err
 }
 
-func (k *KeySet) save(ctx context.Context, d *document, version string) error {
+func (k *Set) save(ctx context.Context, d *document, version string) error {
 	data, err := d.encode()
 	if err != nil {
 		return err
@@ -237,8 +236,8 @@ func (k *KeySet) save(ctx context.Context, d *document, version string) error {
 	return nil
 }
 
-// install takes up a document. A key that is gone before its time takes its sockets with it.
-func (k *KeySet) install(d *document) error {
+// install makes a document current and calls OnRevoke for its revoked keys.
+func (k *Set) install(d *document) error {
 	next, err := newRing(d)
 	if err != nil {
 		return err
@@ -249,7 +248,7 @@ func (k *KeySet) install(d *document) error {
 	}
 	rules, now := k.rules(), time.Now()
 	for id, key := range before.byID {
-		if next.byID[id] == nil && (next.over[id] || key.state != KeyVerifyOnly || now.Before(rules.end(key))) {
+		if next.byID[id] == nil && (next.over[id] || key.state != VerifyOnly || now.Before(rules.end(key))) {
 			k.cfg.Logger.Warn("key is gone before its time, its tokens are over", "key", id)
 			k.cfg.OnRevoke(id)
 		}
@@ -257,26 +256,26 @@ func (k *KeySet) install(d *document) error {
 	return nil
 }
 
-// note keeps steps of keys for the audit log.
-func (k *KeySet) note(at time.Time, changes ...KeyChange) {
+// note queues steps of keys for the audit log.
+func (k *Set) note(at time.Time, changes ...Change) {
 	for _, c := range changes {
 		k.cfg.Logger.Info("key changed", "key", c.ID, "state", string(c.State))
-		if len(k.untold) < maxUntold {
-			k.untold = append(k.untold, audit.Event{Time: at, Kind: audit.KeyChanged, Actor: k.cfg.Actor, Detail: string(c.State) + " " + c.ID})
+		if len(k.unrecorded) < maxUnrecorded {
+			k.unrecorded = append(k.unrecorded, audit.Event{Time: at, Kind: audit.KeyChanged, Actor: k.cfg.Actor, Detail: string(c.State) + " " + c.ID})
 		}
 	}
 }
 
-// tell gives the audit log what it has yet to be told.
-func (k *KeySet) tell(ctx context.Context) {
-	if len(k.untold) == 0 {
+// record writes queued steps to the audit log.
+func (k *Set) record(ctx context.Context) {
+	if len(k.unrecorded) == 0 {
 		return
 	}
-	if err := k.cfg.Audit(ctx, k.untold...); err != nil {
+	if err := k.cfg.Audit(ctx, k.unrecorded...); err != nil {
 		if ctx.Err() == nil {
 			k.cfg.Logger.Warn("changes of keys not in the audit log yet", "error", err)
 		}
 		return
 	}
-	k.untold = nil
+	k.unrecorded = nil
 }

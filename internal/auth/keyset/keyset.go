@@ -1,0 +1,314 @@
+package keyset
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// Config configures a Set. Each field documents its zero value.
+type Config struct {
+	// Algorithm of new keys; "": ES256.
+	Algorithm string
+	// Rotate is how long a key signs before the next one does; 0: 30 days; under 0: until an
+	// operator says so.
+	Rotate time.Duration
+	// AccessTTL is the life of the longest-lived token; 0: 24 h. A Service raises it to its own.
+	AccessTTL time.Duration
+	// Encryption returns the key of the stored document. It is called at every load and save, so
+	// that the key can be replaced while the process runs. Open accepts a document that is not
+	// encrypted; the next save encrypts it. nil: not encrypted.
+	Encryption func() (EncryptionKey, error)
+
+	// MustExist makes missing keys ErrNoKeys instead of making new ones.
+	MustExist bool
+
+	// OnRevoke is called with the id of a revoked key when none of its tokens is accepted any more,
+	// so that their sockets can be closed. It must not block. nil: no call.
+	OnRevoke func(kid string)
+	// Audit appends the steps of keys to the audit log; nil: they are not recorded.
+	Audit func(ctx context.Context, events ...audit.Event) error
+	// Actor is the actor of the events; "": gateway.
+	Actor string
+
+	Logger *slog.Logger // nil: discarded
+}
+
+const (
+	defaultRotate = 30 * 24 * time.Hour
+	// leastRotate keeps the number of keys that verify in bounds.
+	leastRotate = time.Hour
+)
+
+func (c *Config) setDefaults() error {
+	c.Algorithm = cmp.Or(c.Algorithm, ES256)
+	c.Rotate = max(0, cmp.Or(c.Rotate, defaultRotate))
+	c.AccessTTL = cmp.Or(c.AccessTTL, 24*time.Hour)
+	c.Actor = cmp.Or(c.Actor, "gateway")
+	if !knownAlgorithm(c.Algorithm) {
+		return unknownAlgorithm(c.Algorithm)
+	}
+	if c.Rotate > 0 && c.Rotate < leastRotate {
+		return fmt.Errorf("keys rotate every %v at most, not every %v", leastRotate, c.Rotate)
+	}
+	if c.OnRevoke == nil {
+		c.OnRevoke = func(string) {}
+	}
+	if c.Audit == nil {
+		c.Audit = func(context.Context, ...audit.Event) error { return nil }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Set has the secrets of a server: keys for access tokens, of which one signs and all verify;
+// secrets that derive refresh tokens, of which the first is for new families; and the key of the
+// audit log.
+//
+// Requests read an immutable ring in memory, which Run updates.
+type Set struct {
+	cfg      Config
+	store    Store
+	lifetime atomic.Int64 // of tokens, a time.Duration
+	ring     atomic.Pointer[ring]
+
+	mu         chan struct{} // taken by loads and saves; no request waits for it
+	unrecorded []audit.Event // under mu: steps to be recorded in the audit log
+	failing    bool          // under mu: the last access to the store failed
+	plain      bool          // under mu: the loaded document was not encrypted
+	sealed     bool          // under mu: the document is encrypted and accepted in no other form
+}
+
+// New returns a set of new secrets in memory: a restart ends all tokens. Open returns a stored set.
+func New() (*Set, error) {
+	return Open(context.Background(), MemoryStore(), Config{})
+}
+
+// ErrNoKeys is the error of Open for missing keys if Config.MustExist is set.
+var ErrNoKeys = errors.New("there are no keys")
+
+// Open loads the keys of a store, or makes them if there are none. Two processes that make them at
+// once get the same ones.
+func Open(ctx context.Context, store Store, cfg Config) (*Set, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	k := &Set{cfg: cfg, store: store, mu: make(chan struct{}, 1)}
+	k.KeepFor(cfg.AccessTTL)
+	for range saveTries {
+		d, err := k.openOnce(ctx)
+		if errors.Is(err, ErrConflict) {
+			continue // somebody else made them
+		}
+		if err != nil {
+			return nil, err
+		}
+		return k, k.install(d)
+	}
+	return nil, fmt.Errorf("make %s, %d times: %w", k.place(), saveTries, ErrConflict)
+}
+
+func (k *Set) openOnce(ctx context.Context) (*document, error) {
+	d, version, complete, err := k.load(ctx)
+	if err == nil && k.plain && k.cfg.Encryption != nil {
+		k.cfg.Logger.Warn("keys are not encrypted where they are kept; they will be at the next save")
+	}
+	if err == nil && complete {
+		return d, nil
+	}
+	fresh := errors.Is(err, ErrNoDocument)
+	if fresh && k.cfg.MustExist {
+		return nil, ErrNoKeys
+	}
+	if fresh {
+		d, err = newDocument(k.cfg.Algorithm, time.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := k.save(ctx, d, version); err != nil {
+		return nil, err
+	}
+	if fresh {
+		k.note(time.Now(), Change{ID: d.keys[0].id, State: Signing})
+	}
+	return d, nil
+}
+
+// KeepFor makes keys verify for as long as tokens of a lifetime need them.
+func (k *Set) KeepFor(lifetime time.Duration) {
+	k.lifetime.Store(max(k.lifetime.Load(), int64(lifetime)))
+}
+
+func (k *Set) rules() *keyRules {
+	return &keyRules{rotate: k.cfg.Rotate, lifetime: time.Duration(k.lifetime.Load()), algorithm: k.cfg.Algorithm}
+}
+
+// ring is an indexed document. It is immutable.
+type ring struct {
+	*document
+	byID    map[string]*signingKey
+	over    map[string]bool // keys that were revoked
+	signing *signingKey
+	jwks    []byte
+	etag    string
+}
+
+func newRing(d *document) (*ring, error) {
+	r := &ring{document: d, byID: make(map[string]*signingKey), over: make(map[string]bool), signing: &d.keys[d.in(Signing)]}
+	set := struct {
+		Keys []jwk `json:"keys"`
+	}{}
+	for i := range d.keys {
+		r.byID[d.keys[i].id] = &d.keys[i]
+		set.Keys = append(set.Keys, d.keys[i].public)
+	}
+	for _, old := range d.revoked {
+		r.over[old.id] = true
+	}
+	body, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("encode the public keys: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	r.jwks, r.etag = body, `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`
+	return r, nil
+}
+
+// Errors for a token whose key is not in the set.
+var (
+	ErrUnknownKey = errors.New("kid names no key")
+	ErrKeyRevoked = errors.New("the key was revoked")
+)
+
+// Verifier is the public half of a key.
+type Verifier struct {
+	ID        string
+	Algorithm string
+	Public    any // in the form that the verification of a JWT takes
+}
+
+// Verifier returns the key of a name, in any state: another node may sign with it already. The
+// error is ErrUnknownKey or ErrKeyRevoked.
+func (k *Set) Verifier(id string) (Verifier, error) {
+	key, err := k.find(id)
+	if err != nil {
+		return Verifier{}, err
+	}
+	return Verifier{ID: key.id, Algorithm: key.algorithm, Public: key.verifier()}, nil
+}
+
+// Check returns nil if the set has the key of a name, and otherwise the error of Verifier.
+func (k *Set) Check(id string) error {
+	_, err := k.find(id)
+	return err
+}
+
+func (k *Set) find(id string) (*signingKey, error) {
+	r := k.ring.Load()
+	switch key := r.byID[id]; {
+	case key != nil:
+		return key, nil
+	case r.over[id]:
+		return nil, ErrKeyRevoked
+	}
+	return nil, ErrUnknownKey
+}
+
+// Sign returns the text of a token of a type with these claims, signed by the key that signs now.
+func (k *Set) Sign(claims jwt.Claims, typ string) (string, error) {
+	key := k.ring.Load().signing
+	t := jwt.NewWithClaims(key.method, claims)
+	t.Header = map[string]any{"alg": key.algorithm, "kid": key.id, "typ": typ}
+	return t.SignedString(key.private)
+}
+
+// Deriver returns the name of the secret for new families.
+func (k *Set) Deriver() string { return k.ring.Load().derivers[0].id }
+
+// Derive returns the successor of a refresh token under the secret named id. It reports false if
+// the set has no such secret, for example because the key file was lost.
+func (k *Set) Derive(id string, seed, parent [32]byte) (s [32]byte, ok bool) {
+	for _, d := range k.ring.Load().derivers {
+		if d.id == id {
+			mac := hmac.New(sha256.New, d.secret)
+			mac.Write([]byte("rueda refresh successor 1\n"))
+			mac.Write(seed[:])
+			mac.Write(parent[:])
+			mac.Sum(s[:0])
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// JWKS returns the body of /.well-known/jwks.json with its ETag: the public keys that sign, will
+// sign, or have signed tokens that may be valid.
+func (k *Set) JWKS() (body []byte, etag string) {
+	r := k.ring.Load()
+	return r.jwks, r.etag
+}
+
+// AuditKey returns the key of the audit log, 32 bytes. It never changes. With it the log can be
+// forged.
+func (k *Set) AuditKey() []byte { return slices.Clone(k.ring.Load().audit) }
+
+// Info describes a key for an operator.
+type Info struct {
+	ID        string
+	Algorithm string
+	State     State
+	Created   time.Time
+	Since     time.Time // in this state
+	Until     time.Time // when the clock ends this state; zero: it does not
+}
+
+// Keys returns the keys, the newest first, and then the recently revoked ones.
+func (k *Set) Keys() []Info {
+	r, rules := k.ring.Load(), k.rules()
+	var list []Info
+	for i := range r.keys {
+		key := &r.keys[i]
+		info := Info{ID: key.id, Algorithm: key.algorithm, State: key.state, Created: key.created, Since: key.since}
+		switch key.state {
+		case Published:
+			info.Until = key.due
+		case VerifyOnly:
+			info.Until = rules.end(key)
+		case Signing:
+			if next := r.in(Published); next >= 0 {
+				info.Until = r.keys[next].due
+			} else if rules.rotate > 0 {
+				info.Until = key.since.Add(rules.rotate)
+			}
+		}
+		list = append(list, info)
+	}
+	for _, old := range r.revoked {
+		list = append(list, Info{ID: old.id, State: Revoked, Since: old.at})
+	}
+	return list
+}
+
+// RandomID returns n random bytes as base64url.
+func RandomID(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
