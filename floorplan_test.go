@@ -32,7 +32,7 @@ const (
 	maxRequires = 14   // direct dependencies of code that is not a test
 )
 
-// packageLimits has the limits of packages that differ from maxPackage, by decision record 29.
+// packageLimits has the limits of packages that differ from maxPackage, by decision record 30.
 func packageLimits() map[string]int {
 	return map[string]int{"gateway": 2000, "internal/journal": 5500, "internal/socket": 5500}
 }
