@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestPage writes a day of 65,000 rows of 400 instruments, or 26 million in full, closes it, and reads
-// pages of up to 10,000 trades of one of them. It logs how long that takes and checks that the rows
-// are the right ones.
+// TestPage writes a day of 65,000 rows of 400 instruments, or 26 million in full, closes it, and
+// reads pages of up to 10,000 trades of one of them. It logs how long that takes and checks the
+// rows.
 func TestPage(t *testing.T) {
 	rows := 65_000
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -123,8 +123,8 @@ func describe(ev Event) string {
 }
 
 // cuts returns positions to divide an input of n bytes: all if it is short, otherwise those in the
-// head of the frame, at the end and in the middle. dense adds positions to a long input, all of them
-// with RUEDA_SOAK.
+// head of the frame, at the end and in the middle. dense adds positions to a long input, all of
+// them with RUEDA_SOAK.
 func cuts(n int, dense bool) []int {
 	var list []int
 	for i := range n {

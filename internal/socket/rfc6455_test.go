@@ -19,8 +19,8 @@ import (
 // if they are long in pieces of 509 bytes.
 func TestParser(t *testing.T) { runParser(t, false) }
 
-// TestParserE2E divides long cases at more positions and runs all cases byte by byte. The parser has
-// no goroutines, so the race detector cannot find anything in it.
+// TestParserE2E divides long cases at more positions and runs all cases byte by byte. The parser
+// has no goroutines, so the race detector cannot find anything in it.
 func TestParserE2E(t *testing.T) { runParser(t, true) }
 
 func runParser(t *testing.T, dense bool) {
