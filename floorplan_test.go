@@ -43,14 +43,14 @@ func oversize() map[string]int {
 	return map[string]int{
 		"internal/journal": 6780,
 		"internal/rest":    5030,
-		"internal/stream":  9450,
+		"internal/stream":  9690,
 		"wire":             4440,
 
 		"internal/auth Service":      67,
 		"internal/rest Handler":      85,
 		"internal/session Session":   114,
 		"internal/socket shard":      91,
-		"internal/stream Hub":        182,
+		"internal/stream Hub":        195,
 		"internal/stream Subscriber": 109,
 	}
 }

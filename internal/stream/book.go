@@ -53,26 +53,12 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 	if len(changes) == 0 {
 		return
 	}
-	in.changed = s
-	rec := h.next(in, wire.OrderBook, now)
-	h.keepChangesRow(in, rec, s, changes)
-	for _, t := range h.tiers(in, wire.OrderBook) {
-		switch {
-		case t.tier.Conflate > 0:
-			t.view.Record(changes)
-			h.soil(in, wire.OrderBook, t, s)
-		case t.tier.Depth == 0:
-			h.scratch.levels.Split(changes)
-			h.sendUpdate(in, t, s, rec)
-		case t.view.Sees(changes):
-			h.sendTurn(in, t, s, rec)
-		}
-	}
+	h.bookChanges(in, changes, s, now)
 	h.derive(in, s, now)
 }
 
-// sendTurn tells the readers of a tier what changed in their view of the book.
-func (h *Hub) sendTurn(in *instrument, t *tierState, s stamp, rec record) {
+// sendChanges tells the readers of a tier what changed in their view of the book.
+func (h *Hub) sendChanges(in *instrument, t *tierState, s stamp, rec record) {
 	x := &h.scratch
 	if t.view.Advance(&x.levels, &x.top, &in.book); !x.levels.Empty() {
 		h.sendUpdate(in, t, s, rec)
@@ -100,7 +86,7 @@ func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
 	if in.stale {
 		return
 	}
-	h.sendTurn(in, t, t.due.asOf(now), record{pos: h.nextPosition(in), n: in.channels[wire.OrderBook].n, at: now, in: in})
+	h.sendChanges(in, t, t.due.asOf(now), record{pos: h.position, n: in.channels[wire.OrderBook].n, at: now, in: in})
 }
 
 // takeSnapshot replaces a book, which ends its being stale.
@@ -111,10 +97,10 @@ func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	if in.stale {
 		in.stale = false
 		if !first && !h.marketDown(in) {
-			h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot", Time: e.Time, Receive: e.Receive}, notice)
+			h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot", Time: e.Time, Receive: e.Receive}, now)
 		}
 	}
-	h.sendBook(in, in.stamp(e, now), now)
+	h.bookState(in, in.stamp(e, now), now)
 	h.derive(in, in.changed, now)
 }
 
@@ -126,23 +112,9 @@ func (h *Hub) marketDown(in *instrument) bool {
 	return v != nil && v.down
 }
 
-// sendBook numbers the whole book as it is and sends it to the readers of every tier.
-func (h *Hub) sendBook(in *instrument, s stamp, now int64) {
-	in.changed = s
-	rec := h.next(in, wire.OrderBook, now)
-	h.keepBookRow(in, rec, s)
-	for _, t := range h.tiers(in, wire.OrderBook) {
-		t.dirty = false
-		t.view.Reset(&in.book)
-		t.stamp, t.n = s, rec.n
-		h.scratch.payload, _ = h.bookState(h.scratch.payload[:0], in, t)
-		h.emit(t, h.framed(), rec)
-	}
-}
-
-// bookState appends the payload of a book tier as of its newest message; ok is
+// appendBook appends the payload of a book tier as of its newest message; ok is
 // false while the book is not known.
-func (h *Hub) bookState(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
+func (h *Hub) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
 	if in.stale || t.n == 0 {
 		return b, false
 	}

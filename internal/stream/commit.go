@@ -320,14 +320,19 @@ func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error
 // Commit waits until all that was published until now is in the journal.
 func (h *Hub) Commit() { _ = h.AwaitCommit(context.Background()) }
 
-// nextPosition numbers a message of an instrument in the whole stream. The hub's lock is held.
+// nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is
+// held.
 func (h *Hub) nextPosition(in *instrument) uint64 {
+	h.takePosition(in, h.position+1)
+	return h.position
+}
+
+// takePosition moves the hub on to the position of a row of an instrument.
+func (h *Hub) takePosition(in *instrument, pos uint64) {
 	if in.pos <= h.committed {
 		h.recent = append(h.recent, in)
 	}
-	h.position++
-	in.pos = h.position
-	return h.position
+	h.position, in.pos = pos, pos
 }
 
 // uncommitted says whether something was published of instruments that is not committed. The hub's

@@ -61,7 +61,7 @@ func (ln *line) list(h *Hub, x *instrument) {
 		return
 	case x.unfed:
 		x.unfed = false
-		x.stale = !x.def.StartsEmpty
+		x.stale = beginsStale(&x.def)
 	}
 	x.ripen()
 	h.list(x)
@@ -140,7 +140,7 @@ func (ln *line) snap(h *Hub) {
 	for _, in := range h.listed {
 		x := in.under(int(ln.delay / 1e9))
 		x.stale = true
-		h.keepStatus(x, now, &market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: "delay_overflow"}, notice)
+		h.status(x, &market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: "delay_overflow"}, now)
 		rec := record{in: x, pos: h.position, n: x.statuses.Last, at: now, flag: notice | echo}
 		for _, t := range h.tiers(x, wire.Trades) {
 			for _, tp := range t.topics {
@@ -232,7 +232,7 @@ func (ln *line) venue(h *Hub, in *instrument, e *market.Event, now int64) {
 		ln.down[in.id.Market] = true
 		for _, x := range h.listed {
 			if x.id.Market == in.id.Market {
-				x.under(int(ln.delay / 1e9)).stale = true
+				x.under(int(ln.delay / 1e9)).stale = !x.def.NoBook
 			}
 			h.stepPublishing()
 		}

@@ -15,6 +15,8 @@ type exchange struct {
 	*bars.Clock
 	line  *line // nil: live
 	later []*exchange
+
+	followed int64 // time of the newest row of a hub that is followed
 }
 
 type exchangeKey struct {
@@ -93,7 +95,7 @@ func (x *exchange) clock(now int64) int64 {
 // awaitBars has the clock of this machine look at an exchange when its next bar ends.
 func (h *Hub) awaitBars(x *exchange) {
 	next := x.Next()
-	if next == 0 || h.barsDue != 0 && h.barsDue <= next || x.Virtual() || x.line != nil {
+	if h.cfg.Following || next == 0 || h.barsDue != 0 && h.barsDue <= next || x.Virtual() || x.line != nil {
 		return
 	}
 	h.barsDue = next
@@ -128,7 +130,7 @@ func (h *Hub) strikeBars(now int64) {
 
 // strikeAt tells the bars of an exchange that are over at t, in pieces: see step.
 func (h *Hub) strikeAt(x *exchange, t, now int64) {
-	for x.Begin(t); x.Continue(func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }); {
+	for x.Begin(t); x.Continue(h.sendBar(now)); {
 		h.mu.visit(1) // each may have bars of all intervals
 		h.stepPublishing()
 	}
@@ -140,7 +142,7 @@ func (h *Hub) restart(in *instrument, now int64) {
 	x := h.exchangeOf(in)
 	in.exchange = &exchange{Clock: x.Like(), line: x.line}
 	if b := in.bars; b != nil {
-		h.deals -= int64(b.Restart(in.exchange.Clock, func(s *bars.Series, k *bars.Bar) { h.tellBar(s, k, now) }))
+		h.deals -= int64(b.Restart(in.exchange.Clock, h.sendBar(now)))
 	}
 	in.sum.start, in.sum.end = 0, 0
 }

@@ -113,7 +113,7 @@ func (s *Shard) tired() bool { return s.visited >= maxVisited }
 // goes on with what each turn brings.
 func (it *item) keepUp() {
 	it.late.listed = false
-	if it.late.after <= it.view.pos && len(it.late.pauses) == 0 && len(it.late.passed) == 0 {
+	if !it.view.tail.place().before(it.late.sent) && len(it.late.pauses) == 0 && len(it.late.passed) == 0 {
 		it.late = nil
 	}
 }
@@ -222,8 +222,9 @@ func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 		if !ok {
 			return nil, nil, false
 		}
+		at := l.at.place()
 		l.at.rec++
-		if rec.pos > l.after && (len(l.pauses) == 0 || !it.silent(rec)) {
+		if !at.before(l.sent) && (len(l.pauses) == 0 || !it.silent(rec)) {
 			return rec, frame, true
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 	} else {
 		it.carryOver(w, present)
 	}
-	it.told(s.shard.hub.committed, present)
+	it.skipTo(s.shard.hub.committed, present)
 }
 
 // takesOver notes, of statuses that are to begin with their state, which instruments another item

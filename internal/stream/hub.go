@@ -29,6 +29,7 @@ type Config struct {
 	Memory     int64            // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
 	Journal    *journal.Journal // of what is numbered, and where history comes from; nil: none is kept
 	Logger     *slog.Logger     // nil discards
+	Following  bool             // the hub applies the rows of another one: Follow is called instead of Publish
 }
 
 // Hub numbers market events, keeps the books, encodes each message once and puts
@@ -72,6 +73,7 @@ type Hub struct {
 	asleep   map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
 	fetches  []fetch                             // rows of the journal that items wait for
 	searches []*Search                           // starts that are to be found in the journal
+	followed map[uint32]*instrument              // by number in that hub's journal
 	readers  bool                                // Run answers those
 	fetching chan struct{}                       // there are some
 	taken    chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
@@ -178,12 +180,29 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
+	in, fresh, err := h.define(def)
+	switch {
+	case err != nil:
+		return 0, err
+	case in.venue:
+	case fresh:
+		h.list(in)
+		h.published()
+	case in.unfed:
+		h.fed(in)
+	}
+	return in.handle, nil
+}
+
+// define defines an instrument or a market as a whole, or changes its definition; fresh is false
+// then. The hub's lock is held.
+func (h *Hub) define(def market.Instrument) (in *instrument, fresh bool, err error) {
 	if def.ID.Symbol == market.Any && def.ID.Term == market.Any {
 		return h.defineVenue(def)
 	}
 	i, err := h.catalog.Add(def)
 	if err != nil {
-		return 0, err
+		return nil, false, err
 	}
 	h.version++
 	if i < len(h.listed) {
@@ -194,16 +213,11 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 		for _, x := range in.later {
 			x.def = def
 		}
-		if in.unfed {
-			h.fed(in)
-		}
-		return in.handle, nil
+		return in, false, nil
 	}
-	in := h.newInstrument(def)
+	in = h.newInstrument(def)
 	h.enterCatalogue(in, i)
-	h.list(in)
-	h.published()
-	return in.handle, nil
+	return in, true, nil
 }
 
 // enterCatalogue puts an instrument where all are found that have an index in the catalogue.
@@ -216,30 +230,30 @@ func (h *Hub) enterCatalogue(in *instrument, index int) {
 	h.enterGroups(in)
 }
 
-func (h *Hub) defineVenue(def market.Instrument) (market.Handle, error) {
+func (h *Hub) defineVenue(def market.Instrument) (in *instrument, fresh bool, err error) {
 	if v, ok := h.venues[def.ID.Market]; ok {
 		v.def = def
 		h.enlist(v)
-		return v.handle, nil
+		return v, false, nil
 	}
 	if _, ok := h.catalog.Market(def.ID.Market); !ok {
 		if err := h.catalog.PutMarket(market.Market{ID: def.ID.Market}); err != nil {
-			return 0, err
+			return nil, false, err
 		}
 	}
-	in := h.newInstrument(def)
+	in = h.newInstrument(def)
 	in.venue = true
 	for _, x := range in.later {
 		x.venue = true
 	}
 	h.venues[def.ID.Market] = in
-	return in.handle, nil
+	return in, true, nil
 }
 
 func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	in := h.wakeUp(def)
 	if in == nil {
-		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: !def.StartsEmpty}
+		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: beginsStale(&def)}
 	}
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
@@ -266,10 +280,10 @@ func (h *Hub) list(in *instrument) {
 	}
 	if was != in.phase || in.statuses.Last == 0 {
 		in.reason, in.until = "", 0
-		h.keepStatus(in, now, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, 0)
+		h.status(in, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, now)
 	}
 	if in.def.StartsEmpty && !in.def.NoBook {
-		h.sendBook(in, stamp{at, -1}, now)
+		h.bookState(in, stamp{at, -1}, now)
 	}
 }
 

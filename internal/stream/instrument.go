@@ -53,6 +53,9 @@ type channel struct {
 	generation uint32
 }
 
+// beginsStale reports whether an instrument has a book that is not known before its first snapshot.
+func beginsStale(def *market.Instrument) bool { return !def.StartsEmpty && !def.NoBook }
+
 // startTier gives a new tier the state that it is in, so that its first message
 // says what changed since now.
 func (in *instrument) startTier(c wire.Channel, t *tierState) {

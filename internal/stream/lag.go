@@ -153,8 +153,12 @@ func (it *item) collapse() {
 	it.late.state = true
 }
 
-// gathered is a position that nothing unsent of the item lies at or before.
+// gathered returns a position up to which all rows of the item have been sent. Quotes, books and
+// summaries do not count: after a resume they begin with their state.
 func (it *item) gathered() uint64 {
+	if !it.channel().Replays() {
+		return math.MaxUint64
+	}
 	low := it.ringPosition()
 	if l := it.late; l != nil && l.replay != nil {
 		low = min(low, l.replay.position())
@@ -178,9 +182,9 @@ func (it *item) ringPosition() uint64 {
 	}
 	at := it.late.at
 	if rec, _, ok := at.peek(it.view.tail); ok {
-		return max(rec.pos-1, it.late.after)
+		return max(rec.pos-1, it.late.sentPos)
 	}
-	return max(it.view.pos, it.late.after)
+	return max(it.view.pos, it.late.sentPos)
 }
 
 // safe is a position to resume from: nothing at or before it still waits. What the
@@ -233,7 +237,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 			if !ok {
 				break
 			}
-			if rec.pos > it.late.after && rec.n > it.late.pauses[rec.in].n && it.wants(rec) {
+			if !at.place().before(it.late.sent) && rec.n > it.late.pauses[rec.in].n && it.wants(rec) {
 				tell(rec.in, rec.n-1)
 			}
 		}

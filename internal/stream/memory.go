@@ -36,12 +36,6 @@ type room struct {
 	tail   ringPlace // of its ring at the last measuring
 }
 
-// ringPlace names a place in a ring without keeping any of it from being freed.
-type ringPlace struct {
-	begin uint64
-	n     int
-}
-
 const (
 	defaultMemory = 1 << 30
 

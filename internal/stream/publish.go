@@ -5,11 +5,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/book"
-	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // Publish applies a batch of events; see feed.Sink.
@@ -21,10 +18,7 @@ func (h *Hub) Publish(events []market.Event) error {
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
 	h.awaitRoom()
-	now := time.Now().UnixNano() // not before: the disk may have stalled
-	if h.barsDue > 0 && h.barsDue <= now {
-		h.strikeBars(now)
-	}
+	now := h.beginBatch() // not before: the disk may have stalled
 	for i := range events {
 		if r := h.apply(&events[i], now); r != nil {
 			r.Index = i
@@ -37,12 +31,22 @@ func (h *Hub) Publish(events []market.Event) error {
 			h.feeding.Lock() // both mutexes are handed over to who has waited for a millisecond
 			h.mu.Lock()
 			if h.awaitRoom() {
-				now = time.Now().UnixNano()
+				now = h.beginBatch()
 			}
 		}
 	}
 	h.published()
 	return errors.Join(refused...)
+}
+
+// beginBatch returns the time of publication of the events that follow, after the bars that are over
+// by then.
+func (h *Hub) beginBatch() (now int64) {
+	now = time.Now().UnixNano()
+	if h.barsDue > 0 && h.barsDue <= now {
+		h.strikeBars(now)
+	}
+	return now
 }
 
 // apply takes one event or says why not, having changed nothing.
@@ -63,7 +67,7 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 	h.dateVirtual(in, e, now)
 	switch e.Kind {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
-		h.keepTrade(in, now, e)
+		h.trade(in, e, now)
 	case market.KindQuote:
 		h.setQuote(in, first(e.Bids), first(e.Asks), in.stamp(e, now), now)
 	case market.KindSnapshot:
@@ -78,7 +82,7 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 		}
 		h.takeGap(in, now, e)
 	case market.KindReference:
-		h.setReference(in, e, now)
+		h.reference(in, e, now)
 	}
 	return nil
 }
@@ -206,124 +210,18 @@ func ordered(e *market.Event) bool {
 	return true
 }
 
-// next numbers a message of a channel and of the whole stream.
-func (h *Hub) next(in *instrument, c wire.Channel, now int64) record {
-	ch := &in.channels[c]
-	ch.n++
-	ch.at = now
-	return record{pos: h.nextPosition(in), n: ch.n, at: now, in: in}
-}
-
-// framed frames the payload in the hub's scratch memory.
-func (h *Hub) framed() []byte {
-	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
-	return h.scratch.frame
-}
-
-// keepTrade numbers, keeps and sends a trade, its cancel or its correction, and then the bars
-// and the summary that it changed.
-func (h *Hub) keepTrade(in *instrument, now int64, e *market.Event) {
-	st := in.stamp(e, now)
-	h.dated(in, st.time, now)
-	rec := h.next(in, wire.Trades, now)
-	r := recent.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Price: e.Price, Size: e.Size,
-		ID: e.TradeID, Kind: e.Kind, Side: e.Side}
-	var meant *bars.Trade
-	if e.Kind != market.KindTrade || len(e.Conditions) > 0 {
-		m := &recent.More{OldPrice: e.OldPrice, OldSize: e.OldSize}
-		if len(e.Conditions) > 0 {
-			m.Conditions = append(m.Conditions, e.Conditions...)
-		}
-		if e.Kind != market.KindTrade {
-			meant, m.RefN = h.dealOf(in, e.TradeID)
-		}
-		r.More = m
-	}
-	keep, full := h.room(&in.trades, h.cfg.TradesKept)
-	h.rows += int64(in.trades.Add(r, keep, full))
-	h.keepTradeRow(in, rec, st, &r)
-	for _, t := range h.tiers(in, wire.Trades) {
-		h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
-		h.emit(t, h.framed(), rec)
-	}
-	switch {
-	case e.Kind == market.KindTrade:
-		h.countTrade(in, bars.Trade{N: rec.n, ID: h.hash(e.TradeID), At: st.time, Price: e.Price, Size: e.Size}, now)
-	case meant != nil:
-		h.amend(in, meant, e, now)
-	}
-	h.tellSummary(in, rec.pos, st, now)
-}
-
 // setStatus takes a status of an instrument or a market.
 func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
-	var f flag
-	switch e.Phase {
-	case market.FeedDown, market.FeedUp:
-		f = notice
-		switch down := e.Phase == market.FeedDown; {
-		case in.venue:
-			in.down = down
-			if down {
-				h.loseMarket(in.id.Market, now)
-			}
-		case down:
-			in.stale = true
-			h.keepLossRow(in, now, "feed_down")
-		}
-	case market.Gap: // of other data than the book
-		f = notice | lost
-	default:
-		if !in.venue {
-			defer h.derive(in, in.stamp(e, now), now)
-		}
-		in.phase, in.reason, in.until = e.Phase, e.Reason, e.Until
+	switch {
+	case e.Phase == market.FeedDown && in.venue:
+		in.down = true
+		h.loseMarket(in.id.Market, now)
+	case e.Phase == market.FeedDown:
+		h.bookLost(in, "feed_down", now)
 	}
-	h.keepStatus(in, now, e, f)
-}
-
-// keepStatus numbers, keeps and sends a status. A notice goes to the readers of
-// the book and of quotes made from it as well, and a gap to those of every channel.
-func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
-	c := wire.Status
-	if in.venue {
-		c = marketStatus
-	}
-	rec := h.next(in, c, now)
-	rec.flag = f
-	st := in.stamp(e, now)
-	if e.Time == 0 && e.Receive == 0 {
-		st.time = h.publication(in, now) // by the market's clock, where that is a virtual one
-	}
-	r := recent.Row{Pos: rec.pos, At: now, Time: st.time, Latency: st.latency, Kind: market.KindStatus, Phase: e.Phase}
-	if e.Reason != "" || e.Until != 0 {
-		r.More = &recent.More{Reason: e.Reason, Until: e.Until}
-	}
-	keep, full := h.room(&in.statuses, h.cfg.TradesKept)
-	h.rows += int64(in.statuses.Add(r, keep, full))
-	h.keepStatusRow(in, rec, st, e)
-	h.scratch.payload = r.Message(h.scratch.payload[:0], in.ident, rec.n)
-	frame := h.framed()
-	for _, t := range h.tiers(in, c) {
-		h.emit(t, frame, rec)
-	}
-	if f&notice == 0 || in.venue {
-		return
-	}
-	rec.flag |= echo
-	for ch := range wire.NumChannels {
-		switch {
-		case ch == wire.Status:
-			continue
-		case f&lost != 0, ch == wire.OrderBook, ch == wire.Quotes && in.derivesQuotes():
-		default:
-			continue
-		}
-		for _, t := range h.tiers(in, ch) {
-			for _, tp := range t.topics {
-				h.append(tp, frame, rec)
-			}
-		}
+	h.status(in, e, now)
+	if !e.Phase.OfFeed() && !in.venue {
+		h.derive(in, in.stamp(e, now), now)
 	}
 }
 
@@ -331,7 +229,7 @@ func (h *Hub) keepStatus(in *instrument, now int64, e *market.Event, f flag) {
 // market, and makes the book stale.
 func (h *Hub) takeGap(in *instrument, now int64, e *market.Event) {
 	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
-	h.keepStatus(in, now, &gap, notice|lost)
+	h.status(in, &gap, now)
 	h.loseBook(in, now, e)
 }
 
@@ -357,16 +255,15 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 		reason = "gap"
 	}
 	down := market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: reason, Time: e.Time, Receive: e.Receive}
-	h.keepStatus(in, now, &down, notice)
-	h.keepLossRow(in, now, reason)
+	h.status(in, &down, now)
+	h.bookLost(in, reason, now)
 }
 
 // loseMarket makes all books of a market stale; the market's own notice tells of it.
 func (h *Hub) loseMarket(name string, now int64) {
 	for _, in := range h.listed {
-		if in.id.Market == name && !in.stale {
-			in.stale = true
-			h.keepLossRow(in, now, "feed_down")
+		if in.id.Market == name && !in.stale && !in.def.NoBook {
+			h.bookLost(in, "feed_down", now)
 		}
 		h.stepPublishing()
 	}

@@ -173,7 +173,7 @@ func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte,
 		return dst, ErrStale
 	}
 	t := tierState{tier: Tier{Depth: depth}, n: in.channels[wire.OrderBook].n, stamp: in.changed}
-	dst, _ = h.bookState(dst, in, &t)
+	dst, _ = h.appendBook(dst, in, &t)
 	return dst, nil
 }
 

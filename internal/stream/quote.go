@@ -16,46 +16,13 @@ func (h *Hub) derive(in *instrument, s stamp, now int64) {
 	h.setQuote(in, bid, ask, s, now)
 }
 
-// setQuote takes a quote; a Size of 0 is an empty side. Nothing is said where nothing changed.
-func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64) {
-	if bid.Size == 0 {
-		bid = market.Level{}
-	}
-	if ask.Size == 0 {
-		ask = market.Level{}
-	}
-	c := &in.channels[wire.Quotes]
-	if c.n > 0 && bid == in.bid && ask == in.ask {
-		return
-	}
-	tiers := h.tiers(in, wire.Quotes) // as they are before the change
-	in.bid, in.ask, in.quoted = bid, ask, s
-	rec := h.next(in, wire.Quotes, now)
-	h.keepQuoteRow(in, rec, s, bid, ask)
-	encoded := false
-	for _, t := range tiers {
-		if t.tier.Conflate > 0 {
-			h.soil(in, wire.Quotes, t, s)
-			continue
-		}
-		if !encoded {
-			hd := in.header(rec.n, s)
-			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, bid, ask, false)
-			h.framed()
-			encoded = true
-		}
-		t.bid, t.ask, t.stamp = bid, ask, s
-		h.emit(t, h.scratch.frame, rec)
-	}
-}
-
 // flushQuote sends a conflated tier's newest quote, unless it is what was sent last.
 func (h *Hub) flushQuote(in *instrument, t *tierState, now int64) {
 	if t.bid == in.bid && t.ask == in.ask && t.n > 0 {
 		return
 	}
 	t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
-	rec := record{pos: h.nextPosition(in), n: in.channels[wire.Quotes].n, at: now, in: in}
+	rec := record{pos: h.position, n: in.channels[wire.Quotes].n, at: now, in: in}
 	hd := in.header(rec.n, t.stamp.asOf(now))
 	h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, t.bid, t.ask, false)
 	h.emit(t, h.framed(), rec)

@@ -38,7 +38,7 @@ func (h *Hub) Restore(ctx context.Context) error {
 			return fmt.Errorf("take up the journal: %s: %w", in.id, err)
 		}
 	}
-	if h.position > 0 {
+	if h.position > 0 && !h.cfg.Following {
 		h.position += afterRestart
 	}
 	h.listRestored(r.order)
@@ -65,7 +65,8 @@ func (r *restorer) instrument(number uint32) *instrument {
 	if !ok {
 		return nil
 	}
-	in := &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), number: number, stale: true,
+	in := &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), number: number,
+		stale: !def.NoBook,
 		venue: def.ID.Symbol == market.Any}
 	r.numbers[number] = in
 	r.hub.number(in)
@@ -109,10 +110,26 @@ func (r *restorer) row(j *journal.Row) error {
 	case journal.BookUpdate, journal.BookState:
 		in.channels[wire.OrderBook].restore(j.N, j.At)
 		in.changed = s
+		if h.cfg.Following {
+			in.restoreBook(j)
+		}
+	case journal.BookLost:
+		in.stale = true
 	case journal.Bar:
 		in.restoreBar(j)
 	}
 	return nil
+}
+
+// restoreBook applies a row of a book. Only a hub that follows another one knows its books at a
+// restart: others wait for a snapshot of their feed.
+func (in *instrument) restoreBook(j *journal.Row) {
+	if j.Kind == journal.BookState {
+		in.book.Replace(j.Bids, j.Asks)
+		in.stale = false
+	} else if _, err := in.book.Update(nil, j.Bids, j.Asks); err != nil {
+		in.stale = true
+	}
 }
 
 // restore moves a channel on to an N.
@@ -122,11 +139,14 @@ func (c *channel) restore(n uint64, at int64) {
 	}
 }
 
-func (in *instrument) statusChannel() *channel {
+func (in *instrument) statusChannel() *channel { return &in.channels[in.statusKey()] }
+
+// statusKey returns the channel of the instrument's statuses.
+func (in *instrument) statusKey() wire.Channel {
 	if in.venue {
-		return &in.channels[marketStatus]
+		return marketStatus
 	}
-	return &in.channels[wire.Status]
+	return wire.Status
 }
 
 func (in *instrument) restoreCounts(c *journal.Counts) {
@@ -277,7 +297,7 @@ func (h *Hub) keepsRows(in *instrument) bool {
 // The hub's lock is held.
 func (h *Hub) fed(in *instrument) {
 	in.unfed = false
-	in.stale = !in.def.StartsEmpty
+	in.stale = beginsStale(&in.def)
 	for _, x := range in.later {
 		x.line.push(h, delayed{due: h.clock() + x.line.delay, in: x, list: true})
 	}
@@ -293,7 +313,7 @@ func (h *Hub) wakeUp(def market.Instrument) *instrument {
 	}
 	delete(h.asleep, def.ID)
 	in.def = def
-	in.stale = !def.StartsEmpty
+	in.stale = beginsStale(&def)
 	return in
 }
 
@@ -311,11 +331,13 @@ func (h *Hub) checkpoint(number uint32, emit func(*journal.Row)) {
 	if c := in.statusChannel(); c.n > 0 {
 		r = head
 		r.Kind, r.N, r.At, r.Time = journal.Status, c.n, c.at, c.at
-		r.Phase, r.Reason, r.Until = in.phase, in.reason, in.until
 		if in.down {
-			r.Phase, r.Reason, r.Until = market.FeedDown, "", 0
+			r.Phase = market.FeedDown
+			emit(&r)
 		}
-		emit(&r)
+		if r.Phase, r.Reason, r.Until = in.phase, in.reason, in.until; in.phase != market.NoPhase || !in.down {
+			emit(&r)
+		}
 	}
 	if in.venue || in.def.NoBook && in.channels[wire.Quotes].n == 0 {
 		return

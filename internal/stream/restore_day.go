@@ -129,7 +129,7 @@ func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int
 
 // recountRow counts one row, as it was when it was published.
 func (h *Hub) recountRow(in *instrument, j *journal.Row) {
-	e := market.Event{Price: j.Price, Size: j.Size, TradeID: j.ID, OldPrice: j.OldPrice, OldSize: j.OldSize}
+	send := h.sendBar(j.At)
 	if in.line != nil {
 		in.line.now = j.At
 	}
@@ -137,16 +137,12 @@ func (h *Hub) recountRow(in *instrument, j *journal.Row) {
 	in.sum.stamp = stamp{j.Time, j.Latency}
 	switch j.Kind {
 	case journal.Trade:
-		h.countTrade(in, bars.Trade{N: j.N, ID: h.hash(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At)
+		h.countTrade(in, bars.Trade{N: j.N, ID: h.hash(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At, send)
 	case journal.Reference:
-		in.sum.refer(&market.Event{PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size})
+		in.sum.refer(j.Price, j.OldPrice, j.Size)
 	default:
-		e.Kind = market.KindCancel
-		if j.Kind == journal.Correct {
-			e.Kind = market.KindCorrect
-		}
 		if d, _ := h.dealOf(in, j.ID); d != nil {
-			h.amend(in, d, &e, j.At)
+			h.amend(in, d, j.Kind == journal.Cancel, j.Price, j.Size, j.At, send)
 		}
 	}
 }

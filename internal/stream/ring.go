@@ -64,6 +64,21 @@ type cursor struct {
 	rec int
 }
 
+// ringPlace is where a cursor stands in a ring. Unlike a cursor it can be compared, and it keeps no
+// segment from being freed.
+type ringPlace struct {
+	begin uint64 // of the segment
+	n     int
+}
+
+// place returns where the cursor stands.
+func (c cursor) place() ringPlace { return ringPlace{c.seg.begin, c.rec} }
+
+// before reports whether p lies before q in their ring.
+func (p ringPlace) before(q ringPlace) bool {
+	return p.begin < q.begin || p.begin == q.begin && p.n < q.n
+}
+
 func newRing() ring {
 	s := &segment{} // of no room: nothing may ever come
 	return ring{last: s, done: cursor{seg: s}}

@@ -246,7 +246,7 @@ func (s *Shard) join(it *item, key topicKey) {
 	v.step()
 	if v.tail != v.topic.ring.tail() {
 		// What the shard has yet to take note of was published before.
-		it.late = &late{at: v.tail, after: s.hub.committed}
+		it.late = &late{at: v.tail, sent: v.topic.ring.tail().place(), sentPos: s.hub.committed}
 	}
 }
 

@@ -90,7 +90,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	case out != &dst:
 		*out = it.gatherBetween(*out, now, maxInt, conflate)
 	}
-	it.told(pos, now)
+	it.skipTo(pos, now)
 	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
 		if l.telling != nil {
@@ -119,7 +119,7 @@ func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 		if !ok {
 			return dst
 		}
-		if rec.flag&lost != 0 && rec.pos > it.late.after && it.wants(rec) {
+		if rec.flag&lost != 0 && !at.place().before(it.late.sent) && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}
@@ -200,7 +200,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 		case wire.Summary:
 			h.scratch.payload, ok = in.summaryState(h.scratch.payload[:0])
 		default:
-			h.scratch.payload, ok = h.bookState(h.scratch.payload[:0], in, t)
+			h.scratch.payload, ok = h.appendBook(h.scratch.payload[:0], in, t)
 		}
 		if ok {
 			dst = wire.AppendText(dst, h.scratch.payload)

@@ -88,7 +88,8 @@ const (
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
 	at      cursor                // next record, not past view.tail
-	after   uint64                // what has a position up to this is not for it: a state or a replay told it
+	sent    ringPlace             // what lies before is not for it: a state or a replay has sent it
+	sentPos uint64                // position of the newest row that was sent by those
 	listed  bool                  // in the queue
 	state   bool                  // an R:true is due
 	fresh   bool                  // nothing of its ring was gathered yet
@@ -111,19 +112,16 @@ func (it *item) behind() *late {
 	return it.late
 }
 
-// told says that all up to a position was told, which is the end of the ring's part that was looked
-// at. Only where the shard has yet to take note of some of it need that be remembered. The hub's
-// lock is held.
-func (it *item) told(pos uint64, end cursor) {
+// skipTo records that all rows up to a position have been sent, and that the item goes on at end in
+// its ring, which may lie behind the view's tail. The hub's lock is held.
+func (it *item) skipTo(pos uint64, end cursor) {
 	l := it.behind()
 	it.view.step()
 	l.at = it.view.tail
-	switch {
-	case it.view.tail != end:
-		l.after = max(l.after, pos)
-	case l.after <= pos:
-		l.after = 0
+	if l.sent.before(end.place()) {
+		l.sent = end.place()
 	}
+	l.sentPos = max(l.sentPos, pos)
 }
 
 func (it *item) reads() bool { return it.flag&reading != 0 }

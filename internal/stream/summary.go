@@ -61,28 +61,17 @@ func (in *instrument) today() (t bars.Totals) {
 	return t
 }
 
-// refer takes the figures that a reference tells.
-func (s *summary) refer(e *market.Event) {
-	if e.PreviousClose != 0 {
-		s.close, s.closeTold = e.PreviousClose, true
+// refer sets the reference figures that are not 0.
+func (s *summary) refer(previousClose, settlement market.Price, openInterest market.Size) {
+	if previousClose != 0 {
+		s.close, s.closeTold = previousClose, true
 	}
-	if e.Settlement != 0 {
-		s.settlement = e.Settlement
+	if settlement != 0 {
+		s.settlement = settlement
 	}
-	if e.OpenInterest != 0 {
-		s.interest = e.OpenInterest
+	if openInterest != 0 {
+		s.interest = openInterest
 	}
-}
-
-// setReference takes reference figures.
-func (h *Hub) setReference(in *instrument, e *market.Event, now int64) {
-	pos := h.nextPosition(in)
-	st := in.stamp(e, now)
-	h.dated(in, st.time, now)
-	in.sum.refer(e)
-	rec := record{pos: pos, n: in.channels[wire.Summary].n + 1, at: now, in: in}
-	h.keepReferenceRow(in, rec, st, e)
-	h.tellSummary(in, rec.pos, st, now)
 }
 
 // dated begins a new trading day where an event is of one, or the clock has come to one.

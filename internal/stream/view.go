@@ -44,7 +44,7 @@ func (v *view) advance(pos uint64, most int) (whole bool) {
 		at.rec = min(at.rec+most, end)
 		v.tail = at
 		rec, _, _ := at.peek(r.tail())
-		v.pos = rec.pos - 1
+		v.pos = max(v.pos, rec.pos-1) // conflated messages have the position of the newest row
 		return false
 	}
 	v.echoes, v.pos = r.shown, pos
