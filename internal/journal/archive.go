@@ -169,15 +169,21 @@ func (s *segment) afterDamage() {
 
 // views returns the current segments of an epoch ("": the newest), oldest first.
 func (a *Archive) views(epoch string) []segmentView {
+	return a.selectViews(func(_ *day, s *segment) bool { return s.epoch == epoch || epoch == "" && s.epoch == a.epoch })
+}
+
+// allViews returns the segments of all epochs, oldest first.
+func (a *Archive) allViews() []segmentView {
+	return a.selectViews(func(*day, *segment) bool { return true })
+}
+
+// selectViews returns the current segments that want accepts, oldest first.
+func (a *Archive) selectViews(want func(*day, *segment) bool) (list []segmentView) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if epoch == "" {
-		epoch = a.epoch
-	}
-	var list []segmentView
 	for _, d := range a.days {
 		for _, s := range d.segments {
-			if s.epoch == epoch {
+			if want(d, s) {
 				v := s.view()
 				v.index = d.index
 				list = append(list, v)

@@ -83,20 +83,6 @@ func (b *bookAt) reset() {
 	b.known, b.lost, b.gap, b.checkpoint = false, false, false, false
 }
 
-// allViews returns the segments of all epochs, oldest first.
-func (a *Archive) allViews() (list []segmentView) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	for _, d := range a.days {
-		for _, s := range d.segments {
-			v := s.view()
-			v.index = d.index
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
 // bookAt computes one book from segments.
 type bookAt struct {
 	number     uint32

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -242,7 +243,7 @@ func (t *tempFile) add(b []byte) {
 
 // finish renames the file, or removes it after an error.
 func (t *tempFile) finish(err error) error {
-	err = cmpError(err, t.err)
+	err = cmp.Or(err, t.err)
 	if err == nil {
 		err = t.sys.sync(t.File)
 	}
@@ -254,13 +255,6 @@ func (t *tempFile) finish(err error) error {
 		return errors.Join(err, t.sys.remove(t.Name()))
 	}
 	return nil
-}
-
-func cmpError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // packSegment writes the compressed form of a segment.

@@ -191,9 +191,9 @@ func (j *Journal) firstNeeded() int {
 // closeDay writes the index of a day and compresses its segments.
 func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {
 	path := filepath.Join(d.folder, dayFileName)
+	ofDay := func(x *day, _ *segment) bool { return x == d }
 	if d.index == nil { // only this goroutine sets it
-		views := j.viewsOf(d)
-		if err := j.writeDay(ctx, path, d.date, views, enc, j.cfg.write); err != nil {
+		if err := j.writeDay(ctx, path, d.date, j.selectViews(ofDay), enc, j.cfg.write); err != nil {
 			return err
 		}
 		if err := j.sys.syncFolder(d.folder); err != nil {
@@ -212,7 +212,7 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 		}
 		j.mu.Unlock()
 	}
-	for _, v := range j.viewsOf(d) {
+	for _, v := range j.selectViews(ofDay) {
 		if v.packed {
 			continue
 		}
@@ -224,17 +224,6 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 		}
 	}
 	return nil
-}
-
-func (a *Archive) viewsOf(d *day) (list []segmentView) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	for _, s := range d.segments {
-		v := s.view()
-		v.index = d.index
-		list = append(list, v)
-	}
-	return list
 }
 
 // pack replaces a segment by its compressed form.
