@@ -23,7 +23,6 @@ const (
 // Close codes that this package uses (RFC 6455, section 7.4.1). Package session has the codes of
 // the stream, from 4000.
 const (
-	codeNormal        = 1000
 	codeProtocolError = 1002
 	codeNoStatus      = 1005 // stands for a close frame without a code
 	codeInvalidText   = 1007
