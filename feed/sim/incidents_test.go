@@ -49,9 +49,9 @@ func (x *exchange) story(handle market.Handle, length int64) string {
 	return out.String()
 }
 
-// TestBands moves a value too far: trading is interrupted on the way, and at the last band it ends
+// TestBandsE2E moves a value too far: trading is interrupted on the way, and at the last band it ends
 // for the day, except for the settlement.
-func TestBands(t *testing.T) {
+func TestBandsE2E(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[1]
 	in.underlying.value += .045

@@ -51,9 +51,9 @@ func hashOf(t *testing.T, config Config, base time.Time) (sum string, events int
 	return sink.Sum(), sink.Events()
 }
 
-// TestDeterministic checks that the same seed gives the same events at any speed and start, and
+// TestDeterministicE2E checks that the same seed gives the same events at any speed and start, and
 // another seed others.
-func TestDeterministic(t *testing.T) {
+func TestDeterministicE2E(t *testing.T) {
 	start := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 	config := Config{Seed: 7, Speed: -1, Start: start, Duration: 3 * time.Minute}
 	want, events := hashOf(t, config, start)
@@ -237,8 +237,8 @@ func TestBrokenSink(t *testing.T) {
 	}
 }
 
-// TestAllocs checks that only trade ids are allocated in the steady state.
-func TestAllocs(t *testing.T) {
+// TestAllocsE2E checks that only trade ids are allocated in the steady state.
+func TestAllocsE2E(t *testing.T) {
 	listings, err := list(defaultSet)
 	if err != nil {
 		t.Fatal(err)

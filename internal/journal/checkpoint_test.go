@@ -54,9 +54,9 @@ func TestCheckpointLargerThanSegment(t *testing.T) {
 	}
 }
 
-// TestPieceIsBounded checks the size of the checkpoint in a commit, with 20,000 instruments of 50
-// levels on each side.
-func TestPieceIsBounded(t *testing.T) {
+// TestPieceIsBoundedE2E checks the size of the checkpoint in a commit, with 20,000 instruments of
+// 50 levels on each side.
+func TestPieceIsBoundedE2E(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
 	src := bigRowSource(20_000, 50)
@@ -182,9 +182,14 @@ func (t *rowSource) state() (s hubState) {
 // TestRestoreFromEveryFrame kills a writer after each of its frames, with checkpoints in pieces of
 // every size, segments that end at any time and instruments that are added later. Restore returns
 // the state of all rows up to there, and so does BookAt.
-func TestRestoreFromEveryFrame(t *testing.T) {
+func TestRestoreFromEveryFrame(t *testing.T) { restoreFromEveryFrame(t, 1) }
+
+// TestRestoreFromEveryFrameE2E does so with more seeds, without the race detector.
+func TestRestoreFromEveryFrameE2E(t *testing.T) { restoreFromEveryFrame(t, soak(100)) }
+
+func restoreFromEveryFrame(t *testing.T, seeds int) {
 	places := 0
-	for seed := range uint64(soak(100)) {
+	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		cfg := testConfig(t)
 		cfg.Logger, cfg.Segment, cfg.checkpoint = nil, int64(2_000+rng.IntN(20_000)), int64(1+rng.IntN(3_000))

@@ -236,7 +236,12 @@ func newMachine(t *testing.T, seed uint64) *machine {
 // TestPowerLoss ends the process, and the machine's power supply, at random times. The disk keeps a
 // random part of data without sync, turns read-only, is full or fails, at random times. Either the
 // epoch continues, and no shown row is missing or sent again, or another begins.
-func TestPowerLoss(t *testing.T) {
+func TestPowerLoss(t *testing.T) { losePower(t, 4) }
+
+// TestPowerLossE2E does so with more seeds, without the race detector.
+func TestPowerLossE2E(t *testing.T) { losePower(t, soak(240)) }
+
+func losePower(t *testing.T, seeds int) {
 	ends := map[string]int{}
 	for _, x := range []struct {
 		name   string
@@ -247,7 +252,7 @@ func TestPowerLoss(t *testing.T) {
 		{"full", []error{syscall.ENOSPC}},
 		{"all", []error{syscall.EROFS, syscall.ENOSPC, syscall.EIO}},
 	} {
-		for seed := range uint64(soak(240)) {
+		for seed := range uint64(seeds) {
 			t.Run(fmt.Sprint(x.name, " ", seed), func(t *testing.T) {
 				m := newMachine(t, seed)
 				m.run(8, x.faults...)
