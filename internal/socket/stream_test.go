@@ -12,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // publisher publishes trades of one instrument, numbered from 1.
@@ -61,7 +62,17 @@ func (p *publisher) publish(n int) {
 func (c *client) subscribe() {
 	c.t.Helper()
 	c.send(`{"action":"subscribe","trades":["` + testInstrument + `"],"snapshot":false}`)
-	c.want(`"type":"Subscription"`)
+	for {
+		opcode, payload, err := c.next()
+		switch {
+		case err == nil && opcode == opText && payload == wire.Ping: // on a busy machine
+			c.send(`{"action":"pong"}`)
+		case err != nil || opcode != opText || !strings.Contains(payload, `"type":"Subscription"`):
+			c.t.Fatalf("got opcode %d %q, %v, want the Subscription", opcode, payload, err)
+		default:
+			return
+		}
+	}
 }
 
 // trades reads the trades of a range, each once and in order, and answers pings.
