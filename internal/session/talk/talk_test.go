@@ -190,3 +190,17 @@ func TestBadSteps(t *testing.T) {
 		}
 	}
 }
+
+func TestForgiveDelay(t *testing.T) {
+	for got, want := range map[string]string{
+		`{"expires_in":3600,"a":1}`: `{"expires_in":3600,"a":1}`,
+		`{"expires_in":3591,"a":1}`: `{"expires_in":3600,"a":1}`,
+		`{"expires_in":3589,"a":1}`: `{"expires_in":3589,"a":1}`,
+		`{"expires_in":3601,"a":1}`: `{"expires_in":3601,"a":1}`,
+		`{"a":1}`:                   `{"a":1}`,
+	} {
+		if is := forgiveDelay(`{"expires_in":3600,...}`, got); is != want {
+			t.Errorf("%s: %s, want %s", got, is, want)
+		}
+	}
+}
