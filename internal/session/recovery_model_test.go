@@ -29,11 +29,19 @@ import (
 // A client must receive trades and statuses of what it follows without a hole and without a
 // repetition, a book must chain, delayed data must not come early, and an N of an epoch must mean
 // the same row for every client, for ever.
-func TestRecoveryModel(t *testing.T) {
-	runs, steps := 8, 400
+func TestRecoveryModel(t *testing.T) { runRecoveryModel(t, 3) }
+
+// TestRecoveryModelE2E does so with more seeds, without the race detector.
+func TestRecoveryModelE2E(t *testing.T) {
+	runs := 8
 	if os.Getenv("RUEDA_SOAK") != "" {
 		runs = 400
 	}
+	runRecoveryModel(t, runs)
+}
+
+func runRecoveryModel(t *testing.T, runs int) {
+	const steps = 400
 	first := uint64(1)
 	if s := os.Getenv("RUEDA_MODEL_SEED"); s != "" {
 		if _, err := fmt.Sscan(s, &first); err != nil {

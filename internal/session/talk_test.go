@@ -21,11 +21,19 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestTalkFormats runs them once more in each format: but for its form, nothing of what is said
-// depends on it. Left out of MessagePack are those to which a binary message is a fault, or
-// which count the bytes of what waits.
-func TestTalkFormats(t *testing.T) {
-	for _, f := range []wire.Format{wire.Batch, wire.Msgpack, wire.Deflate, wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
+// TestTalkFormats runs the conversations in batches and in MessagePack. Only the form of messages
+// depends on the format. MessagePack omits conversations in which a binary message is a fault, or
+// which count the bytes of pending output.
+func TestTalkFormats(t *testing.T) { talkIn(t, wire.Batch, wire.Msgpack) }
+
+// TestTalkFormatsE2E runs them in the compressed formats, without the race detector. Package socket
+// runs them with it.
+func TestTalkFormatsE2E(t *testing.T) {
+	talkIn(t, wire.Deflate, wire.Batch|wire.Deflate, wire.Msgpack|wire.Deflate)
+}
+
+func talkIn(t *testing.T, formats ...wire.Format) {
+	for _, f := range formats {
 		for _, script := range conversations(t) {
 			if f&wire.Msgpack != 0 && slices.Contains([]string{"fault-before-authentication", "fault-not-json", "slow-asks-and-never-reads"}, script.Name) {
 				continue
