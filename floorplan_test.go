@@ -46,7 +46,6 @@ func oversize() map[string]int {
 		"internal/stream":  9690,
 		"wire":             4440,
 
-		"internal/auth Service":      67,
 		"internal/rest Handler":      85,
 		"internal/session Session":   114,
 		"internal/socket shard":      91,

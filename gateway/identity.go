@@ -6,14 +6,15 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // throttle returns the limits of logins in the form of package auth.
-func (l *Limits) throttle() auth.Throttle {
-	return auth.Throttle{
+func (l *Limits) throttle() throttle.Config {
+	return throttle.Config{
 		AddressPerMinute: l.LoginsPerMinute, AddressBurst: l.LoginBurst,
 		NetworkPerMinute: l.Logins.NetworkPerMinute, NetworkBurst: l.Logins.NetworkBurst,
 		GlobalPerMinute: l.Logins.GlobalPerMinute, GlobalBurst: l.Logins.GlobalBurst,

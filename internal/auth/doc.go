@@ -45,7 +45,7 @@
 //
 // A Service is safe for concurrent use. Run has two goroutines beside its caller's, which watch the Store, and one more, which
 // reads users with open sockets again where nobody tells of changes; who reads many users has up to eight for that. All
-// are waited for; everything else happens in the calls. The throttle has one mutex and the token cache another; the users and the
+// are waited for; everything else happens in the calls. The token cache has one mutex; the users and the
 // revocations are spread over shards with a mutex each, because some work looks at all of them. All are held for map
 // operations only: never during a call to the Store, the user base, shared limits or a hook, and
 // no two at a time. Attempts that wait for the outcome of others hold none. Hooks of Config are called on the goroutine

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // Reasons of an Error: the words of the wire contract.
@@ -15,10 +17,10 @@ const (
 	InvalidToken        = "invalid_token"
 	TokenExpired        = "token_expired"
 	TokenRevoked        = "token_revoked"
-	NotFound            = "not_found"         // the user has no such session, or there is no such user
-	RateLimited         = "rate_limited"      // this address, or this family, asks too often
-	TooManyFailures     = "too_many_failures" // this account had too many wrong passwords
-	Unavailable         = "unavailable"       // the user base or the Store is down, or the login queue is full
+	NotFound            = "not_found"              // the user has no such session, or there is no such user
+	RateLimited         = throttle.RateLimited     // this address, or this family, asks too often
+	TooManyFailures     = throttle.TooManyFailures // this account had too many wrong passwords
+	Unavailable         = throttle.Unavailable     // the user base or the Store is down, or the login queue is full
 )
 
 // Error is the one error type of Service. What is said to a client follows from
@@ -52,4 +54,12 @@ const unavailableRetry = 2 * time.Second
 
 func unavailable(cause error) *Error {
 	return &Error{Reason: Unavailable, RetryAfter: unavailableRetry, Err: cause}
+}
+
+// refusal returns the error for a refused attempt; nil: it was not refused.
+func refusal(e *throttle.Error) *Error {
+	if e == nil {
+		return nil
+	}
+	return &Error{Reason: e.Reason, RetryAfter: e.RetryAfter, Err: e.Err}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // Bounds of what a client may send, in bytes.
@@ -40,15 +41,15 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	}
 	// User bases may take a name however it is written: all of its forms are one account here.
 	name := strings.ToLower(username)
-	attempt, refused := s.attempt(ctx, name, from.Address, otp == "")
-	if refused != nil {
+	attempt, denied := s.throttle.Attempt(ctx, name, from.Address, otp == "")
+	if refused := refusal(denied); refused != nil {
 		if refused.Reason != Unavailable {
 			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
 			s.loginThrottled(ctx, refused, name, from)
 		}
 		return Tokens{}, refused
 	}
-	defer s.settle(ctx, attempt, Refunded) // for a user base that panics; an attempt ends once
+	defer attempt.Complete(ctx, throttle.Refunded) // for a user base that panics; an attempt ends once
 	if err := ctx.Err(); err != nil {
 		return Tokens{}, unavailable(err) // nothing was looked at
 	}
@@ -65,56 +66,56 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	if err != nil {
 		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
-	s.settle(ctx, attempt, Succeeded)
+	attempt.Complete(ctx, throttle.Succeeded)
 	s.note(read, knownUser{user: user})
 	return s.login(ctx, user, from)
 }
 
 // refuseLogin settles an attempt that the user base refused or could not check, and says what to answer.
 // A refusal that cannot be written down is none: nothing is charged, and nothing told.
-func (s *Service) refuseLogin(ctx context.Context, attempt *attempt, login *broker.Login, user string, cause error, from Origin) error {
+func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, cause error, from Origin) error {
 	reason := InvalidCredentials
 	switch {
 	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
 		reason = MFARequired
 	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
 	default:
-		s.giveUp(ctx, attempt)
+		attempt.Abandon(ctx)
 		s.cfg.Logger.Warn("login failed", "error", cause)
 		return unavailable(cause)
 	}
 	if err := s.loginRefused(ctx, reason, login, user, from); err != nil {
-		s.settle(ctx, attempt, Refunded)
+		attempt.Complete(ctx, throttle.Refunded)
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
 		return unavailable(err)
 	}
 	// The username is not logged: people type passwords there.
 	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
 	if reason == MFARequired {
-		s.confirm(ctx, attempt)
+		attempt.Confirm(ctx)
 	} else {
-		s.settle(ctx, attempt, Failed)
+		attempt.Complete(ctx, throttle.Failed)
 	}
 	return refuse(reason, cause)
 }
 
 // identify says how long the user whom an attempt turned out to be about still has to wait.
-func (s *Service) identify(a *attempt, userID string, err error) time.Duration {
+func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.Duration {
 	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor)
 	if userID == "" || !answered {
 		return 0
 	}
-	return a.identify(userID, time.Now())
+	return a.Identify(userID, time.Now())
 }
 
 // holdBack refuses an attempt, right or wrong, at a user who has to wait under another spelling of the name.
-func (s *Service) holdBack(ctx context.Context, attempt *attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
+func (s *Service) holdBack(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
 	if err := s.loginRefused(ctx, TooManyFailures, login, user, from); err != nil {
-		s.settle(ctx, attempt, Refunded)
+		attempt.Complete(ctx, throttle.Refunded)
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
 		return unavailable(err)
 	}
-	s.settle(ctx, attempt, Failed)
+	attempt.Complete(ctx, throttle.Failed)
 	return &Error{Reason: TooManyFailures, RetryAfter: wait}
 }
 
@@ -171,7 +172,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 	}
 	presented, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
 	if errors.Is(err, ErrNotFound) {
-		if refused := s.throttle.unknownToken(from.Address, time.Now()); refused != nil {
+		if refused := refusal(s.throttle.UnknownToken(from.Address, time.Now())); refused != nil {
 			return Tokens{}, refused
 		}
 		s.refreshRefused(ctx, "unknown token", Family{}, from)
@@ -181,7 +182,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		s.cfg.Logger.Error("refresh token not read", "error", err)
 		return Tokens{}, unavailable(err)
 	}
-	if refused := s.throttle.refresh(family.ID, time.Now()); refused != nil {
+	if refused := refusal(s.throttle.Refresh(family.ID, time.Now())); refused != nil {
 		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
 		s.refreshRefused(ctx, refused.Reason, family, from)
 		return Tokens{}, refused

@@ -19,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -231,7 +232,7 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 	w.cfg = auth.Config{
 		Users: w.people,
 		Keys:  keys,
-		Throttle: auth.Throttle{
+		Throttle: throttle.Config{
 			AddressPerMinute: 1e6, AddressBurst: 1e6, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
 			AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
 		},
@@ -270,7 +271,7 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 
 func strict(c *auth.Config) { c.Rotation = auth.RotationStrict }
 
-func defaultThrottle(c *auth.Config) { c.Throttle = auth.Throttle{} }
+func defaultThrottle(c *auth.Config) { c.Throttle = throttle.Config{} }
 
 func logTo(l *slog.Logger) func(*auth.Config) { return func(c *auth.Config) { c.Logger = l } }
 

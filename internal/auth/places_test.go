@@ -12,6 +12,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // TestThreat03NewPlace: whoever hammers an account from some networks, and asks again the moment it may be tried, does not
@@ -47,7 +48,7 @@ func TestThreat03ManyPlaces(t *testing.T) {
 			time.Sleep(time.Second)
 			if reason, wait := try(t, w, "maria", "wrong", scattered(i%20_000)); reason == auth.InvalidCredentials {
 				tried++
-			} else if wait > auth.MaxBackoff {
+			} else if wait > throttle.MaxBackoff {
 				t.Fatalf("a wait of %v", wait)
 			}
 		}
@@ -69,7 +70,7 @@ func TestPolling(t *testing.T) {
 		if logins, _ := w.people.counts(); logins > 5+3 {
 			t.Errorf("%d passwords were looked at", logins)
 		}
-		time.Sleep(auth.MaxBackoff)
+		time.Sleep(throttle.MaxBackoff)
 		if reason, _ := try(t, w, "maria", "maria's password", origin); reason != "" {
 			t.Errorf("after a silence: %s", reason)
 		}

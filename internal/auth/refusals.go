@@ -48,11 +48,11 @@ func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if about != "" {
-		if _, wait := n.about.Check(about, perMinute(1, 1), now); wait > 0 {
+		if _, wait := n.about.Check(about, ratelimit.Per(1, time.Minute, 1), now); wait > 0 {
 			return false
 		}
 	}
-	together := perMinute(notedTogether, notedTogether)
+	together := ratelimit.Per(notedTogether, time.Minute, notedTogether)
 	ahead := together.Ahead(n.all, now)
 	if together.Wait(ahead) > 0 || !n.takeNetwork(network, now) {
 		n.left++
@@ -60,7 +60,7 @@ func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	}
 	n.all = now.Add(ahead + together.Interval)
 	if about != "" {
-		n.about.Take(about, perMinute(1, 1), now)
+		n.about.Take(about, ratelimit.Per(1, time.Minute, 1), now)
 	}
 	return true
 }
@@ -70,11 +70,11 @@ func (n *noted) undo(network netip.Prefix) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = n.all.Add(-time.Minute / notedTogether)
-	n.networks.Refund(network, perMinute(notedNetwork, notedNetwork))
+	n.networks.Refund(network, ratelimit.Per(notedNetwork, time.Minute, notedNetwork))
 }
 
 func (n *noted) takeNetwork(network netip.Prefix, now time.Time) bool {
-	_, wait := n.networks.Take(network, perMinute(notedNetwork, notedNetwork), now)
+	_, wait := n.networks.Take(network, ratelimit.Per(notedNetwork, time.Minute, notedNetwork), now)
 	return wait == 0
 }
 

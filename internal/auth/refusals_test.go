@@ -12,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // tryOTP is try with a one-time password.
@@ -218,7 +219,7 @@ func TestOfficeLogsIn(t *testing.T) {
 		if reason, _ := try(t, w, "newcomer", "x", origin); reason == "" {
 			t.Error("somebody unknown got in")
 		}
-		time.Sleep(auth.MaxBackoff)
+		time.Sleep(throttle.MaxBackoff)
 		morning()
 	})
 }

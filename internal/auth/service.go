@@ -13,6 +13,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // Ways a refresh token gives way to its successor.
@@ -40,9 +41,9 @@ type Config struct {
 	// MaxSessions is how many logins of a user go on at a time: 100. With one more, that which was used least lately ends.
 	MaxSessions int
 
-	Throttle Throttle
-	Shared   SharedLimits // asked after Throttle, by all nodes of an installation; none: each bounds by itself
-	AuditKey []byte       // of the hashes of usernames in the audit log and the shared limits: that of Keys
+	Throttle throttle.Config
+	Shared   throttle.Shared // asked after Throttle, by all nodes of an installation; none: each bounds by itself
+	AuditKey []byte          // of the hashes of usernames in the audit log and the shared limits: that of Keys
 
 	// UserTTL is how long a user is taken as read before the user base is asked
 	// again: 1 minute. A password change or a disabled user that the base did
@@ -126,7 +127,6 @@ func (c *Config) setDefaults() error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.Throttle.setDefaults()
 	return nil
 }
 
@@ -134,8 +134,7 @@ func (c *Config) setDefaults() error {
 type Service struct {
 	cfg      Config
 	access   *accessTokens
-	throttle *throttle
-	sharing  sharing
+	throttle *throttle.Limiter
 	noted    map[audit.Kind]*noted // of the kinds that are bounded; only read
 	verified *verified
 	users    *users
@@ -154,12 +153,11 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	s := &Service{
 		cfg:      cfg,
 		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.Audience, cfg.AccessTTL),
-		throttle: newThrottle(cfg.Throttle),
-		sharing:  sharing{limits: cfg.Shared},
 		noted:    make(map[audit.Kind]*noted),
 		verified: newVerified(),
 		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
+	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
 	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused} {
 		s.noted[kind] = newNoted(kind)
 	}
@@ -198,7 +196,7 @@ type Tokens struct {
 // Limit is what the address of a request may still fail at the token endpoints: of limit at once there are
 // remaining; after reset all are there again, and after window where none were.
 func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.Duration) {
-	return s.throttle.limit(from.Address, time.Now())
+	return s.throttle.Limit(from.Address, time.Now())
 }
 
 // JWKS is the body of /.well-known/jwks.json, the public keys, with its ETag.

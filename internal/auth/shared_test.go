@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // together are limits that the nodes of a test share, in the plainest way: every charge is written down.
@@ -37,7 +38,7 @@ func (x *together) setDown(err error) {
 	x.down = err
 }
 
-func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refusal, error) {
+func (x *together) Reserve(ctx context.Context, r throttle.Reservation) (*throttle.Refusal, error) {
 	if x.slow > 0 {
 		select {
 		case <-ctx.Done():
@@ -53,9 +54,9 @@ func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refus
 	}
 	fails := x.fails[r.Account]
 	if over := len(fails) - r.Free; over >= 0 {
-		wait := min(time.Second<<min(over, 20), auth.MaxBackoff)
+		wait := min(time.Second<<min(over, 20), throttle.MaxBackoff)
 		if left := fails[len(fails)-1].Add(wait).Sub(r.Now); left > 0 {
-			return &auth.Refusal{Account: true, Wait: left}, nil
+			return &throttle.Refusal{Account: true, Wait: left}, nil
 		}
 	}
 	for i, b := range r.Buckets {
@@ -67,7 +68,7 @@ func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refus
 			even = even.Add(b.Interval)
 		}
 		if left := max(0, even.Sub(r.Now)) + b.Interval - b.Burst; left > 0 {
-			return &auth.Refusal{Bucket: i, Wait: left}, nil
+			return &throttle.Refusal{Bucket: i, Wait: left}, nil
 		}
 	}
 	for _, b := range r.Buckets {
@@ -82,7 +83,7 @@ func (x *together) Reserve(ctx context.Context, r auth.Reservation) (*auth.Refus
 	return nil, nil
 }
 
-func (x *together) Settle(ctx context.Context, r auth.Reservation, s auth.Settlement) error {
+func (x *together) Settle(ctx context.Context, r throttle.Reservation, s throttle.Settlement) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.down != nil {
@@ -94,14 +95,14 @@ func (x *together) Settle(ctx context.Context, r auth.Reservation, s auth.Settle
 		return nil
 	}
 	x.open[r.Account]--
-	if s == auth.Failed {
+	if s == throttle.Failed {
 		return nil
 	}
 	for _, b := range r.Buckets {
 		x.charges[b.Key] = without(x.charges[b.Key], r.Now)
 	}
 	x.fails[r.Account] = without(x.fails[r.Account], r.Now)
-	if s == auth.Succeeded {
+	if s == throttle.Succeeded {
 		x.fails[r.Account] = nil
 	}
 	return nil
@@ -296,7 +297,7 @@ func TestSharedLimitsModel(t *testing.T) {
 			checked, most := 0, 0
 			synctest.Test(t, func(t *testing.T) {
 				x := newTogether()
-				all := nodes(t, 2, x, func(c *auth.Config) { c.Throttle = auth.Throttle{AddressPerMinute: 1, AddressBurst: 8} })
+				all := nodes(t, 2, x, func(c *auth.Config) { c.Throttle = throttle.Config{AddressPerMinute: 1, AddressBurst: 8} })
 				failed := false
 				for _, m := range moves {
 					switch {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -136,12 +137,12 @@ func TestThreat03LockingOutAVictim(t *testing.T) {
 				w.login("maria")
 			}
 		}
-		if reason, wait := try(t, w, "maria", "wrong", scattered(9998)); reason != auth.TooManyFailures || wait > auth.MaxBackoff {
+		if reason, wait := try(t, w, "maria", "wrong", scattered(9998)); reason != auth.TooManyFailures || wait > throttle.MaxBackoff {
 			t.Errorf("the attacker: %s, wait %v", reason, wait)
 		}
 		w.login("maria")
 		// And elsewhere she waits 15 minutes at most, once nobody hammers: there is no lock-out.
-		time.Sleep(auth.MaxBackoff)
+		time.Sleep(throttle.MaxBackoff)
 		if reason, _ := try(t, w, "maria", "maria's password", scattered(9999)); reason != "" {
 			t.Errorf("from elsewhere, after the wait: %s", reason)
 		}
@@ -160,7 +161,7 @@ func TestThreat06ParallelChecks(t *testing.T) {
 			checked := 0
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, func(c *auth.Config) {
-					c.Throttle = auth.Throttle{
+					c.Throttle = throttle.Config{
 						AddressPerMinute: 1, AddressBurst: burst, NetworkPerMinute: 1, NetworkBurst: network,
 						GlobalPerMinute: 1, GlobalBurst: global, AccountFree: free,
 					}

@@ -17,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -28,7 +29,7 @@ type DB struct {
 	Store Store
 	// Limits counts failed logins of all gateways on the database; nil: only one gateway may use
 	// it.
-	Limits auth.SharedLimits
+	Limits throttle.Shared
 
 	cfg      Config
 	listen   func(ctx context.Context, channel string, changed func()) error // nil: not supported

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/wire"
@@ -60,7 +61,7 @@ func TestScripts(t *testing.T) {
 			past := newArchive(t, journal.Config{}, func(c *rest.Config, a *auth.Config) {
 				c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 				c.PublicURL = func() string { return "https://api.broker.example" }
-				a.Throttle = auth.Throttle{AddressBurst: 10_000, AccountFree: 10_000}
+				a.Throttle = throttle.Config{AddressBurst: 10_000, AccountFree: 10_000}
 			})
 			past.trades(ggal, 30)
 			s := &script{t: t, gateway: past.gateway, file: file, vars: map[string]string{"epoch": past.journal.Epoch()}, address: past.serve(t)}

@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
 // reservation returns an attempt at an account from addresses, each with a limit of one a second
 // and a burst of ten.
-func reservation(account string, at time.Duration, addresses ...string) auth.Reservation {
-	r := auth.Reservation{ID: newAttempt(), Now: epoch.Add(at), Account: hash(account), Free: 5}
+func reservation(account string, at time.Duration, addresses ...string) throttle.Reservation {
+	r := throttle.Reservation{ID: newAttempt(), Now: epoch.Add(at), Account: hash(account), Free: 5}
 	for _, a := range addresses {
-		r.Buckets = append(r.Buckets, auth.Bucket{Key: "address " + a, Interval: time.Second, Burst: 10 * time.Second})
+		r.Buckets = append(r.Buckets, throttle.Bucket{Key: "address " + a, Interval: time.Second, Burst: 10 * time.Second})
 	}
 	return r
 }
@@ -29,7 +29,7 @@ func newAttempt() (id [16]byte) {
 	return id
 }
 
-func reserve(t testing.TB, s auth.SharedLimits, r auth.Reservation, want *auth.Refusal) {
+func reserve(t testing.TB, s throttle.Shared, r throttle.Reservation, want *throttle.Refusal) {
 	t.Helper()
 	got, err := s.Reserve(t.Context(), r)
 	if err != nil {
@@ -40,7 +40,7 @@ func reserve(t testing.TB, s auth.SharedLimits, r auth.Reservation, want *auth.R
 	}
 }
 
-func settle(t testing.TB, s auth.SharedLimits, r auth.Reservation, how auth.Settlement) {
+func settle(t testing.TB, s throttle.Shared, r throttle.Reservation, how throttle.Settlement) {
 	t.Helper()
 	if err := s.Settle(t.Context(), r, how); err != nil {
 		t.Fatal(err)
@@ -54,11 +54,13 @@ func TestLimitsAtOnceE2E(t *testing.T) {
 	nodes := []*store.Postgres{connect(t, dsn), connect(t, dsn)}
 	for _, c := range []struct {
 		name string
-		make func(i int) auth.Reservation
+		make func(i int) throttle.Reservation
 		want int64
 	}{
-		{"an account", func(i int) auth.Reservation { return reservation("maria", 0, fmt.Sprint(i), "all") }, 5},
-		{"an address", func(i int) auth.Reservation { return reservation(fmt.Sprint("user", i), 0, "one", fmt.Sprint("b", i)) }, 10},
+		{"an account", func(i int) throttle.Reservation { return reservation("maria", 0, fmt.Sprint(i), "all") }, 5},
+		{"an address", func(i int) throttle.Reservation {
+			return reservation(fmt.Sprint("user", i), 0, "one", fmt.Sprint("b", i))
+		}, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var passed atomic.Int64
@@ -84,7 +86,7 @@ func TestLimitsAtOnceE2E(t *testing.T) {
 	for i := range 5 {
 		reserve(t, nodes[0], reservation(fmt.Sprint("other", i), 0, "all"), nil)
 	}
-	reserve(t, nodes[1], reservation("other", 0, "all"), &auth.Refusal{Bucket: 0, Wait: time.Second})
+	reserve(t, nodes[1], reservation("other", 0, "all"), &throttle.Refusal{Bucket: 0, Wait: time.Second})
 }
 
 // TestLimitsAccountE2E checks that an account waits 1 s, 2 s, 4 s and so on after its free
@@ -96,20 +98,20 @@ func TestLimitsAccountE2E(t *testing.T) {
 		reserve(t, s, reservation("maria", at), nil)
 	}
 	for n := range 40 {
-		pause := auth.MaxBackoff
+		pause := throttle.MaxBackoff
 		if n < 10 {
 			pause = min(pause, time.Second<<n)
 		}
-		reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: pause})
-		reserve(t, s, reservation("maria", at+pause-1), &auth.Refusal{Account: true, Wait: 1})
+		reserve(t, s, reservation("maria", at), &throttle.Refusal{Account: true, Wait: pause})
+		reserve(t, s, reservation("maria", at+pause-1), &throttle.Refusal{Account: true, Wait: 1})
 		at += pause
 		reserve(t, s, reservation("maria", at), nil)
 	}
-	at += auth.FailuresKept + 1
+	at += throttle.FailuresKept + 1
 	for range 5 {
 		reserve(t, s, reservation("maria", at), nil)
 	}
-	reserve(t, s, reservation("maria", at), &auth.Refusal{Account: true, Wait: time.Second})
+	reserve(t, s, reservation("maria", at), &throttle.Refusal{Account: true, Wait: time.Second})
 }
 
 // TestLimitsSettleE2E checks that charges of successful attempts are returned.
@@ -118,26 +120,26 @@ func TestLimitsSettleE2E(t *testing.T) {
 	for range 10 {
 		r := reservation("maria", 0, "unused", "a")
 		reserve(t, s, r, nil)
-		settle(t, s, r, auth.Refunded)
+		settle(t, s, r, throttle.Refunded)
 	}
 	for range 5 {
 		r := reservation("maria", 0, "unused", "a")
 		reserve(t, s, r, nil)
-		settle(t, s, r, auth.Failed)
+		settle(t, s, r, throttle.Failed)
 	}
-	reserve(t, s, reservation("maria", 0, "unused", "a"), &auth.Refusal{Account: true, Wait: time.Second})
+	reserve(t, s, reservation("maria", 0, "unused", "a"), &throttle.Refusal{Account: true, Wait: time.Second})
 	later := reservation("maria", time.Second, "x", "a") // allowed and settled: the account still waits from its fifth failure
 	reserve(t, s, later, nil)
-	settle(t, s, later, auth.Refunded)
+	settle(t, s, later, throttle.Refunded)
 	later = reservation("maria", time.Second, "x", "a")
 	reserve(t, s, later, nil)
-	settle(t, s, later, auth.Succeeded) // resets the failures
+	settle(t, s, later, throttle.Succeeded) // resets the failures
 	for range 5 {
 		reserve(t, s, reservation("maria", time.Second, "y", "a"), nil)
 	}
-	reserve(t, s, reservation("maria", time.Second, "y", "a"), &auth.Refusal{Account: true, Wait: time.Second})
+	reserve(t, s, reservation("maria", time.Second, "y", "a"), &throttle.Refusal{Account: true, Wait: time.Second})
 	reserve(t, s, reservation("jose", time.Second, "z", "a"), nil) // 10 of burst and 1 of time, 10 are charged
-	reserve(t, s, reservation("juan", time.Second, "z", "a"), &auth.Refusal{Bucket: 1, Wait: time.Second})
+	reserve(t, s, reservation("juan", time.Second, "z", "a"), &throttle.Refusal{Bucket: 1, Wait: time.Second})
 	reserve(t, s, reservation("ana", time.Second), nil) // no bucket
 }
 
@@ -147,16 +149,16 @@ func TestLimitsRefundLateE2E(t *testing.T) {
 	s := openPostgres(t)
 	slow := reservation("slow", 0, "a")
 	reserve(t, s, slow, nil)
-	var last auth.Reservation
+	var last throttle.Reservation
 	for i := range 10 {
 		last = reservation(fmt.Sprint("user", i), 2*time.Second, "a")
 		reserve(t, s, last, nil)
 	}
-	full := &auth.Refusal{Bucket: 0, Wait: time.Second}
+	full := &throttle.Refusal{Bucket: 0, Wait: time.Second}
 	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
-	settle(t, s, slow, auth.Refunded)
+	settle(t, s, slow, throttle.Refunded)
 	reserve(t, s, reservation("other", 2*time.Second, "a"), full)
-	settle(t, s, last, auth.Refunded)
+	settle(t, s, last, throttle.Refunded)
 	reserve(t, s, reservation("other", 2*time.Second, "a"), nil)
 }
 
@@ -164,29 +166,29 @@ func TestLimitsRefundLateE2E(t *testing.T) {
 // or without a charge returns nothing.
 func TestLimitsSettledOnceE2E(t *testing.T) {
 	s := openPostgres(t)
-	full := &auth.Refusal{Account: true, Wait: time.Second}
-	var all [5]auth.Reservation
+	full := &throttle.Refusal{Account: true, Wait: time.Second}
+	var all [5]throttle.Reservation
 	for i := range all {
 		all[i] = reservation("maria", 0, "a")
 		reserve(t, s, all[i], nil)
 	}
 	for range 20 { // canceled, possibly without a charge
-		settle(t, s, reservation("maria", 0, "a"), auth.Refunded)
-		settle(t, s, reservation("maria", 0, "a"), auth.Succeeded)
+		settle(t, s, reservation("maria", 0, "a"), throttle.Refunded)
+		settle(t, s, reservation("maria", 0, "a"), throttle.Succeeded)
 	}
 	reserve(t, s, reservation("maria", 0, "a"), full)
 	for range 3 {
-		settle(t, s, all[0], auth.Refunded)
+		settle(t, s, all[0], throttle.Refunded)
 	}
 	late := reservation("maria", 0, "a")
-	settle(t, s, late, auth.Refunded)
+	settle(t, s, late, throttle.Refunded)
 	reserve(t, s, late, nil) // nothing is charged
 	reserve(t, s, reservation("maria", 0, "a"), nil)
 	reserve(t, s, reservation("maria", 0, "a"), full)
 	for i := range 5 { // five of the ten are charged
 		reserve(t, s, reservation(fmt.Sprint("user", i), 0, "a"), nil)
 	}
-	reserve(t, s, reservation("other", 0, "a"), &auth.Refusal{Bucket: 0, Wait: time.Second})
+	reserve(t, s, reservation("other", 0, "a"), &throttle.Refusal{Bucket: 0, Wait: time.Second})
 }
 
 // TestLimitsModelE2E compares random attempts in SQL with the same rule in Go.
@@ -200,7 +202,7 @@ func TestLimitsModelE2E(t *testing.T) {
 	var at time.Duration
 	refused := 0
 	for range 2000 {
-		at += []time.Duration{0, 0, time.Second / 2, 3 * time.Second, time.Minute, auth.FailuresKept}[max(0, rand.IntN(40)-34)]
+		at += []time.Duration{0, 0, time.Second / 2, 3 * time.Second, time.Minute, throttle.FailuresKept}[max(0, rand.IntN(40)-34)]
 		name := fmt.Sprint("user", rand.IntN(4))
 		r := reservation(name, at, fmt.Sprint("address", rand.IntN(3)), "everywhere")
 		a := accounts[name]
@@ -209,13 +211,13 @@ func TestLimitsModelE2E(t *testing.T) {
 			accounts[name] = a
 		}
 		fails := a.fails
-		if r.Now.Sub(a.last) > auth.FailuresKept {
+		if r.Now.Sub(a.last) > throttle.FailuresKept {
 			fails = 0
 		}
-		var want *auth.Refusal
+		var want *throttle.Refusal
 		if fails >= r.Free {
-			if wait := a.last.Add(min(time.Second<<min(fails-r.Free, 30), auth.MaxBackoff)).Sub(r.Now); wait > 0 {
-				want = &auth.Refusal{Account: true, Wait: wait}
+			if wait := a.last.Add(min(time.Second<<min(fails-r.Free, 30), throttle.MaxBackoff)).Sub(r.Now); wait > 0 {
+				want = &throttle.Refusal{Account: true, Wait: wait}
 			}
 		}
 		next := map[string]time.Time{}
@@ -226,7 +228,7 @@ func TestLimitsModelE2E(t *testing.T) {
 			}
 			next[b.Key] = even.Add(b.Interval)
 			if wait := next[b.Key].Sub(r.Now) - b.Burst; wait > 0 && want == nil {
-				want = &auth.Refusal{Bucket: i, Wait: wait}
+				want = &throttle.Refusal{Bucket: i, Wait: wait}
 			}
 		}
 		reserve(t, s, r, want)
@@ -238,18 +240,18 @@ func TestLimitsModelE2E(t *testing.T) {
 		for k, v := range next {
 			evens[k] = v
 		}
-		how := auth.Settlement(rand.IntN(10))
-		if how > auth.Refunded {
-			how = auth.Failed
+		how := throttle.Settlement(rand.IntN(10))
+		if how > throttle.Refunded {
+			how = throttle.Failed
 		}
 		settle(t, s, r, how)
 		switch how {
-		case auth.Succeeded:
+		case throttle.Succeeded:
 			a.fails = 0
-		case auth.Refunded:
+		case throttle.Refunded:
 			a.fails, a.last = a.fails-1, a.before
 		}
-		if how != auth.Failed {
+		if how != throttle.Failed {
 			for _, b := range r.Buckets {
 				evens[b.Key] = evens[b.Key].Add(-b.Interval)
 			}
@@ -259,7 +261,7 @@ func TestLimitsModelE2E(t *testing.T) {
 		t.Errorf("only %d attempts were refused", refused)
 	}
 	// No row is kept forever.
-	if _, err := s.Expire(t.Context(), epoch.Add(at+2*auth.FailuresKept), epoch); err != nil {
+	if _, err := s.Expire(t.Context(), epoch.Add(at+2*throttle.FailuresKept), epoch); err != nil {
 		t.Fatal(err)
 	}
 	var left int
@@ -286,10 +288,10 @@ func TestLimitsEqualRateLimitE2E(t *testing.T) {
 			for range random.IntN(4) {
 				r := reservation(fmt.Sprint("account", i), at)
 				r.Free = 1_000_000
-				r.Buckets = []auth.Bucket{{Key: fmt.Sprint("bucket", i), Interval: rate.Interval, Burst: rate.Burst}}
-				var want *auth.Refusal
+				r.Buckets = []throttle.Bucket{{Key: fmt.Sprint("bucket", i), Interval: rate.Interval, Burst: rate.Burst}}
+				var want *throttle.Refusal
 				if _, wait := limiter.Take("key", rate, r.Now); wait > 0 {
-					want = &auth.Refusal{Bucket: 0, Wait: wait}
+					want = &throttle.Refusal{Bucket: 0, Wait: wait}
 					refused++
 				}
 				reserve(t, s, r, want)

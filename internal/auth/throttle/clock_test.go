@@ -1,4 +1,4 @@
-package auth
+package throttle
 
 import (
 	"fmt"
@@ -9,22 +9,23 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
-// TestThreat31ClockJump: a wall clock that is set an hour back or forward locks nobody out, and lets through no more
-// than one burst. And the throttle does not even see it: it counts by the monotonic clock of the process.
+// TestThreat31ClockJump: a wall clock that is set an hour back or forward locks nobody out, and
+// lets through no more than one burst. And the throttle does not even see it: it counts by the
+// monotonic clock of the process.
 func TestThreat31ClockJump(t *testing.T) {
 	here := netip.MustParseAddr("192.0.2.1")
-	cfg := Throttle{}
+	cfg := Config{}
 	cfg.setDefaults()
 	for what, jump := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(what, func(t *testing.T) {
-			th := newThrottle(cfg)
+			th := newLimiter(cfg)
 			now := time.Unix(1_000_000_000, 0) // a wall clock, with no monotonic one beside it
 			guess := func(username string) bool {
-				a := &attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
+				a := &Attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
 					return false
 				}
-				a.settleAt(outcome{how: Failed}, now)
+				a.completeAt(outcome{how: Failed}, now)
 				return true
 			}
 			flood := func() (passed int) {
@@ -44,7 +45,7 @@ func TestThreat31ClockJump(t *testing.T) {
 				t.Errorf("%d passed after the jump, want at most a burst", passed)
 			}
 			// Whoever was held up before waits as long as ever, and not an hour more.
-			a := &attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
+			a := &Attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 			_, refused := th.reserve(a, "otto", false, now)
 			if refused == nil || refused.RetryAfter > time.Minute/time.Duration(cfg.AddressPerMinute) {
 				t.Errorf("the address: %+v", refused)
@@ -52,30 +53,30 @@ func TestThreat31ClockJump(t *testing.T) {
 			if wait := th.backoff(th.failuresOf(account{"maria", clientaddr.Network(here)}, now), now); wait > time.Second<<0 {
 				t.Errorf("the account waits %v", wait)
 			}
-			if limit, left, reset, window := th.limit(here, now); limit != 20 || left != 0 || reset > window {
+			if limit, left, reset, window := th.Limit(here, now); limit != 20 || left != 0 || reset > window {
 				t.Errorf("limit %d, remaining %d, reset in %v of %v", limit, left, reset, window)
 			}
 			now = now.Add(window(cfg))
 			if passed := flood(); passed != cfg.AddressBurst {
 				t.Errorf("%d passed when all was over, want %d", passed, cfg.AddressBurst)
 			}
-			if _, wait := th.families.Take("family", th.rates[ofFamily], now); wait != 0 {
+			if _, wait := th.families.Take("family", th.rates[levelFamily], now); wait != 0 {
 				t.Errorf("a family waits %v", wait)
 			}
-			if _, wait := th.families.Take("family", th.rates[ofFamily], now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
+			if _, wait := th.families.Take("family", th.rates[levelFamily], now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
 				t.Errorf("a family waits %v after the jump", wait)
 			}
 		})
 	}
 	t.Run("monotonic", func(t *testing.T) {
-		th := newThrottle(cfg)
+		th := newLimiter(cfg)
 		a, refused := th.password(t.Context(), "maria", here, false)
 		if refused != nil {
 			t.Fatal(refused)
 		}
-		a.settle(Failed)
+		a.complete(Failed)
 		f, _ := th.accounts.Get(account{"maria", clientaddr.Network(here)})
-		b, _ := th.buckets.Get(bucketKey{level: ofAddress, place: clientaddr.Client(here)})
+		b, _ := th.buckets.Get(bucketKey{level: levelAddress, place: clientaddr.Client(here)})
 		for what, at := range map[string]time.Time{"of the account": f.last, "of the address": b.even, "in all": th.global.even} {
 			if at == at.Round(0) {
 				t.Errorf("the time %s has no monotonic reading", what)
@@ -85,6 +86,6 @@ func TestThreat31ClockJump(t *testing.T) {
 }
 
 // window is the time in which an address may fail a whole burst again.
-func window(c Throttle) time.Duration {
+func window(c Config) time.Duration {
 	return time.Duration(c.AddressBurst) * time.Minute / time.Duration(c.AddressPerMinute)
 }

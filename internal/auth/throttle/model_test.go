@@ -1,4 +1,4 @@
-package auth
+package throttle
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-// plainThrottle is the throttle in the plainest way: it writes down everything that happened, and works out from
-// that, each time anew, what may happen next.
+// plainThrottle is the throttle in the plainest way: it writes down everything that happened, and
+// works out from that, each time anew, what may happen next.
 type plainThrottle struct {
 	free   int
 	rates  [levels]ratelimit.Rate
@@ -49,25 +49,26 @@ type plainAttempt struct {
 	place   netip.Prefix
 	known   bool
 	charges []plainCharge
-	real    *attempt
+	real    *Attempt
 }
 
 func (p *plainThrottle) rate(l level) ratelimit.Rate {
 	r := p.rates[l]
-	if p.half && l != ofUnanswered {
+	if p.half && l != levelUnanswered {
 		return ratelimit.Rate{Interval: 2 * r.Interval, Burst: max(r.Burst, 2*r.Interval)}
 	}
 	return r
 }
 
-// even folds all failures of a bucket: each puts the moment at which it is even one interval further.
+// even folds all failures of a bucket: each puts the moment at which it is even one interval
+// further.
 func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	even := modelStart
 	for _, f := range p.past {
 		for _, c := range f.buckets {
 			if c.key == key {
 				ahead := max(0, even.Sub(f.at)) + c.rate.Interval
-				if key.level == ofUnanswered { // of those looked at together all may be without an answer
+				if key.level == levelUnanswered { // of those looked at together all may be without an answer
 					ahead = min(ahead, max(c.rate.Burst, 2*c.rate.Interval))
 				}
 				even = f.at.Add(ahead)
@@ -77,10 +78,10 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	return max(0, even.Sub(now))
 }
 
-// polled is how long an address that asked too often has to be silent about an account. Whoever asks on and on is as far
-// ahead as can be.
+// polled is how long an address that asked too often has to be silent about an account. Whoever
+// asks on and on is as far ahead as can be.
 func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
-	r, even := p.rates[ofPolled], modelStart
+	r, even := p.rates[levelPolled], modelStart
 	for _, poll := range p.polls {
 		if poll.account == who {
 			even = poll.at.Add(min(r.Burst, max(0, even.Sub(poll.at))+r.Interval))
@@ -120,14 +121,14 @@ func (p *plainThrottle) failed(who account, now time.Time) (count int, last time
 // keys are the buckets of an attempt.
 func (a *plainAttempt) keys(network netip.Prefix, asks, first bool) []bucketKey {
 	username := a.account.username
-	whole := bucketKey{level: ofAgain, account: username}
+	whole := bucketKey{level: levelRetry, account: username}
 	if first {
-		whole.level = ofFirst
+		whole.level = levelFirstTry
 	}
-	keys := []bucketKey{{level: ofUnanswered, place: network}, {level: ofAddress, place: a.place}, {level: ofNetwork, place: network}, {level: ofAll}, whole}
-	confirmed := bucketKey{level: ofConfirmed, account: username}
+	keys := []bucketKey{{level: levelUnanswered, place: network}, {level: levelAddress, place: a.place}, {level: levelNetwork, place: network}, {level: levelGlobal}, whole}
+	confirmed := bucketKey{level: levelConfirmed, account: username}
 	if a.known {
-		keys = []bucketKey{{level: ofKnown, place: a.place}}
+		keys = []bucketKey{{level: levelKnown, place: a.place}}
 		confirmed.place = a.place
 	}
 	if asks {
@@ -178,7 +179,7 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 		var inFlight time.Duration
 		for _, other := range p.flying {
 			for _, c := range other.charges {
-				if c.key == key && key.level != ofUnanswered {
+				if c.key == key && key.level != levelUnanswered {
 					inFlight += c.rate.Interval
 				}
 			}
@@ -188,9 +189,9 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 				return "wait", nil
 			}
 			switch key.level {
-			case ofConfirmed, ofFirst, ofAgain:
+			case levelConfirmed, levelFirstTry, levelRetry:
 				return p.refuse(username, place, left, now), nil
-			case ofUnanswered:
+			case levelUnanswered:
 				return fmt.Sprint(Unavailable, " ", left), nil
 			}
 			return fmt.Sprint(RateLimited, " ", left), nil
@@ -215,9 +216,9 @@ func (p *plainThrottle) end(i int, how string, now time.Time) {
 		for _, c := range a.charges {
 			of := "fail"
 			switch c.key.level {
-			case ofConfirmed:
+			case levelConfirmed:
 				of = "confirm"
-			case ofUnanswered:
+			case levelUnanswered:
 				of = "unanswered"
 			}
 			if of == how {
@@ -261,14 +262,14 @@ func TestThrottleModel(t *testing.T) {
 }
 
 func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
-	cfg := Throttle{
+	cfg := Config{
 		AddressPerMinute: rapid.IntRange(1, 60).Draw(rt, "address a minute"), AddressBurst: rapid.IntRange(1, 8).Draw(rt, "address burst"),
 		NetworkPerMinute: rapid.IntRange(1, 60).Draw(rt, "network a minute"), NetworkBurst: rapid.IntRange(1, 12).Draw(rt, "network burst"),
 		GlobalPerMinute: rapid.IntRange(1, 60).Draw(rt, "in all a minute"), GlobalBurst: rapid.IntRange(1, 20).Draw(rt, "in all at once"),
 		AccountFree: rapid.IntRange(1, 6).Draw(rt, "free"), FamilyPerMinute: 1, FamilyBurst: 1,
 	}
-	th := newThrottle(cfg)
-	th.rates[ofPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
+	th := newLimiter(cfg)
+	th.rates[levelPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
 	model := &plainThrottle{free: cfg.AccountFree, rates: th.rates}
 	now := modelStart
 	places := []netip.Addr{
@@ -281,7 +282,7 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 			username, place := rapid.SampledFrom([]string{"maria", "otto"}).Draw(rt, "who"), rapid.SampledFrom(places).Draw(rt, "from")
 			asks := rapid.Bool().Draw(rt, "without one-time password")
 			must, plain := model.ask(username, clientaddr.Client(place), clientaddr.Network(place), asks, now)
-			real := &attempt{t: th, place: clientaddr.Client(place), network: clientaddr.Network(place)}
+			real := &Attempt{t: th, place: clientaddr.Client(place), network: clientaddr.Network(place)}
 			got := "try"
 			wait, refused := th.reserve(real, username, asks, now)
 			switch {
@@ -307,15 +308,15 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 			real := model.flying[i].real
 			switch how {
 			case "fail":
-				real.settleAt(outcome{how: Failed}, now)
+				real.completeAt(outcome{how: Failed}, now)
 			case "succeed":
-				real.settleAt(outcome{how: Succeeded}, now)
+				real.completeAt(outcome{how: Succeeded}, now)
 			case "refund":
-				real.settleAt(outcome{how: Refunded}, now)
+				real.completeAt(outcome{how: Refunded}, now)
 			case "confirm":
-				real.settleAt(outcome{how: Refunded, confirmed: true}, now)
+				real.completeAt(outcome{how: Refunded, confirmed: true}, now)
 			case "unanswered":
-				real.settleAt(outcome{how: Refunded, unanswered: true}, now)
+				real.completeAt(outcome{how: Refunded, unanswered: true}, now)
 			}
 			model.end(i, how, now)
 		case what == 16:

@@ -1,4 +1,4 @@
-package auth
+package throttle
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
-func reserve(t *testing.T, th *throttle, username, from string) (*attempt, *Error) {
+func reserve(t *testing.T, th *Limiter, username, from string) (*Attempt, *Error) {
 	t.Helper()
 	return th.password(t.Context(), username, netip.MustParseAddr(from), false)
 }
 
-func reserved(t *testing.T, th *throttle, username, from string) *attempt {
+func reserved(t *testing.T, th *Limiter, username, from string) *Attempt {
 	t.Helper()
 	a, refused := reserve(t, th, username, from)
 	if refused != nil {
@@ -25,13 +25,13 @@ func reserved(t *testing.T, th *throttle, username, from string) *attempt {
 }
 
 // newSmallThrottle keeps four accounts, and takes one failure of an address.
-func newSmallThrottle() *throttle {
-	th := newThrottle(Throttle{
+func newSmallThrottle() *Limiter {
+	th := newLimiter(Config{
 		AddressPerMinute: 1, AddressBurst: 1, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
 		AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1,
 	})
 	th.accounts = cache.New[account, *failures](4)
-	th.rates[ofFirst], th.rates[ofAgain] = th.rates[ofAll], th.rates[ofAll]
+	th.rates[levelFirstTry], th.rates[levelRetry] = th.rates[levelGlobal], th.rates[levelGlobal]
 	return th
 }
 
@@ -39,8 +39,8 @@ func newSmallThrottle() *throttle {
 // accounts as it likes, and the failures of others stay.
 func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	th := newSmallThrottle()
-	reserved(t, th, "maria", "192.0.2.1").settle(Failed)
-	reserved(t, th, "nobody", "192.0.2.66").settle(Failed)
+	reserved(t, th, "maria", "192.0.2.1").complete(Failed)
+	reserved(t, th, "nobody", "192.0.2.66").complete(Failed)
 	for i := range 100 {
 		if _, refused := reserve(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
 			t.Fatalf("attempt %d: %v", i, refused)
@@ -49,7 +49,7 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	if _, refused := reserve(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
 		t.Errorf("maria's failure is forgotten: %v", refused)
 	}
-	reserved(t, th, "otto", "192.0.2.3").settle(Refunded)
+	reserved(t, th, "otto", "192.0.2.3").complete(Refunded)
 	if n := th.accounts.Len(); n != 2 {
 		t.Errorf("%d accounts are kept, want the two with failures", n)
 	}
@@ -58,9 +58,9 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 // TestDroppedEntry: an attempt whose entry the table dropped meanwhile ends without harm
 // to the entry that came after, and its failure counts.
 func TestDroppedEntry(t *testing.T) {
-	flood := func(t *testing.T, th *throttle) {
+	flood := func(t *testing.T, th *Limiter) {
 		for i := range 8 {
-			reserved(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).settle(Failed)
+			reserved(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).complete(Failed)
 		}
 	}
 	t.Run("refunded", func(t *testing.T) {
@@ -68,11 +68,11 @@ func TestDroppedEntry(t *testing.T) {
 		first := reserved(t, th, "maria", "192.0.2.1")
 		flood(t, th)
 		second := reserved(t, th, "maria", "192.0.2.2")
-		first.settle(Refunded)
+		first.complete(Refunded)
 		if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
 			t.Error("the second attempt's entry is gone")
 		}
-		second.settle(Refunded)
+		second.complete(Refunded)
 	})
 	t.Run("failed", func(t *testing.T) {
 		for _, again := range []bool{false, true} {
@@ -80,9 +80,9 @@ func TestDroppedEntry(t *testing.T) {
 			first := reserved(t, th, "maria", "192.0.2.1")
 			flood(t, th)
 			if again {
-				defer reserved(t, th, "maria", "192.0.2.2").settle(Refunded)
+				defer reserved(t, th, "maria", "192.0.2.2").complete(Refunded)
 			}
-			first.settle(Failed)
+			first.complete(Failed)
 			if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
 				t.Errorf("with a second attempt %v: the failure does not count", again)
 			}
@@ -104,21 +104,21 @@ func TestAbsurdRates(t *testing.T) {
 	}
 }
 
-// TestKnownPlacesOfAnAccountE2E checks that an account that logs in everywhere does not push out the
-// places of another.
+// TestKnownPlacesOfAnAccountE2E checks that an account that logs in everywhere does not push out
+// the places of another.
 func TestKnownPlacesOfAnAccountE2E(t *testing.T) {
-	var cfg Throttle
+	var cfg Config
 	cfg.setDefaults()
-	th := newThrottle(cfg)
+	th := newLimiter(cfg)
 	far := func(n int) string { return fmt.Sprintf("10.%d.%d.1", n>>8, n&255) }
-	reserved(t, th, "otto", "192.0.2.1").settle(Succeeded)
-	for i := range throttled {
-		reserved(t, th, "maria", far(i)).settle(Succeeded)
+	reserved(t, th, "otto", "192.0.2.1").complete(Succeeded)
+	for i := range maxKeys {
+		reserved(t, th, "maria", far(i)).complete(Succeeded)
 	}
 	for _, c := range []struct {
 		username, from string
 		want           bool
-	}{{"otto", "192.0.2.1", true}, {"maria", far(0), false}, {"maria", far(throttled - maxPlaces), true}, {"maria", far(throttled - 1), true}} {
+	}{{"otto", "192.0.2.1", true}, {"maria", far(0), false}, {"maria", far(maxKeys - maxPlaces), true}, {"maria", far(maxKeys - 1), true}} {
 		if got := th.isKnown(c.username, clientaddr.Client(netip.MustParseAddr(c.from))); got != c.want {
 			t.Errorf("%s is known at %s: %v", c.username, c.from, got)
 		}

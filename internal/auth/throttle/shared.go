@@ -1,0 +1,214 @@
+package throttle
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// sharedPatience is how long a login waits for the limits that nodes share.
+	sharedPatience = time.Second
+	// sharedQuiet is how long shared limits that failed are not asked.
+	sharedQuiet = 5 * time.Second
+	// maxUnsettled bounds the attempts that are yet to be settled where limits are shared.
+	maxUnsettled = 256
+)
+
+// sharing is the state of the shared limits on this node.
+type sharing struct {
+	limits Shared // nil: there are none
+
+	mu    sync.Mutex
+	down  bool
+	probe time.Time // when one attempt may ask again
+	late  []unsettled
+}
+
+// unsettled is an attempt that could not be settled. It may not have been charged.
+type unsettled struct {
+	reservation Reservation
+	how         Settlement
+}
+
+// later queues a settlement until the shared limits work again. Attempts beyond maxUnsettled stay
+// charged.
+func (s *sharing) later(r Reservation, how Settlement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.late) < maxUnsettled {
+		s.late = append(s.late, unsettled{r, how})
+	}
+}
+
+// due removes and returns the queued settlements.
+func (s *sharing) due() []unsettled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.late
+	s.late = nil
+	return list
+}
+
+// ask reports whether an attempt uses the shared limits.
+func (s *sharing) ask(now time.Time) bool {
+	if s.limits == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down && now.Before(s.probe) {
+		return false
+	}
+	if s.down {
+		s.probe = now.Add(sharedQuiet)
+	}
+	return true
+}
+
+// answered records whether the shared limits work and reports whether that has changed.
+func (s *sharing) answered(ok bool, now time.Time) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news = s.down == ok
+	s.down, s.probe = !ok, now.Add(sharedQuiet)
+	return news
+}
+
+// Attempt charges a password check to the limits of this node and then to the shared ones. asks
+// says that it has no one-time password. While the shared limits fail, this node uses half of its
+// own: n nodes then allow up to n/2 times as much.
+func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr, asks bool) (*Attempt, *Error) {
+	a, refused := t.password(ctx, username, from, asks)
+	if refused != nil || !t.sharing.ask(time.Now()) {
+		return a, refused
+	}
+	r := t.reservation(a, time.Now())
+	// A client that hangs up does not cut this short: it must be known whether the attempt was
+	// charged.
+	sharedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
+	defer cancel()
+	refusal, err := t.sharing.limits.Reserve(sharedCtx, r)
+	if err != nil {
+		t.sharing.later(r, Refunded)
+		t.sharedAnswered(fmt.Errorf("reserve an attempt: %w", err))
+		a.complete(Refunded)
+		return t.password(ctx, username, from, asks)
+	}
+	t.sharedAnswered(nil)
+	t.completeLate(sharedCtx)
+	if refusal == nil {
+		a.shared = &r
+		return a, nil
+	}
+	a.complete(Refunded)
+	if refusal.Account || len(r.Buckets) > refusal.Bucket && strings.HasPrefix(r.Buckets[refusal.Bucket].Key, accountBucket) {
+		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(refusal.Wait, t.pollShared(username, from, time.Now()))}
+	}
+	return nil, &Error{Reason: RateLimited, RetryAfter: refusal.Wait}
+}
+
+// completeLate settles the queued attempts.
+func (t *Limiter) completeLate(ctx context.Context) {
+	list := t.sharing.due()
+	for i, u := range list {
+		if err := t.sharing.limits.Settle(ctx, u.reservation, u.how); err != nil {
+			for _, u := range list[i:] {
+				t.sharing.later(u.reservation, u.how)
+			}
+			t.sharedAnswered(fmt.Errorf("settle an attempt late: %w", err))
+			return
+		}
+	}
+}
+
+// Complete ends an attempt, first in the shared limits and then here, so that attempts that wait
+// for it find it complete. A Failed one stays charged. After a Succeeded one the failures of the
+// account are forgotten, and its place is known. A Refunded one was not checked. Further calls do
+// nothing.
+func (a *Attempt) Complete(ctx context.Context, how Settlement) {
+	a.completeShared(ctx, how)
+	a.complete(how)
+}
+
+// Confirm ends an attempt with a correct password and without the second factor. It is charged for
+// that answer only.
+func (a *Attempt) Confirm(ctx context.Context) {
+	a.completeShared(ctx, Refunded)
+	a.confirm()
+}
+
+// Abandon ends an attempt that the user base did not answer.
+func (a *Attempt) Abandon(ctx context.Context) {
+	a.completeShared(ctx, Refunded)
+	a.unanswered()
+}
+
+func (a *Attempt) completeShared(ctx context.Context, how Settlement) {
+	t := a.t
+	if a.shared == nil || a.ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
+	defer cancel()
+	if err := t.sharing.limits.Settle(ctx, *a.shared, how); err != nil {
+		if how != Failed {
+			t.sharing.later(*a.shared, how)
+		}
+		t.sharedAnswered(fmt.Errorf("settle an attempt: %w", err))
+	}
+}
+
+func (t *Limiter) sharedAnswered(err error) {
+	if !t.sharing.answered(err == nil, time.Now()) {
+		return
+	}
+	t.halve(err != nil)
+	if err != nil {
+		t.logger.Warn("limits shared between nodes fail, this one takes half of what it may", "error", err)
+	} else {
+		t.logger.Info("limits shared between nodes work again")
+	}
+}
+
+// reservation returns an attempt for the shared limits. It does not contain the username.
+func (t *Limiter) reservation(a *Attempt, now time.Time) Reservation {
+	name := a.account.username + "\x00" + a.account.place.String()
+	r := Reservation{Now: now, Account: t.keyed("account", name), Free: t.free}
+	_, _ = rand.Read(r.ID[:])
+	for _, c := range a.charges {
+		key := c.key.text()
+		if c.key.level == levelFirstTry || c.key.level == levelRetry {
+			h := t.keyed("account", c.key.account)
+			key = fmt.Sprint(accountBucket, c.key.level == levelFirstTry, " ", hex.EncodeToString(h[:]))
+		}
+		if key != "" {
+			whole := t.rates[c.key.level]
+			r.Buckets = append(r.Buckets, Bucket{Key: key, Interval: whole.Interval, Burst: whole.Burst})
+		}
+	}
+	return r
+}
+
+// accountBucket begins the keys of account buckets.
+const accountBucket = "account "
+
+// text returns the shared key of a bucket; "": it is not shared.
+func (k bucketKey) text() string {
+	switch k.level {
+	case levelAddress:
+		return "address " + k.place.String()
+	case levelKnown:
+		return "known " + k.place.String()
+	case levelNetwork:
+		return "network " + k.place.String()
+	case levelGlobal:
+		return "global"
+	}
+	return ""
+}
