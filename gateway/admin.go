@@ -19,36 +19,36 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// Admin is the listener of the administrator, which has routes of its own: introspection of tokens, sessions of
-// users, health. Nothing of it is on the listener of clients.
+// Admin is the listener of the administrator. It has its own routes: introspection of tokens,
+// sessions of users, health. The listener of clients has none of them.
 type Admin struct {
 	Listen string // "": there is none. Port 0 takes a free one, which Bound.Admin tells
 
-	// TokenFile has the token that requests bring as Authorization: Bearer, at least 32 characters in one line, which
-	// nobody but the owner may read. It is read once.
+	// TokenFile has the token that requests bring as Authorization: Bearer, at least 32 characters
+	// in one line, which nobody but the owner may read. It is read once.
 	TokenFile string
 
 	// TLS are the files of a certificate; zero: plain HTTP, on a loopback address only.
 	TLS TLS
-	// ClientCA is a file with the authorities, in PEM, whose certificates clients must have. An address that others
-	// can reach needs it, and TLS.
+	// ClientCA is a file with the authorities, in PEM, whose certificates clients must have. An
+	// address that others can reach needs it, and TLS.
 	ClientCA string
 }
 
-// ErrAdmin says that an error is of the administrator's listener.
+// ErrAdmin marks errors of the administrator's listener.
 var ErrAdmin = errors.New("administrator's listener")
 
-// errAdminOpen says that somebody else could reach the administrator's listener.
+// errAdminOpen means that others could reach the administrator's listener.
 var errAdminOpen = errors.New("an address that others can reach needs certificate, key and client_ca; else listen on 127.0.0.1")
 
-// administrator is the listener's state.
+// administrator is the state of the listener.
 type administrator struct {
 	server      *rest.Server
 	certificate *certificate.Certificate // nil: plain HTTP
 	clients     *x509.CertPool           // nil: no certificate is asked for
 }
 
-// buildAdmin makes what the administrator connects to, if it is wanted.
+// buildAdmin makes the server of the administrator, if it is configured.
 func (g *Gateway) buildAdmin() error {
 	c := g.cfg.Admin
 	if c.Listen == "" {
@@ -127,7 +127,8 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	return tls.NewListener(l, secure), nil
 }
 
-// openAdmin opens the administrator's address, if there is to be one. It may be closed more than once.
+// openAdmin opens the administrator's address, if it is configured. shut may be called more than
+// once.
 func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), err error) {
 	if g.admin == nil {
 		return nil, func() {}, nil
@@ -138,8 +139,8 @@ func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), e
 	return l, func() { _ = l.Close() }, nil // its server has closed it, if it ran
 }
 
-// runAdmin serves the administrator beside the clients.
-func (g *Gateway) runAdmin(l net.Listener, servers *crew) {
+// runAdmin serves the administrator.
+func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	if l == nil {
 		return
 	}
@@ -195,7 +196,7 @@ func readAuthorities(name string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkPublicURL brings the URL to the form that metadata tell: scheme and host alone.
+// checkPublicURL reduces the URL to the form of metadata: scheme and host.
 func checkPublicURL(cfg *Config) error {
 	if cfg.PublicURL == "" {
 		return nil
@@ -209,8 +210,8 @@ func checkPublicURL(cfg *Config) error {
 	return nil
 }
 
-// publicURL is where clients reach the gateway: as configured, or where it listens if that is this machine
-// alone; "" not known.
+// publicURL returns the URL of the gateway for clients: the configured one, or that of a loopback
+// listener; "": unknown.
 func (g *Gateway) publicURL() string {
 	if g.cfg.PublicURL != "" {
 		return g.cfg.PublicURL
@@ -221,7 +222,7 @@ func (g *Gateway) publicURL() string {
 	return ""
 }
 
-// checkProxies refuses networks that a slip of the pen could make everybody of.
+// checkProxies refuses invalid networks and those that contain every address.
 func checkProxies(list []netip.Prefix) error {
 	for _, p := range list {
 		switch {

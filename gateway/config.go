@@ -29,11 +29,12 @@ type Config struct {
 	// Origins are the web origins (https://app.broker.example) whose pages may
 	// call; none: those of the gateway's own host.
 	Origins []string
-	// Proxies are the networks of the proxies in front of the gateway, whose Forwarded and X-Forwarded-For are
-	// believed; none: a client's address is that of its connection.
+	// Proxies are the networks of the proxies in front of the gateway, whose Forwarded and
+	// X-Forwarded-For are believed; none: a client's address is that of its connection.
 	Proxies []netip.Prefix
-	// PublicURL is where clients reach the gateway, such as https://api.broker.example, for OAuth libraries that look for
-	// the endpoints; "": where it listens if that is this machine alone, else those libraries are not told.
+	// PublicURL is where clients reach the gateway, such as https://api.broker.example, for OAuth
+	// libraries that look for the endpoints; "": where it listens if that is this machine alone,
+	// else those libraries are not told.
 	PublicURL string
 	// Admin is the listener of the administrator; zero: there is none.
 	Admin Admin
@@ -68,18 +69,20 @@ type Config struct {
 	Journal Journal
 	Audit   Audit
 
-	// Faults makes something go wrong in the market because a client asked for it: name is one of the words of
-	// wire.SimFaults that are of the market, id the instrument, FAKE|SIM|CI where the client named none. It
-	// returns at once, with a sentence about what will happen. An error that is market.ErrUnknownInstrument
-	// or a *wire.Fault is told as that, another as unsupported_option.
+	// Faults makes something go wrong in the market because a client asked for it: name is one of
+	// the words of wire.SimFaults that are of the market, id the instrument, FAKE|SIM|CI where the
+	// client named none. It returns at once, with a sentence about what will happen. An error that
+	// is market.ErrUnknownInstrument or a *wire.Fault is told as that, another as
+	// unsupported_option.
 	//
-	// With it this is a development gateway, where every client may ask for faults of its own connections
-	// too, and those with the scope admin for these. nil: it is not, and all are refused.
+	// With it this is a development gateway, where every client may ask for faults of its own
+	// connections too, and those with the scope admin for these. nil: it is not, and all are
+	// refused.
 	Faults func(name string, id market.InstrumentID) (msg string, err error)
 
-	// OnJournal is called once by New, after the journal is opened and before anything is published.
-	// newest returns the publication time of the newest row of any of the instruments, or the zero time
-	// if the journal has none. New returns the error of OnJournal. nil: no call.
+	// OnJournal is called once by New, after the journal is opened and before anything is
+	// published. newest returns the publication time of the newest row of any of the instruments,
+	// or the zero time if the journal has none. New returns the error of OnJournal. nil: no call.
 	OnJournal func(newest func(ids []market.InstrumentID) (time.Time, error)) error
 
 	// Drain is how long a gateway that ends goes on feeding its sockets while it

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// faults is session.Env.Fault; nil where this is not a development gateway.
+// faults returns session.Env.Fault; nil: this is not a development gateway.
 func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Fault) {
 	if g.cfg.Faults == nil {
 		return nil
@@ -24,7 +24,7 @@ func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Faul
 	}
 }
 
-// faultRefused is what a client is told of a fault that does not happen.
+// faultRefused returns the error message for a refused fault.
 func faultRefused(err error) *wire.Fault {
 	var f *wire.Fault
 	switch {

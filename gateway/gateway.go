@@ -29,7 +29,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Gateway is a gateway that was put together and runs once.
+// Gateway is an assembled gateway. It runs once.
 type Gateway struct {
 	cfg  Config
 	log  *slog.Logger
@@ -60,8 +60,8 @@ type Gateway struct {
 	draining atomic.Bool
 }
 
-// New puts a gateway together: it opens the keys, reads the certificate and lists the
-// markets and instruments. Nothing runs yet. The error names what is wrong with cfg.
+// New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
+// instruments. Nothing runs yet. The error names the mistake in cfg.
 func New(cfg Config) (*Gateway, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
 	cfg.Version = cmp.Or(cfg.Version, "devel")
@@ -76,7 +76,7 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Check says what is wrong with cfg, and leaves nothing behind: Data and the journal are not touched.
+// Check returns the mistake in cfg. It does not use Data and the journal.
 func Check(cfg Config) error {
 	cfg.Data = nil
 	cfg.Journal = Journal{}
@@ -111,7 +111,7 @@ func (g *Gateway) build() error {
 	return g.buildAdmin()
 }
 
-// buildMarket makes the way of a trade: feeds, hours, hub.
+// buildMarket makes the path of a trade: feeds, hours, hub.
 func (g *Gateway) buildMarket() error {
 	for _, m := range g.cfg.Markets {
 		if err := m.Validate(); err != nil {
@@ -161,10 +161,11 @@ func (g *Gateway) buildMarket() error {
 	return nil
 }
 
-// ErrJournalInUse says that the folder of the journal is another gateway's: each needs one of its own, with one database too.
+// ErrJournalInUse means that another gateway uses the folder of the journal. Each gateway needs its
+// own, also with a shared database.
 var ErrJournalInUse = errors.New("another gateway writes the journal")
 
-// openJournal opens the journal, where one is to be kept.
+// openJournal opens the journal, if one is configured.
 func (g *Gateway) openJournal() (err error) {
 	c := g.cfg.Journal
 	if c.Folder == "" {
@@ -186,7 +187,7 @@ func (g *Gateway) openJournal() (err error) {
 	return nil
 }
 
-// buildUsers makes the way of a login: user base, keys, tokens.
+// buildUsers makes the path of a login: user base, keys, tokens.
 func (g *Gateway) buildUsers() error {
 	data := g.cfg.Data
 	if data == nil {
@@ -230,7 +231,7 @@ func (g *Gateway) buildUsers() error {
 	return err
 }
 
-// buildServers makes what clients connect to.
+// buildServers makes the servers for clients.
 func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
@@ -278,12 +279,12 @@ func (g *Gateway) buildServers() error {
 	return nil
 }
 
-// connect makes one end of a pipe a connection of the stream, for a client of REST.
+// connect serves one end of a pipe as a connection of the stream, for a client of REST.
 func (g *Gateway) connect(end net.Conn, client netip.Addr) error {
 	return g.sockets.Serve(end, socket.Peer{Address: client, Positions: true})
 }
 
-// ready says why the gateway should get no new clients now.
+// ready returns the reason why the gateway should get no new clients now.
 func (g *Gateway) ready() error {
 	if !g.up.Load() {
 		return errors.New("starting")
@@ -313,7 +314,7 @@ func (g *Gateway) close() error {
 	return errors.Join(errs...)
 }
 
-// Stats are figures of the stream, cheap enough to be read often.
+// Stats are figures of the stream. They are cheap to read.
 type Stats struct {
 	Open         int    // connections
 	Waiting      int    // of them, those that have not authenticated
@@ -323,7 +324,7 @@ type Stats struct {
 	Panics       uint64 // faults of the gateway's own, each of which has ended one connection or request
 }
 
-// Stats counts.
+// Stats returns current figures.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
 	return Stats{
@@ -332,9 +333,9 @@ func (g *Gateway) Stats() Stats {
 	}
 }
 
-// AwaitTurn waits until all that feeds have published, but for so many of the newest messages, is on its way to its
-// readers: a feed that is not bound to time, such as a replay at full speed, holds itself back by it.
-// The error is that of ctx.
+// AwaitTurn waits until all published messages except the newest behind ones are passed on to their
+// readers. A feed without a clock, such as a replay at full speed, limits itself by it. The error
+// is that of ctx.
 func (g *Gateway) AwaitTurn(ctx context.Context, behind int) error {
 	return g.hub.AwaitTurn(ctx, uint64(max(0, behind)))
 }

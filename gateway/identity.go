@@ -23,7 +23,8 @@ func (l *Limits) throttle() throttle.Config {
 	}
 }
 
-// expiring returns the families of open sockets that close soon, unless another node refreshed them.
+// expiring returns the families of open sockets that close soon, unless another node refreshed
+// them.
 func (g *Gateway) expiring() []string {
 	return g.registry.Expiring(time.Now().Add(auth.DeadlineNear))
 }

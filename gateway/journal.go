@@ -61,9 +61,9 @@ func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentI
 // youngest is the age below which a temporary folder is left alone, whatever it looks like.
 const youngest = time.Minute
 
-// Temporary makes a folder for a journal below the system's for temporary files, which remove removes. It
-// removes what processes that were killed have left of such folders: they are of this user, have a
-// journal that nobody writes, and are older than a minute. prefix begins their names.
+// Temporary makes a folder for a journal below the system's for temporary files, which remove
+// removes. It removes what processes that were killed have left of such folders: they are of this
+// user, have a journal that nobody writes, and are older than a minute. prefix begins their names.
 func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range old {
@@ -77,7 +77,8 @@ func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err e
 	return j, func() error { return os.RemoveAll(j.Folder) }, nil
 }
 
-// removeAbandoned removes the folder of a journal, unless a process has it open or it has no journal.
+// removeAbandoned removes the folder of a journal, unless a process has it open or it has no
+// journal.
 func removeAbandoned(folder string) {
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR, 0)
 	if err != nil {

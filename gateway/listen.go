@@ -9,10 +9,10 @@ import (
 	"net/netip"
 )
 
-// ErrInsecure says that the address is not of this machine alone and that there is no TLS.
+// ErrInsecure means that other machines can reach the address and that there is no TLS.
 var ErrInsecure = errors.New("plain HTTP would carry passwords and tokens in the open")
 
-// checkAddress finds what can be known to be wrong with the address before it is opened.
+// checkAddress checks the address before it is opened.
 func checkAddress(cfg *Config) error {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -31,8 +31,8 @@ func checkAddress(cfg *Config) error {
 	return nil
 }
 
-// open opens the address, on the event loop of the sockets where the system has one. What comes
-// to the listener is for net/http.
+// open opens the address, on the event loop of the sockets if the system has one. The listener gets
+// the connections for net/http.
 func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	mayBeOpen := g.cfg.Insecure || g.certificate != nil
 	var secure *tls.Config
@@ -57,7 +57,8 @@ func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	return tls.NewListener(l, secure), nil
 }
 
-// listen opens the address with a goroutine a connection, and refuses one that others can reach where nothing is encrypted.
+// listen opens the address with a goroutine for each connection. An address that other machines can
+// reach needs encryption.
 func listen(ctx context.Context, address string, mayBeOpen bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)

@@ -22,9 +22,9 @@ const (
 	watchAgain = 2 * time.Second
 )
 
-// Run serves until ctx ends, then drains: readiness turns to 503, the sockets are sent
-// away over the drain window and fed until then, and the requests being
-// answered are finished. It returns nil then, or what went wrong. It is called once.
+// Run serves until ctx ends and then drains: readiness becomes 503, the sockets are closed over the
+// drain window, and requests in flight are finished. It returns nil then, or the error that ended
+// it. It is called once.
 func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, g.close()) }()
 	admin, shut, err := g.openAdmin(ctx)
@@ -45,7 +45,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 
 	// What feeds the sockets goes on until the last of them has gone, and what
 	// answers requests until then too, so that a balancer sees the 503.
-	back := newCrew("market and users")
+	back := newGroup("market and users")
 	defer back.end()
 	for _, f := range g.feeds {
 		back.run(f.Run)
@@ -67,7 +67,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	back.run(g.usage.Run)
 	back.run(g.denials.Run)
 
-	front := newCrew("requests")
+	front := newGroup("requests")
 	defer front.end()
 	if admin != nil {
 		bound.Admin = admin.Addr().String()
@@ -78,7 +78,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	g.runAdmin(admin, front)
 	front.run(func(ctx context.Context) error { return g.rest.Run(ctx, l) })
 
-	sockets := newCrew("sockets")
+	sockets := newGroup("sockets")
 	defer sockets.end()
 	sockets.run(g.sockets.Run)
 
@@ -101,8 +101,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 }
 
-// awaitFeeds waits until every feed has given its first events, so that a client who
-// comes when the gateway is ready finds a market.
+// awaitFeeds waits until every feed has published its first events, so that clients of a ready
+// gateway find a market.
 func (g *Gateway) awaitFeeds(ctx context.Context) {
 	late := time.After(feedPatience)
 	for i, f := range g.feeds {
@@ -119,7 +119,7 @@ func (g *Gateway) awaitFeeds(ctx context.Context) {
 	}
 }
 
-// logReady tells what an operator wants to know of a gateway that has begun: most mistakes of a configuration show here.
+// logReady logs the main settings: most mistakes in a configuration are visible here.
 func (g *Gateway) logReady(b *Bound) {
 	var feeds []string
 	for _, f := range g.feeds {
@@ -137,7 +137,7 @@ func (g *Gateway) bound(a net.Addr) Bound {
 	return b
 }
 
-// drain sends the sockets away, each at its own moment of the window.
+// drain closes the sockets, each at its own time in the window.
 func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.log.Info("shutting down", "sockets", g.registry.Len(), "window", g.cfg.Drain)
@@ -154,8 +154,9 @@ func (g *Gateway) drain() {
 	}
 }
 
-// watchUsers has changes of the user base looked at when they happen, those that other
-// processes make too. Without it they are found when a user is next read, which auth.Service.Run does for those with open sockets.
+// watchUsers applies changes of the user base at once, also those of other processes. Without it
+// they are found when a user is read again, which auth.Service.Run does for users with open
+// sockets.
 func (g *Gateway) watchUsers(ctx context.Context) error {
 	if g.cfg.WatchUsers == nil {
 		return nil
@@ -175,21 +176,21 @@ func (g *Gateway) watchUsers(ctx context.Context) error {
 	}
 }
 
-// crew is a number of functions that run until end, or until one of them fails.
-type crew struct {
+// group runs functions until end is called or one of them fails.
+type group struct {
 	name   string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	all    sync.WaitGroup
 }
 
-func newCrew(name string) *crew {
-	c := &crew{name: name}
+func newGroup(name string) *group {
+	c := &group{name: name}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
 
-func (c *crew) run(f func(context.Context) error) {
+func (c *group) run(f func(context.Context) error) {
 	c.all.Go(func() {
 		if err := f(c.ctx); err != nil {
 			c.cancel(fmt.Errorf("%s: %w", c.name, err)) // the first one counts
@@ -197,11 +198,11 @@ func (c *crew) run(f func(context.Context) error) {
 	})
 }
 
-func (c *crew) failed() <-chan struct{} { return c.ctx.Done() }
-func (c *crew) cause() error            { return context.Cause(c.ctx) }
+func (c *group) failed() <-chan struct{} { return c.ctx.Done() }
+func (c *group) cause() error            { return context.Cause(c.ctx) }
 
 // end stops the functions and waits for them.
-func (c *crew) end() {
+func (c *group) end() {
 	c.cancel(context.Canceled)
 	c.all.Wait()
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// maxUnserved bounds the warnings at a start.
+// maxUnserved bounds the warnings at the start.
 const maxUnserved = 20
 
-// warnUnserved tells of rights in the database that the gateway serves nothing for: whoever has such a one alone waits in vain.
+// warnUnserved logs rights in the database for which the gateway has no data.
 func (g *Gateway) warnUnserved(ctx context.Context, users *local.Base) {
 	granted, err := users.Granted(ctx)
 	if err != nil {
