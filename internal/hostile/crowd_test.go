@@ -131,7 +131,7 @@ func (f *follower) trade() error {
 // follow enters, and reads trades until stop is closed. It tells of what went wrong when it is asked for how many came.
 func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 	a.Helper()
-	f := &follower{token: a.token("ana"), from: a.from()}
+	f := &follower{token: a.token("eve"), from: a.from()}
 	if err := f.enter(a); err != nil {
 		a.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			debug.FreeOSMemory()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapInuse, g.Stats().Open, g.Stats().Waiting})
+			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapAlloc, g.Stats().Open, g.Stats().Waiting})
 			continue
 		case "files":
 			fmt.Println(strings.Join(openFiles(), " "))
