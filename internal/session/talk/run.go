@@ -405,8 +405,14 @@ func (r *run) hangUp(st *step) error {
 		return err
 	}
 	delete(r.clients, st.conn)
+	before := r.world.Env.Registry.Len()
 	err = c.conn.Close()
 	<-c.done
+	if r.RealClock { // the server sees it a little later; one that was not authenticated is not counted
+		for end := time.Now().Add(r.Tolerance / 10); r.world.Env.Registry.Len() >= before && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	return err
 }
 
