@@ -221,9 +221,10 @@ func TestHeldSegmentsAreCounted(t *testing.T) {
 	}
 }
 
-// TestSlowReplayHoldsLittle: a client that resumes many instruments and takes hardly anything keeps neither
-// rows nor rings from being freed, and gets all of it once it reads.
-func TestSlowReplayHoldsLittle(t *testing.T) {
+// TestSlowReplayHoldsLittleE2E checks that a client which resumes many instruments and reads hardly
+// anything keeps neither rows nor rings from being freed, and gets all of it once it reads. It runs
+// without the race detector.
+func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	const instruments = 60
 	live := max(2500, soak(5000))
 	h := journaled(t, Config{TradesKept: 1000})

@@ -12,9 +12,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestRestartKeepsTheBudget takes up more rows than memory may hold: all instruments have some, and
-// who resumes from a position gets the others from the journal, or is told.
-func TestRestartKeepsTheBudget(t *testing.T) {
+// TestRestartKeepsTheBudgetE2E restores more rows than memory may hold. All instruments have some, and
+// a client that resumes from a position gets the others from the journal, or a report of the range.
+func TestRestartKeepsTheBudgetE2E(t *testing.T) {
 	synctest.Test(t, keepsTheBudget)
 }
 
