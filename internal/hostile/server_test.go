@@ -91,6 +91,7 @@ func usernames() []string {
 	for i := range 24 {
 		names = append(names, fmt.Sprintf("user%d", i))
 	}
+	names = append(names, (&attacker{}).user()) // of inputs that other tests send
 	for n := 96; n <= 120; n++ {
 		names = append(names, (&attacker{n: n}).user())
 	}
