@@ -41,7 +41,7 @@ type commits struct {
 	target    uint64        // position that the commit under way reaches
 	writing   bool          // it is under way
 	began     uint64        // commits
-	beganAt   int64         // by the hub's clock: when the newest of them began
+	stalled   bool          // a feed has waited for a commit for long enough
 	ended     uint64        // likewise; that many of those that began
 	running   bool          // the committer runs
 	kicked    chan struct{} // it has something to do
@@ -165,7 +165,7 @@ func (h *Hub) commitOnce() {
 // go. The hub's lock is held.
 func (h *Hub) beginCommit() *journal.Batch {
 	h.commitDue, h.target = 0, h.position
-	h.began, h.beganAt = h.began+1, h.clock()
+	h.began++
 	for i, tp := range h.grown {
 		h.markTopic(tp)
 		tp.grown = false
@@ -185,7 +185,7 @@ func (h *Hub) beginCommit() *journal.Batch {
 
 // endCommit shows what was written. The hub's lock is held.
 func (h *Hub) endCommit() {
-	h.committed, h.ended = max(h.committed, h.target), h.began
+	h.committed, h.ended, h.stalled = max(h.committed, h.target), h.began, false
 	for i := range h.marks {
 		m := &h.marks[i]
 		if m.topic.refs > 0 { // of others the ring may be another by now
@@ -251,35 +251,39 @@ func (h *Hub) awaitRoom() (waited bool) {
 	return waited
 }
 
-// A commit visits the topics that took messages in one hold of the hub's lock. At maxGrown of them a
-// feed waits for it, but no longer than a disk takes that is not stalled.
+// A commit visits the topics that took messages and the instruments that have rows in one hold of the
+// hub's lock. At these numbers a feed waits for it, but no longer than a disk that is not stalled
+// takes.
 const (
-	maxGrown   = 2048
+	maxGrown   = 1024
+	maxRecent  = 4096 // instruments with rows that are not committed
 	commitWait = 20 * time.Millisecond
 )
 
-// awaitTopics waits while the next commit would have too many topics. The hub's lock is held, but
-// not meanwhile. waited reports whether time has passed.
+// crowded reports whether the next commit has as much to visit as it may.
+func (h *Hub) crowded() bool { return len(h.grown) >= maxGrown || len(h.recent) >= maxRecent }
+
+// awaitTopics waits while the next commit would have too many topics. After one wait of commitWait the
+// disk counts as stalled until a commit ends. The hub's lock is held, but not meanwhile. waited reports
+// whether time has passed.
 func (h *Hub) awaitTopics() (waited bool) {
-	stalled := func() bool { return h.writing && h.clock() >= h.beganAt+int64(commitWait) }
-	if len(h.grown) < maxGrown || !h.running || stalled() {
+	if !h.crowded() || !h.running || h.stalled {
 		return false
 	}
 	timer := time.NewTimer(commitWait)
 	defer timer.Stop()
-	for len(h.grown) >= maxGrown && h.running && !stalled() {
+	for h.crowded() && h.running && !h.stalled {
 		h.commitNow()
 		advanced := h.awaitAdvance()
 		h.mu.Unlock()
-		stop := false
+		stalled := false
 		select {
 		case <-advanced:
 		case <-timer.C:
-			stop = true
+			stalled = true
 		}
-		if h.mu.Lock(); stop {
-			break
-		}
+		h.mu.Lock()
+		h.stalled = stalled
 	}
 	return true
 }

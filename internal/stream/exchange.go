@@ -131,7 +131,7 @@ func (h *Hub) strikeBars(now int64) {
 // strikeAt tells the bars of an exchange that are over at t, in pieces: see step.
 func (h *Hub) strikeAt(x *exchange, t, now int64) {
 	for x.Begin(t); x.Continue(h.sendBar(now)); {
-		h.mu.visit(1) // each may have bars of all intervals
+		h.mu.visit(7) // each may have bars of all intervals
 		h.stepPublishing()
 	}
 }

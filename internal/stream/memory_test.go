@@ -239,6 +239,7 @@ func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	for k := range 1000 {
 		publish(t, h, batch(k)...)
 	}
+	h.Commit()
 	c := newClient(t, sh)
 	r := &wire.Resume{Epoch: h.Epoch()}
 	r.Seen[wire.Trades] = map[string]uint64{}

@@ -248,7 +248,7 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.stale || in.def.NoBook {
 		return
 	}
-	h.mu.visit(1) // it costs a status and a row besides
+	h.mu.visit(3) // it costs a status and a row besides
 	in.stale = true
 	reason := e.Reason
 	if reason == "" {

@@ -51,7 +51,7 @@ type Lost struct {
 // already with the same tier stays as it is; with another tier it moves, and an instrument whose delay
 // becomes another goes on behind the last N sent, as with Change. Rights and limits
 // are the caller's to check. What is due (states, replay) comes with the next Gather.
-func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
+func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	since, fault := readResume(o.Resume)
 	if fault != nil {
 		return Outcome{Fault: fault}
@@ -73,12 +73,16 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	items, rejected := s.accept(items, o.Replace)
 	h.prepare(items)
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.commit()
 	if len(s.shard.touched) == 0 {
 		s.shard.position = h.committed // nothing of what came since was for this shard
 	}
-	since.safe = s.safe()
+	h.mu.Unlock()
+	since.safe = s.safe() // without the lock: it looks at all that waits
+	defer func() { result.Position = s.placeOf(s.safe()); s.rest() }()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
 	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected, Looked: looked}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
@@ -114,8 +118,6 @@ func (s *Subscriber) Subscribe(items []Item, o Options) Outcome {
 	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &since.pos
 	}
-	out.Position = s.placeOf(s.safe())
-	s.rest()
 	h.published() // a new topic may have taken rows that are to be committed
 	return out
 }
