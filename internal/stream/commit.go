@@ -261,7 +261,7 @@ const (
 )
 
 // crowded reports whether the next commit has as much to visit as it may.
-func (h *Hub) crowded() bool { return len(h.grown) >= maxGrown || len(h.recent) >= maxRecent }
+func (c *commits) crowded() bool { return len(c.grown) >= maxGrown || len(c.recent) >= maxRecent }
 
 // awaitTopics waits while the next commit would have too many topics. After one wait of commitWait the
 // disk counts as stalled until a commit ends. The hub's lock is held, but not meanwhile. waited reports
