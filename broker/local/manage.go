@@ -154,8 +154,8 @@ func (b *Base) set(ctx context.Context, what, username string, kind audit.Kind, 
 	})
 }
 
-// rehash replaces the hash of a user who has just logged in with a new one. An error is ignored,
-// because the next login tries again. A password that has changed meanwhile stays.
+// rehash stores a new password hash after a successful login. It ignores errors: the next login
+// tries again. It does not overwrite a password that was changed in the meantime.
 func (b *Base) rehash(ctx context.Context, u *row, login broker.Login) {
 	hash, err := b.passwords.Hash(ctx, login.Password, login.Address)
 	if err != nil {

@@ -36,8 +36,8 @@
 // # Timing
 //
 // An unknown user, a wrong password and an invalid row all compute one hash of the default cost.
-// Rows of other schemes and costs take their own time until they are replaced. An observer can
-// therefore learn who has not logged in since the import, and no more.
+// Rows of other schemes and costs take their own time until they are replaced. This reveals which
+// users have not logged in since the import, but nothing else.
 //
 // # Concurrency
 //

@@ -251,9 +251,8 @@ func (h *Hub) awaitRoom() (waited bool) {
 	return waited
 }
 
-// A commit visits the topics that took messages and the instruments that have rows in one hold of the
-// hub's lock. At these numbers a feed waits for it, but no longer than a disk that is not stalled
-// takes.
+// A commit visits all topics with new messages and all instruments with new rows in one hold of the
+// hub's lock. A feed that reaches one of these limits waits for the commit, for at most commitWait.
 const (
 	maxGrown   = 1024
 	maxRecent  = 4096 // instruments with rows that are not committed

@@ -148,8 +148,8 @@ func (h *Hub) applyRow(in *instrument, r *journal.Row, now int64) {
 	}
 }
 
-// skipLost moves a channel on where rows before r were lost. Rows that are kept for clients that
-// resume have no holes; a book is not known until its next state.
+// skipLost advances a channel if rows before r were lost. The recent rows of the channel are dropped,
+// because they must not have gaps. A book is stale until its next state.
 func (h *Hub) skipLost(in *instrument, r *journal.Row) {
 	var c wire.Channel
 	switch r.Kind {

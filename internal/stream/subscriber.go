@@ -112,8 +112,8 @@ func (it *item) behind() *late {
 	return it.late
 }
 
-// skipTo records that all rows up to a position have been sent, and that the item goes on at end in
-// its ring, which may lie behind the view's tail. The hub's lock is held.
+// skipTo records that all rows up to a position have been sent. The item continues at end in its
+// ring, which may lie beyond the view's tail. The hub's lock is held.
 func (it *item) skipTo(pos uint64, end cursor) {
 	l := it.behind()
 	it.view.step()
