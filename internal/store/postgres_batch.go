@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
@@ -130,13 +131,25 @@ func (s *Postgres) execute(ctx context.Context, calls []*pgCall) error {
 	return err
 }
 
-// attempt runs operations in one transaction.
+// attempt runs operations in one transaction. A transaction with rejected data is rolled back, which
+// keeps its connection for the next one.
 func (s *Postgres) attempt(ctx context.Context, calls []*pgCall) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // closes the connection if the transaction is still open
+	err = s.transaction(ctx, conn, calls)
+	if isDataError(err) {
+		_, rollback := conn.Exec(ctx, `ROLLBACK`)
+		return errors.Join(err, rollback)
+	}
+	return err
+}
+
+// transaction begins a transaction, runs operations in it and commits it. If it fails, the
+// transaction may still be open.
+func (s *Postgres) transaction(ctx context.Context, conn *pgxpool.Conn, calls []*pgCall) error {
 	var set workingSet
 	if err := set.read(ctx, conn.Conn(), calls); err != nil {
 		return err
