@@ -18,7 +18,21 @@ const (
 	// idleFlush is the duration of the last flush up to which a shard is idle. It then flushes
 	// immediately.
 	idleFlush = time.Millisecond
+
+	// inputSlice is how long input is handled while published messages wait. Answering one message
+	// of a client can take a millisecond.
+	inputSlice = 250 * time.Microsecond
 )
+
+// flushOverdue reports whether published messages may be written, and input has been handled for
+// long enough since.
+func (sh *shard) flushOverdue(since time.Time) bool {
+	if !sh.flushPending.Load() {
+		return false
+	}
+	now := time.Now()
+	return now.Sub(since) > inputSlice && !now.Before(sh.flushAt())
+}
 
 // flushAt returns when published messages may be written. Batching is the dominant lever of
 // fan-out: sixteen messages in one write cost a twelfth of sixteen writes. A busy shard therefore
@@ -75,7 +89,7 @@ func (sh *shard) flushSubscribers(now time.Time) {
 // serviceInbox handles input that has arrived during a long flush.
 func (sh *shard) serviceInbox(now time.Time) {
 	if sh.loop != nil {
-		sh.handleEvents(now, sh.loop.poller.peek())
+		sh.handleEvents(now, sh.pendingEvents())
 	}
 	sh.takeInbox(now)
 	sh.flushDirty(now)

@@ -5,8 +5,11 @@ package socket
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
 )
 
 // BenchmarkFlush measures the cost of a message for a reader without the socket: 1,000 readers of
@@ -53,6 +56,66 @@ func BenchmarkFlush(b *testing.B) {
 			b.ReportMetric(float64(time.Since(start).Nanoseconds())/100_000, "ns/call")
 			for _, c := range sh.table {
 				sh.endSession(c)
+			}
+		})
+	}
+}
+
+// TestExpensiveInputDelaysNoOthers checks that published messages are written between the inputs of
+// other connections if each input takes long, for inputs from the poller, for the rest of earlier
+// reads, and for the inbox.
+func TestExpensiveInputDelaysNoOthers(t *testing.T) {
+	const senders = 4
+	for _, from := range []string{"poller", "read list", "inbox"} {
+		t.Run(from, func(t *testing.T) {
+			p := newPublisher(t)
+			s := newServer(func(c *Config) { p.config(c); c.FlushInterval, c.Shards = -1, 1 })
+			sh, reader, _ := connOnStoppedShard(t, s)
+			sh.loop = &eventLoop{buffer: make([]byte, readBufferSize)}
+			now := time.Now()
+			reader.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
+			sh.flush(now, reader)
+			ping := []byte(frame(0x81, `{"action":"ping"}`))
+			var events []pollEvent
+			for range senders {
+				_, c, peer := connOnStoppedShard(t, s)
+				sh.flush(now, c)
+				switch _, err := syscall.Write(peer, ping); {
+				case err != nil:
+					t.Fatal(err)
+				case from == "poller":
+					events = append(events, pollEvent{Fd: c.id, Events: syscall.EPOLLIN})
+				case from == "read list":
+					c.readPending = true
+					sh.queueRead(c)
+				default:
+					sh.inbox = append(sh.inbox, input{kind: inputNotice, conn: c,
+						notice: session.Notice{Kind: session.Extended, Expires: now.Add(time.Hour)}})
+				}
+			}
+			order := ""
+			s.onStep = func(c *conn, st step) {
+				if c != reader && (st == stepMessage || st == stepNotice) {
+					order += "i"
+					for began := time.Now(); time.Since(began) < 2*inputSlice; { // an expensive input
+					}
+				}
+			}
+			s.kernel.fault = func(call syscallID, fd, _ int32) syscall.Errno {
+				if call == callWrite && fd == reader.fd {
+					order += "w"
+				}
+				return 0
+			}
+			p.publish(1)
+			sh.handleEvents(now, events)
+			for range senders {
+				sh.runOnce(time.Now())
+				events, sh.loop.rest = sh.loop.rest, nil
+				sh.handleEvents(time.Now(), events)
+			}
+			if want := "iwiii"; order != want {
+				t.Errorf("order of inputs and writes to the reader %q; want %q", order, want)
 			}
 		})
 	}

@@ -30,7 +30,8 @@ type eventLoop struct {
 	listener   int
 	tlsConfig  *tls.Config // nil: no TLS
 	headReader *headReader
-	buffer     []byte // for all reads
+	buffer     []byte      // for all reads
+	rest       []pollEvent // of the poller, not handled yet
 
 	reserveFD   int       // kept to refuse connections; -1: none
 	retryAccept deadline  // when a paused listener resumes; 0: it is not paused
@@ -54,10 +55,18 @@ func (sh *shard) runLoop() {
 	}
 }
 
-// waitEvents returns the events of the poller. It waits for some if the shard has nothing else to
-// do.
+// pendingEvents returns the events that were not handled yet, or else those of the poller.
+func (sh *shard) pendingEvents() []pollEvent {
+	if list := sh.loop.rest; len(list) > 0 {
+		sh.loop.rest = nil
+		return list
+	}
+	return sh.loop.poller.peek()
+}
+
+// waitEvents returns the pending events. It waits for some if the shard has nothing else to do.
 func (sh *shard) waitEvents() []pollEvent {
-	list := sh.loop.poller.peek()
+	list := sh.pendingEvents()
 	if len(list) > 0 || len(sh.readList) > 0 || sh.woken.Load() {
 		return list
 	}
@@ -76,9 +85,14 @@ func (sh *shard) waitEvents() []pollEvent {
 	return list
 }
 
-// handleEvents handles events of the poller.
+// handleEvents handles events of the poller. If that takes long while published messages wait, the
+// rest is handled after the flush.
 func (sh *shard) handleEvents(now time.Time, list []pollEvent) {
 	for i := range list {
+		if i > 0 && sh.flushOverdue(now) {
+			sh.loop.rest = slices.Clone(list[i:])
+			return
+		}
 		switch id := list[i].Fd; id {
 		case idWakeup:
 		case idListener:
@@ -119,7 +133,11 @@ func (sh *shard) handleReady(now time.Time, c *conn, events uint32) {
 func (sh *shard) readPendingConns(now time.Time) {
 	list := sh.readList
 	sh.readList = nil
-	for _, c := range list {
+	for i, c := range list {
+		if i > 0 && sh.flushOverdue(now) {
+			sh.readList = append(sh.readList, list[i:]...)
+			return
+		}
 		c.readQueued = false
 		sh.readIfPending(now, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,6 +197,10 @@ func (sh *shard) runOnce(now time.Time) {
 		sh.runTimers(now, c)
 		sh.markDirty(c)
 	})
+	if sh.flushOverdue(now) {
+		now = time.Now()
+		sh.flushSubscribers(now) // and dirty connections
+	}
 	sh.flushDirty(now)
 	if sh.flushPending.Load() && !now.Before(sh.flushAt()) {
 		sh.flushSubscribers(now)
@@ -211,6 +216,10 @@ func (sh *shard) takeInbox(now time.Time) {
 	sh.inbox = sh.nextInbox[:0]
 	sh.mu.Unlock()
 	for i := range items {
+		if i > 0 && sh.flushOverdue(now) {
+			sh.returnToInbox(items[i:])
+			break
+		}
 		sh.handle(now, &items[i])
 	}
 	clear(items)
@@ -218,6 +227,14 @@ func (sh *shard) takeInbox(now time.Time) {
 		items = nil // do not keep a huge inbox
 	}
 	sh.nextInbox = items
+}
+
+// returnToInbox returns inputs to the front of the inbox.
+func (sh *shard) returnToInbox(items []input) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.inbox = slices.Insert(sh.inbox, 0, items...)
+	sh.wakeUp()
 }
 
 func (sh *shard) flushDirty(now time.Time) {

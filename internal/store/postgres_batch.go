@@ -131,8 +131,8 @@ func (s *Postgres) execute(ctx context.Context, calls []*pgCall) error {
 	return err
 }
 
-// attempt runs operations in one transaction. A transaction with rejected data is rolled back, which
-// keeps its connection for the next one.
+// attempt runs operations in one transaction. It rolls back a transaction with rejected data, which
+// keeps the connection.
 func (s *Postgres) attempt(ctx context.Context, calls []*pgCall) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
