@@ -164,11 +164,15 @@ func appendLists(b []byte, s *Subscription) []byte {
 	return append(b, '}')
 }
 
+// rejectionSize is the usual length of a rejection.
+const rejectionSize = 224
+
 // AppendRejected appends the member "rejected" with a leading comma, or nothing for an empty list.
 func AppendRejected(b []byte, list []Rejection) []byte {
 	if len(list) == 0 {
 		return b
 	}
+	b = slices.Grow(b, len(list)*rejectionSize)
 	b = append(b, `,"rejected":[`...)
 	for i := range list {
 		r := &list[i]

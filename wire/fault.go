@@ -1,6 +1,9 @@
 package wire
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Reason is the stable word of an error. Clients branch on it.
 type Reason string
@@ -163,7 +166,7 @@ func AppendError(b []byte, f *Fault, id []byte, extra []byte) []byte {
 		b = append(b, `,"hint":`...)
 		b = AppendString(b, f.Hint)
 	}
-	b = append(b, extra...)
+	b = append(slices.Grow(b, len(extra)+1), extra...)
 	return append(b, '}')
 }
 

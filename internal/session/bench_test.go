@@ -2,7 +2,10 @@ package session_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/market"
@@ -70,5 +73,31 @@ func TestDeliveryAllocatesNothing(t *testing.T) {
 	}
 	if got > 10 {
 		t.Errorf("%v allocations for a trade to %d sessions", got, clients)
+	}
+}
+
+// BenchmarkUnknownIdentifiers measures a message with 600 identifiers that do not exist, which is
+// among the most expensive ones for its length.
+func BenchmarkUnknownIdentifiers(b *testing.B) {
+	for _, action := range []string{"subscribe", "unsubscribe"} {
+		b.Run(action, func(b *testing.B) {
+			d := newDrive(b, "demo")
+			names := make([]string, 600)
+			for i := range names {
+				names[i] = fmt.Sprintf(`"S%dXABCDEFGHIJKLMNOPQRS|BENCH|CI"`, i)
+			}
+			buf := make([]byte, 0, 64<<10)
+			msg := fmt.Appendf(nil, `{"action":%q,"quotes":[%s]}`, action, strings.Join(names, ","))
+			b.ReportAllocs()
+			for b.Loop() {
+				d.now = d.now.Add(time.Minute) // for the rate limit
+				d.sess.Text(d.now, msg)
+				out := d.sess.Gather(d.now, buf, 64<<10)
+				if len(out) == 0 {
+					b.Fatal("no answer")
+				}
+				d.sess.Sent(d.now, len(out), len(out))
+			}
+		})
 	}
 }

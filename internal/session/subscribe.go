@@ -304,7 +304,7 @@ func (s *Session) refuseAll(t moment, id []byte, list []wanted) {
 }
 
 func rejections(list []wanted) []wire.Rejection {
-	var all []wire.Rejection
+	all := make([]wire.Rejection, 0, refused(list))
 	for i := range list {
 		if w := &list[i]; w.reason != "" {
 			all = append(all, wire.Rejection{Channel: w.channel, Instrument: w.text, Reason: w.reason, Hint: w.hint})

@@ -139,7 +139,7 @@ func connOnStoppedShard(t *testing.T, s *Server) (sh *shard, c *conn, peer int) 
 	c = &conn{shard: sh, fd: int32(pair[0]), optional: new(optional)}
 	c.handshake = &handshakeState{conn: c, identity: id}
 	sh.load.Add(1)
-	sh.register(c)
+	sh.conns.add(c)
 	sh.startSession(time.Now(), c)
 	t.Cleanup(func() { sh.end(c, true) })
 	return sh, c, pair[1]

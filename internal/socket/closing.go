@@ -47,7 +47,7 @@ func (sh *shard) errorAndCloseFrame(c *conn, fault *wire.Fault) []byte {
 func (sh *shard) closeAll(now time.Time, fault *wire.Fault) {
 	sh.shutdown = fault
 	sh.closeListener()
-	for _, c := range sh.table {
+	for _, c := range sh.conns.byID {
 		if c != nil {
 			sh.closeOne(now, c, fault)
 		}
@@ -108,7 +108,7 @@ func (sh *shard) end(c *conn, reset bool) {
 	}
 	c.phase = phaseEnded
 	sh.wheel.remove(c)
-	sh.unregister(c)
+	sh.conns.remove(c, sh.loop != nil)
 	sh.load.Add(-1)
 	blocked := c.out != nil && c.netConn == nil
 	// Close the socket last: a client that sees its end finds its limits released.

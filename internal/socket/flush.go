@@ -89,7 +89,7 @@ func (sh *shard) flushSubscribers(now time.Time) {
 // serviceInbox handles input that has arrived during a long flush.
 func (sh *shard) serviceInbox(now time.Time) {
 	if sh.loop != nil {
-		sh.handleEvents(now, sh.pendingEvents())
+		sh.handleEvents(now, sh.loop.pendingEvents())
 	}
 	sh.takeInbox(now)
 	sh.flushDirty(now)

@@ -31,7 +31,7 @@ func BenchmarkFlush(b *testing.B) {
 				id, _ := verify(b.Context(), "ana")
 				c := &conn{shard: sh, fd: fd, optional: new(optional)}
 				c.handshake = &handshakeState{conn: c, identity: id}
-				sh.register(c)
+				sh.conns.add(c)
 				sh.startSession(now, c)
 				c.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
 				sh.flush(now, c)
@@ -54,7 +54,7 @@ func BenchmarkFlush(b *testing.B) {
 				sh.kernel.write(fd, msg)
 			}
 			b.ReportMetric(float64(time.Since(start).Nanoseconds())/100_000, "ns/call")
-			for _, c := range sh.table {
+			for _, c := range sh.conns.byID {
 				sh.endSession(c)
 			}
 		})

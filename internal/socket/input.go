@@ -26,7 +26,7 @@ func (sh *shard) handle(now time.Time, in *input) {
 func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 	switch in.kind {
 	case inputStart:
-		sh.register(c)
+		sh.conns.add(c)
 		sh.startSession(now, c)
 		if c.netConn == nil {
 			sh.watchUpgraded(now, c, in.data)

@@ -307,7 +307,7 @@ func (sh *shard) closeLoop() {
 	}
 	sh.closeListener()
 	sh.closeBatch()
-	for _, c := range sh.table {
+	for _, c := range sh.conns.byID {
 		if c != nil {
 			sh.end(c, true)
 		}

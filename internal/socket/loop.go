@@ -56,17 +56,17 @@ func (sh *shard) runLoop() {
 }
 
 // pendingEvents returns the events that were not handled yet, or else those of the poller.
-func (sh *shard) pendingEvents() []pollEvent {
-	if list := sh.loop.rest; len(list) > 0 {
-		sh.loop.rest = nil
+func (l *eventLoop) pendingEvents() []pollEvent {
+	if list := l.rest; len(list) > 0 {
+		l.rest = nil
 		return list
 	}
-	return sh.loop.poller.peek()
+	return l.poller.peek()
 }
 
 // waitEvents returns the pending events. It waits for some if the shard has nothing else to do.
 func (sh *shard) waitEvents() []pollEvent {
-	list := sh.pendingEvents()
+	list := sh.loop.pendingEvents()
 	if len(list) > 0 || len(sh.readList) > 0 || sh.woken.Load() {
 		return list
 	}
@@ -98,13 +98,12 @@ func (sh *shard) handleEvents(now time.Time, list []pollEvent) {
 		case idListener:
 			sh.accept(now)
 		default:
-			if c := sh.table[id]; c != nil {
+			if c := sh.conns.byID[id]; c != nil {
 				sh.handleReady(now, c, list[i].Events)
 			}
 		}
 	}
-	sh.free = append(sh.free, sh.freed...)
-	sh.freed = sh.freed[:0]
+	sh.conns.recycle()
 }
 
 // handleReady handles the events of one connection.
@@ -201,7 +200,7 @@ func (sh *shard) addSocket(now time.Time, fd int32, from netip.AddrPort) {
 	c := &conn{shard: sh, fd: fd, optional: new(optional)}
 	c.handshake = &handshakeState{conn: c, peer: from, address: from.Addr(), key: clientaddr.Client(from.Addr())}
 	sh.load.Add(1)
-	sh.register(c)
+	sh.conns.add(c)
 	defer sh.recoverPanic(now, c)
 	sh.server.reach(c, stepAddSocket)
 	c.handshake.headElem = sh.heads.PushBack(c)

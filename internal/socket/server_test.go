@@ -322,7 +322,7 @@ func TestSessionPanics(t *testing.T) {
 		}
 		c.auth("ana")
 		synctest.Wait()
-		s.shards[0].table[1].sess = session.Session{} // the shard is idle
+		s.shards[0].conns.byID[1].sess = session.Session{} // the shard is idle
 		c.send(`{"action":"ping","id":"payload of the client"}`)
 		c.want(`"type":"Error","code":500,"reason":"internal"`)
 		c.wantClose(4500, "internal")

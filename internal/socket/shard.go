@@ -66,9 +66,7 @@ type shard struct {
 
 	// Owned by the shard's goroutine.
 	nextInbox  []input
-	table      []*conn // by id
-	free       []int32 // unused ids
-	freed      []int32 // unused ids that pending events may still name
+	conns      connTable
 	wheel      wheel
 	dirty      []*conn     // to flush at the end of the iteration
 	postponed  []*conn     // to flush again after the others; marked as dirty
@@ -253,24 +251,37 @@ func (sh *shard) markDirty(c *conn) {
 	}
 }
 
-// register gives c an id.
-func (sh *shard) register(c *conn) {
-	if n := len(sh.free); n > 0 {
-		c.id = sh.free[n-1]
-		sh.free = sh.free[:n-1]
-		sh.table[c.id] = c
-		return
-	}
-	c.id = int32(len(sh.table))
-	sh.table = append(sh.table, c)
+// connTable holds the connections of a shard by id.
+type connTable struct {
+	byID  []*conn
+	free  []int32 // unused ids
+	freed []int32 // unused ids that events of the poller may still name
 }
 
-// unregister removes c from the table.
-func (sh *shard) unregister(c *conn) {
-	sh.table[c.id] = nil
-	if sh.loop == nil {
-		sh.free = append(sh.free, c.id)
-	} else {
-		sh.freed = append(sh.freed, c.id)
+// add gives c an id.
+func (t *connTable) add(c *conn) {
+	if n := len(t.free); n > 0 {
+		c.id = t.free[n-1]
+		t.free = t.free[:n-1]
+		t.byID[c.id] = c
+		return
 	}
+	c.id = int32(len(t.byID))
+	t.byID = append(t.byID, c)
+}
+
+// remove frees the id of c. With events, it is not used again before recycle is called.
+func (t *connTable) remove(c *conn, events bool) {
+	t.byID[c.id] = nil
+	if events {
+		t.freed = append(t.freed, c.id)
+	} else {
+		t.free = append(t.free, c.id)
+	}
+}
+
+// recycle makes the ids of removed connections available when no event names them.
+func (t *connTable) recycle() {
+	t.free = append(t.free, t.freed...)
+	t.freed = t.freed[:0]
 }
