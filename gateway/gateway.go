@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -259,7 +257,7 @@ func (g *Gateway) buildServers() error {
 	})
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
-		Stream: g.sockets, Connect: g.connect, Ready: g.ready, Origins: g.cfg.Origins,
+		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Origins: g.cfg.Origins,
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
@@ -277,11 +275,6 @@ func (g *Gateway) buildServers() error {
 		MaxConns: l.Requests, MaxConnsPerAddress: l.RequestsPerAddress, Proxies: g.cfg.Proxies,
 	})
 	return nil
-}
-
-// connect serves one end of a pipe as a connection of the stream, for a client of REST.
-func (g *Gateway) connect(end net.Conn, client netip.Addr) error {
-	return g.sockets.Serve(end, socket.Peer{Address: client, Positions: true})
 }
 
 // ready returns the reason why the gateway should get no new clients now.

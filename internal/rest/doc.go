@@ -36,11 +36,10 @@
 //
 // # The stream over HTTP
 //
-// GET /market/stream is a client of the gateway's own sockets: Config.Connect takes one end of a
-// pipe as a connection of the stream, and a function here sits at the other end, speaks as
-// much RFC 6455 as that takes (tap.go), and writes what it hears as events or lines (events.go). So there
-// is nothing about tokens, rights, slow clients and the end of the server to be done twice. An event's id is the
-// position that the session tells after each piece of the stream.
+// GET /market/stream is a client of a session: Config.Connect opens one, the route sends it the
+// token and a subscribe (follow.go), and writes its messages as events or lines (events.go). Tokens,
+// rights, slow clients and the shutdown are therefore the session's. The id of an event is the
+// position that the session reports after each piece of the stream.
 //
 // # Answers
 //

@@ -10,44 +10,81 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/wire"
 )
 
 const (
-	// commentEvery is how long an event stream is silent at most: proxies cut what is for longer.
-	commentEvery = 15 * time.Second
+	// commentInterval is the longest silence of an event stream. Proxies close connections that are
+	// silent for longer.
+	commentInterval = 15 * time.Second
 
-	// writeWait is how long a client may take nothing at all.
-	writeWait = 30 * time.Second
+	// writeTimeout is how long a client may accept no data.
+	writeTimeout = 30 * time.Second
 
-	// sendBuffer is what the kernel may hold for a client of the stream, so that it does not hide
-	// how far behind the client is; as on a socket.
+	// sendBuffer bounds the data that the kernel holds for a client of the stream, so that it does
+	// not hide a backlog; as on a socket.
 	sendBuffer = 64 << 10
 
-	// retryFirst is when a client whose connection is lost is to come back, in milliseconds.
-	retryFirst = 3000
+	// reconnectMillis is when a client reconnects after it lost its connection, in milliseconds.
+	reconnectMillis = 3000
 )
 
-// follower turns what comes by a tap into events, or lines. It holds one message back while
-// more are at hand, to know whether its position comes behind it.
-type follower struct {
-	tap    *tap
+// sseWriter turns the frames of a session into server-sent events, or JSON lines. It holds the last
+// event of a piece of output back, because its position may follow.
+type sseWriter struct {
+	conn   *socket.LocalConn
 	lines  bool
-	last   time.Time // something was written
-	pinged bool      // by the stream; a pong is owed
+	last   time.Time // of the last write
+	frames []byte    // not read yet
+	ended  bool      // the session is over
+	pinged bool      // by the session; a pong is due
 
-	out   []byte // to be written
-	held  []byte // an event that waits for its id; its memory is reused
-	holds bool
-	told  bool // retry was
+	out       []byte // to write
+	held      []byte // event that waits for its id; its memory is reused
+	holding   bool
+	retrySent bool
 }
 
-// give takes a message of the stream.
-func (s *follower) give(payload []byte) {
+// next returns the next message of the frames that were received, or nil if there is none.
+func (s *sseWriter) next() []byte {
+	first, payload, size := frame.Split(s.frames)
+	if size == 0 || first != frame.Text { // otherwise a close frame, which is the last one
+		s.ended = s.ended || size > 0
+		s.frames = nil
+		return nil
+	}
+	s.frames = s.frames[size:]
+	return payload
+}
+
+// receive waits for frames of the session until a time.
+func (s *sseWriter) receive(ctx context.Context, until time.Time) (err error) {
+	s.frames, err = s.conn.Next(ctx, until)
+	return err
+}
+
+// addFrames adds the frames that were received to the output.
+func (s *sseWriter) addFrames() {
+	for msg := s.next(); msg != nil; msg = s.next() {
+		if string(msg) == wire.Ping {
+			s.pinged = true
+			s.release("")
+			s.comment()
+			continue
+		}
+		s.add(msg)
+	}
+	s.release("")
+}
+
+// add adds a message to the output.
+func (s *sseWriter) add(payload []byte) {
 	m := control(payload)
 	switch {
 	case m.kind == wire.PositionType:
-		s.mark(m.text("position"))
+		s.addPosition(m.text("position"))
 		return
 	case s.lines:
 		s.out = append(append(s.out, payload...), '\n')
@@ -55,52 +92,60 @@ func (s *follower) give(payload []byte) {
 	}
 	s.release("")
 	switch {
-	case !s.told:
-		s.told = true
-		s.out = appendRetry(s.out, retryFirst)
+	case !s.retrySent:
+		s.retrySent = true
+		s.out = appendRetry(s.out, reconnectMillis)
 	case m.text("reason") == string(wire.ShuttingDown):
 		v := m.body.Get("reconnect_in_ms")
 		s.out = appendRetry(s.out, whole(v.Text))
 	}
-	s.held, s.holds = append(s.held[:0], payload...), true
-	if place := m.text("position"); place != "" {
-		s.release(place)
+	s.held, s.holding = append(s.held[:0], payload...), true
+	if position := m.text("position"); position != "" {
+		s.release(position)
 	}
 }
 
-// mark takes the position that the stream has after what was given.
-func (s *follower) mark(place string) {
+// addPosition adds the position of the stream after the messages that were added.
+func (s *sseWriter) addPosition(position string) {
 	switch {
 	case s.lines:
-	case s.holds:
-		s.release(place)
-	default: // an id without data is taken note of, and is no event
-		s.out = append(appendID(s.out, place), '\n')
+	case s.holding:
+		s.release(position)
+	default: // clients keep an id without data, and see no event
+		s.out = append(appendID(s.out, position), '\n')
 	}
 }
 
-// release lets the message go that was held back.
-func (s *follower) release(place string) {
-	if !s.holds {
+// release adds the event that was held back, with its id if that is known.
+func (s *sseWriter) release(position string) {
+	if !s.holding {
 		return
 	}
-	s.holds = false
-	if place != "" {
-		s.out = appendID(s.out, place)
+	s.holding = false
+	if position != "" {
+		s.out = appendID(s.out, position)
 	}
-	// A message is one line: JSON has no line break in it.
+	// A message is one line: its JSON has no line break.
 	s.out = append(append(append(s.out, "data: "...), s.held...), "\n\n"...)
 }
 
-func appendID(b []byte, place string) []byte {
-	return append(append(append(b, "id: "...), place...), '\n')
+// comment adds an empty comment, which keeps the connection open. JSON lines have no comments; Alive
+// marks replace them.
+func (s *sseWriter) comment() {
+	if !s.lines {
+		s.out = append(s.out, ":\n\n"...)
+	}
+}
+
+func appendID(b []byte, position string) []byte {
+	return append(append(append(b, "id: "...), position...), '\n')
 }
 
 func appendRetry(b []byte, ms int) []byte {
 	return append(strconv.AppendInt(append(b, "retry: "...), int64(ms), 10), '\n')
 }
 
-// whole is a whole number that is not negative; 0 where the text is none.
+// whole returns a whole number that is not negative, or 0 if the text is none.
 func whole(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -109,47 +154,48 @@ func whole(text string) int {
 	return int(n)
 }
 
-// feed writes the stream to a client until either ends, and returns how much it wrote.
-func (h *Handler) feed(w http.ResponseWriter, q *request, s *follower) (written int64) {
-	defer func() { _ = s.tap.conn.Close() }() // an end of a pipe closes without fail
+// run writes the stream to the client of q until either ends, and returns the number of bytes.
+func (s *sseWriter) run(w http.ResponseWriter, q *request) (written int64) {
 	if q.Method == http.MethodHead {
 		return 0
 	}
-	stop := context.AfterFunc(q.Context(), func() { _ = s.tap.conn.Close() })
-	defer stop()
-	q.narrow()
+	q.limitSendBuffer(sendBuffer)
 	out := http.NewResponseController(w)
-	// The server's time for reading a request would end this one, which goes on.
+	// The deadline for reading a request would end this one, which goes on.
 	if err := out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0
 	}
 	for {
-		ended := s.collect()
+		s.addFrames()
 		if len(s.out) > 0 {
-			n, err := writeSoon(w, out, s.out)
+			n, err := writeFlush(w, out, s.out)
 			written += int64(n)
 			if err != nil {
 				return written
 			}
 			s.out, s.last = s.out[:0], time.Now()
 		}
-		if ended != nil {
+		if s.ended {
 			return written
 		}
-		// A ping of the stream is answered once the client has taken something: who takes
-		// nothing at all does not seem to be there.
+		// The pong waits for the write, so that a client that accepts nothing counts as gone.
 		if s.pinged {
 			s.pinged = false
-			if s.tap.send([]byte(`{"action":"pong"}`), time.Now().Add(answerWait)) != nil {
-				return written
-			}
+			s.conn.Send([]byte(`{"action":"pong"}`))
+		}
+		switch err := s.receive(q.Context(), s.last.Add(commentInterval)); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.last = time.Now()
+			s.comment()
+		case err != nil:
+			return written
 		}
 	}
 }
 
-// writeSoon writes and flushes within writeWait.
-func writeSoon(w io.Writer, out *http.ResponseController, b []byte) (int, error) {
-	if err := out.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+// writeFlush writes and flushes b within writeTimeout.
+func writeFlush(w io.Writer, out *http.ResponseController, b []byte) (int, error) {
+	if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := w.Write(b)
@@ -159,64 +205,16 @@ func writeSoon(w io.Writer, out *http.ResponseController, b []byte) (int, error)
 	return n, err
 }
 
-// collect takes what the stream has, waiting for it if need be. An error is its end; there may be
-// something to write all the same.
-func (s *follower) collect() error {
-	for {
-		msg, err := s.tap.buffered()
-		switch {
-		case errors.Is(err, errTapWaits):
-			s.release("")
-			if len(s.out) > 0 {
-				return nil
-			}
-			if err := s.wait(); err != nil || len(s.out) > 0 {
-				return err
-			}
-		case err != nil:
-			s.release("")
-			return err
-		case string(msg) == wire.Ping:
-			s.pinged = true
-			s.release("")
-			s.comment()
-			return nil
-		default:
-			if s.give(msg); len(s.out) >= sendBuffer {
-				return nil
-			}
-		}
-	}
-}
-
-// wait reads from the stream. After a silence there is a comment to write.
-func (s *follower) wait() error {
-	err := s.tap.read(s.last.Add(commentEvery))
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.last = time.Now()
-		s.comment()
-		return nil
-	}
-	return err
-}
-
-// comment says nothing, to keep the connection open. JSON lines have no comments: there, Alive
-// marks do that.
-func (s *follower) comment() {
-	if !s.lines {
-		s.out = append(s.out, ":\n\n"...)
-	}
-}
-
-// narrow bounds what the kernel takes for a client, where the connection is one that can.
-func (q *request) narrow() {
+// limitSendBuffer bounds the data that the kernel holds for the client, if the connection supports
+// that.
+func (q *request) limitSendBuffer(size int) {
 	c, _ := q.Context().Value(connKey{}).(net.Conn)
 	for c != nil {
 		switch under := c.(type) {
 		case *conn:
 			c = under.Conn
 		case interface{ SetWriteBuffer(int) error }:
-			_ = under.SetWriteBuffer(sendBuffer) // fails where the connection is gone
+			_ = under.SetWriteBuffer(size) // fails if the connection is closed
 			return
 		case interface{ NetConn() net.Conn }:
 			c = under.NetConn()

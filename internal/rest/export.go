@@ -292,7 +292,7 @@ func (c *courier) Write(b []byte) (int, error) {
 func (c *courier) bring(b []byte) (int, error) {
 	start := time.Now()
 	most := c.patience + time.Duration(len(b))*time.Second/leastRate
-	if err := c.control.SetWriteDeadline(start.Add(min(writeWait, most))); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := c.control.SetWriteDeadline(start.Add(min(writeTimeout, most))); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := c.w.Write(b)

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -10,16 +9,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// followPath is the stream over plain HTTP.
+// followPath is the path of the stream over HTTP.
 const followPath = "/market/stream"
 
-// answerWait is how long the stream's own answers to a token and a subscribe may take.
-const answerWait = 10 * time.Second
+// answerTimeout bounds the answers of the session to the token and the subscribe.
+const answerTimeout = 10 * time.Second
 
-// follow is GET /market/stream?trades=a,b&quotes=c: a subscription to the stream whose messages
-// are sent as server-sent events or as JSON lines. It is a connection of the stream like any
-// other, at whose client's end this function sits: so tokens, rights, limits, slow
-// clients and the end of the server are what they are on a socket.
+// follow serves GET /market/stream?trades=a,b&quotes=c: it subscribes to the stream and sends its
+// messages as server-sent events or as JSON lines. It is a client of a session like those on
+// sockets, so that tokens, rights, limits, slow clients and the shutdown work alike.
 func (h *Handler) follow(q *request) (result, error) {
 	if h.cfg.Connect == nil {
 		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The stream is not served here"}
@@ -28,58 +26,55 @@ func (h *Handler) follow(q *request) (result, error) {
 	if f != nil {
 		return result{}, f
 	}
-	slow := q.params.get("slow")
 	token, err := q.bearer()
 	if err != nil {
 		return result{}, err
 	}
-	near, far := net.Pipe()
-	if err := h.cfg.Connect(far, q.address); err != nil {
-		_ = near.Close() // an end of a pipe closes without fail
-		_ = far.Close()
+	c, err := h.cfg.Connect(q.address)
+	if err != nil {
 		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "No place for another connection", RetryAfter: 5}
 	}
-	s := &follower{tap: newTap(near), lines: q.media == mediaLines, last: time.Now()}
-	if err := s.open(q.Context(), token, slow, subscribe); err != nil {
-		_ = near.Close()
+	s := &sseWriter{conn: c, lines: q.media == mediaLines, last: time.Now()}
+	if err := s.open(q.Context(), token, q.params.get("slow"), subscribe); err != nil {
+		c.Close()
 		return result{}, err
 	}
 	q.out.Set("Content-Type", q.media)
 	q.out.Set("X-Accel-Buffering", "no") // a proxy that collects answers would hold events back
-	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 { return h.feed(w, q, s) }}, nil
+	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 { return s.run(w, q) }, done: c.Close}, nil
 }
 
-// open logs in and subscribes.
-func (s *follower) open(ctx context.Context, token, slow string, subscribe []byte) error {
-	stop := context.AfterFunc(ctx, func() { _ = s.tap.conn.Close() })
-	defer stop()
-	until := time.Now().Add(answerWait)
+// open authenticates the session and subscribes.
+func (s *sseWriter) open(ctx context.Context, token, slow string, subscribe []byte) error {
+	until := time.Now().Add(answerTimeout)
 	auth := wire.AppendString([]byte(`{"action":"auth_token","token":`), token)
 	if slow != "" {
 		auth = wire.AppendString(append(auth, `,"slow":`...), slow)
 	}
-	if err := s.ask(append(auth, '}'), "Success", until); err != nil {
+	if err := s.ask(ctx, append(auth, '}'), "Success", until); err != nil {
 		return err
 	}
-	return s.ask(subscribe, "Subscription", until)
+	return s.ask(ctx, subscribe, "Subscription", until)
 }
 
-// ask sends a message and waits for its answer. What comes besides is for the client.
-func (s *follower) ask(msg []byte, want string, until time.Time) error {
-	if err := s.tap.send(msg, until); err != nil {
-		return &wire.Fault{Reason: wire.Unavailable, RetryAfter: 1}
-	}
+// ask sends a message and waits for its answer. Other messages are for the client, and the answer
+// too unless it is Success, which the HTTP status replaces.
+func (s *sseWriter) ask(ctx context.Context, msg []byte, want string, until time.Time) error {
+	s.conn.Send(msg)
 	for {
-		answer, err := s.tap.next(until)
-		if err != nil {
-			return &wire.Fault{Reason: wire.Unavailable, RetryAfter: 1}
+		answer := s.next()
+		if answer == nil {
+			if s.ended || s.receive(ctx, until) != nil {
+				return &wire.Fault{Reason: wire.Unavailable, RetryAfter: 1}
+			}
+			continue
 		}
 		m := control(answer)
 		if m.kind == "Error" {
 			return m.failure()
 		}
-		if m.kind != "Success" { // which answers the token alone: the status of HTTP says as much
-			s.give(answer)
+		if m.kind != "Success" {
+			s.add(answer)
 		}
 		if m.kind == want {
 			return nil
@@ -87,8 +82,8 @@ func (s *follower) ask(msg []byte, want string, until time.Time) error {
 	}
 }
 
-// subscribeOf is the subscribe message that a query and Last-Event-ID ask for. Values are
-// passed on as they are: the stream knows what it takes.
+// subscribeOf returns the subscribe message for a query and Last-Event-ID. The session checks the
+// values.
 func subscribeOf(q *request) ([]byte, *wire.Failure) {
 	b := append([]byte(nil), `{"action":"subscribe"`...)
 	some := false
@@ -120,7 +115,7 @@ func subscribeOf(q *request) ([]byte, *wire.Failure) {
 	return append(b, '}'), nil
 }
 
-// appendPlain appends what is no string in a subscribe.
+// appendPlain appends the fields of a subscribe that are not strings.
 func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 	switch depth := q.params.get("depth"); depth {
 	case "":
@@ -131,7 +126,7 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 	}
 	for _, name := range [...]string{"snapshot", "alive"} {
 		text := q.params.get(name)
-		// A client of JSON lines has no comments to hear that all is well from.
+		// JSON lines have no comments that show that the stream is alive.
 		if name == "alive" && text == "" && q.media == mediaLines {
 			text = "true"
 		}
@@ -147,8 +142,8 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 	return b, nil
 }
 
-// appendSince appends where the stream is to begin: after Last-Event-ID, which a client that
-// lost its connection sends, or else from start.
+// appendSince appends where the stream begins: after Last-Event-ID, which a client sends that
+// reconnects, or else at start.
 func (q *request) appendSince(b []byte) ([]byte, *wire.Failure) {
 	start := q.params.get("start")
 	ids := q.Header.Values("Last-Event-Id")
@@ -167,14 +162,13 @@ func (q *request) appendSince(b []byte) ([]byte, *wire.Failure) {
 	return append(b, '}'), nil
 }
 
-// message is a control message of the stream, as far as it matters here.
+// message is a control message of the session; the zero message stands for data.
 type message struct {
 	kind string
 	body wire.Value
 }
 
-// control reads a message whose type is a word; of data, whose type is one letter, the zero
-// message is returned.
+// control reads a control message. For data, whose type has one letter, it returns the zero message.
 func control(payload []byte) (m message) {
 	const head = len(`{"type":"`)
 	if len(payload) > head+1 && payload[head+1] == '"' {
@@ -188,13 +182,13 @@ func control(payload []byte) (m message) {
 	return message{kind.Text, body}
 }
 
-// text is a member that is a string.
+// text returns a member that is a string, or "".
 func (m *message) text(name string) string {
 	v := m.body.Get(name)
 	return v.Text
 }
 
-// failure is an Error of the stream as a failure of the request.
+// failure returns an Error of the session as a failure of the request.
 func (m *message) failure() *wire.Failure {
 	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(m.text("reason")), Msg: m.text("msg"), Hint: m.text("hint")}}
 	if wait := m.body.Get("retry_after"); wait.Kind == wire.Number {

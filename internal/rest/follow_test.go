@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,9 +63,7 @@ func startStream(t *testing.T, change func(*session.Env, *rest.Config)) (s *stre
 		}
 		hub = c.Hub
 		s.sockets = socket.New(socket.Config{Env: env, Hub: c.Hub, Shards: 1})
-		c.Connect = func(end net.Conn, client netip.Addr) error {
-			return s.sockets.Serve(end, socket.Peer{Address: client, Positions: true})
-		}
+		c.Connect = s.sockets.Open
 	})
 	s.hub = hub
 	ctx, cancel := context.WithCancel(context.Background())

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/socket"
 )
 
 // fragile is a connection that panics in the nth read or write.
@@ -92,7 +93,7 @@ func TestPanicsOfRequests(t *testing.T) {
 					panic("canary-panic")
 				}
 			}
-			c.Connect = func(end net.Conn, _ netip.Addr) error { panic("canary-panic") }
+			c.Connect = func(netip.Addr) (*socket.LocalConn, error) { panic("canary-panic") }
 		})
 		a.trades(ggal, 3)
 		a.keep(ggal, journal.Row{Kind: journal.Trade, Time: opening() + 24*3600e9, Price: 1, Size: 1})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"runtime"
@@ -19,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/proxy"
+	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
@@ -39,10 +39,9 @@ type Config struct {
 	// Journal is where history comes from; nil: its routes are not found.
 	Journal *journal.Journal
 
-	// Connect gives one end of a connection to the stream, whose handshake counts as done and which tells
-	// positions (see session.Session.TellPositions), with the address of the client that it is
-	// for. nil: GET /market/stream is not found.
-	Connect func(end net.Conn, client netip.Addr) error
+	// Connect opens a session of the stream for the client with an address. nil: GET /market/stream
+	// is not found.
+	Connect func(client netip.Addr) (*socket.LocalConn, error)
 
 	// HistoryReaders bounds the history requests that read at a time, and HistoryPerUser those of one
 	// user, the waiting ones too. 0: one reader fewer than there are cores, at least one; 4 of a user.

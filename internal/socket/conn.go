@@ -93,8 +93,6 @@ type handshakeState struct {
 	mark           session.Mark
 	identity       *session.Identity // of the Bearer token; nil: none was sent
 	requestID      string            // from X-Request-Id
-
-	positions bool // see Peer.Positions
 }
 
 // readBuffer holds input of a connection that was not used yet.

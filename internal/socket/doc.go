@@ -11,15 +11,16 @@
 //	go http.Serve(s.Requests(), mux)
 //	err = s.Run(ctx)
 //
-// On other systems it is an http.Handler that hijacks connections. [Server.Serve] accepts a
-// connection that needs no handshake, such as one end of a net.Pipe.
+// On other systems it is an http.Handler that hijacks connections. [Server.Open] opens a connection
+// inside the process, for clients of another protocol such as server-sent events.
 //
 // # Transports
 //
 // A connection has one of two transports. On the event loop it is a socket in the poller of its
 // shard, with or without TLS. It has no goroutine, timer or channel of its own, and state that few
 // connections need at a time is behind a pointer. A netConn is a net.Conn with one goroutine that
-// reads and one that writes. Parser, session and closing handshake are the same for both.
+// reads and one that writes. Parser, session and closing handshake are the same for both. A
+// [LocalConn] passes whole messages and frames, and so needs no parser.
 //
 // # Handshake
 //
@@ -60,7 +61,8 @@
 // session, parser and all fields of its conn, except for those that netConn and handshakeState
 // name. It waits in its poller or, without one, for a channel. All other goroutines use its inbox,
 // which never blocks. The reader of a netConn passes one buffer at a time and waits until it was
-// used, so that a fast sender is slowed down by its own socket.
+// used, so that a fast sender is slowed down by its own socket. A LocalConn belongs to the
+// goroutine of its client.
 //
 // Token checks run on a bounded set of goroutines. A TLS handshake has a goroutine that owns the
 // socket until the handshake is over. If the shard has abandoned the connection by then, that

@@ -34,7 +34,13 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 	case inputData:
 		c.netConn.waiting = true
 		sh.parse(now, c, in.data)
+	case inputMessage:
+		sh.handleEvent(now, c, Event{Kind: EventText, Payload: in.data})
 	case inputEOF:
+		if in.failed {
+			sh.end(c, false)
+			return
+		}
 		sh.peerClosed(c)
 	case inputWrote:
 		c.out.unwritten -= in.n
@@ -70,7 +76,7 @@ func (sh *shard) startSession(now time.Time, c *conn) {
 	identity := c.handshake.identity
 	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.handshake.mark}, sh.stream, c, now)
 	c.sess.SetFormat(c.format)
-	if c.handshake.positions {
+	if c.netConn.isLocal() {
 		c.sess.TellPositions()
 	}
 	sh.reportQueued(now, c) // TLS records may already wait for the socket

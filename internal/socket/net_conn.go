@@ -19,10 +19,12 @@ const (
 )
 
 // netConn is the transport of a connection over a net.Conn, with a goroutine that reads and one
-// that writes. Its fields are set before they start.
+// that writes. Its fields are set before they start. For a LocalConn there is no net.Conn, and the
+// goroutine of the client has the part of both.
 type netConn struct {
 	owner  *conn
-	nc     net.Conn
+	nc     net.Conn      // nil: a LocalConn
+	client netip.Addr    // of a LocalConn
 	tcp    socketOptions // below nc; nil: none
 	secure bool          // nc is TLS
 	early  []byte        // input that came with the handshake
@@ -160,12 +162,14 @@ func (p *netConn) safely(st step, move func([]byte) (int, error), b []byte) (n i
 // discarded.
 func (p *netConn) release(reset bool) {
 	close(p.done)
-	if reset && p.tcp != nil {
+	switch {
+	case p.isLocal():
+	case reset && p.tcp != nil:
 		_ = p.tcp.SetLinger(0)
 		_ = p.tcp.Close()
-		return
+	default:
+		_ = p.nc.SetDeadline(time.Unix(1, 0))
 	}
-	_ = p.nc.SetDeadline(time.Unix(1, 0))
 }
 
 // closeWrite closes the sending half, if the transport can.
@@ -176,6 +180,9 @@ func (p *netConn) closeWrite() {
 }
 
 func (p *netConn) address() netip.Addr {
+	if p.isLocal() {
+		return p.client
+	}
 	if a, ok := p.nc.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Errors of Serve for a connection that is not accepted.
+// Errors of Open for a connection that is not accepted.
 var (
 	ErrClosed      = errors.New("server is shutting down")
 	ErrFull        = errors.New("too many connections")
@@ -219,20 +219,6 @@ type Peer struct {
 	Address  netip.Addr
 	Identity *session.Identity // of the Bearer token of the handshake; nil: none was sent
 	Mark     session.Mark      // from before the token was verified
-
-	// Positions adds to messages their position in the stream. See session.Session.TellPositions.
-	Positions bool
-}
-
-// Serve serves a connection that needs no handshake, and returns immediately. After an error
-// (ErrClosed, ErrFull, ErrAddressFull) the caller keeps the connection.
-func (s *Server) Serve(nc net.Conn, peer Peer) error {
-	c := s.newConn(peer)
-	if err := s.acquireSlot(c); err != nil {
-		return err
-	}
-	s.attach(c, nc, nil, nil)
-	return nil
 }
 
 // newConn returns a connection of the least loaded shard, without a transport.
@@ -240,7 +226,7 @@ func (s *Server) newConn(peer Peer) *conn {
 	c := &conn{shard: s.leastLoaded(), fd: noFD, optional: new(optional)}
 	c.handshake = &handshakeState{
 		conn: c, address: peer.Address, key: clientaddr.Client(peer.Address),
-		identity: peer.Identity, mark: peer.Mark, positions: peer.Positions,
+		identity: peer.Identity, mark: peer.Mark,
 	}
 	return c
 }

@@ -21,7 +21,8 @@ type inputKind uint8
 const (
 	inputStart    inputKind = iota // a new connection
 	inputData                      // data from the peer of a netConn
-	inputEOF                       // end of the input of a netConn
+	inputMessage                   // data is a text message of a LocalConn
+	inputEOF                       // end of the input of a netConn; failed: of its output too
 	inputWrote                     // n bytes of a netConn were written; last, failed
 	inputSocket                    // an accepted socket: n is its descriptor, conn is nil
 	inputTLSDone                   // a TLS handshake is over: failed
