@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// maxAccessToken bounds what is looked at: our own are about 450 bytes.
+	// maxAccessToken bounds the length of a token that is parsed. The tokens of this server have
+	// about 450 bytes.
 	maxAccessToken = 4 << 10
-	// tokenType is the typ of RFC 9068: an ID token, or a JWT made for something
-	// else with the same key, is not an access token.
+	// tokenType is the typ of RFC 9068. An ID token, or a JWT made for something else with the same
+	// key, is not an access token.
 	tokenType = "at+jwt"
-	// clientID is there because RFC 9068 asks for one. The password grant knows no clients.
+	// clientID is the client_id that RFC 9068 requires. The password grant has no clients.
 	clientID = "rueda"
 )
 
-// claims are the whole content of an access token. Times are whole seconds, as
-// integers: a fraction, a string or 1e300 does not decode.
+// claims has all claims of an access token. Times are whole seconds, as integers: a fraction, a
+// string or 1e300 is a decoding error.
 type claims struct {
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
@@ -36,30 +37,30 @@ type claims struct {
 	Family    string           `json:"sid"`
 	Version   int64            `json:"ver"`
 
-	key string // that signed it
+	key string // id of the key that signed the token
 }
 
-// For jwt.Claims. The parser's own validation is off: check does it.
+// The following methods implement jwt.Claims. The parser's own validation is off; check does it.
 
-// GetExpirationTime is for jwt.Claims.
+// GetExpirationTime implements jwt.Claims.
 func (*claims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
 
-// GetIssuedAt is for jwt.Claims.
+// GetIssuedAt implements jwt.Claims.
 func (*claims) GetIssuedAt() (*jwt.NumericDate, error) { return nil, nil }
 
-// GetNotBefore is for jwt.Claims.
+// GetNotBefore implements jwt.Claims.
 func (*claims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
 
-// GetIssuer is for jwt.Claims.
+// GetIssuer implements jwt.Claims.
 func (c *claims) GetIssuer() (string, error) { return c.Issuer, nil }
 
-// GetSubject is for jwt.Claims.
+// GetSubject implements jwt.Claims.
 func (c *claims) GetSubject() (string, error) { return c.Subject, nil }
 
-// GetAudience is for jwt.Claims.
+// GetAudience implements jwt.Claims.
 func (c *claims) GetAudience() (jwt.ClaimStrings, error) { return c.Audience, nil }
 
-// share lets go of texts that all tokens have, for one copy of them.
+// share replaces texts that all tokens have with one shared copy, to save memory.
 func (a *accessTokens) share(c *claims) {
 	if c.Issuer == a.issuer {
 		c.Issuer = a.issuer
@@ -72,12 +73,12 @@ func (a *accessTokens) share(c *claims) {
 	}
 }
 
-// accessTokens mints access tokens and accepts those it might have minted.
+// accessTokens signs access tokens, and accepts only tokens that it could have signed itself.
 type accessTokens struct {
 	keys      *keyset.Set
 	issuer    string
 	audience  string
-	audiences jwt.ClaimStrings // that alone
+	audiences jwt.ClaimStrings // the configured audience as a list
 	lifetime  time.Duration
 	parser    *jwt.Parser
 }
@@ -89,8 +90,8 @@ func newAccessTokens(keys *keyset.Set, issuer, audience string, lifetime time.Du
 		audience:  audience,
 		audiences: jwt.ClaimStrings{audience},
 		lifetime:  lifetime,
-		// Claims are validated by check: the parser's own validation takes
-		// fractions and strings for times and has one leeway for all.
+		// check validates the claims. The parser's own validation accepts fractions and strings as
+		// times, and has one leeway for all of them.
 		parser: jwt.NewParser(jwt.WithValidMethods(keyset.Algorithms()), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
 	}
 }
@@ -115,7 +116,7 @@ func (a *accessTokens) mint(user broker.User, family string, now time.Time) (tok
 	return NewSecret(text), time.Unix(c.Expires, 0), nil
 }
 
-// parse checks form, header and signature. It says nothing about time.
+// parse checks the form, the header and the signature. It does not check times.
 func (a *accessTokens) parse(text string) (*claims, error) {
 	if err := checkForm(text); err != nil {
 		return nil, err
@@ -128,9 +129,8 @@ func (a *accessTokens) parse(text string) (*claims, error) {
 	return c, nil
 }
 
-// checkForm refuses what is too long or holds a character that a token cannot
-// have. The base64 decoder skips line ends even when strict, so that a token would have
-// several spellings.
+// checkForm rejects a text that is too long or has a character that a token cannot have. The base64
+// decoder skips line ends even in strict mode, so a token would have several spellings.
 func checkForm(text string) error {
 	if len(text) > maxAccessToken {
 		return errors.New("token is too long")
@@ -145,11 +145,11 @@ func checkForm(text string) error {
 	return nil
 }
 
-// key is the parser's call for the key, once the header is decoded and before the
-// signature is checked. A header holds exactly what mint puts there: that leaves
-// out crit and b64, which must be understood or refused, and jwk, jku, x5u and
-// x5c, which would let a token bring its own key. The algorithm is that of the key:
-// one that only the header names would let a public key be taken for a shared secret.
+// key returns the key of a token to the parser, after the header is decoded and before the
+// signature is checked. A header must have exactly the members that mint writes. This excludes crit
+// and b64, which must be understood or rejected, and jwk, jku, x5u and x5c, with which a token
+// would bring its own key. The algorithm must be that of the key. Otherwise a public key could be
+// used as a shared secret.
 func (a *accessTokens) key(t *jwt.Token, c *claims) (any, error) {
 	for name := range t.Header {
 		switch name {
@@ -181,7 +181,7 @@ func unsigned(err error) *Error {
 	return refuse(InvalidToken, err)
 }
 
-// errExpired tells a token that was good from one that never was.
+// errExpired distinguishes a token that was valid from one that never was.
 var errExpired = errors.New("token has expired")
 
 // check validates the claims.
@@ -190,9 +190,9 @@ func (a *accessTokens) check(c *claims, now time.Time) error {
 	latest := now.Add(keyset.ClockLeeway).Unix()
 	switch {
 	case c.Issuer != a.issuer:
-		return errors.New("iss is another")
+		return errors.New("iss is wrong")
 	case !slices.Contains(c.Audience, a.audience):
-		return errors.New("aud is another")
+		return errors.New("aud is wrong")
 	case c.Subject == "" || c.Family == "" || c.TokenID == "":
 		return errors.New("sub, sid or jti is missing")
 	case c.Issued <= 0 || c.Issued > latest:
@@ -200,7 +200,7 @@ func (a *accessTokens) check(c *claims, now time.Time) error {
 	case c.NotBefore > latest:
 		return errors.New("nbf is in the future")
 	case c.Expires <= c.Issued || c.Expires-c.Issued > lifetime:
-		return errors.New("exp is missing or further from iat than a token lives")
+		return errors.New("exp is missing or too long after iat")
 	case !now.Before(time.Unix(c.Expires, 0)):
 		return errExpired
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// knownTokens logs in many users and returns their access tokens, all of which are in the cache.
+// knownTokens logs in many users and returns their access tokens. All of them are in the cache.
 func knownTokens(b *testing.B, w *world, n int) []string {
 	b.Helper()
 	tokens := make([]string, n)
@@ -27,12 +27,12 @@ func knownTokens(b *testing.B, w *world, n int) []string {
 	return tokens
 }
 
-// BenchmarkKnown is what the check of a token costs that was checked before: its hash, the cache, the
+// BenchmarkKnown measures the check of a token that was checked before: its hash, the cache, the
 // revocations and the user.
 func BenchmarkKnown(b *testing.B) {
 	w := newWorld(b)
 	tokens := knownTokens(b, w, 1000)
-	for range 100 { // some are over
+	for range 100 { // some have ended
 		if err := w.Revoke(b.Context(), w.login("maria").Access, origin); err != nil {
 			b.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func BenchmarkKnown(b *testing.B) {
 	})
 }
 
-// BenchmarkVerifyCached is the same by Verify, which is what REST calls.
+// BenchmarkVerifyCached measures the same check by Verify, which REST calls.
 func BenchmarkVerifyCached(b *testing.B) {
 	w := newWorld(b)
 	tokens := knownTokens(b, w, 1000)

@@ -15,9 +15,9 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestThreat33FullDisk fills the disk under load: files may not grow. Who logs in or refreshes is told that
-// the service is unavailable; tokens verify and are read. With space again everything goes on, and nothing that was
-// answered is lost.
+// TestThreat33FullDisk fills the disk under load, by a limit for the size of files. Logins and
+// refreshes answer Unavailable, and tokens still verify. When there is space again, everything
+// works, and no answered refresh is lost.
 func TestThreat33FullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rueda.db")
 	db, err := store.Open(t.Context(), path)
@@ -82,7 +82,8 @@ func (w *world) fill(t *testing.T, path string, clients []auth.Tokens) int64 {
 	return answered.Load()
 }
 
-// fileLimit lets no file of this process grow beyond what the database's log has now, and a little more.
+// fileLimit limits the size of this process's files to a little more than the current size of the
+// database's log.
 func fileLimit(t *testing.T, path string, more int64) (free func()) {
 	t.Helper()
 	var most int64

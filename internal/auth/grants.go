@@ -14,21 +14,22 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
-// Bounds of what a client may send, in bytes.
+// Limits of what a client may send, in bytes.
 const (
 	maxUsername     = 128
 	maxPassword     = 1024
-	maxRefreshToken = 1024 // ours have 52; a longer one is no typing error but a broken client
+	maxRefreshToken = 1024 // those of this server have 52
 	maxOTP          = 64
 	maxClientKept   = 200
 )
 
-// checkPatience is how long a user base may look at a password.
+// checkPatience is how long a user base may take to check a password.
 const checkPatience = 15 * time.Second
 
-// Password is the password grant: it starts a family. otp is the one-time password of the second factor, "" where none
-// was given. The Error's reason is InvalidRequest, InvalidCredentials, MFARequired, RateLimited, TooManyFailures or
-// Unavailable. The answer is the same for an unknown user, a wrong password and a disabled user.
+// Password is the password grant. It starts a token family. otp is the one-time password of the
+// second factor, or "" if the client sent none. The reason of the Error is InvalidRequest,
+// InvalidCredentials, MFARequired, RateLimited, TooManyFailures or Unavailable. The answer is the
+// same for an unknown user, a wrong password and a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
 	if err := checkUsername(username); err != nil {
 		return Tokens{}, refuse(InvalidRequest, err)
@@ -39,7 +40,7 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	if len(otp) > maxOTP {
 		return Tokens{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
 	}
-	// User bases may take a name however it is written: all of its forms are one account here.
+	// A user base may ignore case in names. All spellings are one account here.
 	name := strings.ToLower(username)
 	attempt, denied := s.throttle.Attempt(ctx, name, from.Address, otp == "")
 	if refused := refusal(denied); refused != nil {
@@ -49,19 +50,19 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 		}
 		return Tokens{}, refused
 	}
-	defer attempt.Complete(ctx, throttle.Refunded) // for a user base that panics; an attempt ends once
+	defer attempt.Complete(ctx, throttle.Refunded) // in case the user base panics; only the first call counts
 	if err := ctx.Err(); err != nil {
-		return Tokens{}, unavailable(err) // nothing was looked at
+		return Tokens{}, unavailable(err) // no password was checked
 	}
-	// From here on the password is looked at to the end, though the client hangs up: or whoever guesses would do so
-	// before the charge.
+	// The check goes on when the client disconnects. Otherwise an attacker could disconnect before
+	// the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
 	read := s.users.begin()
 	login := broker.Login{Username: username, Password: password, OTP: otp, Address: from.Address, Client: from.Client}
 	user, err := s.authenticate(checkCtx, login)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
-		return Tokens{}, s.holdBack(ctx, attempt, &login, user.ID, wait, from)
+		return Tokens{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
 	if err != nil {
 		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
@@ -71,8 +72,9 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	return s.login(ctx, user, from)
 }
 
-// refuseLogin settles an attempt that the user base refused or could not check, and says what to answer.
-// A refusal that cannot be written down is none: nothing is charged, and nothing told.
+// refuseLogin settles an attempt that the user base refused or could not check, and returns the
+// error for the client. If the audit log cannot record the refusal, the attempt is not charged and
+// the answer is Unavailable.
 func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, cause error, from Origin) error {
 	reason := InvalidCredentials
 	switch {
@@ -89,7 +91,7 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
 		return unavailable(err)
 	}
-	// The username is not logged: people type passwords there.
+	// The username is not logged, because people type passwords there.
 	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
 	if reason == MFARequired {
 		attempt.Confirm(ctx)
@@ -99,7 +101,7 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	return refuse(reason, cause)
 }
 
-// identify says how long the user whom an attempt turned out to be about still has to wait.
+// identify returns how long the user who was identified by an attempt still has to wait.
 func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.Duration {
 	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor)
 	if userID == "" || !answered {
@@ -108,8 +110,9 @@ func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.D
 	return a.Identify(userID, time.Now())
 }
 
-// holdBack refuses an attempt, right or wrong, at a user who has to wait under another spelling of the name.
-func (s *Service) holdBack(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
+// delayReject refuses an attempt, with a correct password or not, for a user who has to wait
+// because of attempts with another spelling of the name.
+func (s *Service) delayReject(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
 	if err := s.loginRefused(ctx, TooManyFailures, login, user, from); err != nil {
 		attempt.Complete(ctx, throttle.Refunded)
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
@@ -119,8 +122,8 @@ func (s *Service) holdBack(ctx context.Context, attempt *throttle.Attempt, login
 	return &Error{Reason: TooManyFailures, RetryAfter: wait}
 }
 
-// authenticate leaves out the user base for an empty password: some (LDAP) take
-// one for an anonymous login that succeeds.
+// authenticate does not pass an empty password to the user base. Some user bases (LDAP) treat it as
+// an anonymous login, which succeeds.
 func (s *Service) authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" {
 		return broker.User{}, broker.ErrInvalidCredentials
@@ -130,7 +133,7 @@ func (s *Service) authenticate(ctx context.Context, login broker.Login) (broker.
 
 func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {
 	if err := ctx.Err(); err != nil {
-		return Tokens{}, unavailable(err) // the client has gone: no family for nobody
+		return Tokens{}, unavailable(err) // the client has disconnected: do not create a family
 	}
 	now := time.Now()
 	family := Family{
@@ -159,7 +162,7 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 	return tokens, nil
 }
 
-// Refresh is the refresh grant. The Error's reason is InvalidRequest (far too
+// Refresh is the refresh grant. The reason of the Error is InvalidRequest (the token is far too
 // long), InvalidRefreshToken, RateLimited or Unavailable.
 func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin) (Tokens, error) {
 	text := refreshToken.Reveal()
@@ -194,12 +197,12 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 	return tokens, err
 }
 
-// errReused is written down with the end of the family.
+// errReused is the cause that is recorded with the end of the family.
 var errReused = errors.New(Reused.String())
 
 func (s *Service) refresh(ctx context.Context, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
-	if s.revoked.has(family.ID) { // which the Store may not know yet
-		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is over"))
+	if s.revoked.has(family.ID) { // the Store may not know this yet
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login has ended"))
 	}
 	user, err := s.recheck(ctx, family)
 	if err != nil {
@@ -208,8 +211,8 @@ func (s *Service) refresh(ctx context.Context, secret refreshSecret, presented R
 	return s.rotate(ctx, user, secret, presented, family, from)
 }
 
-// recheck asks the user base itself, not what is remembered, whether the user of
-// family may still have tokens.
+// recheck asks the user base itself, without the memory of users, whether the user of family may
+// still have tokens.
 func (s *Service) recheck(ctx context.Context, family Family) (broker.User, error) {
 	k, err := s.readUser(ctx, family.UserID)
 	switch {
@@ -219,7 +222,7 @@ func (s *Service) recheck(ctx context.Context, family Family) (broker.User, erro
 	case k.gone:
 		return broker.User{}, refuse(InvalidRefreshToken, errors.New("user may not log in any more"))
 	case k.user.Version != family.UserVersion:
-		return broker.User{}, refuse(InvalidRefreshToken, errors.New("login is of before the user's last change"))
+		return broker.User{}, refuse(InvalidRefreshToken, errors.New("login is older than the user's last change"))
 	}
 	return k.user, nil
 }
@@ -227,13 +230,13 @@ func (s *Service) recheck(ctx context.Context, family Family) (broker.User, erro
 func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
 	next, ok := s.cfg.Keys.Derive(family.KeyID, family.Seed, secret)
 	if !ok {
-		s.cfg.Logger.Warn("the key file has no secret of this name, its families are over", "key", family.KeyID)
-		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is gone"))
+		s.cfg.Logger.Warn("the key file does not have this secret, its token families have ended", "key", family.KeyID)
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is missing"))
 	}
 	successor := refreshSecret(next)
 	now := time.Now()
 	end := s.refreshEnd(family, now)
-	if !now.Before(end) { // the cap on a family's age may be younger than the family
+	if !now.Before(end) { // the maximum age may have been configured after the login
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is too long ago"))
 	}
 	tokens, expires, err := s.tokens(user, family.ID, successor, end, now)
@@ -267,7 +270,7 @@ func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSe
 	return Tokens{}, refuse(InvalidRefreshToken, errors.New(outcome.String()))
 }
 
-// refreshEnd is when a refresh token answered now ends.
+// refreshEnd returns when a refresh token that is answered now expires.
 func (s *Service) refreshEnd(family Family, now time.Time) time.Time {
 	end := now.Add(s.cfg.RefreshTTL)
 	if last := family.Created.Add(s.cfg.FamilyMaxAge); s.cfg.FamilyMaxAge > 0 && last.Before(end) {
@@ -279,7 +282,7 @@ func (s *Service) refreshEnd(family Family, now time.Time) time.Time {
 func checkUsername(username string) error {
 	switch {
 	case username == "" || len(username) > maxUsername:
-		return errors.New("username is not of 1 to 128 bytes")
+		return errors.New("username must have 1 to 128 bytes")
 	case !utf8.ValidString(username) || strings.ContainsFunc(username, unicode.IsControl):
 		return errors.New("username has control characters or is not UTF-8")
 	}
@@ -293,7 +296,7 @@ func addressText(from Origin) string {
 	return from.Address.Unmap().String()
 }
 
-// clientText is the User-Agent as it is kept: cut, and printable in one line.
+// clientText returns the User-Agent as it is stored: truncated, printable and in one line.
 func clientText(from Origin) string {
 	text := from.Client
 	if len(text) > maxClientKept {

@@ -29,10 +29,10 @@ const (
 	month = 30 * day
 )
 
-// origin is where requests of the tests come from.
+// origin is the origin of the tests' requests.
 var origin = auth.Origin{Address: netip.MustParseAddr("192.0.2.1"), Client: "test/1"}
 
-// soak is a count of a long test: whole in a soak run, a twentieth otherwise.
+// soak returns n in a soak run and a twentieth of it otherwise.
 func soak(n int) int {
 	if os.Getenv("RUEDA_SOAK") == "1" {
 		return n
@@ -40,20 +40,20 @@ func soak(n int) int {
 	return max(1, n/20)
 }
 
-// people is a user base in memory, whose passwords are plain.
+// people is a user base in memory with plain-text passwords.
 type people struct {
 	mu       sync.Mutex
 	byID     map[string]*person
 	down     error
 	logins   int           // passwords checked
 	reads    int           // users read
-	checking chan struct{} // if there, a password check waits for it to close
+	checking chan struct{} // if not nil, a password check waits until it is closed
 }
 
 type person struct {
 	user     broker.User
 	password string
-	otp      string // if there, it is needed too
+	otp      string // if not empty, the required one-time password
 	disabled bool
 }
 
@@ -128,14 +128,14 @@ func (p *people) User(ctx context.Context, id string) (broker.User, error) {
 	}
 }
 
-// remove makes the base forget a user.
+// remove deletes a user.
 func (p *people) remove(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byID, id)
 }
 
-// faulty is a Store that may be down.
+// faulty is a Store that can be switched off.
 type faulty struct {
 	auth.Store
 	mu   sync.Mutex
@@ -189,7 +189,7 @@ func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 	return f.Store.RevokeFamily(ctx, id, reason, e)
 }
 
-// hooks remembers what a Service told.
+// hooks records the calls of a Service's hooks.
 type hooks struct {
 	mu       sync.Mutex
 	families []string
@@ -210,25 +210,25 @@ func (h *hooks) revokedUsers() []string {
 	return slices.Clone(h.users)
 }
 
-// world is a Service and what it stands on.
+// world is a Service with its dependencies.
 type world struct {
 	*auth.Service
 	t      testing.TB
 	cfg    auth.Config
 	people *people
 	store  *faulty
-	told   *hooks
+	hooks  *hooks
 }
 
-// newWorld makes a Service whose throttle and bound of logins do not get in the way, changed by the
-// given functions.
+// newWorld returns a Service with limits that no test reaches by accident. The given functions
+// change its Config.
 func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 	t.Helper()
 	keys, err := keyset.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, people: newPeople(), store: &faulty{Store: store.NewMemory()}, told: &hooks{extended: make(map[string]time.Time)}}
+	w := &world{t: t, people: newPeople(), store: &faulty{Store: store.NewMemory()}, hooks: &hooks{extended: make(map[string]time.Time)}}
 	w.cfg = auth.Config{
 		Users: w.people,
 		Keys:  keys,
@@ -238,24 +238,24 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 		},
 		MaxSessions: 1e6,
 		OnRevoke: func(family string) {
-			w.told.mu.Lock()
-			defer w.told.mu.Unlock()
-			w.told.families = append(w.told.families, family)
+			w.hooks.mu.Lock()
+			defer w.hooks.mu.Unlock()
+			w.hooks.families = append(w.hooks.families, family)
 		},
 		OnRevokeUser: func(user string) {
-			w.told.mu.Lock()
-			defer w.told.mu.Unlock()
-			w.told.users = append(w.told.users, user)
+			w.hooks.mu.Lock()
+			defer w.hooks.mu.Unlock()
+			w.hooks.users = append(w.hooks.users, user)
 		},
 		OnRights: func(user broker.User) {
-			w.told.mu.Lock()
-			defer w.told.mu.Unlock()
-			w.told.rights = append(w.told.rights, user)
+			w.hooks.mu.Lock()
+			defer w.hooks.mu.Unlock()
+			w.hooks.rights = append(w.hooks.rights, user)
 		},
 		OnRefresh: func(family string, expires time.Time) {
-			w.told.mu.Lock()
-			defer w.told.mu.Unlock()
-			w.told.extended[family] = expires
+			w.hooks.mu.Lock()
+			defer w.hooks.mu.Unlock()
+			w.hooks.extended[family] = expires
 		},
 	}
 	for _, f := range change {
@@ -275,7 +275,7 @@ func defaultThrottle(c *auth.Config) { c.Throttle = throttle.Config{} }
 
 func logTo(l *slog.Logger) func(*auth.Config) { return func(c *auth.Config) { c.Logger = l } }
 
-// restart makes the Service anew from what is kept.
+// restart creates the Service again from the stored state.
 func (w *world) restart() {
 	w.t.Helper()
 	s, err := auth.New(w.t.Context(), w.cfg)
@@ -324,7 +324,7 @@ func (w *world) rejects(token auth.Secret, reason string) {
 	wantReason(w.t, err, reason)
 }
 
-// audited are the events of a kind in the audit log.
+// audited returns the events of a kind in the audit log.
 func (w *world) audited(kind audit.Kind) (list []audit.Event) {
 	w.t.Helper()
 	for row, err := range w.store.Store.(*store.Memory).AuditRows(w.t.Context(), 0) {
@@ -355,13 +355,13 @@ func wantReason(t testing.TB, err error, reason string) {
 	}
 }
 
-// openFile reads the keys of a file as a process does.
+// openFile opens a key file as a process does.
 func openFile(t testing.TB, path string) (*keyset.Set, error) {
 	t.Helper()
 	return keyset.Open(t.Context(), keyset.FileStore(path), keyset.Config{})
 }
 
-// newKeyFile is a key set and the private key that signs for it.
+// newKeyFile returns a key set, the private key that signs for it, and its file.
 func newKeyFile(t testing.TB) (*keyset.Set, *ecdsa.PrivateKey, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.json")

@@ -21,11 +21,11 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// forger makes tokens with the installation's own key, or with something else.
+// forger makes tokens with the installation's own key or with another one.
 type forger struct {
 	key    *ecdsa.PrivateKey
 	id     string
-	header map[string]any // as a good token has it
+	header map[string]any // as in a valid token
 	claims map[string]any
 }
 
@@ -41,7 +41,7 @@ func newForger(key *ecdsa.PrivateKey, id string, now time.Time) forger {
 	}
 }
 
-// remove as a value takes the member away.
+// remove, as a value, deletes the member.
 var remove = new(int)
 
 func with(m map[string]any, changes ...any) map[string]any {
@@ -66,7 +66,7 @@ func toJSON(v any) []byte {
 	return b
 }
 
-// sign makes a token of any header and claims with a good signature.
+// sign makes a token with a valid signature from any header and claims.
 func (f forger) sign(header, claims []byte) string {
 	text := b64(header) + "." + b64(claims)
 	r, s := signature(f.key, text)
@@ -92,7 +92,7 @@ func (f forger) withClaims(changes ...any) string {
 
 func (f forger) good() string { return f.withClaims() }
 
-// hmacToken is the confusion of key kinds: the public key taken as a shared secret.
+// hmacToken makes a token signed by HMAC with the public key as the shared secret.
 func (f forger) hmacToken(secret []byte) string {
 	text := b64(toJSON(with(f.header, "alg", "HS256"))) + "." + b64(toJSON(f.claims))
 	mac := hmac.New(sha256.New, secret)
@@ -104,7 +104,8 @@ type hostile struct {
 	what, token, want string
 }
 
-// TestHostileTokens is the table of what others have accepted and should not have.
+// TestHostileTokens checks forged and malformed tokens, among them those that other implementations
+// have accepted by mistake.
 func TestHostileTokens(t *testing.T) {
 	keys, key, id := newKeyFile(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestHostileTokens(t *testing.T) {
 		f := newForger(key, id, time.Now())
 		for _, table := range [][]hostile{headers(t, f), signatures(f), forms(f), times(f), otherClaims(f)} {
 			for _, c := range table {
-				for range 2 { // what was remembered the first time must not help
+				for range 2 { // a cached result of the first check must not help
 					_, err := w.Verify(t.Context(), c.token)
 					if got := reasonOf(err); got != c.want {
 						t.Errorf("%s: reason %q (%v), want %q", c.what, got, err, c.want)
@@ -129,7 +130,7 @@ func headers(t *testing.T, f forger) []hostile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := forger{key: attacker, id: f.id, header: f.header, claims: f.claims}
+	foreign := forger{key: attacker, id: f.id, header: f.header, claims: f.claims}
 	point, err := attacker.PublicKey.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -165,9 +166,9 @@ func headers(t *testing.T, f forger) []hostile {
 		{"b64 false", f.withHeader("b64", false, "crit", []string{"b64"}), bad},
 		{"b64 false without crit", f.withHeader("b64", false), bad},
 		{"b64 true", f.withHeader("b64", true), bad},
-		{"jwk with its own signature", stranger.withHeader("jwk", jwk), bad},
-		{"jwk without kid", stranger.withHeader("jwk", jwk, "kid", remove), bad},
-		{"jwk beside a good signature", f.withHeader("jwk", jwk), bad},
+		{"jwk with its own signature", foreign.withHeader("jwk", jwk), bad},
+		{"jwk without kid", foreign.withHeader("jwk", jwk, "kid", remove), bad},
+		{"jwk and a valid signature", f.withHeader("jwk", jwk), bad},
 		{"jku", f.withHeader("jku", "https://attacker.example/keys"), bad},
 		{"x5u", f.withHeader("x5u", "https://attacker.example/cert"), bad},
 		{"x5c", f.withHeader("x5c", []string{"MIIB"}), bad},
@@ -187,7 +188,7 @@ func headers(t *testing.T, f forger) []hostile {
 		{"kid a path", f.withHeader("kid", "../../etc/passwd"), bad},
 		{"kid SQL", f.withHeader("kid", "' OR '1'='1"), bad},
 		{"KID instead of kid", f.withHeader("kid", remove, "KID", f.id), bad},
-		{"another's key", stranger.good(), bad},
+		{"another's key", foreign.good(), bad},
 		{"header of two", f.sign([]byte(`{"alg":"none"}`+string(toJSON(f.header))), toJSON(f.claims)), bad},
 		{"header null", f.sign([]byte("null"), toJSON(f.claims)), bad},
 		{"header a list", f.sign([]byte("[]"), toJSON(f.claims)), bad},
@@ -211,8 +212,8 @@ func signatures(f forger) []hostile {
 		return text + "." + b64(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 	}
 	zero := new(big.Int)
-	// 64 bytes leave four unused bits in the last character; setting one is the
-	// same bytes to a lax decoder.
+	// 64 bytes leave four unused bits in the last character. A decoder that is not strict ignores
+	// them.
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	last := strings.IndexByte(alphabet, sig[len(sig)-1])
 	malleable := text + "." + sig[:len(sig)-1] + alphabet[last^1:last^1+1]
@@ -230,8 +231,8 @@ func signatures(f forger) []hostile {
 		{"unused bits set", malleable, bad},
 		{"padded", f.good() + "==", bad},
 		{"of another token", text + "." + strings.Split(f.withClaims("sub", "us_otto"), ".")[2], bad},
-		// ECDSA itself has two signatures for each; which is why nothing here goes
-		// by a token's text: a revocation names the family.
+		// ECDSA itself has two valid signatures of each text. For this reason nothing here depends
+		// on a token's text: a revocation names the family.
 		{"n minus s", pair(r, new(big.Int).Sub(n, s)), ""},
 	}
 }
@@ -319,8 +320,8 @@ func otherClaims(f forger) []hostile {
 	}
 }
 
-// TestDeletedKey: a token of a key that is no longer in the set is no token, and
-// one of a key that is there but not the first is.
+// TestDeletedKey checks that a token of a deleted key is invalid, and that a token of a listed key
+// that does not sign is valid.
 func TestDeletedKey(t *testing.T) {
 	oldKeys, oldKey, oldID := newKeyFile(t)
 	w := newWorld(t, func(c *auth.Config) { c.Keys = oldKeys })
@@ -342,7 +343,7 @@ func TestDeletedKey(t *testing.T) {
 	w.verify(fresh.Access)
 }
 
-// TestClaims is what a token says about its user: nothing that anybody may not read.
+// TestClaims checks that a token contains only claims that everybody may read.
 func TestClaims(t *testing.T) {
 	w := newWorld(t)
 	part := strings.Split(w.login("maria").Access.Reveal(), ".")

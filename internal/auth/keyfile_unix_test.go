@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestKeyFileIsAPipe: nobody will ever write to it, so it must not be opened.
+// TestKeyFileIsAPipe checks that a named pipe is refused and not opened: no process would ever
+// write to it.
 func TestKeyFileIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

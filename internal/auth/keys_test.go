@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// keySetOf reads a set of the given keys, in order, each followed by its id.
+// keySetOf returns a set of the given keys, in order. Each key is followed by its id.
 func keySetOf(t *testing.T, pairs ...any) *keyset.Set {
 	t.Helper()
 	var keys []map[string]any
@@ -45,7 +45,7 @@ func writeKeys(t *testing.T, path string, mode os.FileMode, data []byte) {
 	if err := os.WriteFile(path, data, mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+	if err := os.Chmod(path, mode); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestKeyFileStays(t *testing.T) {
 	}
 }
 
-// TestKeyFileRace: processes that start at once agree on the keys.
+// TestKeyFileRace checks that processes that start at the same time agree on the keys.
 func TestKeyFileRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	var mu sync.Mutex
@@ -142,12 +142,12 @@ func TestKeyFileRefused(t *testing.T) {
 		{"cut off", good[:len(good)/2], 0o600, "damaged"},
 		{"two values", good + good, 0o600, "more than one JSON value"},
 		{"an unknown key", strings.Replace(good, `"version"`, `"verison"`, 1), 0o600, "verison"},
-		{"a newer version", strings.Replace(good, `"version": 2`, `"version": 3`, 1), 0o600, "version 3 is not known"},
+		{"a newer version", strings.Replace(good, `"version": 2`, `"version": 3`, 1), 0o600, "unknown version 3"},
 		{"no keys", `{"version":1,"keys":[],"refresh":[]}`, 0o600, "at least one key"},
-		{"HS256", strings.Replace(good, "ES256", "HS256", 1), 0o600, `algorithm: "HS256" is not known`},
+		{"HS256", strings.Replace(good, "ES256", "HS256", 1), 0o600, `algorithm: "HS256" is unknown`},
 		{"another kid", strings.Replace(good, id, strings.Repeat("x", len(id)), 1), 0o600, "thumbprint"},
-		{"a private key of zero", strings.Replace(good, private, zeros, 1), 0o600, "not one of P-256"},
-		{"a short private key", strings.Replace(good, private, "AAAA", 1), 0o600, "not one of P-256"},
+		{"a private key of zero", strings.Replace(good, private, zeros, 1), 0o600, "not a P-256 private key"},
+		{"a short private key", strings.Replace(good, private, "AAAA", 1), 0o600, "not a P-256 private key"},
 		{"a short secret", strings.Replace(good, secret, "AAAA", 1), 0o600, "refresh secret 1"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -174,7 +174,8 @@ func TestKeyFileRefused(t *testing.T) {
 	}
 }
 
-// TestJWKS has what others need to verify our tokens, and nothing with which to make them.
+// TestJWKS checks that the JWKS has all that others need to verify tokens, and nothing that could
+// sign one.
 func TestJWKS(t *testing.T) {
 	_, first, firstID := newKeyFile(t)
 	_, second, secondID := newKeyFile(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// TestKeyStores: both that are here compare and swap, and tell of a change.
+// TestKeyStores checks that both key stores compare and swap, and report changes.
 func TestKeyStores(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) (one, two keyset.Store){
 		"file": func(t *testing.T) (keyset.Store, keyset.Store) {
@@ -55,7 +55,7 @@ func TestKeyStores(t *testing.T) {
 	}
 }
 
-// race has many count up the document at once: no count is lost.
+// race increments the document in many goroutines and checks that no increment is lost.
 func race(t *testing.T, stores ...keyset.Store) {
 	t.Helper()
 	const workers, each = 8, 12
@@ -94,10 +94,10 @@ func race(t *testing.T, stores ...keyset.Store) {
 func watched(t *testing.T, one, two keyset.Store) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan struct{}, 100)
+	changed := make(chan struct{}, 100)
 	done := make(chan error, 1)
-	go func() { done <- one.Watch(ctx, func() { told <- struct{}{} }) }()
-	<-told // that it has begun
+	go func() { done <- one.Watch(ctx, func() { changed <- struct{}{} }) }()
+	<-changed // the watch has begun
 	for i := range 3 {
 		_, version, err := two.Load(t.Context())
 		if err != nil {
@@ -108,10 +108,10 @@ func watched(t *testing.T, one, two keyset.Store) {
 			t.Fatal(err)
 		}
 		select {
-		case <-told:
-			t.Logf("told after %v", time.Since(start).Round(time.Millisecond))
+		case <-changed:
+			t.Logf("reported after %v", time.Since(start).Round(time.Millisecond))
 		case <-time.After(10 * time.Second):
-			t.Fatal("not told")
+			t.Fatal("no change was reported")
 		}
 	}
 	cancel()
@@ -120,7 +120,7 @@ func watched(t *testing.T, one, two keyset.Store) {
 	}
 }
 
-// TestKeyFileLink: a link to the file stays a link when the keys change.
+// TestKeyFileLink checks that a symbolic link to the file stays a link when the keys change.
 func TestKeyFileLink(t *testing.T) {
 	folder := t.TempDir()
 	target, link := filepath.Join(folder, "target.json"), filepath.Join(folder, "keys.json")
@@ -146,7 +146,7 @@ func TestKeyFileLink(t *testing.T) {
 	}
 }
 
-// firstVersion is a key file as the first releases wrote it.
+// firstVersion is a key file of version 1.
 const firstVersion = `{
   "version": 1,
   "keys": [
@@ -157,7 +157,8 @@ const firstVersion = `{
 }
 `
 
-// TestKeyFileOfVersion1 is carried on: its tokens stay good, and it gets what it lacks for good.
+// TestKeyFileOfVersion1 checks that a file of version 1 still works: its tokens stay valid, and it
+// gets the missing members for good.
 func TestKeyFileOfVersion1(t *testing.T) {
 	_, first, firstID := newKeyFile(t)
 	_, second, secondID := newKeyFile(t)
@@ -193,11 +194,11 @@ func TestKeyFileOfVersion1(t *testing.T) {
 		t.Errorf("audit keys %x and %x", keys.AuditKey(), again.AuditKey())
 	}
 	if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), secret) {
-		t.Errorf("the refresh secret is gone: %v", err)
+		t.Errorf("the refresh secret is missing: %v", err)
 	}
 }
 
-// encryptedBy gives a key for KeySetConfig.Encryption.
+// encryptedBy returns a function for keyset.Config.Encryption.
 func encryptedBy(t *testing.T, text string) func() (keyset.EncryptionKey, error) {
 	t.Helper()
 	if _, err := keyset.ParseEncryptionKey(text); err != nil {
@@ -206,8 +207,8 @@ func encryptedBy(t *testing.T, text string) func() (keyset.EncryptionKey, error)
 	return func() (keyset.EncryptionKey, error) { return keyset.ParseEncryptionKey(text) }
 }
 
-// TestKeysEncrypted: plain keys are encrypted at the next save, then nothing of them is on disk, they open with the
-// right key alone, and that key may be changed.
+// TestKeysEncrypted checks that plain keys are encrypted at the next save. Then no plain text is on
+// disk, only the right key opens them, and that key can be replaced.
 func TestKeysEncrypted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	store := keyset.FileStore(path)
@@ -263,8 +264,9 @@ func TestKeysEncrypted(t *testing.T) {
 	}
 }
 
-// TestKeysStayEncrypted: keys that are not encrypted are taken at the start alone, which the log tells. Put in the place
-// of encrypted ones under a running process they are refused, also where that process has encrypted them itself.
+// TestKeysStayEncrypted checks that keys that are not encrypted are accepted only at the start,
+// with a log message. A running process refuses them later, even if it encrypted the document
+// itself.
 func TestKeysStayEncrypted(t *testing.T) {
 	foreign := keyset.MemoryStore()
 	if _, err := keyset.Open(t.Context(), foreign, keyset.Config{}); err != nil {
@@ -283,14 +285,14 @@ func TestKeysStayEncrypted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var told bytes.Buffer
-			cfg.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			var log bytes.Buffer
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			keys, err := keyset.Open(t.Context(), kept, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := strings.Contains(told.String(), "keys are not encrypted"), name == "encrypted later"; got != want {
-				t.Errorf("the log: %s", told.String())
+			if got, want := strings.Contains(log.String(), "keys are not encrypted"), name == "encrypted later"; got != want {
+				t.Errorf("the log: %s", log.String())
 			}
 			if _, err := keys.Rotate(t.Context(), keyset.Rotation{Now: true}); err != nil {
 				t.Fatal(err)
@@ -316,7 +318,7 @@ func TestKeysStayEncrypted(t *testing.T) {
 	}
 }
 
-// secretsIn are the secrets of a plain key file as it spells them.
+// secretsIn returns the secrets of a plain key file as they are spelled there.
 func secretsIn(t *testing.T, path string) (list []string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -340,7 +342,8 @@ func secretsIn(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// TestSealedDocumentChanged: one bit anywhere, or something else that was sealed, and it does not open.
+// TestSealedDocumentChanged checks that a document with one changed bit, or one that was encrypted
+// for another purpose, does not open.
 func TestSealedDocumentChanged(t *testing.T) {
 	kept := keyset.MemoryStore()
 	cfg := keyset.Config{Encryption: encryptedBy(t, strings.Repeat("a5", 32))}
@@ -388,7 +391,8 @@ func TestEncryptionKeyText(t *testing.T) {
 	}
 }
 
-// TestEncryptionKeyFile is refused where others may read it, and replaced by nobody.
+// TestEncryptionKeyFile checks that a key file that others may read is refused, and that no file is
+// replaced.
 func TestEncryptionKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kek")
 	if err := keyset.MakeEncryptionKey(path); err != nil {
@@ -408,13 +412,14 @@ func TestEncryptionKeyFile(t *testing.T) {
 	}
 }
 
-// TestKeysAndTheClock: a clock that is set back neither hides a key nor deletes one, and rotation goes on.
+// TestKeysAndTheClock checks that a clock that is set back neither hides nor deletes a key, and
+// that rotation goes on.
 func TestKeysAndTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
 		keys := kept.open(t, keyset.Config{Rotate: 2 * time.Hour})
 		stop := runKeys(t, keys)
-		time.Sleep(90 * time.Minute) // the next one is published
+		time.Sleep(90 * time.Minute) // the next key is published
 		synctest.Wait()
 		stop()
 		if n := len(keys.Keys()); n != 2 {
@@ -457,7 +462,7 @@ func ids(keys *keyset.Set) (list []string) {
 	return list
 }
 
-// later is a document as it looks to a clock that was set back.
+// later returns a document as it looks to a process whose clock was set back.
 func later(t *testing.T, document []byte, by time.Duration) []byte {
 	t.Helper()
 	var file map[string]any
@@ -479,7 +484,8 @@ func later(t *testing.T, document []byte, by time.Duration) []byte {
 	return toJSON(file)
 }
 
-// TestRotateTwiceAtOnce: operators at several machines get one after the other what they wanted, and one key signs.
+// TestRotateTwiceAtOnce checks that rotations at several machines are applied one after the other,
+// and that one key signs.
 func TestRotateTwiceAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	if _, err := openFile(t, path); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// cluster holds the databases of these tests.
+// cluster has the databases of these tests.
 var cluster pgtest.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -26,8 +26,9 @@ func openPostgres(ctx context.Context, dsn string) (durable, error) {
 	return store.OpenPostgres(ctx, dsn)
 }
 
-// TestThreat32KillServerE2E kills the database instead, whole or one of its processes by SIGKILL, under clients that refresh
-// until they are answered: what was answered is never lost, and what was not is answered when asked again.
+// TestThreat32KillServerE2E kills the database server or one of its processes with SIGKILL while
+// clients refresh until they get an answer. No answered refresh is lost. A refresh without an
+// answer succeeds when it is repeated.
 func TestThreat32KillServerE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "rueda")
@@ -57,16 +58,16 @@ func TestThreat32KillServerE2E(t *testing.T) {
 			server.Restart(t, "fsync=off")
 			continue
 		}
-		// The rest of the server ends its connections then, and recovers as from a crash.
+		// The server then ends all connections, and recovers as after a crash.
 		var pid int
 		err := db.Writer().QueryRowContext(t.Context(), `SELECT pid FROM pg_stat_activity
 			WHERE backend_type = 'client backend' AND datname = 'rueda' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`).Scan(&pid)
 		if err != nil {
-			t.Logf("round %d: %v", i, err) // no connection but that of the question
+			t.Logf("round %d: %v", i, err) // only the connection of the query itself existed
 			continue
 		}
 		if backend, err := os.FindProcess(pid); err == nil {
-			_ = backend.Kill() // it may have gone
+			_ = backend.Kill() // it may have ended already
 		}
 	}
 	for n := l.answers.Load() + 100; l.answers.Load() < n; {
@@ -81,7 +82,7 @@ func TestThreat32KillServerE2E(t *testing.T) {
 		rounds, chains, l.answers.Load(), l.cut.Load())
 }
 
-// refreshing are clients that refresh all the time.
+// refreshing has clients that refresh continuously.
 type refreshing struct {
 	w            *world
 	answers, cut atomic.Int64
@@ -117,7 +118,7 @@ func (l *refreshing) chain(token auth.Secret) {
 		select {
 		case <-l.quit:
 			return
-		case <-time.After(5 * time.Millisecond): // a client waits longer; the sooner it comes the better for this test
+		case <-time.After(5 * time.Millisecond): // a real client waits longer; a short wait makes the test stricter
 		}
 	}
 }

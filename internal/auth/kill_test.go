@@ -23,14 +23,14 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// What a process that will be killed is told by its environment.
+// Environment variables for a process that will be killed.
 const (
-	killDir   = "RUEDA_TEST_KILL_DIR"   // where its keys are
+	killDir   = "RUEDA_TEST_KILL_DIR"   // folder of its keys
 	killStore = "RUEDA_TEST_KILL_STORE" // one of the killStores
 	killPlace = "RUEDA_TEST_KILL_PLACE" // what that store opens
 )
 
-// chains is how many clients refresh at once in the process that is killed.
+// chains is the number of parallel clients in the process that is killed.
 const chains = 8
 
 // durable is a store that outlives its process.
@@ -41,15 +41,15 @@ type durable interface {
 	Close() error
 }
 
-// killed is a kind of store that must lose nothing.
+// killed is a kind of store that must not lose data.
 type killed struct {
 	name     string
 	place    func(t *testing.T, dir string) string
 	open     func(ctx context.Context, place string) (durable, error)
-	children string // counts the tokens with a parent
+	children string // query for the number of tokens with a parent
 }
 
-// killStores are all of them.
+// killStores has all kinds.
 var killStores = []killed{
 	{
 		"sqlite",
@@ -65,12 +65,12 @@ var killStores = []killed{
 	},
 }
 
-// TestThreat32KillE2E kills a process that refreshes, with SIGKILL at random moments, and then
-// demands every answer that it gave: what was answered is on the disk, and what
-// was on the disk but not answered is answered the same when asked again.
+// TestThreat32KillE2E kills a refreshing process with SIGKILL at random times and then checks all
+// of its answers. An answered refresh is on disk. A refresh that is on disk but was not answered
+// gets the same answer when it is repeated.
 func TestThreat32KillE2E(t *testing.T) {
 	if os.Getenv(killDir) != "" {
-		victim(t)
+		refreshUntilKilled(t)
 		return
 	}
 	for _, s := range killStores {
@@ -82,8 +82,8 @@ func testKill(t *testing.T, s killed) {
 	dir := t.TempDir()
 	place := s.place(t, dir)
 	answers, cut, lost := 0, 0, 0
-	for range soak(1200 / chains) { // each cuts off as many refreshes as there are chains that had begun
-		said := runVictim(t, 1+rand.IntN(60), killDir+"="+dir, killStore+"="+s.name, killPlace+"="+place)
+	for range soak(1200 / chains) { // each kill interrupts at most one refresh of each chain
+		said := runUntilKilled(t, 1+rand.IntN(60), killDir+"="+dir, killStore+"="+s.name, killPlace+"="+place)
 		answers += said.answers
 		w, db := openKilled(t, dir, s.name, place)
 		for chain, last := range said.last {
@@ -121,15 +121,16 @@ func testKill(t *testing.T, s killed) {
 		s.name, answers, cut, lost)
 }
 
-// said is what a killed process had said.
+// said has the answers of a killed process.
 type said struct {
-	last    map[string]string // the newest token that each chain was answered
+	last    map[string]string // newest answered token of each chain
 	answers int
 	ended   time.Time
 }
 
-// runVictim runs a process until it has said so many lines and a little more, and kills it.
-func runVictim(t *testing.T, lines int, env ...string) said {
+// runUntilKilled runs a process until it has printed the given number of lines and a little more,
+// and kills it.
+func runUntilKilled(t *testing.T, lines int, env ...string) said {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat32KillE2E$")
 	cmd.Env = append(os.Environ(), env...)
@@ -144,7 +145,7 @@ func runVictim(t *testing.T, lines int, env ...string) said {
 	in := bufio.NewReader(out)
 	for n := 0; ; n++ {
 		line, err := in.ReadString('\n')
-		if err != nil { // what has no line end was cut off, as the answer to a client would be
+		if err != nil { // a line without an end was cut off, like an answer to a client
 			break
 		}
 		chain, token, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -159,7 +160,7 @@ func runVictim(t *testing.T, lines int, env ...string) said {
 			}
 		}
 	}
-	_ = cmd.Wait() // it was killed, and says so
+	_ = cmd.Wait() // the error says that it was killed
 	s.ended = time.Now()
 	if len(s.last) == 0 {
 		t.Fatal("the process said nothing")
@@ -190,9 +191,9 @@ func hashOf(t *testing.T, token auth.Secret) auth.Hash {
 	return sha256.Sum256(raw[:32])
 }
 
-// victim logs in and refreshes until it is killed. It says what it was answered,
-// as a server's bytes to a client would.
-func victim(t *testing.T) {
+// refreshUntilKilled logs in and refreshes until it is killed. It prints each answer, as a server
+// would send it to a client.
+func refreshUntilKilled(t *testing.T) {
 	w, db := openKilled(t, os.Getenv(killDir), os.Getenv(killStore), os.Getenv(killPlace))
 	defer db.Close()
 	var mu sync.Mutex
@@ -200,7 +201,7 @@ func victim(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, err := fmt.Fprintln(os.Stdout, chain, token.Reveal()); err != nil {
-			os.Exit(1) // the parent has gone
+			os.Exit(1) // the parent process has ended
 		}
 	}
 	var wg sync.WaitGroup

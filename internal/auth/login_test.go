@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// from is an origin of its own for each n.
+// from returns a different origin for each n.
 func from(n int) auth.Origin {
 	return auth.Origin{Address: netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}
 }
@@ -68,7 +68,7 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// TestClientGone: a client that hangs up during the check leaves no family behind.
+// TestClientGone checks that a client that disconnects during the check leaves no family behind.
 func TestClientGone(t *testing.T) {
 	w := newWorld(t)
 	w.store.setDown(errors.New("asked to store a login for nobody"))
@@ -80,7 +80,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestBackoff: five wrong passwords are free, then the account waits 1, 2, 4 s ... 15 min.
+// TestBackoff checks that five wrong passwords are free, and that the account then waits 1, 2, 4 s
+// and so on to 15 min.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AccountFree = 0 })
@@ -111,7 +112,7 @@ func TestBackoff(t *testing.T) {
 		if got, _ := try(t, w, "maria", "maria's password", origin); got != "" {
 			t.Errorf("the right password: %s", got)
 		}
-		for i := range 5 { // which forgets the failures
+		for i := range 5 { // a success forgets the failures
 			if got, _ := try(t, w, "maria", "wrong", from(300+i)); got != auth.InvalidCredentials {
 				t.Errorf("after the right one: %s", got)
 			}
@@ -119,7 +120,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestUnknownAccountsBackOffToo: what does not exist is throttled the same.
+// TestUnknownAccountsBackOffToo checks that unknown accounts have the same limits.
 func TestUnknownAccountsBackOffToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AccountFree = 0 })
@@ -137,7 +138,8 @@ func TestUnknownAccountsBackOffToo(t *testing.T) {
 	})
 }
 
-// TestKnownAddress: an owner at a known address is not locked out by an attack from elsewhere.
+// TestKnownAddress checks that an attack from elsewhere does not lock out an owner at a known
+// address.
 func TestKnownAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AccountFree = 0 })
@@ -163,8 +165,8 @@ func TestKnownAddress(t *testing.T) {
 	})
 }
 
-// TestParallelGuesses: checks made at once cannot pass the bound together, since
-// each is charged before it begins.
+// TestParallelGuesses checks that parallel attempts cannot exceed the limit, since each is charged
+// before its check begins.
 func TestParallelGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AccountFree = 0 })
@@ -178,7 +180,7 @@ func TestParallelGuesses(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait() // five are being checked, as many as may wait do, the rest is sent away
+		synctest.Wait() // five are being checked, as many may wait, and the others are refused
 		if logins, _ := w.people.counts(); logins > 5 {
 			t.Errorf("%d passwords were checked at once, want 5", logins)
 		}
@@ -193,8 +195,8 @@ func TestParallelGuesses(t *testing.T) {
 	})
 }
 
-// TestFleetLogsIn: processes of one user that log in at once with the right
-// password all get in, whatever the free failures of the account.
+// TestFleetLogsIn checks that parallel logins of one user with the correct password all succeed,
+// even if they are more than the free failures of the account.
 func TestFleetLogsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AccountFree = 0 })
@@ -214,7 +216,7 @@ func TestAddressThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.Throttle.AddressPerMinute, c.Throttle.AddressBurst = 0, 0 })
 		for range 100 {
-			w.login("maria") // what succeeds is given back
+			w.login("maria") // a success is refunded
 		}
 		at := func(text string) auth.Origin { return auth.Origin{Address: netip.MustParseAddr(text)} }
 		for i := range 20 {
@@ -245,7 +247,7 @@ func TestAddressThrottle(t *testing.T) {
 	})
 }
 
-// TestBackendFaultIsNoFailure: while the user base fails nobody is charged.
+// TestBackendFaultIsNoFailure checks that nobody is charged while the user base fails.
 func TestBackendFaultIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -257,7 +259,7 @@ func TestBackendFaultIsNoFailure(t *testing.T) {
 		}
 		w.people.setDown(nil)
 		time.Sleep(6 * time.Second)
-		w.login("maria") // who is known here now, and does not notice what others do
+		w.login("maria") // she is known here now, and not affected by others
 		for i := range 100 {
 			w.people.setDown(fmt.Errorf("%w: queue full", broker.ErrUnavailable))
 			try(t, w, fmt.Sprint("user", i), "wrong", origin)
@@ -282,11 +284,11 @@ func TestRefreshThrottle(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.refresh(first.Refresh)
 
-		stranger := newWorld(t).login("maria").Refresh // well formed and unknown
+		foreign := newWorld(t).login("maria").Refresh // well-formed and unknown
 		for range 20 {
-			w.refuses(stranger, auth.InvalidRefreshToken)
+			w.refuses(foreign, auth.InvalidRefreshToken)
 		}
-		w.refuses(stranger, auth.RateLimited)
+		w.refuses(foreign, auth.RateLimited)
 		w.refresh(other.Refresh) // from the same address
 	})
 }
@@ -324,7 +326,8 @@ func TestSecretNeverPrints(t *testing.T) {
 	}
 }
 
-// TestLogHoldsNoSecret plays everything that can go well or wrong and searches the log.
+// TestLogHoldsNoSecret runs successful and failing requests of all kinds and searches the log for
+// secrets.
 func TestLogHoldsNoSecret(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, logTo(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
@@ -415,7 +418,7 @@ func BenchmarkVerify(b *testing.B) {
 	})
 }
 
-// BenchmarkPassword is the grant without the user base's hash.
+// BenchmarkPassword measures the password grant without the hash of the user base.
 func BenchmarkPassword(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {

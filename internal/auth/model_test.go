@@ -11,19 +11,19 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// modelFamily is a family as the contract tells it, in the plainest way: every use of
-// every token is written down, and what follows is worked out from that.
+// modelFamily is a simple model of a family. It records every use of every token and computes the
+// expected result from that record.
 type modelFamily struct {
 	strict  bool
 	tokens  []*modelToken
 	access  []modelAccess
 	revoked bool
-	told    int // how often OnRevoke must have been called
+	revocations    int // how often OnRevoke must have been called
 }
 
 type modelToken struct {
 	text      string
-	carried   time.Time   // the last answer that carried it
+	carried   time.Time   // the last answer that contained it
 	uses      []time.Time // refreshes that succeeded
 	successor *modelToken
 }
@@ -33,10 +33,10 @@ type modelAccess struct {
 	expires time.Time
 }
 
-// expiry is the exp of an access token made now: a JWT knows whole seconds.
+// expiry returns the exp of an access token made now. A JWT has whole seconds.
 func expiry(now time.Time) time.Time { return now.Truncate(time.Second).Add(day) }
 
-// death is when the token died, if it did.
+// death returns when the token died, if it did.
 func (f *modelFamily) death(t *modelToken) (time.Time, bool) {
 	of := t
 	if !f.strict {
@@ -48,7 +48,7 @@ func (f *modelFamily) death(t *modelToken) (time.Time, bool) {
 	return of.uses[0], true
 }
 
-// present says whether a refresh must succeed, and revokes if it must.
+// present reports whether a refresh must succeed, and revokes the family if it must.
 func (f *modelFamily) present(t *modelToken, now time.Time) bool {
 	if f.revoked || !now.Before(t.carried.Add(month)) {
 		return false
@@ -67,11 +67,11 @@ func (f *modelFamily) present(t *modelToken, now time.Time) bool {
 func (f *modelFamily) revoke() {
 	if !f.revoked {
 		f.revoked = true
-		f.told++
+		f.revocations++
 	}
 }
 
-// answer writes down a refresh that succeeded.
+// answer records a refresh that succeeded.
 func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time) error {
 	t.uses = append(t.uses, now)
 	text := got.Refresh.Reveal()
@@ -92,11 +92,11 @@ func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time) erro
 	return nil
 }
 
-// step is one thing that happens after a wait.
+// step is one action after a wait.
 type step struct {
 	Wait  time.Duration
 	What  string
-	Which int // token, counted from the newest
+	Which int // index of the token, counted from the newest
 }
 
 func drawSteps(rt *rapid.T) []step {
@@ -111,10 +111,10 @@ func drawSteps(rt *rapid.T) []step {
 	}), 1, 25).Draw(rt, "steps")
 }
 
-// TestFamilyModel plays random lives of a family to a Service and to the model.
+// TestFamilyModel runs random lives of a family against a Service and the model.
 func TestFamilyModel(t *testing.T) { playFamilies(t, 1) }
 
-// TestFamilyModelE2E plays more of them, without the race detector.
+// TestFamilyModelE2E runs more of them, without the race detector.
 func TestFamilyModelE2E(t *testing.T) { playFamilies(t, soak(180)) }
 
 func playFamilies(t *testing.T, rounds int) {
@@ -133,7 +133,7 @@ func playFamilies(t *testing.T, rounds int) {
 					}), f, steps)
 					played += len(steps)
 					granted += len(f.access)
-					revoked += f.told
+					revoked += f.revocations
 				})
 				if err != nil {
 					rt.Fatal(err)
@@ -154,8 +154,8 @@ func play(w *world, f *modelFamily, steps []step) error {
 		if err := f.step(w, s); err != nil {
 			return fmt.Errorf("step %d, %+v: %w", i, s, err)
 		}
-		if got := len(w.told.revokedFamilies()); got != f.told {
-			return fmt.Errorf("step %d, %+v: OnRevoke %d times, want %d", i, s, got, f.told)
+		if got := len(w.hooks.revokedFamilies()); got != f.revocations {
+			return fmt.Errorf("step %d, %+v: OnRevoke %d times, want %d", i, s, got, f.revocations)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (f *modelFamily) step(w *world, s step) error {
 			}
 		}
 	case "log out":
-		if s.Which != 3 { // seldom, or there is not much more to see
+		if s.Which != 3 { // rarely, because a revoked family has little more to test
 			return nil
 		}
 		if !f.revoked {

@@ -15,8 +15,9 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
-// TestThreat03NewPlace: whoever hammers an account from some networks, and asks again the moment it may be tried, does not
-// keep its owner out of a place where neither has been; nor does the owner's first failure there.
+// TestThreat03NewPlace checks that an attacker who tries an account continuously from some networks
+// does not keep its owner from logging in at a new place, also after a first failure of the owner
+// there.
 func TestThreat03NewPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -32,14 +33,15 @@ func TestThreat03NewPlace(t *testing.T) {
 				}
 			}
 		}
-		// 25 at once, and what comes back in an hour.
+		// 25 at once, and those that become free within an hour
 		if tried > 5+20+2*12 {
 			t.Errorf("%d passwords were looked at in an hour", tried)
 		}
 	})
 }
 
-// TestThreat03ManyPlaces: from ever new networks an account may be guessed at no faster than it may in all.
+// TestThreat03ManyPlaces checks that guesses for one account from ever new networks stay within the
+// account's total limit.
 func TestThreat03ManyPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -58,8 +60,8 @@ func TestThreat03ManyPlaces(t *testing.T) {
 	})
 }
 
-// TestPolling: whoever asks on and on for an account that has to wait is not let in when the wait is over, but after a
-// second of silence.
+// TestPolling checks that a client that asks continuously for a waiting account is not admitted
+// when the wait ends, but after a second without requests.
 func TestPolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -77,7 +79,8 @@ func TestPolling(t *testing.T) {
 	})
 }
 
-// TestHangUp: a client that hangs up while its password is looked at is charged and written down like any other.
+// TestHangUp checks that an attempt is charged and recorded as usual if its client disconnects
+// during the check.
 func TestHangUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -97,7 +100,7 @@ func TestHangUp(t *testing.T) {
 	})
 }
 
-// slow is a user base that takes its time, and gives up when its caller does.
+// slow is a user base that answers slowly and stops when its caller does.
 type slow struct {
 	*people
 	takes time.Duration
@@ -112,8 +115,9 @@ func (s slow) Authenticate(ctx context.Context, login broker.Login) (broker.User
 	}
 }
 
-// TestUnansweredAttempts: a network whose attempts the user base does not answer makes few of them, so that they
-// are not all that is known of the base; others are asked for as ever.
+// TestUnansweredAttempts checks that a network whose attempts the user base does not answer may
+// make only few of them. They are then not enough to open the circuit breaker, and other networks
+// are not affected.
 func TestUnansweredAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -145,8 +149,8 @@ func (j joining) Authenticate(ctx context.Context, login broker.Login) (broker.U
 	return j.people.Authenticate(ctx, login)
 }
 
-// TestSpellingsAreOneUser: where the user base joins spellings, the right password under the n-th of them is refused like a
-// wrong one while the user has to wait.
+// TestSpellingsAreOneUser checks a user base that treats several spellings as one user. While the
+// user has to wait, the correct password with any spelling is refused like a wrong one.
 func TestSpellingsAreOneUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)

@@ -34,7 +34,7 @@ func TestGrantAnswers(t *testing.T) {
 	})
 }
 
-// TestOneSuccessor: 64 uses of one token at once give one successor.
+// TestOneSuccessor checks that 64 parallel uses of one token return one successor.
 func TestOneSuccessor(t *testing.T) {
 	for _, mode := range []func(*auth.Config){defaultThrottle, strict} {
 		for name, open := range map[string]func(t *testing.T) auth.Store{
@@ -85,8 +85,8 @@ func openSQLite(t *testing.T) auth.Store {
 	return s
 }
 
-// TestLostAnswer: a refresh whose answer was lost is made again, at any time and by
-// any process, with the same successor.
+// TestLostAnswer checks that a refresh can be repeated at any time and by any process if its answer
+// was lost, with the same successor.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -101,15 +101,15 @@ func TestLostAnswer(t *testing.T) {
 		if again.Access.Reveal() == lost.Access.Reveal() {
 			t.Error("the access token is not a fresh one")
 		}
-		// 30 days from the last answer that carried it, not from the first.
+		// 30 days from the last answer that contained it, not from the first
 		time.Sleep(month - time.Nanosecond)
 		w.refuses(first.Refresh, auth.InvalidRefreshToken)
 		w.refresh(lost.Refresh)
 	})
 }
 
-// TestFirstTokenForever: a client of the specification's letter keeps its first
-// refresh token, ignores successors and renews daily: that works for 30 days.
+// TestFirstTokenForever checks a client that keeps its first refresh token, ignores successors and
+// refreshes daily, as the specification allows. This works for 30 days.
 func TestFirstTokenForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -123,13 +123,14 @@ func TestFirstTokenForever(t *testing.T) {
 		w.refresh(first.Refresh)
 		time.Sleep(2 * time.Second)
 		w.refuses(first.Refresh, auth.InvalidRefreshToken)
-		if got := w.told.revokedFamilies(); len(got) != 0 {
+		if got := w.hooks.revokedFamilies(); len(got) != 0 {
 			t.Errorf("an expired token was taken for a stolen one: %v", got)
 		}
 	})
 }
 
-// TestDeadToken: within 30 s of its death a token is late, then it is stolen.
+// TestDeadToken checks that a token is late within 30 s of its death and counts as stolen after
+// that.
 func TestDeadToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -141,7 +142,7 @@ func TestDeadToken(t *testing.T) {
 		time.Sleep(grace)
 		w.refuses(first.Refresh, auth.InvalidRefreshToken)
 		w.verify(third.Access)
-		second = w.refresh(second.Refresh) // the family lives on
+		second = w.refresh(second.Refresh) // the family continues
 		if second.Refresh.Reveal() != third.Refresh.Reveal() {
 			t.Error("another successor")
 		}
@@ -149,7 +150,7 @@ func TestDeadToken(t *testing.T) {
 
 		time.Sleep(time.Nanosecond)
 		w.refuses(first.Refresh, auth.InvalidRefreshToken)
-		if got := w.told.revokedFamilies(); !slices.Equal(got, []string{family}) {
+		if got := w.hooks.revokedFamilies(); !slices.Equal(got, []string{family}) {
 			t.Errorf("OnRevoke for %v, want %s", got, family)
 		}
 		w.refuses(third.Refresh, auth.InvalidRefreshToken)
@@ -159,13 +160,13 @@ func TestDeadToken(t *testing.T) {
 		w.restart()
 		w.rejects(third.Access, auth.TokenRevoked)
 		w.verify(w.refresh(bystander.Refresh).Access)
-		if got := w.told.revokedFamilies(); len(got) != 1 {
+		if got := w.hooks.revokedFamilies(); len(got) != 1 {
 			t.Errorf("OnRevoke again: %v", got)
 		}
 	})
 }
 
-// TestStrictWindow: in strict rotation a repeat within 30 s gives the same answer.
+// TestStrictWindow checks that in strict rotation a repeat within 30 s gets the same answer.
 func TestStrictWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, strict)
@@ -178,23 +179,23 @@ func TestStrictWindow(t *testing.T) {
 		time.Sleep(time.Second)
 		w.refuses(first.Refresh, auth.InvalidRefreshToken)
 		w.rejects(second.Access, auth.TokenRevoked)
-		if got := w.told.revokedFamilies(); len(got) != 1 {
+		if got := w.hooks.revokedFamilies(); len(got) != 1 {
 			t.Errorf("OnRevoke for %v", got)
 		}
 	})
 }
 
-// TestThief: whoever of thief and victim comes late ends the family; the other one
-// is asked for the password.
+// TestThief checks that the later one of thief and victim ends the family, and that the other one
+// has to log in again.
 func TestThief(t *testing.T) {
 	for _, mode := range []func(*auth.Config){defaultThrottle, strict} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, mode)
 			stolen := w.login("maria").Refresh
 			thief := w.refresh(stolen)
-			thief = w.refresh(thief.Refresh) // uses the successor: the stolen one dies
+			thief = w.refresh(thief.Refresh) // uses the successor: the stolen token dies
 			time.Sleep(day / 2)
-			w.refuses(stolen, auth.InvalidRefreshToken) // the victim's own, late
+			w.refuses(stolen, auth.InvalidRefreshToken) // the victim's own token, late
 			w.rejects(thief.Access, auth.TokenRevoked)
 			w.refuses(thief.Refresh, auth.InvalidRefreshToken)
 		})
@@ -217,7 +218,7 @@ func TestFamilyMaxAge(t *testing.T) {
 	})
 }
 
-// TestShorterMaxAge: a cap that is introduced later holds for older logins too.
+// TestShorterMaxAge checks that a maximum age that is configured later applies to older logins too.
 func TestShorterMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -241,7 +242,7 @@ func TestRefreshChecksTheUser(t *testing.T) {
 			w.people.change("us_maria", change)
 			w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
 			w.rejects(tokens.Access, auth.TokenRevoked)
-			if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
+			if got := w.hooks.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
 				t.Errorf("OnRevokeUser for %v", got)
 			}
 			w.refresh(other.Refresh)
@@ -255,11 +256,11 @@ func TestDisabledForAWhile(t *testing.T) {
 	w.people.change("us_maria", func(p *person) { p.disabled = true })
 	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
 	w.people.change("us_maria", func(p *person) { p.disabled = false })
-	w.refresh(tokens.Refresh) // this base did not raise the version, so it may go on
+	w.refresh(tokens.Refresh) // this user base did not raise the version, so the family may continue
 }
 
-// TestStoreDown: nothing is lost and nobody is logged out by a database that fails,
-// except who wants to be (TestRevokeWhileStoreIsDown).
+// TestStoreDown checks that a failing database loses nothing and logs nobody out.
+// TestRevokeWhileStoreIsDown checks explicit logouts.
 func TestStoreDown(t *testing.T) {
 	w := newWorld(t)
 	tokens := w.login("maria")
@@ -284,9 +285,9 @@ func TestUserBaseDown(t *testing.T) {
 		w.refuses(tokens.Refresh, auth.Unavailable)
 		_, before := w.people.counts()
 		for range 100 {
-			time.Sleep(time.Minute) // what is remembered is old each time
+			time.Sleep(time.Minute) // the stored state is old each time
 			w.verify(tokens.Access)
-			w.verify(tokens.Access) // and a base that failed is left alone for a while
+			w.verify(tokens.Access) // and a failed user base is not queried for a while
 		}
 		if _, after := w.people.counts(); after-before != 100 {
 			t.Errorf("the base was asked %d times", after-before)
@@ -295,12 +296,13 @@ func TestUserBaseDown(t *testing.T) {
 		w.refresh(tokens.Refresh)
 
 		w.people.setDown(errors.New("no user base"))
-		w.restart() // remembers nobody
+		w.restart() // remembers no users
 		w.rejects(tokens.Access, auth.Unavailable)
 	})
 }
 
-// TestKeyFileLost: with other secrets no old token of either kind works, and none fails worse than that.
+// TestKeyFileLost checks that with new secrets all old tokens are invalid, and that they cause no
+// other error.
 func TestKeyFileLost(t *testing.T) {
 	w := newWorld(t)
 	tokens := w.login("maria")
@@ -360,8 +362,8 @@ func TestBadRefreshTokens(t *testing.T) {
 	w.refuses(auth.NewSecret(strings.Repeat("x", 10_000)), auth.InvalidRequest)
 	w.store.setDown(nil)
 
-	stranger := newWorld(t).login("maria") // well formed, of another installation
-	w.refuses(stranger.Refresh, auth.InvalidRefreshToken)
+	foreign := newWorld(t).login("maria") // well-formed, of another installation
+	w.refuses(foreign.Refresh, auth.InvalidRefreshToken)
 	w.rejects(tokens.Refresh, auth.InvalidToken)
 	w.refresh(tokens.Refresh)
 }
@@ -372,7 +374,7 @@ func TestRefreshExtendsTheFamilysSockets(t *testing.T) {
 		tokens := w.login("maria")
 		time.Sleep(time.Hour + time.Millisecond)
 		id := w.verify(w.refresh(tokens.Refresh).Access)
-		if got := w.told.extended[id.Family]; !got.Equal(id.Expires) {
+		if got := w.hooks.extended[id.Family]; !got.Equal(id.Expires) {
 			t.Errorf("OnRefresh said %v, the token says %v", got, id.Expires)
 		}
 	})

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A refresh token's text is refreshPrefix, then the base64url of its 32 bytes and
-// their CRC-32: 36 bytes are 48 characters with no padding and no unused bit, so
-// that a token has one spelling. The prefix is for scanners that look for leaked
-// secrets; the checksum refuses a typing error without a query.
+// The text of a refresh token is refreshPrefix, then the base64url of its 32 bytes and their
+// CRC-32. These 36 bytes are 48 characters without padding and without an unused bit, so a token
+// has one spelling. The prefix is for scanners that look for leaked secrets. The checksum detects
+// typing errors without a query.
 const (
 	refreshPrefix     = "rt1_"
 	refreshTextLength = len(refreshPrefix) + 48
 )
 
-// refreshSecret is the token itself.
+// refreshSecret has the 32 bytes of a refresh token.
 type refreshSecret [32]byte
 
 func newRefreshSecret() (s refreshSecret) {
@@ -26,14 +26,14 @@ func newRefreshSecret() (s refreshSecret) {
 	return s
 }
 
-// parseRefreshSecret reads a token's text.
+// parseRefreshSecret parses the text of a token.
 func parseRefreshSecret(text string) (s refreshSecret, ok bool) {
 	body, ok := strings.CutPrefix(text, refreshPrefix)
 	if !ok || len(text) != refreshTextLength {
 		return s, false
 	}
 	var b [36]byte
-	// The decoder skips line ends, so that a short count gives those away.
+	// The decoder skips line ends. A short result shows that there were some.
 	if n, err := base64.RawURLEncoding.Decode(b[:], []byte(body)); err != nil || n != len(b) {
 		return s, false
 	}

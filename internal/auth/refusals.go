@@ -17,33 +17,35 @@ import (
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-// A flood of refusals must not fill the disk: of each kind so many are written down a minute, of which one network has a
-// share, and the rest are counted in one row a minute.
+// Limits for audit rows of refused logins, so that a flood does not fill the disk. Each kind of
+// event has a number of rows a minute, of which one network gets a share. One row a minute counts
+// the events that were left out.
 const (
 	notedTogether = 120
-	notedNetwork  = 20 // a sixth, so that whoever floods does not hide what others do
+	notedNetwork  = 20 // a sixth, so that a flood from one network does not hide the events of others
 	maxNoted      = 1 << 14
 	leftOutEvery  = time.Minute
 )
 
-// noted bounds one kind of event.
+// noted bounds the audit rows of one kind of event.
 type noted struct {
 	kind audit.Kind
 
 	mu       sync.Mutex
-	about    *ratelimit.Limiter[string] // what was written down of late
+	about    *ratelimit.Limiter[string] // what was recorded recently
 	networks *ratelimit.Limiter[netip.Prefix]
 	all      time.Time
-	left     int       // how many were left out
-	told     time.Time // when that was written down last
+	left     int       // the number of events that were left out
+	reportedAt     time.Time // when that number was last recorded
 }
 
 func newNoted(kind audit.Kind) *noted {
 	return &noted{kind: kind, about: ratelimit.NewLimiter[string](maxNoted), networks: ratelimit.NewLimiter[netip.Prefix](maxNoted)}
 }
 
-// due says whether an event from a network is to be written down. About something, "" if nothing, it is once a minute, and
-// what is not for this reason alone is not counted as left out: the row says that it goes on.
+// due reports whether an event from a network is recorded. Events with the same about, except "",
+// are recorded once a minute. An event that is skipped only for this reason does not count as left
+// out, because the recorded row stands for it.
 func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +67,8 @@ func (n *noted) due(about string, network netip.Prefix, now time.Time) bool {
 	return true
 }
 
-// undo takes back a due that could not be written down: while nothing can, nothing counts as left out.
+// undo reverts a due whose row could not be written. While no row can be written, no event counts
+// as left out.
 func (n *noted) undo(network netip.Prefix) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,26 +81,26 @@ func (n *noted) takeNetwork(network netip.Prefix, now time.Time) bool {
 	return wait == 0
 }
 
-// leftOut is how many were left out, if that is to be written down.
+// leftOut returns the number of events that were left out, or 0 if it is not time to record it.
 func (n *noted) leftOut(now time.Time) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.left == 0 || now.Sub(n.told) < leftOutEvery && !now.Before(n.told) {
+	if n.left == 0 || now.Sub(n.reportedAt) < leftOutEvery && !now.Before(n.reportedAt) {
 		return 0
 	}
 	count := n.left
-	n.left, n.told = 0, now
+	n.left, n.reportedAt = 0, now
 	return count
 }
 
-// again counts as left out what could not be written down as such.
+// again restores a count that could not be recorded.
 func (n *noted) again(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.left += count
 }
 
-// noteLeftOut writes down how many refusals were left out.
+// noteLeftOut records how many refusals were left out.
 func (s *Service) noteLeftOut(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
@@ -115,7 +118,8 @@ func (s *Service) noteLeftOut(ctx context.Context) {
 	}
 }
 
-// keyed is a keyed hash of what must not be told: of a name that is perhaps a password, typed in the wrong field.
+// keyed returns a keyed hash of a text that must not be revealed, such as a name that may be a
+// password typed in the wrong field.
 func (s *Service) keyed(what, text string) (h Hash) {
 	mac := hmac.New(sha256.New, s.cfg.AuditKey)
 	mac.Write([]byte("rueda " + what + "\n" + text))
@@ -123,16 +127,17 @@ func (s *Service) keyed(what, text string) (h Hash) {
 	return h
 }
 
-// namesake is how an audit row tells one name from another without telling either.
+// namesake returns a hash that distinguishes names in audit rows without revealing them.
 func (s *Service) namesake(username string) string {
 	h := s.keyed("username", strings.ToLower(username))
 	return " name " + hex.EncodeToString(h[:8])
 }
 
-// loginRefused writes down a password that did not log in, before that is answered, and the same for
-// all: an unknown user must not be answered sooner than a known one. user is who it is about, if the user base told.
+// loginRefused records a refused password before the answer is sent. It does so for unknown and
+// known users alike, so that the time of the answer does not differ. user is the user of the
+// attempt if the user base identified one.
 func (s *Service) loginRefused(ctx context.Context, reason string, login *broker.Login, user string, from Origin) error {
-	// Whoever hangs up is written down all the same.
+	// The refusal of a client that has disconnected is recorded too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
 	n, network := s.noted[audit.LoginRefused], clientaddr.Network(from.Address)
@@ -153,7 +158,7 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 // auditPatience is how long an answer waits for the audit log.
 const auditPatience = 5 * time.Second
 
-// loginThrottled writes down that a password was not even looked at.
+// loginThrottled records an attempt that was refused without checking the password.
 func (s *Service) loginThrottled(ctx context.Context, refused *Error, username string, from Origin) {
 	about := "address " + clientaddr.Client(from.Address).String()
 	if refused.Reason == TooManyFailures {
@@ -162,7 +167,7 @@ func (s *Service) loginThrottled(ctx context.Context, refused *Error, username s
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.LoginThrottled, Detail: refused.Reason + s.namesake(username)}, from)
 }
 
-// refreshRefused writes down a refresh token that was refused. A family that is unknown is written down by place.
+// refreshRefused records a refused refresh token, by client network if the family is unknown.
 func (s *Service) refreshRefused(ctx context.Context, why string, family Family, from Origin) {
 	about := "family " + family.ID
 	if family.ID == "" {
@@ -171,7 +176,7 @@ func (s *Service) refreshRefused(ctx context.Context, why string, family Family,
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.RefreshRefused, User: family.UserID, Family: family.ID, Detail: why}, from)
 }
 
-// noteOnce appends an event about something, once a minute. The answer does not hang on it.
+// noteOnce appends an event about something once a minute. The answer does not depend on it.
 func (s *Service) noteOnce(ctx context.Context, about string, e audit.Event, from Origin) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()

@@ -22,7 +22,8 @@ func tryOTP(t *testing.T, w *world, password, otp string, o auth.Origin) string 
 	return reasonOf(err)
 }
 
-// TestSecondFactor: a right password alone is told that more is needed, a wrong one-time password is a wrong password.
+// TestSecondFactor checks that a correct password alone is answered with mfa_required, and that a
+// wrong one-time password is answered like a wrong password.
 func TestSecondFactor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -47,8 +48,9 @@ func TestSecondFactor(t *testing.T) {
 	})
 }
 
-// TestSecondFactorIsBounded: a right password is confirmed as often as a wrong one may be tried, by parallel requests too;
-// that is no failure of the account; and one-time passwords are guessed no faster than passwords.
+// TestSecondFactorIsBounded checks that a correct password is confirmed as often as a wrong one may
+// be tried, also by parallel requests. The account is not charged for it. One-time passwords cannot
+// be guessed faster than passwords.
 func TestSecondFactorIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -84,8 +86,9 @@ func TestSecondFactorIsBounded(t *testing.T) {
 	})
 }
 
-// TestRefusedLoginsAreWrittenDown: each is, before it is answered, with a user only where there is one and never with
-// what was typed as a name; what cannot be written down is not answered and not charged.
+// TestRefusedLoginsAreWrittenDown checks that each refusal is recorded before it is answered. The
+// row has a user only if one exists, and never the typed name. A refusal that cannot be recorded is
+// neither answered as such nor charged.
 func TestRefusedLoginsAreWrittenDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -111,7 +114,7 @@ func TestRefusedLoginsAreWrittenDown(t *testing.T) {
 		}
 		rows := w.audited(audit.LoginRefused)
 		if rows[2].Detail != rows[3].Detail || rows[0].Detail == rows[1].Detail || rows[0].Detail != rows[4].Detail {
-			t.Errorf("one name is told from another by %q, %q, %q, %q", rows[0].Detail, rows[1].Detail, rows[2].Detail, rows[3].Detail)
+			t.Errorf("the names are distinguished by %q, %q, %q, %q", rows[0].Detail, rows[1].Detail, rows[2].Detail, rows[3].Detail)
 		}
 		if all := fmt.Sprint(rows); strings.Contains(all, "canary") || strings.Contains(all, "otto's") {
 			t.Errorf("the audit log holds what was typed: %s", all)
@@ -129,7 +132,7 @@ func TestRefusedLoginsAreWrittenDown(t *testing.T) {
 	})
 }
 
-// TestThrottledIsWrittenDownSeldom: a flood of refusals leaves a row a minute.
+// TestThrottledIsWrittenDownSeldom checks that a flood of refusals leaves one row a minute.
 func TestThrottledIsWrittenDownSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) {
@@ -185,8 +188,9 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestOfficeLogsIn: behind one address a thousand users log in at once, and one bot with a wrong password goes on
-// trying; nobody is told to wait, though some may be told that the gateway is busy.
+// TestOfficeLogsIn checks an office with one address where a thousand users log in at once, and one
+// bot keeps trying a wrong password. No user has to wait because of the bot, but some may be
+// answered that the gateway is busy.
 func TestOfficeLogsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -224,7 +228,8 @@ func TestOfficeLogsIn(t *testing.T) {
 	})
 }
 
-// TestFloodOfRefusals: what is written down a minute is bounded, an attacker's share of it too, and the rest is counted.
+// TestFloodOfRefusals checks that the rows a minute are bounded, also those of one attacker, and
+// that the others are counted.
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -270,7 +275,8 @@ func TestFloodOfRefusals(t *testing.T) {
 	})
 }
 
-// TestOneAttackerDoesNotHideOthers: one network's throttled attempts at ever new names leave room for those of others.
+// TestOneAttackerDoesNotHideOthers checks that refused attempts of one network with ever new names
+// do not displace the rows of others.
 func TestOneAttackerDoesNotHideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)

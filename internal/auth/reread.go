@@ -13,19 +13,21 @@ import (
 )
 
 const (
-	// usersAtOnce is how many questions about users are on their way after a change, and userPage how many users one is
-	// about where the base can answer so.
+	// usersAtOnce is the number of parallel queries for users after a change. userPage is the
+	// number of users of one query if the user base supports that.
 	usersAtOnce = 8
 	userPage    = 256
-	// maxUnanswered is after how many questions in a row without an answer the rest is left for later.
+	// maxUnanswered is the number of consecutive failed queries after which reading stops until
+	// later.
 	maxUnanswered = 16
-	// reviews is how often in Config.UserTTL users with open sockets are looked at, a part of them each time.
+	// reviews is how many times within Config.UserTTL users with open sockets are checked, a part
+	// of them each time.
 	reviews = 12
 )
 
-// UsersChanged says that the user base has changed. Every user that is remembered or has open sockets
-// is read again, those with open sockets first, now or, where the base fails, by Run or when next needed;
-// OnRevokeUser and OnRights tell what became of them.
+// UsersChanged reacts to a change of the user base. Every remembered user and every user with open
+// sockets is read again, the latter first. If the user base fails, Run reads them later.
+// OnRevokeUser and OnRights report the changes.
 func (s *Service) UsersChanged(ctx context.Context) {
 	for u := s.users; ; {
 		before, now := u.changed.Load(), u.reads.Load()
@@ -42,8 +44,8 @@ func (s *Service) readStale(ctx context.Context) {
 	}
 }
 
-// stale are the users whose memory may be of before the last change, or whom nothing is known of any more though they are
-// connected; the connected first.
+// stale returns the users whose stored state may be older than the last change, and connected users
+// without stored state. Connected users come first.
 func (u *users) stale(connected []string) (ids []string) {
 	changed := u.changed.Load()
 	seen := make(map[string]bool, len(connected))
@@ -66,8 +68,9 @@ func (u *users) stale(connected []string) (ids []string) {
 	return ids
 }
 
-// readMany reads users again, several at once and in pages where the base can. One who cannot be read keeps nobody else
-// from being read. It gives up when ctx ends or the base does not answer.
+// readMany reads users again, several in parallel, and in pages if the user base supports that. A
+// user that cannot be read does not stop the others. It stops when ctx ends or the user base does
+// not answer.
 func (s *Service) readMany(ctx context.Context, ids []string) {
 	base, paged := s.cfg.Users.(broker.BatchUsers)
 	size := 1
@@ -96,18 +99,18 @@ func (s *Service) readMany(ctx context.Context, ids []string) {
 					unanswered.Add(1)
 				}
 				if err != nil && missed.Add(1) <= maxUnanswered && ctx.Err() == nil {
-					s.cfg.Logger.Warn("user not read, stays as last read", "user", some[0], "of", len(some), "error", err)
+					s.cfg.Logger.Warn("user not read, keeping the last state", "user", some[0], "of", len(some), "error", err)
 				}
 			}
 		})
 	}
 	all.Wait()
 	if left := len(ids) - int(next.Load()); left > 0 && ctx.Err() == nil {
-		s.cfg.Logger.Warn("user base unavailable, users stay as last read", "users", left)
+		s.cfg.Logger.Warn("user base unavailable, keeping the last state of users", "users", left)
 	}
 }
 
-// readPage is readUser for several. The error is that of the question.
+// readPage is readUser for several users. The error is that of the query.
 func (s *Service) readPage(ctx context.Context, base broker.BatchUsers, ids []string) error {
 	asked, cancel := context.WithTimeout(ctx, userPatience)
 	defer cancel()
@@ -124,14 +127,14 @@ func (s *Service) readPage(ctx context.Context, base broker.BatchUsers, ids []st
 			break
 		}
 		if _, err := s.answered(order, id, answers[i].User, answers[i].Err); err != nil {
-			s.cfg.Logger.Warn("user not read, stays as last read", "user", id, "error", err)
+			s.cfg.Logger.Warn("user not read, keeping the last state", "user", id, "error", err)
 		}
 	}
 	return nil
 }
 
-// review reads users with open sockets again, each before it was taken as read for Config.UserTTL, until ctx ends. Nobody
-// else does where a socket asks for nothing and the base tells of no changes.
+// review reads users with open sockets again within Config.UserTTL, until ctx ends. It finds
+// changes for sockets without requests if the user base does not report changes.
 func (s *Service) review(ctx context.Context) {
 	tick := time.NewTicker(s.cfg.UserTTL / reviews)
 	defer tick.Stop()
@@ -149,8 +152,8 @@ func (s *Service) review(ctx context.Context) {
 	}
 }
 
-// due are those of the connected users to read now: whose memory is about to be too old, and beside them a part of
-// the others, the oldest first, so that it comes to that for few at a time.
+// due returns the connected users to read now: those whose state will soon be too old, and a share
+// of the others, the oldest first. This spreads the queries over time.
 func (u *users) due(connected []string, now time.Time) (ids []string) {
 	type one struct {
 		id  string
@@ -158,7 +161,7 @@ func (u *users) due(connected []string, now time.Time) (ids []string) {
 	}
 	list := make([]one, 0, len(connected))
 	for _, id := range connected {
-		age := u.ttl // of one that was forgotten
+		age := u.ttl // of a user without stored state
 		if k, ok := u.get(id); ok {
 			age = now.Sub(k.read)
 		}

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// revocations are the families whose access tokens would still verify by
-// themselves. Every token check asks them, so that they are spread over shards.
+// revocations has the ended families whose access tokens have not expired. Every token check reads
+// it, so it is divided into shards.
 type revocations struct {
 	shards [shards]struct {
 		mu sync.RWMutex
 		at map[string]time.Time
-		_  [32]byte // a shard is a line of the cache: readers of two do not hinder each other
+		_  [32]byte // fills a cache line, so that readers of two shards do not slow each other down
 	}
 
 	mu       sync.Mutex
-	unstored map[string]time.Time // those that the Store has yet to learn
+	unstored map[string]time.Time // revocations that are not in the Store yet
 }
 
-// add says whether that is news.
+// add records the end of a family and reports whether it is new.
 func (r *revocations) add(family string, at time.Time) bool {
 	x := &r.shards[shardOf(family)]
 	x.mu.Lock()
@@ -42,7 +42,7 @@ func (r *revocations) has(family string) bool {
 	return ok
 }
 
-// addUnstored is add for one that only this process knows.
+// addUnstored is add for a revocation that only this process knows.
 func (r *revocations) addUnstored(family string, at time.Time) bool {
 	r.mu.Lock()
 	if r.unstored == nil {

@@ -8,18 +8,16 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Revoke ends the family of an access or refresh token. A token that is not ours
-// is no error; one that is ours works here even when it has expired or died,
-// because who logs out must be out. That holds while the Store is down, too: the
-// family is over in this process at once and stored later, and the caller is told
-// to try again. The Error's reason is Unavailable.
+// Revoke ends the family of an access or refresh token. A foreign token is not an error. An expired
+// or dead token of this server works too. If the Store is down, the family ends in this process at
+// once and is stored later, and the error is Unavailable, so that the caller tries again.
 func (s *Service) Revoke(ctx context.Context, token Secret, from Origin) error {
 	family, err := s.familyOf(ctx, token.Reveal())
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		s.cfg.Logger.Error("logout not possible, refresh token not read", "error", err)
+		s.cfg.Logger.Error("logout failed, refresh token not read", "error", err)
 		return unavailable(err)
 	}
 	now := time.Now()
@@ -40,7 +38,7 @@ func logoutEvent(at time.Time, from Origin) audit.Event {
 	return audit.Event{Time: at, Kind: audit.Logout, Actor: "client", Address: addressText(from), Client: clientText(from)}
 }
 
-// storeRevoked stores the logouts that could not be stored when they came.
+// storeRevoked stores logouts that could not be stored when they were requested.
 func (s *Service) storeRevoked(ctx context.Context) {
 	for family, at := range s.revoked.allUnstored() {
 		if err := s.cfg.Store.RevokeFamily(ctx, family, RevokedLogout, logoutEvent(at, Origin{})); err != nil {
@@ -63,7 +61,7 @@ func (s *Service) familyOf(ctx context.Context, token string) (string, error) {
 	return c.Family, nil
 }
 
-// familyOver makes a revocation, stored by now, known to token checks and then to sockets, once.
+// familyOver reports a stored revocation to token checks and then to sockets, once.
 func (s *Service) familyOver(family string, at time.Time) {
 	if s.revoked.add(family, at) {
 		s.cfg.OnRevoke(family)

@@ -29,7 +29,7 @@ func TestRevoke(t *testing.T) {
 			successor := w.refresh(tokens.Refresh)
 			other := w.login("maria")
 			family := w.verify(tokens.Access).Family
-			for range 2 { // a second time is as good
+			for range 2 { // a second time has the same result
 				if err := w.Revoke(t.Context(), pick(tokens), origin); err != nil {
 					t.Fatal(err)
 				}
@@ -42,7 +42,7 @@ func TestRevoke(t *testing.T) {
 				w.verify(other.Access)
 				w.restart()
 			}
-			if got := w.told.revokedFamilies(); !slices.Contains(got, family) {
+			if got := w.hooks.revokedFamilies(); !slices.Contains(got, family) {
 				t.Errorf("OnRevoke for %v, want %s", got, family)
 			}
 		})
@@ -57,13 +57,13 @@ func TestRevokeOfNothing(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if got := w.told.revokedFamilies(); len(got) != 0 {
+	if got := w.hooks.revokedFamilies(); len(got) != 0 {
 		t.Errorf("OnRevoke for %v", got)
 	}
 	w.verify(tokens.Access)
 }
 
-// TestRevokeWithOldToken: who logs out with what is left of a login is logged out.
+// TestRevokeWithOldToken checks that an old token of a login still logs it out.
 func TestRevokeWithOldToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -97,7 +97,7 @@ func TestEndUser(t *testing.T) {
 		w.rejects(tokens.Access, auth.TokenRevoked)
 		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
 	}
-	if got := w.told.revokedFamilies(); len(got) != 2 {
+	if got := w.hooks.revokedFamilies(); len(got) != 2 {
 		t.Errorf("OnRevoke for %v", got)
 	}
 	rows := w.audited(audit.UserEnded)
@@ -108,7 +108,8 @@ func TestEndUser(t *testing.T) {
 	w.verify(w.login("maria").Access)
 }
 
-// A user whom the base does not know any more may still have logins to end; whoever never was one is told apart.
+// A user who was deleted from the user base may still have logins to end. An id that never existed
+// is NotFound.
 func TestEndUserUnknown(t *testing.T) {
 	w := newWorld(t)
 	if n, err := w.EndUser(t.Context(), "maria", origin); n != 0 || !auth.IsReason(err, auth.NotFound) {
@@ -131,21 +132,21 @@ func TestEndUserUnknown(t *testing.T) {
 	}
 }
 
-// TestUsersChanged: what another process did to users is noticed for those in use.
+// TestUsersChanged checks that changes by another process reach users whose tokens are in use.
 func TestUsersChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		maria, otto := w.login("maria"), w.login("otto")
 		w.UsersChanged(t.Context())
-		if len(w.told.users) != 0 || len(w.told.rights) != 0 {
-			t.Fatalf("nothing changed, told %+v", w.told)
+		if len(w.hooks.users) != 0 || len(w.hooks.rights) != 0 {
+			t.Fatalf("nothing changed, reported %+v", w.hooks)
 		}
 		w.people.change("us_maria", func(p *person) { p.disabled = true })
 		w.people.change("us_otto", func(p *person) { p.user.Entitlements = []broker.Entitlement{{Market: "*"}} })
-		w.verify(maria.Access) // not told yet
+		w.verify(maria.Access) // the change is not reported yet
 		w.UsersChanged(t.Context())
-		if !slices.Equal(w.told.users, []string{"us_maria"}) || len(w.told.rights) != 1 || w.told.rights[0].ID != "us_otto" {
-			t.Errorf("told %+v", w.told)
+		if !slices.Equal(w.hooks.users, []string{"us_maria"}) || len(w.hooks.rights) != 1 || w.hooks.rights[0].ID != "us_otto" {
+			t.Errorf("reported %+v", w.hooks)
 		}
 		w.rejects(maria.Access, auth.TokenRevoked)
 		if id := w.verify(otto.Access); id.User.Entitlements[0].Market != "*" {
@@ -154,7 +155,7 @@ func TestUsersChanged(t *testing.T) {
 
 		w.people.change("us_maria", func(p *person) { p.disabled, p.user.Version = false, 2 })
 		w.UsersChanged(t.Context())
-		w.rejects(maria.Access, auth.TokenRevoked) // it is of version 1
+		w.rejects(maria.Access, auth.TokenRevoked) // it has version 1
 		w.verify(w.login("maria").Access)
 	})
 }
@@ -171,7 +172,7 @@ func TestUsersChangedWhileDown(t *testing.T) {
 		w.UsersChanged(ctx)
 		w.people.setDown(nil)
 		time.Sleep(time.Minute + time.Second)
-		if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
+		if got := w.hooks.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
 			t.Errorf("OnRevokeUser for %v", got)
 		}
 		cancel()
@@ -179,7 +180,8 @@ func TestUsersChangedWhileDown(t *testing.T) {
 	})
 }
 
-// TestUserIsReadAgain: a base that tells of no changes is asked after UserTTL.
+// TestUserIsReadAgain checks that a user base that does not report changes is queried again after
+// UserTTL.
 func TestUserIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -192,8 +194,8 @@ func TestUserIsReadAgain(t *testing.T) {
 	})
 }
 
-// TestNewerTokenIsNotRefused: a token minted elsewhere for a changed user must not
-// meet an old memory of that user.
+// TestNewerTokenIsNotRefused checks that a token that another node issued after a change of the
+// user is not refused because of older stored state.
 func TestNewerTokenIsNotRefused(t *testing.T) {
 	w := newWorld(t)
 	w.login("maria")
@@ -205,8 +207,8 @@ func TestNewerTokenIsNotRefused(t *testing.T) {
 	}
 }
 
-// TestRevokeWhileStoreIsDown: who logs out is out at once, is told that it is not
-// stored, and stays out when the store is back.
+// TestRevokeWhileStoreIsDown checks that a logout takes effect at once and answers Unavailable, and
+// that it holds when the store is up again.
 func TestRevokeWhileStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -219,13 +221,13 @@ func TestRevokeWhileStoreIsDown(t *testing.T) {
 		w.store.setDown(errors.New("down"))
 		wantReason(t, w.Revoke(ctx, tokens.Access, origin), auth.Unavailable)
 		w.rejects(tokens.Access, auth.TokenRevoked)
-		if got := w.told.revokedFamilies(); !slices.Equal(got, []string{family}) {
+		if got := w.hooks.revokedFamilies(); !slices.Equal(got, []string{family}) {
 			t.Errorf("OnRevoke for %v, want %s", got, family)
 		}
-		time.Sleep(2 * day) // far past the life of the access token
+		time.Sleep(2 * day) // long after the access token has expired
 		w.store.setDown(nil)
 		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
-		time.Sleep(2 * time.Minute) // housekeeping stores it
+		time.Sleep(2 * time.Minute) // the next housekeeping round stores it
 		w.restart()
 		w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
 		cancel()
@@ -233,7 +235,8 @@ func TestRevokeWhileStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestFractionalLifetime: what is minted verifies, whatever the fractions of clock and lifetime.
+// TestFractionalLifetime checks that a new token verifies with any fraction of a second in the
+// clock and the lifetime.
 func TestFractionalLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *auth.Config) { c.AccessTTL = 1900 * time.Millisecond })
@@ -241,7 +244,7 @@ func TestFractionalLifetime(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			tokens := w.login("maria")
 			if id := w.verify(tokens.Access); id.Expires.Sub(id.Issued) != tokens.ExpiresIn || tokens.ExpiresIn != time.Second {
-				t.Errorf("from %v to %v, told %v", id.Issued, id.Expires, tokens.ExpiresIn)
+				t.Errorf("from %v to %v, answered %v", id.Issued, id.Expires, tokens.ExpiresIn)
 			}
 		}
 	})

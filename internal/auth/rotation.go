@@ -2,27 +2,27 @@ package auth
 
 import "time"
 
-// Hash is the SHA-256 of a refresh token's 32 bytes: the only form that is stored.
-// The input has 256 bits of entropy, so that a slow hash would add nothing.
+// Hash is the SHA-256 of the 32 bytes of a refresh token. Only the hash is stored. The input has
+// 256 bits of entropy, so a slow hash would not add security.
 type Hash [32]byte
 
-// RefreshToken is what is stored of a refresh token.
+// RefreshToken is the stored state of a refresh token.
 type RefreshToken struct {
 	Hash    Hash
-	Parent  Hash // the token it succeeds; zero: the first of its family
+	Parent  Hash // the previous token; zero: this is the first token of its family
 	Family  string
 	Issued  time.Time
 	Expires time.Time
 	Dead    time.Time // zero: alive
 }
 
-// Family is one login and all tokens that descend from it.
+// Family is one login with all its tokens.
 type Family struct {
 	ID          string
 	UserID      string
-	UserVersion int64    // of the user at login; a family of an older version is over
-	KeyID       string   // names the KeySet's secret that derives successors
-	Seed        [32]byte // random; goes into every derivation
+	UserVersion int64    // of the user at login; when the user has a newer version, the family has ended
+	KeyID       string   // id of the keyset secret that derives successors
+	Seed        [32]byte // random, used in every derivation
 	Created     time.Time
 	Used        time.Time // last grant
 	Address     string    // of the last grant; "" unknown
@@ -31,34 +31,34 @@ type Family struct {
 	RevokedFor  string    // one of the Revoked words
 }
 
-// Why a family was revoked.
+// Reasons for the end of a family.
 const (
-	RevokedLogout  = "logout"        // by a client that presented one of its tokens
-	RevokedReuse   = "reuse"         // a dead token was presented late
-	RevokedSession = "session"       // by its user, from another session or this one
-	RevokedUser    = "administrator" // all families of a user at once
-	RevokedLimit   = "limit"         // the user has logged in more often since than may be at a time
+	RevokedLogout  = "logout"        // a client presented one of its tokens to log out
+	RevokedReuse   = "reuse"         // a dead token was presented after the grace period
+	RevokedSession = "session"       // the user ended it from this or another session
+	RevokedUser    = "administrator" // an administrator ended all families of the user
+	RevokedLimit   = "limit"         // the user had too many newer logins
 )
 
-// Rotation is a refresh: a token is presented and its successor asked for.
+// Rotation is a refresh: a client presents a token and asks for its successor.
 type Rotation struct {
 	Presented Hash
 	Successor Hash
 	Now       time.Time
-	Expires   time.Time     // of the successor, from this answer on
-	Strict    bool          // the presented token dies now, not at the successor's first use
-	Grace     time.Duration // how long after its death a token is late, not stolen
+	Expires   time.Time     // of the successor, if it is answered now
+	Strict    bool          // the presented token dies now, not when its successor is first used
+	Grace     time.Duration // how long after its death a token is refused without ending the family
 	Address   string        // kept with the family
 	Client    string        // kept with the family
 }
 
-// Outcome is what becomes of a Rotation.
+// Outcome is the result of a Rotation.
 type Outcome int
 
-// Outcomes. Only Granted and Reused change what is stored.
+// Outcomes. Only Granted and Reused change stored state.
 const (
 	Refused Outcome = iota // unknown, expired, or of a revoked family
-	Late                   // dead within the grace period: refused, and no more
+	Late                   // dead within the grace period: refused only
 	Reused                 // dead for longer: the family is revoked
 	Granted
 )
@@ -67,12 +67,11 @@ func (o Outcome) String() string {
 	return [...]string{"refused", "late", "reused", "granted"}[o]
 }
 
-// Decide is the rule of rotation. A Store calls it inside the transaction that
-// applies its outcome, with the rows of that transaction. successor is nil while
-// none was given out.
+// Decide returns the outcome of a rotation. A Store calls it in the transaction that applies the
+// outcome, with the rows of that transaction. successor is nil if the token has none.
 //
-// A token ends at its own expiry whether dead or not: an expired one proves
-// nothing about a theft, and its row may be gone.
+// An expired token is Refused, dead or not: it does not prove theft, and its row may already be
+// deleted.
 func (r Rotation) Decide(presented RefreshToken, successor *RefreshToken, family Family) Outcome {
 	switch {
 	case !family.Revoked.IsZero() || !r.Now.Before(presented.Expires):
@@ -82,7 +81,7 @@ func (r Rotation) Decide(presented RefreshToken, successor *RefreshToken, family
 	case r.Now.Sub(presented.Dead) > r.Grace:
 		return Reused
 	case r.Strict && successor != nil && successor.Dead.IsZero():
-		return Granted // a repeat in the retry window: the answer was lost
+		return Granted // a retry: the client did not receive the answer
 	}
 	return Late
 }

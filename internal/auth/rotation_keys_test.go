@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// stored is a KeyStore that counts, may be down, and keeps the events that a KeySet told.
+// stored is a key store that counts calls, can be switched off, and keeps the events of a Set.
 type stored struct {
 	keyset.Store
 	mu           sync.Mutex
@@ -90,7 +90,7 @@ func (s *stored) open(t testing.TB, cfg keyset.Config) *keyset.Set {
 	return keys
 }
 
-// runKeys lets the clock have its way with sets until the function it returns is called.
+// runKeys runs the sets until the returned function is called.
 func runKeys(t testing.TB, sets ...*keyset.Set) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,7 +120,7 @@ func kidOf(t testing.TB, token auth.Secret) string {
 	return header.ID
 }
 
-// public are the ids of the keys in a JWKS answer.
+// public returns the ids of the keys in a JWKS.
 func public(t testing.TB, body []byte) map[string]bool {
 	t.Helper()
 	var set struct {
@@ -138,19 +138,19 @@ func public(t testing.TB, body []byte) map[string]bool {
 	return ids
 }
 
-// minted is a token on its way through its life.
+// minted is a token and its time of expiry.
 type minted struct {
 	token auth.Secret
 	kid   string
 	end   time.Time
 }
 
-// fortyDays is a clock that goes round in steps, with two nodes of one store.
+// fortyDays advances the clock in steps, with two nodes of one store.
 type fortyDays struct {
 	t        *testing.T
 	one, two *world // each with a cache of its own
-	first    string // key of the beginning, which nobody could know before
-	etag     string // of the newest JWKS answer
+	first    string // the first key, which nobody could know before
+	etag     string // of the newest JWKS
 	jwks     map[string]bool
 	seen     map[string]time.Time // when a key was first public
 	alive    []minted
@@ -158,11 +158,11 @@ type fortyDays struct {
 	checked  int
 }
 
-// TestKeysRotateForFortyDaysE2E rotates every hour on two nodes, for 2 days or in full for 40, with a
-// token every five minutes. Every token is valid until the end of its life and no longer, on the node
-// that made it and on the other. The public keys include the key of every valid token, and included
-// it for ten minutes before it first signed. Like other tests of weeks of virtual time it runs
-// without the race detector; TestKeysWithStoreDown runs the same goroutines with it.
+// TestKeysRotateForFortyDaysE2E rotates every hour on two nodes, for 2 days or in full for 40, with
+// a token every five minutes. Every token is valid until the end of its life and no longer, on the
+// node that made it and on the other. The public keys include the key of every valid token, and
+// included it for ten minutes before it first signed. Like other tests of weeks of virtual time it
+// runs without the race detector; TestKeysWithStoreDown runs the same goroutines with it.
 func TestKeysRotateForFortyDaysE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
@@ -229,8 +229,8 @@ func (f *fortyDays) look() {
 	}
 }
 
-// end takes tokens to their last moment and past it. The second node has not seen them before, so that
-// no cache helps it.
+// end checks tokens just before and just after they expire. The second node has not seen them
+// before, so no cache helps.
 func (f *fortyDays) end() {
 	for len(f.alive) > 0 && time.Until(f.alive[0].end) <= time.Minute {
 		m := f.alive[0]
@@ -245,7 +245,7 @@ func (f *fortyDays) end() {
 	}
 }
 
-// TestKeyStatesAndAuditE2E follows one key through its life, at default settings.
+// TestKeyStatesAndAuditE2E follows one key through its states, with default settings.
 func TestKeyStatesAndAuditE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
@@ -271,7 +271,7 @@ func TestKeyStatesAndAuditE2E(t *testing.T) {
 				t.Errorf("after %v: %s; want %s", time.Since(start), g, want)
 			}
 		}
-		const slack = 15 * time.Second // the clock is asked so often
+		const slack = 15 * time.Second // interval of the checks for due steps
 		wait(29*day - time.Second)
 		states("old signing")
 		wait(29*day + slack)
@@ -298,7 +298,7 @@ func TestKeyStatesAndAuditE2E(t *testing.T) {
 	})
 }
 
-// TestKeysOfTwoNodesE2E checks that nodes that rotate at the same moment end with one key.
+// TestKeysOfTwoNodesE2E checks that nodes that rotate at the same time end with one key.
 func TestKeysOfTwoNodesE2E(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
@@ -320,7 +320,7 @@ func TestKeysOfTwoNodesE2E(t *testing.T) {
 		seen := make(map[string]bool)
 		for _, d := range kept.details() {
 			if seen[d] {
-				t.Errorf("%q is told twice", d)
+				t.Errorf("%q is recorded twice", d)
 			}
 			seen[d] = true
 		}
@@ -330,7 +330,8 @@ func TestKeysOfTwoNodesE2E(t *testing.T) {
 	})
 }
 
-// TestKeysWithStoreDown: the present keys go on while the store is down, and what was missed is made up after.
+// TestKeysWithStoreDown checks that the current keys stay in use while the store is down, and that
+// due steps follow later.
 func TestKeysWithStoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()

@@ -9,22 +9,24 @@ import (
 
 const (
 	housekeeping = time.Minute
-	expireEvery  = 10 // rounds of housekeeping
-	// An answer may still be on its way while the clock says it is over.
+	expireEvery  = 10 // rounds between two deletions of expired rows
+	// revokedMargin is added to the life of tokens, for answers that are still in flight.
 	revokedMargin = time.Minute
-	// The clock of whoever revoked a family may differ from ours by so much.
+	// clocksApart is the largest difference between the clocks of two nodes.
 	clocksApart = 5 * time.Minute
-	// A watch of the Store that failed is begun again after the first, then twice as long, up to the second.
+	// A failed watch of the Store is restarted after watchAgain. The delay doubles up to
+	// watchSeldom.
 	watchAgain, watchSeldom = 100 * time.Millisecond, 5 * time.Second
-	// DeadlineNear is how early Config.Expiring tells of a socket's family.
+	// DeadlineNear is how long before its deadline Config.Expiring returns a socket's family.
 	DeadlineNear = 10 * time.Minute
-	// familiesAtOnce is the most that a Store is asked for.
+	// familiesAtOnce is the largest number of families in one query of a Store.
 	familiesAtOnce = 1000
 )
 
-// Run learns what other processes revoke and refresh, forgets what has expired, reads changed users that could not
-// be read when they changed, and those with open sockets whose changes nobody tells, and stores revocations that could not be stored when they
-// came, until ctx ends; it then returns nil.
+// Run keeps the Service up to date until ctx ends, and returns nil. It applies revocations and
+// refreshes of other processes, and deletes expired rows. It reads changed users that could not be
+// read before, and users with open sockets if the user base does not report changes. It stores
+// revocations that could not be stored before.
 func (s *Service) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -61,7 +63,7 @@ func (s *Service) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// watch has the Store tell what is revoked elsewhere.
+// watch applies revocations of other processes as the Store reports them.
 func (s *Service) watch(ctx context.Context) {
 	for again := watchAgain; ; again = min(2*again, watchSeldom) {
 		began := time.Now()
@@ -69,7 +71,7 @@ func (s *Service) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.cfg.Logger.Warn("revocations not watched, trying again", "error", err)
+		s.cfg.Logger.Warn("watching revocations failed, retrying", "error", err)
 		if time.Since(began) > time.Minute {
 			again = watchAgain
 		}
@@ -81,8 +83,9 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// watchOnce watches until that fails. What was revoked between two watches, or before the first, is read
-// when this one has begun, which it does not tell: so at once, and twice after a while.
+// watchOnce watches until that fails. The watch does not return families that were revoked before
+// it began, and it does not report when it has begun. Those families are therefore read at once,
+// and twice more after a delay.
 func (s *Service) watchOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
@@ -98,11 +101,11 @@ func (s *Service) watchOnce(ctx context.Context) error {
 			s.reread(ctx)
 		}
 	})
-	return s.cfg.Store.Watch(ctx, s.toldRevoked)
+	return s.cfg.Store.Watch(ctx, s.applyRevocations)
 }
 
-// toldRevoked takes what was revoked, here or elsewhere.
-func (s *Service) toldRevoked(list []Revocation) {
+// applyRevocations applies revocations of this or another process.
+func (s *Service) applyRevocations(list []Revocation) {
 	for _, r := range list {
 		s.familyOver(r.Family, r.At)
 	}
@@ -114,7 +117,7 @@ func (s *Service) reread(ctx context.Context) {
 	}
 }
 
-// readRevoked gives what was revoked since it did so last.
+// readRevoked calls give with the families that were revoked since its last call.
 func (s *Service) readRevoked(ctx context.Context, give func(family string, at time.Time)) error {
 	s.rereadMu.Lock()
 	since := s.rereadAt
@@ -136,7 +139,8 @@ func (s *Service) readRevoked(ctx context.Context, give func(family string, at t
 	return nil
 }
 
-// moveDeadlines tells of families with open sockets that were refreshed at another node, before those sockets close.
+// moveDeadlines calls OnRefresh for families with open sockets that another node has refreshed,
+// before those sockets close.
 func (s *Service) moveDeadlines(ctx context.Context, now time.Time) {
 	ids := s.cfg.Expiring()
 	for len(ids) > 0 {
@@ -155,7 +159,8 @@ func (s *Service) moveDeadlines(ctx context.Context, now time.Time) {
 	}
 }
 
-// moveDeadline tells of one family, unless the newest token is the one whose end is near.
+// moveDeadline calls OnRefresh for one family, unless its newest token is the one that expires
+// soon.
 func (s *Service) moveDeadline(f *Family, now time.Time) {
 	if !f.Revoked.IsZero() {
 		s.familyOver(f.ID, f.Revoked)

@@ -16,14 +16,14 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
-// Ways a refresh token gives way to its successor.
+// Modes of refresh token rotation.
 const (
-	RotationActivation = "activation" // it lives until its successor is first used
-	RotationStrict     = "strict"     // it dies at its use; a repeat within the grace period gives the same answer
+	RotationActivation = "activation" // a token stays valid until its successor is first used
+	RotationStrict     = "strict"     // a token dies when it is used; a repeat within the grace period gets the same answer
 )
 
-// Config is what a Service is made of. Users, Store and Keys are needed; the zero
-// value of every other field means the default named with it.
+// Config configures a Service. Users, Store and Keys are required. The comment of each other field
+// states what its zero value means.
 type Config struct {
 	Users broker.Users
 	Store Store
@@ -32,46 +32,48 @@ type Config struct {
 	Issuer   string // iss of access tokens: "rueda"
 	Audience string // aud of access tokens: "rueda"
 
-	AccessTTL    time.Duration // 24 h; a token lives for the whole seconds of it
+	AccessTTL    time.Duration // 24 h; only whole seconds count
 	RefreshTTL   time.Duration // 30 days from the last answer that carried the token
-	FamilyMaxAge time.Duration // end of a login however often it is refreshed: none
+	FamilyMaxAge time.Duration // the end of a login, however often it is refreshed: none
 	Rotation     string        // RotationActivation
 	GracePeriod  time.Duration // 30 s
 
-	// MaxSessions is how many logins of a user go on at a time: 100. With one more, that which was used least lately ends.
+	// MaxSessions is the largest number of simultaneous logins of a user: 100. A further login ends
+	// the least recently used one.
 	MaxSessions int
 
 	Throttle throttle.Config
-	Shared   throttle.Shared // asked after Throttle, by all nodes of an installation; none: each bounds by itself
-	AuditKey []byte          // of the hashes of usernames in the audit log and the shared limits: that of Keys
+	Shared   throttle.Shared // limits of all nodes of an installation, checked after Throttle; nil: each node has limits of its own
+	AuditKey []byte          // for hashes of usernames in the audit log and the shared limits: that of Keys
 
-	// UserTTL is how long a user is taken as read before the user base is asked
-	// again: 1 minute. A password change or a disabled user that the base did
-	// not tell (UsersChanged) is noticed that late.
+	// UserTTL is how long the state of a user is used before the user base is queried again: 1
+	// minute. Changed passwords and disabled users that the user base does not report
+	// (UsersChanged) are found within this time.
 	UserTTL time.Duration
 
-	// OnRevokeUser and OnRights are called one after another for a user, in the order in which the user was read. No hook may
-	// block or call the Service.
-	OnRevoke     func(family string)                    // the family is over: close its sockets
-	OnRevokeUser func(userID string)                    // tokens of the user's present version are over: close the user's sockets
-	OnRights     func(user broker.User)                 // scopes, entitlements or limits changed, the tokens stay
+	// OnRevokeUser and OnRights are called sequentially for a user, in the order in which the user
+	// was read. No hook may block or call the Service.
+	OnRevoke     func(family string)                    // the family has ended: close its sockets
+	OnRevokeUser func(userID string)                    // tokens of the user's current version have ended: close the user's sockets
+	OnRights     func(user broker.User)                 // scopes, entitlements or limits changed; the tokens stay valid
 	OnRefresh    func(family string, expires time.Time) // the family has a new access token
 
-	// Expiring are the families of open sockets whose deadline is within 10 minutes. Those that were refreshed at
-	// another node are told by OnRefresh.
+	// Expiring returns the families of open sockets whose deadline is within DeadlineNear.
+	// OnRefresh reports those that another node has refreshed.
 	Expiring func() []string
 
-	// Connected are the ids of users who have open sockets, each once: Run reads them again before UserTTL is over, so that a change which
-	// the base does not tell reaches sockets that ask for nothing. Watched: it tells (UsersChanged), and they are not read again.
+	// Connected returns the ids of users with open sockets, each once. Run reads them again within
+	// UserTTL, so that changes reach sockets without requests. Watched means that the user base
+	// reports its changes (UsersChanged), and they are not read again.
 	Connected func() []string
 	Watched   bool
 
-	Logger *slog.Logger // none: discarded
+	Logger *slog.Logger // nil: discarded
 }
 
 func (c *Config) setDefaults() error {
 	if c.Users == nil || c.Store == nil || c.Keys == nil {
-		return errors.New("auth: Users, Store and Keys are needed")
+		return errors.New("auth: Users, Store and Keys are required")
 	}
 	for _, f := range []struct {
 		field *time.Duration
@@ -86,7 +88,7 @@ func (c *Config) setDefaults() error {
 			*f.field = f.value
 		}
 		if *f.field < time.Second {
-			return fmt.Errorf("auth: a duration of %v is under a second", *f.field)
+			return fmt.Errorf("auth: a duration of %v is less than a second", *f.field)
 		}
 	}
 	for _, f := range []struct {
@@ -130,21 +132,21 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Service gives out tokens, checks them and ends them.
+// Service issues, checks and revokes tokens.
 type Service struct {
 	cfg      Config
 	access   *accessTokens
 	throttle *throttle.Limiter
-	noted    map[audit.Kind]*noted // of the kinds that are bounded; only read
+	noted    map[audit.Kind]*noted // of the kinds that are bounded; read-only
 	verified *verified
 	users    *users
 	revoked  revocations
 
 	rereadMu sync.Mutex
-	rereadAt time.Time // what was revoked since is yet to be read
+	rereadAt time.Time // revocations since then have not been read
 }
 
-// New makes a Service and reads what was revoked from the Store.
+// New returns a Service. It reads the revocations of the Store.
 func New(ctx context.Context, cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused} {
 		s.noted[kind] = newNoted(kind)
 	}
-	// There are no sockets yet that would have to be told.
+	// No sockets exist yet, so no hook is called.
 	if err := s.readRevoked(ctx, func(family string, at time.Time) { s.revoked.add(family, at) }); err != nil {
 		return nil, fmt.Errorf("read the revoked families: %w", err)
 	}
@@ -171,12 +173,12 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // Origin is where a request comes from.
 type Origin struct {
 	Address netip.Addr
-	Client  string // its User-Agent
+	Client  string // User-Agent
 }
 
-// Identity is who an access token speaks for.
+// Identity is the verified content of an access token with its user.
 type Identity struct {
-	User    broker.User // with the rights of now
+	User    broker.User // with current rights
 	Family  string
 	TokenID string
 	KeyID   string // of the key that signed the token
@@ -184,25 +186,25 @@ type Identity struct {
 	Expires time.Time
 }
 
-// Tokens answer a grant.
+// Tokens are the answer to a grant.
 type Tokens struct {
 	Access           Secret
 	Refresh          Secret
 	ExpiresIn        time.Duration
 	RefreshExpiresIn time.Duration
-	Scope            string // all scopes of the user, one space between
+	Scope            string // all scopes of the user, separated by spaces
 }
 
-// Limit is what the address of a request may still fail at the token endpoints: of limit at once there are
-// remaining; after reset all are there again, and after window where none were.
+// Limit returns the limit of failures at the token endpoints for the address of a request, how many
+// remain, the time until all are available again, and that time for an exhausted limit.
 func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.Duration) {
 	return s.throttle.Limit(from.Address, time.Now())
 }
 
-// JWKS is the body of /.well-known/jwks.json, the public keys, with its ETag.
+// JWKS returns the body of /.well-known/jwks.json, the public keys, with its ETag.
 func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }
 
-// tokens are the answer of a grant that succeeded.
+// tokens returns the answer to a grant that succeeded.
 func (s *Service) tokens(user broker.User, family string, refresh refreshSecret, refreshEnd, now time.Time) (Tokens, time.Time, error) {
 	access, expires, err := s.access.mint(user, family, now)
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Session is a login that goes on: a family, as its user may see it.
+// Session is an active login, as its user may see it.
 type Session struct {
 	ID      string
 	Created time.Time
 	Used    time.Time // last grant
 	Address string    // of the last grant; "" unknown
-	Client  string    // of the last grant: its User-Agent
-	Current bool      // the one that asks
+	Client  string    // User-Agent of the last grant
+	Current bool      // the session of this request
 }
 
-// Sessions are the logins of the user that an access token speaks for, the last used first. The Error's
-// reason is Unavailable.
+// Sessions returns the logins of the user of an access token, the last used first. The reason of
+// the Error is Unavailable.
 func (s *Service) Sessions(ctx context.Context, id Identity) ([]Session, error) {
 	return s.sessions(ctx, id.User.ID, id.User.Version, id.Family)
 }
 
-// SessionsOf are the logins of a user, for an administrator. The Error's reason is NotFound, where
-// there is no such user, or Unavailable. A user who may not log in has none.
+// SessionsOf returns the logins of a user, for an administrator. A user who may not log in has
+// none. The reason of the Error is NotFound for an unknown user, or Unavailable.
 func (s *Service) SessionsOf(ctx context.Context, userID string) ([]Session, error) {
 	user, err := s.cfg.Users.User(ctx, userID)
 	switch {
@@ -49,7 +49,7 @@ func (s *Service) sessions(ctx context.Context, userID string, version int64, cu
 	}
 	list := []Session{}
 	for _, f := range families {
-		// One of before a change of password is over, though nobody wrote that down.
+		// A change of the password ended older families, but the Store does not record that.
 		if f.UserVersion == version && !s.revoked.has(f.ID) {
 			list = append(list, Session{f.ID, f.Created, f.Used, f.Address, f.Client, f.ID == current})
 		}
@@ -57,8 +57,8 @@ func (s *Service) sessions(ctx context.Context, userID string, version int64, cu
 	return list, nil
 }
 
-// EndSession ends one login of the user that an access token speaks for. The Error's reason is NotFound, also for
-// one that is somebody else's or over, or Unavailable.
+// EndSession ends one login of the user of an access token. The reason of the Error is Unavailable,
+// or NotFound if the user has no such active login.
 func (s *Service) EndSession(ctx context.Context, id Identity, session string, from Origin) error {
 	families, err := s.cfg.Store.Families(ctx, []string{session})
 	if err != nil {
@@ -79,8 +79,9 @@ func (s *Service) EndSession(ctx context.Context, id Identity, session string, f
 	return nil
 }
 
-// EndSessions ends all logins of the user that an access token speaks for, and says how many there were; keepCurrent
-// leaves the token's own. The Error's reason is Unavailable: then some may have ended.
+// EndSessions ends all logins of the user of an access token and returns their number. keepCurrent
+// keeps the login of this token. The reason of the Error is Unavailable; some logins may have ended
+// then.
 func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool, from Origin) (int, error) {
 	if !keepCurrent {
 		return s.endUser(ctx, id.User.ID, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
@@ -97,7 +98,7 @@ func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool
 		switch err := s.EndSession(ctx, id, one.ID, from); {
 		case err == nil:
 			ended++
-		case IsReason(err, NotFound): // it has ended by itself meanwhile
+		case IsReason(err, NotFound): // it has already ended
 		default:
 			return ended, err
 		}
@@ -105,14 +106,15 @@ func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool
 	return ended, nil
 }
 
-// EndUser ends all logins of a user, for an administrator, and says how many there were. The Error's reason is NotFound,
-// where there is neither such a user nor a login of one that there was, or Unavailable.
+// EndUser ends all logins of a user, for an administrator, and returns their number. The reason of
+// the Error is Unavailable, or NotFound if there is neither such a user nor a login of a former
+// one.
 func (s *Service) EndUser(ctx context.Context, userID string, from Origin) (int, error) {
 	families, err := s.cfg.Store.Sessions(ctx, userID, time.Now())
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	if len(families) == 0 { // else the user base need not answer
+	if len(families) == 0 { // otherwise the user base is not needed
 		_, err := s.cfg.Users.User(ctx, userID)
 		switch {
 		case errors.Is(err, broker.ErrNotFound):
@@ -124,7 +126,7 @@ func (s *Service) EndUser(ctx context.Context, userID string, from Origin) (int,
 	return s.endUser(ctx, userID, audit.Event{Kind: audit.UserEnded, Actor: "administrator", Address: addressText(from), Client: clientText(from)})
 }
 
-// endUser ends all logins of a user, and has e in the audit log for it.
+// endUser ends all logins of a user and appends e to the audit log.
 func (s *Service) endUser(ctx context.Context, userID string, e audit.Event) (int, error) {
 	e.Time = time.Now()
 	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, e)
@@ -139,14 +141,14 @@ func (s *Service) endUser(ctx context.Context, userID string, e audit.Event) (in
 }
 
 const (
-	// endedAtOnce is the most that one login ends, where there are far too many.
+	// endedAtOnce is the largest number of logins that one new login ends.
 	endedAtOnce = 20
 	// endPatience is how long that may take.
 	endPatience = 5 * time.Second
 )
 
-// endOldest ends those logins of a user that were used least lately, where there are more than Config.MaxSessions with
-// a new one. It does so though the client hangs up: or whoever does would have as many as they wish.
+// endOldest ends the least recently used logins of a user above Config.MaxSessions. It goes on when
+// the client disconnects. Otherwise a client could exceed the limit by disconnecting early.
 func (s *Service) endOldest(ctx context.Context, login Family) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
@@ -165,7 +167,7 @@ func (s *Service) endOldest(ctx context.Context, login Family) {
 			Detail: "too many logins of the user",
 		})
 		if err != nil {
-			s.cfg.Logger.Warn("login beyond the most not ended", "user", login.UserID, "family", f.ID, "error", err)
+			s.cfg.Logger.Warn("excess login not ended", "user", login.UserID, "family", f.ID, "error", err)
 			return
 		}
 		s.cfg.Logger.Info("login ended, the user has too many", "user", login.UserID, "family", f.ID, "most", most)
@@ -173,14 +175,14 @@ func (s *Service) endOldest(ctx context.Context, login Family) {
 	}
 }
 
-// Words of Introspection.TokenType.
+// Values of Introspection.TokenType.
 const (
 	TypeAccess  = "access_token"
 	TypeRefresh = "refresh_token"
 )
 
-// Introspection is what RFC 7662 tells of a token. One that is not good, for whatever reason, is not Active
-// and has no other field.
+// Introspection is the answer of RFC 7662 about a token. For a token that is not valid, only Active
+// is set, to false.
 type Introspection struct {
 	Active    bool
 	Subject   string
@@ -193,7 +195,7 @@ type Introspection struct {
 	Expires   time.Time
 }
 
-// Introspect tells what a token is worth now. The Error's reason is Unavailable.
+// Introspect reports whether a token is valid now. The reason of the Error is Unavailable.
 func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, error) {
 	if secret, ok := parseRefreshSecret(token.Reveal()); ok {
 		return s.introspectRefresh(ctx, secret)

@@ -19,10 +19,10 @@ func TestSessions(t *testing.T) {
 		w := newWorld(t)
 		first := w.login("maria")
 		time.Sleep(time.Hour)
-		second, stranger := w.login("maria"), w.login("otto")
+		second, foreign := w.login("maria"), w.login("otto")
 		time.Sleep(time.Hour)
 		w.refresh(first.Refresh)
-		me, other, otto := w.verify(first.Access), w.verify(second.Access), w.verify(stranger.Access)
+		me, other, otto := w.verify(first.Access), w.verify(second.Access), w.verify(foreign.Access)
 		list, err := w.Sessions(t.Context(), me)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("%+v, %v", list, err)
@@ -53,9 +53,9 @@ func TestSessions(t *testing.T) {
 		wantReason(t, w.EndSession(t.Context(), me, other.Family, origin), auth.NotFound)
 		w.rejects(second.Access, auth.TokenRevoked)
 		w.refuses(second.Refresh, auth.InvalidRefreshToken)
-		w.verify(stranger.Access)
-		if told := w.told.revokedFamilies(); !slices.Equal(told, []string{other.Family}) {
-			t.Errorf("OnRevoke for %v", told)
+		w.verify(foreign.Access)
+		if got := w.hooks.revokedFamilies(); !slices.Equal(got, []string{other.Family}) {
+			t.Errorf("OnRevoke for %v", got)
 		}
 		rows := w.audited(audit.SessionEnded)
 		if len(rows) != 1 || rows[0].User != "us_maria" || rows[0].Family != other.Family || rows[0].Actor != "user" || rows[0].Address != "192.0.2.1" {
@@ -66,15 +66,16 @@ func TestSessions(t *testing.T) {
 		}
 		_, err = w.SessionsOf(t.Context(), "us_nobody")
 		wantReason(t, err, auth.NotFound)
-		time.Sleep(31 * day) // the last refresh token has ended
+		time.Sleep(31 * day) // the last refresh token has expired
 		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || list == nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
 }
 
-// TestHoardingLogins: whoever logs in again and again with the right password has as many logins as are allowed at a time.
-// Those used least lately end, with their tokens and sockets, and the audit log says so.
+// TestHoardingLogins checks that a user with the correct password has at most MaxSessions logins at
+// a time. The least recently used ones end with their tokens and sockets, and the audit log records
+// it.
 func TestHoardingLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, logins = 10, 60
@@ -85,7 +86,7 @@ func TestHoardingLogins(t *testing.T) {
 		for i := range logins {
 			time.Sleep(time.Second)
 			second = w.login("maria")
-			if i%5 == 0 { // who uses theirs keeps it
+			if i%5 == 0 { // some are in use and stay
 				first = w.refresh(first.Refresh)
 			}
 		}
@@ -100,15 +101,16 @@ func TestHoardingLogins(t *testing.T) {
 		if len(rows) != logins+1-most || rows[0].Actor != "gateway" || rows[0].User != "us_maria" || rows[0].Family == "" || rows[0].Detail == "" {
 			t.Errorf("%d ends in the audit log, want %d: %+v", len(rows), logins+1-most, rows[:1])
 		}
-		if told := w.told.revokedFamilies(); len(told) != logins+1-most {
-			t.Errorf("sockets closed of %d logins", len(told))
+		if got := w.hooks.revokedFamilies(); len(got) != logins+1-most {
+			t.Errorf("sockets closed of %d logins", len(got))
 		}
 		var all sync.WaitGroup
-		for range 50 { // all at once
+		for range 50 { // all in parallel
 			all.Go(func() { w.login("maria") })
 		}
 		all.Wait()
-		// Those that are used least lately end, and no more of them than are too many, though all came at the same instant.
+		// Only the least recently used logins end, and no more than necessary, even if all arrive
+		// at the same time.
 		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || len(list) > most || len(list) < most-1 {
 			t.Errorf("%d logins go on, %v; want %d", len(list), err, most)
 		}
@@ -180,15 +182,15 @@ func TestIntrospect(t *testing.T) {
 	})
 }
 
-// flaky is a Store whose Watch a test drives.
+// flaky is a Store whose Watch is controlled by a test.
 type flaky struct {
 	auth.Store
-	watches chan func([]auth.Revocation) // of each Watch that began
-	fail    chan error                   // ends the present one
+	watches chan func([]auth.Revocation) // one entry for each Watch that began
+	fail    chan error                   // ends the current Watch
 }
 
-func (f *flaky) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
-	f.watches <- tell
+func (f *flaky) Watch(ctx context.Context, report func([]auth.Revocation)) error {
+	f.watches <- report
 	select {
 	case err := <-f.fail:
 		return err
@@ -197,7 +199,8 @@ func (f *flaky) Watch(ctx context.Context, tell func([]auth.Revocation)) error {
 	}
 }
 
-// TestWatchAgain: what was revoked elsewhere is heard, once, and what was revoked while nothing could be heard is read.
+// TestWatchAgain checks that each revocation of another process is reported once, also those that
+// happened while no watch was running.
 func TestWatchAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -206,21 +209,21 @@ func TestWatchAgain(t *testing.T) {
 		ctx, cancel := contextOf(t)
 		defer cancel()
 		go w.Run(ctx)
-		tell := <-f.watches
+		report := <-f.watches
 		heard, missed := w.login("maria"), w.login("maria")
 		a, b := w.verify(heard.Access).Family, w.verify(missed.Access).Family
 		for range 3 {
-			tell([]auth.Revocation{{Family: a, At: time.Now()}})
+			report([]auth.Revocation{{Family: a, At: time.Now()}})
 		}
 		w.rejects(heard.Access, auth.TokenRevoked)
-		if told := w.told.revokedFamilies(); !slices.Equal(told, []string{a}) {
-			t.Errorf("OnRevoke for %v, want once for %s", told, a)
+		if got := w.hooks.revokedFamilies(); !slices.Equal(got, []string{a}) {
+			t.Errorf("OnRevoke for %v, want once for %s", got, a)
 		}
 		for range 5 {
 			f.fail <- errors.New("connection lost")
 			<-f.watches
 		}
-		synctest.Wait() // the last watch has read what was missed before it
+		synctest.Wait() // the last watch has read what it had missed
 		if err := f.RevokeFamily(t.Context(), b, auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout}); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +241,8 @@ func TestWatchAgain(t *testing.T) {
 	})
 }
 
-// TestRefreshedElsewhere: the deadline of a family's sockets moves when another node has refreshed it.
+// TestRefreshedElsewhere checks that the deadline of a family's sockets moves when another node
+// refreshes the family.
 func TestRefreshedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open []string
@@ -249,7 +253,7 @@ func TestRefreshedElsewhere(t *testing.T) {
 		tokens, idle := here.login("maria"), here.login("maria")
 		id, other := here.verify(tokens.Access), here.verify(idle.Access)
 		open = []string{id.Family, other.Family, "unknown"}
-		for i := range 2500 { // more than are asked for at once
+		for i := range 2500 { // more than one query may have
 			open = append(open, strings.Repeat("x", 1+i))
 		}
 		time.Sleep(day - 5*time.Minute)
@@ -257,9 +261,9 @@ func TestRefreshedElsewhere(t *testing.T) {
 		want := there.verify(refreshed.Access).Expires
 		go here.Run(ctx)
 		time.Sleep(time.Minute + time.Second)
-		here.told.mu.Lock()
-		defer here.told.mu.Unlock()
-		if got := here.told.extended; len(got) != 1 || !got[id.Family].Equal(want) {
+		here.hooks.mu.Lock()
+		defer here.hooks.mu.Unlock()
+		if got := here.hooks.extended; len(got) != 1 || !got[id.Family].Equal(want) {
 			t.Errorf("deadlines moved: %v, want of %s to %v", got, id.Family, want)
 		}
 		cancel()

@@ -1,9 +1,10 @@
 package auth
 
-// shards is over how many locks it is spread what every token check reads.
+// shards is the number of locks of the tables that every token check reads.
 const shards = 64
 
-// shardOf is the shard of an id: FNV-1a, since ids are ours and need no secret hash.
+// shardOf returns the shard of an id, by FNV-1a. Clients do not choose ids, so the hash needs no
+// secret.
 func shardOf(id string) int {
 	h := uint32(2166136261)
 	for i := range len(id) {

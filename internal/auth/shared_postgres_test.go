@@ -9,8 +9,9 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestSharedLimitsPostgresE2E: two nodes that share limits by PostgreSQL together look at as many passwords of an address, and of
-// an account, as one may, and half of that each with the server killed.
+// TestSharedLimitsPostgresE2E checks that two nodes that share limits by PostgreSQL together check
+// as many passwords of an address, and of an account, as one node. When the server is killed, each
+// checks half of that.
 func TestSharedLimitsPostgresE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	dsn := server.CreateDatabase(t, "limits")
@@ -23,7 +24,7 @@ func TestSharedLimitsPostgresE2E(t *testing.T) {
 		t.Cleanup(func() { limits.Close() })
 		all[i] = newWorld(t, defaultThrottle, func(c *auth.Config) {
 			c.Shared, c.AuditKey = limits, []byte("of the installation")
-			c.Throttle.AddressPerMinute = 1 // so that the time that the test takes gives back nothing
+			c.Throttle.AddressPerMinute = 1 // so that nothing is refunded during the test
 			c.Throttle.AddressBurst = 20
 			if i > 0 {
 				c.Users, c.Store, c.Keys = all[0].people, all[0].store.Store, all[0].cfg.Keys

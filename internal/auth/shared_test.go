@@ -15,13 +15,13 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
-// together are limits that the nodes of a test share, in the plainest way: every charge is written down.
+// together is a simple model of shared limits that records every charge.
 type together struct {
 	mu      sync.Mutex
 	down    error
 	asked   int
-	slow    time.Duration // that a reservation takes
-	lost    bool          // what is charged is charged, and the answers do not arrive
+	slow    time.Duration // duration of a reservation
+	lost    bool          // charges succeed, but their answers are lost
 	ids     map[[16]byte]bool
 	open    map[auth.Hash]int
 	fails   map[auth.Hash][]time.Time
@@ -117,7 +117,7 @@ func without(list []time.Time, at time.Time) []time.Time {
 	return list
 }
 
-// nodes are n Services with one user base and one set of limits.
+// nodes returns n Services with one user base and one set of limits.
 func nodes(t *testing.T, n int, x *together, change ...func(*auth.Config)) []*world {
 	list := make([]*world, n)
 	for i := range list {
@@ -133,8 +133,8 @@ func nodes(t *testing.T, n int, x *together, change ...func(*auth.Config)) []*wo
 	return list
 }
 
-// TestSharedLimits: three nodes together look at as many passwords as one; while they cannot ask, each takes half of
-// that, never everything; and when they can again, the whole counts together again.
+// TestSharedLimits checks that three nodes together check as many passwords as one. While the
+// shared limits fail, each node checks half of that. Afterwards the total applies again.
 func TestSharedLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether()
@@ -178,8 +178,9 @@ func TestSharedLimits(t *testing.T) {
 	})
 }
 
-// TestSharedBackoff: failures at one node make the account wait at another, a success forgets them for all but
-// those nodes that saw failures themselves, and what the user base could not check is charged nowhere.
+// TestSharedBackoff checks that failures at one node make the account wait at another. A success
+// forgets them, except at nodes that counted failures themselves. Attempts that the user base could
+// not check are not charged.
 func TestSharedBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether()
@@ -223,10 +224,11 @@ func TestSharedBackoff(t *testing.T) {
 	})
 }
 
-// neighbour is the n-th address of one network.
+// neighbour returns the n-th address of one network.
 func neighbour(n int) auth.Origin { return at(fmt.Sprint("203.0.113.", n)) }
 
-// TestSharedHangUps: a client that hangs up while the shared limits are asked takes nothing of what others failed with it.
+// TestSharedHangUps checks that clients that disconnect during a shared charge do not change what
+// other clients are charged.
 func TestSharedHangUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether()
@@ -236,7 +238,7 @@ func TestSharedHangUps(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		x.slow = 500 * time.Millisecond
-		for i := range 50 { // attempts that may be made, and whose client is gone before that is known
+		for i := range 50 { // allowed attempts whose client disconnects before the answer of the shared limits
 			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 			_, _ = w.Password(ctx, fmt.Sprint("otto", i), "wrong", "", neighbour(i))
 			cancel()
@@ -260,8 +262,8 @@ func TestSharedHangUps(t *testing.T) {
 	})
 }
 
-// TestSharedLostAnswer: an attempt of which it is not known whether it was charged is settled when the shared limits
-// work again.
+// TestSharedLostAnswer checks that an attempt with an unknown charge is settled when the shared
+// limits work again.
 func TestSharedLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether()
@@ -283,8 +285,9 @@ func TestSharedLostAnswer(t *testing.T) {
 	})
 }
 
-// TestSharedLimitsModel: whatever comes to which node, and whenever the shared limits fail, no more passwords of an account
-// or an address are looked at than the limit and half a limit a node allow.
+// TestSharedLimitsModel sends random attempts to random nodes while the shared limits fail at
+// random times. The checked passwords of an account or address never exceed the limit plus half a
+// limit for each node.
 func TestSharedLimitsModel(t *testing.T) {
 	for range soak(20) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -315,7 +318,7 @@ func TestSharedLimitsModel(t *testing.T) {
 				checked, _ = all[0].people.counts()
 				minutes := int(5 * time.Second * 100 / time.Minute)
 				most = 8 + minutes
-				if failed { // each node's own bucket bounds it, whatever the others do
+				if failed { // its own bucket bounds each node
 					most = 2 * (8 + minutes)
 				}
 			})

@@ -11,58 +11,61 @@ import (
 // ErrNotFound is returned by a Store for a token or family that it does not have.
 var ErrNotFound = errors.New("no such token or family")
 
-// Store keeps families and their tokens. Each method is atomic, and durable when
-// it returns nil. Every error but ErrNotFound means that the Store is unavailable
-// and that nothing changed, or that it is not known whether it did; each call may be repeated.
-// Times are kept to the nanosecond, those of events to the microsecond.
+// Store stores families and their tokens. Each method is atomic, and its changes are durable when
+// it returns nil. Every error except ErrNotFound means that the Store is unavailable: either
+// nothing changed, or the outcome is unknown. Each call may be repeated. Times are stored with
+// nanoseconds, those of events with microseconds.
 //
-// What changes something appends its audit event in the same transaction: both are there, or neither.
+// A method that changes something appends its audit event in the same transaction.
 type Store interface {
 	// CreateFamily stores a new family with its first token, and the event Family.LoginEvent.
 	CreateFamily(ctx context.Context, family Family, first RefreshToken) error
 
-	// Lookup reads a token and its family.
+	// Lookup returns a token and its family.
 	Lookup(ctx context.Context, hash Hash) (RefreshToken, Family, error)
 
-	// Rotate applies Rotation.Decide to the rows of the presented token, of the
-	// successor and of the family; a token that is not there is Refused.
+	// Rotate applies Rotation.Decide to the rows of the presented token, its successor and the
+	// family. An unknown token is Refused.
 	//
-	// Granted stores the successor, or moves the end of the one that is there to
-	// r.Expires if that is later; makes the presented token's parent dead as of
-	// r.Now, and in a strict rotation the presented token too, unless they are
-	// dead already; and notes Now, Address and Client in the family.
-	// Reused revokes the family. Both append the event Rotation.Event. Other outcomes change nothing.
+	// Granted stores the successor, or extends its expiry to r.Expires if that is later. It marks
+	// the parent of the presented token as dead since r.Now, and in strict rotation the presented
+	// token too, unless they are already dead. It stores Now, Address and Client in the family.
+	// Reused revokes the family. Both append the event Rotation.Event. Other outcomes change
+	// nothing.
 	Rotate(ctx context.Context, r Rotation) (Outcome, error)
 
-	// RevokeFamily ends a family as of e.Time, and appends e with the family and its user filled in. One that is over
-	// already keeps its time and reason, one that is not there is not an error, and neither appends anything.
+	// RevokeFamily ends a family as of e.Time, and appends e with the family and its user filled
+	// in. For a family that has already ended or does not exist, it changes nothing, appends
+	// nothing and returns nil.
 	RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error
 
-	// RevokeUser ends all live families of a user as of e.Time, appends e, with the user filled in, even where there are
-	// none, and returns their ids.
+	// RevokeUser ends all live families of a user as of e.Time and returns their ids. It appends e
+	// with the user filled in, even if there are none.
 	RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error)
 
-	// Revoked returns what was revoked at since or later.
+	// Revoked returns the revocations since a time, inclusive.
 	Revoked(ctx context.Context, since time.Time) ([]Revocation, error)
 
-	// Families reads those of the families with these ids that are there, in no order. At most 1,000 are asked for.
+	// Families returns the existing families with these ids, in any order. ids has at most 1,000
+	// entries.
 	Families(ctx context.Context, ids []string) ([]Family, error)
 
-	// Sessions are the families of a user that are not revoked and have a token which is neither dead nor ended at now; the
-	// last used comes first.
+	// Sessions returns the families of a user that are not revoked and have a token that is neither
+	// dead nor expired at now. The last used comes first.
 	Sessions(ctx context.Context, userID string, now time.Time) ([]Family, error)
 
-	// Append adds events that go with no other change.
+	// Append adds events that belong to no other change.
 	Append(ctx context.Context, events ...audit.Event) error
 
-	// Watch calls tell with families revoked from now on, by other processes that have the same database and perhaps by
-	// this one too, soon after: within 500 ms on one machine, 1 s over the network, 5 s where the database was gone
-	// for a while. One may be told more than once. It returns nil when ctx ends.
-	Watch(ctx context.Context, tell func([]Revocation)) error
+	// Watch calls report with families that other processes of the same database revoke, and perhaps
+	// with those of this process. It does so within 500 ms on one machine, 1 s over the network,
+	// and 5 s after an outage of the database. It may report a family more than once. It returns
+	// nil when ctx ends.
+	Watch(ctx context.Context, report func([]Revocation)) error
 
-	// Expire deletes the tokens that ended at now or before, and then the
-	// families that were revoked before keepRevoked, with their tokens, and the
-	// families that are live and have no token left. It returns how many families went.
+	// Expire deletes the tokens that expired at or before now. Then it deletes the families that
+	// were revoked before keepRevoked, with their tokens, and the live families without a token. It
+	// returns the number of deleted families.
 	Expire(ctx context.Context, now, keepRevoked time.Time) (int, error)
 }
 
@@ -72,7 +75,7 @@ type Revocation struct {
 	At     time.Time
 }
 
-// LoginEvent is the audit event of a family's creation.
+// LoginEvent returns the audit event of a family's creation.
 func (f *Family) LoginEvent() audit.Event {
 	return audit.Event{
 		Time: f.Created, Kind: audit.Login, Actor: "client",
@@ -80,7 +83,7 @@ func (f *Family) LoginEvent() audit.Event {
 	}
 }
 
-// Event is the audit event of a rotation that was Granted or Reused.
+// Event returns the audit event of a rotation that was Granted or Reused.
 func (r *Rotation) Event(outcome Outcome, family *Family) audit.Event {
 	kind := audit.Refresh
 	if outcome == Reused {

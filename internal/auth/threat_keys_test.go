@@ -27,7 +27,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// seal signs a text as the algorithm wants it: by hand, so that nothing of what is tested is used.
+// seal signs a text with an algorithm. It does not use the tested code.
 func seal(key crypto.Signer, text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	switch key := key.(type) {
@@ -65,19 +65,19 @@ func (s signer) header(changes ...any) map[string]any {
 	return with(map[string]any{"alg": s.alg, "kid": s.id, "typ": "at+jwt"}, changes...)
 }
 
-// token has a good signature over any header.
+// token returns a token with a valid signature over any header.
 func (s signer) token(header map[string]any) string {
 	text := b64(toJSON(header)) + "." + b64(toJSON(s.claims))
 	return text + "." + b64(seal(s.key, text))
 }
 
-// by is a token of s that another key has signed.
+// by returns a token of s that another key has signed.
 func (s signer) by(other crypto.Signer, header map[string]any) string {
 	s.key = other
 	return s.token(header)
 }
 
-// signers are the keys of a store, by algorithm.
+// signers returns the keys of a store by algorithm.
 func signers(t *testing.T, kept keyset.Store, now time.Time) map[string]signer {
 	t.Helper()
 	document, _, err := kept.Load(t.Context())
@@ -113,7 +113,7 @@ func signers(t *testing.T, kept keyset.Store, now time.Time) map[string]signer {
 	return all
 }
 
-// threeKeys is a set with a key of each algorithm.
+// threeKeys returns a set with a key of each algorithm.
 func threeKeys(t *testing.T) (*keyset.Set, *stored) {
 	t.Helper()
 	kept := newStored()
@@ -126,8 +126,8 @@ func threeKeys(t *testing.T) (*keyset.Set, *stored) {
 	return keys, kept
 }
 
-// TestThreat10AlgorithmConfusion: a token is good under the one algorithm that its key is bound to, with the
-// three header parameters that ours have, and under nothing else, whichever of the three algorithms that is.
+// TestThreat10AlgorithmConfusion checks that a token is valid only with the algorithm of its key
+// and with the three header parameters of this server, for each of the three algorithms.
 func TestThreat10AlgorithmConfusion(t *testing.T) {
 	keys, kept := threeKeys(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestThreat10AlgorithmConfusion(t *testing.T) {
 				t.Errorf("%s: key %s, want %s", alg, id.KeyID, s.id)
 			}
 			for _, c := range rows {
-				for range 2 { // what was remembered the first time must not help
+				for range 2 { // a cached result of the first check must not help
 					_, err := w.Verify(t.Context(), c.token)
 					if got := reasonOf(err); got != c.want {
 						t.Errorf("%s: %s: reason %q (%v), want %q", alg, c.what, got, err, c.want)
@@ -157,7 +157,7 @@ func TestThreat10AlgorithmConfusion(t *testing.T) {
 	})
 }
 
-// publicForms are the spellings of a public key that somebody might take for a shared secret.
+// publicForms returns the encodings of a public key that could be used as a shared secret.
 func publicForms(t *testing.T, s signer) map[string][]byte {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(s.key.Public())
@@ -168,7 +168,7 @@ func publicForms(t *testing.T, s signer) map[string][]byte {
 	return map[string][]byte{"DER": der, "PEM": spki, "PEM without its line end": bytes.TrimSpace(spki), "nothing": nil, "its id": []byte(s.id)}
 }
 
-// confusions are wrong headers.
+// confusions returns wrong headers.
 func confusions(t *testing.T, s signer, all map[string]signer) (rows []hostile) {
 	t.Helper()
 	add := func(what, token string) { rows = append(rows, hostile{what, token, auth.InvalidToken}) }
@@ -202,14 +202,14 @@ func confusions(t *testing.T, s signer, all map[string]signer) (rows []hostile) 
 	}
 	add("another curve", s.by(p384, s.header()))
 	add("another curve, and said so", s.by(p384, s.header("alg", "ES384")))
-	stranger, jwk := strangerOf(t, s)
+	foreign, jwk := foreignKey(t, s)
 	for name, value := range map[string]any{
 		"jwk": jwk, "jku": "https://attacker.example/keys", "x5u": "https://attacker.example/cert",
 		"x5c": []string{"MIIB"}, "x5t": "AAAA", "crit": []string{"exp"}, "b64": true, "zip": "DEF", "epk": jwk, "nonce": "1",
 	} {
-		add(name+" beside a good signature", s.token(s.header(name, value)))
-		add(name+" with a key of its own", s.by(stranger, s.header(name, value)))
-		add(name+" with a key of its own, without kid", s.by(stranger, s.header(name, value, "kid", remove)))
+		add(name+" and a valid signature", s.token(s.header(name, value)))
+		add(name+" with a key of its own", s.by(foreign, s.header(name, value)))
+		add(name+" with a key of its own, without kid", s.by(foreign, s.header(name, value, "kid", remove)))
 	}
 	add("b64 false with crit", s.token(s.header("b64", false, "crit", []string{"b64"})))
 	for _, typ := range []any{remove, "JWT", "AT+JWT", "application/at+jwt", "id_token+jwt", "", 1, nil, []string{"at+jwt"}} {
@@ -218,8 +218,8 @@ func confusions(t *testing.T, s signer, all map[string]signer) (rows []hostile) 
 	return rows
 }
 
-// strangerOf is a key of the same kind that is not ours, with its public form.
-func strangerOf(t *testing.T, s signer) (crypto.Signer, map[string]any) {
+// foreignKey returns a foreign key of the same kind, with its public form.
+func foreignKey(t *testing.T, s signer) (crypto.Signer, map[string]any) {
 	t.Helper()
 	kept := newStored()
 	kept.open(t, keyset.Config{Algorithm: s.alg})
@@ -235,7 +235,7 @@ func strangerOf(t *testing.T, s signer) (crypto.Signer, map[string]any) {
 	return other.key, set.Keys[0]
 }
 
-// tampered are wrong signatures.
+// tampered returns wrong signatures.
 func tampered(t *testing.T, s signer) (rows []hostile) {
 	t.Helper()
 	add := func(what, token string) { rows = append(rows, hostile{what, token, auth.InvalidToken}) }
@@ -272,7 +272,7 @@ func tampered(t *testing.T, s signer) (rows []hostile) {
 		}
 		add("DER", of(der))
 	case ed25519.PrivateKey:
-		// s and s plus the order of the group are the same to who does not look.
+		// Careless verifiers accept s plus the order of the group as if it were s.
 		order, _ := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 		half := bytes.Clone(raw[32:])
 		slices.Reverse(half)
@@ -292,7 +292,8 @@ func tampered(t *testing.T, s signer) (rows []hostile) {
 	return rows
 }
 
-// TestThreat11KeyIDInjection: whatever a token says its key is, nothing but a map in memory is asked.
+// TestThreat11KeyIDInjection checks that a key id is only looked up in a map in memory, for any
+// content.
 func TestThreat11KeyIDInjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
@@ -325,8 +326,9 @@ func TestThreat11KeyIDInjection(t *testing.T) {
 	})
 }
 
-// TestThreat12Substitution: tokens of installations that share keys are good where issuer and
-// audience are the same, and nowhere else; what is no access token is none anywhere.
+// TestThreat12Substitution checks that tokens of installations with the same keys are valid only
+// with the same issuer and audience, and that other kinds of tokens are never valid as access
+// tokens.
 func TestThreat12Substitution(t *testing.T) {
 	keys, kept := threeKeys(t)
 	type place struct{ issuer, audience string }
@@ -371,13 +373,13 @@ func TestThreat12Substitution(t *testing.T) {
 	}
 }
 
-// TestThreat14SigningKeyTheft: after rotate --now --revoke, which another process does, no token of the stolen key is good: neither
-// those that were given out, though they were verified before, nor those that the thief makes.
+// TestThreat14SigningKeyTheft runs rotate --now --revoke in another process. Afterwards no token of
+// the stolen key is valid, neither tokens that were verified before nor new ones of the thief.
 func TestThreat14SigningKeyTheft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := newStored()
-		var told []string
-		keys := kept.open(t, keyset.Config{OnRevoke: func(kid string) { told = append(told, kid) }})
+		var revoked []string
+		keys := kept.open(t, keyset.Config{OnRevoke: func(kid string) { revoked = append(revoked, kid) }})
 		w := newWorld(t, func(c *auth.Config) { c.Keys = keys })
 		defer runKeys(t, keys)()
 		thief := signers(t, kept, time.Now())["ES256"]
@@ -393,15 +395,15 @@ func TestThreat14SigningKeyTheft(t *testing.T) {
 
 		operator := kept.open(t, keyset.Config{Actor: "command line"})
 		if _, err := operator.Rotate(t.Context(), keyset.Rotation{Revoke: thief.id}); err == nil {
-			t.Fatal("the signing key was revoked without another in its place")
+			t.Fatal("the signing key was revoked without a replacement")
 		}
 		w.verify(forged)
 		if _, err := operator.Rotate(t.Context(), keyset.Rotation{Now: true, Revoke: thief.id}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if len(told) != 1 || told[0] != thief.id {
-			t.Errorf("sockets of %q were closed, want those of %q", told, thief.id)
+		if len(revoked) != 1 || revoked[0] != thief.id {
+			t.Errorf("sockets of %q were closed, want those of %q", revoked, thief.id)
 		}
 		for _, tokens := range given {
 			w.rejects(tokens.Access, auth.TokenRevoked)

@@ -20,19 +20,20 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// scattered is the n-th of many addresses, each in a network of its own.
+// scattered returns the n-th of many addresses, each in a network of its own.
 func scattered(n int) auth.Origin {
 	return auth.Origin{Address: netip.AddrFrom4([4]byte{byte(20 + n>>16), byte(n >> 8), byte(n), 9})}
 }
 
-// TestThreat01PasswordGuessing: of 500 wrong passwords and the right one, sent at once from as many networks, at
-// most as many are looked at as are free; and the owner, at home, gets in beside them.
+// TestThreat01PasswordGuessing sends 500 wrong passwords and the correct one at once, each from a
+// network of its own. No more of them are checked than the free failures. Meanwhile the owner logs
+// in at home.
 func TestThreat01PasswordGuessing(t *testing.T) {
 	most := 0
 	for range soak(200) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, defaultThrottle)
-			w.login("maria") // at home, from where she is known
+			w.login("maria") // at home, from a known location
 			before, _ := w.people.counts()
 			w.people.checking = make(chan struct{})
 			var all sync.WaitGroup
@@ -57,7 +58,8 @@ func TestThreat01PasswordGuessing(t *testing.T) {
 	t.Logf("figure: 500 wrong passwords at once: at most %d looked at", most)
 }
 
-// TestThreat01RightOneAmongThem: the right password from an unknown place forgets the failures once, and no more.
+// TestThreat01RightOneAmongThem checks that the correct password from an unknown place forgets the
+// failures only once.
 func TestThreat01RightOneAmongThem(t *testing.T) {
 	for range soak(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -80,8 +82,9 @@ func TestThreat01RightOneAmongThem(t *testing.T) {
 	}
 }
 
-// TestThreat02CredentialStuffing: 10,000 addresses with a username each, within a minute. Only as many are tried as
-// fail in all in that time, and whoever is at a known place does not notice.
+// TestThreat02CredentialStuffing sends logins from 10,000 addresses with a username each, within a
+// minute. No more are checked than the global limit allows, and users at known places are not
+// affected.
 func TestThreat02CredentialStuffing(t *testing.T) {
 	for name, c := range map[string]struct {
 		from func(int) auth.Origin
@@ -112,7 +115,8 @@ func TestThreat02CredentialStuffing(t *testing.T) {
 				if got := logins - before - owner; got > c.most+1 {
 					t.Errorf("%d passwords were tried, want at most %d", got, c.most)
 				}
-				// A flood does not fill the disk: beside what was tried there is little in the log.
+				// A flood does not fill the disk: the log has few rows in addition to those of
+				// checked attempts.
 				if n := len(w.audited(audit.LoginThrottled)); n == 0 || n > 2*120 {
 					t.Errorf("%d throttled attempts were written down", n)
 				}
@@ -123,9 +127,9 @@ func TestThreat02CredentialStuffing(t *testing.T) {
 
 func at(text string) auth.Origin { return auth.Origin{Address: netip.MustParseAddr(text)} }
 
-// TestThreat03LockingOutAVictim: whoever hammers an account for an hour from everywhere, from the victim's own network
-// too, does not make the victim wait at a place from which they logged in before.
-func TestThreat03LockingOutAVictim(t *testing.T) {
+// TestThreat03LockingOutAnOwner attacks an account for an hour from many networks, including the
+// victim's. The victim does not have to wait at a place where they logged in before.
+func TestThreat03LockingOutAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
 		w.login("maria")
@@ -141,7 +145,8 @@ func TestThreat03LockingOutAVictim(t *testing.T) {
 			t.Errorf("the attacker: %s, wait %v", reason, wait)
 		}
 		w.login("maria")
-		// And elsewhere she waits 15 minutes at most, once nobody hammers: there is no lock-out.
+		// At other places she waits at most 15 minutes after the end of the attack. The account is
+		// never locked.
 		time.Sleep(throttle.MaxBackoff)
 		if reason, _ := try(t, w, "maria", "maria's password", scattered(9999)); reason != "" {
 			t.Errorf("from elsewhere, after the wait: %s", reason)
@@ -149,8 +154,8 @@ func TestThreat03LockingOutAVictim(t *testing.T) {
 	})
 }
 
-// TestThreat06ParallelChecks: however many attempts come at once, from whichever places, with whatever bounds, no more
-// are looked at than may fail (GHSA-7h8m-vrxx-vr4m).
+// TestThreat06ParallelChecks checks that parallel attempts from any places and with any limits
+// never exceed the allowed failures (GHSA-7h8m-vrxx-vr4m).
 func TestThreat06ParallelChecks(t *testing.T) {
 	for range soak(20) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -182,8 +187,9 @@ func TestThreat06ParallelChecks(t *testing.T) {
 	}
 }
 
-// TestThreat07StolenRefreshToken plays every order in which a thief and the victim, who both have the first token, may
-// refresh 8 times, a minute apart. As soon as one presents a token whose successor the other has used, both are out.
+// TestThreat07StolenRefreshToken runs every order in which a thief and the victim, who both have
+// the first token, can refresh 8 times, a minute apart. Once one presents a token whose successor
+// the other has used, both are logged out.
 func TestThreat07StolenRefreshToken(t *testing.T) {
 	for _, rotation := range []string{auth.RotationActivation, auth.RotationStrict} {
 		found := 0
@@ -220,8 +226,8 @@ func TestThreat07StolenRefreshToken(t *testing.T) {
 				w.refuses(who[0], auth.InvalidRefreshToken)
 				w.refuses(who[1], auth.InvalidRefreshToken)
 				w.rejects(newest.Access, auth.TokenRevoked)
-				if told := w.told.revokedFamilies(); len(told) != 1 {
-					t.Errorf("OnRevoke for %v, want once", told)
+				if got := w.hooks.revokedFamilies(); len(got) != 1 {
+					t.Errorf("OnRevoke for %v, want once", got)
 				}
 				if n := len(w.audited(audit.Reuse)); n != 1 {
 					t.Errorf("%d reuses in the audit log, want 1", n)
@@ -246,8 +252,8 @@ func (a *answerless) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome,
 	return o, err
 }
 
-// TestThreat08RefreshRace: 64 processes that refresh with one token at once get one successor, and so does whoever asks
-// again because the answer was lost after it had been stored.
+// TestThreat08RefreshRace checks that 64 processes that refresh with one token at once get one
+// successor. A client that retries after its stored answer was lost gets the same one.
 func TestThreat08RefreshRace(t *testing.T) {
 	for _, rotation := range []string{auth.RotationActivation, auth.RotationStrict} {
 		t.Run(rotation, func(t *testing.T) {
@@ -286,15 +292,15 @@ func TestThreat08RefreshRace(t *testing.T) {
 					token = auth.NewSecret(child)
 				}
 			}
-			if told := w.told.revokedFamilies(); len(told) != 0 {
-				t.Errorf("the family was taken as stolen: %v", told)
+			if got := w.hooks.revokedFamilies(); len(got) != 0 {
+				t.Errorf("the family was taken as stolen: %v", got)
 			}
 		})
 	}
 }
 
-// TestThreat09DisabledUser: a user who was disabled, or whose password changed, gets nothing for a refresh token, and
-// their sockets are closed (CVE-2023-22492).
+// TestThreat09DisabledUser checks that the refresh tokens of a disabled user, or after a change of
+// the password, are refused, and that the sockets are closed (CVE-2023-22492).
 func TestThreat09DisabledUser(t *testing.T) {
 	for what, change := range map[string]func(*person){
 		"disabled":             func(p *person) { p.disabled = true },
@@ -307,8 +313,8 @@ func TestThreat09DisabledUser(t *testing.T) {
 			id := w.verify(tokens.Access)
 			w.people.change("us_maria", change)
 			w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
-			if told := w.told.revokedUsers(); len(told) != 1 || told[0] != "us_maria" {
-				t.Errorf("sockets closed of %v, want of us_maria", told)
+			if got := w.hooks.revokedUsers(); len(got) != 1 || got[0] != "us_maria" {
+				t.Errorf("sockets closed of %v, want of us_maria", got)
 			}
 			w.rejects(tokens.Access, auth.TokenRevoked)
 			w.refresh(other.Refresh)
@@ -323,8 +329,8 @@ func TestThreat09DisabledUser(t *testing.T) {
 	}
 }
 
-// TestThreat13ReplayAfterLogout: what was logged out at one process is over there at once, and at another one that has
-// the same database within a second, for tokens and, once, for sockets.
+// TestThreat13ReplayAfterLogout checks that a logout takes effect at its process at once and at
+// another process of the same database within a second, for tokens and, once, for sockets.
 func TestThreat13ReplayAfterLogout(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rueda.db")
 	open := func(c *auth.Config) {

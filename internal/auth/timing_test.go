@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// countedUsers counts what is asked of a user base.
+// countedUsers counts the calls of a user base.
 type countedUsers struct {
 	broker.Users
 	checks, reads atomic.Int64
@@ -33,7 +33,7 @@ func (c *countedUsers) User(ctx context.Context, id string) (broker.User, error)
 	return c.Users.User(ctx, id)
 }
 
-// countedStore counts what is asked of a Store.
+// countedStore counts the calls of a Store.
 type countedStore struct {
 	auth.Store
 	reads, writes atomic.Int64
@@ -49,17 +49,18 @@ func (c *countedStore) Append(ctx context.Context, events ...audit.Event) error 
 	return c.Store.Append(ctx, events...)
 }
 
-// refusals are the three logins that must look alike to whoever waits for the answer.
+// refusals returns the three logins that must not be distinguishable by the time of the answer.
 func refusals() [3]struct{ what, username string } {
 	return [3]struct{ what, username string }{{"unknown user", "nobody"}, {"wrong password", "maria"}, {"disabled user", "otto"}}
 }
 
-// writtenOneByOne is how many tries of each kind are few enough that every refusal has a row of its own in the audit log.
+// writtenOneByOne is the largest number of attempts of each kind for which every refusal has its
+// own row in the audit log.
 const writtenOneByOne = 6
 
-// TestThreat05UserEnumeration: an unknown user, a wrong password and a disabled user get one answer, after the same work:
-// as many hashes, as many questions to the user base, as many writes. In a soak run their times are compared, over 2,000
-// logins of each, in an order that is drawn anew for every three.
+// TestThreat05UserEnumeration checks that an unknown user, a wrong password and a disabled user get
+// the same answer after the same work: the same number of hashes, queries of the user base and
+// writes. A soak run compares their times over 2,000 logins of each kind, in random order.
 func TestThreat05UserEnumeration(t *testing.T) {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "rueda.db"))
 	if err != nil {
@@ -107,7 +108,7 @@ func TestThreat05UserEnumeration(t *testing.T) {
 		}
 	}
 	for i, c := range refusals() {
-		if len(took[i]) > writtenOneByOne { // more are joined in one row, whoever they are of: their number is the clock's
+		if len(took[i]) > writtenOneByOne { // further refusals share rows whose number depends on the clock
 			work[i][5] = 0
 		}
 		if work[i] != work[0] || work[i][0] != int64(tries) || len(took[i]) <= writtenOneByOne && work[i][5] != int64(tries) {

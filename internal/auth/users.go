@@ -13,47 +13,48 @@ import (
 )
 
 const (
-	// maxUsers bounds the users remembered. One that is forgotten is read again
-	// when next seen, or at the next change where it has open sockets.
+	// maxUsers bounds the number of remembered users. A forgotten user is read again at the next
+	// request, or at the next change if the user has open sockets.
 	maxUsers = 1 << 17
 	// userPatience is how long a token check waits for the user base.
 	userPatience = 2 * time.Second
-	// userQuiet is how long a user base that failed is not asked about users that
-	// are remembered: about the one user at once, about all after userFailures in a row.
+	// userQuiet is how long the user base is not queried after an error: about that one user after
+	// one error, and about all remembered users after userFailures consecutive errors.
 	userQuiet    = 5 * time.Second
 	userFailures = 3
-	// badUserKept is how long a user whose record cannot be read stays as last read.
+	// badUserKept is how long the last state of a user is used when the record cannot be read any
+	// more.
 	badUserKept = 5 * time.Minute
 )
 
-// users remembers the users whose tokens are in use, so that a token check asks
-// the user base seldom, and not at all while it is down.
+// users remembers the users whose tokens are in use, so that a token check rarely queries the user
+// base, and never while it is down.
 type users struct {
 	base  broker.Users
 	ttl   time.Duration
-	start time.Time // what quiet counts from
+	start time.Time // quiet is relative to it
 
-	reads   atomic.Uint64 // counts reads begun, to tell an earlier answer from a later one
-	changed atomic.Uint64 // what a read up to this one found is stale
-	failed  atomic.Int64  // questions in a row that the base did not answer
-	quiet   atomic.Int64  // the base is taken as down until so long after start
+	reads   atomic.Uint64 // number of reads that were started; orders their answers
+	changed atomic.Uint64 // reads up to this number are stale
+	failed  atomic.Int64  // consecutive queries without an answer
+	quiet   atomic.Int64  // the user base is treated as down until this long after start
 
-	telling [shards]sync.Mutex // held from the keeping of a user to the end of its hooks, so that these come in the order of reads
+	notify [shards]sync.Mutex // held while a user is stored and its hooks run, so that hooks run in the order of reads
 	shards  [shards]struct {
 		mu    sync.RWMutex
 		known cache.Map[string, *knownUser]
-		_     [16]byte // a shard is a line of the cache
+		_     [16]byte // fills a cache line
 	}
 }
 
-// knownUser is what was read of a user. It does not change.
+// knownUser is the last state of a user that was read. It is immutable.
 type knownUser struct {
-	user  broker.User // as last read; only the ID of one that is gone
-	gone  bool        // deleted, disabled or for long not readable
+	user  broker.User // as last read; only the ID of a deleted user
+	gone  bool        // deleted, disabled, or not readable for a long time
 	read  time.Time
-	order uint64    // the read it comes from
+	order uint64    // number of the read that returned it
 	bad   time.Time // since when its record cannot be read; zero: it can
-	later time.Time // it is not asked about before
+	later time.Time // when the user base may be queried about this user again
 }
 
 func newUsers(base broker.Users, ttl time.Duration) *users {
@@ -74,8 +75,8 @@ func (k *knownUser) result() (*broker.User, error) {
 // begin numbers a read of the user base.
 func (u *users) begin() uint64 { return u.reads.Add(1) }
 
-// end keeps what a read found, unless a later read has ended before, and returns
-// what was known until now.
+// end stores the result of a read, unless a later read has already ended. It returns the previous
+// state.
 func (u *users) end(order uint64, now knownUser) (before *knownUser, ok bool) {
 	x := &u.shards[shardOf(now.user.ID)]
 	x.mu.Lock()
@@ -89,7 +90,7 @@ func (u *users) end(order uint64, now knownUser) (before *knownUser, ok bool) {
 	return before, ok
 }
 
-// amend changes what is remembered of a user, unless a read after this one has ended before.
+// amend changes the stored state of a user, unless a later read has already ended.
 func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 	x := &u.shards[shardOf(id)]
 	x.mu.Lock()
@@ -101,14 +102,15 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 	}
 }
 
-// get is what is known of a user.
+// get returns the stored state of a user.
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
 	return recall(&x.mu, &x.known, id)
 }
 
-// user is the user with this id, as a token of the given version may see it: from
-// memory if that is recent or the base is down. A memory older than the token is not enough.
+// user returns the user with this id for a token of the given version. It uses the stored state if
+// that is recent enough or the user base is down. A state that is older than the token is not
+// enough.
 func (s *Service) user(ctx context.Context, id string, version int64, now time.Time) (*broker.User, error) {
 	k, enough := s.users.remembered(id, version, now)
 	if enough {
@@ -118,8 +120,8 @@ func (s *Service) user(ctx context.Context, id string, version int64, now time.T
 	if err == nil {
 		return fresh.result()
 	}
-	if ctx.Err() == nil { // not the caller's fault
-		s.cfg.Logger.Warn("user not read, stays as last read", "user", id, "error", err)
+	if ctx.Err() == nil { // the failure is not due to the caller
+		s.cfg.Logger.Warn("user not read, keeping the last state", "user", id, "error", err)
 	}
 	if k == nil {
 		return nil, unavailable(err)
@@ -127,8 +129,8 @@ func (s *Service) user(ctx context.Context, id string, version int64, now time.T
 	return k.result()
 }
 
-// remembered is what is known of a user, nil if nothing is, and whether that is enough
-// for a token of the given version.
+// remembered returns the stored state of a user, or nil, and reports whether it is enough for a
+// token of the given version.
 func (u *users) remembered(id string, version int64, now time.Time) (k *knownUser, enough bool) {
 	k, ok := u.get(id)
 	if !ok {
@@ -138,10 +140,10 @@ func (u *users) remembered(id string, version int64, now time.Time) (k *knownUse
 	return k, recent || now.Before(k.later) || u.down(now)
 }
 
-// down says whether the base is taken as down.
+// down reports whether the user base is treated as down.
 func (u *users) down(now time.Time) bool { return int64(now.Sub(u.start)) < u.quiet.Load() }
 
-// readUser asks the user base and notes the answer.
+// readUser queries the user base and stores the answer.
 func (s *Service) readUser(ctx context.Context, id string) (knownUser, error) {
 	asked, cancel := context.WithTimeout(ctx, userPatience)
 	defer cancel()
@@ -154,7 +156,8 @@ func (s *Service) readUser(ctx context.Context, id string) (knownUser, error) {
 	return k, err
 }
 
-// answered notes what the base said of a user. The error says that it did not tell who that is.
+// answered stores an answer of the user base. It returns an error if the answer does not identify
+// the user.
 func (s *Service) answered(order uint64, id string, user broker.User, err error) (knownUser, error) {
 	var k knownUser
 	switch {
@@ -175,7 +178,8 @@ func (s *Service) answered(order uint64, id string, user broker.User, err error)
 	return k, nil
 }
 
-// unanswered has the base left alone for a while, if only about some users that are remembered.
+// unanswered stops queries of the user base for a while, or, after a single error, those for these
+// users.
 func (s *Service) unanswered(order uint64, ids ...string) {
 	u, now := s.users, time.Now()
 	for _, id := range ids {
@@ -186,8 +190,8 @@ func (s *Service) unanswered(order uint64, ids ...string) {
 	}
 }
 
-// badUser keeps a user whose record cannot be read as it was, and for badUserKept only: what cannot be read may say
-// that nothing is allowed any more.
+// badUser keeps the last state of a user whose record cannot be read, for badUserKept only: the new
+// record may remove rights.
 func (s *Service) badUser(order uint64, id string) {
 	k, ok := s.users.get(id)
 	now := time.Now()
@@ -203,18 +207,18 @@ func (s *Service) badUser(order uint64, id string) {
 	})
 }
 
-// note keeps a user as read and tells the hooks what changed.
+// note stores a user as read and calls the hooks for what changed.
 func (s *Service) note(order uint64, now knownUser) {
-	telling := &s.users.telling[shardOf(now.user.ID)]
-	telling.Lock()
-	defer telling.Unlock()
+	mu := &s.users.notify[shardOf(now.user.ID)]
+	mu.Lock()
+	defer mu.Unlock()
 	before, ok := s.users.end(order, now)
 	switch {
-	case !ok && now.gone: // sockets may be open from when more was known
+	case !ok && now.gone: // sockets may be open from an earlier login
 		s.cfg.OnRevokeUser(now.user.ID)
 	case !ok || before.gone:
 	case now.gone || now.user.Version > before.user.Version:
-		s.cfg.Logger.Info("user disabled or changed, tokens of before are over", "user", now.user.ID)
+		s.cfg.Logger.Info("user disabled or changed, older tokens are invalid", "user", now.user.ID)
 		s.cfg.OnRevokeUser(now.user.ID)
 	case !reflect.DeepEqual(now.user, before.user):
 		s.cfg.OnRights(now.user)

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-// crowd is people with so many more users.
+// crowd adds n users.
 func (p *people) crowd(n int) (ids, names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -29,7 +29,7 @@ func (p *people) crowd(n int) (ids, names []string) {
 	return ids, names
 }
 
-// asked is a user base that notes who is asked for, and fails for some.
+// asked is a user base that records its queries and fails for some users.
 type asked struct {
 	*people
 	mu    sync.Mutex
@@ -72,12 +72,13 @@ func (a *asked) fails(id string, err error) {
 	a.wrong[id] = err
 }
 
-// on makes a world whose base notes what it is asked.
+// on makes a world use the user base.
 func (a *asked) on(c *auth.Config) { a.people = c.Users.(*people); c.Users = a }
 
-// TestThreat09SilentSockets: with a base that tells of no changes, a user who is disabled loses sockets that ask for nothing
-// within a minute, and one whose rights changed has the new ones. The base is asked about once a minute for each, a
-// part of them at a time, and about nobody where it tells its changes.
+// TestThreat09SilentSockets uses a user base that does not report changes. A disabled user loses
+// sockets without requests within a minute, and changed rights take effect. The base is queried
+// about once a minute for each user, spread over time. A base that reports its changes is not
+// queried.
 func TestThreat09SilentSockets(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestThreat09SilentSockets(t *testing.T) {
 				ids, names = base.crowd(users)
 				c.Connected, c.Watched = func() []string { return ids }, watched
 			})
-			for _, name := range names { // as after an outage: all at once
+			for _, name := range names { // all at once, as after an outage
 				w.login(name)
 			}
 			ctx, cancel := contextOf(t)
@@ -123,10 +124,10 @@ func TestThreat09SilentSockets(t *testing.T) {
 			base.remove("us_user9")
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			ended := w.told.revokedUsers()
+			ended := w.hooks.revokedUsers()
 			slices.Sort(ended)
-			if !watched && (!slices.Equal(ended, []string{"us_user7", "us_user9"}) || len(w.told.rights) != 1 || w.told.rights[0].ID != "us_user8") {
-				t.Errorf("sockets closed of %v, rights told of %v", ended, w.told.rights)
+			if !watched && (!slices.Equal(ended, []string{"us_user7", "us_user9"}) || len(w.hooks.rights) != 1 || w.hooks.rights[0].ID != "us_user8") {
+				t.Errorf("sockets closed of %v, rights reported of %v", ended, w.hooks.rights)
 			}
 			cancel()
 			synctest.Wait()
@@ -134,18 +135,20 @@ func TestThreat09SilentSockets(t *testing.T) {
 	}
 }
 
-// TestForgottenUserIsClosed: sockets of a user of whom nothing is remembered close too when the user is gone.
+// TestForgottenUserIsClosed checks that sockets of a deleted user close even if the user has no
+// stored state.
 func TestForgottenUserIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *auth.Config) { c.Connected = func() []string { return []string{"us_maria", "us_otto"} } })
 	w.people.change("us_maria", func(p *person) { p.disabled = true })
 	w.UsersChanged(t.Context())
-	if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
+	if got := w.hooks.revokedUsers(); !slices.Equal(got, []string{"us_maria"}) {
 		t.Errorf("sockets closed of %v, want of us_maria", got)
 	}
 }
 
-// TestThreat09OneBadRecord: a user whose record cannot be read, or is answered with an error alone, keeps nobody else's
-// sockets from being closed, and no other's token good; the user's own are over after five minutes.
+// TestThreat09OneBadRecord checks that a user whose record cannot be read, or is answered with an
+// error, does not delay the closing of other users' sockets or keep their tokens valid. The user's
+// own tokens end after five minutes.
 func TestThreat09OneBadRecord(t *testing.T) {
 	for what, wrong := range map[string]error{
 		"bad record": fmt.Errorf("%w: entitlements", broker.ErrBadUser),
@@ -171,26 +174,26 @@ func TestThreat09OneBadRecord(t *testing.T) {
 					}
 				}
 				w.UsersChanged(t.Context())
-				if got := w.told.revokedUsers(); len(got) != 30 {
+				if got := w.hooks.revokedUsers(); len(got) != 30 {
 					t.Errorf("sockets closed of %d users, want of 30: %v", len(got), got)
 				}
 				time.Sleep(2 * time.Minute)
 				w.verify(tokens[bad].Access) // as last read
 				base.change(gone, func(p *person) { p.disabled = true })
-				w.rejects(tokens[gone].Access, auth.TokenRevoked) // the base is asked all the same
+				w.rejects(tokens[gone].Access, auth.TokenRevoked) // the user base is queried all the same
 				wantReason(t, second(w.Refresh(t.Context(), tokens[bad].Refresh, origin)), auth.Unavailable)
 
 				ctx, cancel := contextOf(t)
 				go w.Run(ctx)
 				time.Sleep(6 * time.Minute)
 				synctest.Wait()
-				if over := slices.Contains(w.told.revokedUsers(), bad); over != errors.Is(wrong, broker.ErrBadUser) {
+				if over := slices.Contains(w.hooks.revokedUsers(), bad); over != errors.Is(wrong, broker.ErrBadUser) {
 					t.Errorf("sockets closed of the user with the bad record: %v", over)
 				}
 				if errors.Is(wrong, broker.ErrBadUser) {
 					w.rejects(tokens[bad].Access, auth.TokenRevoked)
 				}
-				base.fails(bad, nil) // mended
+				base.fails(bad, nil) // fixed
 				time.Sleep(2 * time.Minute)
 				w.verify(tokens[bad].Access)
 				w.refresh(tokens[bad].Refresh)
@@ -203,7 +206,8 @@ func TestThreat09OneBadRecord(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestBaseDownIsLeftAlone: a base that answers nobody is not asked about everybody, and then not for a while.
+// TestBaseDownIsLeftAlone checks that a user base that does not answer is queried about few users
+// only, and then not for a while.
 func TestBaseDownIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var base asked
@@ -227,7 +231,7 @@ func TestBaseDownIsLeftAlone(t *testing.T) {
 	})
 }
 
-// paged is a base that answers in pages.
+// paged is a user base that answers in pages.
 type paged struct {
 	asked
 	pages [][]string
@@ -244,7 +248,8 @@ func (p *paged) UsersByID(ctx context.Context, ids []string) ([]broker.UserResul
 	return list, nil
 }
 
-// TestManyUsersChanged: after a change those with open sockets are read first; in pages, or several at once.
+// TestManyUsersChanged checks that users with open sockets are read first after a change, in pages
+// or several in parallel.
 func TestManyUsersChanged(t *testing.T) {
 	const users = 1200
 	connected := []string{"us_user11", "us_user500", "us_user1100"}
@@ -268,7 +273,7 @@ func TestManyUsersChanged(t *testing.T) {
 				t.Errorf("%s is not among the first, which are %v", id, first)
 			}
 		}
-		if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_user1199"}) {
+		if got := w.hooks.revokedUsers(); !slices.Equal(got, []string{"us_user1199"}) {
 			t.Errorf("sockets closed of %v", got)
 		}
 	})
@@ -289,23 +294,24 @@ func TestManyUsersChanged(t *testing.T) {
 	if one := base.since(); total != users || len(base.pages) > users/200 || !first || len(one) != 0 {
 		t.Errorf("%d users in %d pages, those with sockets first: %v; one by one %d", total, len(base.pages), first, len(one))
 	}
-	if got := w.told.revokedUsers(); !slices.Equal(got, []string{"us_user1199"}) {
+	if got := w.hooks.revokedUsers(); !slices.Equal(got, []string{"us_user1199"}) {
 		t.Errorf("sockets closed of %v", got)
 	}
 }
 
-// TestRightsToldInOrder: of several who notice changes at once, the last that tells the sockets tells what the user has now.
-func TestRightsToldInOrder(t *testing.T) {
+// TestRightsReportedInOrder checks that the last call of the hooks has the current rights if
+// several goroutines find changes at once.
+func TestRightsReportedInOrder(t *testing.T) {
 	var mu sync.Mutex
-	var told broker.User
+	var reported broker.User
 	w := newWorld(t, func(c *auth.Config) {
 		c.OnRights = func(u broker.User) {
-			for range len(u.Scopes) * 7 % 30 { // some take longer to tell than others
+			for range len(u.Scopes) * 7 % 30 { // some calls take longer than others
 				runtime.Gosched()
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told = u
+			reported = u
 		}
 	})
 	w.login("maria")
@@ -322,8 +328,8 @@ func TestRightsToldInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(told.Scopes) != len(now.Scopes) {
-			t.Fatalf("round %d: %d scopes were told last, the user has %d", round, len(told.Scopes), len(now.Scopes))
+		if len(reported.Scopes) != len(now.Scopes) {
+			t.Fatalf("round %d: %d scopes were reported last, the user has %d", round, len(reported.Scopes), len(now.Scopes))
 		}
 	}
 }

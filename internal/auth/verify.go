@@ -11,11 +11,12 @@ import (
 	"github.com/ruedahq/rueda/internal/cache"
 )
 
-// maxVerified bounds the tokens remembered as verified, about 400 bytes each.
+// maxVerified bounds the number of remembered tokens. Each takes about 400 bytes.
 const maxVerified = 1 << 16
 
-// verified remembers tokens whose signature was checked, by the SHA-256 of their text. A lookup takes
-// 0.3 µs, another check of the signature 90. Key, time, revocation and user are checked each time.
+// verified remembers tokens whose signature was checked, by the SHA-256 of their text. A look-up
+// takes 0.3 µs, a check of the signature 90 µs. Key, expiry, revocation and user are checked each
+// time.
 type verified struct {
 	mu     sync.RWMutex
 	tokens cache.Map[Hash, *claims]
@@ -33,7 +34,7 @@ func (v *verified) put(text string, c *claims) {
 	v.tokens.Put(sha256.Sum256([]byte(text)), c)
 }
 
-// recall returns a value of a map that every token check reads. Most calls only read-lock it.
+// recall returns a value of a map that every token check reads. Most calls take the read lock only.
 func recall[K comparable, V any](mu *sync.RWMutex, m *cache.Map[K, V], key K) (V, bool) {
 	mu.RLock()
 	v, ok := m.Peek(key)
@@ -46,9 +47,9 @@ func recall[K comparable, V any](mu *sync.RWMutex, m *cache.Map[K, V], key K) (V
 	return m.Get(key)
 }
 
-// Verify checks an access token. The Error's reason is InvalidToken, TokenExpired,
-// TokenRevoked, or Unavailable when the user base is down and the user is none
-// that was seen before. A token expires at its exp, to the nanosecond.
+// Verify checks an access token. The reason of the Error is InvalidToken, TokenExpired or
+// TokenRevoked. It is Unavailable if the user base is down and the user is unknown here. A token
+// expires at its exp, to the nanosecond.
 func (s *Service) Verify(ctx context.Context, accessToken string) (Identity, error) {
 	c, err := s.signed(accessToken)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *Service) Verify(ctx context.Context, accessToken string) (Identity, err
 	return identity(c, user)
 }
 
-// Known is Verify for a token that was verified before and whose user is remembered:
-// it waits for nothing. ok says whether it has an answer.
+// Known is Verify for a token that was verified before and whose user is remembered. It never
+// blocks. ok is false if Verify is needed.
 func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	if len(accessToken) > maxAccessToken {
 		return Identity{}, false, nil
@@ -91,14 +92,14 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	return id, true, err
 }
 
-// current says why a token that was good is so no more.
+// current returns an error if a token that was valid is not valid any more.
 func (s *Service) current(c *claims, now time.Time) error {
 	if err := s.access.check(c, now); errors.Is(err, errExpired) {
 		return refuse(TokenExpired, nil)
 	} else if err != nil {
 		return refuse(InvalidToken, err)
 	}
-	if err := s.cfg.Keys.Check(c.key); err != nil { // its key may be gone since
+	if err := s.cfg.Keys.Check(c.key); err != nil { // the key may have been removed
 		return unsigned(err)
 	}
 	if s.revoked.has(c.Family) {
@@ -107,10 +108,10 @@ func (s *Service) current(c *claims, now time.Time) error {
 	return nil
 }
 
-// identity is whom a token stands for.
+// identity returns the identity of a token's user.
 func identity(c *claims, user *broker.User) (Identity, error) {
 	if user.Version > c.Version {
-		return Identity{}, refuse(TokenRevoked, errors.New("token is of before the user's last change"))
+		return Identity{}, refuse(TokenRevoked, errors.New("token is older than the user's last change"))
 	}
 	return Identity{
 		User:    *user,
@@ -122,7 +123,7 @@ func identity(c *claims, user *broker.User) (Identity, error) {
 	}, nil
 }
 
-// signed is the content of a token that this installation signed.
+// signed returns the claims of a token that this installation signed.
 func (s *Service) signed(text string) (*claims, error) {
 	if len(text) > maxAccessToken {
 		return nil, errors.New("token is too long")

@@ -82,19 +82,19 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 		return nil, false, errors.New("damaged: more than one JSON value")
 	}
 	if kept.Version != documentVersion && kept.Version != firstVersion {
-		return nil, false, fmt.Errorf("version %d is not known here (%d is)", kept.Version, documentVersion)
+		return nil, false, fmt.Errorf("unknown version %d (want %d)", kept.Version, documentVersion)
 	}
 	if len(kept.Keys) == 0 || len(kept.Refresh) == 0 {
 		return nil, false, errors.New("damaged: it needs at least one key and one refresh secret")
 	}
 	if len(kept.Keys) > maxKeys || len(kept.Revoked) > maxRevoked || len(kept.Refresh) > maxDerivers {
-		return nil, false, errors.New("damaged: it has more keys than were ever put there")
+		return nil, false, errors.New("damaged: too many keys")
 	}
 	if kept.Version == firstVersion {
 		kept.upgrade()
 	}
 	if len(kept.Audit) != auditKeyLength {
-		return nil, false, fmt.Errorf("damaged: the audit key is not of %d bytes", auditKeyLength)
+		return nil, false, fmt.Errorf("damaged: the audit key does not have %d bytes", auditKeyLength)
 	}
 	d = &document{audit: kept.Audit}
 	if err := kept.readKeys(d); err != nil {
@@ -107,10 +107,10 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 func withoutValue(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("the value of %q is of another type", wrong.Field)
+		return fmt.Errorf("%q has the wrong type", wrong.Field)
 	}
 	if parse := (*time.ParseError)(nil); errors.As(err, &parse) {
-		return errors.New("a time is none")
+		return errors.New("a time is invalid")
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func (kept *keyDocument) readKeys(d *document) error {
 			return fmt.Errorf("key %d: %w", i+1, err)
 		}
 		if d.find(key.id) >= 0 {
-			return fmt.Errorf("key %d: damaged: it is there twice", i+1)
+			return fmt.Errorf("key %d: damaged: duplicate", i+1)
 		}
 		for _, state := range []State{Signing, Published} {
 			if key.state == state && d.in(state) >= 0 {
@@ -158,10 +158,10 @@ func (k *keptKey) key() (key signingKey, err error) {
 	switch k.State {
 	case Published, Signing, VerifyOnly:
 	default:
-		return key, fmt.Errorf("damaged: state %.16q is none of a key", string(k.State))
+		return key, fmt.Errorf("damaged: unknown state %.16q", string(k.State))
 	}
 	if (k.Due != nil) != (k.State == Published) {
-		return key, fmt.Errorf("damaged: a time to sign does not go with state %s, or is missing", k.State)
+		return key, fmt.Errorf("damaged: the time to sign is missing, or not allowed in state %s", k.State)
 	}
 	key = signingKey{state: k.State, created: k.Created, since: k.Since}
 	if k.Due != nil {

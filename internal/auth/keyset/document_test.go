@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzKeyDocument: whatever is in the file, it is read as it is written again, or refused; never is
-// a set made in which no key signs.
+// FuzzKeyDocument checks that any document is either refused or read as it is written again, and
+// that every set has a key that signs.
 func FuzzKeyDocument(f *testing.F) {
 	d, err := newDocument(ES256, time.Unix(1_800_000_000, 0).UTC())
 	if err != nil {

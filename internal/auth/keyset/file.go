@@ -25,12 +25,12 @@ type fileKeys struct {
 func FileStore(path string) Store { return &fileKeys{path} }
 
 const (
-	// keysLook is how often a watch looks at the file.
+	// keysLook is the interval between two checks of the file.
 	keysLook = 250 * time.Millisecond
-	// keysLockLook is how often one who waits for the lock tries, which others hold for some
+	// keysLockLook is the interval between two attempts to get the lock. Others hold it for some
 	// milliseconds.
 	keysLockLook = 5 * time.Millisecond
-	// keysLockPatience is how long that may take.
+	// keysLockPatience is the longest wait for the lock.
 	keysLockPatience = 10 * time.Second
 )
 
@@ -58,7 +58,7 @@ func (f *fileKeys) String() string { return "key file " + f.path }
 func (f *fileKeys) Save(ctx context.Context, data []byte, version string) error {
 	path := f.path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link stays one
+		path = target // keep a symbolic link
 	}
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -115,7 +115,7 @@ func replaceFile(path string, data []byte) error {
 // Watch implements Store. It checks the file every quarter of a second.
 func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
 	last, _ := os.Stat(f.path)
-	changed() // since it was read, before this
+	changed() // for changes between the caller's load and the first check
 	tick := time.NewTicker(keysLook)
 	defer tick.Stop()
 	for {
@@ -126,7 +126,7 @@ func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
 		}
 		now, err := os.Stat(f.path)
 		if err != nil || last != nil && os.SameFile(last, now) && last.ModTime().Equal(now.ModTime()) && last.Size() == now.Size() {
-			continue // one that is not there is waited for
+			continue // wait until the file exists
 		}
 		last = now
 		changed()
@@ -135,7 +135,7 @@ func (f *fileKeys) Watch(ctx context.Context, changed func()) error {
 
 // readSecretFile reads a file. One that others may read is an error.
 func readSecretFile(path string, most int64) ([]byte, error) {
-	// To open a named pipe would wait for a writer. A link to a file is good.
+	// Opening a named pipe would wait for a writer. A symbolic link to a file is allowed.
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
@@ -158,7 +158,7 @@ func readSecret(f *os.File, most int64) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("mode %04o lets others read it: chmod 600 it, and replace what they may have read", mode)
+		return nil, fmt.Errorf("mode %04o lets others read it: run chmod 600, and replace the secrets that they may have read", mode)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
@@ -167,9 +167,9 @@ func readSecret(f *os.File, most int64) ([]byte, error) {
 	return data, err
 }
 
-// syncDir makes a new name in dir durable.
+// syncDir makes a new directory entry durable.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // it has no such call
+	if runtime.GOOS == "windows" { // Windows has no such call
 		return nil
 	}
 	d, err := os.Open(dir)

@@ -63,7 +63,7 @@ func (c *Config) setDefaults() error {
 		return unknownAlgorithm(c.Algorithm)
 	}
 	if c.Rotate > 0 && c.Rotate < leastRotate {
-		return fmt.Errorf("keys rotate every %v at most, not every %v", leastRotate, c.Rotate)
+		return fmt.Errorf("keys cannot rotate more often than every %v, got %v", leastRotate, c.Rotate)
 	}
 	if c.OnRevoke == nil {
 		c.OnRevoke = func(string) {}
@@ -77,9 +77,9 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Set has the secrets of a server: keys for access tokens, of which one signs and all verify;
-// secrets that derive refresh tokens, of which the first is for new families; and the key of the
-// audit log.
+// Set has the secrets of a server: the keys for access tokens, the secrets that derive refresh
+// tokens, and the key of the audit log. One of the keys signs and all verify. The first of the
+// secrets is for new families.
 //
 // Requests read an immutable ring in memory, which Run updates.
 type Set struct {
@@ -114,7 +114,7 @@ func Open(ctx context.Context, store Store, cfg Config) (*Set, error) {
 	for range saveTries {
 		d, err := k.openOnce(ctx)
 		if errors.Is(err, ErrConflict) {
-			continue // somebody else made them
+			continue // another process made them
 		}
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func Open(ctx context.Context, store Store, cfg Config) (*Set, error) {
 func (k *Set) openOnce(ctx context.Context) (*document, error) {
 	d, version, complete, err := k.load(ctx)
 	if err == nil && k.plain && k.cfg.Encryption != nil {
-		k.cfg.Logger.Warn("keys are not encrypted where they are kept; they will be at the next save")
+		k.cfg.Logger.Warn("stored keys are not encrypted, the next save encrypts them")
 	}
 	if err == nil && complete {
 		return d, nil
@@ -193,7 +193,7 @@ func newRing(d *document) (*ring, error) {
 
 // Errors for a token whose key is not in the set.
 var (
-	ErrUnknownKey = errors.New("kid names no key")
+	ErrUnknownKey = errors.New("kid is unknown")
 	ErrKeyRevoked = errors.New("the key was revoked")
 )
 

@@ -12,33 +12,33 @@ type State string
 
 // States of a key. A deleted key is in no set.
 const (
-	Published  State = "published"   // others may learn it; it does not sign yet
+	Published  State = "published"   // clients may know the key; it does not sign yet
 	Signing    State = "signing"     // exactly one
-	VerifyOnly State = "verify_only" // tokens that it signed may still live
+	VerifyOnly State = "verify_only" // tokens that it signed may still be valid
 	Deleted    State = "deleted"
-	Revoked    State = "revoked" // deleted before its time: its tokens are over
+	Revoked    State = "revoked" // deleted early; its tokens are invalid
 )
 
 const (
 	// ClockLeeway is allowed for the times of tokens that another node of the installation has
 	// signed.
 	ClockLeeway = 30 * time.Second
-	// JWKSMaxAge is how long others may go by the public keys that they have read.
+	// JWKSMaxAge is how long others may use the public keys that they have read.
 	JWKSMaxAge = 5 * time.Minute
-	// publishedFor is the least time between a key's publication and its first signature: whoever
-	// reads the public keys in time has it by then, even where a cache stands between.
+	// publishedFor is the shortest time between a key's publication and its first signature. Within
+	// it, clients that read the public keys through a cache get the new key.
 	publishedFor = 2 * JWKSMaxAge
-	// verifyMargin is how much longer than its tokens a key stays: for clocks that differ, and
-	// for nodes that learn of a change late and sign with it a while longer.
+	// verifyMargin is how much longer than its tokens a key stays. It covers clocks that differ,
+	// and nodes that learn of a change late and sign with the key a little longer.
 	verifyMargin = ClockLeeway + JWKSMaxAge
-	// maxLead is how long before its turn the clock publishes a key, where rotation is slow enough.
+	// maxLead is the longest time between publication and the first signature.
 	maxLead = 24 * time.Hour
-	// clockBack is how far ahead of now a time of the past may lie; beyond that the clock has been
-	// set back.
+	// clockBack is how far in the future a stored time of the past may be. Beyond that, the clock
+	// was set back.
 	clockBack = 5 * time.Minute
 	// maxKeys bounds a set, and so the answer of the JWKS route.
 	maxKeys = 256
-	// maxRevoked bounds the memory of revoked keys, of which the oldest go first.
+	// maxRevoked bounds the number of remembered revoked keys. The oldest are forgotten first.
 	maxRevoked = 1024
 )
 
@@ -48,7 +48,7 @@ type signingKey struct {
 	state   State
 	created time.Time
 	since   time.Time // in this state
-	due     time.Time // of a published one: when it is to sign
+	due     time.Time // of a published key: when it will sign
 }
 
 // revokedKey is the record of a revoked key.
@@ -91,13 +91,13 @@ func (d *document) in(state State) int {
 type Change struct {
 	ID        string
 	Algorithm string
-	State     State     // from now on
-	Due       time.Time // of one published: when it is to sign
+	State     State     // the new state
+	Due       time.Time // of a published key: when it will sign
 }
 
-// keyRules are the times of the steps.
+// keyRules has the durations of the states.
 type keyRules struct {
-	rotate    time.Duration // how long a key signs; 0: until told otherwise
+	rotate    time.Duration // how long a key signs; 0: until an operator rotates it
 	lifetime  time.Duration // of tokens
 	algorithm string        // of new keys
 }
@@ -108,13 +108,13 @@ func (r *keyRules) lead() time.Duration { return max(publishedFor, min(maxLead, 
 // end returns when a key that only verifies is deleted.
 func (r *keyRules) end(k *signingKey) time.Time { return k.since.Add(r.lifetime + verifyMargin) }
 
-// edit is a change of a document. make makes new keys.
+// edit is a change of a document. Its make function makes new keys.
 type edit struct {
 	*document
 	now     time.Time
 	make    func(algorithm string) (pair, error)
 	changes []Change
-	quiet   bool // something changed that is no step of a key
+	quiet   bool // something changed that is not a step of a key
 }
 
 func (e *edit) changed() bool { return len(e.changes) > 0 || e.quiet }
@@ -160,7 +160,8 @@ func (e *edit) correctClock() {
 	}
 }
 
-// sweep deletes the keys of which no token can be alive, and forgets revoked ones likewise.
+// deleteOld deletes the keys that no valid token can need, and forgets revoked keys in the same
+// way.
 func (e *edit) deleteOld(r *keyRules) {
 	e.keys = slices.DeleteFunc(e.keys, func(k signingKey) bool {
 		over := k.state == VerifyOnly && !e.now.Before(r.end(&k))
@@ -212,14 +213,14 @@ func (e *edit) remove(i int, state State) {
 // published one. It signs as soon as all readers of the public keys can have it.
 type Rotation struct {
 	Algorithm string // of the next key; "": that of the set's configuration
-	Now       bool   // the next key signs at once, whether or not others know it
-	Revoke    string // a key whose tokens are over at once; "": none
+	Now       bool   // the next key signs at once, even if clients may not know it yet
+	Revoke    string // a key whose tokens become invalid at once; "": none
 }
 
 // Errors of a rotation.
 var (
 	ErrNoSuchKey   = errors.New("there is no such key")
-	ErrSigningKey  = errors.New("the key is the one that signs: without another in its place nobody could log in")
+	ErrSigningKey  = errors.New("this key signs: without a replacement nobody could log in")
 	ErrTooManyKeys = errors.New("there are too many keys: some must be deleted first")
 )
 
@@ -251,7 +252,7 @@ func (e *edit) rotate(o Rotation, r *keyRules) error {
 func (e *edit) successor(o Rotation, r *keyRules) (int, error) {
 	i := e.in(Published)
 	if i >= 0 && o.Algorithm != "" && o.Algorithm != e.keys[i].algorithm {
-		e.remove(i, Deleted) // it has signed nothing
+		e.remove(i, Deleted) // it has not signed anything
 		i = -1
 	}
 	if i < 0 {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// keyModel is what is known of keys beside the document: when each was first public, and until when
-// a token of it lives.
+// keyModel has what the model knows about keys in addition to the document: when each was first
+// public, and when its last token ends.
 type keyModel struct {
 	t       *rapid.T
 	rules   keyRules
@@ -20,10 +20,10 @@ type keyModel struct {
 	public  map[string]time.Time
 	lives   map[string]time.Time
 	revoked map[string]bool
-	atOnce  map[string]bool // signed by --now
+	atOnce  map[string]bool // keys that signed immediately (--now)
 }
 
-// step edits the document as KeySet.change does.
+// step edits the document as Set.change does.
 func (m *keyModel) step(do func(*edit) error) error {
 	e := &edit{document: m.d.clone(), now: m.now, make: func(algorithm string) (pair, error) {
 		m.made++
@@ -72,8 +72,9 @@ func (m *keyModel) check() {
 	}
 }
 
-// TestKeyRulesModel: whatever operators do and the clock does, forwards, one key signs, none signs
-// before everybody could know it unless told so, and none goes before its tokens unless revoked.
+// TestKeyRulesModel applies random actions of operators while the clock goes forward. Exactly one
+// key signs. No key signs before all clients could know it, unless --now was given. No key is
+// deleted while it has valid tokens, unless it was revoked.
 func TestKeyRulesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		start := time.Unix(1_800_000_000, 0)

@@ -29,9 +29,9 @@ func tryLock(folder string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// tryLockFile makes a lock file where the system has no locks. unlock is nil if the file
-// exists. The operator has to remove one that a killed process left behind: the error of
-// whoever waits for it names it.
+// tryLockFile makes a lock file on systems that have no file locks. unlock is nil if the file
+// exists. The operator has to remove the file of a killed process. The error of a process that
+// waits for the lock names the file.
 func tryLockFile(name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

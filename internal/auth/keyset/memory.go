@@ -41,7 +41,7 @@ func (m *memoryKeys) Save(_ context.Context, document []byte, version string) er
 	for w := range m.watchers {
 		select {
 		case w <- struct{}{}:
-		default: // it has one to look at already
+		default: // a change is already pending
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func (m *memoryKeys) Watch(ctx context.Context, changed func()) error {
 		defer m.mu.Unlock()
 		delete(m.watchers, w)
 	}()
-	changed() // since it was read, before this
+	changed() // for changes between the caller's load and now
 	for {
 		select {
 		case <-ctx.Done():

@@ -61,11 +61,11 @@ func newPair(algorithm string) (p pair, err error) {
 	return pairOf(algorithm, private)
 }
 
-// ErrAlgorithm means that no key can have an algorithm.
+// ErrAlgorithm means that there are no keys of this algorithm.
 var ErrAlgorithm = errors.New("algorithm")
 
 func unknownAlgorithm(algorithm string) error {
-	return fmt.Errorf("%w: %.16q is not known here (%s are)", ErrAlgorithm, algorithm, strings.Join(Algorithms(), ", "))
+	return fmt.Errorf("%w: %.16q is unknown (known: %s)", ErrAlgorithm, algorithm, strings.Join(Algorithms(), ", "))
 }
 
 func pairOf(algorithm string, private crypto.Signer) (p pair, err error) {
@@ -86,7 +86,7 @@ func pairOf(algorithm string, private crypto.Signer) (p pair, err error) {
 		p.method = jwt.SigningMethodRS256
 		p.public = jwk{Type: "RSA", Modulus: b64(public.N.Bytes()), Exponent: b64(big.NewInt(int64(public.E)).Bytes())}
 	}
-	text, err := json.Marshal(p.public) // the members that RFC 7638 wants, and no more yet
+	text, err := json.Marshal(p.public) // only the members of the thumbprint of RFC 7638
 	if err != nil {
 		return p, fmt.Errorf("encode a public key: %w", err)
 	}
@@ -130,18 +130,18 @@ func parsePair(algorithm string, secret []byte) (pair, error) {
 	case ES256:
 		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secret)
 		if err != nil {
-			return pair{}, errors.New("damaged: the private key is not one of P-256")
+			return pair{}, errors.New("damaged: not a P-256 private key")
 		}
 		return pairOf(algorithm, private)
 	case EdDSA:
 		if len(secret) != ed25519.SeedSize {
-			return pair{}, errors.New("damaged: the private key is not one of Ed25519")
+			return pair{}, errors.New("damaged: not an Ed25519 private key")
 		}
 		return pairOf(algorithm, ed25519.NewKeyFromSeed(secret))
 	case RS256:
 		private, err := x509.ParsePKCS1PrivateKey(secret)
 		if err != nil || private.N.BitLen() != rsaBits {
-			return pair{}, errors.New("damaged: the private key is not one of RSA with 2048 bits")
+			return pair{}, errors.New("damaged: not an RSA private key with 2048 bits")
 		}
 		return pairOf(algorithm, private)
 	}

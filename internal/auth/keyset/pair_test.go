@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shown is the public half of a key.
+// shown has the public half of a key only.
 type shown struct{ public crypto.PublicKey }
 
 func (s shown) Public() crypto.PublicKey { return s.public }
@@ -26,7 +26,7 @@ func decoded(t *testing.T, text string) []byte {
 	return b
 }
 
-// TestThumbprints are those of the examples of RFC 7638, section 3.1, and RFC 8037, appendix A.
+// TestThumbprints checks the examples of RFC 7638, section 3.1, and RFC 8037, appendix A.
 func TestThumbprints(t *testing.T) {
 	const modulus = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64t" +
 		"Z_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-" +
@@ -55,8 +55,8 @@ func TestThumbprints(t *testing.T) {
 	}
 }
 
-// TestPairsComeBack: each algorithm's private key is read as it was written, and by no other
-// algorithm.
+// TestPairsComeBack checks that the private key of each algorithm is read as it was written, and
+// that no other algorithm reads it.
 func TestPairsComeBack(t *testing.T) {
 	for _, alg := range Algorithms() {
 		p, err := newPair(alg)

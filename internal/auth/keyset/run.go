@@ -52,13 +52,13 @@ func (k *Set) watch(ctx context.Context, changed chan<- struct{}) {
 		err := k.store.Watch(ctx, func() {
 			select {
 			case changed <- struct{}{}:
-			default: // one is waiting already
+			default: // a change is already pending
 			}
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		k.cfg.Logger.Warn("keys not watched, trying again", "error", err)
+		k.cfg.Logger.Warn("watching keys failed, retrying", "error", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -97,7 +97,7 @@ func (k *Set) report(ctx context.Context, err error) {
 		k.cfg.Logger.Info("keys can be read and changed again")
 	case err != nil && !k.failing && ctx.Err() == nil:
 		k.failing = true
-		k.cfg.Logger.Warn("keys not read or changed, the present ones stay", "error", err)
+		k.cfg.Logger.Warn("keys not read or changed, keeping the current ones", "error", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (k *Set) Rotate(ctx context.Context, o Rotation) ([]Change, error) {
 	}
 	k.record(ctx)
 	if len(k.unrecorded) > 0 {
-		k.cfg.Logger.Warn("the keys have changed, and the audit log does not know it")
+		k.cfg.Logger.Warn("keys changed, but not recorded in the audit log")
 	}
 	return changes, nil
 }
@@ -249,7 +249,7 @@ func (k *Set) install(d *document) error {
 	rules, now := k.rules(), time.Now()
 	for id, key := range before.byID {
 		if next.byID[id] == nil && (next.over[id] || key.state != VerifyOnly || now.Before(rules.end(key))) {
-			k.cfg.Logger.Warn("key is gone before its time, its tokens are over", "key", id)
+			k.cfg.Logger.Warn("key revoked, its tokens are invalid", "key", id)
 			k.cfg.OnRevoke(id)
 		}
 	}
@@ -273,7 +273,7 @@ func (k *Set) record(ctx context.Context) {
 	}
 	if err := k.cfg.Audit(ctx, k.unrecorded...); err != nil {
 		if ctx.Err() == nil {
-			k.cfg.Logger.Warn("changes of keys not in the audit log yet", "error", err)
+			k.cfg.Logger.Warn("key changes not written to the audit log yet", "error", err)
 		}
 		return
 	}

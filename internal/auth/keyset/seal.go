@@ -19,7 +19,7 @@ import (
 
 // EncryptionKey encrypts the stored document. It prints as "[redacted]" in every format.
 type EncryptionKey struct {
-	secret *[encryptionKeyLength]byte // behind a pointer: fmt prints the fields of a struct whose methods it may not call
+	secret *[encryptionKeyLength]byte // behind a pointer, because fmt prints unexported struct fields without calling their methods
 }
 
 const (
@@ -54,7 +54,7 @@ func ParseEncryptionKey(text string) (EncryptionKey, error) {
 	}
 	b, err := decode(text)
 	if err != nil || len(b) != encryptionKeyLength || strings.ContainsAny(text, "\r\n") {
-		return EncryptionKey{}, errors.New("not an encryption key: 32 random bytes as 64 hexadecimal digits or as base64 are wanted")
+		return EncryptionKey{}, errors.New("not an encryption key: want 32 random bytes as 64 hexadecimal digits or base64")
 	}
 	return EncryptionKey{secret: (*[encryptionKeyLength]byte)(b)}, nil
 }
@@ -103,8 +103,8 @@ type sealedDocument struct {
 const (
 	sealVersion = 1
 	sealMark    = `{"sealed":`
-	// sealContext is authenticated with the text: what was sealed for something else does not open
-	// here.
+	// sealContext is authenticated with the text, so that nothing that was encrypted for another
+	// purpose opens here.
 	sealContext = "rueda keys 1\n"
 )
 
@@ -139,7 +139,7 @@ func (k EncryptionKey) seal(text []byte) ([]byte, error) {
 // Errors of keys that are encrypted.
 var (
 	ErrNoEncryptionKey    = errors.New("the keys are encrypted, and no encryption key is given: set [keys] encryption_key_file or encryption_key_env")
-	ErrNotEncrypted       = errors.New("the keys were encrypted, and now others are there that are not: whoever put them there need not know the encryption key; if it was you, restart")
+	ErrNotEncrypted       = errors.New("the keys were encrypted and have been replaced by keys that are not: this could be done without the encryption key; if it was you, restart")
 	ErrWrongEncryptionKey = errors.New("the keys are encrypted with another encryption key than that of [keys] encryption_key_file or encryption_key_env")
 )
 
@@ -154,17 +154,17 @@ func (k EncryptionKey) open(document []byte) ([]byte, error) {
 		return nil, errors.New("damaged: more than one JSON value")
 	}
 	if s.Sealed != sealVersion {
-		return nil, fmt.Errorf("encrypted in form %d, which is not known here (%d is)", s.Sealed, sealVersion)
+		return nil, fmt.Errorf("unknown encryption version %d (want %d)", s.Sealed, sealVersion)
 	}
 	if s.Key != k.id() {
-		return nil, fmt.Errorf("%w: they want key %.16q, and that is %q", ErrWrongEncryptionKey, s.Key, k.id())
+		return nil, fmt.Errorf("%w: they need key %.16q, but this is %q", ErrWrongEncryptionKey, s.Key, k.id())
 	}
 	aead, err := k.aead()
 	if err != nil {
 		return nil, err
 	}
 	if len(s.Nonce) != aead.NonceSize() {
-		return nil, errors.New("damaged: the nonce is of another length")
+		return nil, errors.New("damaged: the nonce has the wrong length")
 	}
 	text, err := aead.Open(nil, s.Nonce, s.Text, []byte(sealContext))
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// ErrNoDocument is returned by KeyStore.Load if no keys are stored.
+// ErrNoDocument is returned by Store.Load if no keys are stored.
 var ErrNoDocument = errors.New("no keys are stored")
 
-// ErrConflict is returned by KeyStore.Save if the document was replaced since it was loaded.
-var ErrConflict = errors.New("the keys were changed by somebody else")
+// ErrConflict is returned by Store.Save if the document was replaced since it was loaded.
+var ErrConflict = errors.New("the keys were changed by another process")
 
-// Store stores the secrets of a KeySet as one document, which is read and replaced as a whole. The
+// Store stores the secrets of a Set as one document, which is read and replaced as a whole. The
 // document is encrypted if the operator configured a key for that.
 type Store interface {
 	// Load returns the document and its version, or ErrNoDocument.

@@ -20,7 +20,7 @@ func perMinute(n, burst int) ratelimit.Rate {
 // gate lets attempts wait for the outcome of earlier ones.
 type gate struct {
 	queued int
-	done   chan struct{} // closed when one of those has ended; nil: nobody waits
+	done   chan struct{} // closed when one of the earlier attempts has ended; nil: nobody waits
 }
 
 // open wakes the waiting attempts.
@@ -36,7 +36,7 @@ func (g *gate) open() {
 type bucket struct {
 	gate
 	even    time.Time
-	seen    time.Time     // when even was looked at last
+	seen    time.Time     // when the bucket was last updated
 	pending time.Duration // charges of the attempts being checked
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
-// TestThreat31ClockJump: a wall clock that is set an hour back or forward locks nobody out, and
-// lets through no more than one burst. And the throttle does not even see it: it counts by the
-// monotonic clock of the process.
+// TestThreat31ClockJump checks that a wall clock that is set an hour back or forward locks nobody
+// out, and allows no more than one burst. The running process does not notice the change, because
+// it uses its monotonic clock.
 func TestThreat31ClockJump(t *testing.T) {
 	here := netip.MustParseAddr("192.0.2.1")
 	cfg := Config{}
@@ -19,7 +19,7 @@ func TestThreat31ClockJump(t *testing.T) {
 	for what, jump := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(what, func(t *testing.T) {
 			th := newLimiter(cfg)
-			now := time.Unix(1_000_000_000, 0) // a wall clock, with no monotonic one beside it
+			now := time.Unix(1_000_000_000, 0) // a wall clock without a monotonic reading
 			guess := func(username string) bool {
 				a := &Attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
@@ -44,7 +44,7 @@ func TestThreat31ClockJump(t *testing.T) {
 			if passed := flood(); passed > cfg.AddressBurst {
 				t.Errorf("%d passed after the jump, want at most a burst", passed)
 			}
-			// Whoever was held up before waits as long as ever, and not an hour more.
+			// The remaining wait stays the same.
 			a := &Attempt{t: th, place: clientaddr.Client(here), network: clientaddr.Network(here)}
 			_, refused := th.reserve(a, "otto", false, now)
 			if refused == nil || refused.RetryAfter > time.Minute/time.Duration(cfg.AddressPerMinute) {
@@ -85,7 +85,7 @@ func TestThreat31ClockJump(t *testing.T) {
 	})
 }
 
-// window is the time in which an address may fail a whole burst again.
+// window returns the time after which an address may fail a whole burst again.
 func window(c Config) time.Duration {
 	return time.Duration(c.AddressBurst) * time.Minute / time.Duration(c.AddressPerMinute)
 }

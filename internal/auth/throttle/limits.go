@@ -21,14 +21,15 @@ type Shared interface {
 
 // Reservation is one attempt in the shared limits.
 type Reservation struct {
-	ID      [16]byte // random: which attempt
+	ID      [16]byte // random, identifies the attempt
 	Now     time.Time
 	Account [32]byte // a keyed hash of the username and of the place
 	Free    int      // failures of the account before it has to wait 1 s, 2 s, 4 s and so on to MaxBackoff
-	Buckets []Bucket // of the address and what it lies in
+	Buckets []Bucket // of the address, its networks and the installation
 }
 
-// Bucket is a rate of the generic cell rate algorithm: one per Interval, at most Burst ahead of it.
+// Bucket is a rate of the generic cell rate algorithm (GCRA): one attempt per Interval, with a
+// burst of Burst.
 type Bucket struct {
 	Key      string // such as "address 192.0.2.1", "global"
 	Interval time.Duration

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/ratelimit"
 )
 
-// plainThrottle is the throttle in the plainest way: it writes down everything that happened, and
-// works out from that, each time anew, what may happen next.
+// plainThrottle is a simple model of the throttle. It records everything that happened, and
+// computes the next answer from that record each time.
 type plainThrottle struct {
 	free   int
 	rates  [levels]ratelimit.Rate
@@ -26,7 +26,7 @@ type plainThrottle struct {
 	polls  []plainPoll // in order
 }
 
-// plainPoll is an account that was asked for while it had to wait.
+// plainPoll is a request for an account that has to wait.
 type plainPoll struct {
 	at      time.Time
 	account account
@@ -60,15 +60,15 @@ func (p *plainThrottle) rate(l level) ratelimit.Rate {
 	return r
 }
 
-// even folds all failures of a bucket: each puts the moment at which it is even one interval
-// further.
+// even replays all failures of a bucket. Each failure moves the time at which the bucket is empty
+// by one interval.
 func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	even := modelStart
 	for _, f := range p.past {
 		for _, c := range f.buckets {
 			if c.key == key {
 				ahead := max(0, even.Sub(f.at)) + c.rate.Interval
-				if key.level == levelUnanswered { // of those looked at together all may be without an answer
+				if key.level == levelUnanswered { // of the attempts that run at the same time, all may remain unanswered
 					ahead = min(ahead, max(c.rate.Burst, 2*c.rate.Interval))
 				}
 				even = f.at.Add(ahead)
@@ -78,8 +78,8 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	return max(0, even.Sub(now))
 }
 
-// polled is how long an address that asked too often has to be silent about an account. Whoever
-// asks on and on is as far ahead as can be.
+// polled returns how long an address that asked too often has to wait before its next request for
+// an account. A client that keeps asking reaches the maximum.
 func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
 	r, even := p.rates[levelPolled], modelStart
 	for _, poll := range p.polls {
@@ -90,13 +90,13 @@ func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
 	return max(0, max(0, even.Sub(now))+r.Interval-r.Burst)
 }
 
-// refuse is an answer that an account has to wait.
+// refuse returns the error for an account that has to wait.
 func (p *plainThrottle) refuse(username string, place netip.Prefix, left time.Duration, now time.Time) string {
 	p.polls = append(p.polls, plainPoll{now, account{username, place}})
 	return fmt.Sprint(TooManyFailures, " ", max(left, p.polled(account{username, place}, now)))
 }
 
-// failed is how often an account has failed in a row, and when it did last.
+// failed returns the number of consecutive failures of an account, and the time of the last one.
 func (p *plainThrottle) failed(who account, now time.Time) (count int, last time.Time) {
 	last = modelStart
 	for _, f := range p.past {
@@ -118,7 +118,7 @@ func (p *plainThrottle) failed(who account, now time.Time) (count int, last time
 	return count, last
 }
 
-// keys are the buckets of an attempt.
+// keys returns the buckets of an attempt.
 func (a *plainAttempt) keys(network netip.Prefix, asks, first bool) []bucketKey {
 	username := a.account.username
 	whole := bucketKey{level: levelRetry, account: username}
@@ -137,7 +137,7 @@ func (a *plainAttempt) keys(network netip.Prefix, asks, first bool) []bucketKey 
 	return keys
 }
 
-// ask is what must come of an attempt: "try", "wait" or a reason and how long to wait.
+// ask returns the expected result of an attempt: "try", "wait", or a reason and how long to wait.
 func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks bool, now time.Time) (string, *plainAttempt) {
 	who := account{username, network}
 	known := slices.Contains(p.known, account{username, place})
@@ -200,7 +200,7 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 	return "try", a
 }
 
-// end writes down what became of an attempt.
+// end records the outcome of an attempt.
 func (p *plainThrottle) end(i int, how string, now time.Time) {
 	a := p.flying[i]
 	p.flying = slices.Delete(p.flying, i, i+1)
@@ -234,10 +234,11 @@ func (p *plainThrottle) end(i int, how string, now time.Time) {
 
 var modelStart = time.Unix(1_000_000_000, 0)
 
-// throttleSteps is how many steps a soak run takes; a twentieth otherwise.
+// throttleSteps is the number of steps of a soak run. Other runs take a twentieth of it.
 const throttleSteps = 100_000
 
-// TestThrottleModel plays random attempts, many of them at once, to the throttle and to the model.
+// TestThrottleModel runs random attempts, many of them in parallel, against the throttle and the
+// model.
 func TestThrottleModel(t *testing.T) {
 	want := throttleSteps / 20
 	if os.Getenv("RUEDA_SOAK") == "1" {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// sharedPatience is how long a login waits for the limits that nodes share.
+	// sharedPatience is how long a login waits for the shared limits.
 	sharedPatience = time.Second
-	// sharedQuiet is how long shared limits that failed are not asked.
+	// sharedQuiet is how long the shared limits are not used after a failure.
 	sharedQuiet = 5 * time.Second
-	// maxUnsettled bounds the attempts that are yet to be settled where limits are shared.
+	// maxUnsettled bounds the queue of attempts that are not settled in the shared limits.
 	maxUnsettled = 256
 )
 
@@ -26,7 +26,7 @@ type sharing struct {
 
 	mu    sync.Mutex
 	down  bool
-	probe time.Time // when one attempt may ask again
+	probe time.Time // when one attempt may try the shared limits again
 	late  []unsettled
 }
 
@@ -89,8 +89,8 @@ func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr,
 		return a, refused
 	}
 	r := t.reservation(a, time.Now())
-	// A client that hangs up does not cut this short: it must be known whether the attempt was
-	// charged.
+	// The request goes on when the client disconnects, because the result of the charge must be
+	// known.
 	sharedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
 	defer cancel()
 	refusal, err := t.sharing.limits.Reserve(sharedCtx, r)
@@ -127,17 +127,17 @@ func (t *Limiter) completeLate(ctx context.Context) {
 	}
 }
 
-// Complete ends an attempt, first in the shared limits and then here, so that attempts that wait
-// for it find it complete. A Failed one stays charged. After a Succeeded one the failures of the
-// account are forgotten, and its place is known. A Refunded one was not checked. Further calls do
-// nothing.
+// Complete ends an attempt, first in the shared limits and then on this node, so that waiting
+// attempts find it complete. Failed keeps the charge. Succeeded forgets the failures of the account
+// and makes its location trusted. Refunded means that the password was not checked. Further calls
+// do nothing.
 func (a *Attempt) Complete(ctx context.Context, how Settlement) {
 	a.completeShared(ctx, how)
 	a.complete(how)
 }
 
-// Confirm ends an attempt with a correct password and without the second factor. It is charged for
-// that answer only.
+// Confirm ends an attempt with a correct password and without the second factor. Only that answer
+// is charged.
 func (a *Attempt) Confirm(ctx context.Context) {
 	a.completeShared(ctx, Refunded)
 	a.confirm()
@@ -170,9 +170,9 @@ func (t *Limiter) sharedAnswered(err error) {
 	}
 	t.halve(err != nil)
 	if err != nil {
-		t.logger.Warn("limits shared between nodes fail, this one takes half of what it may", "error", err)
+		t.logger.Warn("shared limits failed, this node uses half of its own", "error", err)
 	} else {
-		t.logger.Info("limits shared between nodes work again")
+		t.logger.Info("shared limits work again")
 	}
 }
 

@@ -16,15 +16,15 @@ import (
 
 // Config has the limits. The zero value of each field is its default.
 type Config struct {
-	AddressPerMinute int // failed grants of an address (IPv4 address, IPv6 /64): 10
-	AddressBurst     int // as many at once: 20
-	NetworkPerMinute int // failed grants of a network (IPv4 /24, IPv6 /48): 10 times those of an address
-	NetworkBurst     int // as many at once: 10 times those of an address
-	GlobalPerMinute  int // failed grants in all: 60 times those of an address
-	GlobalBurst      int // as many at once: 60 times those of an address
+	AddressPerMinute int // failed logins of an address (IPv4 address, IPv6 /64): 10
+	AddressBurst     int // burst: 20
+	NetworkPerMinute int // failed logins of a network (IPv4 /24, IPv6 /48): 10 times those of an address
+	NetworkBurst     int // burst: 10 times that of an address
+	GlobalPerMinute  int // failed logins in total: 60 times those of an address
+	GlobalBurst      int // burst: 60 times that of an address
 	AccountFree      int // wrong passwords of an account before it has to wait: 5
 	FamilyPerMinute  int // refreshes of a family: 30
-	FamilyBurst      int // as many at once: 100, so that a fleet of processes with one token may start together
+	FamilyBurst      int // burst: 100, so that many processes with one token may start together
 }
 
 func (t *Config) setDefaults() {
@@ -46,33 +46,34 @@ func (t *Config) setDefaults() {
 }
 
 const (
-	// maxKeys bounds each of the throttle's tables, in keys; about 100 bytes each.
+	// maxKeys bounds the number of keys of each table. A key takes about 100 bytes.
 	maxKeys = 1 << 16
-	// So many attempts at one account, or of one place, may wait for those before them, so many
-	// altogether, and so long.
+	// Bounds of attempts that wait for earlier ones: for one account or from one location, in
+	// total, and how long.
 	maxQueued     = 256
 	maxQueuedAll  = 4096
 	queuePatience = 5 * time.Second
-	// An address has so many times its rate for the accounts that are known there: an office behind
-	// one address goes on working beside the one bot in it that has a wrong password.
+	// knownFactor multiplies the rate of an address for accounts that logged in there before. In an
+	// office with one address, others can log in while a bot has a wrong password.
 	knownFactor = 5
-	// A right password without its second factor is answered so often a minute for one account.
+	// confirmedPerMinute is how often a minute a correct password without its second factor is
+	// answered, for one account.
 	confirmedPerMinute = 5
-	// From all places together where it is not known an account may fail in the first tries of
-	// networks as often as is free, in their further ones so many times as often, and in each once
-	// more in so long.
+	// Limits of an account from all untrusted locations together. The first attempts of networks
+	// may fail AccountFree times, their further attempts againFactor times as often. Later, one
+	// more of each may fail per interval.
 	againFactor     = 4
 	accountInterval = 5 * time.Minute
-	// An account that has to wait may be asked for so often from an address, and so often at once.
+	// Rate and burst of requests of one address for an account that has to wait.
 	polledPerMinute = 60
 	polledBurst     = 60
-	// maxPlaces bounds the places where one account is known.
+	// maxPlaces bounds the trusted locations of one account.
 	maxPlaces = 64
 )
 
 // Limiter decides whether an attempt may be checked. While as many attempts are being checked as
-// may still fail, the next one waits for their outcome: many processes that log in at once are not
-// an attack.
+// may still fail, the next one waits for their outcome. Many processes that log in at once are
+// therefore not refused.
 type Limiter struct {
 	sharing sharing
 	keyed   func(purpose, text string) [32]byte // a keyed hash; only for shared limits
@@ -82,14 +83,14 @@ type Limiter struct {
 	rates [levels]ratelimit.Rate
 
 	mu       sync.Mutex
-	halved   bool // the limits shared between nodes fail, so that this node takes less
+	halved   bool // the shared limits fail, and this node uses half of its own
 	queued   int
 	buckets  cache.Map[bucketKey, *bucket]
 	global   bucket
 	families *ratelimit.Limiter[string]
 	accounts cache.Map[account, *failures]
 	polled   *ratelimit.Limiter[account]       // accounts that had to wait, by address
-	known    cache.Map[string, []netip.Prefix] // places from which an account was logged in to, the last used last
+	known    cache.Map[string, []netip.Prefix] // trusted locations of accounts, the last used last
 }
 
 // level is the kind of a bucket.
@@ -97,14 +98,14 @@ type level int
 
 const (
 	levelAddress level = iota
-	levelKnown         // an address too, but of attempts at accounts that are known there
+	levelKnown         // an address too, but of accounts that are known there
 	levelNetwork
 	levelGlobal
 	levelUnanswered // attempts of a network that the user base did not answer
-	levelFirstTry   // first tries of networks at an account
-	levelRetry      // further tries at an account
-	levelConfirmed  // right passwords of an account that lack the second factor
-	levelPolled     // requests at an account that has to wait
+	levelFirstTry   // first attempts of networks at an account
+	levelRetry      // further attempts at an account
+	levelConfirmed  // correct passwords of an account without the second factor
+	levelPolled     // requests for an account that has to wait
 	levelFamily
 	levels
 )
@@ -155,7 +156,7 @@ func newLimiter(c Config) *Limiter {
 		levelKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
 		levelNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
 		levelGlobal:  perMinute(c.GlobalPerMinute, c.GlobalBurst),
-		// Fewer at once than a breaker before the user base takes for an outage.
+		// The burst is smaller than the number of failures after which the circuit breaker opens.
 		levelUnanswered: perMinute(c.AddressPerMinute, c.AddressBurst/5),
 		levelFirstTry:   {Interval: accountInterval, Burst: free * accountInterval},
 		levelRetry:      {Interval: accountInterval, Burst: againFactor * free * accountInterval},
@@ -172,11 +173,11 @@ type Attempt struct {
 	place    netip.Prefix
 	network  netip.Prefix
 	account  account
-	known    bool // the account is, at this place
+	known    bool // the account logged in from this location before
 	failures *failures
-	user     account // whom the user base says that the name stands for; zero: not said
+	user     account // the user to which the user base resolved the name; zero: unknown
 	charges  []charge
-	shared   *Reservation // what was charged to the limits shared between nodes
+	shared   *Reservation // the charge in the shared limits
 	ended    bool
 }
 
@@ -187,8 +188,8 @@ type charge struct {
 	rate   ratelimit.Rate
 }
 
-// password charges a password check to this node, or refuses it and charges nothing. asks says that
-// it has no one-time password, so that the answer may be that one is needed.
+// password charges a password check to this node, or refuses it and charges nothing. asks means
+// that the request has no one-time password, so that the answer may be that one is needed.
 func (t *Limiter) password(ctx context.Context, username string, from netip.Addr, asks bool) (*Attempt, *Error) {
 	a := &Attempt{t: t, place: clientaddr.Client(from), network: clientaddr.Network(from)}
 	patience := time.NewTimer(queuePatience)
@@ -224,7 +225,7 @@ func (t *Limiter) password(ctx context.Context, username string, from netip.Addr
 			return nil, unavailable(err)
 		}
 		if late {
-			return nil, unavailable(errors.New("login waited too long for those before it"))
+			return nil, unavailable(errors.New("login waited too long for earlier ones"))
 		}
 	}
 }
@@ -334,7 +335,7 @@ func (t *Limiter) learn(username string, place netip.Prefix) {
 	t.known.Put(username, append(places, place))
 }
 
-// poll charges a request for an account that has to wait, and returns the poll penalty: a client
+// poll charges a request for an account that has to wait, and returns the poll penalty. A client
 // that asks continuously is not admitted at the end of the wait, but after a second without
 // requests.
 func (t *Limiter) poll(who account, now time.Time) time.Duration {
@@ -381,7 +382,7 @@ func (f *failures) add(now time.Time) {
 }
 
 func (t *Limiter) rate(l level) ratelimit.Rate {
-	if t.halved && l != levelUnanswered { // which is this node's own in any case
+	if t.halved && l != levelUnanswered { // this level is not shared
 		return t.rates[l].Halve()
 	}
 	return t.rates[l]
@@ -466,15 +467,15 @@ func (a *Attempt) completeAt(o outcome, now time.Time) {
 	t.removeIdle(a, now)
 }
 
-// Identify records the user of an attempt and returns how long that user has to wait: a user base
-// may treat several spellings as one name, and each spelling has a count of its own here.
+// Identify records the user of an attempt and returns how long that user has to wait. A user base
+// may accept several spellings of a name, and each spelling has its own count here.
 func (a *Attempt) Identify(id string, now time.Time) time.Duration {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a.user = account{"\x00" + id, a.account.place} // no username has a control character
 	wait := t.backoff(t.failuresOf(a.user, now), now)
-	if wait > 0 { // what is refused while it has to wait does not make it wait longer
+	if wait > 0 { // requests that are refused during the wait do not extend it
 		a.user = account{}
 	}
 	return wait
@@ -525,7 +526,7 @@ func (t *Limiter) removeIdle(a *Attempt, now time.Time) {
 	}
 }
 
-// Refresh charges a refresh to its family; nil: it may go ahead.
+// Refresh charges a refresh to its family. nil means that it is allowed.
 func (t *Limiter) Refresh(family string, now time.Time) *Error {
 	if _, wait := t.families.Take(family, t.rates[levelFamily], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
@@ -533,8 +534,8 @@ func (t *Limiter) Refresh(family string, now time.Time) *Error {
 	return nil
 }
 
-// UnknownToken charges an unknown refresh token to an address, after the look-up: 256 bits cannot
-// be guessed, and valid refreshes behind one address must not be counted together.
+// UnknownToken charges an unknown refresh token to an address, after the look-up. Tokens have 256
+// bits and cannot be guessed, and valid refreshes from one address must not be counted together.
 func (t *Limiter) UnknownToken(from netip.Addr, now time.Time) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

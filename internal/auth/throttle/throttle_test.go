@@ -24,7 +24,8 @@ func reserved(t *testing.T, th *Limiter, username, from string) *Attempt {
 	return a
 }
 
-// newSmallThrottle keeps four accounts, and takes one failure of an address.
+// newSmallThrottle returns a throttle that keeps four accounts and allows one failure of an
+// address.
 func newSmallThrottle() *Limiter {
 	th := newLimiter(Config{
 		AddressPerMinute: 1, AddressBurst: 1, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
@@ -35,8 +36,8 @@ func newSmallThrottle() *Limiter {
 	return th
 }
 
-// TestRefusedAttemptsPushOutNothing: an address that is at its limit names as many
-// accounts as it likes, and the failures of others stay.
+// TestRefusedAttemptsPushOutNothing checks that an address at its limit cannot evict the failures
+// of other accounts by naming many accounts.
 func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	th := newSmallThrottle()
 	reserved(t, th, "maria", "192.0.2.1").complete(Failed)
@@ -55,8 +56,8 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	}
 }
 
-// TestDroppedEntry: an attempt whose entry the table dropped meanwhile ends without harm
-// to the entry that came after, and its failure counts.
+// TestDroppedEntry checks an attempt whose entry is evicted before it ends. The newer entry of the
+// account stays intact, and the failure counts.
 func TestDroppedEntry(t *testing.T) {
 	flood := func(t *testing.T, th *Limiter) {
 		for i := range 8 {
@@ -104,8 +105,8 @@ func TestAbsurdRates(t *testing.T) {
 	}
 }
 
-// TestKnownPlacesOfAnAccountE2E checks that an account that logs in everywhere does not push out
-// the places of another.
+// TestKnownPlacesOfAnAccountE2E checks that an account that logs in from many places does not evict
+// the places of another account.
 func TestKnownPlacesOfAnAccountE2E(t *testing.T) {
 	var cfg Config
 	cfg.setDefaults()
