@@ -19,41 +19,41 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// Admin is the listener of the administrator. It has its own routes: introspection of tokens,
-// sessions of users, health. The listener of clients has none of them.
+// Admin configures the listener for administrators. It has its own routes: introspection of tokens,
+// sessions of users, health. The listener for clients has none of them.
 type Admin struct {
-	Listen string // "": there is none. Port 0 takes a free one, which Bound.Admin tells
+	Listen string // "": none. Port 0 chooses a free port, which Bound.Admin has
 
-	// TokenFile has the token that requests bring as Authorization: Bearer, at least 32 characters
-	// in one line, which nobody but the owner may read. It is read once.
+	// TokenFile is a file with the token that requests send as Authorization: Bearer. It has one
+	// line of at least 32 characters, and only its owner may read it. It is read once.
 	TokenFile string
 
-	// TLS are the files of a certificate; zero: plain HTTP, on a loopback address only.
+	// TLS names the certificate files; zero: plain HTTP, on a loopback address only.
 	TLS TLS
-	// ClientCA is a file with the authorities, in PEM, whose certificates clients must have. An
-	// address that others can reach needs it, and TLS.
+	// ClientCA is a PEM file with certificate authorities. Clients must have a certificate of one
+	// of them. It is required, with TLS, for an address that other machines can reach.
 	ClientCA string
 }
 
-// ErrAdmin marks errors of the administrator's listener.
+// ErrAdmin marks errors of the listener for administrators.
 var ErrAdmin = errors.New("administrator's listener")
 
-// errAdminOpen means that others could reach the administrator's listener.
-var errAdminOpen = errors.New("an address that others can reach needs certificate, key and client_ca; else listen on 127.0.0.1")
+// errAdminOpen means that other machines could reach the listener.
+var errAdminOpen = errors.New("an address that other machines can reach needs certificate, key and client_ca; otherwise listen on 127.0.0.1")
 
-// administrator is the state of the listener.
+// administrator has the state of the listener.
 type administrator struct {
 	server      *rest.Server
 	certificate *certificate.Certificate // nil: plain HTTP
-	clients     *x509.CertPool           // nil: no certificate is asked for
+	clients     *x509.CertPool           // nil: no client certificate is required
 }
 
-// buildAdmin makes the server of the administrator, if it is configured.
+// buildAdmin builds the server for administrators, if it is configured.
 func (g *Gateway) buildAdmin() error {
 	c := g.cfg.Admin
 	if c.Listen == "" {
 		if c != (Admin{}) {
-			return fmt.Errorf("%w: it has no address", ErrAdmin)
+			return fmt.Errorf("%w: listen is missing", ErrAdmin)
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func (g *Gateway) buildAdmin() error {
 			return fmt.Errorf("%w: %w", ErrAdmin, err)
 		}
 		if a.certificate == nil {
-			return fmt.Errorf("%w: it has a client_ca and no certificate of its own", ErrAdmin)
+			return fmt.Errorf("%w: client_ca needs certificate and key too", ErrAdmin)
 		}
 	}
 	if err := a.checkAddress(c.Listen); err != nil {
@@ -90,7 +90,7 @@ func (g *Gateway) buildAdmin() error {
 	return nil
 }
 
-// checkAddress finds what can be known to be wrong with the address before it is opened.
+// checkAddress checks the address before it is opened.
 func (a *administrator) checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	if err != nil {
 		return nil, err
 	}
-	// A name may stand for any address: what was bound counts.
+	// A name may resolve to any address, so the bound address is checked.
 	if a.clients == nil && !isLoopback(l.Addr()) {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", address, errAdminOpen), l.Close())
 	}
@@ -127,7 +127,7 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	return tls.NewListener(l, secure), nil
 }
 
-// openAdmin opens the administrator's address, if it is configured. shut may be called more than
+// openAdmin opens the address for administrators, if it is configured. shut may be called more than
 // once.
 func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), err error) {
 	if g.admin == nil {
@@ -139,7 +139,7 @@ func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), e
 	return l, func() { _ = l.Close() }, nil // its server has closed it, if it ran
 }
 
-// runAdmin serves the administrator.
+// runAdmin serves administrators.
 func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	if l == nil {
 		return
@@ -150,7 +150,7 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	}
 }
 
-// Bounds of the administrator's token, in bytes.
+// Limits of the token's length, in bytes.
 const (
 	leastToken = 32
 	mostToken  = 1 << 10
@@ -159,17 +159,17 @@ const (
 // readToken reads a token from a file that only its owner may read.
 func readToken(name string) (auth.Secret, error) {
 	if name == "" {
-		return auth.Secret{}, errors.New("no token_file is given")
+		return auth.Secret{}, errors.New("token_file is missing")
 	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return auth.Secret{}, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return auth.Secret{}, fmt.Errorf("mode %04o of %s lets others at it: chmod 600 it", mode, name)
+		return auth.Secret{}, fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
 	}
 	if info.Size() > mostToken || !info.Mode().IsRegular() {
-		return auth.Secret{}, fmt.Errorf("%s is no file with one line of at most %d bytes", name, mostToken)
+		return auth.Secret{}, fmt.Errorf("%s must be a file with one line of at most %d bytes", name, mostToken)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -178,12 +178,12 @@ func readToken(name string) (auth.Secret, error) {
 	token := string(bytes.TrimSpace(text))
 	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(token) < leastToken || strings.ContainsFunc(token, notToken) {
-		return auth.Secret{}, fmt.Errorf("%s must hold one line of at least %d characters, letters and digits", name, leastToken)
+		return auth.Secret{}, fmt.Errorf("%s must have one line of at least %d characters, letters and digits", name, leastToken)
 	}
 	return auth.NewSecret(token), nil
 }
 
-// readAuthorities reads the certificates of authorities.
+// readAuthorities reads the certificates of certificate authorities.
 func readAuthorities(name string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -191,7 +191,7 @@ func readAuthorities(name string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read the authorities of client certificates: %s holds no certificate in PEM", name)
+		return nil, fmt.Errorf("read the authorities of client certificates: %s has no certificate in PEM", name)
 	}
 	return pool, nil
 }
@@ -229,7 +229,7 @@ func checkProxies(list []netip.Prefix) error {
 		case !p.IsValid() || p.Addr().Zone() != "":
 			return errors.New("proxies: a network is not like 10.0.0.0/8")
 		case p.Bits() == 0:
-			return fmt.Errorf("proxies: %v is every address, and would let anybody choose theirs", p)
+			return fmt.Errorf("proxies: %v has so many addresses that any client could choose its own", p)
 		}
 	}
 	return nil

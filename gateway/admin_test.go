@@ -32,7 +32,7 @@ func writeToken(t *testing.T, folder, text string, mode os.FileMode) string {
 	return name
 }
 
-// serveAdmin runs a gateway with an administrator's listener until the test ends.
+// serveAdmin runs a gateway with a listener for administrators until the test ends.
 func serveAdmin(t *testing.T, cfg Config) Bound {
 	t.Helper()
 	ready := make(chan Bound, 1)
@@ -79,7 +79,7 @@ func askStatus(t *testing.T, client *http.Client, method, url, token string) int
 	return answer.StatusCode
 }
 
-// TestThreat35AdminListener looks at both listeners of a gateway: what is on one is not on the other.
+// TestThreat35AdminListener checks that neither listener of a gateway has the routes of the other.
 func TestThreat35AdminListener(t *testing.T) {
 	b := serveAdmin(t, Config{Admin: Admin{Listen: "127.0.0.1:0", TokenFile: writeToken(t, t.TempDir(), testAdminToken+"\n", 0o600)}})
 	client := &http.Client{}
@@ -112,11 +112,12 @@ func TestThreat35AdminListener(t *testing.T) {
 	}
 }
 
-// Beyond this machine only clients with a certificate of the authority get as far as the token.
+// On an address that other machines can reach, a client needs a certificate of the authority before
+// its token is checked.
 func TestThreat35AdminCertificates(t *testing.T) {
 	folder := t.TempDir()
 	server, other := TLS(certtest.Write(t, folder, "server")), t.TempDir()
-	client, stranger := TLS(certtest.Write(t, other, "administrator")), TLS(certtest.Write(t, t.TempDir(), "stranger"))
+	client, foreign := TLS(certtest.Write(t, other, "administrator")), TLS(certtest.Write(t, t.TempDir(), "foreign"))
 	b := serveAdmin(t, Config{Admin: Admin{
 		Listen: "0.0.0.0:0", TokenFile: writeToken(t, folder, testAdminToken, 0o600), TLS: server, ClientCA: client.Certificate,
 	}})
@@ -136,7 +137,7 @@ func TestThreat35AdminCertificates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Given whatever the server asks for.
+			// The client presents its certificate even if the server asks for another authority.
 			secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
 		c := &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
@@ -162,7 +163,7 @@ func TestThreat35AdminCertificates(t *testing.T) {
 	if status, err := ask(nil); err == nil {
 		t.Errorf("without a certificate: %d", status)
 	}
-	if status, err := ask(&stranger); err == nil {
+	if status, err := ask(&foreign); err == nil {
 		t.Errorf("with another certificate: %d", status)
 	}
 }
@@ -178,8 +179,8 @@ func TestAdminRefusals(t *testing.T) {
 		admin Admin
 		want  string
 	}{
-		{Admin{TokenFile: token}, "it has no address"},
-		{Admin{Listen: "127.0.0.1:0"}, "no token_file is given"},
+		{Admin{TokenFile: token}, "listen is missing"},
+		{Admin{Listen: "127.0.0.1:0"}, "token_file is missing"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: folder + "/none"}, "no such file"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: open}, "chmod 600"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: short}, "at least 32 characters"},
@@ -189,10 +190,10 @@ func TestAdminRefusals(t *testing.T) {
 		{Admin{Listen: "0.0.0.0:0", TokenFile: token}, "client_ca"},
 		{Admin{Listen: ":0", TokenFile: token}, "client_ca"},
 		{Admin{Listen: "192.0.2.1:0", TokenFile: token, TLS: pair}, "client_ca"},
-		{Admin{Listen: "127.0.0.1:0", TokenFile: token, ClientCA: pair.Certificate}, "no certificate of its own"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: token, ClientCA: pair.Certificate}, "client_ca needs certificate and key"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCA: pair.Key}, "no certificate in PEM"},
 	} {
-		// Insecure is the word for the clients' listener alone.
+		// Insecure applies to the listener for clients only.
 		_, err := New(Config{Admin: tt.admin, Insecure: true})
 		if err == nil || !errors.Is(err, ErrAdmin) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v", tt.admin, err)
@@ -201,7 +202,7 @@ func TestAdminRefusals(t *testing.T) {
 			t.Errorf("%+v: the error tells the token", tt.admin)
 		}
 	}
-	// A name is known to be of others only once it is bound.
+	// Whether other machines can reach a name is known only after it is bound.
 	g, err := New(Config{Listen: "127.0.0.1:0", Admin: Admin{Listen: "0.0.0.0.:0", TokenFile: token}})
 	if err == nil {
 		err = g.Run(t.Context())

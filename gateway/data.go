@@ -50,8 +50,8 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 // Close closes the database.
 func (d *Data) Close() error { return d.db.Close() }
 
-// openKeys opens the keys. Steps in their life are recorded in the audit log, and a revoked key
-// closes the sockets of its tokens.
+// openKeys opens the keys. Changes of keys are recorded in the audit log, and a revoked key closes
+// the sockets of its tokens.
 func (g *Gateway) openKeys(ctx context.Context, data *Data) (err error) {
 	g.keys, err = data.db.OpenKeys(ctx, keyset.Config{
 		AccessTTL: g.cfg.Auth.AccessTTL,

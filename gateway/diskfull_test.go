@@ -25,14 +25,15 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// fullFolder names the data folder of a gateway whose disk will be full.
+// fullFolder is the environment variable with the data folder of a gateway whose disk will be full.
 const fullFolder = "RUEDA_TEST_FULL_FOLDER"
 
 const fullInstrument = "FULL|SIM|24hs"
 
-// TestFullJournalE2E fills the disk under a gateway: trades are streamed on without a gap, the log warns, it stays ready and
-// alive. With room again history goes on in the same epoch and says from which N on it is complete. A gateway that
-// is killed while the disk is full begins a new epoch, since N were given out that nobody has kept.
+// TestFullJournalE2E fills the disk of a gateway. Trades are streamed without a gap, the log has a
+// warning, and the gateway stays ready. When there is space again, history continues in the same
+// epoch and states from which N on it is complete. A gateway that is killed while the disk is full
+// begins a new epoch, because it has sent numbers that are not on disk.
 func TestFullJournalE2E(t *testing.T) {
 	if folder := os.Getenv(fullFolder); folder != "" {
 		if err := onSmallDisk(t.Context(), folder); err != nil {
@@ -68,7 +69,7 @@ func TestFullJournalE2E(t *testing.T) {
 	for f.newest < after.From+20 {
 		f.trades(1)
 	}
-	// From there on each row is there once, those that were received among them; before it some are missing.
+	// From there on each row exists once, including the received ones; before it some are missing.
 	rows := f.history(after.From - 1).Trades
 	for i, m := range rows {
 		if m.N != after.From+uint64(i) {
@@ -94,8 +95,9 @@ func TestFullJournalE2E(t *testing.T) {
 	f.kill()
 }
 
-// TestKilledBehindFullJournalE2E is TestFullJournalE2E, but the gateway is killed in the first time that nothing can be written:
-// then the copy of the journal's state that is written next lies behind the limit of the process as well.
+// TestKilledBehindFullJournalE2E is like TestFullJournalE2E, but the gateway is killed in the first
+// period in which no write succeeds. The next copy of the journal's state then exceeds the limit of
+// the process too.
 func TestKilledBehindFullJournalE2E(t *testing.T) {
 	f := &filled{t: t, folder: t.TempDir()}
 	f.start()
@@ -115,7 +117,8 @@ func TestKilledBehindFullJournalE2E(t *testing.T) {
 	f.kill()
 }
 
-// onSmallDisk runs a gateway with a trade every 5 ms, and lets files grow or not, as standard input says.
+// onSmallDisk runs a gateway with a trade every 5 ms. Standard input switches the limit of file
+// sizes.
 func onSmallDisk(ctx context.Context, folder string) error {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
@@ -189,7 +192,7 @@ func (f *filled) start() {
 	}
 	f.kill = sync.OnceFunc(func() {
 		kill()
-		_ = cmd.Wait() // it was killed, and says so
+		_ = cmd.Wait() // the error says that it was killed
 	})
 	f.t.Cleanup(f.kill)
 	f.say, f.answer = in, bufio.NewReader(out)
@@ -205,7 +208,7 @@ func (f *filled) start() {
 	}
 }
 
-// disk lets files grow, or no more.
+// disk switches the limit of file sizes.
 func (f *filled) disk(word string) {
 	f.t.Helper()
 	if _, err := fmt.Fprintln(f.say, word); err != nil {
@@ -216,7 +219,7 @@ func (f *filled) disk(word string) {
 	}
 }
 
-// subscribe follows the trades, and says in which epoch they are.
+// subscribe subscribes to the trades and returns their epoch.
 func (f *filled) subscribe() (epoch string) {
 	f.t.Helper()
 	f.b, f.newest = connect(f.t, &f.client), 0
@@ -236,7 +239,7 @@ func (f *filled) subscribe() (epoch string) {
 	}
 }
 
-// trades reads so many trades that come without a gap.
+// trades reads n trades without a gap.
 func (f *filled) trades(n int) {
 	f.t.Helper()
 	for n > 0 {
@@ -259,25 +262,25 @@ func (f *filled) trades(n int) {
 	}
 }
 
-// told is a page of history.
-type told struct {
+// historyPage is a page of history.
+type historyPage struct {
 	Epoch  string
 	From   uint64 `json:"complete_from"`
 	Trades []spoken
 }
 
-func (f *filled) history(after uint64) told {
+func (f *filled) history(after uint64) historyPage {
 	f.t.Helper()
 	path := fmt.Sprintf("/market/trades?limit=10000&after_sequence=%d&instrument=%s", after, url.QueryEscape(fullInstrument))
 	status, body := f.client.do(f.t, http.MethodGet, path, "")
-	var answer struct{ Data told }
+	var answer struct{ Data historyPage }
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK {
 		f.t.Fatalf("GET %s: %d %.300s %v", path, status, body, err)
 	}
 	return answer.Data
 }
 
-// probe demands that the gateway is alive and ready.
+// probe checks that the gateway is live and ready.
 func (f *filled) probe() {
 	f.t.Helper()
 	for _, path := range []string{"/livez", "/readyz"} {
@@ -287,7 +290,7 @@ func (f *filled) probe() {
 	}
 }
 
-// lines is a log that is waited for.
+// lines is a log that a test can wait for.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -310,7 +313,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// await waits for words, and forgets what was logged so far.
+// await waits for a text in the log and discards the log up to it.
 func (l *lines) await(t *testing.T, words string) {
 	t.Helper()
 	late := time.After(30 * time.Second)

@@ -8,8 +8,8 @@
 //	err = g.Run(ctx)
 //
 // The path of a trade (feeds, hours, hub, sessions, sockets) and the path of a login (REST, auth,
-// user base, store) meet only here: in verify, which returns the identity of a token to a session,
-// and in the hooks by which auth ends and extends sessions.
+// user base, store) meet only here. One place is verify, which returns the identity of a token to a
+// session. The others are the hooks by which auth ends and extends sessions.
 //
 // # Feeds
 //

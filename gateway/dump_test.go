@@ -21,9 +21,9 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestThreat15DatabaseDumpE2E: who has read the whole database, and not the key file beside it, has nothing to log in with. Every
-// value of every column is tried, in each form it could be written in, as password, as refresh token, as access
-// token and as one-time password.
+// TestThreat15DatabaseDumpE2E checks that an attacker who has the whole database, but not the key
+// file, cannot log in. It tries every value of every column, in each form in which it could be
+// written, as password, refresh token, access token and one-time password.
 func TestThreat15DatabaseDumpE2E(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -70,7 +70,7 @@ func TestThreat15DatabaseDumpE2E(t *testing.T) {
 			{"grant_type": "password", "username": "careful", "password": careful.Password, "otp": form},
 		} {
 			if attempt["otp"] != "" && len(form) > 32 {
-				continue // no one-time password or recovery code is so long: refused before anything is looked at
+				continue // too long for a one-time password or recovery code, and refused without a check
 			}
 			if status := c.try(t, attempt); status < 400 || status >= 500 {
 				t.Errorf("status %d of %v", status, attempt)
@@ -176,8 +176,8 @@ func dump(t *testing.T, folder string) (values [][]byte) {
 	return values
 }
 
-// writings are the ways in which a value could be written as a credential; of 32 bytes also as the refresh
-// token that they would be the secret of.
+// writings returns the forms in which a value could be a credential. A value of 32 bytes is also
+// written as a refresh token.
 func writings(v []byte) (forms []string) {
 	if len(v) == 0 || len(v) > 1024 {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestRightsEndToEndE2E runs a gateway on files: a right that ends cuts an open socket and REST, what was used is in the
-// usage of the month, and what was refused is in the audit log, once.
+// TestRightsEndToEndE2E runs a gateway on files. A right that ends stops an open subscription and
+// REST. Used data is in the usage of the month, and refusals are in the audit log, once each.
 func TestRightsEndToEndE2E(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -56,7 +56,7 @@ func TestRightsEndToEndE2E(t *testing.T) {
 	if got := book(); got != http.StatusOK {
 		t.Errorf("book while the right holds: %d", got)
 	}
-	b.until(t, "Subscription", "") // with what was removed
+	b.until(t, "Subscription", "") // with the removed subscription
 	late := time.Since(ends)
 	if late < 0 || late > bound(time.Second) {
 		t.Errorf("the right's end came %v late", late)
@@ -88,7 +88,7 @@ func TestRightsEndToEndE2E(t *testing.T) {
 	}
 }
 
-// get asks for a path, and gives the status and the body.
+// get requests a path and returns the status and the body.
 func (c *literalClient) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, c.rest+path, nil)
@@ -108,7 +108,7 @@ func (c *literalClient) get(t *testing.T, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// denied are the denials of an audit log.
+// denied returns the denials of an audit log.
 func denied(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(folder, "rueda.db"))
@@ -128,7 +128,7 @@ func denied(t *testing.T, folder string) (list []string) {
 	return list
 }
 
-// TestUsersOwnLimits holds a user to limits that are changed under open connections.
+// TestUsersOwnLimits checks that changed limits of a user apply to open connections.
 func TestUsersOwnLimits(t *testing.T) {
 	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
@@ -162,7 +162,7 @@ func TestUsersOwnLimits(t *testing.T) {
 	for _, b := range bots[1:] {
 		b.until(t, "Error", "connection_limit")
 	}
-	bots[0].until(t, "Subscription", "") // with what was removed
+	bots[0].until(t, "Subscription", "") // with the removed subscription
 	bots[0].send(map[string]any{"action": "subscribe", "trades": []string{"FAKE|SIM|CI"}})
 	bots[0].until(t, "Error", "subscription_limit")
 	stop()
@@ -171,8 +171,8 @@ func TestUsersOwnLimits(t *testing.T) {
 	}
 }
 
-// TestDelayNotServed asks for data to which there is a right at a delay that the gateway does not serve: REST refuses
-// as the stream does, and there is no usage of what nobody got.
+// TestDelayNotServed requests data to which a user has a right with a delay that the gateway does
+// not serve. REST and the stream refuse it, and no usage is recorded.
 func TestDelayNotServed(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -200,7 +200,7 @@ func TestDelayNotServed(t *testing.T) {
 	b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
 	b.until(t, "Error", "not_entitled")
 	b.send(map[string]any{"action": "subscribe", "trades": []string{"FAKE|SIM|CI"}})
-	b.until(t, "T", "") // then there is one in a snapshot too
+	b.until(t, "T", "") // then a snapshot has one too
 	for _, tt := range []struct {
 		path string
 		code int

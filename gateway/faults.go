@@ -31,7 +31,7 @@ func faultRefused(err error) *wire.Fault {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, market.ErrUnknownInstrument):
-		return &wire.Fault{Reason: wire.UnknownInstrument, Hint: "Faults are of the instruments of the simulated exchange"}
+		return &wire.Fault{Reason: wire.UnknownInstrument, Hint: "Only instruments of the simulated exchange have faults"}
 	}
-	return &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "It is the simulated exchange that makes faults of the market"}
+	return &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "Only the simulated exchange injects faults of the market"}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestFaults asks a development gateway for faults of the market, and another one too.
+// TestFaults requests faults of the market from a development gateway and from another one.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// answers tells what it is asked for, and answers with err.
+// answers returns a function that reports its arguments and returns err.
 func answers(asked chan string, err error) func(string, market.InstrumentID) (string, error) {
 	return func(name string, id market.InstrumentID) (string, error) {
 		asked <- name + " of " + id.String()
@@ -81,7 +81,7 @@ func answers(asked chan string, err error) func(string, market.InstrumentID) (st
 	}
 }
 
-// jsonText is sent as it is.
+// jsonText is marshalled as it is.
 type jsonText string
 
 // MarshalJSON implements json.Marshaler.

@@ -6,9 +6,9 @@ import "github.com/ruedahq/rueda/feed"
 // method Final() bool that returns true. An instrument has one feed, the first that defines it. A
 // market may have several.
 type Feed struct {
-	Name   string // in the log
+	Name   string // name in the log
 	Source feed.Source
-	// Late says that the source may publish nothing for long, such as one that waits for somebody
-	// to connect. A gateway does not wait for it when it starts.
+	// Late means that the source may publish nothing for a long time, such as one that waits for a
+	// connection. A gateway does not wait for it at the start.
 	Late bool
 }

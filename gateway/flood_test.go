@@ -22,8 +22,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// childEnv makes the test program be a gateway of its own, for tests that
-// measure a process.
+// childEnv makes the test program run a gateway, for tests that measure a process.
 const childEnv = "RUEDA_TEST_GATEWAY"
 
 func TestMain(m *testing.M) {
@@ -37,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m))
 }
 
-// floodLimits lets one address log in as often as the test does, and floodData lets
-// the logins wait for as long as they take.
+// floodLimits allows all logins of the test from one address, and floodData lets them wait as long
+// as necessary.
 func floodLimits() gateway.Limits {
 	return gateway.Limits{LoginsPerMinute: 100_000, LoginBurst: 100_000, Handshakes: 100_000, RequestsPerMinute: 1_000_000}
 }
@@ -79,7 +78,7 @@ func child() error {
 	return g.Run(ctx)
 }
 
-// startChild starts a gateway in a process of its own, which ends with the test.
+// startChild starts a gateway in its own process, which ends with the test.
 func startChild(t *testing.T) (pid int, rest string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -109,7 +108,7 @@ func startChild(t *testing.T) (pid int, rest string) {
 	return cmd.Process.Pid, strings.TrimSpace(line)
 }
 
-// flood logs in n times at once.
+// flood logs in n times in parallel.
 func flood(t *testing.T, n int, newClient func() *literalClient) (took time.Duration) {
 	t.Helper()
 	var logins sync.WaitGroup
@@ -132,9 +131,9 @@ func flood(t *testing.T, n int, newClient func() *literalClient) (took time.Dura
 	return took
 }
 
-// TestLoginFloodE2E has 200 clients log in at once (a twentieth unless in full) and
-// meanwhile asks for readiness and follows the stream. Every login is answered, memory stays within
-// its bound, and readiness and the stream within theirs.
+// TestLoginFloodE2E logs in 200 clients in parallel (a twentieth unless in full). Meanwhile it
+// requests readiness and follows the stream. Every login is answered, and memory, readiness and the
+// latency of the stream stay within their bounds.
 func TestLoginFloodE2E(t *testing.T) {
 	pid, rest := startChild(t)
 	newClient := func() *literalClient {
@@ -174,7 +173,7 @@ func TestLoginFloodE2E(t *testing.T) {
 	stream.within(t, "stream", began, 25*time.Millisecond)
 }
 
-// latencies are what a client measured, in order.
+// latencies has measured latencies in order of time.
 type latencies []struct {
 	at   time.Time
 	took time.Duration
@@ -187,9 +186,9 @@ func (l *latencies) add(took time.Duration) {
 	}{time.Now(), took})
 }
 
-// within compares what was measured since began with a bound: the 99th percentile in full. Otherwise
-// it compares the median with three times the bound and the median before, since other work of the
-// machine makes some wait for any time.
+// within compares the latencies since began with a bound. A full run compares the 99th percentile.
+// Otherwise other work of the machine may delay single measurements, so the median must be at most
+// three times the bound and the earlier median.
 func (l latencies) within(t *testing.T, what string, began time.Time, most time.Duration) {
 	t.Helper()
 	var before, since []time.Duration
@@ -259,7 +258,7 @@ func probeReady(ctx context.Context, rest string) (list latencies) {
 	}
 }
 
-// peakResident is the most memory a process had resident, in bytes.
+// peakResident returns the largest resident memory of a process, in bytes.
 func peakResident(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -31,11 +31,11 @@ import (
 type Gateway struct {
 	cfg  Config
 	log  *slog.Logger
-	data *Data // made here: to be closed here
+	data *Data // opened here, and closed here
 
-	place string // of the database, for the log
+	place string // where the database is, for the log
 
-	journal     *journal.Journal // nil: none is kept
+	journal     *journal.Journal // nil: none
 	hub         *stream.Hub
 	schedule    *feeds.Schedule // nil: no market has hours
 	feeds       []*feeds.Supervisor
@@ -51,15 +51,15 @@ type Gateway struct {
 	rest        *rest.Server
 	requests    *rest.Handler
 	certificate *certificate.Certificate // nil: plain HTTP
-	admin       *administrator           // nil: there is no such listener
-	own         atomic.Pointer[string]   // URL of this machine alone, once it is known
+	admin       *administrator           // nil: no such listener
+	own         atomic.Pointer[string]   // loopback URL, once it is known
 
 	up       atomic.Bool // feeds and servers run
 	draining atomic.Bool
 }
 
 // New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
-// instruments. Nothing runs yet. The error names the mistake in cfg.
+// instruments. It starts nothing. The error names the mistake in cfg.
 func New(cfg Config) (*Gateway, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
 	cfg.Version = cmp.Or(cfg.Version, "devel")
@@ -74,7 +74,7 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Check returns the mistake in cfg. It does not use Data and the journal.
+// Check returns an error that names a mistake in cfg. It does not open Data or the journal.
 func Check(cfg Config) error {
 	cfg.Data = nil
 	cfg.Journal = Journal{}
@@ -109,7 +109,7 @@ func (g *Gateway) build() error {
 	return g.buildAdmin()
 }
 
-// buildMarket makes the path of a trade: feeds, hours, hub.
+// buildMarket builds the path of a trade: feeds, hours, hub.
 func (g *Gateway) buildMarket() error {
 	for _, m := range g.cfg.Markets {
 		if err := m.Validate(); err != nil {
@@ -123,7 +123,7 @@ func (g *Gateway) buildMarket() error {
 		Journal:    g.journal,
 		Markets:    g.cfg.Markets,
 		TradesKept: g.cfg.Stream.TradesKept,
-		PerTurn:    g.cfg.Stream.PerTurn,
+		PerTurn:    g.cfg.Stream.MessagesPerFlush,
 		TapeBytes:  g.cfg.Stream.TradesBytes,
 		Memory:     g.cfg.Stream.memory(),
 		Delays:     g.cfg.Stream.Delays,
@@ -147,8 +147,8 @@ func (g *Gateway) buildMarket() error {
 		}
 	}
 	g.registered = feeds.NewRegistry(func(name string) bool {
-		state, told := g.hub.MarketStatus(name)
-		return told && state.Phase == market.FeedDown
+		state, known := g.hub.MarketStatus(name)
+		return known && state.Phase == market.FeedDown
 	})
 	for _, f := range g.cfg.Feeds {
 		if f.Source == nil {
@@ -161,7 +161,7 @@ func (g *Gateway) buildMarket() error {
 
 // ErrJournalInUse means that another gateway uses the folder of the journal. Each gateway needs its
 // own, also with a shared database.
-var ErrJournalInUse = errors.New("another gateway writes the journal")
+var ErrJournalInUse = errors.New("another gateway uses the journal")
 
 // openJournal opens the journal, if one is configured.
 func (g *Gateway) openJournal() (err error) {
@@ -185,7 +185,7 @@ func (g *Gateway) openJournal() (err error) {
 	return nil
 }
 
-// buildUsers makes the path of a login: user base, keys, tokens.
+// buildUsers builds the path of a login: user base, keys, tokens.
 func (g *Gateway) buildUsers() error {
 	data := g.cfg.Data
 	if data == nil {
@@ -229,7 +229,7 @@ func (g *Gateway) buildUsers() error {
 	return err
 }
 
-// buildServers makes the servers for clients.
+// buildServers builds the servers for clients.
 func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
@@ -248,7 +248,7 @@ func (g *Gateway) buildServers() error {
 		Secure:                       g.certificate != nil,
 		MaxMessage:                   l.MessageBytes,
 		MaxOpen:                      l.Sockets,
-		MaxUnauthenticatedPerAddress: l.SocketsWaiting,
+		MaxUnauthenticatedPerAddress: l.UnauthenticatedPerAddress,
 		HandshakeBurst:               l.Handshakes,
 		FlushInterval:                s.FlushInterval,
 		SendBuffer:                   s.SendBuffer,
@@ -277,7 +277,7 @@ func (g *Gateway) buildServers() error {
 	return nil
 }
 
-// ready returns the reason why the gateway should get no new clients now.
+// ready returns an error that says why the gateway should not get new clients now, or nil.
 func (g *Gateway) ready() error {
 	if !g.up.Load() {
 		return errors.New("starting")
@@ -307,28 +307,28 @@ func (g *Gateway) close() error {
 	return errors.Join(errs...)
 }
 
-// Stats are figures of the stream. They are cheap to read.
+// Stats has figures of the stream. Reading them is cheap.
 type Stats struct {
-	Open         int    // connections
-	Waiting      int    // of them, those that have not authenticated
-	Behind       int    // of them, those whose socket is full
-	PendingBytes int64  // output that waits for those
-	Writes       uint64 // writes to sockets that are done
-	Panics       uint64 // faults of the gateway's own, each of which has ended one connection or request
+	Open            int    // connections
+	Unauthenticated int    // of them, unauthenticated
+	Backlogged      int    // of them, with a full socket buffer
+	PendingBytes    int64  // pending output of those
+	Writes          uint64 // completed writes to sockets
+	Panics          uint64 // recovered panics, each of which has ended one connection or request
 }
 
 // Stats returns current figures.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
 	return Stats{
-		Open: s.Open, Waiting: s.Unauthenticated, Behind: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes,
+		Open: s.Open, Unauthenticated: s.Unauthenticated, Backlogged: s.Behind, PendingBytes: s.PendingBytes, Writes: s.Writes,
 		Panics: s.Panics + g.requests.Panics() + g.rest.Panics(),
 	}
 }
 
-// AwaitTurn waits until all published messages except the newest behind ones are passed on to their
-// readers. A feed without a clock, such as a replay at full speed, limits itself by it. The error
-// is that of ctx.
-func (g *Gateway) AwaitTurn(ctx context.Context, behind int) error {
+// AwaitDelivery waits until all published messages except the newest behind ones are delivered to
+// the connections. A feed without a clock, such as a replay at full speed, uses it to limit its
+// rate. The error is that of ctx.
+func (g *Gateway) AwaitDelivery(ctx context.Context, behind int) error {
 	return g.hub.AwaitTurn(ctx, uint64(max(0, behind)))
 }

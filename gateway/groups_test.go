@@ -14,14 +14,15 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// noticed is what a client has to hear of a change of rights.
+// noticed has the messages about a change of rights.
 type noticed struct {
 	Type, Msg string
 	Removed   []struct{ Channel, Instrument, Reason string }
 }
 
-// TestGroupsChangedElsewhere changes groups by another connection to the database, as another process does: a stream
-// that lived on a group's right loses it within half a second, and the socket stays.
+// TestGroupsChangedElsewhere changes groups by another connection to the database, as another
+// process does. A stream that depends on a group's right loses it within half a second, and the
+// socket stays open.
 func TestGroupsChangedElsewhere(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -78,7 +79,7 @@ func TestGroupsChangedElsewhere(t *testing.T) {
 			m := b.rightsChanged(t)
 			t.Logf("figure: change of a group noticed after %v", time.Since(began).Round(time.Millisecond))
 			if len(m.Removed) != 1 || m.Removed[0].Channel != "trades" || m.Removed[0].Instrument != "GGAL|BYMA|24hs" || m.Removed[0].Reason != "not_entitled" {
-				t.Errorf("told %+v", m)
+				t.Errorf("received %+v", m)
 			}
 			b.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
 			b.until(t, "Error", "not_entitled")
@@ -90,7 +91,7 @@ func TestGroupsChangedElsewhere(t *testing.T) {
 	}
 }
 
-// rightsChanged reads on to the change of rights.
+// rightsChanged reads messages up to the change of rights.
 func (b *bot) rightsChanged(t *testing.T) (m noticed) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -108,8 +109,8 @@ func (b *bot) rightsChanged(t *testing.T) (m noticed) {
 	return m
 }
 
-// TestLogoutElsewhere ends all sessions of a user by another connection to the database: open sockets end at once, tokens of before are
-// over, and the user may log in again.
+// TestLogoutElsewhere ends all sessions of a user by another connection to the database. Open
+// sockets close at once, older tokens are invalid, and the user can log in again.
 func TestLogoutElsewhere(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")

@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// spoken is what a test reads of a data message.
+// spoken has the fields of a data message that a test needs.
 type spoken struct {
 	Type, I, IV, T, X string
 	N                 uint64
@@ -33,9 +33,9 @@ type spoken struct {
 // series is a sequence of N.
 type series struct{ list, instrument, interval string }
 
-// TestHistoryEqualsStreamE2E streams a morning of the market, the opening auction and an hour of trading
-// (three minutes of it unless in full), with trades that are cancelled and corrected. Every message
-// comes from REST with the same bytes, and the bars are what the trades add up to.
+// TestHistoryEqualsStreamE2E streams a morning of the market: the opening auction and an hour of
+// trading (three minutes of it unless in full), with cancelled and corrected trades. REST returns
+// every message with the same bytes, and the bars equal the sums of the trades.
 func TestHistoryEqualsStreamE2E(t *testing.T) {
 	t.Parallel()
 	hour := time.Duration(count(60)) * time.Minute
@@ -100,12 +100,12 @@ type historian struct {
 	client *literalClient
 	texts  map[series]map[uint64]string
 	trades map[string]map[uint64]*spoken // by instrument and N
-	bars   map[series]map[string]spoken  // the newest telling of a bar, by its start
+	bars   map[series]map[string]spoken  // the newest message of a bar, by its start
 
 	compared, recounted, revised, amended int
 }
 
-// read reads until nothing came for a while: the feed has ended.
+// read reads until no message arrives for a while, because the feed has ended.
 func (w *historian) read(b *bot) {
 	w.t.Helper()
 	quiet := time.AfterFunc(time.Minute, func() { b.ws.CloseNow() })
@@ -156,7 +156,7 @@ func (w *historian) take(m *spoken, text string) {
 		return
 	}
 	if m.R && m.Type != "K" {
-		return // how things stood when it was subscribed
+		return // the state at the time of the subscription
 	}
 	if w.texts[s] == nil {
 		w.texts[s] = map[uint64]string{}
@@ -183,14 +183,14 @@ func (w *historian) compare() {
 			}
 			w.compared++
 		}
-		// Quotes are not sent again, nor are those statuses of a market that were before its subscription.
+		// REST does not return quotes again, nor the statuses of a market before its subscription.
 		if s.list != "quotes" && s.instrument[0] != '*' && len(rows) != len(texts) {
 			w.t.Fatalf("%v: %d rows in history, %d streamed", s, len(rows), len(texts))
 		}
 	}
 }
 
-// pages are all rows of a list by their N.
+// pages returns all rows of a list by their N.
 func (w *historian) pages(path, list string) map[uint64]string {
 	w.t.Helper()
 	rows := map[uint64]string{}
@@ -235,14 +235,14 @@ func (w *historian) pages(path, list string) map[uint64]string {
 	}
 }
 
-// deal is a trade as it stands in the end.
+// deal is the final state of a trade.
 type deal struct {
 	at          time.Time
 	n           uint64
 	price, size *big.Rat
 }
 
-// recount adds up the trades as they stand in the end, and compares the newest telling of each bar.
+// recount sums the final trades and compares the newest message of each bar.
 func (w *historian) recount() {
 	w.t.Helper()
 	zone, err := time.LoadLocation("America/Argentina/Buenos_Aires")
@@ -253,12 +253,12 @@ func (w *historian) recount() {
 	for name := range w.trades {
 		deals[name] = w.final(name)
 	}
-	for s, told := range w.bars {
+	for s, bars := range w.bars {
 		where := time.UTC
 		if strings.Contains(s.instrument, "|BYMA|") {
 			where = zone
 		}
-		for start, bar := range told {
+		for start, bar := range bars {
 			from, err := time.Parse(time.RFC3339Nano, start)
 			if err != nil {
 				w.t.Fatal(err)
@@ -276,7 +276,7 @@ func (w *historian) recount() {
 	}
 }
 
-// final is the trades of an instrument without those cancelled, as corrected, in order.
+// final returns the trades of an instrument in order, as corrected and without the cancelled ones.
 func (w *historian) final(name string) (list []deal) {
 	w.t.Helper()
 	rat := func(n json.Number) *big.Rat {
@@ -359,7 +359,7 @@ func (w *historian) check(s series, bar *spoken, deals []deal, from, to time.Tim
 	} {
 		got, ok := new(big.Rat).SetString(string(x.got))
 		if !ok || got.Cmp(x.want) != 0 {
-			w.t.Fatalf("%v: bar of %s: %s is %s, and %s of the trades", s, bar.T, x.name, x.got, x.want.FloatString(8))
+			w.t.Fatalf("%v: bar of %s: %s is %s, but %s by the trades", s, bar.T, x.name, x.got, x.want.FloatString(8))
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, 
 	return g.identities.Identity(&id), nil
 }
 
-// known is like verify and never waits. It reports false if the token must be verified.
+// known is like verify but never blocks. It reports false if the token must be verified.
 func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	id, ok, err := g.auth.Known(token)
 	switch {

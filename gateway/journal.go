@@ -14,7 +14,7 @@ import (
 )
 
 // newestRow returns the publication time of the newest row of any of the instruments, or the zero
-// time if there is none. It skips what is damaged.
+// time if there is none. It skips damaged rows.
 func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentID) (newest time.Time, err error) {
 	numbers := make(map[uint32]bool, len(ids))
 	for _, id := range ids {
@@ -58,12 +58,13 @@ func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentI
 	return newest, nil
 }
 
-// youngest is the age below which a temporary folder is left alone, whatever it looks like.
+// youngest is the age below which a temporary folder is not removed.
 const youngest = time.Minute
 
-// Temporary makes a folder for a journal below the system's for temporary files, which remove
-// removes. It removes what processes that were killed have left of such folders: they are of this
-// user, have a journal that nobody writes, and are older than a minute. prefix begins their names.
+// Temporary creates a folder for a journal in the system's folder for temporary files. remove
+// removes it. Temporary also removes such folders of killed processes: those of this user with a
+// journal that no process writes and that are older than a minute. prefix is the beginning of their
+// names.
 func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range old {

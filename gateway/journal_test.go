@@ -15,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// ending is a source that tells when it has ended.
+// ending is a source that reports its end.
 type ending struct {
 	feed.Source
 	ended chan struct{}
@@ -26,8 +26,8 @@ func (e ending) Run(ctx context.Context, sink feed.Sink) error {
 	return e.Source.Run(ctx, sink)
 }
 
-// TestOnJournal checks that OnJournal gets the newest time of the instruments that it asks for, and
-// not that of another feed whose clock is far ahead.
+// TestOnJournal checks that OnJournal gets the newest time of the requested instruments, and not
+// that of another feed whose clock is far ahead.
 func TestOnJournal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -49,7 +49,7 @@ func TestOnJournal(t *testing.T) {
 	for _, in := range exchange.Instruments() {
 		own = append(own, in.ID)
 	}
-	var got [][3]time.Time // of the exchange, of the other feed, of no instrument
+	var got [][3]time.Time // of the exchange, of the other feed, without instruments
 	var result error
 	feeds := []ending{{exchange, make(chan struct{})}, {far, make(chan struct{})}}
 	config := gateway.Config{
@@ -87,7 +87,7 @@ func TestOnJournal(t *testing.T) {
 	}
 }
 
-// TestTemporary wants folders that were left behind to go, and those of others to stay.
+// TestTemporary checks that abandoned folders are removed and other folders stay.
 func TestTemporary(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	create := func() (gateway.Journal, func() error) {
@@ -116,7 +116,7 @@ func TestTemporary(t *testing.T) {
 	lock(left.Folder)
 	young, _ := create()
 	lock(young.Folder)
-	unused, _ := create() // somebody may be about to
+	unused, _ := create() // another process may be about to use it
 	used, _ := create()
 	j, err := journal.Open(journal.Config{Folder: used.Folder})
 	if err != nil {

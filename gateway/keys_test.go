@@ -19,14 +19,14 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// operatorFolder names the data folder of whom an operator's process is to rotate the keys, and operatorRevoke the key
-// that it is to revoke.
+// operatorFolder is the environment variable with the data folder in which an operator's process
+// rotates the keys, and operatorRevoke that with the key to revoke.
 const (
 	operatorFolder = "RUEDA_TEST_KEYS_FOLDER"
 	operatorRevoke = "RUEDA_TEST_KEYS_REVOKE"
 )
 
-// operate rotates the keys in a process of its own.
+// operate rotates the keys in its own process.
 func operate(t *testing.T, folder, revoke string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestThreat14KeyTheftClosesSocketsE2E$")
@@ -36,8 +36,9 @@ func operate(t *testing.T, folder, revoke string) {
 	}
 }
 
-// TestThreat14KeyTheftClosesSocketsE2E: another process rotates the keys and revokes the one that signed. Sockets that came with
-// its tokens get 401 and 4401, though the gateway was told nothing; those of the next key's tokens stay.
+// TestThreat14KeyTheftClosesSocketsE2E rotates the keys in another process and revokes the signing
+// key. Sockets with its tokens get 401 and 4401 without any call to the gateway. Sockets with
+// tokens of the next key stay open.
 func TestThreat14KeyTheftClosesSocketsE2E(t *testing.T) {
 	if folder := os.Getenv(operatorFolder); folder != "" {
 		data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: folder})
@@ -68,7 +69,7 @@ func TestThreat14KeyTheftClosesSocketsE2E(t *testing.T) {
 	old := *c
 	stolen := follow(t, &old, count(400))
 
-	operate(t, folder, "") // only the next key signs: nobody is sent away
+	operate(t, folder, "") // only the next key signs: no socket is closed
 	awaitKey(t, c, etag)
 	c.enter(t, "demo", "demo-password")
 	kept := follow(t, c, count(400))
@@ -127,7 +128,7 @@ func rotateKeys(t *testing.T, data *gateway.Data, revoke string) {
 	}
 }
 
-// follow opens sockets that get trades.
+// follow opens sockets that receive trades.
 func follow(t *testing.T, c *literalClient, n int) (bots []*bot) {
 	t.Helper()
 	for range min(n, 40) { // demo may have 100
@@ -139,7 +140,7 @@ func follow(t *testing.T, c *literalClient, n int) (bots []*bot) {
 	return bots
 }
 
-// jwks reads the public keys, unless they are those of etag.
+// jwks reads the public keys unless their ETag is etag.
 func jwks(t *testing.T, c *literalClient, etag string) (status int, tag string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.rest+"/.well-known/jwks.json", nil)
@@ -192,8 +193,8 @@ func awaitKey(t *testing.T, c *literalClient, etag string) {
 	}
 }
 
-// TestThreat14KeyTheftInAClusterE2E: the same with two gateways on one PostgreSQL, each of which has a socket of the stolen key's
-// token. The promise is five seconds there.
+// TestThreat14KeyTheftInAClusterE2E does the same with two gateways on one PostgreSQL database.
+// Each has a socket of the stolen key. They close within five seconds.
 func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
 	t.Parallel()
 	dsn, key := cluster.Database(t), encryptionKey(t)
@@ -225,7 +226,8 @@ func TestThreat14KeyTheftInAClusterE2E(t *testing.T) {
 	}
 }
 
-// TestKeysAreEncryptedAtStart: a gateway whose settings name an encryption key encrypts the keys that it finds.
+// TestKeysAreEncryptedAtStart checks that a gateway with an encryption key encrypts the keys that
+// it finds.
 func TestKeysAreEncryptedAtStart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -16,13 +16,13 @@ import (
 	"github.com/coder/websocket"
 )
 
-// numbered remembers the text of each number that any client was sent.
+// numbered remembers the text of each number that any client received.
 type numbered struct {
 	mu    sync.Mutex
 	texts map[string]string
 }
 
-// take notes a message; the error says that its number was given out before, for another one.
+// take records a message. It returns an error if the number was sent before with another text.
 func (x *numbered) take(m *mixedFrame, text []byte) error {
 	kind := m.Type
 	switch kind {
@@ -33,7 +33,7 @@ func (x *numbered) take(m *mixedFrame, text []byte) error {
 		return nil
 	}
 	if m.R && kind != "K" {
-		return nil // a state, sent again
+		return nil // a snapshot, sent again
 	}
 	key := fmt.Sprint(kind, m.IV, " ", m.I, " ", m.N)
 	x.mu.Lock()
@@ -45,7 +45,7 @@ func (x *numbered) take(m *mixedFrame, text []byte) error {
 	return nil
 }
 
-// mixedFrame is what a mixer reads of a message.
+// mixedFrame has the fields of a message that a mixer needs.
 type mixedFrame struct {
 	frame
 	ID int
@@ -57,26 +57,26 @@ type mixedFrame struct {
 type mixer struct {
 	k    *killed
 	rng  *rand.Rand
-	seen map[string]uint64 // newest N of trades that it has, of each instrument
+	seen map[string]uint64 // newest received N of trades, by instrument
 	at   string            // a position that it had while it followed the pattern
-	less map[string]bool   // instruments of which it had not all up to there
+	less map[string]bool   // instruments for which it had not received everything up to that position
 
 	ws      *websocket.Conn
 	frames  chan []byte
 	id      int
 	exact   map[string]bool
 	pattern string            // of trades; "" while it follows none
-	most    map[string]uint64 // first N at most, of what is followed anew
-	holed   map[string]bool   // any first N will do
+	most    map[string]uint64 // largest first N that is allowed for a new subscription
+	holed   map[string]bool   // any first N is allowed
 	open    map[int]bool      // resumes that have not caught up
-	loose   bool              // some of what is asked for is not subscribed: that is refused
+	loose   bool              // a part of the request is not subscribed and will be refused
 	resumed int
 }
 
-// errKilled says that the gateway was killed.
+// errKilled means that the gateway was killed.
 var errKilled = errors.New("killed")
 
-// mix lets a client do things until the gateway is killed.
+// mix acts at random until the gateway is killed.
 func (m *mixer) mix(t *testing.T) {
 	for {
 		switch err := m.connection(t.Context()); {
@@ -90,7 +90,7 @@ func (m *mixer) mix(t *testing.T) {
 	}
 }
 
-// connection is one connection, which begins with a resume of what the last one had.
+// connection opens one connection and resumes what the last one had.
 func (m *mixer) connection(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var reader sync.WaitGroup
@@ -136,17 +136,17 @@ func (m *mixer) connection(ctx context.Context) error {
 	}
 }
 
-// errLeft says that the client has left, or the gateway closed a slow one.
+// errLeft means that the client disconnected, or that the gateway closed a slow client.
 var errLeft = errors.New("left")
 
-// some is some of a list.
+// some returns a random part of a list.
 func (m *mixer) some(list []string) []string {
 	list = slices.Clone(list)
 	m.rng.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
 	return list[:min(len(list), 1+m.rng.IntN(6))]
 }
 
-// act does one thing.
+// act does one random action.
 func (m *mixer) act(ctx context.Context) error {
 	m.loose = false
 	names, have := m.some(m.k.names), slices.Sorted(maps.Keys(m.exact))
@@ -186,12 +186,12 @@ func (m *mixer) act(ctx context.Context) error {
 	return nil
 }
 
-// followed says whether trades of an instrument come.
+// followed reports whether the client is subscribed to the trades of an instrument.
 func (m *mixer) followed(name string) bool {
 	return m.exact[name] || m.pattern != "" && strings.Contains(name, "|"+strings.Split(m.pattern, "|")[1]+"|")
 }
 
-// subscribe takes instruments into the set, or makes them the whole of it; those that it has seen resume.
+// subscribe adds instruments to the set or replaces it. Known instruments resume.
 func (m *mixer) subscribe(ctx context.Context, names []string, replace bool) error {
 	seen := map[string]uint64{}
 	for _, name := range names {
@@ -225,7 +225,7 @@ func (m *mixer) subscribe(ctx context.Context, names []string, replace bool) err
 	return nil
 }
 
-// follow subscribes a market, from the position that it had when it last followed one.
+// follow subscribes to a market, from the position that it had when it last followed one.
 func (m *mixer) follow(ctx context.Context) error {
 	market := strings.Split(m.k.names[0], "|")[1]
 	ask := map[string]any{"action": "subscribe", "trades": []string{"*|" + market + "|*"}}
@@ -279,7 +279,7 @@ func (m *mixer) ask(ctx context.Context, ask map[string]any) error {
 	return errKilled
 }
 
-// listen reads for a while.
+// listen reads messages for some time.
 func (m *mixer) listen(ctx context.Context, long time.Duration) error {
 	ctx, stop := context.WithTimeout(ctx, long)
 	defer stop()
@@ -298,8 +298,8 @@ func (m *mixer) listen(ctx context.Context, long time.Duration) error {
 	}
 }
 
-// cutOff returns errKilled in place of a syntax error in the last message of a connection. The
-// WebSocket library returns what there is of a frame that the end of the connection cuts off.
+// cutOff returns errKilled instead of a syntax error in the last message of a connection. If the
+// end of a connection cuts off a frame, the WebSocket library returns the part that it has.
 func (m *mixer) cutOff(err error) error {
 	var syntax *json.SyntaxError
 	if _, more := <-m.frames; errors.As(err, &syntax) && !more {
@@ -308,12 +308,12 @@ func (m *mixer) cutOff(err error) error {
 	return err
 }
 
-// take judges a message.
+// take checks a message.
 func (m *mixer) take(text []byte) (f mixedFrame, err error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return f, fmt.Errorf("%.300q of %d bytes: %w", text, len(text), err)
 	}
-	if err := m.k.told.take(&f, text); err != nil {
+	if err := m.k.numbers.take(&f, text); err != nil {
 		return f, err
 	}
 	switch f.Type {

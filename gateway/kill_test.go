@@ -25,19 +25,19 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// killFolder names the data folder of a gateway that will be killed.
+// killFolder is the environment variable with the data folder of a gateway that will be killed.
 const killFolder = "RUEDA_TEST_KILL_FOLDER"
 
-// followed is how many instruments a client of the killed gateway follows.
+// followed is the number of instruments that a client of the killed gateway follows.
 const followed = 20
 
-// TestKillE2E kills a gateway under full load, with SIGKILL at 500 random moments (8 unless
-// in full), and starts it again on the same folder each time. What its client had
-// received is in the journal byte for byte, the numbering goes on in the same epoch, and the
-// client, which resumes from what it has, sees each trade once.
+// TestKillE2E kills a gateway under full load, with SIGKILL at 500 random times (8 unless in full),
+// and restarts it on the same folder each time. The messages that its client received are in the
+// journal byte for byte, and the numbering continues in the same epoch. The client resumes and sees
+// each trade once.
 func TestKillE2E(t *testing.T) {
 	if folder := os.Getenv(killFolder); folder != "" {
-		victim(t, folder)
+		runKilled(t, folder)
 		return
 	}
 	k := &killed{t: t, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))}
@@ -53,34 +53,34 @@ func TestKillE2E(t *testing.T) {
 			return
 		}
 	}
-	told := len(k.told.texts)
+	received := len(k.numbers.texts)
 	k.begin()
-	if k.resumed == 0 || k.compared == 0 || k.mixed == 0 || told == 0 {
-		t.Fatalf("nothing was shown: %d resumed, %d compared, %d of those who do all things, %d messages", k.resumed, k.compared, k.mixed, told)
+	if k.resumed == 0 || k.compared == 0 || k.mixed == 0 || received == 0 {
+		t.Fatalf("too little happened: %d resumed, %d compared, %d resumes of mixers, %d messages", k.resumed, k.compared, k.mixed, received)
 	}
 	t.Logf("figure: kill -9: %d kills, %d trades received, %d compared with the journal, %d rows sent again, %d resumes of clients that do all things",
 		k.kills, k.got, k.compared, k.resumed, k.mixed)
 }
 
-// killedOften is how often one gateway is killed; then another begins. A start looks through the day's
-// journal, which grows by tens of thousands of events a second here.
+// killedOften is how many times one gateway is killed before the test begins with an empty folder.
+// A start reads the day's journal, which grows by tens of thousands of events a second here.
 const killedOften = 25
 
-// begin begins with a gateway that was never there.
+// begin starts with an empty folder.
 func (k *killed) begin() {
 	k.folder, k.client, k.epoch, k.position = k.t.TempDir(), literalClient{}, "", ""
 	k.seen, k.texts = map[string]uint64{}, map[string]map[uint64]string{}
 	for _, m := range k.mixers {
 		k.mixed += m.resumed
 	}
-	k.told, k.mixers = &numbered{texts: map[string]string{}}, nil
+	k.numbers, k.mixers = &numbered{texts: map[string]string{}}, nil
 	for range 2 {
 		k.mixers = append(k.mixers, &mixer{k: k, rng: rand.New(rand.NewPCG(k.rng.Uint64(), 2)), seen: map[string]uint64{}})
 	}
 }
 
-// victim is the gateway.
-func victim(t *testing.T, folder string) {
+// runKilled runs the gateway until it is killed.
+func runKilled(t *testing.T, folder string) {
 	config := sim.Config{Seed: uint64(time.Now().UnixNano()), Speed: 600}
 	if !full() {
 		config.Instruments, config.Speed = followed+5, 300 // it warms up at every start
@@ -113,7 +113,7 @@ func victim(t *testing.T, folder string) {
 	}
 }
 
-// killed is the client of a gateway that is killed again and again.
+// killed is the client of a gateway that is killed repeatedly.
 type killed struct {
 	t      *testing.T
 	folder string
@@ -123,16 +123,16 @@ type killed struct {
 
 	epoch, position string
 	seen            map[string]uint64            // the newest N of each instrument
-	texts           map[string]map[uint64]string // what was received in the last round
+	texts           map[string]map[uint64]string // received in the last round
 
-	told   *numbered // by all clients
-	mixers []*mixer
+	numbers *numbered // by all clients
+	mixers  []*mixer
 
 	kills, got, compared, resumed int
 	mixed                         int // resumes of the mixers
 }
 
-// epochOf is the epoch, which is the same over all kills.
+// epochOf returns the epoch, which stays the same over all kills.
 func (k *killed) epochOf() string { return k.epoch }
 
 // round starts the gateway, compares, resumes, follows for a while, and kills it.
@@ -151,7 +151,7 @@ func (k *killed) round() {
 	defer func() {
 		_ = cmd.Process.Kill()
 		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // it was killed, and says so
+		_ = cmd.Wait() // the error says that it was killed
 		k.kills++
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -173,7 +173,7 @@ func (k *killed) round() {
 	}
 	var others sync.WaitGroup
 	for _, m := range k.mixers {
-		if k.epoch != "" { // known from the first round on
+		if k.epoch != "" { // known after the first round
 			others.Go(func() { m.mix(k.t) })
 		}
 	}
@@ -181,7 +181,7 @@ func (k *killed) round() {
 	others.Wait()
 }
 
-// list chooses what to follow.
+// list chooses the instruments to follow.
 func (k *killed) list() {
 	var answer struct {
 		Data struct {
@@ -217,7 +217,7 @@ func (k *killed) get(path string, into any) {
 	}
 }
 
-// compare demands from the journal what was received.
+// compare checks that the journal has all received messages.
 func (k *killed) compare(name string) {
 	k.t.Helper()
 	texts := k.texts[name]
@@ -278,9 +278,9 @@ func (k *killed) follow(long time.Duration, p *os.Process) {
 			if _, more, end := ws.Read(k.t.Context()); end == nil {
 				k.t.Fatalf("kill %d: %v: %.300q, and then %.300q", k.kills, err, text, more)
 			}
-			return // the library returns what there is of a frame that was cut off
+			return // the library returns the part of a frame that was cut off
 		}
-		if err := k.told.take(&m, text); err != nil {
+		if err := k.numbers.take(&m, text); err != nil {
 			k.t.Fatalf("kill %d: %v", k.kills, err)
 		}
 		switch m.Type {

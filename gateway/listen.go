@@ -10,7 +10,7 @@ import (
 )
 
 // ErrInsecure means that other machines can reach the address and that there is no TLS.
-var ErrInsecure = errors.New("plain HTTP would carry passwords and tokens in the open")
+var ErrInsecure = errors.New("plain HTTP would send passwords and tokens unencrypted")
 
 // checkAddress checks the address before it is opened.
 func checkAddress(cfg *Config) error {
@@ -31,15 +31,15 @@ func checkAddress(cfg *Config) error {
 	return nil
 }
 
-// open opens the address, on the event loop of the sockets if the system has one. The listener gets
-// the connections for net/http.
+// open opens the address, on the event loop of the sockets if the system has one. The returned
+// listener accepts the connections for net/http.
 func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	mayBeOpen := g.cfg.Insecure || g.certificate != nil
 	var secure *tls.Config
 	if g.certificate != nil {
 		secure = g.certificate.Config()
 	}
-	if secure == nil || !g.cfg.Stream.PumpTLS {
+	if secure == nil || !g.cfg.Stream.TLSByGoroutines {
 		a, err := g.sockets.Listen(ctx, g.cfg.Listen, secure)
 		switch {
 		case err == nil && !mayBeOpen && !isLoopback(a):
@@ -65,7 +65,7 @@ func listen(ctx context.Context, address string, mayBeOpen bool) (net.Listener, 
 	if err != nil {
 		return nil, err
 	}
-	// A name may stand for any address: what was bound counts.
+	// A name may resolve to any address, so the bound address is checked.
 	if !mayBeOpen && !isLoopback(l.Addr()) {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", address, ErrInsecure), l.Close())
 	}

@@ -18,14 +18,13 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// literalClient is a client written by the naivest reader of the given
-// specification, who knows nothing that is not in it.
+// literalClient is a client that uses only what the given specification says.
 type literalClient struct {
 	http    *http.Client
 	rest    string
 	stream  string
 	access  string
-	refresh string // the first one; later ones are not kept
+	refresh string // the first one; later ones are ignored
 	trades  int
 	pings   int
 }
@@ -94,8 +93,9 @@ func (c *literalClient) accounts() error {
 	return nil
 }
 
-// follow reads the stream until ctx ends: one struct for every message, the first
-// frame is the answer to auth_token, every Success is answered by a subscribe.
+// follow reads the stream until ctx ends, as simply as possible: it has one struct for every
+// message, treats the first frame as the answer to auth_token, and answers every Success with a
+// subscribe.
 func (c *literalClient) follow(ctx context.Context, instrument string) error {
 	ws, _, err := websocket.Dial(ctx, c.stream, &websocket.DialOptions{HTTPClient: c.http})
 	if err != nil {
@@ -152,8 +152,8 @@ func (c *literalClient) follow(ctx context.Context, instrument string) error {
 }
 
 // TestLiteralClientForADay runs a literal client of the specification for 26 hours of virtual time.
-// It renews once a day with its first refresh token and stays on one socket, whose end moves with
-// each renewal.
+// It refreshes once a day with its first refresh token and stays on one socket, whose deadline
+// moves with each refresh.
 func TestLiteralClientForADay(t *testing.T) {
 	t.Parallel()
 	followLiterally(t, 26*time.Hour)

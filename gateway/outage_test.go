@@ -22,7 +22,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// crossing is a TCP proxy before a server that can let bytes through, keep them, or end connections.
+// crossing is a TCP proxy for a server. It can forward bytes, hold them back, or close connections.
 type crossing struct {
 	listener net.Listener
 	to       string
@@ -57,7 +57,7 @@ func newCrossing(t *testing.T, to string) *crossing {
 	return x
 }
 
-// set changes the mode of all connections, those that are open too.
+// set changes the mode of all connections, including open ones.
 func (x *crossing) set(mode string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,7 +72,7 @@ func (x *crossing) now() (string, <-chan struct{}) {
 	return x.mode, x.changed
 }
 
-// pass waits until bytes may go on; false: the connection is over.
+// pass waits until bytes may be forwarded. It returns false if the connection has ended.
 func (x *crossing) pass() bool {
 	for {
 		mode, changed := x.now()
@@ -99,7 +99,7 @@ func (x *crossing) cross(client net.Conn) {
 	defer server.Close()
 	over := make(chan struct{})
 	defer close(over)
-	x.all.Go(func() { // a change that ends connections ends those that are idle too
+	x.all.Go(func() { // a change that ends connections also ends idle ones
 		for {
 			mode, changed := x.now()
 			if mode != "" && mode != "hang" {
@@ -133,7 +133,7 @@ func (x *crossing) cross(client net.Conn) {
 	pair.Wait()
 }
 
-// loginService is a broker's own login service with one user, demo.
+// loginService is a broker's login service with one user, demo.
 func loginService(w http.ResponseWriter, r *http.Request) {
 	var q struct{ Username, Password, ID string }
 	w.Header().Set("Content-Type", "application/json")
@@ -149,7 +149,7 @@ func loginService(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outage is a gateway whose user base is behind a crossing, and a client that follows its stream.
+// outage is a gateway whose user base is behind a crossing, with a client that follows its stream.
 type outage struct {
 	*literalClient
 	crossing *crossing
@@ -177,7 +177,7 @@ func newOutage(t *testing.T) *outage {
 	return o
 }
 
-// ask sends a request to a route and gives the answer's status and reason.
+// ask sends a request to a route and returns the response and its reason.
 func (o *outage) ask(t *testing.T, method, route, body string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, o.rest+route, strings.NewReader(body))
@@ -234,7 +234,7 @@ func (o *outage) count(ctx context.Context) error {
 	}
 }
 
-// more waits for so many more trades.
+// more waits for n more trades.
 func (o *outage) more(t *testing.T, n int64) {
 	t.Helper()
 	want := o.trades.Load() + n
@@ -246,8 +246,9 @@ func (o *outage) more(t *testing.T, n int64) {
 	}
 }
 
-// TestThreat30IdentityDown makes the user base hang, and then be gone: who is connected streams on, tokens that were seen verify, logins and
-// refreshes answer 503 in time, none of it counts as a failed login, and when the base is back all is as before.
+// TestThreat30IdentityDown makes the user base hang and then fail. Connected clients keep
+// streaming, and known tokens verify. Logins and refreshes answer 503 in time and do not count as
+// failed logins. When the user base is up again, everything works as before.
 func TestThreat30IdentityDown(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"hang", "refuse"} {
@@ -273,7 +274,7 @@ func testOutage(t *testing.T, o *outage, mode string) {
 	o.crossing.set(mode)
 	refresh := `{"grant_type":"refresh_token","refresh_token":"` + o.refresh + `"}`
 	var all sync.WaitGroup
-	for i := range 18 { // as many as an address may have on their way, with none that waits for others at its account
+	for i := range 18 { // as many as an address may have in flight, none of which waits for others of its account
 		all.Go(func() {
 			begun := time.Now()
 			var res *http.Response
@@ -299,7 +300,7 @@ func testOutage(t *testing.T, o *outage, mode string) {
 	if o.guard.State() == guard.Closed {
 		t.Error("the base is still asked")
 	}
-	for range 60 { // three times what an address may fail at once
+	for range 60 { // three times the failures that an address may have at once
 		if res, reason := o.login(t, "demo", "wrong"); res.StatusCode != http.StatusServiceUnavailable || reason != "unavailable" {
 			t.Fatalf("%s %s", res.Status, reason)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestPageE2E asks a gateway for pages of 10,000 trades of one instrument out of a closed day of 26 million rows of 400 (a
-// hundredth of the day and smaller pages unless in full), each over HTTP as one request. The figures are for who reads
-// them; what is wanted is that the rows are the right ones.
+// TestPageE2E requests pages of 10,000 trades of one instrument over HTTP, from a closed day with
+// 26 million rows of 400 instruments (a hundredth of the day and smaller pages unless in full). It
+// logs the times and checks that the rows are correct.
 func TestPageE2E(t *testing.T) {
 	rows := count(26_000_000) / 5
 	if full() {
@@ -50,7 +50,7 @@ func TestPageE2E(t *testing.T) {
 		var took []time.Duration
 		bytes := 0
 		for i := range uint64(20) {
-			// Places all over the day, in no order, so that none is beside the one before.
+			// Positions all over the day, in an order in which none follows the previous one.
 			after := (trades - page) * (i * 7 % 20) / 20
 			began := time.Now()
 			body := c.page(t, d.defs[0].ID, after, page, encoding)
@@ -66,7 +66,7 @@ func TestPageE2E(t *testing.T) {
 	}
 }
 
-// page is the body of an answer, as it came.
+// page returns the body of an answer as it was received.
 func (c *literalClient) page(t *testing.T, id market.InstrumentID, after, limit uint64, encoding string) []byte {
 	t.Helper()
 	path := fmt.Sprintf("/market/trades?instrument=%s&after_sequence=%d&limit=%d", url.QueryEscape(id.String()), after, limit)
@@ -105,8 +105,9 @@ func wantPage(t *testing.T, body []byte, first, rows uint64) {
 	}
 }
 
-// day makes the rows of yesterday's market, 85 % changes of books, 8 % quotes, 7 % trades, of which one row in
-// twenty is of the first instrument besides. As a source it names the first and is silent.
+// day makes the rows of yesterday's market: 85 % changes of books, 8 % quotes, 7 % trades. One row
+// in twenty is of the first instrument. As a source it defines the first instrument and publishes
+// nothing.
 type day struct {
 	rng      *rand.Rand
 	defs     []market.Instrument
@@ -137,7 +138,7 @@ func (d *day) Run(ctx context.Context, sink feed.Sink) error {
 	return nil
 }
 
-// keep writes so many rows in eight hours, and has the journal close the day.
+// keep writes rows over eight hours, and makes the journal close the day.
 func (d *day) keep(t *testing.T, folder string, rows int) {
 	t.Helper()
 	j, err := journal.Open(journal.Config{Folder: folder})

@@ -24,10 +24,10 @@ import (
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
 
-// cluster holds the databases of these tests.
+// cluster has the databases of these tests.
 var cluster pgtest.Cluster
 
-// encryptionKey writes a key that the gateways' keys are encrypted with.
+// encryptionKey writes a key that encrypts the gateways' keys.
 func encryptionKey(t testing.TB) string {
 	t.Helper()
 	key := make([]byte, 32)
@@ -72,7 +72,7 @@ func node(t *testing.T, data *gateway.Data) *literalClient {
 	return c
 }
 
-// post asks for tokens, and returns the status and Retry-After too.
+// post requests tokens, and returns the status and Retry-After too.
 func (c *literalClient) post(path, body string) (status int, retry, text string, err error) {
 	res, err := c.http.Post(c.rest+path, "application/json", bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -83,7 +83,8 @@ func (c *literalClient) post(path, body string) (status int, retry, text string,
 	return res.StatusCode, res.Header.Get("Retry-After"), string(b), err
 }
 
-// TestSharedKeysAreEncryptedE2E: without a key to encrypt them with, a database gets none.
+// TestSharedKeysAreEncryptedE2E checks that a shared database gets no keys without an encryption
+// key.
 func TestSharedKeysAreEncryptedE2E(t *testing.T) {
 	t.Parallel()
 	_, err := gateway.OpenData(t.Context(), gateway.DataConfig{Postgres: cluster.Database(t)})
@@ -92,8 +93,8 @@ func TestSharedKeysAreEncryptedE2E(t *testing.T) {
 	}
 }
 
-// TestTwoGatewaysE2E: two gateways on one database are one: a login at one is refreshed at the other, and what is ended at one
-// closes the sockets of the other within a second.
+// TestTwoGatewaysE2E checks two gateways on one database. A login at one can be refreshed at the
+// other, and a logout at one closes the sockets of the other within a second.
 func TestTwoGatewaysE2E(t *testing.T) {
 	t.Parallel()
 	dsn, key := cluster.Database(t), encryptionKey(t)
@@ -158,8 +159,9 @@ func addTrader(t *testing.T, users *local.Base, name string) {
 	}
 }
 
-// TestDatabaseKilledE2E kills PostgreSQL under load: who is connected streams on, tokens that were seen are good, login and
-// refresh say 503 in time and when to come again, and when the database is back everything goes on where it was.
+// TestDatabaseKilledE2E kills PostgreSQL under load. Connected clients keep streaming, and known
+// tokens stay valid. Login and refresh answer 503 in time with Retry-After. When the database is up
+// again, everything continues.
 func TestDatabaseKilledE2E(t *testing.T) {
 	server := pgtest.Start(t, "fsync=off")
 	data := openShared(t, server.CreateDatabase(t, "rueda"), encryptionKey(t))
@@ -216,7 +218,7 @@ func TestDatabaseKilledE2E(t *testing.T) {
 	for before := load.good.Load(); load.good.Load() < before+20; {
 		load.wait(t)
 	}
-	load.away.Store(false) // from now on nothing fails any more
+	load.away.Store(false) // from now on no request may fail
 	for before := load.good.Load(); load.good.Load() < before+20; {
 		load.wait(t)
 	}
@@ -235,8 +237,9 @@ func TestDatabaseKilledE2E(t *testing.T) {
 	}
 }
 
-// TestDatabaseSilentE2E: a database that says nothing, as behind a pulled cable, is no better than one that is gone: who asks is
-// told so in time, nobody waits behind others, and what was waited for is forgotten.
+// TestDatabaseSilentE2E checks a database that does not answer, as with an unplugged cable. It is
+// treated like a database that is down: requests are answered in time, no request waits for others,
+// and requests that timed out are forgotten.
 func TestDatabaseSilentE2E(t *testing.T) {
 	t.Parallel()
 	wire, dsn := pgtest.NewWire(t, cluster.Database(t))
@@ -290,10 +293,10 @@ func TestDatabaseSilentE2E(t *testing.T) {
 	}
 }
 
-// load are clients that refresh all the time. A token that was answered is never refused afterwards.
+// load has clients that refresh continuously. An answered token is never refused afterwards.
 type load struct {
 	good    atomic.Int64  // refreshes answered
-	away    atomic.Bool   // the database may be gone
+	away    atomic.Bool   // the database may be down
 	moved   chan struct{} // a refresh was answered
 	quit    chan struct{}
 	once    sync.Once

@@ -5,11 +5,10 @@ import (
 	"runtime"
 )
 
-// SpareProcessors lets the program run goroutines on two threads more than there are cores,
-// unless GOMAXPROCS is set in the environment. A shard that sweeps does not leave
-// its processor, and one that waits in a system call holds it for a while: with as many
-// processors as cores, a message then waits milliseconds for a shard that could run. A
-// program that embeds a gateway and does little else had better call it, once.
+// SpareProcessors sets GOMAXPROCS to two more than the number of cores, unless the environment sets
+// it. A shard that flushes does not yield its processor, and one in a system call holds it for a
+// while. With as many processors as cores, a message then waits milliseconds for a shard that could
+// run. A program that mainly runs a gateway should call it once.
 func SpareProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.NumCPU() + 2)

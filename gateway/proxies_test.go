@@ -15,8 +15,8 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// forwarding are headers as a client behind a proxy on this machine may send them, and whom it is taken for. The peer is
-// 127.0.0.1 in all of them.
+// forwarding has headers of clients behind a proxy on this machine, and the client address that
+// each yields. The peer is 127.0.0.1 in all of them.
 var forwarding = []struct{ name, headers, want string }{
 	{"none", "", "127.0.0.1"},
 	{"the proxy's", "X-Forwarded-For: 198.51.100.1\r\n", "198.51.100.1"},
@@ -39,7 +39,7 @@ func proxies(t *testing.T, list ...string) (out []netip.Prefix) {
 	return out
 }
 
-// raw sends a request as it is on a connection of its own and returns the answer.
+// raw sends a request as it is on its own connection and returns the answer.
 func raw(t *testing.T, address, request string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -67,7 +67,7 @@ func raw(t *testing.T, address, request string) (*http.Response, string) {
 
 const loginBody = `{"grant_type":"password","username":"demo","password":"demo-password"}`
 
-// addressOfLogin logs in with headers, and asks which address the login is said to be of.
+// addressOfLogin logs in with headers and returns the stored address of the login.
 func addressOfLogin(t *testing.T, address, headers string) string {
 	t.Helper()
 	_, body := raw(t, address, fmt.Sprintf("POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n%s\r\n%s",
@@ -101,7 +101,7 @@ func addressOfLogin(t *testing.T, address, headers string) string {
 	return ""
 }
 
-// TestThreat28OnREST has the matrix decide the address that a login is kept with.
+// TestThreat28OnREST checks the addresses that are stored with logins.
 func TestThreat28OnREST(t *testing.T) {
 	t.Parallel()
 	_, behind := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
@@ -116,8 +116,8 @@ func TestThreat28OnREST(t *testing.T) {
 	}
 }
 
-// TestThreat28OnTheSocket has the matrix decide whose handshakes are counted, for handshakes that the event loop reads and
-// for those that net/http does.
+// TestThreat28OnTheSocket checks which address a handshake is counted for, for handshakes that the
+// event loop reads and for those of net/http.
 func TestThreat28OnTheSocket(t *testing.T) {
 	t.Parallel()
 	for way, target := range map[string]string{"event loop": "/stream", "net/http": "/stream?v=%31"} {
@@ -125,17 +125,18 @@ func TestThreat28OnTheSocket(t *testing.T) {
 			const burst = 20
 			limits := gateway.Limits{Handshakes: burst}
 			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8"), Limits: limits})
-			shake := func(headers string) int {
+			handshake := func(headers string) int {
 				t.Helper()
 				r, _ := raw(t, b.Address, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+headers+"\r\n")
 				return r.StatusCode
 			}
-			// useUp makes handshakes until one is refused: none of the first, some come back meanwhile.
+			// useUp makes handshakes until one is refused. The first ones must succeed. Some of the
+			// limit is restored meanwhile.
 			useUp := func(headers string, first int) {
 				t.Helper()
 				for i := range 10 * burst {
-					switch got := shake(headers); {
+					switch got := handshake(headers); {
 					case got == http.StatusTooManyRequests && i >= first:
 						return
 					case got != http.StatusSwitchingProtocols:
@@ -152,12 +153,12 @@ func TestThreat28OnTheSocket(t *testing.T) {
 					useUp(tt.headers, burst)
 					continue
 				}
-				// The same address by other headers has none left either. In a few tries, of which each takes one of
-				// whatever address it is taken for.
+				// The same address with other headers has nothing left either. It takes a few
+				// tries, because each try is charged to its address.
 				refused := false
 				for range burst / 4 {
 					useUp(headers, 0)
-					if refused = shake(tt.headers) == http.StatusTooManyRequests; refused {
+					if refused = handshake(tt.headers) == http.StatusTooManyRequests; refused {
 						break
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// logLines keeps a log.
+// logLines records a log.
 type logLines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -26,7 +26,7 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// line is the first line with a message.
+// line returns the first line with a message.
 func (l *logLines) line(t *testing.T, msg string) map[string]any {
 	t.Helper()
 	l.mu.Lock()
@@ -44,7 +44,7 @@ func (l *logLines) line(t *testing.T, msg string) map[string]any {
 	return nil
 }
 
-// TestReadyLine wants the log to say what runs, and where its data are.
+// TestReadyLine checks that the log has the version, the features and the folders of the gateway.
 func TestReadyLine(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -89,13 +89,13 @@ func TestReadyLine(t *testing.T) {
 	}
 }
 
-// TestJournalInUse: of two gateways on one folder the second says which of its folders it needs for itself.
+// TestJournalInUse checks the error of a second gateway on a folder that another gateway uses.
 func TestJournalInUse(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "journal")
 	_, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Journal: gateway.Journal{Folder: folder}})
 	_, err := gateway.New(gateway.Config{Journal: gateway.Journal{Folder: folder}})
-	if !errors.Is(err, gateway.ErrJournalInUse) || err.Error() != "another gateway writes the journal "+folder {
+	if !errors.Is(err, gateway.ErrJournalInUse) || err.Error() != "another gateway uses the journal "+folder {
 		t.Errorf("the second one: %v", err)
 	}
 	stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// do sends a body, and gives the status and the text of the answer.
+// do sends a body and returns the status and the text of the answer.
 func (c *literalClient) do(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, c.rest+path, bytes.NewReader([]byte(body)))
@@ -39,7 +39,8 @@ func (c *literalClient) do(t *testing.T, method, path, body string) (int, string
 	return res.StatusCode, string(text)
 }
 
-// twoGateways are two gateways on one folder, as two processes would be, with a client of user demo for each.
+// twoGateways runs two gateways on one folder, like two processes, with a client of user demo for
+// each.
 func twoGateways(t *testing.T) (here, elsewhere *literalClient, users *local.Base) {
 	folder := filepath.Join(t.TempDir(), "data")
 	var clients [2]*literalClient
@@ -71,8 +72,9 @@ func twoGateways(t *testing.T) (here, elsewhere *literalClient, users *local.Bas
 	return here, elsewhere, users
 }
 
-// TestThreat13TokenReplayE2E: a token that was logged out is worth nothing any more, on REST and on the stream, at the
-// gateway that was told and at another one that has the same database; open sockets end.
+// TestThreat13TokenReplayE2E checks that a token is invalid after its logout, on REST and on the
+// stream, at the gateway of the logout and at another one with the same database. Open sockets
+// close.
 func TestThreat13TokenReplayE2E(t *testing.T) {
 	t.Parallel()
 	here, elsewhere, _ := twoGateways(t)
@@ -109,8 +111,8 @@ func TestThreat13TokenReplayE2E(t *testing.T) {
 	}
 }
 
-// TestThreat09DisabledUserE2E: a user who is disabled gets nothing for a refresh token, at once at both gateways, and their
-// open sockets end (CVE-2023-22492).
+// TestThreat09DisabledUserE2E checks that the refresh tokens of a disabled user are refused at both
+// gateways, and that their open sockets close (CVE-2023-22492).
 func TestThreat09DisabledUserE2E(t *testing.T) {
 	t.Parallel()
 	here, elsewhere, users := twoGateways(t)
@@ -138,7 +140,8 @@ func TestThreat09DisabledUserE2E(t *testing.T) {
 	}
 }
 
-// TestSecondFactorOverREST: a user with a second factor is asked for it, and one that is no such thing is a bad field.
+// TestSecondFactorOverREST checks that a user with a second factor is asked for it, and that a
+// malformed one-time password is an invalid field.
 func TestSecondFactorOverREST(t *testing.T) {
 	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(t.TempDir(), "data")})

@@ -14,11 +14,11 @@ import (
 
 const (
 	defaultDrain = 10 * time.Second
-	// While it drains, a gateway looks this often whether all sockets have gone.
+	// drainLook is the interval between two checks whether all sockets have closed during shutdown.
 	drainLook = 20 * time.Millisecond
-	// A feed that gives nothing for so long is not waited for.
+	// feedPatience is how long the start waits for a feed that publishes nothing.
 	feedPatience = 3 * time.Second
-	// A watch of the user base that failed is started again after so long.
+	// watchAgain is the delay before a failed watch of the user base is restarted.
 	watchAgain = 2 * time.Second
 )
 
@@ -43,8 +43,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 	bound := g.bound(l.Addr())
 
-	// What feeds the sockets goes on until the last of them has gone, and what
-	// answers requests until then too, so that a balancer sees the 503.
+	// Feeds and users run until the last socket has closed, and the servers for requests too, so
+	// that a load balancer sees the 503.
 	back := newGroup("market and users")
 	defer back.end()
 	for _, f := range g.feeds {
@@ -119,7 +119,7 @@ func (g *Gateway) awaitFeeds(ctx context.Context) {
 	}
 }
 
-// logReady logs the main settings: most mistakes in a configuration are visible here.
+// logReady logs the main settings, which show most mistakes in a configuration.
 func (g *Gateway) logReady(b *Bound) {
 	var feeds []string
 	for _, f := range g.feeds {
@@ -166,13 +166,13 @@ func (g *Gateway) watchUsers(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		g.log.Error("users not watched, trying again", "error", err)
+		g.log.Error("watching users failed, retrying", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(watchAgain):
 		}
-		g.auth.UsersChanged(ctx) // what may have been missed
+		g.auth.UsersChanged(ctx) // for changes that were missed
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// launch starts a gateway that the test ends itself.
+// launch starts a gateway that the test itself stops.
 func launch(t *testing.T, cfg gateway.Config) (c *literalClient, stop context.CancelFunc, done <-chan error) {
 	t.Helper()
 	ready := make(chan gateway.Bound, 1)
@@ -50,8 +50,8 @@ func (c *literalClient) enter(t *testing.T, username, password string) {
 	c.access = answer.Data.AccessToken
 }
 
-// TestDrain ends a gateway under three clients: each is told its own moment, goes on
-// getting trades until then, and is closed 4503; readiness is 503 all the while.
+// TestDrain shuts down a gateway with three clients. Each is warned with its own time, receives
+// trades until then, and is closed with 4503. Readiness answers 503 meanwhile.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
@@ -109,7 +109,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// until reads on to a message of a type and reason.
+// until reads messages up to one of a type and reason.
 func (b *bot) until(t *testing.T, kind, reason string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -125,8 +125,8 @@ func (b *bot) until(t *testing.T, kind, reason string) {
 	}
 }
 
-// TestUsersChangedElsewhere changes a user by another connection to the database, as
-// another process does: the open socket ends within half a second.
+// TestUsersChangedElsewhere changes a user by another connection to the database, as another
+// process does. The open socket closes within half a second.
 func TestUsersChangedElsewhere(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
@@ -172,7 +172,7 @@ func TestUsersChangedElsewhere(t *testing.T) {
 	}
 }
 
-// TestReadiness follows a feed that is down at first.
+// TestReadiness checks readiness with a feed that fails at first.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	up := make(chan struct{})
@@ -203,8 +203,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestReadinessWithoutFeed wants a gateway without a feed that is up not to be ready, however that
-// came, and the answer to say why.
+// TestReadinessWithoutFeed checks that a gateway without a working feed is not ready, for each
+// cause, and that the answer states the cause.
 func TestReadinessWithoutFeed(t *testing.T) {
 	t.Parallel()
 	good := metronome{[]string{"GGAL|BYMA|24hs"}, time.Millisecond}
@@ -275,7 +275,7 @@ type source func(ctx context.Context, sink feed.Sink) error
 
 func (f source) Run(ctx context.Context, sink feed.Sink) error { return f(ctx, sink) }
 
-// brokenUntil is a source that fails until a channel is closed, and then trades.
+// brokenUntil is a source that fails until a channel is closed, and then publishes trades.
 type brokenUntil chan struct{}
 
 func (b brokenUntil) Run(ctx context.Context, sink feed.Sink) error {

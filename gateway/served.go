@@ -9,30 +9,30 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// maxUnserved bounds the warnings at the start.
+// maxUnserved bounds the number of warnings at the start.
 const maxUnserved = 20
 
 // warnUnserved logs rights in the database for which the gateway has no data.
 func (g *Gateway) warnUnserved(ctx context.Context, users *local.Base) {
 	granted, err := users.Granted(ctx)
 	if err != nil {
-		g.log.Warn("rights not looked through", "error", err)
+		g.log.Warn("rights not checked", "error", err)
 		return
 	}
-	told := 0
+	logged := 0
 	for _, e := range granted {
 		known := e.Market == "*" || len(g.cfg.Markets) == 0 || slices.ContainsFunc(g.cfg.Markets, func(m market.Market) bool { return m.ID == e.Market })
 		why := ""
 		switch {
 		case e.Delay != 0 && !slices.Contains(g.cfg.Stream.Delays, time.Duration(e.Delay)*time.Second):
-			why = "its delay is none of stream.delays"
+			why = "its delay is not in stream.delays"
 		case !known:
-			why = "the market is not configured, and comes only if a feed lists it"
+			why = "the market is not configured, and exists only if a feed lists it"
 		}
 		if why == "" || !e.Until.IsZero() && !time.Now().Before(e.Until) {
 			continue
 		}
-		if told++; told > maxUnserved {
+		if logged++; logged > maxUnserved {
 			g.log.Warn("more rights are not served")
 			return
 		}

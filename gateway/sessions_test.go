@@ -11,7 +11,8 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// A login lists its open sockets, those over HTTP too, and takes them with it when it is ended from another one.
+// TestSessionEndsItsSockets checks that a login lists its open sockets, including those of
+// server-sent events, and that they close when another login ends it.
 func TestSessionEndsItsSockets(t *testing.T) {
 	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8")})
@@ -37,16 +38,16 @@ func TestSessionEndsItsSockets(t *testing.T) {
 		t.Fatalf("end: %d %s", status, body)
 	}
 	for _, c := range sockets {
-		told := ""
+		last := ""
 		for {
 			_, text, err := c.Read(t.Context())
 			if err != nil {
-				if websocket.CloseStatus(err) != 4401 || !strings.Contains(told, `"token_revoked"`) {
-					t.Errorf("closed with %v after %s", err, told)
+				if websocket.CloseStatus(err) != 4401 || !strings.Contains(last, `"token_revoked"`) {
+					t.Errorf("closed with %v after %s", err, last)
 				}
 				break
 			}
-			told = string(text)
+			last = string(text)
 		}
 	}
 	if status, _ := askAs(t, b.Address, "GET", "/auth/sessions", lost); status != http.StatusUnauthorized {

@@ -11,8 +11,9 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// TestThreat09SilentSocket: with a user base that tells of no changes, as a login service or a directory, the socket of a
-// user who is disabled closes within a minute though its client asks for nothing.
+// TestThreat09SilentSocket uses a user base that does not report changes, such as a login service
+// or a directory. The socket of a disabled user closes within a minute even if its client sends
+// nothing.
 func TestThreat09SilentSocket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

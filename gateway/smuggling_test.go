@@ -14,8 +14,9 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// TestThreat27Smuggling sends requests of which servers and proxies differ where they end, each with one more behind it.
-// What is ambiguous is refused, and the connection with it, so that what is behind is never taken for a request.
+// TestThreat27Smuggling sends requests whose end servers and proxies determine differently, each
+// followed by a second request. An ambiguous request is refused and its connection closed, so the
+// second one is never executed.
 func TestThreat27Smuggling(t *testing.T) {
 	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0"})
@@ -60,7 +61,7 @@ func TestThreat27Smuggling(t *testing.T) {
 			}
 			defer c.Close()
 			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-			// It may be refused, and hung up on, before all was sent.
+			// The server may refuse it and close the connection before everything was sent.
 			_, _ = io.WriteString(c, tt.request+behind+behind)
 			reader := bufio.NewReader(c)
 			answer, err := http.ReadResponse(reader, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// full says whether long counts run in full (make soak) or at a twentieth.
+// full reports whether long counts run in full (make soak) or at a twentieth.
 func full() bool { return os.Getenv("RUEDA_SOAK") != "" }
 
 func count(n int) int {
@@ -26,8 +26,8 @@ func count(n int) int {
 	return max(1, n/20)
 }
 
-// bound returns how long a promise of most may take: itself in full, and three times as long on a
-// machine that does other things beside the test.
+// bound returns the time limit for a promise of the documents: most itself in full, otherwise three
+// times as long, because the machine does other work too.
 func bound(most time.Duration) time.Duration {
 	if full() {
 		return most
@@ -82,15 +82,15 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// fromLoopback gives a pipe the addresses of a real connection.
+// fromLoopback adds the addresses of a real connection to a pipe.
 type fromLoopback struct{ net.Conn }
 
 func (fromLoopback) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
 }
 
-// run starts a gateway with user demo/demo-password, and ends it with the test.
-// It returns a client that reaches it and the base address.
+// run starts a gateway with user demo/demo-password and stops it with the test. It returns a client
+// and the base address.
 func run(t *testing.T, cfg gateway.Config) (*http.Client, gateway.Bound) {
 	t.Helper()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})

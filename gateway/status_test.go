@@ -13,8 +13,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestStatusOnWeekend lets a feed that is always open feed one market with hours and one
-// without, on a Saturday: REST tells of each what the stream tells.
+// TestStatusOnWeekend has a feed that is always open, for one market with hours and one without, on
+// a Saturday. REST returns the same statuses as the stream.
 func TestStatusOnWeekend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,14 +51,14 @@ func TestStatusOnWeekend(t *testing.T) {
 		defer b.ws.CloseNow()
 		b.send(map[string]any{"action": "subscribe", "status": []string{"*|BYMA|*", "*|SIM|*"}})
 		ctx := t.Context()
-		told := 0
-		for told < 2 {
+		statuses := 0
+		for statuses < 2 {
 			_, msg, err := b.ws.Read(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if text := string(msg); strings.Contains(text, `"type":"H"`) {
-				told++
+				statuses++
 				if closed := strings.Contains(text, `|BYMA|`); strings.Contains(text, `"E":"closed"`) != closed {
 					t.Errorf("stream: %s", text)
 				}

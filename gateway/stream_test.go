@@ -17,13 +17,13 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// bot is a client that knows the whole protocol: as much of it as a test needs.
+// bot is a client that knows the whole protocol, as far as tests need it.
 type bot struct {
 	t  *testing.T
 	ws *websocket.Conn
 }
 
-// frame is what a bot reads of any message.
+// frame has the fields of messages that a bot reads.
 type frame struct {
 	Type     string                       `json:"type"`
 	Action   string                       `json:"action"`
@@ -77,9 +77,9 @@ func (b *bot) next(ctx context.Context) (m frame, err error) {
 	return m, err
 }
 
-// TestResumeOverSocketsE2E loses its socket at 200 random moments (a twentieth
-// unless in full) while it follows 20 instruments of the simulated market: it must see
-// every trade once and in order, or be told exactly which it can't have.
+// TestResumeOverSocketsE2E loses its socket at 200 random times (a twentieth unless in full) while
+// it follows 20 instruments of the simulated market. It must receive every trade once and in order,
+// or the exact range that is lost.
 func TestResumeOverSocketsE2E(t *testing.T) {
 	t.Parallel()
 	source, err := sim.New(sim.Config{Seed: 7, Speed: 600})
@@ -89,7 +89,7 @@ func TestResumeOverSocketsE2E(t *testing.T) {
 	client, at := run(t, gateway.Config{
 		Listen: "127.0.0.1:0",
 		Feeds:  []gateway.Feed{{Name: "sim", Source: source}},
-		// The shortest tape, of 512 rows and more, and time for a client on a busy machine.
+		// The smallest number of recent rows, 512, and time for a client on a busy machine.
 		Stream: gateway.Stream{TradesKept: 1, PongTimeout: 5 * time.Minute},
 		Limits: gateway.Limits{Handshakes: 100_000},
 	})
@@ -151,11 +151,11 @@ func TestResumeOverSocketsE2E(t *testing.T) {
 	if gaps == 0 {
 		t.Error("nothing was ever lost: the test does not reach past the tape")
 	}
-	t.Logf("figure: resume: %d trades over %d sockets, %d ranges lost and told", got, count(200), gaps)
+	t.Logf("figure: resume: %d trades over %d sockets, %d lost ranges reported", got, count(200), gaps)
 }
 
-// away lets the market go on for so long that the tapes of the busiest
-// instruments forget where the test's client left.
+// away lets the market run until the recent rows of the busiest instruments no longer include the
+// client's last ones.
 func away(t *testing.T, c *literalClient, names []string) {
 	b := connect(t, c)
 	defer b.ws.CloseNow()
@@ -167,8 +167,8 @@ func away(t *testing.T, c *literalClient, names []string) {
 	}
 }
 
-// TestNoPong keeps silent after the ping: the socket closes 30 s after it. Over a
-// real socket the run in full measures that; a short run shortens the time-out.
+// TestNoPong does not answer the ping. The socket closes 30 s after it. A full run measures that
+// over a real socket; a short run shortens the timeout.
 func TestNoPong(t *testing.T) {
 	t.Parallel()
 	settings := gateway.Stream{PingInterval: 200 * time.Millisecond, PongTimeout: 300 * time.Millisecond}
@@ -205,8 +205,8 @@ func TestNoPong(t *testing.T) {
 	}
 }
 
-// TestStolenRefreshToken presents a dead refresh token late: that ends the family, its
-// access tokens and its sockets.
+// TestStolenRefreshToken presents a dead refresh token late. This ends the family, its access
+// tokens and its sockets.
 func TestStolenRefreshToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestStolenRefreshToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The successor is used: the parent is dead. Within 30 s that is an accident.
+		// The successor is used: the parent is dead. Reuse within 30 s counts as an accident.
 		if _, err := c.token(`{"grant_type":"refresh_token","refresh_token":"` + child.Data.RefreshToken + `"}`); err != nil {
 			t.Fatal(err)
 		}

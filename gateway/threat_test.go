@@ -20,7 +20,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// journalOf keeps what is logged.
+// journalOf records a log.
 type journalOf struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -54,7 +54,7 @@ func enter(t *testing.T, address, username, password string) string {
 	return login.Data.Access
 }
 
-// clientRoutes are routes of every kind, with their method.
+// clientRoutes has routes of every kind, with their method.
 var clientRoutes = []struct{ method, path string }{
 	{"POST", "/auth/token"}, {"POST", "/auth/revoke"}, {"GET", "/auth/sessions"}, {"DELETE", "/auth/sessions/x"},
 	{"POST", "/oauth/token"}, {"POST", "/oauth/revoke"}, {"GET", "/.well-known/jwks.json"}, {"GET", "/.well-known/oauth-authorization-server"},
@@ -64,8 +64,8 @@ var clientRoutes = []struct{ method, path string }{
 
 const upgradeFields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 
-// TestThreat16SecretsInURLs wants a secret in a URL to be refused on every route and on the upgrade, even a good one, and
-// to be in no answer and no log.
+// TestThreat16SecretsInURLs checks that a secret in a URL is refused on every route and on the
+// upgrade, even a valid one, and appears in no answer and no log.
 func TestThreat16SecretsInURLs(t *testing.T) {
 	t.Parallel()
 	log := &journalOf{}
@@ -100,8 +100,8 @@ func TestThreat16SecretsInURLs(t *testing.T) {
 	}
 }
 
-// TestThreat21CrossSiteHijack has pages of other sites open the stream, by the way of the event loop and by that of
-// net/http, with a good token too.
+// TestThreat21CrossSiteHijack opens the stream from pages of other sites, by the event loop and by
+// net/http, with a valid token too.
 func TestThreat21CrossSiteHijack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -130,7 +130,7 @@ func TestThreat21CrossSiteHijack(t *testing.T) {
 				answer, _ := raw(t, b.Address, "GET "+target+" HTTP/1.1\r\nHost: gw.example\r\n"+fields+"\r\n")
 				return answer.StatusCode
 			}
-			for _, target := range []string{"/stream", "/stream?v=%31"} { // the second is for net/http
+			for _, target := range []string{"/stream", "/stream?v=%31"} { // the second is served by net/http
 				for _, origin := range tt.good {
 					if got := ask(target, origin); got != http.StatusSwitchingProtocols {
 						t.Errorf("%s from %q: %d", target, origin, got)
@@ -146,8 +146,9 @@ func TestThreat21CrossSiteHijack(t *testing.T) {
 	}
 }
 
-// TestThreat22CrossSiteRequests has a page of another site send what browsers let it send. Nothing is known of a
-// browser but the token that a page brings itself: no cookie is set, none is looked at, and what the page gets it may not read.
+// TestThreat22CrossSiteRequests sends what browsers let a page of another site send. The gateway
+// sets no cookies and reads none, so only a token of the page itself identifies a user, and the
+// page cannot read the answer.
 func TestThreat22CrossSiteRequests(t *testing.T) {
 	t.Parallel()
 	_, b := run(t, gateway.Config{Listen: "127.0.0.1:0"})
@@ -185,7 +186,7 @@ func TestThreat22CrossSiteRequests(t *testing.T) {
 	}
 }
 
-// TestThreat22NoCookies looks for cookies where they would have to be written.
+// TestThreat22NoCookies checks that no source file reads or sets a cookie.
 func TestThreat22NoCookies(t *testing.T) {
 	t.Parallel()
 	cookie := regexp.MustCompile(`SetCookie|Set-Cookie|\.Cookies?\(|"Cookie"|cookiejar`)
@@ -211,7 +212,7 @@ func TestThreat22NoCookies(t *testing.T) {
 	}
 }
 
-// TestThreat24AccountsOfOthers has two users ask for each other's accounts and logins.
+// TestThreat24AccountsOfOthers has two users request each other's accounts and logins.
 func TestThreat24AccountsOfOthers(t *testing.T) {
 	t.Parallel()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
@@ -250,7 +251,7 @@ func TestThreat24AccountsOfOthers(t *testing.T) {
 		*body = regexp.MustCompile(`"request_id":"[^"]*"`).ReplaceAllString(*body, "")
 	}
 	if unknown != other {
-		t.Errorf("an account of another is told from one that is not there:\n%s\n%s", other, unknown)
+		t.Errorf("the answers for a foreign account and an unknown one differ:\n%s\n%s", other, unknown)
 	}
 	if got, body := askAs(t, b.Address, "DELETE", "/auth/sessions/"+eve.login, ana.token); got != 404 {
 		t.Errorf("another's login ended: %d %s", got, body)
@@ -270,7 +271,7 @@ func addOwner(t *testing.T, users *local.Base, username string) {
 	}
 }
 
-// askAs asks with a token and returns the answer's status and body.
+// askAs sends a request with a token and returns the status and body of the answer.
 func askAs(t *testing.T, address, method, path, token string) (int, string) {
 	t.Helper()
 	answer, body := raw(t, address, method+" "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n")

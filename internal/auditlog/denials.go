@@ -116,7 +116,7 @@ func (d *Denials) queued(events []audit.Event) []audit.Event {
 // append writes events and reports whether it succeeded.
 func (d *Denials) append(ctx context.Context, events []audit.Event) bool {
 	if err := d.log.Append(ctx, events...); err != nil {
-		d.logger.Warn("denials not written to the audit log, trying again", "error", err, "count", len(events))
+		d.logger.Warn("denials not written to the audit log, retrying", "error", err, "count", len(events))
 		return false
 	}
 	return true

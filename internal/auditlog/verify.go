@@ -55,7 +55,7 @@ func verifyFrom(ctx context.Context, log Log, start, noted audit.Head, read func
 	r.Start = start
 	found := noted.Seq == 0 || noted == start
 	if !found && noted.Seq <= start.Seq {
-		return r, fmt.Errorf("row %d was pruned with all up to row %d: note a newer one", noted.Seq, start.Seq)
+		return r, fmt.Errorf("row %d was pruned, like all rows up to %d: use a newer one", noted.Seq, start.Seq)
 	}
 	r.Head, err = log.Chain().Verify(start, func(yield func(audit.Row, error) bool) {
 		for row, err := range log.AuditRows(ctx, start.Seq) {
@@ -79,7 +79,7 @@ func verifyFrom(ctx context.Context, log Log, start, noted audit.Head, read func
 	case err != nil || found:
 		return r, err
 	case noted.Seq > r.Head.Seq:
-		return r, fmt.Errorf("%w: it ends with row %d, and row %d was noted: rows were taken off its end", audit.ErrBroken, r.Head.Seq, noted.Seq)
+		return r, fmt.Errorf("%w: it ends with row %d, but row %d was noted: rows were removed from its end", audit.ErrBroken, r.Head.Seq, noted.Seq)
 	}
-	return r, fmt.Errorf("%w: row %d is another than was noted", audit.ErrBroken, noted.Seq)
+	return r, fmt.Errorf("%w: row %d differs from the noted one", audit.ErrBroken, noted.Seq)
 }

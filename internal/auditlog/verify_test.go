@@ -109,7 +109,7 @@ func TestVerifyNoted(t *testing.T) {
 	for _, h := range heads {
 		wants(h, false, "")
 	}
-	wants(audit.Head{Seq: 11, Hash: heads[10].Hash}, true, "rows were taken off its end")
+	wants(audit.Head{Seq: 11, Hash: heads[10].Hash}, true, "rows were removed from its end")
 	wants(audit.Head{Seq: 5, Hash: heads[6].Hash}, true, "row 5 is another than was noted")
 	if _, err := s.PruneAudit(t.Context(), began.Add(4*time.Second)); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func readPrivate(name string) ([]byte, error) {
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
 		return nil, &fs.PathError{Op: "open", Path: name,
-			Err: fmt.Errorf("mode %04o lets every user of this machine at it: chmod 640 it", mode)}
+			Err: fmt.Errorf("mode %04o lets every user of this machine read it: run chmod 640", mode)}
 	}
 	return os.ReadFile(name)
 }
@@ -116,7 +116,7 @@ func (c *Certificate) Run(ctx context.Context) error {
 		switch {
 		case err != nil && err.Error() != last:
 			last = err.Error()
-			c.log.Error("certificate not reloaded, the one before stays in use", "error", err)
+			c.log.Error("certificate not reloaded, keeping the old one", "error", err)
 		case changed:
 			last = ""
 			c.log.Info("certificate reloaded", "expires", c.Expires())

@@ -26,7 +26,7 @@ import (
 	"github.com/ruedahq/rueda/internal/client"
 )
 
-// writeCertificate writes tls.crt and tls.key for 127.0.0.1 and returns who trusts them.
+// writeCertificate writes tls.crt and tls.key for 127.0.0.1 and returns a pool that trusts them.
 func writeCertificate(t *testing.T, folder string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,8 +60,8 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// TestServe runs the example configuration with TLS, and a user added and disabled
-// beside it.
+// TestServe runs the example configuration with TLS. Other processes add and disable a user
+// meanwhile.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -104,7 +104,8 @@ func TestServe(t *testing.T) {
 	conn := open(t, https, a.Stream(), got.Access)
 	expect(t, conn, `{"type":"Success","code":200,"msg":"Connected"`)
 
-	// Another process disables the user: within half a second the socket is told and closed.
+	// Another process disables the user. Within half a second the socket gets an error and is
+	// closed.
 	began := time.Now()
 	execute("", "user", "disable", "ana", "--config", config)
 	expect(t, conn, `{"type":"Error","code":401,"reason":"token_revoked"`)
@@ -143,7 +144,7 @@ func open(t *testing.T, client *http.Client, url, token string) *websocket.Conn 
 	return conn
 }
 
-// expect wants the next message to begin so.
+// expect checks the beginning of the next message.
 func expect(t *testing.T, conn *websocket.Conn, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -154,7 +155,7 @@ func expect(t *testing.T, conn *websocket.Conn, want string) {
 	}
 }
 
-// TestInterruptWhileReading ends the process where no context would be looked at.
+// TestInterruptWhileReading interrupts a read that does not check a context.
 func TestInterruptWhileReading(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,9 +192,9 @@ func TestServeTwice(t *testing.T) {
 	if status := run(t.Context(), []string{"serve", "--config", config}, command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &talk}); status != command.ExitError {
 		t.Errorf("status %d", status)
 	}
-	for _, want := range []string{"another gateway writes the journal " + filepath.Join(folder, "data", "journal"), "Stop that gateway, or choose another folder (folder of [journal] in " + config + ")."} {
+	for _, want := range []string{"another gateway uses the journal " + filepath.Join(folder, "data", "journal"), "Stop that gateway, or choose another folder (folder of [journal] in " + config + ")."} {
 		if !strings.Contains(talk.String(), want) {
-			t.Errorf("told %q, want %q in it", talk.String(), want)
+			t.Errorf("printed %q, want %q in it", talk.String(), want)
 		}
 	}
 	server.stop()

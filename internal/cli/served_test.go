@@ -13,8 +13,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestServeTellsOfRightsNotServed starts a gateway whose database grants what it does not serve.
-func TestServeTellsOfRightsNotServed(t *testing.T) {
+// TestServeWarnsOfUnservedRights starts a gateway whose database grants rights that the gateway
+// does not serve.
+func TestServeWarnsOfUnservedRights(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(folder, "db")})
@@ -33,18 +34,19 @@ func TestServeTellsOfRightsNotServed(t *testing.T) {
 	config := filepath.Join(folder, "rueda.toml")
 	write(t, config, "listen = \"127.0.0.1:0\"\ndrain = \"10ms\"\ndata = \"db\"\n")
 	server := start(t, "serve", "--config", config)
-	server.said(`level=WARN msg="a right is not served" reason="\* trades delay=420: its delay is none of stream.delays"`)
+	server.said(`level=WARN msg="a right is not served" reason="\* trades delay=420: its delay is not in stream.delays"`)
 	server.said(`msg=ready`)
 	server.stop()
 	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
 	if n := strings.Count(server.talk.String(), "a right is not served"); n != 1 {
-		t.Errorf("told %d times, want once:\n%s", n, server.talk)
+		t.Errorf("printed %d times, want once:\n%s", n, server.talk)
 	}
 }
 
-// TestAuditEmptied deletes rows of the log: all of them is told too, and of one in the middle how far the log is good.
+// TestAuditEmptied deletes rows of the log. It checks the message for a log that is empty, and for
+// a missing row in the middle.
 func TestAuditEmptied(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -65,7 +67,7 @@ func TestAuditEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, c := range []struct{ change, told, advice string }{
+	for _, c := range []struct{ change, output, advice string }{
 		{`UPDATE audit SET detail = 'x' WHERE seq = 3`, `row 3 of .* was changed`, `Rows up to 2 are good\. Keep a copy`},
 		{`DELETE FROM audit WHERE seq = 2`, `row 3 follows row 1`, `Rows up to 1 are good\. Keep a copy`},
 		{`DELETE FROM audit`, `audit log is broken: it is empty, and the database has users since 20\d\d-\d\d-\d\d\n`, `  Keep a copy of the database`},
@@ -77,7 +79,7 @@ func TestAuditEmptied(t *testing.T) {
 		if status := p.exit(); status != command.ExitBadData {
 			t.Errorf("%s: ended with %d", c.change, status)
 		}
-		p.said(c.told)
+		p.said(c.output)
 		p.said(c.advice)
 		if strings.Contains(p.talk.String(), "another key file") {
 			t.Errorf("%s: said %s", c.change, p.talk)

@@ -68,40 +68,40 @@ type authConfig struct {
 }
 
 type streamConfig struct {
-	AuthTimeout   duration   `toml:"auth_timeout"`
-	PingInterval  duration   `toml:"ping_interval"`
-	PongTimeout   duration   `toml:"pong_timeout"`
-	CloseOnExpiry *bool      `toml:"close_on_expiry"`
-	BookWildcards bool       `toml:"book_wildcards"`
-	TradesKept    int        `toml:"trades_kept"`
-	TradesBytes   size       `toml:"trades_bytes"`
-	MaxWaiting    size       `toml:"max_waiting"`
-	MaxAge        duration   `toml:"max_age"`
-	MaxBacklog    size       `toml:"max_backlog"`
-	Memory        size       `toml:"memory"`
-	FlushInterval *duration  `toml:"flush_interval"`
-	SendBuffer    size       `toml:"send_buffer"`
-	IOUring       bool       `toml:"io_uring"`
-	PumpTLS       bool       `toml:"tls_by_goroutines"`
-	Delays        []duration `toml:"delays"`
-	DelayBytes    size       `toml:"delay_bytes"`
+	AuthTimeout     duration   `toml:"auth_timeout"`
+	PingInterval    duration   `toml:"ping_interval"`
+	PongTimeout     duration   `toml:"pong_timeout"`
+	CloseOnExpiry   *bool      `toml:"close_on_expiry"`
+	BookWildcards   bool       `toml:"book_wildcards"`
+	TradesKept      int        `toml:"trades_kept"`
+	TradesBytes     size       `toml:"trades_bytes"`
+	MaxWaiting      size       `toml:"max_waiting"`
+	MaxAge          duration   `toml:"max_age"`
+	MaxBacklog      size       `toml:"max_backlog"`
+	Memory          size       `toml:"memory"`
+	FlushInterval   *duration  `toml:"flush_interval"`
+	SendBuffer      size       `toml:"send_buffer"`
+	IOUring         bool       `toml:"io_uring"`
+	TLSByGoroutines bool       `toml:"tls_by_goroutines"`
+	Delays          []duration `toml:"delays"`
+	DelayBytes      size       `toml:"delay_bytes"`
 }
 
 type limitsConfig struct {
-	Connections       int  `toml:"connections"`
-	Subscriptions     int  `toml:"subscriptions"`
-	MessagesPerSecond int  `toml:"messages_per_second"`
-	MessageBytes      size `toml:"message_bytes"`
-	RequestsPerMinute int  `toml:"requests_per_minute"`
-	LoginsPerMinute   int  `toml:"logins_per_minute"`
-	LoginBurst        int  `toml:"login_burst"`
-	Sockets           int  `toml:"sockets"`
-	SocketsWaiting    int  `toml:"sockets_waiting"`
-	Handshakes        int  `toml:"handshakes"`
-	Requests          int  `toml:"requests"`
-	PerAddress        int  `toml:"requests_per_address"`
-	HistoryReaders    int  `toml:"history_readers"`
-	HistoryPerUser    int  `toml:"history_per_user"`
+	Connections               int  `toml:"connections"`
+	Subscriptions             int  `toml:"subscriptions"`
+	MessagesPerSecond         int  `toml:"messages_per_second"`
+	MessageBytes              size `toml:"message_bytes"`
+	RequestsPerMinute         int  `toml:"requests_per_minute"`
+	LoginsPerMinute           int  `toml:"logins_per_minute"`
+	LoginBurst                int  `toml:"login_burst"`
+	Sockets                   int  `toml:"sockets"`
+	UnauthenticatedPerAddress int  `toml:"unauthenticated_per_address"`
+	Handshakes                int  `toml:"handshakes"`
+	Requests                  int  `toml:"requests"`
+	PerAddress                int  `toml:"requests_per_address"`
+	HistoryReaders            int  `toml:"history_readers"`
+	HistoryPerUser            int  `toml:"history_per_user"`
 }
 
 type journalConfig struct {
@@ -270,7 +270,7 @@ func (c *mainFile) checkStream(doc *document) {
 	if c.Stream.SendBuffer > maxSendBuffer {
 		doc.wrong("stream.send_buffer", "must be at most %d; the kernel caps it at net.core.wmem_max", maxSendBuffer)
 	}
-	if c.Stream.PumpTLS && c.TLS.Certificate == "" {
+	if c.Stream.TLSByGoroutines && c.TLS.Certificate == "" {
 		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
 	}
 	for _, d := range c.Stream.Delays {
@@ -309,7 +309,7 @@ func (c *mainFile) checkCounts(doc *document) {
 		{"limits.connections", c.Limits.Connections}, {"limits.subscriptions", c.Limits.Subscriptions},
 		{"limits.messages_per_second", c.Limits.MessagesPerSecond}, {"limits.requests_per_minute", c.Limits.RequestsPerMinute},
 		{"limits.logins_per_minute", c.Limits.LoginsPerMinute}, {"limits.login_burst", c.Limits.LoginBurst},
-		{"limits.sockets", c.Limits.Sockets}, {"limits.sockets_waiting", c.Limits.SocketsWaiting},
+		{"limits.sockets", c.Limits.Sockets}, {"limits.unauthenticated_per_address", c.Limits.UnauthenticatedPerAddress},
 		{"limits.handshakes", c.Limits.Handshakes},
 		{"limits.requests", c.Limits.Requests}, {"limits.requests_per_address", c.Limits.PerAddress},
 		{"limits.history_readers", c.Limits.HistoryReaders}, {"limits.history_per_user", c.Limits.HistoryPerUser},
@@ -406,7 +406,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
 				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog), Memory: int64(s.Memory),
-				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), PumpTLS: s.PumpTLS, IOUring: s.IOUring,
+				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), TLSByGoroutines: s.TLSByGoroutines, IOUring: s.IOUring,
 				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
 			},
 			Limits: gateway.Limits{
@@ -414,7 +414,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				MessagesPerSecond: l.MessagesPerSecond, MessageBytes: int(l.MessageBytes),
 				RequestsPerMinute: l.RequestsPerMinute,
 				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(),
-				Sockets: l.Sockets, SocketsWaiting: l.SocketsWaiting, Handshakes: l.Handshakes,
+				Sockets: l.Sockets, UnauthenticatedPerAddress: l.UnauthenticatedPerAddress, Handshakes: l.Handshakes,
 				Requests: l.Requests, RequestsPerAddress: l.PerAddress,
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},

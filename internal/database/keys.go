@@ -17,9 +17,9 @@ type MissingKeysError struct {
 
 func (e *MissingKeysError) Error() string {
 	if e.Used {
-		return e.Place + " is missing, and the database was used with one"
+		return e.Place + " is missing, but the database was used with one"
 	}
-	return e.Place + " is missing, for the database was never used"
+	return e.Place + " is missing, because the database was never used"
 }
 
 // encryption returns a function that reads the encryption key, so that its file can be replaced

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrKeysExist is the error of NewKeys for a database whose keys are not lost.
-var ErrKeysExist = errors.New("the keys are there")
+var ErrKeysExist = errors.New("the keys exist")
 
 // NewKeysReport describes what NewKeys did.
 type NewKeysReport struct {
@@ -55,7 +55,7 @@ func NewKeys(ctx context.Context, cfg Config, archive string) (r NewKeysReport, 
 	r.ID = keys.Keys()[0].ID
 	err = d.Store.Append(ctx, audit.Event{
 		Time: time.Now(), Kind: audit.KeyChanged, Actor: cmp.Or(cfg.Actor, "gateway"),
-		Detail: fmt.Sprintf("signing %s; the keys before were lost, and %d rows of this log with them", r.ID, r.Rows),
+		Detail: fmt.Sprintf("signing %s; the previous keys were lost, and %d rows of this log with them", r.ID, r.Rows),
 	})
 	if err != nil {
 		return r, err

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/database"
 )
 
-// TestNewKeys loses the keys of a database that was used: nothing opens it, also not to make some,
-// until it begins anew. What is left then is a log that verifies, and the users.
+// TestNewKeys removes the keys of a used database. Nothing opens it or creates keys until NewKeys
+// is called. Then the new log verifies, and the users still exist.
 func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package feeds runs the sources of market events and keeps what the gateway knows about them.
 //
-// Events pass through three parts on their way to the hub:
+// Events pass through three parts before they reach the hub:
 //
 //   - A Supervisor runs one source. It restarts the source when it fails, with a random and growing
 //     pause, and passes its definitions and events on.

@@ -210,7 +210,7 @@ func (r *Registry) publish(s *Supervisor, events []market.Event) error {
 			m.feeds[s] = e.Phase == market.FeedUp
 			return len(m.transition("")) > 0
 		}
-		return true // of one instrument
+		return true // a status of one instrument
 	})
 }
 

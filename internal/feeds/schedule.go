@@ -124,7 +124,8 @@ func (s *Schedule) Define(in market.Instrument) (market.Handle, error) {
 	return handle, nil
 }
 
-// sourcePhase returns p if a source may decide it, else NoPhase: open and closed are the schedule's.
+// sourcePhase returns p if a source may decide it, else NoPhase: open and closed are the
+// schedule's.
 func sourcePhase(p market.Phase) market.Phase {
 	if p == market.Open || p == market.Closed {
 		return market.NoPhase

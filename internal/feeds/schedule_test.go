@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// byma is open from 11 to 17 with a pre-open, from Monday to Friday. A bubble's clock
-// starts at midnight UTC of Saturday, 2000-01-01.
+// byma returns a market that is open from 11 to 17 with a pre-open phase, from Monday to Friday. A
+// bubble's clock starts at midnight UTC of Saturday, 2000-01-01.
 func byma() market.Market {
 	return market.Market{
 		ID:    "BYMA",
@@ -43,7 +43,7 @@ func TestSchedulePublishesTheDay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 4*24*time.Hour) // to Tuesday's end
+		ctx, cancel := context.WithTimeout(t.Context(), 4*24*time.Hour) // to the end of Tuesday
 		defer cancel()
 		if err := h.Run(ctx); err != nil {
 			t.Fatal(err)
@@ -91,8 +91,8 @@ func TestNoHoursWithoutSchedule(t *testing.T) {
 	}
 }
 
-// TestHoursOwnOpenAndClosed has a feed that says open on a weekend, and halts an
-// instrument over the times of a day.
+// TestHoursOwnOpenAndClosed has a feed that publishes open on a weekend, and halts an instrument
+// across several phases of a day.
 func TestHoursOwnOpenAndClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec recorder

@@ -25,7 +25,7 @@ const (
 	firstBackoff = time.Second      // upper bound of the first random pause before a restart
 	maxBackoff   = 30 * time.Second // upper bound of any pause
 	healthyAfter = time.Minute      // a run of this length resets the backoff
-	refusedEvery = 10 * time.Second // least time between two log lines about refused events
+	refusedEvery = 10 * time.Second // shortest time between two log lines about rejected events
 )
 
 // Supervisor runs one source until its context ends. It is the feed.Sink of that source.
@@ -38,11 +38,11 @@ type Supervisor struct {
 
 	started   chan struct{} // closed at the first events, or when the first run ends
 	startOnce sync.Once
-	down      atomic.Bool // the registry was told that the source is down
+	down      atomic.Bool // the registry knows that the source is down
 	off       bool        // the same; guarded by registry.mu
 
 	mu         sync.Mutex
-	refused    int // refused calls since the last log line
+	refused    int // rejected calls since the last log line
 	lastLogged time.Time
 }
 
@@ -72,12 +72,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			s.log.Info("feed ended: it has no more")
+			s.log.Info("feed ended")
 			s.markDown(reasonFeedEnded)
 			s.registry.release(s)
 			return nil
 		case isFinal(err):
-			s.log.Error("feed ended: it failed, and trying again would not help", "error", err)
+			s.log.Error("feed failed permanently", "error", err)
 			s.markDown(reasonFeedError)
 			s.registry.release(s)
 			return nil
@@ -147,7 +147,7 @@ func (s *Supervisor) markDown(reason string) {
 	}
 }
 
-// noteRefused counts what was refused and logs the count and the first error now and then.
+// noteRefused counts rejected events and logs the count and the first error from time to time.
 func (s *Supervisor) noteRefused(err error) {
 	s.mu.Lock()
 	s.refused++
@@ -164,5 +164,5 @@ func (s *Supervisor) noteRefused(err error) {
 	if errors.As(err, &first) {
 		err = first
 	}
-	s.log.Warn("feed gave what was refused", "count", n, "error", err)
+	s.log.Warn("feed published rejected events", "count", n, "error", err)
 }

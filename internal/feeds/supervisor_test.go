@@ -14,10 +14,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// recorder is a feed.Sink that notes what comes, on the calling goroutine.
+// recorder is a feed.Sink that records events on the calling goroutine.
 type recorder struct {
 	ids    []market.InstrumentID
-	events []string // identifier and what of it
+	events []string // identifier and description
 }
 
 func (r *recorder) Define(in market.Instrument) (market.Handle, error) {
@@ -75,7 +75,7 @@ func TestSupervisorRestartsAndReports(t *testing.T) {
 			case 2:
 				panic("source is broken")
 			}
-			return nil // it has no more
+			return nil // the source has ended
 		}), &rec, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if err := s.Run(t.Context()); err != nil {
@@ -126,7 +126,7 @@ func TestSupervisorBacksOff(t *testing.T) {
 	})
 }
 
-// final is an error that stays.
+// final is a permanent error.
 type final struct{ error }
 
 func (final) Final() bool { return true }
@@ -146,8 +146,8 @@ func TestSupervisorEndsAfterFinalError(t *testing.T) {
 	}
 }
 
-// TestTwoFeedsOfAMarket wants a market to be down when all of its feeds are, and an
-// instrument to have one feed.
+// TestTwoFeedsOfAMarket checks that a market is down when all of its feeds are, and that an
+// instrument has one feed.
 func TestTwoFeedsOfAMarket(t *testing.T) {
 	var rec recorder
 	b := NewRegistry(neverDown)
@@ -200,8 +200,8 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 	}
 }
 
-// TestFeedUpAfterRestart tells that a market is fed again where the journal ends with feed_down: whoever follows it
-// over the restart would wait for that for ever.
+// TestFeedUpAfterRestart checks that feed_up follows if the journal ends with feed_down. Clients
+// that follow the market over the restart would otherwise wait for it forever.
 func TestFeedUpAfterRestart(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		var rec recorder
@@ -218,7 +218,7 @@ func TestFeedUpAfterRestart(t *testing.T) {
 	}
 }
 
-// refuser refuses every event.
+// refuser rejects every event.
 type refuser struct{ recorder }
 
 func (refuser) Publish(events []market.Event) error {
@@ -245,5 +245,5 @@ func TestRefusedKeepTheirIndexes(t *testing.T) {
 	}
 }
 
-// neverDown is a market of which nothing was told before.
+// neverDown reports that a market was never down.
 func neverDown(string) bool { return false }

@@ -133,7 +133,7 @@ func serve(text string) error {
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Drain:   time.Second,
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
-		Stream:  gateway.Stream{PumpTLS: s.Pump, IOUring: s.Uring},
+		Stream:  gateway.Stream{TLSByGoroutines: s.Pump, IOUring: s.Uring},
 		Limits: gateway.Limits{
 			RequestsPerMinute: 100_000, Sockets: s.Sockets,
 			Logins: gateway.Logins{RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes},
@@ -216,7 +216,7 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			debug.FreeOSMemory()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapAlloc, g.Stats().Open, g.Stats().Waiting})
+			_ = json.NewEncoder(os.Stdout).Encode(figures{runtime.NumGoroutine(), len(openFiles()), m.HeapAlloc, g.Stats().Open, g.Stats().Unauthenticated})
 			continue
 		case "files":
 			fmt.Println(strings.Join(openFiles(), " "))

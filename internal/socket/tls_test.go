@@ -26,7 +26,7 @@ func (d *slowConn) Read(b []byte) (int, error) {
 
 // TestTemporaryErrorsDoNotLatch checks what TLS on a shard requires of crypto/tls: after the
 // handshake, a temporary read error has no lasting effect at any position in a record. If a Go
-// release changes that, Config.PumpTLS of the gateway is the way out.
+// release changes that, Config.TLSByGoroutines of the gateway is the way out.
 func TestTemporaryErrorsDoNotLatch(t *testing.T) {
 	serve, trust := certificates(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

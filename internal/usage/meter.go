@@ -200,7 +200,7 @@ func (m *Meter) flush(ctx context.Context) {
 			break
 		}
 		if err := m.store.AddUsage(ctx, rows); err != nil {
-			m.log.Warn("usage not written, trying again", "error", err)
+			m.log.Warn("usage not written, retrying", "error", err)
 			m.putBack(rows)
 			break
 		}
@@ -211,7 +211,7 @@ func (m *Meter) flush(ctx context.Context) {
 	m.lost = 0
 	m.mu.Unlock()
 	if lost > 0 {
-		m.log.Error("usage left out: too much waits to be written", "count", lost)
+		m.log.Error("usage discarded: too much is waiting to be written", "count", lost)
 	}
 }
 

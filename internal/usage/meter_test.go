@@ -127,8 +127,8 @@ func TestUsage(t *testing.T) {
 // fewRows is the bound of meters in tests.
 const fewRows = 5000
 
-// TestUsageIsBounded has more users than rows may wait while the database is down: users of requests
-// and users who connect and leave. What is kept of them is written in the end.
+// TestUsageIsBounded has more users than rows may wait while the database is down: users of
+// requests and users who connect and leave. What is kept of them is written in the end.
 func TestUsageIsBounded(t *testing.T) {
 	l := &ledger{usage: map[usageRow]store.Usage{}, down: true}
 	m := newMeter(l, slog.New(slog.DiscardHandler), fewRows)

@@ -195,7 +195,7 @@ func (f *benchFeed) mayPublish(p *pattern.Pattern, batch, published uint64) bool
 	case p.Kind == pattern.Lockstep:
 		// A single full socket does not delay the others; the bare program also waits for that one
 		// only.
-		if s := f.gateway.Stats(); s.Behind > s.Open/10 {
+		if s := f.gateway.Stats(); s.Backlogged > s.Open/10 {
 			free = false
 		} else {
 			return f.awaitTurn(p.Ahead * p.Batch)
@@ -218,7 +218,7 @@ func (f *benchFeed) mayPublish(p *pattern.Pattern, batch, published uint64) bool
 func (f *benchFeed) awaitTurn(behind int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	return f.gateway.AwaitTurn(ctx, behind) == nil
+	return f.gateway.AwaitDelivery(ctx, behind) == nil
 }
 
 var errStopped = errors.New("stopped")

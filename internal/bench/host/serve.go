@@ -149,10 +149,10 @@ func (s *server) config() (gateway.Config, string) {
 	}
 	const many = 10_000_000
 	config.Limits = gateway.Limits{
-		Connections: perUser, Sockets: max(20_000, c.Conns+1000), SocketsWaiting: many, Handshakes: many,
+		Connections: perUser, Sockets: max(20_000, c.Conns+1000), UnauthenticatedPerAddress: many, Handshakes: many,
 		LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many,
 	}
-	for _, name := range []string{"handshakes", "sockets_waiting", "logins_per_minute", "login_burst", "requests_per_minute"} {
+	for _, name := range []string{"handshakes", "unauthenticated_per_address", "logins_per_minute", "login_burst", "requests_per_minute"} {
 		note("limits.%s=%d", name, many)
 	}
 	if c.Conns > 19_000 {
@@ -164,7 +164,7 @@ func (s *server) config() (gateway.Config, string) {
 	config.Stream = gateway.Stream{
 		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
 		MaxWaiting: c.MaxWaiting, MaxAge: c.MaxAge, TradesKept: c.TradesKept,
-		PerTurn: c.PerTurn, FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, PumpTLS: c.TLSByGoroutines, IOUring: c.IOUring,
+		MessagesPerFlush: c.PerTurn, FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, TLSByGoroutines: c.TLSByGoroutines, IOUring: c.IOUring,
 		AuthTimeout: time.Minute,
 	}
 	note("stream.auth_timeout=1m")
