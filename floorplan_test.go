@@ -42,11 +42,9 @@ func packageLimits() map[string]int {
 func oversize() map[string]int {
 	return map[string]int{
 		"internal/journal": 6780,
-		"internal/rest":    5030,
 		"internal/stream":  9690,
 		"wire":             4440,
 
-		"internal/rest Handler":      85,
 		"internal/session Session":   114,
 		"internal/socket shard":      91,
 		"internal/stream Hub":        195,

@@ -133,10 +133,10 @@ func TestLogKeys(t *testing.T) {
 // nothing ends the process.
 func TestAddressesOfConnections(t *testing.T) {
 	asks := map[string]bool{
-		"internal/rest/conn.go":       true, // the listener closes a connection without an address
-		"internal/rest/guests.go":     true, // asks a connection of that listener
-		"feed/ndjson/ndjson.go":       true, // likewise
-		"internal/socket/net_conn.go": true, // compares types
+		"internal/rest/conn.go":         true, // the listener closes a connection without an address
+		"internal/rest/conn_limiter.go": true, // asks a connection of that listener
+		"feed/ndjson/ndjson.go":         true, // likewise
+		"internal/socket/net_conn.go":   true, // compares types
 	}
 	for _, s := range sources(t) {
 		if s.test || strings.HasPrefix(s.dir, "internal/bench") || strings.HasPrefix(s.dir, "bench") {

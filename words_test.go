@@ -133,7 +133,7 @@ func plainPackages() []string {
 	return strings.Fields(`broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
 		broker/sqlusers internal/audit internal/bench internal/bench/bare internal/bench/host internal/bench/load
 		internal/bench/pattern internal/bench/proc internal/bench/tokens internal/config internal/journal internal/proxy
-		internal/socket internal/store internal/testrun`)
+		internal/rest internal/rest/api internal/rest/history internal/rest/sse internal/socket internal/store internal/testrun`)
 }
 
 // TestComments checks the comments of packages in plain English: no retired words, no long

@@ -9,32 +9,33 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// accountCursor marks the cursors of the list of accounts.
+// accountCursor is the kind of cursors in the list of accounts.
 const accountCursor = 'a'
 
-// accounts is GET /broker/accounts?status=&limit=&cursor=.
-func (h *Handler) accounts(q *request) (result, error) {
-	status := q.params.get("status")
+// accounts serves GET /broker/accounts?status=&limit=&cursor=.
+func (h *Handler) accounts(q *request) (api.Result, error) {
+	status := q.Params.Get("status")
 	switch status {
 	case "", "active", "restricted", "closed":
 	default:
-		return result{}, wire.NewFailure(wire.BadField, "status", "must be active, restricted or closed")
+		return api.Result{}, wire.NewFailure(wire.BadField, "status", "must be active, restricted or closed")
 	}
-	pg, f := q.params.page(accountCursor)
+	pg, f := readPage(q.Params, accountCursor)
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
 	list, err := h.listAccounts(q)
 	if err != nil {
-		return result{}, err
+		return api.Result{}, err
 	}
 	if pg.after != "" {
 		i := slices.IndexFunc(list, func(a broker.Account) bool { return a.ID == pg.after })
 		if i < 0 {
-			return result{}, badCursor()
+			return api.Result{}, api.BadCursor()
 		}
 		list = list[i+1:]
 	}
@@ -59,32 +60,31 @@ func (h *Handler) accounts(q *request) (result, error) {
 	if more {
 		b = appendNext(b, accountCursor, last)
 	}
-	return result{object: append(b, '}')}, nil
+	return api.Result{Object: append(b, '}')}, nil
 }
 
-// account is GET /broker/accounts/{id}. That of another user is not found, as
-// if it did not exist.
-func (h *Handler) account(q *request) (result, error) {
+// account serves GET /broker/accounts/{id}. An account of another user is not found.
+func (h *Handler) account(q *request) (api.Result, error) {
 	list, err := h.listAccounts(q)
 	if err != nil {
-		return result{}, err
+		return api.Result{}, err
 	}
 	for i := range list {
 		if list[i].ID == q.segment {
-			return result{object: appendAccount(nil, list[i])}, nil
+			return api.Result{Object: appendAccount(nil, list[i])}, nil
 		}
 	}
-	return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "No such account"}
+	return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "No such account"}
 }
 
-// listAccounts reads the accounts of the token's own user.
+// listAccounts returns the accounts of the user.
 func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
-	list, err := h.cfg.Accounts.ListAccounts(q.Context(), q.user.ID)
+	list, err := h.cfg.Accounts.ListAccounts(q.Context(), q.User.ID)
 	if err == nil || errors.Is(err, broker.ErrNotFound) {
 		return list, nil
 	}
 	h.log.LogAttrs(q.Context(), slog.LevelWarn, "accounts not read",
-		slog.String(keyRequest, q.id), slog.String(keyUser, q.user.ID), slog.Any(keyError, err))
+		slog.String("request_id", q.ID), slog.String("user", q.User.ID), slog.Any("error", err))
 	return nil, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
 }
 
@@ -94,7 +94,7 @@ func appendAccount(b []byte, a broker.Account) []byte {
 	return appendJSON(b, a)
 }
 
-// appendJSON appends a value whose strings and fields can be encoded.
+// appendJSON appends a value that can be encoded.
 func appendJSON(b []byte, value any) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)

@@ -53,8 +53,8 @@ var adminRequests = []struct{ method, path, body string }{
 	{"DELETE", "/admin/users/u1/sessions", ""},
 }
 
-// TestThreat35AdminSurface wants every path of the administrator to be nothing on the clients' listener, whatever
-// the method and the token, and to be 401 on its own without the token.
+// TestThreat35AdminSurface wants every path of the administrator to be nothing on the clients'
+// listener, whatever the method and the token, and to be 401 on its own without the token.
 func TestThreat35AdminSurface(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)

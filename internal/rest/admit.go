@@ -10,101 +10,100 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Requests a minute of one address to routes without a token. Revocation asks the store about tokens of
-// anybody; the others are read from memory. Grants are bounded within auth, where it is known which
-// attempt was a failure.
+// Requests a minute from one address to routes without a token. A revocation reads tokens of any
+// user from the store; the others read from memory. Package auth limits logins, because it knows
+// which attempts failed.
 const (
 	revokesPerMinute = 120
 	readsPerMinute   = 600
 )
 
-// badBearersPerMinute bounds the access tokens of one address that no key of ours has signed: to find that out costs a
-// hundred times what a token does that was seen before. All users of an office may come with old ones at once, when
-// the keys were lost.
-const badBearersPerMinute = 600
+// badTokensPerMinute limits the access tokens from one address that none of our keys has signed. A
+// check of one costs a hundred times that of a token that was seen before. All users of an office
+// may send old ones at once after the keys were lost.
+const badTokensPerMinute = 600
 
-// letIn lets a request in by what its route asks for.
-func (h *Handler) letIn(q *request) error {
+// authorize checks what the route of a request requires.
+func (h *Handler) authorize(q *request) error {
 	switch q.route.needs {
 	case anyone:
 	case operator:
 		return h.operator(q)
 	default:
-		return h.admit(q)
+		return h.authorizeUser(q)
 	}
 	if q.route.limit == 0 {
 		return nil
 	}
-	return q.spend("address", h.addresses.take(q.route.path+" "+clientaddr.Client(q.address).String(), q.route.limit, time.Now()))
+	return q.spend("address", h.addresses.take(q.route.path+" "+clientaddr.Client(q.Address).String(), q.route.limit, time.Now()))
 }
 
-// spend tells what is left of a rate, and refuses where nothing is.
-func (q *request) spend(policy string, s web.Quota) error {
-	s.SetHeader(q.out, policy)
-	if s.Wait > 0 {
-		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: web.Seconds(s.Wait)}
-	}
-	return nil
-}
-
-// admit lets a request in by its token, its user's rate and its route's scope.
-func (h *Handler) admit(q *request) error {
-	token, err := q.bearer()
+// authorizeUser checks the token of a request, the rate of its user and the scope of its route.
+func (h *Handler) authorizeUser(q *request) error {
+	err := q.readToken()
 	if err != nil {
 		return err
 	}
-	identity, err := h.verify(q, token)
-	if err != nil {
+	if q.identity, err = h.verify(q); err != nil {
 		return err
 	}
-	q.user, q.identity = identity.User, identity
-	limit := q.user.Limits.RequestsPerMinute
+	q.User = q.identity.User
+	limit := q.User.Limits.RequestsPerMinute
 	if limit <= 0 {
 		limit = h.cfg.RequestsPerMinute
 	}
-	if err := q.spend("user", h.users.take(q.user.ID, limit, time.Now())); err != nil {
+	if err := q.spend("user", h.users.take(q.User.ID, limit, time.Now())); err != nil {
 		return err
 	}
 	if q.route.needs == anyUser {
 		return nil
 	}
-	if f := q.needScope(q.route.needs); f != nil {
+	if f := q.NeedScope(q.route.needs); f != nil {
 		return f
 	}
 	return nil
 }
 
-// verify is whom a token stands for. An address that has sent too many bad ones has no new ones looked at for a while;
-// those that were good before stay so, its neighbours' too.
-func (h *Handler) verify(q *request, token string) (auth.Identity, error) {
-	if identity, ok, err := h.cfg.Auth.Known(token); ok {
-		return identity, err
-	}
-	key := "bearer " + clientaddr.Client(q.address).String()
-	if s := h.addresses.check(key, badBearersPerMinute, time.Now()); s.Wait > 0 {
-		return auth.Identity{}, q.spend("address", s)
-	}
-	identity, err := h.cfg.Auth.Verify(q.Context(), token)
-	if auth.IsReason(err, auth.InvalidToken) {
-		h.addresses.take(key, badBearersPerMinute, time.Now())
-	}
-	return identity, err
-}
-
-// bearer is the token of the Authorization header (RFC 6750, section 2.1).
-func (q *request) bearer() (string, error) {
+// readToken reads the token of the Authorization header (RFC 6750, section 2.1).
+func (q *request) readToken() error {
 	values := q.Header.Values("Authorization")
-	if len(values) > 1 { // which of them a proxy in front looked at nobody knows
-		return "", wire.NewFault(wire.InvalidRequest, "More than one Authorization header")
+	if len(values) > 1 { // nobody knows which of them a proxy has checked
+		return wire.NewFault(wire.InvalidRequest, "More than one Authorization header")
 	}
 	if len(values) == 0 {
-		return "", q.noToken()
+		return q.noToken()
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", q.noToken()
+		return q.noToken()
 	}
-	q.presents = true
-	return token, nil
+	q.presents, q.Token = true, token
+	return nil
+}
+
+// verify returns the identity of the request's token. Unknown tokens of an address that has sent
+// too many bad ones are not checked for a while. Tokens that were valid before stay valid.
+func (h *Handler) verify(q *request) (auth.Identity, error) {
+	if identity, ok, err := h.cfg.Auth.Known(q.Token); ok {
+		return identity, err
+	}
+	key := "bearer " + clientaddr.Client(q.Address).String()
+	if s := h.addresses.check(key, badTokensPerMinute, time.Now()); s.Wait > 0 {
+		return auth.Identity{}, q.spend("address", s)
+	}
+	identity, err := h.cfg.Auth.Verify(q.Context(), q.Token)
+	if auth.IsReason(err, auth.InvalidToken) {
+		h.addresses.take(key, badTokensPerMinute, time.Now())
+	}
+	return identity, err
+}
+
+// spend sets the headers of a rate limit, and returns a fault if it is exhausted.
+func (q *request) spend(policy string, s web.Quota) error {
+	s.SetHeader(q.Out, policy)
+	if s.Wait > 0 {
+		return &wire.Fault{Reason: wire.RateLimited, RetryAfter: web.Seconds(s.Wait)}
+	}
+	return nil
 }

@@ -1,30 +1,30 @@
 package rest
 
 import (
-	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Bounds of the days of one calendar.
+// Limits of the days of a calendar.
 const (
 	calendarDays    = 7 // unless from and to say otherwise
 	maxCalendarDays = 366
 )
 
-const dateFormat = "2006-01-02"
-
-// calendar is GET /market/calendar?market=&from=&to=: the trading days of each market from one
-// local date up to, and without, another. It is the plan; /market/status says what is.
-func (h *Handler) calendar(q *request) (result, error) {
-	name := q.params.get("market")
-	span, f := q.params.dates()
+// calendar serves GET /market/calendar?market=&from=&to=: the planned trading days of each market
+// from a local date to before another one. GET /market/status has the actual status.
+func (h *Handler) calendar(q *request) (api.Result, error) {
+	name := q.Params.Get("market")
+	span, f := readDates(q.Params)
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
 	list := []calendar{}
 	for _, m := range h.cfg.Hub.Markets() {
@@ -39,29 +39,28 @@ func (h *Handler) calendar(q *request) (result, error) {
 		list = append(list, newCalendar(&m, loc, now, span.of(now, loc)))
 	}
 	if len(list) == 0 && name != "" {
-		return result{}, wire.NewFailure(wire.BadField, "market", "is not a market of GET /market/markets")
+		return api.Result{}, wire.NewFailure(wire.BadField, "market", "is not a market of GET /market/markets")
 	}
 	b := appendJSON(nil, struct {
 		Markets []calendar `json:"markets"`
 	}{list})
-	sum := sha256.Sum256(b)
-	q.out.Set("Cache-Control", "private, no-cache")
-	return q.tagged(entityTag(sum[:]), result{object: b}), nil
+	q.Out.Set("Cache-Control", "private, no-cache")
+	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
 }
 
-// dates are from and to of a calendar; what is not given is the zero Time.
+// dates are from and to of a calendar; a missing one is the zero Time.
 type dates struct{ from, to time.Time }
 
-func (p params) dates() (d dates, f *wire.Failure) {
+func readDates(p api.Params) (d dates, f *wire.Failure) {
 	for _, m := range []struct {
 		name string
 		date *time.Time
 	}{{"from", &d.from}, {"to", &d.to}} {
-		text := p.get(m.name)
+		text := p.Get(m.name)
 		if text == "" {
 			continue
 		}
-		t, err := time.Parse(dateFormat, text)
+		t, err := time.Parse(time.DateOnly, text)
 		if err != nil || t.Year() < 1970 || t.Year() > 2261 {
 			return d, wire.NewFailure(wire.BadField, m.name, "must be a date like 2026-12-24")
 		}
@@ -77,7 +76,7 @@ func (p params) dates() (d dates, f *wire.Failure) {
 	return d, nil
 }
 
-// of fills in what was not given: from the local day of now on, for a week.
+// of returns the dates with missing ones filled in: a week, from the local day of now.
 func (d dates) of(now time.Time, loc *time.Location) dates {
 	if d.from.IsZero() && d.to.IsZero() {
 		local := now.In(loc)
@@ -149,7 +148,7 @@ func newCalendar(m *market.Market, loc *time.Location, now time.Time, span dates
 		c.Terms = append(c.Terms, calendarTerm{t.Name, phaseAt(m, loc, now, t.Name)})
 	}
 	for _, day := range m.Schedule.Holidays {
-		date, err := time.Parse(dateFormat, day.Date)
+		date, err := time.Parse(time.DateOnly, day.Date)
 		if err != nil || date.Before(span.from) || !date.Before(span.to) {
 			continue
 		}
@@ -160,7 +159,7 @@ func newCalendar(m *market.Market, loc *time.Location, now time.Time, span dates
 		c.Holidays = append(c.Holidays, holiday)
 	}
 	for date := span.from; date.Before(span.to); date = date.AddDate(0, 0, 1) {
-		day := calendarDay{Date: date.Format(dateFormat), Sessions: sessionsOn(m, loc, date, ""), Terms: []calendarDayTerm{}}
+		day := calendarDay{Date: date.Format(time.DateOnly), Sessions: sessionsOn(m, loc, date, ""), Terms: []calendarDayTerm{}}
 		for _, t := range m.Terms {
 			own := sessionsOn(m, loc, date, t.Name)
 			term := calendarDayTerm{Term: t.Name, Available: len(own) > 0}
@@ -186,8 +185,8 @@ func phaseAt(m *market.Market, loc *time.Location, now time.Time, term string) p
 // maxSessions bounds the sessions of a day.
 const maxSessions = 64
 
-// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It asks the
-// schedule from change to change.
+// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It asks
+// the schedule from change to change.
 func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term string) []calendarSession {
 	list := []calendarSession{}
 	at, end := midnight(date, loc), midnight(date.AddDate(0, 0, 1), loc)
@@ -215,3 +214,85 @@ func midnight(date time.Time, loc *time.Location) time.Time {
 }
 
 func timeText(t time.Time) string { return string(wire.AppendTime(nil, t.UnixNano())) }
+
+// time serves GET /market/time.
+func (h *Handler) time(*request) (api.Result, error) {
+	b := wire.AppendTime([]byte(`{"time":"`), time.Now().UnixNano())
+	return api.Result{Object: append(b, `"}`...)}, nil
+}
+
+// marketStatus serves GET /market/status: the phase of each market, and its instruments with
+// another phase.
+func (h *Handler) marketStatus(*request) (api.Result, error) {
+	now := time.Now()
+	listed, _ := h.cfg.Hub.Instruments()
+	b := append([]byte(nil), `{"markets":[`...)
+	for i, m := range h.cfg.Hub.Markets() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		s := h.statusOfMarket(&m, listed, now)
+		b = s.Append(b)
+	}
+	return api.Result{Object: append(b, "]}"...)}, nil
+}
+
+// statusOfMarket returns the status of a market. The status from the feed has priority over the
+// schedule, which is a plan. If both have the same phase, the schedule gives its end.
+func (h *Handler) statusOfMarket(m *market.Market, listed []market.Instrument, now time.Time) wire.MarketStatus {
+	phase, next, reason := m.Schedule.At(now, h.zones.load(m.Timezone, h.log), "")
+	s := wire.MarketStatus{Market: m.ID, Phase: phase, Reason: reason, Next: unixNano(next)}
+	usual := phase
+	if actual, ok := h.cfg.Hub.MarketStatus(m.ID); ok {
+		if actual.Until == 0 && actual.Phase == phase {
+			actual.Until = s.Next
+		}
+		s.Phase, s.Reason, s.Next = actual.Phase, actual.Reason, actual.Until
+		if actual.Phase != market.FeedDown { // which is no phase of its instruments
+			usual = actual.Phase
+		}
+	}
+	for i := range listed {
+		in := &listed[i]
+		if in.ID.Market != m.ID || in.Phase == usual {
+			continue
+		}
+		if actual, ok := h.cfg.Hub.Status(in.ID); ok && actual.Phase != usual {
+			s.Instruments = append(s.Instruments, wire.InstrumentStatus{ID: in.ID, Phase: actual.Phase, Reason: actual.Reason, Next: actual.Until})
+		}
+	}
+	return s
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// zones caches the time zones of the markets.
+type zones struct {
+	mu     sync.Mutex
+	loaded map[string]*time.Location
+}
+
+// load returns a time zone, or UTC if the name is unknown. The gateway refuses an unknown name when
+// it starts.
+func (z *zones) load(name string, log *slog.Logger) *time.Location {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if loc, ok := z.loaded[name]; ok {
+		return loc
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		log.Error("time zone not loaded, UTC stands in", "error", err)
+		loc = time.UTC
+	}
+	if z.loaded == nil {
+		z.loaded = make(map[string]*time.Location)
+	}
+	z.loaded[name] = loc
+	return loc
+}

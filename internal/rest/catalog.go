@@ -1,19 +1,19 @@
 package rest
 
 import (
-	"crypto/sha256"
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// instrumentCursor marks the cursors of the list of instruments.
+// instrumentCursor is the kind of cursors in the list of instruments.
 const instrumentCursor = 'i'
 
-// markets is GET /market/markets.
-func (h *Handler) markets(*request) (result, error) {
+// markets serves GET /market/markets.
+func (h *Handler) markets(*request) (api.Result, error) {
 	b := append([]byte(nil), `{"markets":[`...)
 	list := h.cfg.Hub.Markets()
 	for i := range list {
@@ -22,24 +22,24 @@ func (h *Handler) markets(*request) (result, error) {
 		}
 		b = wire.AppendMarket(b, &list[i])
 	}
-	return result{object: append(b, "]}"...)}, nil
+	return api.Result{Object: append(b, "]}"...)}, nil
 }
 
-// instruments is GET /market/instruments?market=&term=&kind=&q=&limit=&cursor=.
-func (h *Handler) instruments(q *request) (result, error) {
-	wanted, f := q.params.filter()
+// instruments serves GET /market/instruments?market=&term=&kind=&q=&limit=&cursor=.
+func (h *Handler) instruments(q *request) (api.Result, error) {
+	wanted, f := readFilter(q.Params)
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
-	pg, f := q.params.page(instrumentCursor)
+	pg, f := readPage(q.Params, instrumentCursor)
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
 	var after market.InstrumentID
 	if pg.after != "" {
 		var err error
 		if after, err = market.ParseInstrumentID(pg.after); err != nil {
-			return result{}, badCursor()
+			return api.Result{}, api.BadCursor()
 		}
 	}
 	listing := h.cfg.Hub.Listing()
@@ -61,34 +61,33 @@ func (h *Handler) instruments(q *request) (result, error) {
 	}
 	phases := h.cfg.Hub.Phases(listing, rows)
 	b := append(make([]byte, 0, 64+384*len(rows)), `{"instruments":[`...)
-	for i, place := range rows {
+	for i, row := range rows {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendInstrument(b, &list[place], phases[i])
+		b = wire.AppendInstrument(b, &list[row], phases[i])
 	}
 	b = append(b, ']')
 	if more {
 		b = appendNext(b, instrumentCursor, list[rows[len(rows)-1]].ID.String())
 	}
 	b = append(b, '}')
-	sum := sha256.Sum256(b)
-	q.out.Set("Cache-Control", "private, no-cache")
-	return q.tagged(entityTag(sum[:]), result{object: b}), nil
+	q.Out.Set("Cache-Control", "private, no-cache")
+	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
 }
 
-// filter is which instruments a request wants; an empty field is every value.
+// filter selects instruments; an empty field matches all.
 type filter struct {
 	market, term, kind string
-	text               string // lower case, somewhere in symbol, name or ISIN
+	text               string // in lower case; part of the symbol, name or ISIN
 }
 
-func (p params) filter() (w filter, f *wire.Failure) {
+func readFilter(p api.Params) (w filter, f *wire.Failure) {
 	for _, m := range []struct {
 		name  string
 		field *string
 	}{{"market", &w.market}, {"term", &w.term}, {"kind", &w.kind}, {"q", &w.text}} {
-		*m.field = p.get(m.name)
+		*m.field = p.Get(m.name)
 		if len(*m.field) > 64 {
 			return filter{}, wire.NewFailure(wire.BadField, m.name, "is longer than 64 bytes")
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// closedArchive has 20 trades and quotes on 2026-11-20, which is closed, and 3 trades on the next day.
+// closedArchive has 20 trades and quotes on 2026-11-20, which is closed, and 3 trades on the next
+// day.
 func closedArchive(t *testing.T) (a *archive, messages []string) {
 	t.Helper()
 	a = newArchive(t, journal.Config{Sync: time.Millisecond}, nil)
@@ -55,7 +56,7 @@ func (a *archive) run(until func() bool) {
 	}
 }
 
-// What is closed does not change any more, and caches are told so.
+// TestClosedPages checks that pages of closed days are marked as immutable.
 func TestClosedPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, messages := closedArchive(t)

@@ -7,20 +7,20 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// What pages of other origins may send and read. Credentials in the sense of
-// CORS, cookies that is, are never allowed: a page sends its token itself.
+// Headers that pages of other origins may send and read. Credentials in the sense of CORS, such as
+// cookies, are never allowed: a page sends its token itself.
 const (
 	corsRequestHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, X-Request-Id"
 	corsAnswerHeaders  = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 	corsMaxAge         = "600"
 )
 
-// crossOrigin marks the answer as readable by the page that asks, if its origin
-// is allowed, and says whether the request is a preflight, which needs no more. The
-// preflight of an origin that is not allowed is refused; any other request of it is
-// answered, and the browser keeps the answer from the page.
+// crossOrigin lets the requesting page read the answer if its origin is allowed, and reports
+// whether the request is a preflight, which needs nothing else. It refuses the preflight of another
+// origin. Other requests of that origin are answered, and the browser hides the answer from the
+// page.
 func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *wire.Fault) {
-	q.out.Set("Vary", "Origin")
+	q.Out.Set("Vary", "Origin")
 	origin := q.Header.Get("Origin")
 	if origin == "" {
 		return false, nil
@@ -32,12 +32,12 @@ func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *w
 		}
 		return false, nil
 	}
-	q.out.Set("Access-Control-Allow-Origin", origin)
-	q.out.Set("Access-Control-Expose-Headers", corsAnswerHeaders)
+	q.Out.Set("Access-Control-Allow-Origin", origin)
+	q.Out.Set("Access-Control-Expose-Headers", corsAnswerHeaders)
 	if preflight {
-		q.out.Set("Access-Control-Allow-Methods", allowed(routes))
-		q.out.Set("Access-Control-Allow-Headers", corsRequestHeaders)
-		q.out.Set("Access-Control-Max-Age", corsMaxAge)
+		q.Out.Set("Access-Control-Allow-Methods", allowed(routes))
+		q.Out.Set("Access-Control-Allow-Headers", corsRequestHeaders)
+		q.Out.Set("Access-Control-Max-Age", corsMaxAge)
 	}
 	return preflight, nil
 }

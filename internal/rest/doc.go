@@ -1,66 +1,50 @@
-// Package rest serves the gateway's REST contract over HTTP/1.1: tokens, accounts,
-// market data at rest, health. It is the one place that knows HTTP status codes.
+// Package rest serves the gateway's REST API over HTTP/1.1: tokens, accounts, market data, health.
+// It is the only package that knows HTTP status codes. Package history has the routes for past
+// data, sse the stream over HTTP, and api what they share with this package.
 //
 // # A request
 //
-// A Handler first refuses what is malformed or dangerous whatever the route (see
-// hygiene.go), finds the route, answers for cross-origin pages, checks the method
-// and what the client accepts, then the token, the user's request rate and the
-// route's scope, and only then runs the route's function. That function takes
-// a request and returns the answer's data or an error; it never sees the
-// ResponseWriter, so nothing is half written when it fails. Routes and what each
-// needs are one table, in routes.go.
+// A Handler first refuses what is malformed or dangerous on any route (validate.go), finds the
+// route, answers cross-origin pages (cors.go), and checks the method and the accepted media types.
+// Then it checks the token, the request rate of the user and the scope of the route (admit.go), and
+// calls the route's function. That function returns the data of the answer or an error. It never
+// sees the ResponseWriter, so that no answer is incomplete when it fails. Routes and their
+// requirements are one table, in routes.go.
 //
-// Two routes write more than may lie in memory, and begin when nothing can be refused any more: the
-// result they return has a function that writes the body, in pieces each of which has its own time.
+// Two routes write more than fits in memory: an export and the stream. Their result has a function
+// that writes the body in pieces, each with its own time limit. It runs when nothing can be refused
+// any more.
 //
 // # Addresses
 //
-// A client's address is what limits, sessions and the log know it by: that of the connection or, behind the
-// proxies of Config.Proxies, what package proxy makes of their headers. Whether a client came to them by TLS is not asked.
+// Limits, logins and the log use the client's address: that of the connection or, behind the
+// proxies of Config.Proxies, the one that package proxy finds in their headers.
 //
-// A Server bounds the connections that it serves, of one address and in all (guests.go): idle ones make room.
+// A Server limits its connections, of one address and in total (conn_limiter.go). Idle ones are
+// closed first.
 //
 // # The administrator
 //
-// NewAdmin makes a Handler with routes of its own, for another listener, which a token that is no user's opens
-// (admin.go). It takes the same steps; no route is in both tables but those of health.
-//
-// # History
-//
-// A page is read from the journal by index, on the request's own goroutine and off the stream's
-// shards, and is whole before its first byte is written: a slow client holds up nobody. Few requests
-// read at a time (lanes.go), an export likewise while it does not wait for its client. A page has rows of one
-// epoch; a cursor names the row that it begins behind and a fingerprint of the question. What lies in
-// closed days is told to caches as immutable, once nothing can be late any more.
-//
-// # The stream over HTTP
-//
-// GET /market/stream is a client of a session: Config.Connect opens one, the route sends it the
-// token and a subscribe (follow.go), and writes its messages as events or lines (events.go). Tokens,
-// rights, slow clients and the shutdown are therefore the session's. The id of an event is the
-// position that the session reports after each piece of the stream.
+// NewAdmin returns a Handler with other routes, for another listener. They require a token that
+// belongs to no user (admin.go).
 //
 // # Answers
 //
-// Every answer but those that other standards describe (the key set, and what OAuth libraries ask for,
-// oauth.go) is an envelope, {"success":true,"data":{...}} or
-// {"success":false,"error":{...}}, also where net/http itself refuses a request
-// before any handler runs (see conn.go). An error is a wire.Failure; its status
-// follows from its reason by the table in status.go. X-Request-Id is the client's
-// own if it is sane, else made here; it stands in errors and in the log.
+// Every answer is an envelope, {"success":true,"data":{...}} or {"success":false,"error":{...}},
+// except for those of other standards: the key set, and the answers for OAuth libraries (oauth.go).
+// The envelope is also used if net/http itself refuses a request (conn.go). An error is a
+// wire.Failure; its status follows from its reason by the table in status.go. X-Request-Id is the
+// client's own if it is well-formed, and a new one otherwise; errors and the log contain it.
 //
 // # Secrets
 //
-// Passwords and tokens are refused in the query, and bodies, headers, queries and
-// paths are never logged: the access log names the route. A panic ends its request, or its
-// connection, and is counted; it is logged by
-// type and stack alone, since its value may quote what was sent.
+// Passwords and tokens are refused in the query. Bodies, headers, queries and paths are never
+// logged: the access log has the route. A panic ends its request or connection and is counted. The
+// log has its type and stack, but not its value, which may quote the client.
 //
 // # Concurrency
 //
-// A Handler is safe for concurrent use and starts no goroutine. Its tables of
-// request rates, its lanes, and the Server's guests have a mutex each, held for a few map operations. Server.Run owns
-// the goroutine that accepts, and waits for it; the goroutine of each
-// connection is net/http's.
+// A Handler is safe for concurrent use and starts no goroutine. Its rate limits and the Server's
+// connection limiter have a mutex each, which is held for a few map operations. Server.Run owns the
+// goroutine that accepts, and waits for it; the goroutine of a connection belongs to net/http.
 package rest

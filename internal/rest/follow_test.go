@@ -46,8 +46,8 @@ func withStream(t *testing.T, change func(*session.Env, *rest.Config), f func(s 
 	})
 }
 
-// startStream makes a gateway and runs its stream. end is to be called before its server ends, and stop
-// at last.
+// startStream makes a gateway and runs its stream. end is to be called before its server ends, and
+// stop at last.
 func startStream(t *testing.T, change func(*session.Env, *rest.Config)) (s *streaming, stop func()) {
 	t.Helper()
 	s = &streaming{t: t, registry: &session.Registry{}}
@@ -360,7 +360,7 @@ func TestFollowEnds(t *testing.T) {
 	})
 }
 
-// A client that takes nothing is let go of, as on a socket.
+// TestFollowSlow checks that a client that accepts nothing is closed, as on a socket.
 func TestFollowSlow(t *testing.T) {
 	withStream(t, nil, func(s *streaming) {
 		access, _ := s.login(t, "demo")
@@ -374,7 +374,7 @@ func TestFollowSlow(t *testing.T) {
 		if took := time.Since(start); took > 40*time.Second {
 			t.Errorf("held on for %v", took)
 		}
-		// What it had not taken when it was let go of may come, and then the end.
+		// Events that it had not accepted may follow, and then the end.
 		for {
 			if _, ok := e.next(); !ok {
 				return
@@ -459,7 +459,7 @@ func TestFollowRefused(t *testing.T) {
 	})
 }
 
-// An id of another epoch is told as lost, and the stream goes on.
+// TestFollowLost checks that an id of another epoch is reported as lost, and the stream continues.
 func TestFollowLost(t *testing.T) {
 	withStream(t, nil, func(s *streaming) {
 		access, _ := s.login(t, "demo")

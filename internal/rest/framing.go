@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// framing follows a connection's requests as far as it takes to find their header
-// sections, and judges these. A chunked body is not followed: the request that
-// brings one is the last of its connection. The zero framing is at the start of a
-// request. It holds no more than the beginning of one line.
+// framing tracks the requests of a connection to find and check their header sections. It does not
+// track a chunked body: a request with one is the last of its connection. The zero framing is at
+// the start of a request. It stores the beginning of one line at most.
 type framing struct {
-	verdict  int32
+	state    int32
 	body     uint64 // bytes of the body still to come
 	started  bool   // the request line was read
 	length   bool   // the section has a Content-Length
@@ -21,9 +20,9 @@ type framing struct {
 	long     bool // the line is longer than that
 }
 
-// feed goes on with what came in and returns the verdict so far.
+// feed handles input and returns the state of the connection.
 func (f *framing) feed(p []byte) int32 {
-	for len(p) > 0 && f.verdict == framingSound {
+	for len(p) > 0 && f.state == framingSound {
 		if f.body > 0 {
 			n := min(f.body, uint64(len(p)))
 			f.body -= n
@@ -40,7 +39,7 @@ func (f *framing) feed(p []byte) int32 {
 		f.endLine()
 		f.filled, f.long = 0, false
 	}
-	return f.verdict
+	return f.state
 }
 
 func (f *framing) keep(p []byte) {
@@ -53,13 +52,13 @@ func (f *framing) endLine() {
 	line := bytes.TrimSuffix(f.line[:f.filled], []byte("\r"))
 	switch {
 	case len(line) == 0 && !f.long:
-		if f.started { // empty lines before a request line are passed over
+		if f.started { // empty lines before a request line are ignored
 			f.endSection()
 		}
 	case !f.started:
 		f.started = true
 	case line[0] == ' ' || line[0] == '\t':
-		f.verdict = framingBad // a folded line
+		f.state = framingBad // a folded line
 	default:
 		f.field(line)
 	}
@@ -71,7 +70,7 @@ func (f *framing) field(line []byte) {
 	case bytes.EqualFold(name, []byte("Content-Length")):
 		n, err := strconv.ParseUint(string(bytes.Trim(value, " \t")), 10, 63)
 		if f.length || f.long || err != nil {
-			f.verdict = framingBad
+			f.state = framingBad
 		}
 		f.length, f.next = true, n
 	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
@@ -82,9 +81,9 @@ func (f *framing) field(line []byte) {
 func (f *framing) endSection() {
 	switch {
 	case f.length && f.transfer:
-		f.verdict = framingBad
+		f.state = framingBad
 	case f.transfer:
-		f.verdict = framingLast
+		f.state = framingLast
 	}
-	*f = framing{verdict: f.verdict, body: f.next}
+	*f = framing{state: f.state, body: f.next}
 }

@@ -180,7 +180,7 @@ func TestAccessTokenEnds(t *testing.T) {
 	})
 }
 
-// Right logins in a crowd are answered, or told to come again.
+// TestParallelLogins checks that valid logins among many succeed, or get Retry-After.
 func TestParallelLogins(t *testing.T) {
 	g := newGateway(t, nil)
 	var wait sync.WaitGroup
@@ -259,7 +259,7 @@ func TestAccessLog(t *testing.T) {
 	before := len(g.log.String())
 	g.get("/broker/accounts/ac_9", access)
 	forwarded := httptest.NewRequest(http.MethodGet, "/livez", nil)
-	forwarded.Header.Set("X-Forwarded-For", "203.0.113.9") // by whoever sent it: not believed
+	forwarded.Header.Set("X-Forwarded-For", "203.0.113.9") // from an untrusted peer
 	forwarded.Header.Set("Forwarded", "for=203.0.113.9")
 	g.handler.ServeHTTP(httptest.NewRecorder(), forwarded)
 	g.get("/nowhere", "")

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	longestPath = 48 // of a path that is compared with the known ones
-	farthest    = 3  // letters to change in one that was meant
+	longestPath = 48 // that is compared with the known ones
+	farthest    = 3  // letters to change at most
 )
 
-// notFound is the fault of a path that there is none of. The path itself is not repeated: it may be anything.
+// notFound returns the fault of an unknown path. It does not repeat the path, which may be
+// anything.
 func (h *Handler) notFound(path string) *wire.Fault {
 	f := &wire.Fault{Reason: wire.NotFound}
 	switch path {
@@ -30,7 +31,7 @@ func (h *Handler) notFound(path string) *wire.Fault {
 	return f
 }
 
-// instead is the hint, if this handler has the path that it names.
+// instead returns the hint if this handler has the path.
 func (h *Handler) instead(path, hint string) string {
 	if h.routes[path] == nil {
 		return ""
@@ -38,7 +39,7 @@ func (h *Handler) instead(path, hint string) string {
 	return hint
 }
 
-// nearPath is the known path with the fewest letters to change, if there is one that can have been meant.
+// nearPath returns the known path with the fewest letters to change, if it may have been meant.
 func (h *Handler) nearPath(path string) (best string) {
 	if len(path) > longestPath {
 		return ""
@@ -55,16 +56,7 @@ func (h *Handler) nearPath(path string) (best string) {
 	return best
 }
 
-// useMethod says which methods a path has. HEAD goes without saying.
-func useMethod(routes []*route) string {
-	var methods []string
-	for _, r := range routes {
-		methods = append(methods, r.method)
-	}
-	return "Use " + strings.Join(methods, " or ")
-}
-
-// noToken is the fault of a request without a token.
+// noToken returns the fault of a request without a token.
 func (q *request) noToken() *wire.Fault {
 	if q.route.needs == operator {
 		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",

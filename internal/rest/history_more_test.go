@@ -116,7 +116,8 @@ func TestBookOfThePast(t *testing.T) {
 	})
 }
 
-// Too many requests at once are told to come back, and one whose client is gone reads no more.
+// TestHistoryIsBounded checks that too many concurrent requests get Retry-After, and that a request
+// without a client stops reading.
 func TestHistoryIsBounded(t *testing.T) {
 	a := newArchive(t, journal.Config{}, func(c *rest.Config, _ *auth.Config) { c.HistoryReaders, c.HistoryPerUser = 1, 2 })
 	a.trades(ggal, 2000)

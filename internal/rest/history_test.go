@@ -322,7 +322,7 @@ func TestHistoryCompressed(t *testing.T) {
 	}
 }
 
-// Rows that are told late are told to whom they may be, with the delay and without a latency.
+// TestHistoryIsDelayed checks that delayed rows have their delay and no latency.
 func TestHistoryIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchive(t, journal.Config{}, nil)

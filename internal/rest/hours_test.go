@@ -15,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// What the feed tells of a market stands over the schedule.
+// TestMarketStatus checks that the status from the feed has priority over the schedule.
 func TestMarketStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is Saturday, 2000-01-01 00:00 UTC
 		hub := stream.New(stream.Config{Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires",
@@ -74,8 +74,8 @@ func TestNoIdentifier(t *testing.T) {
 	}
 }
 
-// TestBookOfNoFeed says why a book is not known: who is told to ask again in a second does so for as long as the feed
-// is down.
+// TestBookOfNoFeed checks that the error of an unknown book gives the reason. With Retry-After of
+// one second a client would ask every second while the feed is down.
 func TestBookOfNoFeed(t *testing.T) {
 	g := newGateway(t, nil)
 	access, _ := g.login(t, "demo")

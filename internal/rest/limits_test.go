@@ -80,7 +80,8 @@ func TestLimitsWithoutToken(t *testing.T) {
 	}
 }
 
-// The token endpoints tell what an address may still fail, which a login that succeeds does not count against.
+// TestLimitsOfGrants checks that the token endpoints send the failures that an address has left.
+// Successful logins do not count.
 func TestLimitsOfGrants(t *testing.T) {
 	for path, encode := range map[string]func(user, password string) (media, body string){
 		"/auth/token": func(user, password string) (string, string) {

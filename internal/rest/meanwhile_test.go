@@ -18,8 +18,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// moments is a context that calls a function whenever it is looked at: before each part of a journal
-// that is read, among others.
+// moments is a context that calls a function whenever it is looked at: before each part of a
+// journal that is read, among others.
 type moments struct {
 	context.Context
 	look func()
@@ -42,8 +42,8 @@ func (a *archive) askAt(path string, look func()) *httptest.ResponseRecorder {
 // oneReader leaves history one lane.
 func oneReader(c *rest.Config, _ *auth.Config) { c.HistoryReaders = 1 }
 
-// shortArchive keeps one closed day. It has a trade for each millisecond of the first day, which is closed,
-// and as many on the next.
+// shortArchive keeps one closed day. It has a trade for each millisecond of the first day, which is
+// closed, and as many on the next.
 func shortArchive(t *testing.T, trades int) *archive {
 	laterThanDays()
 	a := newArchive(t, journal.Config{Sync: time.Millisecond, Days: 1}, oneReader)
@@ -53,8 +53,8 @@ func shortArchive(t *testing.T, trades int) *archive {
 	return a
 }
 
-// laterThanDays moves a bubble's clock to where the days of the tests are over. Days ahead of it are not
-// removed.
+// laterThanDays moves a bubble's clock to where the days of the tests are over. Days ahead of it
+// are not removed.
 func laterThanDays() {
 	time.Sleep(time.Until(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)))
 }
@@ -87,8 +87,9 @@ type pageOf struct {
 	}
 }
 
-// A page whose days are removed at any moment while it is asked for has all that was there, or all that is
-// kept, and tells which. It is not taken for settled where it lacks something.
+// TestPageOfRemovedDays removes days at every step of a request for their page. The page has all
+// rows that were there, or all that are kept, and says which. A page with missing rows is not
+// settled.
 func TestPageOfRemovedDays(t *testing.T) {
 	const n = 4 // trades a day
 	for _, tt := range []struct {
@@ -121,8 +122,8 @@ func TestPageOfRemovedDays(t *testing.T) {
 	}
 }
 
-// wrongPage says what is wrong with a page that was asked for the rows from first to last, where there are none left
-// below the one that it is said to be complete from.
+// wrongPage says what is wrong with a page that was asked for the rows from first to last, where
+// there are none left below the one that it is said to be complete from.
 func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
 	var page pageOf
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
@@ -155,7 +156,8 @@ func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
 	return ""
 }
 
-// A page that waits for a reader while its days are removed is not settled, though it was when it was asked for.
+// A page that waits for a reader while its days are removed is not settled, though it was when it
+// was asked for.
 func TestPageWaitsWhileDaysGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 4)
@@ -218,7 +220,8 @@ func (a *archive) fetch(take func(piece int) time.Duration) (w *client, whole bo
 	return w, false
 }
 
-// Who takes less of a file than leastRate is cut off after a minute; who takes enough, or pauses now and then, is not.
+// Who takes less of a file than leastRate is cut off after a minute; who takes enough, or pauses
+// now and then, is not.
 func TestExportLeastRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 5000)

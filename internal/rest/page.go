@@ -2,62 +2,40 @@ package rest
 
 import (
 	"encoding/base64"
-	"strconv"
 
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Bounds of the rows of a page.
+// Limits of the rows of a page.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
 )
 
-// maxCursor bounds a cursor, in bytes; the longest key, an account's id or an
-// instrument's, fits.
-const maxCursor = 256
-
-// page is which rows of a list a request wants: limit of them after the row with
-// the key after, from the first where it is empty. A cursor is that key and not a
-// place, so that rows may come and go between two pages.
+// page is the part of a list that a request wants: up to limit rows after the row with the key
+// after, or from the first one if it is empty. A cursor is that key, so that rows may be added and
+// removed between two pages.
 type page struct {
 	limit int
 	after string
 }
 
-// page reads limit and cursor. kind is one letter that tells the cursors of one
-// list from those of another.
-func (p params) page(kind byte) (page, *wire.Failure) {
+// readPage reads limit and cursor. kind is a letter that distinguishes the cursors of lists.
+func readPage(p api.Params, kind byte) (page, *wire.Failure) {
 	var pg page
 	var f *wire.Failure
-	if pg.limit, f = p.limit(defaultLimit, maxLimit); f != nil {
+	if pg.limit, f = p.Limit(defaultLimit, maxLimit); f != nil {
 		return pg, f
 	}
-	if text := p.get("cursor"); text != "" {
+	if text := p.Get("cursor"); text != "" {
 		key, err := base64.RawURLEncoding.Strict().DecodeString(text)
-		if err != nil || len(text) > maxCursor || len(key) < 2 || key[0] != kind {
-			return pg, badCursor()
+		if err != nil || len(text) > api.MaxCursor || len(key) < 2 || key[0] != kind {
+			return pg, api.BadCursor()
 		}
 		pg.after = string(key[1:])
 	}
 	return pg, nil
-}
-
-// limit returns the number of rows that a request wants, from 1 to most.
-func (p params) limit(usual, most int) (int, *wire.Failure) {
-	text := p.get("limit")
-	if text == "" {
-		return usual, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil || n < 1 || n > uint64(most) {
-		return 0, wire.NewFailure(wire.BadField, "limit", "must be a whole number from 1 to "+strconv.Itoa(most))
-	}
-	return int(n), nil
-}
-
-func badCursor() *wire.Failure {
-	return wire.NewFailure(wire.BadField, "cursor", "is not a next_cursor of this list")
 }
 
 // appendNext appends the next_cursor of a page whose last row has that key.

@@ -10,8 +10,8 @@ import (
 // maxKeys bounds the keys of a quotas.
 const maxKeys = 1 << 17
 
-// window is what a limit counts over. It is also the burst: a key that was quiet
-// may spend a whole window's requests at once.
+// window is the time that a limit counts over. It is also the burst: a key that was quiet may make
+// all requests of a window at once.
 const window = time.Minute
 
 // quotas limits requests by key.
@@ -19,7 +19,8 @@ type quotas struct{ limiter *ratelimit.Limiter[string] }
 
 func newQuotas() quotas { return quotas{ratelimit.NewLimiter[string](maxKeys)} }
 
-// take charges key with one request of limit a window. If that exceeds the limit, it charges nothing.
+// take charges key with one request of limit a window. If that exceeds the limit, it charges
+// nothing.
 func (t quotas) take(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Take, key, limit, now)
 }

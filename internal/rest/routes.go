@@ -5,17 +5,19 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/rest/history"
+	"github.com/ruedahq/rueda/internal/rest/sse"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // streamPath is the path of the WebSocket upgrade.
 const streamPath = "/stream"
 
-// What a route asks of a request, beside the scopes of package broker.
+// What a route requires of a request, besides the scopes of package broker.
 const (
-	anyone  = ""      // no token; an Authorization header is not looked at
-	anyUser = "token" // a token, whatever its user's scopes
-
+	anyone   = ""              // no token; the Authorization header is ignored
+	anyUser  = "token"         // a token of any user
 	operator = "administrator" // the administrator's token
 )
 
@@ -24,38 +26,21 @@ type route struct {
 	method string
 	path   string // a segment {id} stands for any one segment
 	needs  string // anyone, anyUser, operator or a scope
-	serve  func(*request) (result, error)
-	probe  bool     // asked all the time by machines
+	serve  func(*request) (api.Result, error)
+	probe  bool     // requested all the time by machines
 	oauth  bool     // its errors are those of RFC 6749
-	query  []string // names of all parameters; nil: they are not looked at
-	empty  []string // those of query that may be empty: filters, the first page's cursor, and what has a refusal of its own
-	limit  int      // requests a minute of an address, where no token is asked for; 0: none, or its own
+	query  []string // names of all parameters; nil: they are ignored
+	empty  []string // those of query that may be empty: filters, the cursor of the first page, and those with their own error
+	limit  int      // requests a minute from an address, if no token is required; 0: none, or its own
 
-	offers []string // media types that it answers in, the first by default; nil: JSON alone
-	packed bool     // compressed where the client likes it: never where an answer has secrets
+	offers     []string // media types of its answers, the default one first; nil: only JSON
+	compressed bool     // compressed if the client accepts it: never if an answer has secrets
 }
 
-// result is what a route's function answers with: an object for the envelope, or
-// something without one.
-type result struct {
-	object []byte // a JSON object
-	status int    // not 0: this status with raw as its body
-	raw    []byte
-	done   func()                          // called once the answer is written, or is not going to be; nil: nothing
-	stream func(http.ResponseWriter) int64 // writes the body instead of raw, and returns its length
-}
-
-// byPath is a table of routes.
-func byPath(routes []*route) map[string][]*route {
-	table := make(map[string][]*route)
-	for _, r := range routes {
-		table[r.path] = append(table[r.path], r)
-	}
-	return table
-}
-
-// publicRoutes are the routes of clients.
+// publicRoutes returns the routes of clients.
 func (h *Handler) publicRoutes() []*route {
+	x := h.history
+	follow := sse.Route(h.cfg.Connect)
 	return []*route{
 		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
 		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke, limit: revokesPerMinute},
@@ -67,18 +52,18 @@ func (h *Handler) publicRoutes() []*route {
 		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts, query: []string{"status", "limit", "cursor"}, empty: []string{"status", "cursor"}},
 		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account, query: noQuery()},
 		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets, query: noQuery()},
-		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, empty: []string{"market", "term", "kind", "q", "cursor"}, packed: true},
+		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, empty: []string{"market", "term", "kind", "q", "cursor"}, compressed: true},
 		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus, query: noQuery()},
 		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time, query: noQuery()},
 		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}, empty: []string{"instruments"}},
 		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}, empty: []string{"instrument"}},
-		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, empty: []string{"market"}, packed: true},
-		{method: http.MethodGet, path: "/market/trades", needs: broker.ScopeHistory, serve: h.trades, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/quotes", needs: broker.ScopeHistory, serve: h.quotes, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/statuses", needs: broker.ScopeHistory, serve: h.statuses, query: historyQuery(), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/bars", needs: broker.ScopeHistory, serve: h.bars, query: historyQuery("interval"), empty: []string{"instrument", "cursor"}, offers: tables(), packed: true},
-		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: h.export, query: []string{"type", "date", "market", "format"}, offers: files(), packed: true},
-		{method: http.MethodGet, path: followPath, needs: broker.ScopeRead, serve: h.follow, query: followQuery(), offers: []string{mediaEvents, mediaLines}},
+		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, empty: []string{"market"}, compressed: true},
+		historyRoute("/market/trades", x.Trades),
+		historyRoute("/market/quotes", x.Quotes),
+		historyRoute("/market/statuses", x.Statuses),
+		historyRoute("/market/bars", x.Bars, "interval"),
+		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: part(x.Export), query: []string{"type", "date", "market", "format"}, offers: history.Files(), compressed: true},
+		{method: http.MethodGet, path: "/market/stream", needs: broker.ScopeRead, serve: part(follow), query: sse.Query(), offers: sse.Media()},
 		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/.well-known/oauth-authorization-server", needs: anyone, serve: h.metadata, limit: readsPerMinute},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
@@ -86,43 +71,70 @@ func (h *Handler) publicRoutes() []*route {
 	}
 }
 
-// serve takes a request through all steps to its route's function.
-func (h *Handler) serve(q *request) (result, error) {
-	if f := checkHygiene(q); f != nil {
-		return result{}, f
+// historyRoute returns a route for pages of history; more are its own parameters.
+func historyRoute(path string, serve func(*api.Request) (api.Result, error), more ...string) *route {
+	return &route{
+		method: http.MethodGet, path: path, needs: broker.ScopeHistory, serve: part(serve),
+		query:  append(more, "instrument", "start", "end", "after_sequence", "epoch", "order", "limit", "cursor"),
+		empty:  []string{"instrument", "cursor"},
+		offers: history.Media(), compressed: true,
+	}
+}
+
+// part adapts the function of a route of another package.
+func part(serve func(*api.Request) (api.Result, error)) func(*request) (api.Result, error) {
+	return func(q *request) (api.Result, error) { return serve(&q.Request) }
+}
+
+// noQuery returns the query of routes without parameters.
+func noQuery() []string { return []string{} }
+
+// byPath returns a table of routes by path.
+func byPath(routes []*route) map[string][]*route {
+	table := make(map[string][]*route)
+	for _, r := range routes {
+		table[r.path] = append(table[r.path], r)
+	}
+	return table
+}
+
+// serve checks a request and calls its route's function.
+func (h *Handler) serve(q *request) (api.Result, error) {
+	if f := validate(q); f != nil {
+		return api.Result{}, f
 	}
 	routes, segment := h.find(q.URL.Path)
 	if routes == nil {
-		return result{}, h.notFound(q.URL.Path)
+		return api.Result{}, h.notFound(q.URL.Path)
 	}
 	q.segment = segment
-	q.route = routes[0] // for the log, whatever the method
+	q.setRoute(routes[0]) // for the log, whatever the method
 	preflight, f := h.crossOrigin(q, routes)
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
 	if preflight {
-		return result{status: http.StatusNoContent}, nil
+		return api.Result{Status: http.StatusNoContent}, nil
 	}
-	if f := q.choose(routes); f != nil {
-		return result{}, f
+	if f := q.chooseRoute(routes); f != nil {
+		return api.Result{}, f
 	}
 	if f := q.chooseMedia(); f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
-	if err := h.letIn(q); err != nil {
-		return result{}, err
+	if err := h.authorize(q); err != nil {
+		return api.Result{}, err
 	}
-	if f := q.checkQuery(); f != nil {
-		return result{}, f
+	if f := q.checkNames(); f != nil {
+		return api.Result{}, f
 	}
 	if f := q.checkValues(); f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
 	return q.route.serve(q)
 }
 
-// find is the routes of a path; none is nil.
+// find returns the routes of a path, or nil if there are none.
 func (h *Handler) find(path string) (routes []*route, segment string) {
 	if routes = h.routes[path]; routes != nil {
 		return routes, ""
@@ -131,44 +143,70 @@ func (h *Handler) find(path string) (routes []*route, segment string) {
 	return h.routes[pattern], segment
 }
 
-// choose sets the route of the request's method.
-func (q *request) choose(routes []*route) *wire.Fault {
+// maxSegments bounds the segments of a path that is compared with patterns.
+const maxSegments = 6
+
+// openSegment replaces one segment of a path by {id}, from the last one on, until the pattern is
+// known.
+func openSegment(path string, known func(pattern string) bool) (pattern, segment string, ok bool) {
+	if strings.Count(path, "/") > maxSegments {
+		return "", "", false
+	}
+	for end := len(path); end > 0; {
+		begin := strings.LastIndexByte(path[:end], '/')
+		if segment = path[begin+1 : end]; segment != "" {
+			if pattern = path[:begin+1] + "{id}" + path[end:]; known(pattern) {
+				return pattern, segment, true
+			}
+		}
+		end = begin
+	}
+	return "", "", false
+}
+
+func (q *request) setRoute(r *route) { q.route, q.Path = r, r.path }
+
+// chooseRoute sets the route of the request's method.
+func (q *request) chooseRoute(routes []*route) *wire.Fault {
 	method := q.Method
 	if method == http.MethodHead {
-		method = http.MethodGet // net/http leaves the body out
+		method = http.MethodGet // net/http discards the body
 	}
 	for _, r := range routes {
 		if r.method == method {
-			q.route = r
+			q.setRoute(r)
 			return nil
 		}
 	}
-	q.out.Set("Allow", allowed(routes))
-	return &wire.Fault{Reason: wire.MethodNotAllowed, Hint: useMethod(routes)}
+	q.Out.Set("Allow", allowed(routes))
+	return &wire.Fault{Reason: wire.MethodNotAllowed, Hint: "Use " + methods(routes, " or ", false)}
+}
+
+// allowed returns the methods of routes, for Allow.
+func allowed(routes []*route) string { return methods(routes, ", ", true) }
+
+// methods returns the methods of routes, with HEAD where it is served if head is set.
+func methods(routes []*route, separator string, head bool) string {
+	var list []string
+	for _, r := range routes {
+		list = append(list, r.method)
+		if head && r.method == http.MethodGet {
+			list = append(list, http.MethodHead)
+		}
+	}
+	return strings.Join(list, separator)
 }
 
 // chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.
 func (q *request) chooseMedia() *wire.Fault {
 	offers := q.route.offers
 	if len(offers) == 0 {
-		offers = []string{mediaJSON}
+		offers = []string{api.MediaJSON}
 	} else {
-		q.out.Add("Vary", "Accept")
+		q.Out.Add("Vary", "Accept")
 	}
-	if q.media = negotiate(q.Header.Values("Accept"), offers); q.media == "" {
+	if q.Media = api.Negotiate(q.Header.Values("Accept"), offers); q.Media == "" {
 		return wire.NewFault(wire.NotAcceptable, "Only "+strings.Join(offers, ", ")+" is served here")
 	}
 	return nil
-}
-
-// allowed is the methods of routes, for Allow.
-func allowed(routes []*route) string {
-	var methods []string
-	for _, r := range routes {
-		methods = append(methods, r.method)
-		if r.method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
-		}
-	}
-	return strings.Join(methods, ", ")
 }

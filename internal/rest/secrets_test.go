@@ -12,7 +12,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// TestThreat16SecretsStayIn wants that whatever is sent wherever, no secret comes back in an error or goes to the log.
+// TestThreat16SecretsStayIn wants that whatever is sent wherever, no secret comes back in an error
+// or goes to the log.
 func TestThreat16SecretsStayIn(t *testing.T) {
 	const canary = "canary5ecret"
 	g := newArchive(t, journal.Config{}, nil).gateway

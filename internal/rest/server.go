@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,27 +14,26 @@ import (
 	"github.com/ruedahq/rueda/internal/proxy"
 )
 
-// ServerConfig is what a Server is made of. Handler is needed; the zero value of
-// every other field means the default named with it.
+// ServerConfig configures a Server. Handler is required; the other fields have defaults.
 type ServerConfig struct {
 	Handler http.Handler
-	Secure  bool // as of Config
+	Secure  bool // see Config
 
-	ReadHeaderTimeout time.Duration // for a request's header section: 5 s
-	ReadTimeout       time.Duration // for a whole request: 10 s
-	WriteTimeout      time.Duration // from the end of the header section to the end of the answer: 30 s
-	IdleTimeout       time.Duration // between two requests: 60 s
-	ShutdownTimeout   time.Duration // for requests being answered when Run's ctx ends: 10 s
-	MaxHeaderBytes    int           // of a request line and header section; net/http allows 4 KiB on top: 16 KiB
+	ReadHeaderTimeout time.Duration // for the header section of a request; 0: 5 s
+	ReadTimeout       time.Duration // for a whole request; 0: 10 s
+	WriteTimeout      time.Duration // from the end of the header section to the end of the answer; 0: 30 s
+	IdleTimeout       time.Duration // between two requests; 0: 60 s
+	ShutdownTimeout   time.Duration // for running requests when the ctx of Run ends; 0: 10 s
+	MaxHeaderBytes    int           // request line and header section; net/http adds 4 KiB; 0: 16 KiB
 
-	MaxConns           int           // at a time: 10,000
-	MaxConnsPerAddress int           // of one address, IPv6 of one /64: 1,000
-	Proxies            proxy.Trusted // in front, whose connections are not counted by address
+	MaxConns           int           // 0: 10,000
+	MaxConnsPerAddress int           // of one address, IPv6 of one /64; 0: 1,000
+	Proxies            proxy.Trusted // whose connections are not counted by address
 
-	Logger *slog.Logger // discarded
+	Logger *slog.Logger // nil discards
 }
 
-// Server serves HTTP/1.1 within bounds of time and size.
+// Server serves HTTP/1.1 with limits of time and size.
 type Server struct {
 	http    http.Server
 	log     *slog.Logger
@@ -42,38 +42,23 @@ type Server struct {
 	panics  *atomic.Uint64
 }
 
-// Panics counts the faults of our own that were met in reading, writing and counting connections,
-// each of which has ended one.
+// Panics returns the number of panics outside of requests, each of which has ended one connection.
 func (s *Server) Panics() uint64 { return s.panics.Load() }
 
-// NewServer makes a Server.
+// NewServer returns a Server.
 func NewServer(cfg ServerConfig) *Server {
-	for _, f := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&cfg.ReadHeaderTimeout, 5 * time.Second},
-		{&cfg.ReadTimeout, 10 * time.Second},
-		{&cfg.WriteTimeout, 30 * time.Second},
-		{&cfg.IdleTimeout, 60 * time.Second},
-		{&cfg.ShutdownTimeout, 10 * time.Second},
-	} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
-	}
-	for _, f := range []struct {
-		field *int
-		value int
-	}{{&cfg.MaxHeaderBytes, 16 << 10}, {&cfg.MaxConns, 10_000}, {&cfg.MaxConnsPerAddress, 1_000}} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
-	}
+	cfg.ReadHeaderTimeout = cmp.Or(cfg.ReadHeaderTimeout, 5*time.Second)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, 10*time.Second)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 60*time.Second)
+	cfg.ShutdownTimeout = cmp.Or(cfg.ShutdownTimeout, 10*time.Second)
+	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, 10_000)
+	cfg.MaxConnsPerAddress = cmp.Or(cfg.MaxConnsPerAddress, 1_000)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	// HTTP/2 would take the streams of /stream away from its connection.
+	// HTTP/2 has no upgrade of a connection to a WebSocket.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	panics := new(atomic.Uint64)
@@ -93,15 +78,14 @@ func NewServer(cfg ServerConfig) *Server {
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 			ConnContext:                  withConn,
-			ConnState:                    newGuests(&cfg, panics).follow,
+			ConnState:                    newConnLimiter(&cfg, panics).setState,
 		},
 	}
 }
 
-// Run serves the connections of l until ctx ends; then it accepts no more, waits
-// for the requests being answered, closes l and returns nil. Connections that
-// were hijacked (the stream) are their owner's. For TLS, l is of crypto/tls, and
-// its Config must offer http/1.1 alone. A Server runs once.
+// Run serves the connections of l until ctx ends. Then it accepts no more, waits for running
+// requests, closes l and returns nil. Hijacked connections (the stream) belong to their owner. For
+// TLS, l is of crypto/tls, and its Config must offer only http/1.1. A Server runs once.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
@@ -114,8 +98,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
 	if err := s.http.Shutdown(ending); err != nil {
-		s.log.Warn("requests were cut off", keyError, err)
-		_ = s.http.Close() // what it could say is of no use any more
+		s.log.Warn("requests were cut off", "error", err)
+		_ = s.http.Close()
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)

@@ -16,7 +16,8 @@ import (
 // over is when the first day of these tests is.
 func over() int64 { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano() }
 
-// publish keeps a quote that is published at a time, and happened then: the journal has come so far.
+// publish keeps a quote that is published at a time, and happened then: the journal has come so
+// far.
 func (a *archive) publish(at int64) {
 	a.keep(ggal, journal.Row{Kind: journal.Quote, Time: at, Bids: []market.Level{{Price: market.Scale, Size: market.Scale}}})
 }
@@ -41,8 +42,8 @@ type lateRow struct {
 	row   journal.Row
 }
 
-// A day is closed by publication, and a page is of event times: until whatever can be late has come, a page of a closed
-// day is one that may change.
+// A day is closed by publication, and a page is of event times: until whatever can be late has
+// come, a page of a closed day is one that may change.
 func TestPagesWaitForLateRows(t *testing.T) {
 	at := func(before time.Duration) int64 { return over() - int64(before) }
 	bar := func(i market.Interval, before time.Duration, revised bool) journal.Row {
@@ -106,7 +107,8 @@ func TestPagesWaitForLateRows(t *testing.T) {
 	}
 }
 
-// openPage asks for a page that may change, and gives its tag, which is good for as long as it does not.
+// openPage asks for a page that may change, and gives its tag, which is good for as long as it does
+// not.
 func (a *archive) openPage(path string) (tag string) {
 	a.t.Helper()
 	w := a.ask(path)
@@ -118,8 +120,8 @@ func (a *archive) openPage(path string) (tag string) {
 	return tag
 }
 
-// What is told for good on pages is told for good in files, and the other way round, but for bars, which a file has
-// without what revises them later.
+// TestPagesSettleAsFilesDo checks that pages and files of a day become final together. Bars are an
+// exception: a file has them without later revisions.
 func TestPagesSettleAsFilesDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := justClosed(t)
@@ -136,8 +138,8 @@ func TestPagesSettleAsFilesDo(t *testing.T) {
 	})
 }
 
-// To whom data come late, late rows come late too: the clock of these tests begins with the year 2000, and so does the
-// day after that of the page.
+// To whom data come late, late rows come late too: the clock of these tests begins with the year
+// 2000, and so does the day after that of the page.
 func TestDelayedPagesWaitForLateRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchive(t, journal.Config{Sync: time.Millisecond}, nil)
@@ -168,8 +170,8 @@ func TestDelayedPagesWaitForLateRows(t *testing.T) {
 	})
 }
 
-// A number without an epoch is one of the present epoch: after a crash the same address means other rows, or none, and a
-// cache that had kept the old ones for good would hide them.
+// A number without an epoch belongs to the current epoch. After a crash the same URL means other
+// rows or none, and a cache with the old answer would hide them.
 func TestNumbersWithoutEpochAreNotForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, _ := closedArchive(t)

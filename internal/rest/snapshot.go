@@ -1,14 +1,13 @@
 package rest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -17,123 +16,47 @@ import (
 // maxSnapshot bounds the instruments of one snapshot.
 const maxSnapshot = 100
 
-// snapshot is GET /market/snapshot?instruments=a,b: the newest messages of each
-// that the user may see, as of an epoch and position. All instruments are good or
-// the request is refused, with a detail for each that is not.
-func (h *Handler) snapshot(q *request) (result, error) {
-	text := q.params.get("instruments")
-	ids, f := parseInstruments(text)
+// snapshot serves GET /market/snapshot?instruments=a,b: the newest messages of each instrument that
+// the user may see, with their epoch and position. One bad instrument refuses the whole request;
+// each bad one has a detail.
+func (h *Handler) snapshot(q *request) (api.Result, error) {
+	ids, f := parseInstruments(q.Params.Get("instruments"))
 	if f != nil {
-		return result{}, f
+		return api.Result{}, f
 	}
-	if f := h.checkListed("instruments", ids); f != nil {
-		return result{}, f
+	if f := api.CheckListed(h.cfg.Hub, "instruments", ids); f != nil {
+		return api.Result{}, f
 	}
 	wanted := make([]stream.Wanted, len(ids))
 	for i, id := range ids {
-		tradesDelay, trades := h.rightNow(&q.user, id.Market, wire.Trades, 0)
-		quotesDelay, quotes := h.rightNow(&q.user, id.Market, wire.Quotes, 0)
+		tradesDelay, trades := h.currentRight(q, id.Market, wire.Trades, 0)
+		quotesDelay, quotes := h.currentRight(q, id.Market, wire.Quotes, 0)
 		delay := max(tradesDelay, quotesDelay)
 		if !trades && !quotes {
-			return result{}, h.deny(q, id.Market, wire.Trades, "No right to the data of "+id.Market)
+			return api.Result{}, q.Deny(id.Market, wire.Trades, "No right to the data of "+id.Market)
 		}
 		if trades {
-			q.uses(id.Market, wire.Trades, delay)
+			q.Uses(id.Market, wire.Trades, delay)
 		}
 		if quotes {
-			q.uses(id.Market, wire.Quotes, delay)
+			q.Uses(id.Market, wire.Quotes, delay)
 		}
 		wanted[i] = stream.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
-	if err := h.awaitCommit(q, ids...); err != nil {
-		return result{}, err
+	if err := q.AwaitCommit(h.cfg.Hub, ids...); err != nil {
+		return api.Result{}, err
 	}
-	rows = append(rows, ']')
 	b := append(make([]byte, 0, len(rows)+128), `{"epoch":`...)
 	b = wire.AppendString(b, epoch)
 	b = append(b, `,"position":`...)
 	b = wire.AppendString(b, position)
-	b = append(b, `,"instruments":`...)
-	b = append(b, rows...)
-	return result{object: append(b, '}')}, nil
+	b = append(append(b, `,"instruments":`...), rows...)
+	return api.Result{Object: append(b, "]}"...)}, nil
 }
 
-// book is GET /market/book?instrument=&depth=&at=: one O message.
-func (h *Handler) book(q *request) (result, error) {
-	if f := q.needScope(broker.ScopeDepth); f != nil {
-		return result{}, f
-	}
-	text := q.params.get("instrument")
-	id, err := market.ParseInstrumentID(text)
-	if err != nil {
-		return result{}, h.noIdentifier(text)
-	}
-	text = q.params.get("depth")
-	depth, ok := map[string]int{"": 5, "1": 1, "5": 5, "10": 10, "25": 25, "0": 0}[text]
-	if !ok {
-		return result{}, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
-	}
-	if f := h.checkListed("instrument", []market.InstrumentID{id}); f != nil {
-		return result{}, f
-	}
-	at := q.params.get("at")
-	may := h.rightNow
-	if at != "" {
-		may = right
-	}
-	delay, ok := may(&q.user, id.Market, wire.OrderBook, depth)
-	if !ok {
-		return result{}, h.deny(q, id.Market, wire.OrderBook, "No right to an order book of "+id.Market+" this deep")
-	}
-	q.uses(id.Market, wire.OrderBook, delay)
-	if at != "" {
-		return h.pastBook(q, id, depth, delay, at)
-	}
-	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: delay})
-	switch {
-	case errors.Is(err, stream.ErrNoBook):
-		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
-	case errors.Is(err, stream.ErrStale):
-		return result{}, h.unknownBook(id.Market)
-	case err != nil:
-		return result{}, fmt.Errorf("read the book of %s: %w", id, err)
-	}
-	if err := h.awaitCommit(q, id); err != nil {
-		return result{}, err
-	}
-	return result{object: object}, nil
-}
-
-// commitWait is how long an answer waits until the journal has what it tells.
-const commitWait = 2 * time.Second
-
-// awaitCommit waits until the journal has what was published of instruments; of everything where
-// none are named.
-func (h *Handler) awaitCommit(q *request, ids ...market.InstrumentID) error {
-	ctx, stop := context.WithTimeout(q.Context(), commitWait)
-	defer stop()
-	switch err := h.cfg.Hub.AwaitCommit(ctx, ids...); {
-	case err == nil:
-		return nil
-	case q.Context().Err() != nil:
-		return errGone
-	}
-	return &wire.Fault{Reason: wire.Unavailable, Msg: "The journal does not have the newest data yet", RetryAfter: 1}
-}
-
-// unknownBook is the answer where a book is not known: for a moment, or for as long as the market's feed is down.
-func (h *Handler) unknownBook(name string) *wire.Fault {
-	f := &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
-	if state, told := h.cfg.Hub.MarketStatus(name); told && state.Phase == market.FeedDown {
-		f.Msg, f.RetryAfter = "The order book is not known: the feed of "+name+" is down, or has ended", 10
-		f.Hint = "feed_up of *|" + name + "|* tells when it is back; books of the past are had with at="
-	}
-	return f
-}
-
-// parseInstruments reads identifiers with commas between; repeats are left out.
-// What is not an identifier is named by its place, since it may be anything.
+// parseInstruments parses identifiers with commas between them, and removes duplicates. An error
+// names a bad item by its number, because its text may be anything.
 func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 	if text == "" {
 		return nil, wire.NewFailure(wire.BadField, "instruments", "is missing")
@@ -143,12 +66,10 @@ func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 	}
 	bad := &wire.Failure{Fault: wire.Fault{Reason: wire.BadInstrument}}
 	var ids []market.InstrumentID
-	place := 0
-	for item := range strings.SplitSeq(text, ",") {
-		place++
+	for i, item := range strings.Split(text, ",") {
 		id, err := market.ParseInstrumentID(item)
 		if err != nil {
-			bad.Details = append(bad.Details, wire.Detail{Field: "instruments", Msg: fmt.Sprintf("item %d is not of the form SYMBOL|MARKET|TERM", place)})
+			bad.Details = append(bad.Details, wire.Detail{Field: "instruments", Msg: fmt.Sprintf("item %d is not of the form SYMBOL|MARKET|TERM", i+1)})
 		} else if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -159,34 +80,62 @@ func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 	return ids, nil
 }
 
-// noIdentifier refuses what is not an identifier, with the one that may have been meant.
-func (h *Handler) noIdentifier(text string) *wire.Failure {
-	if text == "" {
-		return wire.NewFailure(wire.BadInstrument, "instrument", "is missing")
+// book serves GET /market/book?instrument=&depth=&at=: one O message.
+func (h *Handler) book(q *request) (api.Result, error) {
+	if f := q.NeedScope(broker.ScopeDepth); f != nil {
+		return api.Result{}, f
 	}
-	f := wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
-	symbol, _, _ := strings.Cut(text, "|")
-	if near, ok := h.cfg.Hub.Suggest(market.InstrumentID{Symbol: symbol}); ok {
-		f.Hint = "Did you mean " + near.String() + "?"
+	id, f := q.Params.Instrument(h.cfg.Hub)
+	if f != nil {
+		return api.Result{}, f
 	}
-	return f
+	depth, ok := map[string]int{"": 5, "1": 1, "5": 5, "10": 10, "25": 25, "0": 0}[q.Params.Get("depth")]
+	if !ok {
+		return api.Result{}, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
+	}
+	if f := api.CheckListed(h.cfg.Hub, "instrument", []market.InstrumentID{id}); f != nil {
+		return api.Result{}, f
+	}
+	past := q.Params.Get("at") != ""
+	delay, ok := q.Right(id.Market, wire.OrderBook, depth)
+	if !ok || !past && !h.cfg.Hub.Serves(delay) {
+		return api.Result{}, q.Deny(id.Market, wire.OrderBook, "No right to an order book of "+id.Market+" this deep")
+	}
+	q.Uses(id.Market, wire.OrderBook, delay)
+	if past {
+		return h.history.Book(&q.Request, id, depth, delay)
+	}
+	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: delay})
+	switch {
+	case errors.Is(err, stream.ErrNoBook):
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
+	case errors.Is(err, stream.ErrStale):
+		return api.Result{}, h.staleBook(id.Market)
+	case err != nil:
+		return api.Result{}, fmt.Errorf("read the book of %s: %w", id, err)
+	}
+	if err := q.AwaitCommit(h.cfg.Hub, id); err != nil {
+		return api.Result{}, err
+	}
+	return api.Result{Object: object}, nil
 }
 
-// checkListed refuses instruments that are not in the catalogue. None ever leaves
-// it, so they are there afterwards too.
-func (h *Handler) checkListed(field string, ids []market.InstrumentID) *wire.Failure {
-	unknown := &wire.Failure{Fault: wire.Fault{Reason: wire.UnknownInstrument}}
-	for _, id := range ids {
-		if _, ok := h.cfg.Hub.Instrument(id); ok {
-			continue
-		}
-		unknown.Details = append(unknown.Details, wire.Detail{Field: field, Msg: id.String() + " is not listed"})
-		if near, ok := h.cfg.Hub.Suggest(id); ok && unknown.Hint == "" {
-			unknown.Hint = "Did you mean " + near.String() + "?"
-		}
+// currentRight is Request.Right for current data. As on the stream, a right with a delay that is
+// not served counts as none. History needs no such delay.
+func (h *Handler) currentRight(q *request, name string, c wire.Channel, depth int) (delay int, ok bool) {
+	if delay, ok = q.Right(name, c, depth); ok && h.cfg.Hub.Serves(delay) {
+		return delay, true
 	}
-	if unknown.Details == nil {
-		return nil
+	return 0, false
+}
+
+// staleBook returns the fault of a book that is not known: for a moment, or while the market's feed
+// is down.
+func (h *Handler) staleBook(name string) *wire.Fault {
+	f := &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
+	if state, ok := h.cfg.Hub.MarketStatus(name); ok && state.Phase == market.FeedDown {
+		f.Msg, f.RetryAfter = "The order book is not known: the feed of "+name+" is down, or has ended", 10
+		f.Hint = "feed_up of *|" + name + "|* tells when it is back; books of the past are had with at="
 	}
-	return unknown
+	return f
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestStalledJournal has a write of the journal take 5 s. Until it ends no client receives the rows of that write, and
-// everybody all else at once: logins, routes, streams of other instruments.
+// TestStalledJournal has a write of the journal take 5 s. Until it ends no client receives the rows
+// of that write, and everybody all else at once: logins, routes, streams of other instruments.
 func TestStalledJournal(t *testing.T) {
 	var stalled atomic.Bool
 	write := func(f *os.File, b []byte) (int, error) {

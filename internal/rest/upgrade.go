@@ -7,8 +7,7 @@ import (
 	"net/http"
 )
 
-// upgrade hands a request for the stream over. All answers, refusals too, are
-// those of Config.Stream.
+// upgrade passes a request to Config.Stream, which also writes all refusals.
 func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 	out := &upgradeWriter{ResponseWriter: w}
 	defer func() {
@@ -21,18 +20,18 @@ func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 		}
 		a := h.panicked(q, p)
 		if out.begun {
-			panic(http.ErrAbortHandler) // all that is left is to hang up
+			panic(http.ErrAbortHandler)
 		}
-		a.write(w, q)
+		a.write(w, q, h.cfg.Secure)
 	}()
-	h.cfg.Stream.ServeHTTP(out, q.Request)
+	h.cfg.Stream.ServeHTTP(out, q.Request.Request)
 }
 
-// upgradeWriter gives who hijacks the connection itself, which no longer
-// carries HTTP to be watched and whose options may be set.
+// upgradeWriter hijacks the connection as it was accepted. It no longer carries HTTP, and its
+// options may be set.
 type upgradeWriter struct {
 	http.ResponseWriter
-	begun bool // the answer has
+	begun bool // the answer has begun
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -51,8 +50,8 @@ func (w *upgradeWriter) Write(b []byte) (int, error) {
 func (w *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.begun = true
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if watched, ok := c.(*conn); ok {
-		c = watched.Conn
+	if checked, ok := c.(*conn); ok {
+		c = checked.Conn
 	}
 	return c, rw, err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// TestUseIsWhatWasAnswered: exchanges bill what Used is told, so that it is told of data that went out and of nothing
-// that was refused, for whatever reason and however late.
+// TestUseIsWhatWasAnswered checks that Used records exactly the data that was sent, because
+// exchanges charge for it. Refused requests are not recorded.
 func TestUseIsWhatWasAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var used []string
@@ -67,8 +67,9 @@ func TestUseIsWhatWasAnswered(t *testing.T) {
 	})
 }
 
-// TestBadBearersAreBounded: to find out that a token is bad is what costs. An address that goes on sending such is told
-// to wait before its next is looked at, while whoever shares it and was here before goes on.
+// TestBadBearersAreBounded checks that an address that sends many bad tokens must wait before the
+// next one is verified, which is expensive. Users with known tokens at that address are not
+// affected.
 func TestBadBearersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)

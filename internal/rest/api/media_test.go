@@ -1,4 +1,4 @@
-package rest
+package api
 
 import (
 	"bytes"
@@ -11,34 +11,34 @@ import (
 )
 
 func TestNegotiate(t *testing.T) {
-	rows := tables()
+	rows := []string{MediaJSON, MediaCSV, MediaLines}
 	for _, tt := range []struct {
 		accept string
 		offers []string
 		want   string
 	}{
-		{"", rows, mediaJSON},
-		{"*/*", rows, mediaJSON},
-		{"text/csv", rows, mediaCSV},
-		{"text/*", rows, mediaCSV},
-		{"application/x-ndjson", rows, mediaLines},
-		{"application/*", rows, mediaJSON},
-		{"text/csv;q=0.5, application/json;q=0.4", rows, mediaCSV},
-		{"text/csv;q=0.5, */*;q=0.4", rows, mediaCSV},
-		{"application/json;q=0, */*", rows, mediaCSV},
+		{"", rows, MediaJSON},
+		{"*/*", rows, MediaJSON},
+		{"text/csv", rows, MediaCSV},
+		{"text/*", rows, MediaCSV},
+		{"application/x-ndjson", rows, MediaLines},
+		{"application/*", rows, MediaJSON},
+		{"text/csv;q=0.5, application/json;q=0.4", rows, MediaCSV},
+		{"text/csv;q=0.5, */*;q=0.4", rows, MediaCSV},
+		{"application/json;q=0, */*", rows, MediaCSV},
 		{"application/json;q=0", rows, ""},
 		{"image/png", rows, ""},
-		{";;, =", rows, mediaJSON},
-		{"text/csv;q=x", rows, mediaCSV},
-		{"text/csv", []string{mediaJSON}, ""},
-		{"text/event-stream", []string{mediaEvents, mediaLines}, mediaEvents},
+		{";;, =", rows, MediaJSON},
+		{"text/csv;q=x", rows, MediaCSV},
+		{"text/csv", []string{MediaJSON}, ""},
+		{"text/event-stream", []string{MediaEvents, MediaLines}, MediaEvents},
 		{strings.Repeat("a/b,", maxRanges) + "text/csv", rows, ""},
 	} {
 		var values []string
 		if tt.accept != "" {
 			values = []string{tt.accept}
 		}
-		if got := negotiate(values, tt.offers); got != tt.want {
+		if got := Negotiate(values, tt.offers); got != tt.want {
 			t.Errorf("%.60q of %v: got %q, want %q", tt.accept, tt.offers, got, tt.want)
 		}
 	}
@@ -49,17 +49,17 @@ func TestCoding(t *testing.T) {
 		"": "", "identity": "", "br": "", "gzip": "gzip", "GZIP": "gzip", "x-gzip": "gzip", "gzip, deflate, br, zstd": "zstd", "zstd;q=0, gzip": "gzip",
 		"gzip;q=1, zstd;q=0.5": "gzip", "*": "gzip", "gzip;q=0": "", "zstd ; q=0.2": "zstd", ",;=,": "", strings.Repeat("br,", maxRanges) + "gzip": "",
 	} {
-		if got := coding([]string{accept}); got != want {
+		if got := Coding([]string{accept}); got != want {
 			t.Errorf("%.40q: got %q, want %q", accept, got, want)
 		}
 	}
 }
 
-func TestPack(t *testing.T) {
-	var p packers
+func TestCompress(t *testing.T) {
+	var p Compressors
 	body := []byte(strings.Repeat(`{"type":"T","S":"GGAL","N":1042},`, 1000))
 	for _, want := range []string{codingGzip, codingZstd, codingGzip, codingZstd} { // the second ones are reused
-		small, used := p.pack(body, want)
+		small, used := p.Compress(body, want)
 		if used != want || len(small) > len(body)/10 {
 			t.Fatalf("%s: %d bytes of %d", used, len(small), len(body))
 		}
@@ -77,7 +77,7 @@ func TestPack(t *testing.T) {
 			t.Errorf("%s: got %d bytes back: %v", want, len(got), err)
 		}
 	}
-	if got, used := p.pack(body[:100], codingGzip); used != codingNone || len(got) != 100 {
+	if got, used := p.Compress(body[:100], codingGzip); used != CodingNone || len(got) != 100 {
 		t.Errorf("a short body was packed: %q", used)
 	}
 }

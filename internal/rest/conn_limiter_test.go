@@ -26,29 +26,29 @@ func (v *visitor) RemoteAddr() net.Addr {
 }
 func (v *visitor) Close() error { v.closed = true; return nil }
 
-func newLodge(most, each int, log *bytes.Buffer) *guests {
+func newTestLimiter(most, each int, log *bytes.Buffer) *connLimiter {
 	cfg := ServerConfig{MaxConns: most, MaxConnsPerAddress: each, Proxies: proxy.Trusted{netip.MustParsePrefix("10.0.0.0/8")}, Logger: slog.New(slog.NewTextHandler(log, nil))}
-	return newGuests(&cfg, new(atomic.Uint64))
+	return newConnLimiter(&cfg, new(atomic.Uint64))
 }
 
 // come opens connections from addresses, with a placeholder for their number.
-func (g *guests) come(n int, pattern string) (all []*visitor) {
+func (g *connLimiter) come(n int, pattern string) (all []*visitor) {
 	for i := range n {
 		from := pattern
 		if strings.Contains(pattern, "%") {
 			from = fmt.Sprintf(pattern, i)
 		}
 		v := &visitor{from: from}
-		g.follow(v, http.StateNew)
+		g.setState(v, http.StateNew)
 		all = append(all, v)
 	}
 	return all
 }
 
 // end is what net/http does with a connection that is over.
-func (g *guests) end(all []*visitor) {
+func (g *connLimiter) end(all []*visitor) {
 	for _, v := range all {
-		g.follow(v, http.StateClosed)
+		g.setState(v, http.StateClosed)
 	}
 }
 
@@ -61,10 +61,11 @@ func closed(all []*visitor) (n int) {
 	return n
 }
 
-// One address, or one /64, has its share; proxies and others have theirs; what is given back can be had again.
-func TestGuestsOfOneAddress(t *testing.T) {
+// One address, or one /64, has its share; proxies and others have theirs; what is given back can be
+// had again.
+func TestConnLimiterOfOneAddress(t *testing.T) {
 	var log bytes.Buffer
-	g := newLodge(1000, 10, &log)
+	g := newTestLimiter(1000, 10, &log)
 	for _, c := range []struct {
 		pattern string
 		over    int
@@ -75,8 +76,8 @@ func TestGuestsOfOneAddress(t *testing.T) {
 		if n := closed(all); n != c.over {
 			t.Errorf("%s: %d of 30 were hung up on, want %d", c.pattern, n, c.over)
 		}
-		for _, v := range all[:5] { // what was hijacked is no guest any more
-			g.follow(v, http.StateHijacked)
+		for _, v := range all[:5] { // hijacked connections are not counted
+			g.setState(v, http.StateHijacked)
 		}
 		if c.over > 0 && (closed(g.come(5, c.pattern)) != 0 || closed(g.come(1, c.pattern)) != 1) {
 			t.Errorf("%s: five places were given back, and not five were taken", c.pattern)
@@ -87,38 +88,38 @@ func TestGuestsOfOneAddress(t *testing.T) {
 	}
 }
 
-// In all, the one that has waited longest makes room; who is at work stays.
-func TestGuestsInAll(t *testing.T) {
+// Above the total limit, the connection that has waited longest is closed. Active ones stay.
+func TestConnLimiterInTotal(t *testing.T) {
 	var log bytes.Buffer
-	g := newLodge(10, 1000, &log)
+	g := newTestLimiter(10, 1000, &log)
 	all := g.come(10, "192.0.2.%d:80")
 	for _, v := range all[:5] {
-		g.follow(v, http.StateActive)
+		g.setState(v, http.StateActive)
 	}
-	g.follow(all[0], http.StateIdle) // now it has waited shorter than the last five
+	g.setState(all[0], http.StateIdle) // now it has waited shorter than the last five
 	if newer := g.come(5, "198.51.100.%d:80"); closed(newer) != 0 || closed(all[:5]) != 0 || closed(all[5:]) != 5 {
 		t.Errorf("closed: %d new, %d at work, %d idle", closed(newer), closed(all[:5]), closed(all[5:]))
 	} else {
 		for _, v := range newer {
-			g.follow(v, http.StateActive)
+			g.setState(v, http.StateActive)
 		}
 	}
-	g.end(all[5:]) // told late, and counted once
+	g.end(all[5:]) // reported late, and counted once
 	if g.come(1, "203.0.113.1:80"); !all[0].closed {
 		t.Error("who had become idle did not make room")
 	}
-	g.follow(all[0], http.StateClosed)
-	last := g.in
+	g.setState(all[0], http.StateClosed)
+	last := g.conns
 	for c := range last {
-		g.follow(c, http.StateActive)
+		g.setState(c, http.StateActive)
 	}
 	if v := g.come(1, "203.0.113.2:80"); !v[0].closed {
 		t.Error("all are at work, and one more was taken")
 	}
 	for c := range last {
-		g.follow(c, http.StateClosed)
+		g.setState(c, http.StateClosed)
 	}
-	if len(g.in) != 0 || len(g.of) != 0 || g.waiting.Len() != 0 {
-		t.Errorf("left: %d, %d, %d", len(g.in), len(g.of), g.waiting.Len())
+	if len(g.conns) != 0 || len(g.byAddress) != 0 || g.waiting.Len() != 0 {
+		t.Errorf("left: %d, %d, %d", len(g.conns), len(g.byAddress), g.waiting.Len())
 	}
 }

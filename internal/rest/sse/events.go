@@ -1,4 +1,4 @@
-package rest
+package sse
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -45,6 +46,45 @@ type sseWriter struct {
 	held      []byte // event that waits for its id; its memory is reused
 	holding   bool
 	retrySent bool
+}
+
+// run writes the stream to the client of q until either ends, and returns the number of bytes.
+func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
+	if q.Method == http.MethodHead {
+		return 0
+	}
+	limitSendBuffer(q.Conn, sendBuffer)
+	out := http.NewResponseController(w)
+	// The deadline for reading a request would end this one, which goes on.
+	if err := out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0
+	}
+	for {
+		s.addFrames()
+		if len(s.out) > 0 {
+			n, err := writeFlush(w, out, s.out)
+			written += int64(n)
+			if err != nil {
+				return written
+			}
+			s.out, s.last = s.out[:0], time.Now()
+		}
+		if s.ended {
+			return written
+		}
+		// The pong waits for the write, so that a client that accepts nothing counts as gone.
+		if s.pinged {
+			s.pinged = false
+			s.conn.Send([]byte(`{"action":"pong"}`))
+		}
+		switch err := s.receive(q.Context(), s.last.Add(commentInterval)); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.last = time.Now()
+			s.comment()
+		case err != nil:
+			return written
+		}
+	}
 }
 
 // next returns the next message of the frames that were received, or nil if there is none.
@@ -129,8 +169,8 @@ func (s *sseWriter) release(position string) {
 	s.out = append(append(append(s.out, "data: "...), s.held...), "\n\n"...)
 }
 
-// comment adds an empty comment, which keeps the connection open. JSON lines have no comments; Alive
-// marks replace them.
+// comment adds an empty comment, which keeps the connection open. JSON lines have no comments;
+// Alive marks replace them.
 func (s *sseWriter) comment() {
 	if !s.lines {
 		s.out = append(s.out, ":\n\n"...)
@@ -154,45 +194,6 @@ func whole(text string) int {
 	return int(n)
 }
 
-// run writes the stream to the client of q until either ends, and returns the number of bytes.
-func (s *sseWriter) run(w http.ResponseWriter, q *request) (written int64) {
-	if q.Method == http.MethodHead {
-		return 0
-	}
-	q.limitSendBuffer(sendBuffer)
-	out := http.NewResponseController(w)
-	// The deadline for reading a request would end this one, which goes on.
-	if err := out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0
-	}
-	for {
-		s.addFrames()
-		if len(s.out) > 0 {
-			n, err := writeFlush(w, out, s.out)
-			written += int64(n)
-			if err != nil {
-				return written
-			}
-			s.out, s.last = s.out[:0], time.Now()
-		}
-		if s.ended {
-			return written
-		}
-		// The pong waits for the write, so that a client that accepts nothing counts as gone.
-		if s.pinged {
-			s.pinged = false
-			s.conn.Send([]byte(`{"action":"pong"}`))
-		}
-		switch err := s.receive(q.Context(), s.last.Add(commentInterval)); {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			s.last = time.Now()
-			s.comment()
-		case err != nil:
-			return written
-		}
-	}
-}
-
 // writeFlush writes and flushes b within writeTimeout.
 func writeFlush(w io.Writer, out *http.ResponseController, b []byte) (int, error) {
 	if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -205,14 +206,10 @@ func writeFlush(w io.Writer, out *http.ResponseController, b []byte) (int, error
 	return n, err
 }
 
-// limitSendBuffer bounds the data that the kernel holds for the client, if the connection supports
-// that.
-func (q *request) limitSendBuffer(size int) {
-	c, _ := q.Context().Value(connKey{}).(net.Conn)
+// limitSendBuffer bounds the data that the kernel holds for the client of c, if c supports that.
+func limitSendBuffer(c net.Conn, size int) {
 	for c != nil {
 		switch under := c.(type) {
-		case *conn:
-			c = under.Conn
 		case interface{ SetWriteBuffer(int) error }:
 			_ = under.SetWriteBuffer(size) // fails if the connection is closed
 			return

@@ -1,28 +1,27 @@
-package rest
+package api
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/ruedahq/rueda/wire"
 )
 
-// Media types of answers.
+// Media types of answers and bodies.
 const (
-	mediaJSON   = "application/json"
-	mediaLines  = "application/x-ndjson"
-	mediaCSV    = "text/csv"
-	mediaEvents = "text/event-stream"
-	mediaForm   = "application/x-www-form-urlencoded"
+	MediaJSON   = "application/json"
+	MediaLines  = "application/x-ndjson"
+	MediaCSV    = "text/csv"
+	MediaEvents = "text/event-stream"
+	MediaForm   = "application/x-www-form-urlencoded"
 )
 
-// negotiate is the media type of offers that Accept (RFC 9110, section 12.5.1) prefers,
-// the first of them where it has no preference; "" where it wants none of them. Of the
-// ranges that match a type, the most specific decides. No header, or one that cannot be
-// read, accepts everything.
-func negotiate(values []string, offers []string) string {
+// Negotiate returns the media type of offers that Accept (RFC 9110, section 12.5.1) prefers: the
+// first one if it has no preference, and "" if it accepts none of them. The most specific range
+// that matches a type decides. A header that is missing or cannot be parsed accepts everything.
+func Negotiate(values []string, offers []string) string {
 	ranges := mediaRanges(values)
 	if len(ranges) == 0 {
 		return offers[0]
@@ -42,7 +41,7 @@ type mediaRange struct {
 	quality float64
 }
 
-// maxRanges bounds the members of a header that are looked at.
+// maxRanges bounds the members of a header that are read.
 const maxRanges = 64
 
 func mediaRanges(values []string) (list []mediaRange) {
@@ -80,7 +79,7 @@ func qualityOf(offer string, ranges []mediaRange) (q float64) {
 	return q
 }
 
-// quality is a q parameter; one that is not there or cannot be read is 1.
+// quality returns a q parameter; one that is missing or cannot be parsed is 1.
 func quality(q string) float64 {
 	v, err := strconv.ParseFloat(q, 64)
 	if err != nil || v < 0 || v > 1 {
@@ -89,29 +88,29 @@ func quality(q string) float64 {
 	return v
 }
 
-// checkBodyType wants a body of this media type, in UTF-8 and not compressed.
-func checkBodyType(h http.Header, want string) *wire.Fault {
-	bad := wire.NewFault(wire.UnsupportedMedia, "The body must be "+want+" in UTF-8, without a content encoding")
-	if types := h.Values("Content-Type"); len(types) != 1 {
-		return bad
+// Tagged returns r with its entity tag, or 304 without a body if the client has it.
+func (q *Request) Tagged(etag string, r Result) Result {
+	q.Out.Set("ETag", etag)
+	if matched, ok := matchesETag(q.Header.Values("If-None-Match"), etag); ok {
+		q.Out.Set("ETag", matched)
+		return Result{Status: http.StatusNotModified}
 	}
-	media, param, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || media != want {
-		return bad
-	}
-	if charset, ok := param["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return bad
-	}
-	for _, encoding := range h.Values("Content-Encoding") {
-		if !strings.EqualFold(encoding, "identity") {
-			return bad
-		}
-	}
-	return nil
+	return r
 }
 
-// matchesETag is the member of If-None-Match (RFC 9110, section 13.1.2) that names etag, or a
-// compressed form of what it is of; "*" is etag itself.
+// EntityTag returns the entity tag of a body.
+func EntityTag(body []byte) string {
+	sum := sha256.Sum256(body)
+	return QuoteTag(sum[:])
+}
+
+// QuoteTag returns the entity tag for a SHA-256.
+func QuoteTag(sum []byte) string {
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
+// matchesETag returns the member of If-None-Match (RFC 9110, section 13.1.2) that names etag, or a
+// compressed form of it. "*" matches etag itself.
 func matchesETag(values []string, etag string) (matched string, ok bool) {
 	for _, value := range values {
 		for member := range strings.SplitSeq(value, ",") {
@@ -119,7 +118,7 @@ func matchesETag(values []string, etag string) (matched string, ok bool) {
 			if member == "*" {
 				return etag, true
 			}
-			for _, coding := range [...]string{codingNone, "-" + codingGzip, "-" + codingZstd} {
+			for _, coding := range [...]string{"", "-" + codingGzip, "-" + codingZstd} {
 				if plain, ok := strings.CutSuffix(member, coding+`"`); ok && plain+`"` == etag {
 					return member, true
 				}

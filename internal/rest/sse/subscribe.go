@@ -1,47 +1,65 @@
-package rest
+// Package sse serves the stream over HTTP, as server-sent events or JSON lines. It is a host of
+// sessions, besides the WebSocket connections of package socket: it passes the token and a
+// subscribe to a session and writes the session's messages. Tokens, rights, limits, slow clients
+// and the shutdown are therefore the session's. The id of an event is the position that the session
+// reports after each piece of the stream.
+package sse
 
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/wire"
 )
-
-// followPath is the path of the stream over HTTP.
-const followPath = "/market/stream"
 
 // answerTimeout bounds the answers of the session to the token and the subscribe.
 const answerTimeout = 10 * time.Second
 
-// follow serves GET /market/stream?trades=a,b&quotes=c: it subscribes to the stream and sends its
-// messages as server-sent events or as JSON lines. It is a client of a session like those on
-// sockets, so that tokens, rights, limits, slow clients and the shutdown work alike.
-func (h *Handler) follow(q *request) (result, error) {
-	if h.cfg.Connect == nil {
-		return result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The stream is not served here"}
+// Query returns the parameters of the route.
+func Query() []string {
+	return append(channels(), "depth", "conflate", "interval", "snapshot", "alive", "start", "slow")
+}
+
+func channels() []string {
+	return []string{"trades", "quotes", "order_book", "status", "summary", "bars"}
+}
+
+// Media returns the media types of the stream, the default one first.
+func Media() []string { return []string{api.MediaEvents, api.MediaLines} }
+
+// Route returns the function of GET /market/stream?trades=a,b&quotes=c, a subscription to the
+// stream. connect opens its session; nil: the route is not found.
+func Route(connect func(client netip.Addr) (*socket.LocalConn, error)) func(*api.Request) (api.Result, error) {
+	return func(q *api.Request) (api.Result, error) {
+		if connect == nil {
+			return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The stream is not served here"}
+		}
+		subscribe, f := subscribeMessage(q)
+		if f != nil {
+			return api.Result{}, f
+		}
+		c, err := connect(q.Address)
+		if err != nil {
+			return api.Result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "No place for another connection", RetryAfter: 5}
+		}
+		s := &sseWriter{conn: c, lines: q.Media == api.MediaLines, last: time.Now()}
+		if err := s.open(q.Context(), q.Token, q.Params.Get("slow"), subscribe); err != nil {
+			c.Close()
+			return api.Result{}, err
+		}
+		q.Out.Set("Content-Type", q.Media)
+		q.Out.Set("X-Accel-Buffering", "no") // a proxy that collects answers would hold events back
+		return api.Result{
+			Status: http.StatusOK,
+			Stream: func(w http.ResponseWriter) int64 { return s.run(w, q) },
+			Done:   c.Close,
+		}, nil
 	}
-	subscribe, f := subscribeOf(q)
-	if f != nil {
-		return result{}, f
-	}
-	token, err := q.bearer()
-	if err != nil {
-		return result{}, err
-	}
-	c, err := h.cfg.Connect(q.address)
-	if err != nil {
-		return result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "No place for another connection", RetryAfter: 5}
-	}
-	s := &sseWriter{conn: c, lines: q.media == mediaLines, last: time.Now()}
-	if err := s.open(q.Context(), token, q.params.get("slow"), subscribe); err != nil {
-		c.Close()
-		return result{}, err
-	}
-	q.out.Set("Content-Type", q.media)
-	q.out.Set("X-Accel-Buffering", "no") // a proxy that collects answers would hold events back
-	return result{status: http.StatusOK, stream: func(w http.ResponseWriter) int64 { return s.run(w, q) }, done: c.Close}, nil
 }
 
 // open authenticates the session and subscribes.
@@ -82,13 +100,13 @@ func (s *sseWriter) ask(ctx context.Context, msg []byte, want string, until time
 	}
 }
 
-// subscribeOf returns the subscribe message for a query and Last-Event-ID. The session checks the
-// values.
-func subscribeOf(q *request) ([]byte, *wire.Failure) {
+// subscribeMessage returns the subscribe message for a query and Last-Event-ID. The session checks
+// the values.
+func subscribeMessage(q *api.Request) ([]byte, *wire.Failure) {
 	b := append([]byte(nil), `{"action":"subscribe"`...)
 	some := false
-	for _, channel := range [...]string{"trades", "quotes", "order_book", "status", "summary", "bars"} {
-		text := q.params.get(channel)
+	for _, channel := range channels() {
+		text := q.Params.Get(channel)
 		if text == "" {
 			continue
 		}
@@ -100,24 +118,24 @@ func subscribeOf(q *request) ([]byte, *wire.Failure) {
 		return nil, wire.NewFailure(wire.BadField, "trades", "is missing: name trades, quotes, order_book, status, summary or bars with identifiers")
 	}
 	for _, name := range [...]string{"conflate", "interval"} {
-		if text := q.params.get(name); text != "" {
+		if text := q.Params.Get(name); text != "" {
 			b = append(wire.AppendString(append(b, ','), name), ':')
 			b = wire.AppendString(b, text)
 		}
 	}
 	var f *wire.Failure
-	if b, f = q.appendPlain(b); f != nil {
+	if b, f = appendOptions(b, q); f != nil {
 		return nil, f
 	}
-	if b, f = q.appendSince(b); f != nil {
+	if b, f = appendStart(b, q); f != nil {
 		return nil, f
 	}
 	return append(b, '}'), nil
 }
 
-// appendPlain appends the fields of a subscribe that are not strings.
-func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
-	switch depth := q.params.get("depth"); depth {
+// appendOptions appends the fields of a subscribe that are not strings.
+func appendOptions(b []byte, q *api.Request) ([]byte, *wire.Failure) {
+	switch depth := q.Params.Get("depth"); depth {
 	case "":
 	case "0", "1", "5", "10", "25":
 		b = append(append(b, `,"depth":`...), depth...)
@@ -125,9 +143,9 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 		return nil, wire.NewFailure(wire.BadField, "depth", "must be 1, 5, 10, 25 or 0 (all)")
 	}
 	for _, name := range [...]string{"snapshot", "alive"} {
-		text := q.params.get(name)
+		text := q.Params.Get(name)
 		// JSON lines have no comments that show that the stream is alive.
-		if name == "alive" && text == "" && q.media == mediaLines {
+		if name == "alive" && text == "" && q.Media == api.MediaLines {
 			text = "true"
 		}
 		switch text {
@@ -142,10 +160,10 @@ func (q *request) appendPlain(b []byte) ([]byte, *wire.Failure) {
 	return b, nil
 }
 
-// appendSince appends where the stream begins: after Last-Event-ID, which a client sends that
+// appendStart appends where the stream begins: after Last-Event-ID, which a client sends that
 // reconnects, or else at start.
-func (q *request) appendSince(b []byte) ([]byte, *wire.Failure) {
-	start := q.params.get("start")
+func appendStart(b []byte, q *api.Request) ([]byte, *wire.Failure) {
+	start := q.Params.Get("start")
 	ids := q.Header.Values("Last-Event-Id")
 	if len(ids) == 0 {
 		if start != "" {
@@ -168,7 +186,8 @@ type message struct {
 	body wire.Value
 }
 
-// control reads a control message. For data, whose type has one letter, it returns the zero message.
+// control reads a control message. For data, whose type has one letter, it returns the zero
+// message.
 func control(payload []byte) (m message) {
 	const head = len(`{"type":"`)
 	if len(payload) > head+1 && payload[head+1] == '"' {

@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/web"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// answer is a whole answer.
+type answer struct {
+	status int
+	body   []byte
+	done   func()      // called when it is written
+	reason wire.Reason // of an error
+
+	// stream writes the body instead, and returns its length.
+	stream  func(http.ResponseWriter) int64
+	written int64
+}
+
+// refuse returns the answer for an error.
+func (h *Handler) refuse(q *request, err error) answer {
+	var (
+		failure *wire.Failure
+		fault   *wire.Fault
+		refused *auth.Error
+	)
+	switch {
+	case errors.Is(err, api.ErrGone):
+		fault = &wire.Fault{Reason: wire.Unavailable, RetryAfter: 1}
+	case errors.As(err, &failure):
+		return q.failed(failure)
+	case errors.As(err, &fault):
+	case errors.As(err, &refused):
+		fault = &wire.Fault{Reason: wire.Reason(refused.Reason), RetryAfter: web.Seconds(refused.RetryAfter)}
+		if refused.Reason == auth.MFARequired {
+			fault.Hint = "Send otp beside the password: six digits, or a recovery code"
+		}
+	default:
+		h.log.LogAttrs(q.Context(), slog.LevelError, "request failed",
+			slog.String("request_id", q.ID), slog.Any("error", err))
+		fault = &wire.Fault{Reason: wire.Internal}
+	}
+	return q.failed(&wire.Failure{Fault: *fault})
+}
+
+// failed returns the answer for a failure, and sets the headers of its status.
+func (q *request) failed(f *wire.Failure) answer {
+	sent := *f
+	code, msg := statusOf(f.Reason)
+	if sent.Msg == "" {
+		sent.Msg = msg
+	}
+	switch code {
+	case http.StatusUnauthorized:
+		// RFC 6750, section 3.1: no error code if no token was given.
+		challenge := "Bearer"
+		if q.presents {
+			challenge = `Bearer error="invalid_token"`
+		}
+		q.Out.Set("WWW-Authenticate", challenge)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		q.Out.Set("Retry-After", strconv.Itoa(max(1, sent.RetryAfter)))
+	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusInternalServerError:
+		q.Out.Set("Connection", "close") // the rest of the body may still come
+	}
+	q.Out.Del("ETag")
+	q.Out.Set("Cache-Control", "no-store")
+	if q.route != nil && q.route.oauth {
+		return q.failedGrant(code, &sent)
+	}
+	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &sent, q.ID)}
+}
+
+// compress compresses a body in the coding that the client prefers. A stream does that itself.
+func (h *Handler) compress(q *request, a *answer) {
+	q.Out.Add("Vary", "Accept-Encoding")
+	if a.stream != nil {
+		return
+	}
+	var used string
+	a.body, used = h.compressors.Compress(a.body, api.Coding(q.Header.Values("Accept-Encoding")))
+	if used == api.CodingNone {
+		return
+	}
+	q.Out.Set("Content-Encoding", used)
+	if etag := q.Out.Get("ETag"); etag != "" { // other bytes, another tag
+		q.Out.Set("ETag", strings.TrimSuffix(etag, `"`)+"-"+used+`"`)
+	}
+}
+
+// write writes the answer. secure means that the connection uses TLS.
+func (a *answer) write(w http.ResponseWriter, q *request, secure bool) {
+	set := func(name, value string) {
+		if _, ok := q.Out[name]; !ok {
+			q.Out.Set(name, value)
+		}
+	}
+	set("Cache-Control", "no-store")
+	for name, value := range web.SecurityHeader(secure) {
+		q.Out.Set(name, value)
+	}
+	q.Out.Set("X-Request-Id", q.ID)
+	if len(a.body) > 0 {
+		set("Content-Type", api.MediaJSON)
+		q.Out.Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	w.WriteHeader(a.status)
+	if a.stream != nil {
+		a.written = a.stream(w)
+		return
+	}
+	a.written = int64(len(a.body))
+	// One write(2) of megabytes may keep a processor in the kernel for as many milliseconds.
+	_ = api.InPieces(a.body, w.Write) // the client may be gone
+}

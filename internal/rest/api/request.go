@@ -1,0 +1,98 @@
+// Package api has what the routes of REST share: a request as its route sees it, the result of a
+// route, parameters of the query, media types, compression and entity tags.
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Request is a request that has passed all checks before its route's function.
+type Request struct {
+	*http.Request
+	ID      string      // for the log and errors
+	Address netip.Addr  // of the client; the zero Addr if it has none
+	Conn    net.Conn    // of the server; nil: unknown
+	Out     http.Header // of the answer
+	Path    string      // of the route, without text of the client
+	Params  Params
+	Media   string // media type of the answer, by Accept
+	Token   string // access token; "": the route needs none
+	User    broker.User
+	Used    []Use // market data that the answer contains
+
+	// Denied records a refusal for want of a right.
+	Denied func(user, market, level, reason string)
+}
+
+// Result is the answer of a route: an object for the envelope, or an answer without an envelope.
+type Result struct {
+	Object []byte                          // a JSON object
+	Status int                             // not 0: this status, with Raw as the body
+	Raw    []byte                          // body without an envelope
+	Done   func()                          // called when the answer is written or abandoned; nil: nothing
+	Stream func(http.ResponseWriter) int64 // writes the body instead of Raw and returns its length
+}
+
+// Use is market data that an answer contains.
+type Use struct {
+	Market  string
+	Channel wire.Channel
+	Delay   int // seconds
+}
+
+// ErrGone means that the client has gone, and nobody reads the answer.
+var ErrGone = errors.New("the client is gone")
+
+// Right returns the shortest delay in seconds at which the user may have a channel of a market, and
+// false without a right to it. depth is the tier of an order book: 0 for all levels.
+func (q *Request) Right(name string, c wire.Channel, depth int) (delay int, ok bool) {
+	return entitlement.Set(q.User.Entitlements).Delay(name, c, depth, time.Now())
+}
+
+// Uses records market data that the answer will contain, if it is not an error.
+func (q *Request) Uses(name string, c wire.Channel, delay int) {
+	q.Used = append(q.Used, Use{name, c, delay})
+}
+
+// Deny refuses data of a market for want of a right.
+func (q *Request) Deny(name string, c wire.Channel, msg string) *wire.Fault {
+	q.Denied(q.User.ID, name, entitlement.Level(c).String(), string(wire.NotEntitled))
+	return wire.NewFault(wire.NotEntitled, msg)
+}
+
+// NeedScope returns a fault for a user without a scope.
+func (q *Request) NeedScope(scope string) *wire.Fault {
+	if slices.Contains(q.User.Scopes, scope) {
+		return nil
+	}
+	return wire.NewFault(wire.Forbidden, "This needs the scope "+scope)
+}
+
+// commitTimeout bounds the wait until the journal has the data of an answer.
+const commitTimeout = 2 * time.Second
+
+// AwaitCommit waits until the journal has what was published of instruments, or of all instruments
+// if none are named.
+func (q *Request) AwaitCommit(hub *stream.Hub, ids ...market.InstrumentID) error {
+	ctx, stop := context.WithTimeout(q.Context(), commitTimeout)
+	defer stop()
+	switch err := hub.AwaitCommit(ctx, ids...); {
+	case err == nil:
+		return nil
+	case q.Context().Err() != nil:
+		return ErrGone
+	}
+	return &wire.Fault{Reason: wire.Unavailable, Msg: "The journal does not have the newest data yet", RetryAfter: 1}
+}

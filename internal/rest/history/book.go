@@ -1,0 +1,97 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Book serves GET /market/book?at=: the book at a time, as one O message. The caller has checked
+// the right to the book; delay is the user's.
+func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int) (api.Result, error) {
+	if f := req.NeedScope(broker.ScopeHistory); f != nil {
+		return api.Result{}, f
+	}
+	at, f := parseTime(req.Params, "at")
+	if f != nil {
+		return api.Result{}, f
+	}
+	if h.journal == nil {
+		return api.Result{}, noJournal()
+	}
+	in, _ := h.hub.Instrument(id)
+	if in.NoBook {
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
+	}
+	newest := time.Now().Add(-seconds(delay)).UnixNano()
+	tooLate := wire.NewFailure(wire.BadField, "at", "is later than what has been told")
+	if at > newest && !in.VirtualClock {
+		return api.Result{}, tooLate
+	}
+	slot, err := h.readers.acquire(req.Context(), req.User.ID)
+	if err != nil {
+		return api.Result{}, err
+	}
+	defer slot.releaseUser()
+	defer slot.release()
+	if err := req.AwaitCommit(h.hub); err != nil {
+		return api.Result{}, err
+	}
+	book, err := h.journal.BookAt(req.Context(), id, at)
+	switch {
+	case req.Context().Err() != nil:
+		return api.Result{}, api.ErrGone
+	case errors.Is(err, journal.ErrNoBook):
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The order book was not known then"}
+	case errors.Is(err, journal.ErrNotKept):
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "That time is not kept", Hint: h.keptHint()}
+	case err != nil:
+		return api.Result{}, fmt.Errorf("read the book of %s: %w", id, err)
+	}
+	if delay > 0 && !h.published(&in, &book, delay, newest) {
+		return api.Result{}, tooLate
+	}
+	req.Out.Set("Cache-Control", "private, no-cache")
+	return api.Result{Object: appendBook(&in, &book, depth, delay)}, nil
+}
+
+// published reports whether the delayed stream has sent a book.
+func (h *Routes) published(in *market.Instrument, book *journal.BookSnapshot, delay int, newest int64) bool {
+	if !in.VirtualClock {
+		return book.At <= newest
+	}
+	return book.Epoch != h.journal.Epoch() ||
+		book.N <= h.hub.Newest(stream.Item{Channel: wire.OrderBook, ID: in.ID, Tier: stream.Tier{Delay: delay}})
+}
+
+// appendBook returns the message of a book of the past. It has no publication time, because this
+// message was not published.
+func appendBook(in *market.Instrument, book *journal.BookSnapshot, depth, delay int) []byte {
+	ident := wire.MakeIdent(in.ID)
+	if delay > 0 {
+		ident = ident.Delayed(int64(seconds(delay)))
+	}
+	bids, asks := book.Bids, book.Asks
+	if depth > 0 {
+		bids, asks = bids[:min(depth, len(bids))], asks[:min(depth, len(asks))]
+	}
+	sum, _ := wire.Checksum(nil, bids, asks, wire.ChecksumLevels(depth), in.PriceDecimals, in.SizeDecimals)
+	header := wire.Header{Ident: ident, N: book.N, Time: book.Time, Latency: -1}
+	return wire.AppendBookState(nil, &header, depth, bids, asks, sum)
+}
+
+// keptHint returns a hint that says from when on there is history.
+func (h *Routes) keptHint() string {
+	days := h.journal.Days()
+	if len(days) == 0 {
+		return "Nothing is kept yet"
+	}
+	return "Kept from " + string(wire.AppendTime(nil, days[0].Complete)) + " on"
+}

@@ -1,0 +1,291 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/export"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Limits of exports. Each running export holds the rows of its current part in memory. While it
+// reads, it takes a reader slot like a page.
+const (
+	maxExports    = 2
+	queuedExports = 8
+	exportTimeout = 20 * time.Second // for its turn
+)
+
+// A client must accept minRate bytes a second, as the mean of rateWindow, and any chunk within
+// chunkTimeout. A slower client is cut off, because others wait.
+const (
+	minRate      = 64 << 10
+	rateWindow   = time.Minute
+	chunkTimeout = 30 * time.Second
+)
+
+// Files returns the media types of exports, the default one first.
+func Files() []string {
+	return []string{export.Parquet.MediaType(), api.MediaCSV, api.MediaLines}
+}
+
+// Export serves GET /market/export?type=&date=&market=&format=: a closed day as a file.
+func (h *Routes) Export(req *api.Request) (api.Result, error) {
+	if h.journal == nil {
+		return api.Result{}, noJournal()
+	}
+	r, f := h.parseExport(req)
+	if f != nil {
+		return api.Result{}, f
+	}
+	if err := h.authorizeExport(req, &r); err != nil {
+		return api.Result{}, err
+	}
+	hash, err := h.closedDay(r.Date)
+	if err != nil {
+		return api.Result{}, err
+	}
+	switch err := export.Check(h.journal.Archive, r); {
+	case errors.Is(err, export.ErrOpenDay): // closed, but some of its rows are published after midnight
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The day is not complete yet", Hint: "Pages of history have what there is of it"}
+	case err != nil:
+		return api.Result{}, fmt.Errorf("export %s: %w", r.Date, err)
+	}
+	coding := api.CodingNone
+	if r.Format != export.Parquet { // which is compressed itself
+		coding = api.Coding(req.Header.Values("Accept-Encoding"))
+	}
+	// The file is the same for the same day and request, so that its tag is known before it is read.
+	sum := sha256.Sum256([]byte(hash + " " + fileName(&r)))
+	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
+	if coding != api.CodingNone {
+		tag += "-" + coding
+	}
+	setImmutable(req)
+	if answer := req.Tagged(`"`+tag+`"`, api.Result{}); answer.Status != 0 {
+		return answer, nil
+	}
+	slot, err := h.exports.acquire(req.Context(), req.User.ID)
+	if err != nil {
+		return api.Result{}, err
+	}
+	req.Out.Set("Content-Type", r.Format.MediaType())
+	req.Out.Set("Content-Disposition", `attachment; filename="`+fileName(&r)+`"`)
+	if coding != api.CodingNone {
+		req.Out.Set("Content-Encoding", coding)
+	}
+	return api.Result{
+		Status: http.StatusOK,
+		Stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, req, &r, coding) },
+		Done: func() {
+			slot.release()
+			slot.releaseUser()
+		},
+	}, nil
+}
+
+// parseExport reads the request for a file. Without a format Accept decides.
+func (h *Routes) parseExport(req *api.Request) (r export.Request, f *wire.Failure) {
+	r.Date, r.Market = req.Params.Get("date"), req.Params.Get("market")
+	var ok bool
+	if r.Type, ok = export.ParseType(req.Params.Get("type")); !ok {
+		return r, wire.NewFailure(wire.BadField, "type", "must be trades, quotes, bars or depth")
+	}
+	if _, err := time.Parse(time.DateOnly, r.Date); err != nil {
+		return r, wire.NewFailure(wire.BadField, "date", "must be a date like 2026-11-20")
+	}
+	if r.Market != "" && !slices.ContainsFunc(h.hub.Markets(), func(m market.Market) bool { return m.ID == r.Market }) {
+		return r, wire.NewFailure(wire.BadField, "market", "is not a market of GET /market/markets")
+	}
+	switch format := req.Params.Get("format"); {
+	case format != "":
+		r.Format, ok = export.ParseFormat(format)
+	case req.Media == api.MediaCSV:
+		r.Format = export.CSV
+	case req.Media == api.MediaLines:
+		r.Format = export.NDJSON
+	default:
+		r.Format = export.Parquet
+	}
+	if !ok {
+		return r, wire.NewFailure(wire.BadField, "format", "must be parquet, csv or ndjson")
+	}
+	return r, nil
+}
+
+// authorizeExport refuses a user without a right to all data in the file, or whose delay hides some
+// of it.
+func (h *Routes) authorizeExport(req *api.Request, r *export.Request) error {
+	channel := wire.Trades
+	switch r.Type {
+	case export.Quotes:
+		channel = wire.Quotes
+	case export.Depth:
+		if f := req.NeedScope(broker.ScopeDepth); f != nil {
+			return f
+		}
+		channel = wire.OrderBook
+	}
+	names := export.Markets(h.journal.Archive, *r)
+	if r.Market != "" {
+		names = []string{r.Market}
+	}
+	longest := 0
+	for _, name := range names {
+		delay, allowed := req.Right(name, channel, 0) // an export has all levels
+		if !allowed {
+			return req.Deny(name, channel, "No right to the "+r.Type.String()+" of "+name)
+		}
+		req.Uses(name, channel, delay)
+		if longest = max(longest, delay); delay > 0 && h.hasVirtualClock(name) {
+			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
+		}
+	}
+	day, err := time.Parse(time.DateOnly, r.Date)
+	if err != nil || longest > 0 && time.Since(day.AddDate(0, 0, 1)) < seconds(longest) {
+		return &wire.Fault{Reason: wire.NotFound, Msg: "The day is not over yet at your delay"}
+	}
+	return nil
+}
+
+// hasVirtualClock reports whether a market has instruments with a virtual clock.
+func (h *Routes) hasVirtualClock(name string) bool {
+	return slices.ContainsFunc(h.hub.Listing().Instruments, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
+}
+
+// closedDay returns the hash of a day that can be exported.
+func (h *Routes) closedDay(date string) (hash string, err error) {
+	for _, d := range h.journal.Days() {
+		switch {
+		case d.Date != date:
+		case !d.Closed:
+			return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not closed yet", Hint: "Pages of history have it already"}
+		default:
+			return d.Hash, nil
+		}
+	}
+	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: h.keptHint()}
+}
+
+func fileName(r *export.Request) string {
+	name := r.Type.String() + "-" + r.Date
+	if r.Market != "" {
+		name += "-" + r.Market
+	}
+	return name + "." + r.Format.String()
+}
+
+// fileBuffer is how much of a file is collected for one write.
+const fileBuffer = 64 << 10
+
+// writeExport writes the file and returns its length. An error after the first byte can only be
+// reported by cutting the file off.
+func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, coding string) int64 {
+	if req.Method == http.MethodHead {
+		return 0
+	}
+	out := newDeadlineWriter(req.Context(), w, h.readers)
+	err := out.control.SetReadDeadline(time.Time{}) // a file may take longer than a request
+	if err == nil || errors.Is(err, http.ErrNotSupported) {
+		err = h.writeFile(out, r, coding)
+	}
+	if err == nil {
+		_, err = h.closedDay(r.Date) // rows of a day that was removed meanwhile may be missing
+	}
+	switch {
+	case err == nil:
+		return out.written
+	case out.failed == nil && req.Context().Err() == nil:
+		h.log.LogAttrs(req.Context(), slog.LevelError, "export failed", slog.String("request_id", req.ID), slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string) error {
+	if err := out.enter(); err != nil {
+		return err
+	}
+	defer out.exit()
+	buffered := bufio.NewWriterSize(out, fileBuffer)
+	compressed, err := h.compressors.Writer(buffered, coding)
+	if err != nil {
+		return err
+	}
+	if compressed == nil {
+		_, err = export.Write(out.ctx, buffered, h.journal.Archive, *r)
+	} else {
+		_, err = export.Write(out.ctx, compressed, h.journal.Archive, *r)
+		err = errors.Join(err, compressed.Close())
+	}
+	return errors.Join(err, buffered.Flush())
+}
+
+// deadlineWriter writes a file to a client, with a time limit for each chunk. During a write it
+// gives its reader slot to others.
+type deadlineWriter struct {
+	ctx     context.Context
+	w       io.Writer
+	control *http.ResponseController
+	readers *limiter
+	hasSlot bool
+	written int64
+	allowed time.Duration // that the client may still take without progress
+	failed  error         // of the client, or of the wait for a slot
+}
+
+func newDeadlineWriter(ctx context.Context, w http.ResponseWriter, readers *limiter) *deadlineWriter {
+	return &deadlineWriter{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, allowed: rateWindow}
+}
+
+// enter waits for a reader slot.
+func (d *deadlineWriter) enter() error {
+	err := d.readers.enter(d.ctx)
+	d.hasSlot = err == nil
+	return err
+}
+
+// exit releases the reader slot, if there is one.
+func (d *deadlineWriter) exit() {
+	if d.hasSlot {
+		d.hasSlot = false
+		d.readers.exit()
+	}
+}
+
+// Write implements io.Writer.
+func (d *deadlineWriter) Write(b []byte) (int, error) {
+	if d.failed != nil {
+		return 0, d.failed
+	}
+	d.exit()
+	before := d.written
+	if d.failed = api.InPieces(b, d.writeChunk); d.failed == nil {
+		d.failed = d.enter()
+	}
+	return int(d.written - before), d.failed
+}
+
+// writeChunk writes a chunk in the time that the client has for it.
+func (d *deadlineWriter) writeChunk(b []byte) (int, error) {
+	start := time.Now()
+	most := d.allowed + time.Duration(len(b))*time.Second/minRate
+	if err := d.control.SetWriteDeadline(start.Add(min(chunkTimeout, most))); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := d.w.Write(b)
+	d.written += int64(n)
+	d.allowed = min(rateWindow, most-time.Since(start))
+	return n, err
+}

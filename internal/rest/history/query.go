@@ -1,0 +1,261 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Limits of the rows of a page.
+const (
+	defaultRows = 1000
+	maxRows     = 10_000
+)
+
+// query selects rows of one series: which rows, in which order, and where the page begins.
+type query struct {
+	path       string // of the route
+	list       string // name of the rows in an answer
+	series     journal.Series
+	instrument market.Instrument // of series
+
+	delay      int // of the user's data, in seconds
+	start, end int64
+	after      uint64 // N of the current epoch; with since
+	since      bool
+	epoch      string // "": all
+	named      bool   // the request named epoch
+	desc       bool
+	limit      int
+	at         cursor
+	continues  bool // at comes from a cursor
+
+	completeFrom uint64 // lowest N of the current epoch from which no row is missing
+	tag          string // entity tag of a page that is settled; "": it is not
+}
+
+// cursor is where a page begins: after row n of an epoch, in the direction of the page, or at the
+// first row if n is 0.
+type cursor struct {
+	epoch string
+	n     uint64
+}
+
+// parse reads the query of a request and refuses what its user may not see.
+func (h *Routes) parse(req *api.Request, q *query) error {
+	id, f := h.parseInstrument(req.Params, q.series.Channel == journal.Statuses)
+	if f != nil {
+		return f
+	}
+	q.series.Instrument = id
+	q.instrument, _ = h.hub.Instrument(id)
+	channel := streamChannel(q.series)
+	if q.series.Channel == journal.Bars {
+		channel = wire.Trades // whose right includes bars
+	}
+	var allowed bool
+	if q.delay, allowed = req.Right(id.Market, channel, 0); channel == wire.Status && id.IsPattern() {
+		q.delay = 0 // the status of a market is never delayed
+	}
+	if !allowed {
+		return req.Deny(id.Market, channel, "No right to the "+q.list+" of "+id.Market)
+	}
+	req.Uses(id.Market, channel, q.delay)
+	if f := q.parseTimes(req.Params); f != nil {
+		return f
+	}
+	if f := q.parseRows(req.Params); f != nil {
+		return f
+	}
+	return h.parsePosition(req.Params, q)
+}
+
+// parseInstrument reads the instrument of a query, which may be a market if markets is set.
+func (h *Routes) parseInstrument(p api.Params, markets bool) (market.InstrumentID, *wire.Failure) {
+	id, err := market.ParsePattern(p.Get("instrument"))
+	if err == nil && markets && id.Symbol == market.Any && id.Term == market.Any && id.Market != market.Any {
+		if _, ok := h.hub.MarketStatus(id.Market); ok {
+			return id, nil
+		}
+		return id, wire.NewFailure(wire.UnknownInstrument, "instrument", "names a market without statuses")
+	}
+	id, f := p.Instrument(h.hub)
+	if f == nil {
+		f = api.CheckListed(h.hub, "instrument", []market.InstrumentID{id})
+	}
+	return id, f
+}
+
+// parseTimes reads start and end.
+func (q *query) parseTimes(p api.Params) (f *wire.Failure) {
+	if q.start, f = parseTime(p, "start"); f != nil {
+		return f
+	}
+	if q.end, f = parseTime(p, "end"); f != nil {
+		return f
+	}
+	if q.end != 0 && q.end <= q.start {
+		return wire.NewFailure(wire.BadField, "end", "must be after start")
+	}
+	return nil
+}
+
+// parseTime reads a time in Unix nanoseconds, 0 if it is not given: RFC 3339, a date, which is its
+// midnight in UTC, or Unix nanoseconds.
+func parseTime(p api.Params, name string) (int64, *wire.Failure) {
+	text := p.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	if ns, err := strconv.ParseUint(text, 10, 63); err == nil && ns > 0 {
+		return int64(ns), nil
+	}
+	if len(text) == len(time.DateOnly) {
+		text += "T00:00:00Z"
+	}
+	ns, err := wire.ParseTime(text)
+	if err != nil || ns == 0 {
+		f := wire.NewFailure(wire.BadField, name, "must be a time like 2026-11-20T14:30:00Z, a date, or Unix nanoseconds")
+		f.Hint = "In a query + is written %2B"
+		return 0, f
+	}
+	return ns, nil
+}
+
+// parseRows reads limit and order.
+func (q *query) parseRows(p api.Params) (f *wire.Failure) {
+	if q.limit, f = p.Limit(defaultRows, maxRows); f != nil {
+		return f
+	}
+	switch p.Get("order") {
+	case "", "asc":
+	case "desc":
+		q.desc = true
+	default:
+		return wire.NewFailure(wire.BadField, "order", "must be asc or desc")
+	}
+	return nil
+}
+
+// parsePosition reads epoch, after_sequence and cursor.
+func (h *Routes) parsePosition(p api.Params, q *query) error {
+	current := h.journal.Epoch()
+	q.epoch = p.Get("epoch")
+	q.named = q.epoch != ""
+	if q.named && q.epoch != current {
+		return epochChanged(current)
+	}
+	if text := p.Get("after_sequence"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return wire.NewFailure(wire.BadField, "after_sequence", "must be a whole number")
+		}
+		q.after, q.since, q.epoch = n, true, current
+	}
+	text := p.Get("cursor")
+	if text == "" {
+		return nil
+	}
+	if q.at, q.continues = q.parseCursor(text); !q.continues {
+		return api.BadCursor()
+	}
+	if !slices.Contains(h.journal.Epochs(), q.at.epoch) || q.epoch != "" && q.at.epoch != q.epoch {
+		return epochChanged(current)
+	}
+	return nil
+}
+
+// epochChanged returns the fault of sequence numbers that are no longer valid.
+func epochChanged(current string) *wire.Fault {
+	return &wire.Fault{Reason: wire.EpochChanged, Msg: "The epoch is " + current, Hint: "Ask again without epoch, after_sequence and cursor"}
+}
+
+// epochs returns those of all epochs that the page may have rows of, in its direction.
+func (q *query) epochs(all []string) []string {
+	if q.epoch != "" {
+		return []string{q.epoch}
+	}
+	list := slices.Clone(all)
+	if q.desc {
+		slices.Reverse(list)
+	}
+	switch i := slices.Index(list, q.at.epoch); {
+	case q.continues && i >= 0:
+		list = list[i:]
+	case q.continues && q.desc: // that epoch was removed, and so were the older ones
+		list = nil
+	}
+	return list
+}
+
+// rangeIn returns the rows to read of an epoch; ok is false if there are none.
+func (q *query) rangeIn(epoch string) (r journal.Range, ok bool) {
+	r = journal.Range{Epoch: epoch, Start: q.start, End: q.end, Reverse: q.desc, AfterN: q.after}
+	if !q.continues || epoch != q.at.epoch || q.at.n == 0 {
+		return r, true
+	}
+	if !q.desc {
+		r.AfterN = max(r.AfterN, q.at.n)
+		return r, true
+	}
+	r.ToN = q.at.n - 1
+	return r, r.ToN > r.AfterN
+}
+
+// A cursor as text has a byte for the format, the fingerprint of its query, N, and the epoch.
+const (
+	cursorFormat     = 'h'
+	fingerprintBytes = 8
+)
+
+// fingerprint identifies the rows of a query and their order. The limit is not part of it.
+func (q *query) fingerprint() (sum [fingerprintBytes]byte) {
+	b := append([]byte(q.path), 0)
+	b = append(q.series.Instrument.Append(b), 0, byte(q.series.Channel), byte(q.series.Interval))
+	b = binary.LittleEndian.AppendUint64(b, uint64(q.start))
+	b = binary.LittleEndian.AppendUint64(b, uint64(q.end))
+	b = binary.LittleEndian.AppendUint64(b, q.after)
+	b = strconv.AppendBool(strconv.AppendBool(b, q.since), q.desc)
+	b = append(b, q.epoch...)
+	whole := sha256.Sum256(b)
+	copy(sum[:], whole[:])
+	return sum
+}
+
+// cursorText returns the text of a cursor.
+func (q *query) cursorText(at cursor) string {
+	sum := q.fingerprint()
+	b := append([]byte{cursorFormat}, sum[:]...)
+	b = binary.AppendUvarint(b, at.n)
+	b = append(b, at.epoch...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parseCursor parses the text of a cursor of the same query.
+func (q *query) parseCursor(text string) (at cursor, ok bool) {
+	if len(text) > api.MaxCursor {
+		return at, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < 1+fingerprintBytes || b[0] != cursorFormat {
+		return at, false
+	}
+	sum := q.fingerprint()
+	if string(b[1:1+fingerprintBytes]) != string(sum[:]) {
+		return at, false
+	}
+	n, size := binary.Uvarint(b[1+fingerprintBytes:])
+	epoch := b[min(len(b), 1+fingerprintBytes+max(0, size)):]
+	if size <= 0 || n >= 1<<63 || len(epoch) == 0 {
+		return at, false
+	}
+	return cursor{epoch: string(epoch), n: n}, true
+}

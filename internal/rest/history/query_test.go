@@ -1,0 +1,102 @@
+package history
+
+import (
+	"encoding/base64"
+	"slices"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/market"
+)
+
+func tradesQuery() *query {
+	return &query{path: "/market/trades", start: 1, end: 99, series: journal.Series{
+		Instrument: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, Channel: journal.Trades}}
+}
+
+// A cursor is valid for its own query and no other.
+func TestCursorOfQuery(t *testing.T) {
+	x := tradesQuery()
+	at := cursor{epoch: "e7k2", n: 1042}
+	text := x.cursorText(at)
+	if got, ok := x.parseCursor(text); !ok || got != at {
+		t.Fatalf("got %+v, %v", got, ok)
+	}
+	for name, change := range map[string]func(*query){
+		"path":           func(x *query) { x.path = "/market/quotes" },
+		"instrument":     func(x *query) { x.series.Instrument.Term = "CI" },
+		"channel":        func(x *query) { x.series.Channel = journal.Bars },
+		"interval":       func(x *query) { x.series.Interval = market.Hour },
+		"start":          func(x *query) { x.start++ },
+		"end":            func(x *query) { x.end++ },
+		"after_sequence": func(x *query) { x.since = true },
+		"its number":     func(x *query) { x.after = 7 },
+		"epoch":          func(x *query) { x.epoch = "e7k2" },
+		"order":          func(x *query) { x.desc = true },
+	} {
+		other := tradesQuery()
+		change(other)
+		if _, ok := other.parseCursor(text); ok {
+			t.Errorf("taken with another %s", name)
+		}
+	}
+	x.limit = 5
+	if _, ok := x.parseCursor(text); !ok {
+		t.Error("refused with another limit")
+	}
+}
+
+// A cursor that is accepted encodes to the same text.
+func FuzzCursor(f *testing.F) {
+	x := tradesQuery()
+	f.Add(x.cursorText(cursor{"e1", 1}))
+	f.Add(x.cursorText(cursor{"e1", 0}))
+	f.Add(x.cursorText(cursor{"averylongepochname", 1<<63 - 1}))
+	f.Add("")
+	f.Add("aH")
+	f.Add(base64.RawURLEncoding.EncodeToString([]byte("h12345678\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")))
+	f.Fuzz(func(t *testing.T, text string) {
+		at, ok := x.parseCursor(text)
+		if !ok {
+			return
+		}
+		if at.epoch == "" {
+			t.Errorf("%q: no epoch", text)
+		}
+		if again, ok := x.parseCursor(x.cursorText(at)); !ok || again != at {
+			t.Errorf("%q: %+v and %+v", text, at, again)
+		}
+	})
+}
+
+func FuzzTime(f *testing.F) {
+	for _, text := range []string{"2026-11-20T14:30:00Z", "2026-11-20", "1763649000000000000", "0", "-1", "2026-11-20T14:30:00 03:00", "9999-99-99"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if ns, fault := parseTime(api.Params{"start": {text}}, "start"); fault == nil && ns <= 0 && text != "" {
+			t.Errorf("%q is %d", text, ns)
+		}
+	})
+}
+
+// A cursor backwards into an epoch that has gone since it was looked at leaves nothing to read; one
+// forwards leaves what is newer.
+func TestEpochsBehindCursor(t *testing.T) {
+	all := []string{"e2", "e3"}
+	for _, tt := range []struct {
+		at   string
+		desc bool
+		want []string
+	}{
+		{"e2", false, all}, {"e3", false, []string{"e3"}}, {"e3", true, []string{"e3", "e2"}}, {"e2", true, []string{"e2"}},
+		{"e1", false, all}, {"e1", true, nil},
+	} {
+		x := tradesQuery()
+		x.at, x.continues, x.desc = cursor{epoch: tt.at, n: 7}, true, tt.desc
+		if got := x.epochs(all); !slices.Equal(got, tt.want) {
+			t.Errorf("%s, backwards %v: %v", tt.at, tt.desc, got)
+		}
+	}
+}
