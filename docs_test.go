@@ -2,6 +2,7 @@ package rueda_test
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,8 +22,8 @@ const (
 	talkFolder   = "internal/session/testdata"
 )
 
-// TestProtocolConversations wants docs/protocol.md and docs/faults.md to show the very files that the
-// tests of internal/session execute, and together every one of them.
+// TestProtocolConversations checks that docs/protocol.md and docs/faults.md show the files that the
+// tests of internal/session execute, and together all of them.
 func TestProtocolConversations(t *testing.T) {
 	shown := map[string]bool{}
 	for _, file := range []string{protocolFile, faultsFile} {
@@ -35,7 +36,8 @@ func TestProtocolConversations(t *testing.T) {
 	}
 }
 
-// showConversations holds a document's conversations to their files, and notes which they are.
+// showConversations compares a document's conversations with their files, and adds their names to
+// shown.
 func showConversations(t *testing.T, file string, shown map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -47,7 +49,7 @@ func showConversations(t *testing.T, file string, shown map[string]bool) {
 		m := block.FindStringSubmatch(b)
 		names := talks(t, strings.Fields(m[2]))
 		if len(names) == 0 {
-			t.Errorf("no conversation is called %s", m[2])
+			t.Errorf("there is no conversation %s", m[2])
 		}
 		var out strings.Builder
 		out.WriteString(m[1])
@@ -68,7 +70,8 @@ func showConversations(t *testing.T, file string, shown map[string]bool) {
 	}
 }
 
-// TestFaultsDocument wants docs/faults.md to tell of every fault on request, by all its words, and of no other.
+// TestFaultsDocument checks that docs/faults.md describes every fault on request, with its alias,
+// and no other.
 func TestFaultsDocument(t *testing.T) {
 	text, err := os.ReadFile(faultsFile)
 	if err != nil {
@@ -80,19 +83,19 @@ func TestFaultsDocument(t *testing.T) {
 	}
 	for _, f := range wire.SimFaults() {
 		if !listed[f.Name] || !strings.Contains(string(text), "(#"+f.Name+")") {
-			t.Errorf("%s does not tell of %s, or not in its table", faultsFile, f.Name)
+			t.Errorf("%s does not describe %s, or its table does not", faultsFile, f.Name)
 		}
 		if f.Alias != "" && !strings.Contains(string(text), "`"+f.Alias+"`") {
-			t.Errorf("%s does not tell that %s is also %s", faultsFile, f.Name, f.Alias)
+			t.Errorf("%s does not say that %s is also %s", faultsFile, f.Name, f.Alias)
 		}
 		delete(listed, f.Name)
 	}
 	for name := range listed {
-		t.Errorf("%s tells of %s, which is no fault", faultsFile, name)
+		t.Errorf("%s describes %s, which is not a fault", faultsFile, name)
 	}
 }
 
-// talks are the files of some patterns, without folder and ending.
+// talks returns the names of the conversations that match some patterns.
 func talks(t *testing.T, patterns []string) []string {
 	t.Helper()
 	var names []string
@@ -109,7 +112,7 @@ func talks(t *testing.T, patterns []string) []string {
 	return slices.Compact(names)
 }
 
-// conversation is a file as the document shows it: its rule, and the rest as it is.
+// conversation returns a file in the form of the document: its rule, and the rest unchanged.
 func conversation(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(talkFolder, name+".talk"))
@@ -123,8 +126,68 @@ func conversation(t *testing.T, name string) string {
 	return "\n" + strings.TrimPrefix(rule, "# ") + " (`" + name + "`)\n\n```text\n" + strings.TrimRight(steps, "\n") + "\n```\n\n"
 }
 
-// TestProtocolErrorTable holds the socket's table of errors in docs/protocol.md to the one
-// in the code.
+// goFiles returns the Go files of the tree.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		if filepath.Ext(name) == ".go" {
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	})
+	if err != nil || len(names) < 300 {
+		t.Fatalf("%d Go files, %v", len(names), err)
+	}
+	return names
+}
+
+// TestArchitectureFiles checks that the Go files that ARCHITECTURE.md and CONTRIBUTING.md name
+// exist.
+func TestArchitectureFiles(t *testing.T) {
+	files := goFiles(t)
+	for _, document := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(string(text), -1)
+		if len(named) < 12 {
+			t.Errorf("%s names %d files", document, len(named))
+		}
+		for _, m := range named {
+			exists := func(name string) bool { return name == m[1] || strings.HasSuffix(name, "/"+m[1]) }
+			if !slices.ContainsFunc(files, exists) {
+				t.Errorf("%s names %s, which does not exist", document, m[1])
+			}
+		}
+	}
+}
+
+// TestTradeFieldRecipe checks the recipe of CONTRIBUTING.md for a new field of the trade message:
+// its files exist, and there are fewer than twelve.
+func TestTradeFieldRecipe(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(text), "\n## Add a field to the trade message\n")
+	recipe, _, _ = strings.Cut(recipe, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(recipe, -1)
+	if len(rows) < 5 || len(rows) >= 12 {
+		t.Errorf("the recipe has %d files", len(rows))
+	}
+	for _, m := range rows {
+		if _, err := os.Stat(m[1]); err != nil || strings.HasSuffix(m[1], "_test.go") {
+			t.Errorf("the recipe names %s: %v", m[1], err)
+		}
+	}
+}
+
+// TestProtocolErrorTable compares the socket's table of errors in docs/protocol.md with the code.
 func TestProtocolErrorTable(t *testing.T) {
 	text, err := os.ReadFile(protocolFile)
 	if err != nil {

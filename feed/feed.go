@@ -33,9 +33,9 @@ type Sink interface {
 
 	// Publish applies events in order. Readers see a batch of up to 64 events at once. Publish may
 	// wait for the sink's own work, but never for a client. It does not keep the slice or anything
-	// it points to. Publish rejects each event that breaks the contract (unknown handle, negative
-	// or inexact size or price, unsorted snapshot, levels mixed with single orders) and applies the
-	// others; the error then joins one *market.Refused for each rejected event. A book may be
-	// locked or crossed, as in an auction.
+	// it points to. Publish rejects each event that breaks the contract and applies the others: one
+	// with an unknown handle, a negative or inexact size or price, an unsorted snapshot, or levels
+	// mixed with single orders. The error then joins one *market.Refused for each rejected event. A
+	// book may be locked or crossed, as in an auction.
 	Publish([]market.Event) error
 }

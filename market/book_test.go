@@ -104,7 +104,7 @@ type modelOrder struct {
 	size  Size
 }
 
-// bookOf builds the book from all orders, each time anew.
+// bookOf builds the book from all orders each time.
 func bookOf(orders map[uint64]modelOrder) modelBook {
 	m := newModelBook()
 	for _, o := range orders {

@@ -135,11 +135,9 @@ func (c *Catalog) Markets() []Market {
 	return out
 }
 
-// Suggest returns a listed identifier that the caller may have meant by id: one that differs only
-// in case, the same symbol in another market or term, market and term swapped, or a symbol one
-// typing error away. Among several it prefers the same market, then the same term, then listing
-// order. The work is bounded whatever the size of the catalogue. Suggest returns false for a listed
-// id and for a pattern.
+// Suggest returns a listed identifier that the caller may have meant by id. It differs only in
+// case, or has the same symbol in another market or term, or has market and term swapped, or is one
+// typing error away.
 func (c *Catalog) Suggest(id InstrumentID) (InstrumentID, bool) {
 	if _, ok := c.index[id]; ok || id.IsPattern() {
 		return InstrumentID{}, false

@@ -27,7 +27,7 @@ type Kind uint8
 // Kinds of events. Each comment lists the fields of Event that the kind uses, besides Kind, Handle,
 // Time, Receive and Sequence.
 const (
-	KindTrade  Kind = iota + 1 // Price, Size, Side (aggressor), TradeID, Conditions
+	KindTrade  Kind = iota + 1 // Price, Size, Side (aggressor), TradeID, TradeDetails
 	KindCancel                 // cancels a trade: TradeID, Price, Size (of the trade)
 	// corrects a trade: TradeID, Price, Size (new), OldPrice, OldSize
 	KindCorrect
@@ -67,9 +67,9 @@ type Event struct {
 	Until         int64 // next expected status change; 0: unknown
 	TradeID       string
 	Reason        string // a lower_snake_case word
-	Conditions    []string
-	Bids          []Level // best first
-	Asks          []Level // best first
+	TradeDetails
+	Bids []Level // best first
+	Asks []Level // best first
 }
 
 // Phase is the trading status of an instrument or a market.

@@ -56,7 +56,7 @@ func (in *Instrument) Validate() error {
 			return fmt.Errorf("instrument %s: tick step must be above 0", in.ID)
 		}
 		if i > 0 && t.From <= in.Ticks[i-1].From {
-			return fmt.Errorf("instrument %s: tick table must rise", in.ID)
+			return fmt.Errorf("instrument %s: tick table must be in increasing order", in.ID)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func TestInstrumentValidate(t *testing.T) {
 		{"size decimals", Instrument{ID: id, SizeDecimals: -1}, "decimals must be 0 to 8"},
 		{"negative lot", Instrument{ID: id, Lot: -1}, "must not be negative"},
 		{"tick of nothing", Instrument{ID: id, Ticks: []Tick{{0, 0}}}, "tick step must be above 0"},
-		{"ticks fall", Instrument{ID: id, Ticks: []Tick{{5, 1}, {5, 2}}}, "tick table must rise"},
+		{"ticks fall", Instrument{ID: id, Ticks: []Tick{{5, 1}, {5, 2}}}, "tick table must be in increasing order"},
 	} {
 		err := tt.in.Validate()
 		if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {

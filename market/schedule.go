@@ -180,9 +180,9 @@ func (s Schedule) Validate() error {
 		what := fmt.Sprintf("session %d (%s)", i+1, session.Phase)
 		switch {
 		case session.Start < 0 || session.End > fullDay:
-			errs = append(errs, fmt.Errorf("%s: must lie between 00:00 and 24:00; split one that runs over midnight in two", what))
+			errs = append(errs, fmt.Errorf("%s: must be between 00:00 and 24:00; split one that crosses midnight", what))
 		case session.Start >= session.End:
-			errs = append(errs, fmt.Errorf("%s: start %s is not before end %s; split one that runs over midnight in two", what, clock(session.Start), clock(session.End)))
+			errs = append(errs, fmt.Errorf("%s: start %s is not before end %s; split one that crosses midnight", what, clock(session.Start), clock(session.End)))
 		case i > 0 && session.Start < s.Sessions[i-1].End:
 			errs = append(errs, fmt.Errorf("%s: starts at %s, before the session above it ends at %s", what, clock(session.Start), clock(s.Sessions[i-1].End)))
 		}
@@ -210,7 +210,7 @@ func (s Schedule) validateHoliday(i int, h Holiday) error {
 		return fmt.Errorf("holiday %d: date %q is not a date like 2026-12-24", i+1, h.Date)
 	}
 	if h.Close < 0 || h.Close > fullDay {
-		return fmt.Errorf("holiday %s: close must lie between 00:00 and 24:00", h.Date)
+		return fmt.Errorf("holiday %s: close must be between 00:00 and 24:00", h.Date)
 	}
 	for _, earlier := range s.Holidays[:i] {
 		if earlier.Date == h.Date && shareTerm(earlier.Terms, h.Terms) {

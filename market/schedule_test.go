@@ -181,15 +181,15 @@ func TestScheduleValidate(t *testing.T) {
 		want string
 	}{
 		{Schedule{Sessions: []Session{{hm(17, 0), hm(11, 0), Open}}}, "session 1 (open): start 17:00 is not before end 11:00"},
-		{Schedule{Sessions: []Session{{hm(18, 0), hm(26, 0), Open}}}, "session 1 (open): must lie between 00:00 and 24:00"},
-		{Schedule{Sessions: []Session{{-1, hm(1, 0), Open}}}, "must lie between"},
+		{Schedule{Sessions: []Session{{hm(18, 0), hm(26, 0), Open}}}, "session 1 (open): must be between 00:00 and 24:00"},
+		{Schedule{Sessions: []Session{{-1, hm(1, 0), Open}}}, "must be between"},
 		{Schedule{Sessions: []Session{{hm(9, 0), hm(11, 0), PreOpen}, {hm(10, 59) + 30*time.Second, hm(17, 0), Open}}}, "session 2 (open): starts at 10:59:30, before the session above it ends at 11:00"},
 		{Schedule{Sessions: []Session{{0, hm(1, 0), NoPhase}}}, "phase must be one of"},
 		{Schedule{Sessions: []Session{{0, hm(1, 0), FeedDown}}}, "phase must be one of"},
 		{Schedule{Weekdays: []time.Weekday{7}}, "weekday 7: not a day"},
 		{Schedule{Weekdays: []time.Weekday{1, 1}}, "weekday Monday: listed twice"},
 		{Schedule{Holidays: []Holiday{{Date: "2026-02-30"}}}, `holiday 1: date "2026-02-30" is not a date like 2026-12-24`},
-		{Schedule{Holidays: []Holiday{{Date: "2026-02-03", Close: -1}}}, "holiday 2026-02-03: close must lie"},
+		{Schedule{Holidays: []Holiday{{Date: "2026-02-03", Close: -1}}}, "holiday 2026-02-03: close must be"},
 		{Schedule{Holidays: []Holiday{{Date: "2026-02-03"}, {Date: "2026-02-03", Terms: []string{"CI"}}}}, "listed twice for the same terms"},
 	} {
 		if err := tt.s.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -58,15 +58,15 @@ func appendHeader(b []byte, kind string, h *Header) []byte {
 
 // Trade is a T, X or C message: a trade, a cancellation or a correction.
 type Trade struct {
-	Kind       market.Kind // KindTrade, KindCancel or KindCorrect
-	Side       market.Side // aggressor side
-	Price      market.Price
-	Size       market.Size
-	OldPrice   market.Price // of a correction
-	OldSize    market.Size
-	RefN       uint64 // N of the cancelled or corrected trade; 0: from before this epoch
-	ID         string // the market's trade id
-	Conditions []string
+	Kind     market.Kind // KindTrade, KindCancel or KindCorrect
+	Side     market.Side // aggressor side
+	Price    market.Price
+	Size     market.Size
+	OldPrice market.Price // of a correction
+	OldSize  market.Size
+	RefN     uint64 // N of the cancelled or corrected trade; 0: from before this epoch
+	ID       string // the market's trade id
+	market.TradeDetails
 }
 
 // AppendTrade appends a trade message.

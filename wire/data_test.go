@@ -55,7 +55,7 @@ func TestMessages(t *testing.T) {
 	p7050, z120, z100 := price(t, "7050"), size(t, "120"), size(t, "100")
 	got := []string{
 		string(AppendTrade(nil, head(1042, 184200), &Trade{Kind: market.KindTrade, Side: market.Buy, Price: p7050, Size: z120, ID: "88123"})),
-		string(AppendTrade(nil, head(1043, 0), &Trade{Kind: market.KindTrade, Side: market.Sell, Price: -1, Size: size(t, "0.5"), ID: `a"b`, Conditions: []string{"odd_lot", "late"}})),
+		string(AppendTrade(nil, head(1043, 0), &Trade{Kind: market.KindTrade, Side: market.Sell, Price: -1, Size: size(t, "0.5"), ID: `a"b`, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot", "late"}}})),
 		string(AppendTrade(nil, head(1044, -1), &Trade{Kind: market.KindTrade, Price: p7050, Size: z120})),
 		string(AppendTrade(nil, head(1050, 184200), &Trade{Kind: market.KindCancel, Price: p7050, Size: z120, ID: "88123", RefN: 1042})),
 		string(AppendTrade(nil, head(1050, 184200), &Trade{Kind: market.KindCancel, Price: p7050, Size: z120, ID: "88123"})),
@@ -188,7 +188,7 @@ func TestAppendText(t *testing.T) {
 func TestDataAllocs(t *testing.T) {
 	bids, asks, _, _ := exampleBooks(t)
 	h := &Header{Ident: MakeIdent(ggal), N: 1042, Time: someTime, Latency: 184200}
-	trade := &Trade{Kind: market.KindTrade, Side: market.Buy, Price: price(t, "7050"), Size: size(t, "120"), ID: "88123", Conditions: []string{"odd_lot"}}
+	trade := &Trade{Kind: market.KindTrade, Side: market.Buy, Price: price(t, "7050"), Size: size(t, "120"), ID: "88123", TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}}
 	buf, scratch := make([]byte, 0, 1024), make([]byte, 0, 1024)
 	for _, tt := range []struct {
 		name string
@@ -213,7 +213,7 @@ func FuzzAppendTrade(f *testing.F) {
 	f.Add(int64(705000000000), int64(12000000000), int64(someTime), uint64(1042), "88123", "odd_lot")
 	f.Add(int64(-1), int64(1), int64(-1), uint64(0), "\xff\"\\\n\x00\u2028", "")
 	f.Fuzz(func(t *testing.T, p, z, ns int64, n uint64, id, condition string) {
-		tr := &Trade{Kind: market.KindTrade, Side: market.Sell, Price: market.Price(p), Size: market.Size(z), ID: id, Conditions: []string{condition}}
+		tr := &Trade{Kind: market.KindTrade, Side: market.Sell, Price: market.Price(p), Size: market.Size(z), ID: id, TradeDetails: market.TradeDetails{Conditions: []string{condition}}}
 		b := AppendTrade(nil, &Header{Ident: MakeIdent(ggal), N: n, Time: ns, Latency: -1}, tr)
 		if !json.Valid(b) {
 			t.Fatalf("not JSON: %s", b)

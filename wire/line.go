@@ -39,10 +39,11 @@ import (
 // an integer; 0 means none). I is SYMBOL|MARKET|TERM; in H and Gap it may be *|MARKET|*, the market
 // as a whole. S is optional and must be the symbol of I. Prices and sizes are JSON numbers without
 // exponent. Levels are best first, with each price once per side. Times follow RFC 3339, and
-// reasons are lower_snake_case. The members of F are those of GET /market/instruments and
-// own_quotes (quotes come as Q lines and are not derived from the book), no_book (there are no O
-// lines) and virtual_clock (T is not in the present). null counts as absent. Unknown returns the
-// name of the first unknown member. No name may occur twice, not even with different case.
+// reasons are lower_snake_case. The members of F are those of GET /market/instruments and three
+// more. They are own_quotes (quotes come as Q lines and are not derived from the book), no_book
+// (there are no O lines) and virtual_clock (T is not in the present). null counts as absent.
+// Unknown returns the name of the first unknown member. No name may occur twice, not even with
+// different case.
 type Line struct {
 	ID         market.InstrumentID // exact, or *|MARKET|*
 	Definition *market.Instrument  // of F; nil for other types

@@ -16,7 +16,7 @@ func AppendLine(b []byte, ident Ident, e *market.Event) []byte {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
 		b = AppendTrade(b, h, &Trade{
 			Kind: e.Kind, Side: e.Side, Price: e.Price, Size: e.Size,
-			OldPrice: e.OldPrice, OldSize: e.OldSize, ID: e.TradeID, Conditions: e.Conditions,
+			OldPrice: e.OldPrice, OldSize: e.OldSize, ID: e.TradeID, TradeDetails: e.TradeDetails,
 		})
 	case market.KindQuote:
 		b = AppendQuote(b, h, first(e.Bids), first(e.Asks), false)

@@ -25,7 +25,7 @@ func goldenLines(t testing.TB) []Line {
 			PriceDecimals: 2, Ticks: []market.Tick{{From: 0, Step: price(t, "0.01")}, {From: price(t, "100"), Step: price(t, "0.05")}},
 			Lot: one, MinSize: one, Phase: market.PreOpen, QuotesFromFeed: true, NoBook: true, VirtualClock: true}},
 		event(market.Event{Kind: market.KindTrade, Time: someTime, Receive: 1795185000123500000, Sequence: 17, Price: price(t, "7050"), Size: size(t, "120"),
-			TradeID: "88123", Side: market.Buy, Conditions: []string{"odd_lot"}}),
+			TradeID: "88123", Side: market.Buy, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}}),
 		event(market.Event{Kind: market.KindTrade, Price: price(t, "-0.5"), Size: 1}),
 		event(market.Event{Kind: market.KindCancel, TradeID: "88123", Price: price(t, "7050"), Size: size(t, "120")}),
 		event(market.Event{Kind: market.KindCorrect, TradeID: "88120", Price: price(t, "7045"), Size: size(t, "100"), OldPrice: price(t, "7450"), OldSize: size(t, "101")}),

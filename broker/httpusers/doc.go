@@ -13,8 +13,8 @@
 //	{"accounts":[{"account_id":"a-1","number":"100001","name":"Ana","type":"cash","status":"active","currency":"ARS",
 //	 "currencies":["ARS"],"roles":["owner"],"permissions":["read"],"is_default":true,"created_at":"2021-03-02T00:00:00Z"}]}
 //
-// id, username and version are required. version must rise with each change of the password. If it
-// is always 0, a change of the password does not end earlier logins.
+// id, username and version are required. version must increase with each change of the password. If
+// it is always 0, a change of the password does not end earlier logins.
 //
 // Refusals have their reason in the body, {"reason":"..."}:
 //

@@ -22,7 +22,7 @@
 // entitlements and limits are JSON as broker.Entitlement and broker.Limits. The rights of groups
 // are configured.
 //
-// version is a whole number or a time, and must rise whenever the password changes, which ends
+// version is a whole number or a time, and must increase whenever the password changes, which ends
 // earlier tokens. The time of the last change works, and so does a counter of a trigger. A hash of
 // the row does not, because it need not rise. With 0 AS version, a change of the password does not
 // end earlier logins; disabling or deleting a user always does.

@@ -79,10 +79,7 @@ func (s *HashSink) appendEvent(b []byte, index int, e *market.Event) []byte {
 	b = binary.AppendUvarint(b, e.OrderID)
 	b = appendString(b, e.TradeID)
 	b = appendString(b, e.Reason)
-	b = binary.AppendUvarint(b, uint64(len(e.Conditions)))
-	for _, c := range e.Conditions {
-		b = appendString(b, c)
-	}
+	b = e.TradeDetails.AppendBinary(b)
 	for _, levels := range [...][]market.Level{e.Bids, e.Asks} {
 		b = binary.AppendUvarint(b, uint64(len(levels)))
 		for _, l := range levels {

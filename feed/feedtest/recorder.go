@@ -43,7 +43,7 @@ func (r *Recorder) Publish(events []market.Event) error {
 		}
 	}
 	for _, e := range events {
-		e.Bids, e.Asks, e.Conditions = slices.Clone(e.Bids), slices.Clone(e.Asks), slices.Clone(e.Conditions)
+		e.Bids, e.Asks, e.TradeDetails = slices.Clone(e.Bids), slices.Clone(e.Asks), e.TradeDetails.Clone()
 		r.events = append(r.events, e)
 	}
 	r.batches++

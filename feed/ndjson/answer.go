@@ -47,8 +47,8 @@ func (p *producer) allowWrite() {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(p.source.config.AnswerTimeout))
 }
 
-// closeWithError sends the producer the reason and ends the connection. It then reads for a moment what the
-// producer is still sending, because closing with unread bytes would discard the answer.
+// closeWithError sends the producer the reason and ends the connection. It then reads for a moment
+// what the producer is still sending, because closing with unread bytes would discard the answer.
 func (p *producer) closeWithError(f *wire.Fault) {
 	p.answer(wire.AppendError(nil, f, nil, nil))
 	if err := p.flush(); err != nil {

@@ -45,8 +45,8 @@
 // If another line of an instrument was skipped or rejected, subscribers receive a gap (KindStatus)
 // that leaves the book unchanged. All producers of an instrument share one book.
 //
-// SQ counts per connection, instrument and channel (T X C; Q; O; H). It must rise, but an O line
-// with R:true may start again at any number. A sequence gap in any channel is answered with a
+// SQ counts per connection, instrument and channel (T X C; Q; O; H). It must increase, but an O
+// line with R:true may start again at any number. A sequence gap in any channel is answered with a
 // Warning of reason sequence_gap. A gap in trades, quotes or status is published as a gap
 // (KindStatus) that leaves the book unchanged. So is the end of a producer that sent no O lines of
 // an instrument, if other producers feed its market. When the last producer of a market

@@ -190,7 +190,7 @@ func TestRoundTrip(t *testing.T) {
 	events := []market.Event{
 		{Kind: market.KindStatus, Phase: market.Open, Time: when, Until: when + 1},
 		{Kind: market.KindSnapshot, Bids: bids, Asks: asks, Time: when},
-		{Kind: market.KindTrade, Price: 7050 * one, Size: 5, Side: market.Buy, TradeID: "1", Time: when + 1, Conditions: []string{"late"}},
+		{Kind: market.KindTrade, Price: 7050 * one, Size: 5, Side: market.Buy, TradeID: "1", Time: when + 1, TradeDetails: market.TradeDetails{Conditions: []string{"late"}}},
 		{Kind: market.KindQuote, Bids: bids[:1], Asks: asks, Time: when + 2},
 		{Kind: market.KindUpdate, Asks: []market.Level{{Price: 7050 * one}, {Price: 7051 * one, Size: 1}}, Time: when + 3},
 		{Kind: market.KindCorrect, Price: 7050 * one, Size: 4, OldPrice: 7050 * one, OldSize: 5, TradeID: "1", Time: when + 4},
@@ -214,7 +214,7 @@ func TestRoundTrip(t *testing.T) {
 			streamed = wire.AppendStatus(streamed, h, e.Phase, e.Reason, e.Until, false)
 		default:
 			streamed = wire.AppendTrade(streamed, h, &wire.Trade{Kind: e.Kind, Side: e.Side, Price: e.Price, Size: e.Size,
-				OldPrice: e.OldPrice, OldSize: e.OldSize, RefN: 3, ID: e.TradeID, Conditions: e.Conditions})
+				OldPrice: e.OldPrice, OldSize: e.OldSize, RefN: 3, ID: e.TradeID, TradeDetails: market.TradeDetails{Conditions: e.Conditions}})
 		}
 	}
 	recorded := wire.AppendDefinition(nil, &definition)

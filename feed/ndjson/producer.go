@@ -253,7 +253,7 @@ func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
 	switch {
 	case last == 0, e.Kind == market.KindSnapshot, e.Sequence == last+1:
 	case e.Sequence <= last:
-		return wire.NewFault(wire.BadField, "SQ must rise: "+strconv.FormatUint(e.Sequence, 10)+" came after "+strconv.FormatUint(last, 10))
+		return wire.NewFault(wire.BadField, "SQ must increase: "+strconv.FormatUint(e.Sequence, 10)+" came after "+strconv.FormatUint(last, 10))
 	default:
 		p.gap(i, e, last)
 	}
@@ -272,9 +272,9 @@ func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
 	p.log.Warn("producer skipped sequence numbers", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
 }
 
-// skip adds the gaps that a line leaves that cannot be decoded: a gap of its instrument, of all
-// instruments of its market, or of all that the producer feeds if the line does not name any. A
-// definition is no loss. Neither is a line that would have been ignored or rejected anyway.
+// skip adds the gaps of a line that cannot be decoded. They are gaps of its instrument or of all
+// instruments of its market. If the line does not name any, all that the producer feeds get one. A
+// definition is not a loss. Neither is a line that would have been ignored or rejected anyway.
 func (p *producer) skip(l *wire.Line, f *wire.Fault) {
 	kind := l.Event.Kind
 	switch {

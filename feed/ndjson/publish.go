@@ -137,7 +137,8 @@ func (r *registry) addLoss(e *entry, used []*instrument) {
 	}
 }
 
-// addGap adds the gap of an instrument, unless clients already know that something is missing there.
+// addGap adds the gap of an instrument, unless clients already know that something is missing
+// there.
 func (r *registry) addGap(e *entry, i *instrument, lost loss, reason string) {
 	switch {
 	case lost != otherLost && i.hasBook && !i.stale:

@@ -41,10 +41,10 @@
 //
 //	1723161255088176367 {"stream":"btcusdt@trade","data":{"e":"trade",...}}
 //
-// with the receive time in Unix nanoseconds, a space, and a Binance message as it was received: the
-// streams trade, bookTicker and depth of one symbol, spot or USD-margined futures, and snapshots of
-// the book in the format of the REST interface (lastUpdateId, bids, asks). Messages of other
-// streams are skipped.
+// with the receive time in Unix nanoseconds, a space, and a Binance message as it was received. The
+// messages are the streams trade, bookTicker and depth of one symbol, spot or USD-margined futures,
+// and snapshots of the book in the format of the REST interface (lastUpdateId, bids, asks).
+// Messages of other streams are skipped.
 //
 // A recording has one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT. Play several
 // recordings as several sources, side by side.

@@ -438,7 +438,7 @@ func TestFormatsDamage(t *testing.T) {
 			err := source.Run(t.Context(), &r)
 			bad, ok := errors.AsType[*Error](err)
 			if !ok || bad.Offset < int64(at)-200 || bad.Offset > int64(at)+200 || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprintf(tt.want, bad.Offset)) {
-				t.Fatalf("damage at %d told as %v", at, err)
+				t.Fatalf("damage at %d reported as %v", at, err)
 			}
 			if n := len(r.Events()); n < sampleEvents/3 {
 				t.Errorf("%d events before it", n)

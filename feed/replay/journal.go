@@ -250,9 +250,7 @@ func (p *journalPlayer) tally(r *journal.Row) {
 func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, ok bool) {
 	e = market.Event{Handle: it.handle, Time: r.Time, Side: r.Side, Price: r.Price, Size: r.Size, OldPrice: r.OldPrice,
 		OldSize: r.OldSize, TradeID: r.ID, Reason: r.Reason, Until: r.Until, Phase: r.Phase}
-	if len(r.Conditions) > 0 {
-		e.Conditions = append([]string(nil), r.Conditions...)
-	}
+	e.TradeDetails = r.TradeDetails.Clone()
 	switch r.Kind {
 	case journal.Trade:
 		e.Kind = market.KindTrade

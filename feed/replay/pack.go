@@ -8,10 +8,7 @@ import (
 
 // maxPacked returns an upper bound for the size of an encoded event.
 func maxPacked(e *market.Event) int {
-	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*20
-	for _, c := range e.Conditions {
-		n += binary.MaxVarintLen64 + len(c)
-	}
+	n := (24 + len(e.TradeID) + len(e.Reason)) + binary.MaxVarintLen64*20 + e.TradeDetails.MaxBinary()
 	return n + 3*binary.MaxVarintLen64*(len(e.Bids)+len(e.Asks))
 }
 
@@ -27,10 +24,7 @@ func packEvent(b []byte, e *market.Event) []byte {
 		b = binary.AppendVarint(b, v)
 	}
 	b = packText(packText(b, e.TradeID), e.Reason)
-	b = binary.AppendUvarint(b, uint64(len(e.Conditions)))
-	for _, c := range e.Conditions {
-		b = packText(b, c)
-	}
+	b = e.TradeDetails.AppendBinary(b)
 	return packLevels(packLevels(b, e.Bids), e.Asks)
 }
 
@@ -62,9 +56,7 @@ func unpackEvent(b []byte, e *market.Event, levels []market.Level) []market.Leve
 	e.PreviousClose, e.Settlement = market.Price(p.varint()), market.Price(p.varint())
 	e.OpenInterest = market.Size(p.varint())
 	e.TradeID, e.Reason = p.text(), p.text()
-	for range p.uvarint() {
-		e.Conditions = append(e.Conditions, p.text())
-	}
+	p = e.TradeDetails.ReadBinary(p)
 	e.Bids, levels = p.levels(levels)
 	e.Asks, levels = p.levels(levels)
 	return levels

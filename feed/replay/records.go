@@ -274,7 +274,7 @@ func (p *recordPlayer) release(ctx context.Context, all bool) error {
 		if a.overflows > 0 {
 			why = "when the memory for held events was full"
 		}
-		p.batch.Note("late_trades", "%d trades came %s: they were played late", a.late, why)
+		p.batch.Note("late_trades", "%d trades arrived %s: they were played late", a.late, why)
 		p.logNotes()
 	}
 	return ctx.Err()

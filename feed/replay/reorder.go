@@ -64,9 +64,9 @@ func seriesOf(k market.Kind) series {
 
 const (
 	// reorderWindow is how much later than others an event may arrive and still be sorted. A
-	// gateway that sends more than its client reads queues each channel separately: at 600 times
-	// the market's speed, trades arrived 3 s after the books of their time, and on a new connection
-	// the queued ones come after CaughtUp.
+	// gateway that sends more than its client reads queues each channel separately. At 600 times
+	// the market's speed, trades arrived 3 s after the books of their time. On a new connection the
+	// queued ones come after CaughtUp.
 	reorderWindow = int64(8 * time.Second)
 	maxHeldBytes  = 512 << 20 // bytes in held
 	heldEventSize = 64        // size of a heldEvent, besides the encoded event

@@ -130,7 +130,7 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 		newest, numbers[e.Handle] = e.Time, e.Sequence
 	}
 	if n := len(r.Events()); n != now+missed || log.Len() > 0 {
-		t.Errorf("%d events of %d, told: %s", n, now+missed, log.String())
+		t.Errorf("%d events of %d, log: %s", n, now+missed, log.String())
 	}
 }
 
@@ -211,7 +211,7 @@ func TestOrderKeepsEvents(t *testing.T) {
 	var a reorderBuffer
 	whole := market.Event{
 		Kind: market.KindCorrect, Side: market.Sell, Phase: market.Auction, Handle: 300, Time: 1, Receive: begin, Sequence: math.MaxUint64, Price: -5, Size: 6,
-		OldPrice: math.MinInt64, OldSize: math.MaxInt64, OrderID: math.MaxUint64, Until: begin, TradeID: "A-1", Reason: "halted", Conditions: []string{"", "odd_lot"},
+		OldPrice: math.MinInt64, OldSize: math.MaxInt64, OrderID: math.MaxUint64, Until: begin, TradeID: "A-1", Reason: "halted", TradeDetails: market.TradeDetails{Conditions: []string{"", "odd_lot"}},
 		Bids: []market.Level{{Price: math.MaxInt64, Size: 1, Orders: math.MaxUint32}, {Price: math.MinInt64, Size: 2}}, Asks: []market.Level{{Price: 7, Size: 0}},
 	}
 	a.add(&whole)
@@ -256,8 +256,8 @@ func TestOrderReportsLateTrades(t *testing.T) {
 	if err := writeRecording(t, "", c, append(lines, "330 B 1 7")...).Run(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.Events()); n != 302 || !strings.Contains(log.String(), "late_trades") || !strings.Contains(log.String(), "1 trades came more than 8s after") {
-		t.Errorf("%d events, told: %s", n, log.String())
+	if n := len(r.Events()); n != 302 || !strings.Contains(log.String(), "late_trades") || !strings.Contains(log.String(), "1 trades arrived more than 8s after") {
+		t.Errorf("%d events, log: %s", n, log.String())
 	}
 }
 

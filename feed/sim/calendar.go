@@ -43,10 +43,10 @@ func DefaultCalendar() Calendar {
 // maxCalendar limits the text of a calendar, in bytes.
 const maxCalendar = 1 << 20
 
-// ParseCalendar parses a calendar in JSON, with the members of calendar.json in this package:
-// timezone, random_end and volatility_auction (Go durations), sessions (phase, start, end),
-// weekdays (0 for Sunday to 6; default Monday to Friday) and holidays (date, name, close, terms).
-// Unknown members are errors.
+// ParseCalendar parses a calendar in JSON, with the members of calendar.json in this package. They
+// are timezone, random_end and volatility_auction (Go durations), sessions (phase, start, end),
+// weekdays and holidays (date, name, close, terms). weekdays are 0 for Sunday to 6, and Monday to
+// Friday by default. Unknown members are errors.
 func ParseCalendar(text []byte) (Calendar, error) {
 	if len(text) > maxCalendar {
 		return Calendar{}, fmt.Errorf("read calendar: longer than %d bytes", maxCalendar)
@@ -156,7 +156,7 @@ func (c *Calendar) Validate() error {
 		return errors.New("calendar: there is no open session")
 	}
 	if c.RandomEnd < 0 || c.RandomEnd > time.Hour || c.VolatilityAuction < 0 || c.VolatilityAuction > time.Hour {
-		return errors.New("calendar: random_end and volatility_auction must lie between 0 and 1h")
+		return errors.New("calendar: random_end and volatility_auction must be between 0 and 1h")
 	}
 	for i, s := range c.Schedule.Sessions {
 		if i > 0 && s.Start != c.Schedule.Sessions[i-1].End {

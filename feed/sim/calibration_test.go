@@ -39,8 +39,8 @@ func measure(t *testing.T, config Config) map[string]*facts.Row {
 	return rows
 }
 
-// TestCalibrationE2E checks that every class is within its ranges: over five days of the whole market
-// in full, less than a twentieth of that otherwise. In full it also compares the table in
+// TestCalibrationE2E checks that every class is within its ranges: over five days of the whole
+// market in full, less than a twentieth of that otherwise. In full it also compares the table in
 // docs/simulator.md, which is the first day.
 func TestCalibrationE2E(t *testing.T) {
 	short := Config{Seed: 1, Days: 1, Instruments: 133, Duration: 125 * time.Minute}

@@ -243,8 +243,8 @@ func TestWholeDayE2E(t *testing.T) {
 	}
 }
 
-// TestSameDayE2E checks that the same seed gives the same days whatever the batches, and another seed
-// others.
+// TestSameDayE2E checks that the same seed gives the same days whatever the batches, and another
+// seed others.
 func TestSameDayE2E(t *testing.T) {
 	config := Config{Seed: 3, Clock: Virtual, Speed: -1, Start: friday(), Days: 2, Instruments: 9, Calendar: brief()}
 	want, _ := hashOf(t, config, time.Unix(0, 0))

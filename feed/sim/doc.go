@@ -21,8 +21,8 @@
 // trading days (calendar.json, or Config.Calendar): pre-open, opening auction, continuous trading,
 // closing auction, trade at close, closed, and the next day. There are price bands with volatility
 // auctions, halts, cancels and corrections of trades. Each phase is published as a status of every
-// instrument and of *|BYMA|*, previous close and settlement price as reference figures, and the
-// indicative price of an auction as a quote with that price on both sides. After each day both
+// instrument and of *|BYMA|*. Previous close and settlement price are reference figures. The
+// indicative price of an auction is a quote with that price on both sides. After each day both
 // markets publish a status at midnight, and after the last one also on the next morning, so that
 // bars and days end by event time. Source.ResumeAfter continues after days that were published
 // before.

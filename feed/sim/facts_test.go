@@ -44,8 +44,8 @@ func (s *trackers) Publish(events []market.Event) error {
 	return nil
 }
 
-// TestFactsE2E runs half an hour of the default set and checks wide bounds of realistic figures. Like
-// other tests of one goroutine that compute for long, it runs without the race detector.
+// TestFactsE2E runs half an hour of the default set and checks wide bounds of realistic figures.
+// Like other tests of one goroutine that compute for long, it runs without the race detector.
 func TestFactsE2E(t *testing.T) {
 	const span = 30 * time.Minute
 	sink := trackers{t: t, byID: map[string]*tracker{}}

@@ -243,8 +243,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsWithHoursE2E injects faults in the middle of the day of a market with hours: a jump leaves
-// the band, a halt leads to an auction.
+// TestFaultsWithHoursE2E injects faults in the middle of the day of a market with hours: a jump
+// leaves the band, a halt leads to an auction.
 func TestFaultsWithHoursE2E(t *testing.T) {
 	ggal := market.InstrumentID{Symbol: "GGAL", Market: venueBYMA, Term: nextDay}
 	config := Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 3600, Start: friday()} // an hour in a second

@@ -49,8 +49,8 @@ func (x *exchange) story(handle market.Handle, length int64) string {
 	return out.String()
 }
 
-// TestBandsE2E moves a value too far: trading is interrupted on the way, and at the last band it ends
-// for the day, except for the settlement.
+// TestBandsE2E moves a value too far: trading is interrupted on the way, and at the last band it
+// ends for the day, except for the settlement.
 func TestBandsE2E(t *testing.T) {
 	x := opened(t)
 	in := &x.instruments[1]

@@ -39,9 +39,9 @@ func (p *plot) line(x1, y1, x2, y2 float64, color string, width float64) {
 func drawFacts(rows map[string]*facts.Row) []byte {
 	p := &plot{}
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, plotHeight)
-	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, beside a real share: the figures are in the table of the text</title>` + "\n")
+	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, and of a real share; the text has the figures</title>` + "\n")
 	fmt.Fprintf(p, `  <rect width="%d" height="%d" rx="12" fill="#fbfaf7"/>`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day beside a real share</text>`+"\n")
+	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day and a real share</text>`+"\n")
 	x := 24.0
 	for _, name := range append(classNames(), "real share") {
 		fmt.Fprintf(p, `  <rect x="%.1f" y="%d" width="10" height="10" rx="2" fill="%s"/>`+"\n", x, plotHeight-26, plotColors()[name])

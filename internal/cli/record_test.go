@@ -26,7 +26,7 @@ func execute(t *testing.T, args ...string) (status int, out, talk string) {
 	return status, o.String(), e.String()
 }
 
-// recorded reads a recording: its first line and its bodies.
+// recorded reads a recording and returns its first line and its messages.
 func recorded(t *testing.T, name string) (*recording.Meta, []string) {
 	t.Helper()
 	r, err := recording.Open(name)
@@ -50,7 +50,7 @@ func recorded(t *testing.T, name string) (*recording.Meta, []string) {
 	}
 }
 
-// verified wants a file to be good and returns the report.
+// verified checks that a file is valid and returns the report.
 func verified(t *testing.T, name string) map[string]any {
 	t.Helper()
 	status, out, talk := execute(t, "verify", name, "--json")
@@ -64,7 +64,7 @@ func verified(t *testing.T, name string) map[string]any {
 	return r
 }
 
-// TestRecordResumes cuts the link of a recorder again and again: what is in the file is whole.
+// TestRecordResumes repeatedly cuts the connection of a recorder. The file has no gaps.
 func TestRecordResumes(t *testing.T) {
 	_, url := startDev(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
@@ -107,7 +107,7 @@ func grown(name string, size int64) bool {
 	return err == nil && info.Size() >= size
 }
 
-// waitFor waits until something is so.
+// waitFor waits until good returns true.
 func waitFor(t *testing.T, good func() bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -124,8 +124,8 @@ func waitFor(t *testing.T, good func() bool) {
 
 const catalogue = `{"success":true,"data":{"instruments":[{"instrument":"GGAL|BYMA|CI","price_decimals":2,"size_decimals":0,"status":"open"}]}}`
 
-// TestRecordWritesWhatCame has a server say things whose bytes must come back, lose some, and
-// break a book, which is asked for again.
+// TestRecordWritesWhatCame checks that messages are recorded byte for byte. The server also omits
+// some, and breaks a book, which is requested again.
 func TestRecordWritesWhatCame(t *testing.T) {
 	odd := `{ "type":"T", "S":"GGAL","I":"GGAL|BYMA|CI","N":5,"T":"2026-11-20T14:30:00.000000000Z","P":7050.0,"Z":1e0,"new":"\u00e9" }`
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
@@ -159,7 +159,7 @@ func TestRecordWritesWhatCame(t *testing.T) {
 	}
 }
 
-// TestRecordAppends goes on with a file, where it ended.
+// TestRecordAppends continues a file at its end.
 func TestRecordAppends(t *testing.T) {
 	trade := func(n int) string {
 		return fmt.Sprintf(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`, n)
@@ -201,11 +201,11 @@ func TestRecordAppends(t *testing.T) {
 	}
 }
 
-// TestVerifyLive verifies a stream as it comes, from a good server and from one that lies.
+// TestVerifyLive verifies a live stream of a correct server and of an incorrect one.
 func TestVerifyLive(t *testing.T) {
 	_, good := startDev(t, "--speed", "20")
 	status, out, talk := execute(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
-	if status != command.ExitOK || !strings.Contains(out, "Good: nothing is wrong") || !strings.Contains(out, "checksum") {
+	if status != command.ExitOK || !strings.Contains(out, "Good: no errors") || !strings.Contains(out, "checksum") {
 		t.Errorf("%d\n%s%s", status, out, talk)
 	}
 	bad, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
@@ -219,8 +219,8 @@ func TestVerifyLive(t *testing.T) {
 	}
 }
 
-// recordFor records for a time, and for twice that where nothing came in it, as on a busy machine;
-// then there is no file. It returns for how long.
+// recordFor records for a time, and for twice that time if no message was received, which creates
+// no file. It returns the time used.
 func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string) time.Duration {
 	t.Helper()
 	for {
@@ -235,7 +235,8 @@ func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string
 	}
 }
 
-// TestReplayOfRecordingE2E records a market, plays it, and records that: the trades are the same.
+// TestReplayOfRecordingE2E records a market, replays it, and records the replay. The trades are the
+// same.
 func TestReplayOfRecordingE2E(t *testing.T) {
 	t.Parallel()
 	_, url := startDev(t, "--speed", "50")
@@ -262,7 +263,7 @@ func TestReplayOfRecordingE2E(t *testing.T) {
 		_, bodies := recorded(t, name)
 		for _, b := range bodies {
 			if strings.HasPrefix(b, `{"type":"T"`) {
-				_, rest, _ := strings.Cut(b, `"I":"`) // N begins with the epoch, and D is not told
+				_, rest, _ := strings.Cut(b, `"I":"`) // N begins with the epoch, and D is not compared
 				id, rest, _ := strings.Cut(rest, `"`)
 				_, rest, _ = strings.Cut(rest, `"T":"`)
 				at, rest, _ := strings.Cut(rest, `"`)
@@ -278,7 +279,8 @@ func TestReplayOfRecordingE2E(t *testing.T) {
 	}
 	for id, want := range a {
 		got := b[id]
-		// The second joined after the first trades were played, on a busy machine after most of them.
+		// The second recorder joined after the first trades were played, on a busy machine after
+		// most of them.
 		if len(got) > len(want) || strings.Join(want[len(want)-len(got):], "\n") != strings.Join(got, "\n") {
 			t.Errorf("%s: %d trades came of %d, or others:\n%v\n%v", id, len(got), len(want), want, got)
 		}
@@ -315,7 +317,7 @@ func TestTrigger(t *testing.T) {
 	}{
 		{"good", `{"type":"Sim","code":200,"msg":"GGAL|BYMA|24hs is halted","id":1}`, []string{"halt", "GGAL|BYMA|24hs"}, command.ExitOK, "GGAL|BYMA|24hs is halted\n"},
 		{"of connections", `{"type":"Sim","code":200,"msg":"It is cut","id":1}`, []string{"disconnect"}, command.ExitOK, "It is cut\n"},
-		{"not a dev server", `{"type":"Error","code":400,"reason":"unknown_action","msg":"Unknown action","id":1,"retry":false}`, []string{"halt"}, command.ExitRefused, "made by rueda dev alone"},
+		{"not a dev server", `{"type":"Error","code":400,"reason":"unknown_action","msg":"Unknown action","id":1,"retry":false}`, []string{"halt"}, command.ExitRefused, "Only rueda dev injects faults"},
 		{"no such instrument", `{"type":"Error","code":404,"reason":"unknown_instrument","msg":"Unknown instrument","id":1,"retry":false,"hint":"Did you mean GGAL|BYMA|24hs?"}`, []string{"halt", "GGLA|BYMA|24hs"}, command.ExitNotFound, "Did you mean GGAL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -78,8 +78,8 @@ func AppendCSVHeader(b []byte, c journal.Channel) []byte {
 	return append(b, '\n')
 }
 
-// AppendCSV appends a row of AppendCSVHeader. Sums have the digits of their messages. The publishing
-// time is empty unless published is set.
+// AppendCSV appends a row of AppendCSVHeader. Sums have the digits of their messages. The
+// publishing time is empty unless published is set.
 func AppendCSV(b []byte, id market.InstrumentID, epoch string, r *journal.Row, published bool) []byte {
 	var cells [96]byte
 	b = appendHeadCells(b, appendInstrumentCells(cells[:0], id), epoch, r, published)
@@ -99,7 +99,8 @@ func AppendCSV(b []byte, id market.InstrumentID, epoch string, r *journal.Row, p
 	return appendTradeCells(b, r, "")
 }
 
-// appendInstrumentCells appends the cells instrument, symbol, market and term, with a trailing comma.
+// appendInstrumentCells appends the cells instrument, symbol, market and term, with a trailing
+// comma.
 func appendInstrumentCells(b []byte, id market.InstrumentID) []byte {
 	for _, s := range [...]string{id.String(), id.Symbol, id.Market, id.Term} {
 		b = append(appendCell(b, s), ',')
@@ -121,8 +122,8 @@ func appendHeadCells(b, instrument []byte, epoch string, r *journal.Row, publish
 	return append(b, ',')
 }
 
-// appendTradeCells appends the cells of a trade. final is the cell of that column with its comma, or
-// "" for a table without it.
+// appendTradeCells appends the cells of a trade. final is the cell of that column with its comma,
+// or "" for a table without it.
 func appendTradeCells(b []byte, r *journal.Row, final string) []byte {
 	b = append(b, kindWord(r.Kind)...)
 	b = append(b, ',')

@@ -15,9 +15,9 @@
 //
 // # Days
 //
-// A row belongs to the day on which it was published, with two exceptions: the first minute after
-// midnight still includes rows of the previous day, and a bar belongs to the day in which it
-// begins. So each row is in the table of exactly one day, and the tables of a day do not change
+// A row belongs to the day on which it was published, with two exceptions. The first minute after
+// midnight still includes rows of the previous day. A bar belongs to the day in which it begins. So
+// each row is in the table of exactly one day, and the tables of a day do not change
 // after a certain time, for which Check waits. Rows of depth belong to the day on which they were
 // published.
 //

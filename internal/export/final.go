@@ -6,8 +6,8 @@ import (
 
 // finals determines which rows of trades are final. A trade that is cancelled or corrected stays in
 // the table, and a later row has the change. The column final marks the rows that give each trade
-// as it is at the end of the day: an unchanged trade, or the newest correction of a changed one,
-// and none if it was cancelled. A correction of a trade of another day is not final; that day's
+// as it is at the end of the day: an unchanged trade, or the newest correction of a changed one. A
+// cancelled trade has no final row. A correction of a trade of another day is not final; that day's
 // table has the trade.
 //
 // Rows come in order, with changes after their trade, so the rows of an instrument are read twice:

@@ -208,7 +208,7 @@ func hostile(t *testing.T) *fixture {
 	f.add(ggal, journal.Row{Kind: journal.Trade, Time: day, Price: decimalText(t, "7050.5"), Size: 120 * market.Scale, Side: market.Buy, ID: "1"})
 	f.add(ggal, journal.Row{Kind: journal.Cancel, Time: day + 5, Price: 1, Size: 1, ID: "yesterday", RefN: 1})
 	long := "ñandú, \"a\"\r\n" + string(bytes.Repeat([]byte("x"), 64-len("ñandú, \"a\"\r\n")))
-	f.add(ggal, journal.Row{Kind: journal.Trade, Time: noon(1), Price: -25_000_000, Size: 1e10 * market.Scale / 2, Side: market.Sell, ID: long, Conditions: []string{"block", "a,b", `"`}})
+	f.add(ggal, journal.Row{Kind: journal.Trade, Time: noon(1), Price: -25_000_000, Size: 1e10 * market.Scale / 2, Side: market.Sell, ID: long, TradeDetails: market.TradeDetails{Conditions: []string{"block", "a,b", `"`}}})
 	f.add(ggal, journal.Row{Kind: journal.Trade, Time: noon(2), Size: market.Size(1<<63 - 1), Price: market.Price(-1 << 63)})
 	f.add(ggal, journal.Row{Kind: journal.Correct, Time: noon(3), Price: 0, Size: 5 * market.Scale, OldPrice: 0, OldSize: 6 * market.Scale, ID: "1", RefN: 2})
 	f.add(ggal, journal.Row{Kind: journal.Trade, Time: noon(4), Price: 7 * market.Scale, Size: 2 * market.Scale, ID: "busted"})

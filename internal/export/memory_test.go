@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestMemoryE2E writes a day of 26 million rows of books without repeated prices and checks that the
-// memory of a table does not grow with its rows. Without RUEDA_SOAK it writes a twentieth of that,
-// only as Parquet, because the other formats keep almost nothing.
+// TestMemoryE2E writes a day of 26 million rows of books without repeated prices and checks that
+// the memory of a table does not grow with its rows. Without RUEDA_SOAK it writes a twentieth of
+// that, only as Parquet, because the other formats keep almost nothing.
 func TestMemoryE2E(t *testing.T) {
 	rows, bound, formats := 26_000_000/20, uint64(400<<20), Formats()[:1]
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -63,7 +63,7 @@ func (m *messages) close() error { return m.flush() }
 
 func (m *messages) trade(h *wire.Header, r *journal.Row, kind market.Kind) {
 	m.b = wire.AppendTrade(m.b, h, &wire.Trade{Kind: kind, Side: r.Side, Price: r.Price, Size: r.Size, ID: r.ID,
-		OldPrice: r.OldPrice, OldSize: r.OldSize, RefN: r.RefN, Conditions: r.Conditions})
+		OldPrice: r.OldPrice, OldSize: r.OldSize, RefN: r.RefN, TradeDetails: r.TradeDetails})
 }
 
 // book appends the message of a row that was applied to the listing's book.

@@ -78,7 +78,7 @@ func TestRowsOfAllShapes(t *testing.T) {
 	}
 	rows := []Row{
 		{Kind: Trade, N: math.MaxUint64, Position: 1, Time: math.MinInt64, At: start, Price: math.MinInt64, Size: math.MaxInt64, Side: market.Sell},
-		{Kind: Trade, N: 1 << 40, Position: 1 << 50, Time: math.MaxInt64, At: start + 1, Latency: -1, ID: "x", Conditions: []string{"a", "", "c"}},
+		{Kind: Trade, N: 1 << 40, Position: 1 << 50, Time: math.MaxInt64, At: start + 1, Latency: -1, ID: "x", TradeDetails: market.TradeDetails{Conditions: []string{"a", "", "c"}}},
 		{Kind: Trade, N: 3, Position: 3, Time: 0, At: start + 1e15, Latency: -1},
 		{Kind: Trade, N: 4, Position: 4, Time: start, At: start, Latency: 0},
 		{Kind: Trade, N: 5, Position: 5, Time: -5, At: -6, Latency: -1},

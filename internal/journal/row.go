@@ -8,7 +8,7 @@ type Kind uint8
 // Kinds of rows, and the fields that each uses besides Kind, Instrument, Position, N, Time, At and
 // Latency.
 const (
-	Trade      Kind = iota + 1 // Price, Size, Side (aggressor), ID, Conditions
+	Trade      Kind = iota + 1 // Price, Size, Side (aggressor), ID, TradeDetails
 	Cancel                     // a trade is cancelled: ID, Price, Size, RefN
 	Correct                    // a trade is corrected: ID, Price, Size (new), OldPrice, OldSize, RefN
 	Status                     // Phase, Reason, Until
@@ -75,7 +75,7 @@ type Row struct {
 	OldSize    market.Size
 	RefN       uint64 // N of the affected trade; 0: unknown
 	ID         string // the market's trade id
-	Conditions []string
+	market.TradeDetails
 	Reason     string
 	Until      int64
 	Bids, Asks []market.Level

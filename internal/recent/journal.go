@@ -29,8 +29,8 @@ func RowOf(j *journal.Row) Row {
 		r.Kind = market.KindTrade
 	}
 	r.Price, r.Size, r.Side, r.ID = j.Price, j.Size, j.Side, j.ID
-	if r.Kind != market.KindTrade || len(j.Conditions) > 0 {
-		r.More = &More{OldPrice: j.OldPrice, OldSize: j.OldSize, RefN: j.RefN, Conditions: append([]string(nil), j.Conditions...)}
+	if r.Kind != market.KindTrade || !j.TradeDetails.IsZero() {
+		r.More = &More{OldPrice: j.OldPrice, OldSize: j.OldSize, RefN: j.RefN, TradeDetails: j.TradeDetails.Clone()}
 	}
 	return r
 }
@@ -46,7 +46,7 @@ func (r *Row) Put(j *journal.Row) {
 	}
 	j.Price, j.Size, j.Side, j.ID = r.Price, r.Size, r.Side, r.ID
 	if m := r.More; m != nil {
-		j.OldPrice, j.OldSize, j.RefN, j.Conditions = m.OldPrice, m.OldSize, m.RefN, m.Conditions
+		j.OldPrice, j.OldSize, j.RefN, j.TradeDetails = m.OldPrice, m.OldSize, m.RefN, m.TradeDetails
 	}
 }
 
@@ -103,7 +103,7 @@ func (r *Row) event() market.Event {
 		e.Time, e.Receive = 0, r.Time
 	}
 	if m := r.More; m != nil {
-		e.OldPrice, e.OldSize, e.Conditions, e.Reason, e.Until = m.OldPrice, m.OldSize, m.Conditions, m.Reason, m.Until
+		e.OldPrice, e.OldSize, e.TradeDetails, e.Reason, e.Until = m.OldPrice, m.OldSize, m.TradeDetails, m.Reason, m.Until
 	}
 	return e
 }

@@ -26,12 +26,12 @@ type Row struct {
 
 // More holds the fields that few rows have.
 type More struct {
-	OldPrice   market.Price
-	OldSize    market.Size
-	RefN       uint64
-	Conditions []string
-	Reason     string
-	Until      int64
+	OldPrice market.Price
+	OldSize  market.Size
+	RefN     uint64
+	market.TradeDetails
+	Reason string
+	Until  int64
 }
 
 // Message appends the payload of the row's message with sequence n.
@@ -49,7 +49,7 @@ func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 		return wire.AppendStatus(b, &h, r.Phase, m.Reason, m.Until, false)
 	}
 	t := wire.Trade{Kind: r.Kind, Side: r.Side, Price: r.Price, Size: r.Size, ID: r.ID,
-		OldPrice: m.OldPrice, OldSize: m.OldSize, RefN: m.RefN, Conditions: m.Conditions}
+		OldPrice: m.OldPrice, OldSize: m.OldSize, RefN: m.RefN, TradeDetails: m.TradeDetails}
 	return wire.AppendTrade(b, &h, &t)
 }
 

@@ -102,7 +102,7 @@ func TestViewsStayValid(t *testing.T) {
 func TestJournalAndBack(t *testing.T) {
 	for _, want := range []journal.Row{
 		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12, Size: 4, Side: market.Buy, ID: "a"},
-		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12, Size: 4, Conditions: []string{"odd_lot"}},
+		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12, Size: 4, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}},
 		{Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
 		{Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13, Size: 5, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
 	} {

@@ -9,9 +9,9 @@ import (
 
 // Continue opens a recording to append to it. It calls visit for each existing line and returns a
 // Writer positioned after the last line, together with the first line of the file. If the file is
-// truncated, torn describes what is missing: Continue removes an incomplete line of a plain file;
-// it rewrites a truncated compressed file and replaces it, because nothing can be appended to an
-// incomplete compressed block.
+// truncated, torn describes what is missing. Continue removes an incomplete line of a plain file.
+// It rewrites a truncated compressed file, because nothing can be appended to an incomplete
+// compressed block.
 func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn error, err error) {
 	r, err := Open(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func Continue(name string, visit func(*Line) error) (w *Writer, m *Meta, torn er
 		err = os.Truncate(name, r.End())
 	}
 	if err != nil {
-		return nil, nil, torn, fmt.Errorf("mend %s: %w", name, err)
+		return nil, nil, torn, fmt.Errorf("repair %s: %w", name, err)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -64,13 +64,13 @@ func rewrite(name string) (err error) {
 	}
 	// The extension determines the compression, so it must stay the same.
 	fresh := &Writer{name: name}
-	file, err := os.OpenFile(name+".mended", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	file, err := os.OpenFile(name+".repaired", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(name+".mended"))
+			err = errors.Join(err, os.Remove(name+".repaired"))
 		}
 	}()
 	if err := fresh.open(file); err != nil {
@@ -80,7 +80,7 @@ func rewrite(name string) (err error) {
 	if err = errors.Join(err, fresh.Close()); err != nil {
 		return err
 	}
-	return os.Rename(name+".mended", name)
+	return os.Rename(name+".repaired", name)
 }
 
 // copy writes everything that a Reader returns, including the first line.

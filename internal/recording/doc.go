@@ -9,10 +9,11 @@
 //	1795184461000000000 {"recording":"disconnected","reason":"connection broken"}
 //
 // The first line is the [Meta]: the server, what was requested, and the definitions of the
-// instruments as returned by GET /market/instruments, with the markets and their calendar if the
-// server has them. Every other line is the receive time in Unix nanoseconds, a space, and either a
-// message as it was received, byte for byte except for line breaks between its members, or a [Note]
-// of the recorder. A note has the member "recording", a message the member "type".
+// instruments as returned by GET /market/instruments. It has the markets and their calendar too if
+// the server has them. Every other line is the receive time in Unix nanoseconds, a space, and a
+// message or a [Note] of the recorder. A message is stored byte for byte as it was received, except
+// for line breaks between its members. A note has the member "recording", a message the member
+// "type".
 //
 // # Writing
 //

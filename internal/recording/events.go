@@ -259,7 +259,7 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 		}
 		x := e.event(kind, at, p, m, b)
 		x.Price, x.Size, x.OldPrice, x.OldSize = m.Price, m.Size, m.OldPrice, m.OldSize
-		x.Side, x.TradeID, x.Conditions = m.Side, m.TradeID, m.Conditions
+		x.Side, x.TradeID, x.TradeDetails = m.Side, m.TradeID, m.TradeDetails
 	case "Q":
 		b.Stats.Quotes++
 		x := e.event(market.KindQuote, at, p, m, b)

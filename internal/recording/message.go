@@ -30,7 +30,7 @@ type Message struct {
 	Side            market.Side
 	TradeID         string
 	RefN            uint64 // XN
-	Conditions      []string
+	market.TradeDetails
 
 	Bids, Asks []market.Level // O and Q; valid until the next message
 

@@ -102,7 +102,7 @@ func (ln *line) push(h *Hub, d delayed) {
 		return
 	}
 	d.e.Bids, d.e.Asks = clone(d.e.Bids), clone(d.e.Asks)
-	d.e.Conditions = clone(d.e.Conditions)
+	d.e.TradeDetails = d.e.TradeDetails.Clone()
 	if n := len(ln.chunks); n == 0 || len(ln.chunks[n-1]) == delayedChunk {
 		ln.chunks = append(ln.chunks, make([]delayed, 0, delayedChunk))
 	}

@@ -49,7 +49,7 @@ func (h *Hub) number(in *instrument) {
 // trade numbers a trade, its cancellation or its correction.
 func (h *Hub) trade(in *instrument, e *market.Event, now int64) {
 	r := h.newRow(in, journal.Trade, wire.Trades, in.stamp(e, now), now)
-	r.Price, r.Size, r.Side, r.ID, r.Conditions = e.Price, e.Size, e.Side, e.TradeID, e.Conditions
+	r.Price, r.Size, r.Side, r.ID, r.TradeDetails = e.Price, e.Size, e.Side, e.TradeID, e.TradeDetails
 	if e.Kind != market.KindTrade {
 		r.Kind = journal.Cancel
 		if e.Kind == market.KindCorrect {

@@ -115,7 +115,7 @@ func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int
 				return true
 			}
 			r := *j
-			r.Conditions, r.Bids, r.Asks = nil, nil, nil // of the reader's memory, and not needed
+			r.TradeDetails, r.Bids, r.Asks = market.TradeDetails{}, nil, nil // of the reader's memory, and not needed
 			rows = append(rows, r)
 			return true
 		})

@@ -207,14 +207,14 @@ func (g *tradeLog) sum(from, to int64) *sum {
 func (s *sum) differs(b *recording.Bar) string {
 	var list []string
 	if s.trades != b.Trades {
-		list = append(list, fmt.Sprintf("TC is %d, and there are %d trades", b.Trades, s.trades))
+		list = append(list, fmt.Sprintf("TC is %d, but there are %d trades", b.Trades, s.trades))
 	}
 	for _, p := range [...]struct {
 		word      string
 		bar, sums market.Price
 	}{{"OP", b.Open, s.first}, {"HI", b.High, s.high}, {"LO", b.Low, s.low}, {"CL", b.Close, s.last}} {
 		if s.trades > 0 && p.bar != p.sums {
-			list = append(list, fmt.Sprintf("%s is %s, and %s of the trades", p.word, p.bar, p.sums))
+			list = append(list, fmt.Sprintf("%s is %s, but %s by the trades", p.word, p.bar, p.sums))
 		}
 	}
 	for _, p := range [...]struct{ word, bar, sums string }{
@@ -223,7 +223,7 @@ func (s *sum) differs(b *recording.Bar) string {
 		{"VW", b.Average, s.average()},
 	} {
 		if s.trades > 0 && p.bar != "" && p.bar != p.sums && !near(p.bar, p.sums) {
-			list = append(list, fmt.Sprintf("%s is %s, and %s of the trades", p.word, p.bar, p.sums))
+			list = append(list, fmt.Sprintf("%s is %s, but %s by the trades", p.word, p.bar, p.sums))
 		}
 	}
 	return strings.Join(list, "; ")

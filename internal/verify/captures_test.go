@@ -25,8 +25,8 @@ func capture(t testing.TB, name string) string {
 	return path
 }
 
-// TestCapturesE2E checks that both captures give the results of a reference script: every book equals
-// the newest quote that is not ahead of it, without gaps and crossed books.
+// TestCapturesE2E checks that both captures give the results of a reference script: every book
+// equals the newest quote that is not ahead of it, without gaps and crossed books.
 func TestCapturesE2E(t *testing.T) {
 	for _, tt := range []struct {
 		file                           string

@@ -7,11 +7,17 @@
 //	report.WriteText(os.Stdout)
 //
 // A [Verifier] checks messages of the protocol, and a [Sink] checks the events of any feed.
-// [Recording] and [Journal] read files. The constants of [Check] list what is checked: book updates
-// follow each other (L); checksums (K) match the books; books are not crossed while the market is
-// open; quotes are the top of the book; trades, status and bars are numbered without gaps;
-// cancellations and corrections refer to an existing trade; bars equal the sum of their trades;
-// levels are sorted; and times do not go back. Late trades are allowed and counted in the report.
+// [Recording] and [Journal] read files. The constants of [Check] list what is checked:
+//
+//   - book updates follow each other (L);
+//   - checksums (K) match the books;
+//   - books are not crossed while the market is open;
+//   - quotes are the top of the book;
+//   - trades, status and bars are numbered without gaps;
+//   - cancellations and corrections refer to an existing trade;
+//   - bars equal the sum of their trades;
+//   - levels are sorted;
+//   - times do not go back. Late trades are allowed and counted in the report.
 //
 // A check counts as unjudged if the data needed for it is missing: a checksum without the decimals
 // of its instrument, a book before its first snapshot, a cancellation of a trade before the

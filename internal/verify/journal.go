@@ -186,7 +186,7 @@ func (x *journalWalk) hold(in *instrument, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status, journal.Numbers, journal.BookState, journal.BookLost:
 		row := *r
-		row.Conditions, row.Bids, row.Asks = nil, slices.Clone(r.Bids), slices.Clone(r.Asks)
+		row.TradeDetails, row.Bids, row.Asks = market.TradeDetails{}, slices.Clone(r.Bids), slices.Clone(r.Asks)
 		x.held = append(x.held, checkpointRow{in, row})
 	}
 }
@@ -343,14 +343,12 @@ func appendRow(b []byte, id string, r *journal.Row) []byte {
 		revised = 1
 	}
 	for _, v := range [...]uint64{
-		r.N, r.RefN, r.Bar.Volume.Hi, r.Bar.Volume.Lo, r.Bar.Value.Hi, r.Bar.Value.Lo, uint64(r.Bar.Trades), revised, uint64(len(r.Conditions)),
+		r.N, r.RefN, r.Bar.Volume.Hi, r.Bar.Volume.Lo, r.Bar.Value.Hi, r.Bar.Value.Lo, uint64(r.Bar.Trades), revised,
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
 	b = appendText(appendText(b, r.ID), r.Reason)
-	for _, c := range r.Conditions {
-		b = appendText(b, c)
-	}
+	b = r.TradeDetails.AppendBinary(b)
 	for _, side := range [2][]market.Level{r.Bids, r.Asks} {
 		b = binary.AppendUvarint(b, uint64(len(side)))
 		for _, l := range side {

@@ -52,8 +52,8 @@ func tradingDay(t *testing.T, seed uint64) string {
 	return folder
 }
 
-// TestJournalE2E checks that nothing is wrong with the journal of a trading day with auctions, halt,
-// cancellations and corrections, and that two runs of one seed have the same hash.
+// TestJournalE2E checks that nothing is wrong with the journal of a trading day with auctions,
+// halt, cancellations and corrections, and that two runs of one seed have the same hash.
 func TestJournalE2E(t *testing.T) {
 	folder := tradingDay(t, 5)
 	begun := time.Now()

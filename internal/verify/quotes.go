@@ -92,7 +92,7 @@ func (v *Verifier) timeOf(p Position) int64 {
 // markGap records that tops of the book are missing up to the next one.
 func (t *timeline) markGap() { t.gap = true }
 
-// back checks whether the time of tops or quotes went back, and if so starts anew. again is true
+// back checks whether the time of tops or quotes went back, and starts again if so. again is true
 // for a repeated time as long as the other channel may not have gone back yet, because it is then
 // unknown which of the two times an entry belongs to.
 func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
@@ -218,9 +218,9 @@ func (t *timeline) judgeQuote(in *instrument, q *entry) {
 	case before == nil || gap:
 		t.derived.unjudged++
 	case of != nil:
-		t.derived.suspect(in, finding{q.position, q.received, fmt.Sprintf("the quote is %s, and the top of the book %s", q, of), false})
+		t.derived.suspect(in, finding{q.position, q.received, fmt.Sprintf("the quote is %s, but the top of the book is %s", q, of), false})
 	default:
-		text := fmt.Sprintf("the quote is %s, and the top of the book %s since %s", q, before, clock(before.position.Time))
+		text := fmt.Sprintf("the quote is %s, but the top of the book is %s since %s", q, before, clock(before.position.Time))
 		t.derived.suspect(in, finding{q.position, q.received, text, true})
 	}
 }

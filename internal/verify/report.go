@@ -195,9 +195,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	if n := r.Wrong(); n > 0 {
 		fmt.Fprintf(&b, "  Wrong: %s\n", Figure{"findings", n})
 	} else if len(r.Checks) == 0 {
-		b.WriteString("  Nothing came that could be judged\n")
+		b.WriteString("  There was nothing to check\n")
 	} else {
-		b.WriteString("  Good: nothing is wrong\n")
+		b.WriteString("  Good: no errors\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -133,7 +133,7 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 			return
 		}
 		v.judged(Reference)
-		v.wrong(Reference, in, p, "XN is absent, and trade %s is number %d of this epoch", m.TradeID, known)
+		v.wrong(Reference, in, p, "XN is absent, but trade %s is number %d of this epoch", m.TradeID, known)
 		n = known
 	} else {
 		if n >= m.N {
@@ -154,13 +154,13 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 	}
 	switch {
 	case r.state == amendment:
-		v.wrong(Reference, in, p, "XN is %d, which is no trade", n)
+		v.wrong(Reference, in, p, "XN is %d, which is not a trade", n)
 		return
 	case r.state == cancelled:
 		v.wrong(Reference, in, p, "trade %d was cancelled before", n)
 		return
 	case m.TradeID != "" && r.id != "" && r.id != m.TradeID:
-		v.wrong(Reference, in, p, "XN is %d, which is trade %s and not %s", n, r.id, m.TradeID)
+		v.wrong(Reference, in, p, "XN is %d, which is trade %s, not %s", n, r.id, m.TradeID)
 		return
 	case r.price != price || r.size != size:
 		v.wrong(Reference, in, p, "it gives trade %d as %s x %s, but it is %s x %s", n, price, size, r.price, r.size)

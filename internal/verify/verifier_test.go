@@ -125,13 +125,13 @@ func TestEachWrong(t *testing.T) {
 		{"bar of other count", edit("K", 3, `"TC":\d+`, `"TC":1`), Bars, nil, "TC is 1"},
 		{"bar of no interval", edit("K", 3, `"1m"`, `"7m"`), Message, []Check{Sequence}, "unknown interval"},
 		{"cancel of nothing", edit("X", 1, `"XN":\d+`, `"XN":999999`), Reference, []Check{Bars}, "not before this message"},
-		{"cancel of another", edit("X", 1, `"X":"t\d+"`, `"X":"other"`), Reference, []Check{Bars}, "and not other"},
+		{"cancel of another", edit("X", 1, `"X":"t\d+"`, `"X":"other"`), Reference, []Check{Bars}, "not other"},
 		{"cancel of another price", edit("X", 1, `"P":[\d.]+`, `"P":1`), Reference, nil, "it gives trade"},
 		{"correction without XN", edit("C", 1, `,"XN":\d+`, ``), Reference, nil, "XN is absent"},
 		{"quote of another price", edit("Q", 20, `"BP":[\d.]+`, `"BP":6000`), Quote, nil, "the quote is 6000 x"},
 		{"quote of no size", edit("Q", 20, `,"AP":[\d.]+,"AZ":\d+`, ``), Quote, nil, "| -"},
 		{"quote back", edit("Q", 20, `"N":\d+`, `"N":3`), Sequence, nil, "quotes came with this N"},
-		{"trade of another day", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Bars, nil, "TC is 45, and there are 44 trades"},
+		{"trade of another day", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Bars, nil, "TC is 45, but there are 44 trades"},
 		{"time of a quote back", edit("Q", 20, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "quotes went back"},
 		{"time of a book back", edit("O", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "order_book went back"},
 		{"state out of order", edit("O", 0, `\[7000,10\],\[6999,11\]`, `[6999,11],[7000,10]`), Levels, nil, "which is better"},
@@ -251,7 +251,7 @@ func TestLate(t *testing.T) {
 		t.Errorf("a late trade:\n%s", text(r))
 	}
 	list[7] = bar(1, 5, 9, 3, 20, "") // which determined the first by its N
-	const want = "1m bar: OP is 5, and 6 of the trades"
+	const want = "1m bar: OP is 5, but 6 by the trades"
 	if r := judge(t, append(list[:8], silence(6)...), Config{}); r.Result(Bars).Wrong != 1 || r.Result(Bars).Findings[0].Text != want {
 		t.Errorf("the first in order of N:\n%s", text(r))
 	}

@@ -1,7 +1,7 @@
-// Package facts computes the stylised facts of a market from a stream of events: how trades cluster
-// and repeat their side, how wide spreads are, how prices move, and how many orders come for each
-// trade. Tests check the simulated exchange against such figures, and any recording can be compared
-// with them.
+// Package facts computes the stylised facts of a market from a stream of events. They describe how
+// trades cluster and repeat their side, how wide spreads are, how prices move, and how many orders
+// there are for each trade. Tests check the simulated exchange against such figures, and any
+// recording can be compared with them.
 //
 //	c := facts.New()
 //	err := source.Run(ctx, c) // or call c.Define and c.Publish

@@ -140,7 +140,7 @@ func TestByHand(t *testing.T) {
 	// 60 seconds, of which one has 2 trades and the last one's second has not ended.
 	near(t, "Fano", r.Fano, (4.0/60-(2.0/60)*(2.0/60))/(2.0/60))
 	if r.Kurtosis.Known() || r.SignACF[0].Known() || r.Life[0].Known() {
-		t.Errorf("figures without enough to tell: %v %v %v", r.Kurtosis, r.SignACF, r.Life)
+		t.Errorf("figures without enough data: %v %v %v", r.Kurtosis, r.SignACF, r.Life)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"fact                       class of A  class of B  real share\n", "kurtosis of minutes         too short   too short           -\n", "sign ACF, lag 1               too few     too few       0.690\n",
-		"too short: of minutes it takes 31 of continuous trading", "B1|M|CI    class of B",
+		"too short: this needs 31 minutes of continuous trading", "B1|M|CI    class of B",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table has no %q:\n%s", want, text.String())

@@ -108,8 +108,8 @@ func number(v float64, decimals int) string {
 // width is the maximum width of a table, in characters.
 const width = 104
 
-// WriteText writes the table as text: the facts of the classes beside those of a measured share,
-// the ranges of the simulated classes, and some facts of each instrument.
+// WriteText writes the table as text: the facts of the classes and of a measured share, the ranges
+// of the simulated classes, and some facts of each instrument.
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	list := slices.DeleteFunc(factList(), func(f fact) bool {
@@ -186,7 +186,7 @@ func legend(b *strings.Builder, columns [][]string, classes []Row) {
 		})
 	}
 	if has(tooShort) {
-		fmt.Fprintf(b, "%s: of minutes it takes %d of continuous trading to tell it\n", tooShort, enough+1)
+		fmt.Fprintf(b, "%s: this needs %d minutes of continuous trading\n", tooShort, enough+1)
 	}
 	if has(tooFew) {
 		fmt.Fprintf(b, "%s: there are hardly any trades\n", tooFew)
