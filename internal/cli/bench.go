@@ -22,7 +22,7 @@ type benchmark struct {
 	run               func(context.Context, bench.Options) (*bench.Report, error)
 }
 
-// takes are the flags that mean something to a measurement, besides those that all have.
+// takes has the flags that apply to a measurement, in addition to the common ones.
 type takes int
 
 const (
@@ -30,8 +30,8 @@ const (
 	takesWarmup
 	takesWindow
 	takesOnly
-	takesGateway // its settings: the gateway is run at all
-	takesTLS     // and over TLS
+	takesGateway // settings of the gateway, if the measurement runs one
+	takesTLS     // TLS settings
 	takesProfile
 	takesStrict
 	takesPostgres
@@ -42,13 +42,13 @@ func benchmarks() []benchmark {
 	const gateway = takesGateway | takesStrict
 	return []benchmark{
 		{"ceiling", "What the kernel allows: write(2) alone", longCeiling, windows, bench.Ceiling},
-		{"idle", "Memory of connections, plain and TLS, and the cost of their heartbeats", longIdle,
+		{"idle", "Memory of connections, plain and TLS, and the cost of heartbeats", longIdle,
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
-		{"slow", "Readers that stop or read too slowly, and what the others notice", longSlow, windows | gateway, bench.Slow},
-		{"hostile", "What one user's costly messages do to the latency of the others", bench.HostileHelp, windows | gateway | takesProfile, bench.Hostile},
-		{"history", "What questions about the past do to those who follow the present", longHistory, windows | gateway, bench.History},
-		{"auth", "Refreshes, token checks and logins, beside a bare program", longAuth, windows | takesPostgres | takesStrict, bench.Auth},
-		{"resume", "Clients who come back and take up where they were", longResume, takesRuns | gateway, bench.Resume},
+		{"slow", "Slow readers, and their effect on others", longSlow, windows | gateway, bench.Slow},
+		{"hostile", "The effect of one user's expensive messages on the latency of others", bench.HostileHelp, windows | gateway | takesProfile, bench.Hostile},
+		{"history", "The effect of history requests on live streams", longHistory, windows | gateway, bench.History},
+		{"auth", "Refreshes, token checks and logins, compared with a bare program", longAuth, windows | takesPostgres | takesStrict, bench.Auth},
+		{"resume", "Clients that reconnect and resume", longResume, takesRuns | gateway, bench.Resume},
 		{"million", "A million connections, and one message to all of them", longMillion, gateway, bench.Million},
 		{"connect", "Connect, authenticate, subscribe, first snapshot: clients a second", longConnect, takesRuns | gateway, bench.Connect},
 		{"latency", "From an event to its receipt, at fixed rates", longLatency, windows | gateway | takesProfile, bench.Latency},
@@ -106,17 +106,17 @@ func newBenchmark(std command.Streams, b *benchmark) *cobra.Command {
 func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 	o, flags := &f.options, cmd.Flags()
 	if b.takes&takesRuns != 0 {
-		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, of which medians are told")
+		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, whose medians are reported")
 	}
 	if b.takes&takesWindow != 0 {
-		flags.DurationVar(&o.Window, "window", 5*time.Second, "what is measured of a run"+atLeastFor(b.name))
+		flags.DurationVar(&o.Window, "window", 5*time.Second, "measured time of a run"+atLeastFor(b.name))
 	}
 	if b.takes&takesWarmup != 0 {
-		flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, "what runs before it")
+		flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, "time before the measurement")
 	}
-	flags.IntVar(&o.Conns, "conns", 0, "connections (0: those of each workload)")
+	flags.IntVar(&o.Conns, "conns", 0, "connections (0: default of each workload)")
 	if b.takes&takesGateway != 0 {
-		flags.IntVar(&o.Procs, "procs", 0, "GOMAXPROCS of the gateway (0: its own)")
+		flags.IntVar(&o.Procs, "procs", 0, "GOMAXPROCS of the gateway (0: default)")
 		flags.BoolVar(&o.IOUring, "io-uring", false, "the gateway with stream.io_uring")
 	}
 	if b.takes&takesTLS != 0 {
@@ -129,16 +129,16 @@ func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 		flags.StringVar(&o.Profile, "profile", "", "write a processor profile of each window of the gateway into this folder")
 	}
 	if b.takes&takesPostgres != 0 {
-		flags.StringVar(&o.Postgres, "postgres", "", "URL of an empty PostgreSQL database on this machine, to measure with too")
+		flags.StringVar(&o.Postgres, "postgres", "", "URL of an empty PostgreSQL database on this machine, to measure it too")
 	}
 	flags.BoolVar(&f.asJSON, "json", false, "write the report as JSON")
 	flags.StringVar(&f.out, "out", "", "write the report as JSON into this folder too, as NAME.json")
 	if b.takes&takesStrict != 0 {
-		flags.BoolVar(&f.strict, "strict", false, "end with status 1 where a bound is not kept (at the default sizes)")
+		flags.BoolVar(&f.strict, "strict", false, "exit with status 1 if a bound is exceeded (at the default sizes)")
 	}
 }
 
-// atLeastFor tells of a window that is not what it is asked to be.
+// atLeastFor returns the lower limit of the window for the help text, if there is one.
 func atLeastFor(name string) string {
 	if name == "idle" {
 		return "; at least 20s, the interval of heartbeats"
@@ -146,7 +146,7 @@ func atLeastFor(name string) string {
 	return ""
 }
 
-// check refuses numbers with which nothing would be measured.
+// check rejects values with which nothing would be measured.
 func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	o := &f.options
 	bad := func(format string, args ...any) error {
@@ -154,7 +154,7 @@ func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	}
 	least := 1
 	if b.name == "slow" {
-		least = 4 // two are slow, and others must be there
+		least = 4 // two are slow, and others are needed
 	}
 	switch {
 	case b.takes&takesRuns != 0 && o.Runs < 1:
@@ -180,7 +180,7 @@ func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchm
 	o.Program, o.Talk = []string{self, "bench"}, std.Err
 	report, err := b.run(ctx, o)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return command.Fail(command.ExitError, errors.New("this system can't be measured"), "Bench needs Linux.")
+		return command.Fail(command.ExitError, errors.New("this system cannot be measured"), "Bench needs Linux.")
 	}
 	if u := (*bench.UnknownWorkload)(nil); errors.As(err, &u) {
 		return command.Fail(command.ExitUsage, err, "There are: "+strings.Join(u.Names, "; "))
@@ -192,7 +192,7 @@ func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchm
 		return err
 	}
 	if report.Wrong() || f.strict && report.Missed() {
-		return command.Fail(command.ExitError, errors.New("not as it should be"), "")
+		return command.Fail(command.ExitError, errors.New("outside its bounds"), "")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func writeReport(std command.Streams, r *bench.Report, asJSON bool, folder strin
 func newBenchReport(std command.Streams) *cobra.Command {
 	var from, docs string
 	cmd := &cobra.Command{
-		Use: "report", Short: "Draw plots and write tables of reports that --out left", Args: cobra.NoArgs,
+		Use: "report", Short: "Draw plots and write tables from the reports of --out", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			written, err := bench.Publish(from, docs)
 			for _, name := range written {
@@ -229,7 +229,7 @@ func newBenchReport(std command.Streams) *cobra.Command {
 				}
 			}
 			if errors.Is(err, bench.ErrNoReport) {
-				return command.Fail(command.ExitError, err, "Make them with: rueda bench fanout --out "+from)
+				return command.Fail(command.ExitError, err, "Create them with: rueda bench fanout --out "+from)
 			}
 			return err
 		},

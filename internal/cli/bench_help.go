@@ -6,99 +6,104 @@ import (
 	"github.com/ruedahq/rueda/internal/bench"
 )
 
-const benchLong = `Bench measures this machine: deliveries a second and what they cost, latency, memory, connecting,
-slow readers. Server and load are processes of their own. Where a bare program can do the work, which
-does nothing but the system calls, each figure is compared with that program's, taken in the same call.
-Every message is checked at its receiver, and a run that loses or doubles one fails.
+const benchLong = `Bench measures this machine: messages per second and their cost, latency, memory, connecting, and
+slow readers. Server and load run in separate processes. Where possible, each figure is compared with
+that of a bare program that makes only the system calls, measured in the same call. The receiver
+checks every message, and a run that loses or repeats one fails.
 
 Columns of the tables:
-  of ceiling  the rate, of that of the bare program
+  of ceiling  the rate as a share of the bare program's rate
   CPU s/M     processor seconds of the server for a million deliveries; load s/M: of the load
-  cores       that the server used
+  cores       cores that the server used
   p50, p99    ms from an event to its receipt
-  msgs/read   messages that the load read with one call; /write: that the gateway wrote with one
-  allocs      of memory, by the gateway, for a delivery
-  foreign     cores that other programs used: above 0.1 the machine was not quiet
-  bad         runs in which messages went wrong; their figures are left out
+  msgs/read   messages per read of the load; /write: per write of the gateway
+  allocs      memory allocations of the gateway per delivery
+  foreign     cores that other programs used: above 0.1 the machine was not idle
+  bad         runs with wrong messages; their figures are left out
 
-The exit status is 1 where messages went wrong, or where a bound was not kept and --strict is given.
-Bounds are for the default sizes; with others, or fewer or shorter runs, they are told and not judged.`
+The exit status is 1 if messages were wrong, or if a bound was exceeded and --strict is given.
+Bounds are for the default sizes. With other sizes, or with fewer or shorter runs, they are printed
+but not enforced.`
 
 const (
-	longCeiling = `Ceiling runs the bare program alone at all that the others compare themselves with: it shows what this
-machine's kernel allows, and whether the machine is quiet. It has no bounds. By default it takes about
+	longCeiling = `Ceiling runs only the bare program, for all cases that the others compare with. It shows what this
+machine's kernel allows, and whether the machine is idle. It has no bounds. By default it takes about
 6 minutes.`
 
-	longIdle = `Idle opens connections with three subscriptions each, on which nothing happens: resident memory of one, and
-the processor time of the heartbeats. "plain" compares the heartbeats with those of a bare ping loop; "tls"
-is one run, and is compared with nothing.
+	longIdle = `Idle opens connections with three subscriptions each and sends no data. It measures the resident memory
+of a connection, and the processor time of the heartbeats. "plain" compares the heartbeats with those of
+a bare ping loop. "tls" is one run without a comparison.
 
-Heartbeats come every 20 s, so that a run takes at least 20 s, and --window is rounded down to a whole
+Heartbeats are sent every 20 s, so a run takes at least 20 s, and --window is rounded down to a whole
 number of them. By default it takes about 6 minutes.
 
-Bounds: 0.7 KiB a plain connection, 11 KiB a TLS one; heartbeats cost 1.3 times those of the bare loop;
-95 % of the pings that are due come.`
+Bounds: 0.7 KiB per plain connection, 11 KiB per TLS connection; heartbeats cost at most 1.3 times those
+of the bare loop; 95 % of the due pings are sent.`
 
-	longSlow = `Slow has readers stop ("stopped": one of 20, which --conns does not change) or read a tenth of what comes
-("tenth": one of twenty), and looks at the others and the memory of the gateway. A bare program has no such
-case: what is compared is a window before and one with the slow readers. By default it takes about 4
-minutes. "tenth" has a third of the runs, since each is slow for 12 s.
+	longSlow = `Slow has readers that stop ("stopped": one of 20, which --conns does not change) or read a tenth of the
+data ("tenth": one of twenty). It measures the other readers and the memory of the gateway, in a window
+before and in one with the slow readers. There is no bare program for this case. By default it takes
+about 4 minutes. "tenth" has a third of the runs, since each is slow for 12 s.
 
-Bounds: p99 of the others at most 1.25 times what it was; memory grows by no more than may wait for the slow;
-quotes are at most 5 s old when the kernel takes them; trades are complete, or the connection is cut off.`
+Bounds: p99 of the others is at most 1.25 times that before; memory grows by at most the data that may be
+pending for slow readers; quotes are at most 5 s old when the kernel accepts them; trades are complete,
+or the connection is closed.`
 
-	longHistory = `History has the past asked for, in pages of 10,000 trades without a pause, while 20 follow the present at
-160,000 messages a second: what is compared is a window without and one with questions, in turn the one and
-the other first. It tells, too, what the journal costs. A bare program has no such case. By default it takes
+	longHistory = `History sends history requests for pages of 10,000 trades without a pause, while 20 clients follow the
+stream at 160,000 messages a second. It compares windows with and without the requests, in alternating
+order, and measures the cost of the journal. There is no bare program for this case. By default it takes
 about 4 minutes.
 
-Bound: p99 with questions at most 2 times that without.`
+Bound: p99 with history requests is at most 2 times that without.`
 
-	longAuth = `Auth measures what tokens cost. "store" is refreshes a second of the store alone (64 at once, each committed to
-the disk); "refresh" and "postgres" are refreshes over HTTP, compared with a bare program that makes one transaction
-and one signature an answer; "verify" is the check of a token that was seen before; "login" is logins with
-passwords, compared with argon2id alone, and the memory they take. By default it takes about 5 minutes.
+	longAuth = `Auth measures the cost of tokens. "store" is the number of refreshes per second of the store alone (64 at
+once, each committed to disk). "refresh" and "postgres" are refreshes over HTTP, compared with a bare
+program that makes one transaction and one signature per answer. "verify" is the check of a token that was
+verified before. "login" is logins with passwords, compared with argon2id alone, and their memory. By
+default it takes about 5 minutes.
 
-PostgreSQL is measured where --postgres gives the URL of an empty database.
+PostgreSQL is measured if --postgres has the URL of an empty database.
 
-Bounds: 4,000 refreshes/s in SQLite's store and 8,000 in PostgreSQL's; 0.8 of the bare program; 1 µs a check;
-0.95 of argon2id alone, with flat memory.`
+Bounds: 4,000 refreshes/s in SQLite's store and 8,000 in PostgreSQL's; 0.8 of the bare program; 1 µs per
+check; 0.95 of argon2id alone, with constant memory.`
 
-	longResume = `Resume has clients come back after 5,000 trades each and take up where they were, while the market goes on.
-A bare program has no such case. By default it takes about a minute.
+	longResume = `Resume has clients reconnect after 5,000 trades each and resume, while the market continues. There is no
+bare program for this case. By default it takes about a minute.
 
-It has no bound of time: every trade must come once and in order.`
+It has no bound of time. Every trade must be received once and in order.`
 
 	longMillion = `Million opens a million connections, authenticated and subscribed, to as many gateways as the limit of
-descriptors asks for, and has one message reach all of them. A bare program has no such case. By default it
-takes some minutes, and most of the memory is the kernel's: about 10 KiB a connection for its two ends.
-See with --conns 10000 first.
+file descriptors requires, and sends one message to all of them. There is no bare program for this case.
+By default it takes some minutes. Most of the memory is the kernel's: about 10 KiB per connection for its
+two ends. Try it with --conns 10000 first.
 
-It has no bound of time: all must be open, and the message must reach all.`
+It has no bound of time. All connections must be open, and all must receive the message.`
 
-	longConnect = `Connect has clients come from nothing to their first quote: connect, upgrade, authenticate, subscribe,
-snapshot. The bare program accepts, and answers with fixed messages. By default it takes about 2 minutes.
+	longConnect = `Connect measures clients from the connection to the first quote: connect, upgrade, authenticate,
+subscribe, snapshot. The bare program accepts, and answers with fixed messages. By default it takes
+about 2 minutes.
 
-Bound: 0.75 of the connections a second of the bare program.`
+Bound: 0.75 of the connections per second of the bare program.`
 
-	longLatency = `Latency measures the time from an event to its receipt, at rates that leave the machine half idle. By default
-it takes about 5 minutes.
+	longLatency = `Latency measures the time from an event to its receipt, at rates that leave half of the machine idle. By
+default it takes about 5 minutes.
 
 Bounds: 100 k/s: p50 at most 1.1 and p99 at most 1.2 times the bare program's. 160 k/s to 20: p99 at most
 0.38 ms. The third has none.`
 
-	longFanout = `Fanout publishes at full speed: "singles" one message a write, "batch16" sixteen, "burst16" and "trickle" as
-much as has piled up, each to all of 1,000 and of 10,000 connections. These are compared with the bare
-program. It can't do the work of the others: "spread" is the simulated market, where everybody follows ten
-instruments of a hundred, with books or without; "one instrument" and "wildcard" run together and are
+	longFanout = `Fanout publishes at full speed: "singles" one message per write, "batch16" sixteen, "burst16" and "trickle"
+all that is pending, each to all of 1,000 and of 10,000 connections. These are compared with the bare
+program. It cannot do the work of the others: "spread" is the simulated market, where each client follows
+ten instruments of a hundred, with books or without; "one instrument" and "wildcard" run together and are
 compared with each other. By default it takes about 15 minutes.
 
-Bounds: 0.90 of the deliveries of the bare program; at 1,000 connections 2.6 s of the server's processor a
-million for singles and 0.20 s for batch16 and burst16; at 10,000 but for singles 5 million deliveries/s;
-spread 4 million; the wildcard costs what one instrument does, 5 % more being noise.`
+Bounds: 0.90 of the deliveries of the bare program; at 1,000 connections 2.6 s of the server's processor
+time per million for singles and 0.20 s for batch16 and burst16; at 10,000, except for singles, 5 million
+deliveries/s; spread 4 million; a wildcard costs as much as one instrument, within 5 % of noise.`
 )
 
-// benchHelp is the long help of a measurement, with the names of its workloads if there are several.
+// benchHelp returns the long help of a measurement, with the names of its workloads if there are
+// several.
 func benchHelp(b *benchmark) string {
 	names := bench.Workloads(b.name, bench.Options{})
 	if b.takes&takesOnly == 0 {
@@ -107,7 +112,7 @@ func benchHelp(b *benchmark) string {
 	return b.long + "\n\nWorkloads, for --only:\n" + wrapped(names, 100)
 }
 
-// wrapped writes names as lines of at most so many characters.
+// wrapped joins names to lines of at most width characters.
 func wrapped(names []string, width int) string {
 	var text strings.Builder
 	line := " "
@@ -118,7 +123,7 @@ func wrapped(names []string, width int) string {
 		}
 		line += " " + name
 		if i+1 < len(names) {
-			line += ";" // names have commas
+			line += ";" // names contain commas
 		}
 	}
 	text.WriteString(line)

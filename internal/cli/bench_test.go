@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestBenchMistakes wants mistakes refused before anything is measured, with what to do instead.
+// TestBenchMistakes checks that mistakes are rejected before anything is measured, with advice.
 func TestBenchMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -35,7 +35,7 @@ func TestBenchMistakes(t *testing.T) {
 	}
 }
 
-// TestBenchHelp wants each measurement to say what it has, how long it takes and what it is held to.
+// TestBenchHelp checks that the help of each measurement has its workloads, duration and bounds.
 func TestBenchHelp(t *testing.T) {
 	t.Parallel()
 	for _, b := range benchmarks() {
@@ -50,7 +50,7 @@ func TestBenchHelp(t *testing.T) {
 		}
 		for _, name := range bench.Workloads(b.name, bench.Options{}) {
 			if !strings.Contains(long, name) {
-				t.Errorf("%s: the help does not tell of %q", b.name, name)
+				t.Errorf("%s: the help does not have %q", b.name, name)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func TestWatchRefused(t *testing.T) {
 	}
 }
 
-// flaky forwards connections to a server and cuts them all when told to.
+// flaky forwards connections to a server and can close all of them.
 type flaky struct {
 	net.Listener
 	to string
@@ -125,7 +125,7 @@ func startFlaky(t *testing.T, to string) *flaky {
 			f.mu.Unlock()
 			for _, pair := range [2][2]net.Conn{{from, to}, {to, from}} {
 				all.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1]) // ends when either does
+					_, _ = io.Copy(pair[0], pair[1]) // ends when either side does
 					pair[0].Close()
 				})
 			}
@@ -148,8 +148,8 @@ func (f *flaky) cut() {
 	f.open = nil
 }
 
-// TestWatchResumesE2E cuts the link of a watch again and again. Every trade of every
-// instrument comes once and in order, by name and by wildcard.
+// TestWatchResumesE2E repeatedly cuts the connection of a watch. Every trade of every instrument is
+// received once and in order, by name and by wildcard.
 func TestWatchResumesE2E(t *testing.T) {
 	_, url := startDev(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
@@ -184,12 +184,12 @@ func TestWatchResumesE2E(t *testing.T) {
 	}
 }
 
-// TestDevKeepsToTheUsersOfAFolder: whoever points dev at a folder in use does not let
-// the world in as demo.
+// TestDevKeepsToTheUsersOfAFolder checks that dev does not add the demo users to a folder with
+// other users.
 func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 	t.Parallel()
 	own, others := t.TempDir(), t.TempDir()
-	for range 2 { // new, and then its own of before
+	for range 2 { // a new folder, and then the same folder again
 		p, _ := startDev(t, "--data", own)
 		p.line(`^  Users +demo/demo with all rights`)
 		p.stop()
@@ -203,7 +203,7 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 		t.Fatalf("user add: %d: %s", status, talk)
 	}
 	p, _ := startDev(t, "--data", others)
-	p.said(`has users of its own: demo and basic are not added`)
+	p.said(`has other users: demo and basic are not added`)
 	p.line(`^  Users +those of `)
 	p.stop()
 	p.exit()
@@ -216,7 +216,7 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 	}
 }
 
-// await waits until there is a file.
+// await waits until a file exists.
 func await(t *testing.T, name string) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -233,8 +233,8 @@ func await(t *testing.T, name string) {
 	}
 }
 
-// TestDevGoesOn ends a trading day on a folder and begins there again: with the next day, or not at
-// all if market time would go back.
+// TestDevGoesOn ends a trading day on a folder and starts again on it. It continues with the next
+// day, or fails if market time would go back.
 func TestDevGoesOn(t *testing.T) {
 	t.Parallel()
 	data, hours := t.TempDir(), filepath.Join(t.TempDir(), "hours.json")
@@ -280,12 +280,12 @@ func TestDevGoesOn(t *testing.T) {
 			t.Errorf("%s: ended with %d", name, status)
 		}
 		p.said(`market time would go back: from 2030-11-2`)
-		p.said(`Take another --data folder`)
+		p.said(`Use another --data folder`)
 	}
 }
 
-// TestDevAfterAnotherFeed checks that rows of another feed do not decide when the simulated exchange
-// may begin, even if their clock is far ahead.
+// TestDevAfterAnotherFeed checks that rows of another feed do not determine when the simulated
+// exchange may begin, even if the clock of that feed is far ahead.
 func TestDevAfterAnotherFeed(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

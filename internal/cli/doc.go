@@ -1,7 +1,7 @@
-// Package cli is the program rueda: [Main] runs one command line and returns its exit status.
+// Package cli is the program rueda. [Main] runs one command line and returns its exit status.
 //
 // Data goes to standard output, everything else to standard error. A command asks questions only on
-// a terminal. No secret is ever an argument: other users of a machine can read those.
+// a terminal. Secrets are never arguments, because other users of a machine can read those.
 //
 // # Packages
 //
@@ -14,6 +14,6 @@
 //
 // # Exit status
 //
-// 0 done; 1 an error; 2 wrong usage or configuration; 3 refused (credentials, rights); 4 no such
-// instrument or user; 5 server not reachable; 8 data that cannot be true; 130 interrupted.
+// 0 success; 1 an error; 2 wrong usage or configuration; 3 refused (credentials, rights); 4 unknown
+// instrument or user; 5 server not reachable; 8 inconsistent data; 130 interrupted.
 package cli

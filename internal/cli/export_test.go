@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// journalOf makes a journal with a trade on each date; all days but the last are closed.
+// journalOf writes a journal with a trade on each date. All days except the last are closed.
 func journalOf(t *testing.T, folder string, dates ...string) {
 	t.Helper()
 	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
@@ -60,15 +60,15 @@ func TestExport(t *testing.T) {
 	for _, tt := range []struct {
 		args   string
 		status int
-		says   string // on standard output where the status is 0
+		says   string // on standard output if the status is 0
 	}{
 		{"", 0, "type=trades/date=2026-11-19/market=BYMA/part-0.parquet  1 rows"},
 		{"--date 2026-11-18 --type trades --format csv", 0, "type=trades/date=2026-11-18/market=BYMA/part-0.csv  1 rows"},
 		{"--date 2026-11-18 --type trades,quotes --format ndjson --instrument GGAL|BYMA|24hs", 0, "market=BYMA/part-0.ndjson  1 rows"},
 		{"--open --format csv", 0, "date=2026-11-20/"},
 		{"--type depth", 0, ""},
-		{"--market NYSE", 4, "there is nothing of market NYSE on 2026-11-19\n  That day has the markets BYMA."},
-		{"--instrument YPFD|BYMA|24hs", 4, "there is nothing of YPFD|BYMA|24hs on 2026-11-19"},
+		{"--market NYSE", 4, "there are no rows of market NYSE on 2026-11-19\n  That day has the markets BYMA."},
+		{"--instrument YPFD|BYMA|24hs", 4, "there are no rows of YPFD|BYMA|24hs on 2026-11-19"},
 		{"--date 2026-11-20", 1, "the day is not closed yet\n  A gateway closes a day when"},
 		{"--date 2026-11-17", 4, "the journal does not have this day\n  The journal has 2026-11-18 to 2026-11-20."},
 		{"--date 18.11.2026", 2, "a day is written 2026-11-20"},

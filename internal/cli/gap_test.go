@@ -14,9 +14,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestRecordMendsHoles leaves out a trade, which a resume brings; then a bar and a status, which the
-// server has nothing of, the one without a word and the other telling.
-func TestRecordMendsHoles(t *testing.T) {
+// TestRecordFillsGaps has a server omit a trade, which a resume recovers. Then it omits a bar and
+// a status that the server does not have any more. The server reports only one of these losses.
+func TestRecordFillsGaps(t *testing.T) {
 	t.Parallel()
 	row := func(kind string, n int, rest string) string {
 		return fmt.Sprintf(`{"type":"%s","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z",%s}`, kind, n, rest)
@@ -27,7 +27,7 @@ func TestRecordMendsHoles(t *testing.T) {
 	}
 	status := func(n int) string { return row("H", n, `"E":"open"`) }
 	caughtUp := `{"type":"CaughtUp","code":200,"id":1,"epoch":"e1","position":"e1:9"}`
-	tellsLost := strings.Replace(subscribed, `"epoch"`, `"lost":{"status":{"GGAL|BYMA|CI":{"from":2,"to":4,"reason":"buffer_exceeded"}}},"epoch"`, 1)
+	reportsLost := strings.Replace(subscribed, `"epoch"`, `"lost":{"status":{"GGAL|BYMA|CI":{"from":2,"to":4,"reason":"buffer_exceeded"}}},"epoch"`, 1)
 	visits := []struct {
 		wanted string
 		says   []string
@@ -36,7 +36,7 @@ func TestRecordMendsHoles(t *testing.T) {
 		{`"resume":{"bars":{"GGAL|BYMA|CI":1},"epoch":"e1","position":"e1:7","status":{"GGAL|BYMA|CI":1},"trades":{"GGAL|BYMA|CI":1}}`,
 			[]string{subscribed, trade(2), trade(3), caughtUp, bar(4)}},
 		{`"bars":{"GGAL|BYMA|CI":1}`, []string{subscribed, caughtUp, bar(4), status(5)}},
-		{`"status":{"GGAL|BYMA|CI":1}`, []string{tellsLost, caughtUp, status(5), trade(4)}},
+		{`"status":{"GGAL|BYMA|CI":1}`, []string{reportsLost, caughtUp, status(5), trade(4)}},
 	}
 	visit := 0
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
@@ -46,8 +46,8 @@ func TestRecordMendsHoles(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "a.jsonl")
 	r := start(t, "record", "GGAL|BYMA|CI", "--channels", "trades,status,bars", "--interval", "1s", "-f", name, "--url", url)
-	r.said(`trades GGAL\|BYMA\|CI #2 did not come: asking for it again`)
-	r.said(`bars 1s GGAL\|BYMA\|CI #2 to #3 did not come: asking for it again`)
+	r.said(`trades GGAL\|BYMA\|CI #2 is missing: requesting it again`)
+	r.said(`bars 1s GGAL\|BYMA\|CI #2 to #3 are missing: requesting it again`)
 	r.said(`lost: bars 1s GGAL\|BYMA\|CI from #2 to #3 \(missing\)`)
 	r.said(`lost: status GGAL\|BYMA\|CI from #2 to #4 \(buffer_exceeded\)`)
 	waitFor(t, func() bool {
@@ -76,8 +76,8 @@ func TestRecordMendsHoles(t *testing.T) {
 	}
 }
 
-// TestWatchAsksByName meets a hole of an instrument that is had by a pattern: it is asked for by its name,
-// and so are the others that may have one.
+// TestWatchAsksByName checks that after a gap in an instrument of a pattern, the watch subscribes
+// to it by name, and to the other instruments that may have a gap.
 func TestWatchAsksByName(t *testing.T) {
 	t.Parallel()
 	first := true
@@ -101,7 +101,7 @@ func TestWatchAsksByName(t *testing.T) {
 	}
 }
 
-// TestRefusedOnce has a server refuse an unknown instrument on each channel: it is told once.
+// TestRefusedOnce has a server reject an unknown instrument on each channel. It is reported once.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	refusal := func(channel string) string {
@@ -115,7 +115,7 @@ func TestRefusedOnce(t *testing.T) {
 	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
 	w.said(`  NONE\|BYMA\|CI refused: Unknown instrument\. See GET /market/instruments\n`)
 	if n := strings.Count(w.talk.String(), "NONE"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("printed %d times", n)
 	}
 	w.stop()
 	w.exit()

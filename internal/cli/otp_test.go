@@ -10,8 +10,8 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestOneTimePassword logs in as a user who needs one: without it the next step is told, and with it the login gets
-// as far as the gateway's catalogue.
+// TestOneTimePassword logs in as a user with a second factor. Without the one-time password the
+// error names the next step. With it the login succeeds.
 func TestOneTimePassword(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /auth/token", func(w http.ResponseWriter, r *http.Request) {

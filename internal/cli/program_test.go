@@ -22,7 +22,7 @@ type program struct {
 	stop   context.CancelFunc
 }
 
-// transcript is what a program said on standard error so far.
+// transcript is the standard error of a program.
 type transcript struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -40,7 +40,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// start runs a command line until the test ends or it is stopped.
+// start runs a command line until the test ends or stops it.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -57,7 +57,7 @@ func start(t *testing.T, args ...string) *program {
 		for s := bufio.NewScanner(r); s.Scan(); {
 			select {
 			case lines <- s.Text():
-			case <-ctx.Done(): // nobody reads on
+			case <-ctx.Done(): // the test does not read any more
 			}
 		}
 	})
@@ -71,7 +71,7 @@ func start(t *testing.T, args ...string) *program {
 	return p
 }
 
-// patience bounds what is waited for, on a machine that has other things to do.
+// patience bounds each wait, for a busy machine.
 const patience = 30 * time.Second
 
 // line waits for a line of standard output that matches, and returns its submatches.
@@ -94,7 +94,7 @@ func (p *program) line(pattern string) []string {
 	}
 }
 
-// said waits for talk that matches, and returns its submatches.
+// said waits for a match on standard error, and returns its submatches.
 func (p *program) said(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)

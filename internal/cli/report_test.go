@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// TestReportUsage reports what two users used, one of them of every market.
+// TestReportUsage reports the usage of two users, one of them for all markets.
 func TestReportUsage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

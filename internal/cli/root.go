@@ -20,10 +20,10 @@ import (
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
-// Main runs the program with its arguments (without its name) and returns the
-// exit status. The first interrupt or SIGTERM ends the command in order, the second at once.
+// Main runs the program with its arguments (without its name) and returns the exit status. The
+// first interrupt or SIGTERM shuts the command down, the second ends it at once.
 func Main(args []string) int {
-	// Writing to a reader that has gone is an error like others, not a death.
+	// Writing to a closed pipe returns an error instead of killing the process.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -77,7 +77,7 @@ market on your laptop.`,
 	return root
 }
 
-// badFlag says which flag is near one that does not exist.
+// badFlag returns an error for an unknown flag, with a similar one.
 func badFlag(cmd *cobra.Command, err error) error {
 	advice := "See " + cmd.CommandPath() + " --help"
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
@@ -89,9 +89,9 @@ func badFlag(cmd *cobra.Command, err error) error {
 			advice = "Did you mean --" + near + "?"
 		}
 	}
-	// The library tells in the words of strconv what a value is not.
+	// The library's message has an error of package strconv.
 	if m := regexp.MustCompile(`^invalid argument (".*") for ".*--([a-z-]+)" flag: `).FindStringSubmatch(err.Error()); m != nil {
-		kinds := map[byte]string{'u': "a whole number from 0 on", 'i': "a whole number", 'f': "a number", 'd': "a time such as 30s or 8h", 'b': "true or false"}
+		kinds := map[byte]string{'u': "a whole number of 0 or more", 'i': "a whole number", 'f': "a number", 'd': "a duration such as 30s or 8h", 'b': "true or false"}
 		if want := kinds[cmd.Flag(m[2]).Value.Type()[0]]; want != "" {
 			err = fmt.Errorf("--%s %s is not %s", m[2], m[1], want)
 		}
@@ -99,7 +99,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return command.Fail(command.ExitUsage, err, advice)
 }
 
-// helpless refuses to help with a command that there is not; the library would help with the one above.
+// helpless rejects help for a command that does not exist. The library would print the help of its
+// parent.
 func helpless(root *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1 && args[0] == "help":
@@ -114,7 +115,7 @@ func helpless(root *cobra.Command, args []string) error {
 	return command.Subcommand(cmd, rest)
 }
 
-// asUsage makes what cobra says of a command's arguments a mistake of usage.
+// asUsage turns argument errors of cobra into usage errors.
 func asUsage(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil {
@@ -124,7 +125,7 @@ func asUsage(cmd *cobra.Command) {
 		err := check(cmd, args)
 		if f := (*command.Failure)(nil); err != nil && !errors.As(err, &f) {
 			if len(args) > 0 {
-				err = fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+				err = fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 			}
 			return command.Fail(command.ExitUsage, err, "See "+cmd.CommandPath()+" --help")
 		}

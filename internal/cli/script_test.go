@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScriptsE2E runs testdata/*.txtar: the command line as its users see it.
+// TestScriptsE2E runs testdata/*.txtar, which contain whole command lines.
 func TestScriptsE2E(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -36,7 +36,7 @@ func TestScriptsE2E(t *testing.T) {
 	})
 }
 
-// exits runs a program and wants an exit status: exits 2 rueda serve.
+// exits runs a program and checks its exit status: exits 2 rueda serve.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits status program argument...")
@@ -55,7 +55,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// envfile gives a variable the content of a file: envfile NAME file.
+// envfile sets a variable to the content of a file: envfile NAME file.
 func envfile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: envfile name file")
@@ -63,7 +63,8 @@ func envfile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
-// kid gives a variable the id of the key in a state, from what keys list --json printed: kid file state NAME.
+// kid sets a variable to the id of the key in a state, from the output of keys list --json: kid
+// file state NAME.
 func kid(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: kid file state name")

@@ -23,8 +23,8 @@ func TestTriggerNotNow(t *testing.T) {
 	}
 }
 
-// TestTriggerSends asks for the fault by its own word, and for one of connections of those that are not
-// the program's own.
+// TestTriggerSends checks that the request has the protocol's word for the fault, and for a fault
+// of connections excludes the program's own.
 func TestTriggerSends(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/client"
 )
 
-// TestServeUsersOfAnother runs a gateway whose users and accounts are those of a login service.
+// TestServeUsersOfAnother runs a gateway with users and accounts of a login service.
 func TestServeUsersOfAnother(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-secret-0123456789abcdef0123456789"
@@ -95,8 +95,9 @@ format = "json"
 	}
 }
 
-// TestUserCheckTellsTheReason has a login service that refuses to answer: what it says is told, with what to look at.
-func TestUserCheckTellsTheReason(t *testing.T) {
+// TestUserCheckPrintsTheReason has a login service that refuses to answer. Its message is printed
+// with advice.
+func TestUserCheckPrintsTheReason(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -124,7 +125,8 @@ func TestUserCheckTellsTheReason(t *testing.T) {
 	}
 }
 
-// TestServeWithoutItsLoginService starts a gateway whose login service is not there: it says so at once, not at the first login.
+// TestServeWithoutItsLoginService starts a gateway whose login service is not reachable. It reports
+// this at the start, not at the first login.
 func TestServeWithoutItsLoginService(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -145,7 +147,8 @@ func TestServeWithoutItsLoginService(t *testing.T) {
 	}
 }
 
-// TestServeWithoutItsUserBase starts a gateway whose user base is down: it serves, and says so.
+// TestServeWithoutItsUserBase starts a gateway whose user base is down. It serves, and reports the
+// outage.
 func TestServeWithoutItsUserBase(t *testing.T) {
 	t.Setenv("RUEDA_TEST_USERS", "postgres://rueda:canary@127.0.0.1:1/customers?sslmode=disable")
 	config := filepath.Join(t.TempDir(), "rueda.toml")

@@ -13,7 +13,7 @@ func newVersion(std command.Streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Say which version this is",
+		Short:   "Print the version",
 		Example: "  rueda version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

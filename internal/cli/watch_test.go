@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// standIn is a server that says to a watch what a test wants said.
+// standIn runs a server that sends the messages of a test to a watch.
 func standIn(t *testing.T, expiresIn int, talk func(ctx context.Context, conn *websocket.Conn) error) (url string, refreshes *atomic.Int64) {
 	t.Helper()
 	refreshes = new(atomic.Int64)
@@ -54,7 +54,7 @@ func standIn(t *testing.T, expiresIn int, talk func(ctx context.Context, conn *w
 	return server.URL, refreshes
 }
 
-// say sends messages; hear wants one that holds a text.
+// say sends messages. hear waits for one that contains a text.
 func say(ctx context.Context, conn *websocket.Conn, messages ...string) error {
 	for _, m := range messages {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(m)); err != nil {
@@ -72,7 +72,7 @@ func hear(ctx context.Context, conn *websocket.Conn, want string) error {
 	return err
 }
 
-// waitForEnd waits until the client has gone.
+// waitForEnd waits until the client disconnects.
 func waitForEnd(ctx context.Context, conn *websocket.Conn) error {
 	if _, msg, err := conn.Read(ctx); err == nil {
 		return fmt.Errorf("got %s after the end", msg)
@@ -89,9 +89,9 @@ func bookMessage(n int, rest string) string {
 	return fmt.Sprintf(`{"type":"O","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z",%s}`, n, rest)
 }
 
-// TestWatchMendsBook breaks the chain of a book: the watch asks for it once, prints nothing of it
-// until it has it, and goes on.
-func TestWatchMendsBook(t *testing.T) {
+// TestWatchRepairsBook breaks the chain of a book. The watch requests it once, prints nothing of it
+// until the snapshot arrives, and continues.
+func TestWatchRepairsBook(t *testing.T) {
 	t.Parallel()
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
 		return errors.Join(
@@ -116,10 +116,10 @@ func TestWatchMendsBook(t *testing.T) {
 	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
-	w.said(`does not chain at #4`)
+	w.said(`has a gap at #4`)
 }
 
-// TestWatchRefreshes keeps a socket open over the ends of several tokens.
+// TestWatchRefreshes keeps a socket open past the expiry of several tokens.
 func TestWatchRefreshes(t *testing.T) {
 	t.Parallel()
 	var refreshes *atomic.Int64
@@ -141,9 +141,9 @@ func TestWatchRefreshes(t *testing.T) {
 	}
 }
 
-// TestWatchTellsWhatItHas has a server refuse one of two instruments and lose what it
-// cannot number.
-func TestWatchTellsWhatItHas(t *testing.T) {
+// TestWatchPrintsSubscriptions has a server reject one of two instruments and lose messages without
+// numbers.
+func TestWatchPrintsSubscriptions(t *testing.T) {
 	t.Parallel()
 	const ack = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7",` +
 		`"rejected":[{"channel":"trades","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument"}],` +
@@ -160,8 +160,9 @@ func TestWatchTellsWhatItHas(t *testing.T) {
 	w.exit()
 }
 
-// TestWatchTellsOfRights takes rights away from a watch: each is told, and that nothing is left ends it.
-func TestWatchTellsOfRights(t *testing.T) {
+// TestWatchPrintsRights removes rights during a watch. Each removal is printed, and the last one
+// ends the watch.
+func TestWatchPrintsRights(t *testing.T) {
 	t.Parallel()
 	const all = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],"quotes":["GGAL|BYMA|CI"]}`
 	const late = `{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","position":"e1:7","trades":["GGAL|BYMA|CI"],` +
@@ -187,12 +188,13 @@ func TestWatchTellsOfRights(t *testing.T) {
 		w.said(`trades GGAL\|BYMA\|CI now 15m0s late \(rights changed\)`)
 		w.said(`quotes GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
 		w.said(`trades GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
-		w.said(`rueda: nothing is left of what was subscribed`)
+		w.said(`rueda: no subscription is left`)
 	}
 }
 
-// TestWatchTellsRefusal tells an error of the server as what it is, and what a stranger answers as that of no gateway.
-func TestWatchTellsRefusal(t *testing.T) {
+// TestWatchPrintsRefusal checks the message for an error of the server, and for an answer that is
+// not from a gateway.
+func TestWatchPrintsRefusal(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		code         int
@@ -219,8 +221,8 @@ func TestWatchTellsRefusal(t *testing.T) {
 	}
 }
 
-// TestWatchTellsFeedDown has the state of a feed told behind a status of the same N, once.
-func TestWatchTellsFeedDown(t *testing.T) {
+// TestWatchPrintsFeedDown sends feed_down after a status with the same N. It is printed once.
+func TestWatchPrintsFeedDown(t *testing.T) {
 	t.Parallel()
 	h := func(n int, phase string) string {
 		return fmt.Sprintf(`{"type":"H","S":"*","I":"*|BYMA|*","N":%d,"T":"2026-11-20T20:00:00.000000000Z","R":true,"E":%q}`, n, phase)

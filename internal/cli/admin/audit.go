@@ -37,17 +37,17 @@ func NewAudit(std command.Streams) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Read and check the log of what was done to identities",
-		Long: `The audit log holds logins, refreshes, refusals, revocations, and changes of users,
-rights and keys. Each row is written in the transaction of what it tells, and holds
-a hash, under a key that is kept with the signing keys, of itself and of the row before.`,
+		Short: "Read and verify the log of changes to identities",
+		Long: `The audit log has logins, refreshes, refusals, revocations, and changes of users, rights
+and keys. Each row is written in the transaction of its change. It has a keyed hash of
+itself and the previous row. The key is stored with the signing keys.`,
 		Example: `  rueda audit verify --config rueda/rueda.toml
   rueda audit tail -f --config rueda/rueda.toml`,
 		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
-	f.StringVar(&o.place.config, "config", "", "configuration that names the database")
+	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the database")
 	cmd.AddCommand(newAuditVerify(std, &o), newAuditTail(std, &o))
 	return cmd
@@ -56,40 +56,40 @@ a hash, under a key that is kept with the signing keys, of itself and of the row
 func newAuditVerify(std command.Streams, o *auditOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check that no row was changed, taken out or put in",
-		Long: `Verify checks every row, and prints how many there are, of which time, and the head:
-the newest row with its hash. Also while a gateway runs.
+		Short: "Verify that no row was changed, removed or added",
+		Long: `Verify checks every row. It prints the number of rows, their time span, and the head:
+the newest row with its hash. A gateway may run meanwhile.
 
-Rows that were taken off the end leave no gap. Note the head elsewhere, out of reach of
-who can write the database, and give it to a later run with --expect: the row must be there,
-and be what it was.
+Rows that were removed from the end leave no gap. Store the head where nobody who can write
+the database can change it, and pass it to a later run with --expect: the row must still
+exist unchanged.
 
-Exit status: 0 nothing is wrong; 8 a row is not what was written, or missing: it is named.`,
+Exit status: 0 all rows are valid; 8 a row was changed or is missing; the output names it.`,
 		Example: `  rueda audit verify --config rueda/rueda.toml
   rueda audit verify --data /var/lib/rueda --expect 1234:9f86d081...`,
 		Args: cobra.NoArgs,
 		RunE: o.run(std, o.verify),
 	}
-	cmd.Flags().StringVar(&o.expect, "expect", "", "a head noted earlier, SEQ:HASH")
+	cmd.Flags().StringVar(&o.expect, "expect", "", "a head that an earlier run printed, SEQ:HASH")
 	return cmd
 }
 
 func newAuditTail(std command.Streams, o *auditOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Print the newest rows, and those to come",
-		Long: `Tail prints the newest rows of the log: time, kind, who did it, the user by id, address,
-and what is to be said of it. With -f it goes on with those to come, until Ctrl-C.`,
+		Short: "Print the newest rows, and new ones as they are added",
+		Long: `Tail prints the newest rows of the log: time, kind, actor, the id of the user, address
+and details. With -f it prints new rows as they are added, until Ctrl-C.`,
 		Example: `  rueda audit tail -n 50 --config rueda/rueda.toml
   rueda audit tail -f --kind login_refused --json --data /var/lib/rueda`,
 		Args: cobra.NoArgs,
 		RunE: o.run(std, o.tail),
 	}
 	f := cmd.Flags()
-	f.IntVarP(&o.lines, "lines", "n", 20, "rows to begin with")
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on with the rows to come")
-	f.BoolVar(&o.json, "json", false, "print a JSON object a row")
-	f.StringVar(&o.user, "user", "", "only rows about the user of this name or id")
+	f.IntVarP(&o.lines, "lines", "n", 20, "number of rows to print first")
+	f.BoolVarP(&o.follow, "follow", "f", false, "print new rows as they are added")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per row")
+	f.StringVar(&o.user, "user", "", "only rows about the user with this name or id")
 	f.StringVar(&o.kind, "kind", "", "only rows of this kind, such as login_refused")
 	return cmd
 }
@@ -111,7 +111,7 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 	if o.expect != "" {
 		var err error
 		if noted, err = audit.ParseHead(o.expect); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("--expect: %w", err), "It is what an earlier run printed as head.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("--expect: %w", err), "It is the head that an earlier run printed.")
 		}
 	}
 	shown := command.NewProgress(&std)
@@ -123,11 +123,11 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 		err = data.CheckEmptyAudit(ctx)
 	}
 	if errors.Is(err, audit.ErrBroken) {
-		advice := "Keep a copy of the database as it is, and compare with a backup."
+		advice := "Keep a copy of the database, and compare it with a backup."
 		if report.Good > 0 {
-			advice = fmt.Sprintf("Rows up to %d are good. ", report.Good) + advice
+			advice = fmt.Sprintf("Rows up to %d are valid. ", report.Good) + advice
 		} else if report.Rows == 1 {
-			advice = "If not even the first row fits, this may be another key file than the gateway's."
+			advice = "If the first row does not match, this may not be the gateway's key file."
 		}
 		return command.Fail(command.ExitBadData, err, advice)
 	}
@@ -137,7 +137,7 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 	var text strings.Builder
 	fmt.Fprintf(&text, "rows  %d", report.Rows)
 	if report.Start.Seq > 0 {
-		fmt.Fprintf(&text, ", from row %d on; those before were pruned", report.Start.Seq+1)
+		fmt.Fprintf(&text, ", from row %d on; earlier rows were pruned", report.Start.Seq+1)
 	}
 	if report.Rows > 0 {
 		fmt.Fprintf(&text, "\nfrom  %s\nto    %s", report.From.Format(time.RFC3339), report.To.Format(time.RFC3339))
@@ -145,13 +145,13 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 	return done(std, "%s\nhead  %s", text.String(), report.Head)
 }
 
-// tailEvery is how often new rows are looked for.
+// tailEvery is the interval between two queries for new rows.
 const tailEvery = 250 * time.Millisecond
 
 func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *database.DB) error {
 	log := data.Store
 	if o.lines < 0 {
-		return command.Fail(command.ExitUsage, fmt.Errorf("-n %d is no number of rows", o.lines), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("-n %d must be 1 or more", o.lines), "")
 	}
 	if err := knownKind(o.kind); err != nil {
 		return err
@@ -204,14 +204,14 @@ func knownKind(kind string) error {
 	return command.Fail(command.ExitUsage, fmt.Errorf("there is no kind %q", kind), advice)
 }
 
-// followFrom prints the rows after one, as they come.
+// followFrom prints the rows after a row, as they are added.
 func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log auditlog.Log, last int64) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil // as it was asked to
+			return nil // interrupted
 		case <-tick.C:
 		}
 		var list []audit.Row
@@ -233,7 +233,7 @@ func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log 
 	}
 }
 
-// print prints rows in columns of fixed width, so that those that come later fit under them.
+// print prints rows in columns of fixed width, so that later rows are aligned with them.
 func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	if o.json {
 		for i := range list {
@@ -254,7 +254,7 @@ func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	return w.Flush()
 }
 
-// printable is text that comes from others, on one line and without what a terminal obeys.
+// printable returns a foreign text on one line, without control characters.
 func printable(s string) string {
 	if s == "" {
 		return "-"

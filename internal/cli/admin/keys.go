@@ -32,13 +32,13 @@ func NewKeys(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "List, rotate, revoke and encrypt the keys that sign access tokens",
-		Long: `Keys works on the signing keys of a configuration or data folder, also while gateways
-run: they notice within a second on one machine, within five over the network.
+		Long: `Keys manages the signing keys of a configuration or data folder. Gateways may run
+meanwhile. They notice changes within a second on one machine, within five over the network.
 
-A key is first published, so that everybody who checks tokens has read it before it signs;
-then it signs, alone; then it verifies only, until the last token that it signed has ended;
-then it is deleted. A running gateway takes keys through this by itself, every
-30 days unless [keys] rotate says otherwise.`,
+A key is first published, so that everybody who checks tokens has read it before it signs.
+Then it is the only key that signs. Then it only verifies, until the last token that it
+signed has expired. Then it is deleted. A running gateway does these steps itself, every
+30 days unless [keys] rotate has another interval.`,
 		Example: `  rueda keys list --config rueda/rueda.toml
   rueda keys rotate --config rueda/rueda.toml
   rueda keys rotate --now --revoke KID --config rueda/rueda.toml   the key was stolen
@@ -48,7 +48,7 @@ then it is deleted. A running gateway takes keys through this by itself, every
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
-	f.StringVar(&o.place.config, "config", "", "configuration that names the database")
+	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the keys")
 	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), o.newNew(std), newInitEncryption(std))
 	return cmd
@@ -58,8 +58,8 @@ func (o *keysOptions) newList(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys with their states",
-		Long: `List prints each key, the newest first: its id, algorithm, state, since when, and when the
-clock ends that state. Revoked keys are listed while tokens of theirs would still live.`,
+		Long: `List prints each key, the newest first: its id, algorithm, state, the beginning of the
+state, and its end if it is known. Revoked keys are listed until their tokens would have expired.`,
 		Example: `  rueda keys list --config rueda/rueda.toml --json`,
 		Args:    cobra.NoArgs,
 		RunE:    o.run(std, o.list),
@@ -71,17 +71,17 @@ clock ends that state. Revoked keys are listed while tokens of theirs would stil
 func (o *keysOptions) newRotate(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
-		Short: "Have the next key sign, in ten minutes or at once",
-		Long: `Rotate publishes the next key, or takes the one that is published already, and has it sign
-in ten minutes, when everybody who reads the public keys knows it. The gateway must be
-running then, or takes the step when it starts. Tokens of the key before stay good.
+		Short: "Make the next key sign, in ten minutes or at once",
+		Long: `Rotate publishes the next key, or uses the one that is already published. It will sign in
+ten minutes, when everybody who reads the public keys knows it. A gateway must be running
+then, or does the step when it starts. Tokens of the previous key stay valid.
 
---now has it sign at once. Those who check tokens by the public keys themselves, and have
+--now makes it sign at once. Services that check tokens with the public keys, and have
 read them in the last five minutes, do not know it yet.
 
---revoke ends every token that a key has signed at once: they answer 401, and sockets that came
-with one are closed. Clients refresh or log in again. The key that signs can be revoked
-only together with --now. For a key that was stolen: rotate --now --revoke KID.`,
+--revoke ends every token of a key at once: requests answer 401, and sockets with such a
+token are closed. Clients refresh or log in again. The signing key can be revoked only
+together with --now. If a key was stolen: rotate --now --revoke KID.`,
 		Example: `  rueda keys rotate --config rueda/rueda.toml
   rueda keys rotate --alg EdDSA --config rueda/rueda.toml
   rueda keys rotate --now --revoke wD0zJ4... --config rueda/rueda.toml`,
@@ -89,9 +89,9 @@ only together with --now. For a key that was stolen: rotate --now --revoke KID.`
 		RunE: o.run(std, o.rotate),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.alg, "alg", "", "algorithm of the next key: ES256, EdDSA or RS256; that of [keys] unless given")
+	f.StringVar(&o.alg, "alg", "", "algorithm of the next key: ES256, EdDSA or RS256 (default that of [keys])")
 	f.BoolVar(&o.now, "now", false, "the next key signs at once")
-	f.StringVar(&o.revoke, "revoke", "", "id of a key whose tokens are over at once")
+	f.StringVar(&o.revoke, "revoke", "", "id of a key whose tokens become invalid at once")
 	return cmd
 }
 
@@ -99,9 +99,9 @@ func (o *keysOptions) newReseal(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reseal",
 		Short: "Encrypt the keys with another encryption key",
-		Long: `Reseal reads the keys as [keys] says, and writes them encrypted with the key of another
-file. Then put that file in the place of [keys] encryption_key_file, or name it there
-and restart the gateways. Until then they go on with the keys they have, but cannot change them.`,
+		Long: `Reseal reads the keys according to [keys], and writes them encrypted with the key of another
+file. Then replace the file of [keys] encryption_key_file with it, or set that key to it
+and restart the gateways. Until then they use the keys they have, but cannot change them.`,
 		Example: `  rueda keys init-encryption rueda/new.key
   rueda keys reseal --new-key-file rueda/new.key --config rueda/rueda.toml
   mv rueda/new.key rueda/keys.key`,
@@ -115,22 +115,22 @@ and restart the gateways. Until then they go on with the keys they have, but can
 func newInitEncryption(std command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init-encryption FILE",
-		Short: "Make an encryption key for the keys",
+		Short: "Create an encryption key for the keys",
 		Long: `Init-encryption writes 32 random bytes, as hexadecimal digits, into a new file that only you
-can read. Name it in [keys] encryption_key_file: a gateway that starts then encrypts its keys
-with it. Keep a copy apart from the backups of the data folder: the keys are lost without
-it, and nobody who finds a backup can use them.`,
+can read. Set [keys] encryption_key_file to it: a gateway that starts then encrypts its keys
+with it. Keep a copy separate from the backups of the data folder. Without it the keys are
+lost, and nobody who finds a backup can use them.`,
 		Example: `  rueda keys init-encryption rueda/keys.key`,
 		Args:    command.ExactArgs("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := keyset.MakeEncryptionKey(args[0])
 			if errors.Is(err, fs.ErrExist) {
-				return command.Fail(command.ExitUsage, fmt.Errorf("%s is there already and stays as it is", args[0]), "")
+				return command.Fail(command.ExitUsage, fmt.Errorf("%s already exists and was not changed", args[0]), "")
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(std.Err, "Next: name it in [keys] encryption_key_file, and keep a copy apart from the backups.")
+			fmt.Fprintln(std.Err, "Next: set [keys] encryption_key_file to it, and keep a copy separate from the backups.")
 			return done(std, "%s", args[0])
 		},
 	}
@@ -148,7 +148,7 @@ func (o *keysOptions) run(std command.Streams, do func(context.Context, command.
 	}
 }
 
-// shownKey is a key as programs read it.
+// shownKey is a key in the JSON output.
 type shownKey struct {
 	ID        string    `json:"kid"`
 	Algorithm string    `json:"alg,omitempty"`
@@ -208,7 +208,7 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 	case errors.Is(err, keyset.ErrNoSuchKey):
 		return command.Fail(command.ExitNotFound, err, "See rueda keys list.")
 	case errors.Is(err, keyset.ErrSigningKey):
-		return command.Fail(command.ExitUsage, err, "Put another in its place at once: rueda keys rotate --now --revoke "+o.revoke)
+		return command.Fail(command.ExitUsage, err, "Replace it at once: rueda keys rotate --now --revoke "+o.revoke)
 	case errors.Is(err, keyset.ErrTooManyKeys):
 		return command.Fail(command.ExitError, err, "See rueda keys list: keys that verify only are deleted when their tokens have ended.")
 	case errors.Is(err, keyset.ErrAlgorithm):
@@ -224,9 +224,9 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 	if o.now || len(changes) > 0 && changes[len(changes)-1].State == keyset.Published {
 		return nil
 	}
-	for _, k := range keys.Keys() { // a key that was published before
+	for _, k := range keys.Keys() { // a key that was published earlier
 		if k.State == keyset.Published {
-			return done(std, "%s is published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
+			return done(std, "%s has been published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
 		}
 	}
 	return nil
@@ -239,16 +239,16 @@ func printKey(std command.Streams, c keyset.Change) error {
 	case keyset.Signing:
 		return done(std, "%s (%s) signs now", c.ID, c.Algorithm)
 	case keyset.VerifyOnly:
-		return done(std, "%s signs no more; its tokens stay good until they end", c.ID)
+		return done(std, "%s does not sign any more; its tokens stay valid until they expire", c.ID)
 	case keyset.Revoked:
-		return done(std, "Revoked %s: its tokens are over", c.ID)
+		return done(std, "Revoked %s: its tokens are invalid", c.ID)
 	}
 	return done(std, "Deleted %s", c.ID)
 }
 
 func (o *keysOptions) reseal(ctx context.Context, std command.Streams, data *database.DB) error {
 	if o.newFile == "" {
-		return command.Fail(command.ExitUsage, errors.New("no new encryption key"), "Name it with --new-key-file FILE; rueda keys init-encryption FILE makes one.")
+		return command.Fail(command.ExitUsage, errors.New("no new encryption key"), "Use --new-key-file FILE; rueda keys init-encryption FILE creates one.")
 	}
 	with, err := keyset.ReadEncryptionKey(o.newFile)
 	if err != nil {
@@ -261,6 +261,6 @@ func (o *keysOptions) reseal(ctx context.Context, std command.Streams, data *dat
 	if err := keys.Reseal(ctx, with); err != nil {
 		return err
 	}
-	fmt.Fprintln(std.Err, "Next: put this file in the place of [keys] encryption_key_file, or name it there and restart the gateways.")
+	fmt.Fprintln(std.Err, "Next: replace the file of [keys] encryption_key_file with it, or set that key to it and restart the gateways.")
 	return done(std, "The keys are encrypted with the key of %s", o.newFile)
 }

@@ -18,19 +18,19 @@ import (
 func (o *keysOptions) newNew(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Begin with new keys where the keys are lost",
-		Long: `New makes keys for a database whose keys are lost and are in no backup either. Stop all
-gateways first. It refuses where the keys are there: rotate and revoke are for those.
+		Short: "Create new keys after the keys were lost",
+		Long: `New creates keys for a database whose keys are lost and in no backup. Stop all gateways
+first. It refuses if the keys exist: use rotate and revoke for those.
 
-All logins end. One-time passwords of users who have them can be checked no more: they stay out until
-rueda user otp NAME --disable. No row of the audit log can be checked any more: the rows are written
-to a file as they are, and the log begins anew with a row that says so.`,
+All logins end. The one-time passwords of users can no longer be checked: these users cannot log in until
+rueda user otp NAME --disable. No row of the audit log can be verified any more. The rows are
+written to a file, and a new log begins with a row about this.`,
 		Example: `  rueda keys new --config rueda/rueda.toml
   rueda keys new --archive audit-2026.jsonl --config rueda/rueda.toml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.makeNew(cmd.Context(), std) },
 	}
-	cmd.Flags().StringVar(&o.archive, "archive", "", "new file for the audit log before (default audit-TIME.jsonl in the data folder, or here)")
+	cmd.Flags().StringVar(&o.archive, "archive", "", "new file for the previous audit log (default audit-TIME.jsonl in the data folder, or here)")
 	return cmd
 }
 
@@ -49,17 +49,17 @@ func (o *keysOptions) makeNew(ctx context.Context, std command.Streams) error {
 	report, err := database.NewKeys(ctx, s.Data, name)
 	switch {
 	case errors.Is(err, database.ErrKeysExist):
-		return command.Fail(command.ExitUsage, err, "Replace the one that signs with rueda keys rotate --now --revoke KID.")
+		return command.Fail(command.ExitUsage, err, "To replace the signing key, use rueda keys rotate --now --revoke KID.")
 	case errors.Is(err, fs.ErrExist):
-		return command.Fail(command.ExitUsage, err, "Name another with --archive FILE.")
+		return command.Fail(command.ExitUsage, err, "Choose another file with --archive FILE.")
 	case err != nil:
 		return err
 	}
 	if report.Rows > 0 {
-		fmt.Fprintf(std.Err, "The audit log before, which can be checked no more, is in %s: %d rows.\n", name, report.Rows)
+		fmt.Fprintf(std.Err, "The previous audit log, which can no longer be verified, is in %s: %d rows.\n", name, report.Rows)
 	}
 	if len(report.Factors) > 0 {
 		fmt.Fprintf(std.Err, "These cannot log in until rueda user otp NAME --disable: %s\n", strings.Join(report.Factors, ", "))
 	}
-	return done(std, "%s signs now; all logins of before are over", report.ID)
+	return done(std, "%s signs now; all earlier logins have ended", report.ID)
 }

@@ -24,7 +24,7 @@ import (
 func NewReport(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Report what was used of a gateway",
+		Short: "Report the usage of a gateway",
 		Args:  command.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,7 +32,7 @@ func NewReport(std command.Streams) *cobra.Command {
 	return cmd
 }
 
-// usageReport is the flags of rueda report usage.
+// usageReport has the flags of rueda report usage.
 type usageReport struct {
 	database            userOptions
 	month, market       string
@@ -43,21 +43,21 @@ func newReportUsage(std command.Streams) *cobra.Command {
 	var r usageReport
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Who used which market data in a month, as exchanges ask for it",
-		Long: `Usage lists, for each user, market, level and delay that was used in a month, on how
-many days that was, the most connections at a time, and when first and last. Totals
-are for a market, level and delay: how many users, on how many days together, and
-by how many connections at most if all came at once.
+		Short: "Report who used which market data in a month, as exchanges require it",
+		Long: `Usage lists each user, market, level and delay of a month, with the number of days, the
+largest number of simultaneous connections, and the first and last use. Totals are per
+market, level and delay: the number of users, the sum of their days, and the sum of
+their connections.
 
-Levels are trades (also bars, summaries and statuses), quotes and order_book. The market
-* is of subscriptions to every market; totals of each market count it too. Days
-and months are those of UTC. A running gateway writes what it counted every 10 s.
+Levels are trades (also bars, summaries and statuses), quotes and order_book. The market *
+stands for subscriptions to every market, which count in the totals of each market. Days
+and months are in UTC. A running gateway writes its counts every 10 s.
 
-For people there are two tables. To a pipe go the rows alone, with tabs between, or with
---totals the totals alone.
+On a terminal there are two tables. A pipe gets the rows, separated by tabs, or with --totals
+only the totals.
 
-Exit status: 0 reported, also where nothing was used; 1 other errors; 2 a mistake on the
-command line.`,
+Exit status: 0 success, also without any usage; 1 other errors; 2 a mistake on the command
+line.`,
 		Example: `  rueda report usage --config rueda/rueda.toml
   rueda report usage --config rueda/rueda.toml --month 2026-11 --market BYMA --csv > byma.csv
   rueda report usage --data /var/lib/rueda --month 2026-10 --totals`,
@@ -65,13 +65,13 @@ command line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), std) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.database.config, "config", "", "configuration that names the database")
+	f.StringVar(&r.database.config, "config", "", "configuration file that names the database")
 	f.StringVar(&r.database.data, "data", "", "data folder with the database")
-	f.StringVar(&r.month, "month", "", "month, such as 2026-11, UTC (default the present one)")
+	f.StringVar(&r.month, "month", "", "month, such as 2026-11, UTC (default the current one)")
 	f.StringVar(&r.market, "market", "", "only this market")
 	f.BoolVar(&r.csv, "csv", false, "comma-separated values, with a heading")
 	f.BoolVar(&r.json, "json", false, "one JSON object, with rows and totals")
-	f.BoolVar(&r.totalled, "totals", false, "the totals alone")
+	f.BoolVar(&r.totalled, "totals", false, "only the totals")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) 
 		return bad("--month %q: a month is written 2026-11", r.month)
 	}
 	if r.csv && r.json {
-		return bad("--csv and --json do not go together")
+		return bad("--csv and --json exclude each other")
 	}
 	data, err := r.database.open(ctx, std, false)
 	if err != nil {
@@ -118,26 +118,26 @@ const monthFormat = "2006-01"
 // usageRow is a row of the report.
 type usageRow struct {
 	UserID      string    `json:"user_id"`
-	Username    string    `json:"username,omitempty"` // "": the user is not of this database, or gone
+	Username    string    `json:"username,omitempty"` // "": the user is not in this database
 	Market      string    `json:"market"`
 	Level       string    `json:"level"`
 	Delay       int       `json:"delay_seconds"`
 	Days        int       `json:"days"`
-	Connections int       `json:"connections"` // most at a time; 0: by requests alone
+	Connections int       `json:"connections"` // largest number at a time; 0: requests only
 	First       time.Time `json:"first"`
 	Last        time.Time `json:"last"`
 
 	days uint32
 }
 
-// usageTotal is what all users together used of a level of a market.
+// usageTotal has the usage of all users for a level of a market.
 type usageTotal struct {
 	Market      string `json:"market"`
 	Level       string `json:"level"`
 	Delay       int    `json:"delay_seconds"`
 	Users       int    `json:"users"`
 	Days        int    `json:"user_days"`
-	Connections int    `json:"connections"` // the sum of the most of each user
+	Connections int    `json:"connections"` // the sum of each user's maximum
 }
 
 func (r *usageReport) read(ctx context.Context, data *database.DB) ([]usageRow, error) {
@@ -172,8 +172,8 @@ func (r *usageReport) read(ctx context.Context, data *database.DB) ([]usageRow, 
 
 func (r *usageRow) name() string { return cmp.Or(r.Username, r.UserID) }
 
-// totalUsage adds the rows up by market, level and delay. Who used every market used each that
-// there are rows of.
+// totalUsage sums the rows by market, level and delay. A user of all markets counts for each market
+// that has rows.
 func totalUsage(rows []usageRow) []usageTotal {
 	type key struct {
 		market, level string
@@ -243,13 +243,13 @@ func (r *usageReport) print(std command.Streams, rows []usageRow, totals []usage
 	return printTable(std, "MARKET\tLEVEL\tMODE\tUSERS\tDAYS\tCONNECTIONS\n", table.String())
 }
 
-// mode says how late data are.
+// mode describes a delay.
 func mode(delay int) string {
 	if delay == 0 {
 		return "real time"
 	}
 	text := (time.Duration(delay) * time.Second).String()
-	for _, zero := range []string{"m0s", "h0m"} { // 15m0s is 15m, and 1h0m0s is 1h
+	for _, zero := range []string{"m0s", "h0m"} { // 15m0s becomes 15m, and 1h0m0s becomes 1h
 		if strings.HasSuffix(text, zero) {
 			text = text[:len(text)-2]
 		}
@@ -260,7 +260,7 @@ func mode(delay int) string {
 func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usageTotal) error {
 	w := csv.NewWriter(out)
 	if r.totalled {
-		_ = w.Write([]string{"month", "market", "level", "delay_seconds", "users", "user_days", "connections"}) // Error tells
+		_ = w.Write([]string{"month", "market", "level", "delay_seconds", "users", "user_days", "connections"}) // Error reports it
 		for _, t := range totals {
 			_ = w.Write([]string{r.month, t.Market, t.Level, strconv.Itoa(t.Delay), strconv.Itoa(t.Users), strconv.Itoa(t.Days), strconv.Itoa(t.Connections)})
 		}

@@ -26,11 +26,11 @@ type userOptions struct {
 	data      string
 	fromStdin bool
 
-	kind   string  // of [users] in the configuration that was read, if it is not the built-in one
-	serves *served // what the configuration serves; nil: there is none
+	kind   string  // the type in [users] of the configuration, if it is not the built-in one
+	serves *served // what the configuration serves; nil: no configuration
 }
 
-// presetFlags are the rights that new users get.
+// presetFlags has the rights that new users get.
 type presetFlags struct {
 	rights string
 	delay  time.Duration
@@ -40,8 +40,8 @@ type presetFlags struct {
 func (p *presetFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.rights, "rights", "", "all, quotes: best bid and offer, no wildcards, or none")
-	f.DurationVar(&p.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
-	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be given several times")
+	f.DurationVar(&p.delay, "delay", 0, "delay of the data, one of stream.delays of the configuration, such as 15m")
+	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be repeated")
 }
 
 func NewUser(std command.Streams) *cobra.Command {
@@ -49,13 +49,13 @@ func NewUser(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "user",
 		Short: "Add, change and list the users of a database",
-		Long: `User works on the database of a configuration or data folder, also while a gateway
-has it open: a running gateway notices within half a second. A disabled user,
-or one with a new password, loses tokens and open sockets at once; a change of
-rights reaches open sockets without ending them.
+		Long: `User manages the database of a configuration or data folder. A gateway may use it
+meanwhile, and notices changes within half a second. A disabled user, or one with a
+new password, loses tokens and open sockets at once. A change of rights applies to
+open sockets without closing them.
 
-A password is asked for at the terminal, or read from standard input; it is
-never an argument, which other users of the machine could read.`,
+A password is entered at the terminal or read from standard input. It is never an
+argument, because other users of the machine could read it.`,
 		Example: `  rueda user add ana --config rueda/rueda.toml
   pass show ana | rueda user password ana --config rueda/rueda.toml --password-stdin
   rueda user grant ana --market BYMA --trades --quotes --until 2027-01-01 --config rueda/rueda.toml
@@ -69,21 +69,21 @@ never an argument, which other users of the machine could read.`,
 	o.places(cmd)
 	name := command.ExactArgs("name of the user")
 	var p presetFlags
-	add := o.creating(std, "add NAME", "Add a user; makes the database where there is none", name,
+	add := o.creating(std, "add NAME", "Add a user; creates the database if it does not exist", name,
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			return o.add(ctx, std, users, args[0], &p)
 		})
 	p.add(teach(add, addHelp, addExample))
 	add.Flags().Lookup("rights").Usage += " (default all; none with --group)"
-	password := o.command(std, "password NAME", "Give a user a new password, and end logins of before", name, o.password)
+	password := o.command(std, "password NAME", "Set a user's password, and end earlier logins", name, o.password)
 	password.Aliases = []string{"passwd"}
 	for _, c := range []*cobra.Command{add, password} {
 		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
 	}
 	cmd.AddCommand(add, password,
-		o.command(std, "disable NAME", "Keep a user out, and end tokens and sockets", name, o.disable),
-		o.command(std, "enable NAME", "Let a disabled user in again", name, o.enable),
-		o.command(std, "logout NAME", "End all tokens and sockets of a user, who may log in again", name, o.logout),
+		o.command(std, "disable NAME", "Disable a user, and end tokens and sockets", name, o.disable),
+		o.command(std, "enable NAME", "Enable a disabled user", name, o.enable),
+		o.command(std, "logout NAME", "End all tokens and sockets of a user, who can log in again", name, o.logout),
 		o.command(std, "list", "List the users", cobra.NoArgs, o.list),
 		o.command(std, "show NAME", "Show a user's rights and where each comes from", name, showUser),
 		o.set(std), o.grant(std), o.revoke(std), o.otp(std), o.imports(std),
@@ -93,23 +93,22 @@ never an argument, which other users of the machine could read.`,
 	return cmd
 }
 
-// places adds the flags that say where the database is.
+// places adds the flags that name the database.
 func (o *userOptions) places(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&o.config, "config", "", "configuration that names the database")
+	f.StringVar(&o.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.data, "data", "", "data folder with the database")
 }
 
-// userCommand does something to the user base. args are those of the command line, the
-// user's name first.
+// userCommand changes or reads the user base. args are the arguments, the user's name first.
 type userCommand func(ctx context.Context, std command.Streams, users *local.Base, args []string) error
 
-// command works on a database that is there.
+// command returns a command for an existing database.
 func (o *userOptions) command(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
 	return o.on(std, use, short, args, do, false)
 }
 
-// creating makes the database where there is none.
+// creating returns a command that creates the database if it does not exist.
 func (o *userOptions) creating(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
 	return o.on(std, use, short, args, do, true)
 }
@@ -127,7 +126,7 @@ func (o *userOptions) on(std command.Streams, use, short string, args cobra.Posi
 				fmt.Fprintf(std.Err, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
 			}
 			err = do(cmd.Context(), std, data.Users, args)
-			user := "" // the first of the arguments, and behind the group where there is one
+			user := "" // the first argument, or the second after a group
 			for n, arg := range args {
 				if n == 0 || cmd.Parent().Name() == "group" {
 					user = arg
@@ -138,7 +137,7 @@ func (o *userOptions) on(std command.Streams, use, short string, args cobra.Posi
 	}
 }
 
-// explainUser says what to do about an error of the user base.
+// explainUser adds advice to an error of the user base.
 func explainUser(err error, user string) error {
 	var f *command.Failure
 	switch {
@@ -146,15 +145,15 @@ func explainUser(err error, user string) error {
 	case errors.Is(err, broker.ErrNotFound):
 		return command.Fail(command.ExitNotFound, fmt.Errorf("there is no user %q", user), "See rueda user list.")
 	case errors.Is(err, local.ErrNoGroup):
-		return command.Fail(command.ExitNotFound, err, "See rueda group list; rueda group add makes one.")
+		return command.Fail(command.ExitNotFound, err, "See rueda group list; rueda group add creates one.")
 	case errors.Is(err, local.ErrNoSecret):
-		return command.Fail(command.ExitError, err, "It is kept with the signing keys: give the configuration or data folder that has them.")
+		return command.Fail(command.ExitError, err, "It is stored with the signing keys: use the configuration or data folder that has them.")
 	}
 	return err
 }
 
-// open opens the database. Where there is none it is made if the command may do that:
-// looking for a user in a folder of a mistyped name must not make it.
+// open opens the database. It creates a missing one only if create is set, so that a mistyped
+// folder name does not create one.
 func (o *userOptions) open(ctx context.Context, std command.Streams, create bool) (*database.DB, error) {
 	s, there, err := o.settings(ctx, std, create)
 	if err != nil {
@@ -170,10 +169,10 @@ func (o *userOptions) open(ctx context.Context, std command.Streams, create bool
 	return data, nil
 }
 
-// settings finds the database, and says whether it is there.
+// settings returns the settings of the database, and whether it exists.
 func (o *userOptions) settings(ctx context.Context, std command.Streams, create bool) (s *config.Settings, there bool, err error) {
 	if (o.config == "") == (o.data == "") {
-		return nil, false, command.Fail(command.ExitUsage, errors.New("which database?"), "Name it with --config FILE or with --data DIR.")
+		return nil, false, command.Fail(command.ExitUsage, errors.New("which database?"), "Use --config FILE or --data DIR.")
 	}
 	s = &config.Settings{Data: database.Config{Folder: o.data}}
 	if o.config != "" {
@@ -183,9 +182,9 @@ func (o *userOptions) settings(ctx context.Context, std command.Streams, create 
 		o.serves = servedBy(&s.Gateway)
 		if !s.Users.BuiltIn() {
 			o.kind = s.Users.Type
-			fmt.Fprintf(std.Err, "Note: the users of this configuration are of type %s; the built-in ones are not asked.\n", o.kind)
+			fmt.Fprintf(std.Err, "Note: the users of this configuration are of type %s; the built-in users are not used.\n", o.kind)
 		}
-		if err := s.Users.Close(); err != nil { // the gateway's own users are worked on, whatever serve asks
+		if err := s.Users.Close(); err != nil { // this command works on the built-in users of the gateway, whatever serve uses
 			return nil, false, err
 		}
 	}
@@ -196,27 +195,27 @@ func (o *userOptions) settings(ctx context.Context, std command.Streams, create 
 	}
 	if !there && !create {
 		return nil, false, command.Fail(command.ExitUsage, fmt.Errorf("there is no database in %s", filepath.Clean(s.Data.Folder)),
-			"rueda user add makes one with its first user.")
+			"rueda user add creates it with the first user.")
 	}
 	if parent := filepath.Dir(filepath.Clean(o.data)); !there && o.data != "" {
 		if _, err := os.Stat(parent); err != nil {
-			return nil, false, command.Fail(command.ExitUsage, fmt.Errorf("there is no folder %s to make %s in", parent, filepath.Base(o.data)),
-				"Make it first, if --data is what you mean.")
+			return nil, false, command.Fail(command.ExitUsage, fmt.Errorf("there is no folder %s for %s", parent, filepath.Base(o.data)),
+				"Create it first, if --data is correct.")
 		}
 	}
 	s.Data.Actor, s.Data.KeysMustExist = commandLine(), !create
 	return s, there, nil
 }
 
-// commandLine is who changes things here, for the audit log.
+// commandLine returns the actor for the audit log.
 func commandLine() string {
-	if uid := os.Getuid(); uid >= 0 { // -1 where there are no such numbers
+	if uid := os.Getuid(); uid >= 0 { // -1 on systems without user ids
 		return fmt.Sprintf("command line (uid %d)", uid)
 	}
 	return "command line"
 }
 
-// done tells what was done.
+// done prints what was done.
 func done(std command.Streams, format string, args ...any) error {
 	_, err := fmt.Fprintf(std.Out, format+"\n", args...)
 	return err
@@ -238,7 +237,7 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users *local
 			return err
 		}
 	}
-	if err := p.checkGroups(ctx, users); err != nil { // before there is a user without the rights it was to have
+	if err := p.checkGroups(ctx, users); err != nil { // before the user is created
 		return err
 	}
 	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements}
@@ -263,7 +262,7 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users *local
 	return done(std, "Added %s, %s", name, what)
 }
 
-// own are the rights of a name and of --delay.
+// own returns the rights of a preset name and of --delay.
 func (p *presetFlags) own(rights string) (own local.Rights, err error) {
 	own.Scopes = []string{broker.ScopeRead}
 	switch rights {
@@ -284,7 +283,7 @@ func (p *presetFlags) own(rights string) (own local.Rights, err error) {
 	return own, err
 }
 
-// checkGroups refuses groups that are not there.
+// checkGroups returns an error if a group does not exist.
 func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error {
 	if len(p.groups) == 0 {
 		return nil
@@ -310,18 +309,18 @@ func (o *userOptions) password(ctx context.Context, std command.Streams, users *
 	if err := users.SetPassword(ctx, name, password); err != nil {
 		return err
 	}
-	return done(std, "New password for %s; logins of before are over", name)
+	return done(std, "New password for %s; earlier logins have ended", name)
 }
 
 func (o *userOptions) disable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	if u, err := users.Entry(ctx, args[0]); err == nil && u.Disabled {
-		fmt.Fprintf(std.Err, "%s is disabled already.\n", args[0])
+		fmt.Fprintf(std.Err, "%s is already disabled.\n", args[0])
 		return nil
 	}
 	if err := users.Disable(ctx, args[0]); err != nil {
 		return err
 	}
-	return done(std, "Disabled %s; logins of before are over", args[0])
+	return done(std, "Disabled %s; earlier logins have ended", args[0])
 }
 
 func (o *userOptions) enable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
@@ -339,10 +338,10 @@ func (o *userOptions) logout(ctx context.Context, std command.Streams, users *lo
 	if err := users.Logout(ctx, args[0]); err != nil {
 		return err
 	}
-	return done(std, "Logged out %s: tokens and sockets of before are over", args[0])
+	return done(std, "Logged out %s: earlier tokens and sockets have ended", args[0])
 }
 
-// list prints a table for people, and rows with tabs and no heading for programs.
+// list prints a table for people, and rows with tabs and without a heading for programs.
 func (o *userOptions) list(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
 	all, err := users.List(ctx)
 	if err != nil {
@@ -370,7 +369,7 @@ func status(u *local.Entry) string {
 	return "active"
 }
 
-// printTable prints rows of cells that end in tabs, for people under a heading.
+// printTable prints rows of cells that end in tabs, with a heading for people.
 func printTable(std command.Streams, heading, rows string) error {
 	if !command.IsTerminal(std.Out) {
 		_, err := fmt.Fprint(std.Out, rows)

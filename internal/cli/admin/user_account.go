@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// accounts are the commands below user account.
+// accounts returns the commands of user account.
 func (o *userOptions) accounts(std command.Streams) *cobra.Command {
 	var a broker.Account
 	cmd := &cobra.Command{
@@ -35,7 +35,7 @@ accounts have the same one.`,
 	f.StringVar(&a.Type, "type", "cash", "cash or margin")
 	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
 	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
-	f.BoolVar(&a.IsDefault, "default", false, "the account that a client takes unless told otherwise; the first one is anyway")
+	f.BoolVar(&a.IsDefault, "default", false, "make this the default account; the first account is the default")
 	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", command.ExactArgs("name of the user"), listAccounts))
 	return cmd
 }
@@ -52,7 +52,7 @@ func addAccount(ctx context.Context, std command.Streams, users *local.Base, nam
 	return done(std, "Added account %s to %s: %s, %s", made.Number, name, made.Type, made.Currency)
 }
 
-// listAccounts prints a table for people, and rows with tabs and no heading for programs.
+// listAccounts prints a table for people, and rows with tabs and without a heading for programs.
 func listAccounts(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	all, err := users.List(ctx)
 	if err != nil {

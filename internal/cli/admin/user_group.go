@@ -15,7 +15,7 @@ func NewGroup(std command.Streams) *cobra.Command {
 	var o userOptions
 	cmd := &cobra.Command{
 		Use:   "group",
-		Short: "Give rights to many users by groups",
+		Short: "Manage the rights of many users with groups",
 		Long: `Group works on the same database as user. Whoever is in a group has its scopes, rights
 and limits beside its own: all scopes, all rights, of each limit the largest. A running gateway
 applies a change to all who are in it within half a second, and ends no login.`,
@@ -29,9 +29,9 @@ applies a change to all who are in it within half a second, and ends no login.`,
 	o.places(cmd)
 	group, both := command.ExactArgs("name of the group"), command.ExactArgs("name of the group", "name of the user")
 	cmd.AddCommand(o.addGroup(std), o.setGroup(std), o.grantGroup(std), o.revokeGroup(std),
-		teach(o.command(std, "remove GROUP", "Remove a group, and its rights from all who are in it", group, removeGroup), removeGroupHelp, "  rueda group remove equity --config rueda/rueda.toml"),
-		teach(o.command(std, "join GROUP NAME", "Put a user into a group", both, joinGroup), joinGroupHelp, "  rueda group join equity ana --config rueda/rueda.toml"),
-		teach(o.command(std, "leave GROUP NAME", "Take a user out of a group", both, leaveGroup), leaveGroupHelp, "  rueda group leave equity ana --config rueda/rueda.toml"),
+		teach(o.command(std, "remove GROUP", "Remove a group and the rights of its members that come from it", group, removeGroup), removeGroupHelp, "  rueda group remove equity --config rueda/rueda.toml"),
+		teach(o.command(std, "join GROUP NAME", "Add a user to a group", both, joinGroup), joinGroupHelp, "  rueda group join equity ana --config rueda/rueda.toml"),
+		teach(o.command(std, "leave GROUP NAME", "Remove a user from a group", both, leaveGroup), leaveGroupHelp, "  rueda group leave equity ana --config rueda/rueda.toml"),
 		teach(o.command(std, "list", "List the groups and their rights", cobra.NoArgs, listGroups), listGroupsHelp, "  rueda group list --config rueda/rueda.toml"))
 	return cmd
 }
@@ -39,7 +39,7 @@ applies a change to all who are in it within half a second, and ends no login.`,
 func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 	var s setFlags
 	var cmd *cobra.Command
-	cmd = o.creating(std, "add GROUP", "Add a group; makes the database where there is none", command.ExactArgs("name of the group"),
+	cmd = o.creating(std, "add GROUP", "Add a group; creates the database if it does not exist", command.ExactArgs("name of the group"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			edit, err := s.edit(cmd, false)
 			if err != nil {
@@ -79,7 +79,7 @@ func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 
 func (o *userOptions) grantGroup(std command.Streams) *cobra.Command {
 	var g grantFlags
-	cmd := o.command(std, "grant GROUP", "Give all in a group a right to data", command.ExactArgs("name of the group"),
+	cmd := o.command(std, "grant GROUP", "Grant a group a right to data", command.ExactArgs("name of the group"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
@@ -92,7 +92,7 @@ func (o *userOptions) grantGroup(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return doneOr(std, changed, "Group "+args[0]+" has that right already.", "Granted group %s: %s", args[0], local.Describe(e))
+			return doneOr(std, changed, "Group "+args[0]+" already has that right.", "Granted group %s: %s", args[0], local.Describe(e))
 		})
 	g.add(cmd)
 	return teach(cmd, grantGroupHelp, grantGroupExample)
@@ -101,7 +101,7 @@ func (o *userOptions) grantGroup(std command.Streams) *cobra.Command {
 func (o *userOptions) revokeGroup(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "revoke GROUP", "Take rights to data away from a group", command.ExactArgs("name of the group"),
+	cmd = o.command(std, "revoke GROUP", "Revoke rights to data from a group", command.ExactArgs("name of the group"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
@@ -129,7 +129,7 @@ func removeGroup(ctx context.Context, std command.Streams, users *local.Base, ar
 	if err != nil {
 		return err
 	}
-	return done(std, "Removed group %s; %d were in it", args[0], n)
+	return done(std, "Removed group %s; it had %d members", args[0], n)
 }
 
 func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
@@ -137,7 +137,7 @@ func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args
 	if err != nil {
 		return err
 	}
-	return doneOr(std, changed, args[1]+" is in it already.", "%s is in group %s", args[1], args[0])
+	return doneOr(std, changed, args[1]+" is already in it.", "%s is in group %s", args[1], args[0])
 }
 
 func leaveGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
@@ -148,7 +148,7 @@ func leaveGroup(ctx context.Context, std command.Streams, users *local.Base, arg
 	return doneOr(std, changed, args[1]+" is not in it.", "%s left group %s", args[1], args[0])
 }
 
-// listGroups prints a table for people, and rows with tabs and no heading for programs.
+// listGroups prints a table for people, and rows with tabs and without a heading for programs.
 func listGroups(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
 	groups, err := users.Groups(ctx)
 	if err != nil {

@@ -24,43 +24,43 @@ import (
 	"github.com/ruedahq/rueda/internal/progress"
 )
 
-// Bounds of an import. A transaction for each user would wait for the disk each time.
+// Limits of an import. Users are added in batches, because each transaction waits for the disk.
 const (
 	importBatch   = 500
 	maxImportLine = 64 << 10 // bytes
 )
 
-// imports is user import.
+// imports returns the command user import.
 func (o *userOptions) imports(std command.Streams) *cobra.Command {
 	var p presetFlags
 	var dryRun bool
 	var format string
-	cmd := o.creating(std, "import FILE", "Add users of another system with the hashes of their passwords", command.ExactArgs("file with the users"),
+	cmd := o.creating(std, "import FILE", "Import users of another system with their password hashes", command.ExactArgs("file with the users"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			return o.importFile(ctx, std, users, args[0], format, &p, dryRun)
 		})
-	cmd.Long = `Import adds users from a file, - for standard input, with the hashes that another system
-made of their passwords: bcrypt, scrypt, PBKDF2 with SHA-256 or SHA-512, argon2id. A user logs in with
-the password of before, and the hash is replaced by argon2id then. docs/users.md lists the forms.
+	cmd.Long = `Import adds users from a file, - for standard input, with the password hashes of another
+system: bcrypt, scrypt, PBKDF2 with SHA-256 or SHA-512, argon2id. Users log in with their
+old passwords, and their hashes are then replaced by argon2id. docs/users.md lists the forms.
 
-CSV has a heading: username and hash, and where wanted disabled (true or false), groups and scopes (with
-spaces between). JSON lines have the same names; groups and scopes are lists there.
+CSV has a heading: username and hash, and optionally disabled (true or false), groups and scopes
+(separated by spaces). JSON lines have the same names; groups and scopes are lists.
 
-A line that is refused is told with its number, and the others are added. Users who are there already
-stay as they are and are no mistake, so that it can be run again. Try it with --dry-run first.
+A rejected line is printed with its number, and the other lines are added. Existing users are
+not changed and are not errors, so an import can be repeated. Try it with --dry-run first.
 
-Exit status: 1 where a line was refused.`
+Exit status: 1 if a line was rejected.`
 	cmd.Example = `  rueda user import users.csv --group clients --dry-run --config rueda/rueda.toml
   rueda user import users.jsonl --rights quotes --data /var/lib/rueda`
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "", "csv or jsonl (default: by the name of the file)")
+	f.StringVar(&format, "format", "", "csv or jsonl (default: by the file name)")
 	p.add(cmd)
-	f.Lookup("rights").Usage += ", beside scopes of the file (default none)"
-	f.BoolVar(&dryRun, "dry-run", false, "check everything and add nobody")
+	f.Lookup("rights").Usage += ", in addition to scopes of the file (default none)"
+	f.BoolVar(&dryRun, "dry-run", false, "check the file without adding users")
 	return cmd
 }
 
-// importing is an import that is on its way.
+// importing has the state of an import.
 type importing struct {
 	std    command.Streams
 	users  *local.Base
@@ -71,8 +71,8 @@ type importing struct {
 
 	batch []local.Imported
 	lines []int           // of the batch
-	seen  map[string]bool // usernames of the file that were taken, without their case
-	wrong []wrongLine     // since the last flush, which tells them in the order of the file
+	seen  map[string]bool // accepted usernames of the file, in lower case
+	wrong []wrongLine     // since the last flush, which prints them in the order of the file
 
 	read, added, there, refused atomic.Int64
 }
@@ -122,7 +122,7 @@ func (o *userOptions) importFile(ctx context.Context, std command.Streams, users
 	case "jsonl", "ndjson":
 		err = i.jsonLines(ctx, in)
 	default:
-		err = command.Fail(command.ExitUsage, fmt.Errorf("%s is neither named .csv nor .jsonl", file), "Say what it is with --format csv or --format jsonl.")
+		err = command.Fail(command.ExitUsage, fmt.Errorf("the name of %s ends in neither .csv nor .jsonl", file), "Use --format csv or --format jsonl.")
 	}
 	if err == nil {
 		err = i.flush(ctx)
@@ -132,7 +132,7 @@ func (o *userOptions) importFile(ctx context.Context, std command.Streams, users
 	return i.report(err)
 }
 
-// report sums up. What was added stays, whatever happened then.
+// report prints the totals. Users that were added stay, whatever happened afterwards.
 func (i *importing) report(err error) error {
 	verb := "Added"
 	if i.dryRun {
@@ -141,18 +141,18 @@ func (i *importing) report(err error) error {
 	if err != nil && i.read.Load() == 0 {
 		return err
 	}
-	fmt.Fprintf(i.std.Out, "%s %s, already there %s, refused %s\n", verb, progress.Thousands(i.added.Load()),
+	fmt.Fprintf(i.std.Out, "%s %s, already present %s, refused %s\n", verb, progress.Thousands(i.added.Load()),
 		progress.Thousands(i.there.Load()), progress.Thousands(i.refused.Load()))
 	if err != nil {
 		return err
 	}
 	if n := i.refused.Load(); n > 0 {
-		return command.Fail(command.ExitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Mend those that were named, and run it again: users who are there already stay as they are.")
+		return command.Fail(command.ExitError, fmt.Errorf("%s lines could not be added", progress.Thousands(n)), "Fix the lines above and run the import again: existing users are not changed.")
 	}
 	return nil
 }
 
-// problem notes what is wrong with a line, and counts it. It never shows what stands there.
+// problem records what is wrong with a line, and counts it. It never shows the content.
 func (i *importing) problem(line int, err error) {
 	i.refused.Add(1)
 	i.wrong = append(i.wrong, wrongLine{line, err})
@@ -161,7 +161,7 @@ func (i *importing) problem(line int, err error) {
 	}
 }
 
-// printErrors prints what is wrong, line by line.
+// printErrors prints the errors, line by line.
 func (i *importing) printErrors() {
 	slices.SortStableFunc(i.wrong, func(a, b wrongLine) int { return cmp.Compare(a.number, b.number) })
 	for _, w := range i.wrong {
@@ -172,7 +172,7 @@ func (i *importing) printErrors() {
 	i.wrong = i.wrong[:0]
 }
 
-// add takes one user of the file.
+// add accepts one user of the file.
 func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
 	i.read.Add(1)
 	for _, scope := range u.Rights.Scopes {
@@ -199,7 +199,7 @@ func (i *importing) add(ctx context.Context, line int, u local.Imported) error {
 	return i.flush(ctx)
 }
 
-// flush adds what was read.
+// flush adds the users of the batch.
 func (i *importing) flush(ctx context.Context) error {
 	if len(i.batch) == 0 {
 		return nil
@@ -230,19 +230,19 @@ func (i *importing) flush(ctx context.Context) error {
 	return nil
 }
 
-// csv reads rows under a heading.
+// csv reads rows after a heading.
 func (i *importing) csv(ctx context.Context, in io.Reader) error {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
 	heading, err := r.Read()
 	if err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("%s has no heading", i.name), "Its first line names the columns: username,hash")
+		return command.Fail(command.ExitUsage, fmt.Errorf("%s has no heading", i.name), "The first line names the columns: username,hash")
 	}
 	columns := map[string]int{}
 	for n, name := range heading {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := columns[name]; twice || !slices.Contains([]string{"username", "hash", "disabled", "groups", "scopes"}, name) {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%s:1: column %q is unknown or there twice", i.name, name), "Columns are username, hash, disabled, groups and scopes.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("%s:1: column %q is unknown or a duplicate", i.name, name), "Columns are username, hash, disabled, groups and scopes.")
 		}
 		columns[name] = n
 	}
@@ -263,7 +263,7 @@ func (i *importing) csv(ctx context.Context, in io.Reader) error {
 			i.problem(bad.Line, wrongColumns(len(record), len(heading)))
 			continue
 		}
-		if err != nil { // quotes that do not match: what follows cannot be told apart
+		if err != nil { // unbalanced quotes: the following rows cannot be separated
 			return fmt.Errorf("read %s: %w", i.name, err)
 		}
 		field := func(name string) string {
@@ -287,7 +287,7 @@ func (i *importing) csv(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// wrongColumns is a row that has not as many columns as the heading.
+// wrongColumns returns the error for a row with a different number of columns than the heading.
 func wrongColumns(has, wanted int) error {
 	text, separated := "columns", ""
 	if has == 1 {
@@ -305,7 +305,7 @@ type importedLine struct {
 	Scopes   []string `json:"scopes"`
 }
 
-// jsonLines reads one object a line.
+// jsonLines reads one object per line.
 func (i *importing) jsonLines(ctx context.Context, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxImportLine)

@@ -12,19 +12,19 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// otp is user otp.
+// otp returns the command user otp.
 func (o *userOptions) otp(std command.Streams) *cobra.Command {
 	var enable, disable bool
 	var issuer string
-	cmd := o.command(std, "otp NAME", "Let a user log in with one-time passwords, or without", command.ExactArgs("name of the user"),
+	cmd := o.command(std, "otp NAME", "Turn a user's one-time passwords on or off", command.ExactArgs("name of the user"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			if enable == disable {
-				return command.Fail(command.ExitUsage, errors.New("with one-time passwords or without?"), "Say it with --enable or --disable.")
+				return command.Fail(command.ExitUsage, errors.New("--enable or --disable is missing"), "Use one of them.")
 			}
 			switch o.kind {
 			case "":
 			case "http":
-				return command.Fail(command.ExitUsage, errors.New("one-time passwords of users of type http are the login service's own"), "")
+				return command.Fail(command.ExitUsage, errors.New("the login service manages the one-time passwords of users of type http"), "")
 			default:
 				return command.Fail(command.ExitUsage, fmt.Errorf("users of type %s have no one-time passwords here", o.kind), "")
 			}
@@ -35,18 +35,19 @@ func (o *userOptions) otp(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return doneOr(std, was, args[0]+" had no second factor.", "%s logs in with the password alone", args[0])
+			return doneOr(std, was, args[0]+" had no second factor.", "%s logs in with only the password", args[0])
 		})
-	cmd.Long = `Otp --enable makes a secret for an authenticator app and ten recovery codes, and prints
-them once: the database keeps the secret encrypted and the codes hashed. From then on a
-login of the user needs otp, which is six digits from the app or a recovery code, each good once.
+	cmd.Long = `Otp --enable creates a secret for an authenticator app and ten recovery codes, and prints
+them once: the database has the encrypted secret and hashes of the codes. From then on
+logins of the user need an otp: six digits from the app, or a recovery code. Each can be
+used once.
 
-A new secret takes --disable and --enable again. Try it before you send the user away:
+To change the secret, use --disable and then --enable. Test it before the user needs it:
 rueda user check NAME --otp CODE.`
 	cmd.Example = otpExample
 	f := cmd.Flags()
-	f.BoolVar(&enable, "enable", false, "one-time passwords from now on")
-	f.BoolVar(&disable, "disable", false, "the password alone")
+	f.BoolVar(&enable, "enable", false, "turn one-time passwords on")
+	f.BoolVar(&disable, "disable", false, "turn one-time passwords off")
 	f.StringVar(&issuer, "issuer", "Rueda", "name of the gateway in the user's app")
 	return cmd
 }
@@ -57,7 +58,7 @@ func enableOTP(ctx context.Context, std command.Streams, users *local.Base, name
 	}
 	f, err := users.EnableSecondFactor(ctx, name, issuer)
 	if errors.Is(err, local.ErrExists) {
-		return command.Fail(command.ExitError, err, "Take it away first: rueda user otp "+command.QuoteShell(name)+" --disable")
+		return command.Fail(command.ExitError, err, "Turn it off first: rueda user otp "+command.QuoteShell(name)+" --disable")
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/config"
 )
 
-// grantFlags are an entitlement on the command line.
+// grantFlags has the flags of an entitlement.
 type grantFlags struct {
 	market         string
 	trades, quotes bool
@@ -33,16 +33,16 @@ func (g *grantFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&g.trades, "trades", false, "trades")
 	f.BoolVar(&g.quotes, "quotes", false, "best bid and offer")
 	f.StringVar(&g.depth, "depth", "", "deepest order book: 1, 5, 10, 25 or all")
-	f.IntVar(&g.instruments, "instruments", 0, "so many instruments at a time on a connection (default: all)")
-	f.DurationVar(&g.delay, "delay", 0, "data come so late; one of stream.delays of the configuration, such as 15m")
+	f.IntVar(&g.instruments, "instruments", 0, "number of instruments at a time on a connection (default: all)")
+	f.DurationVar(&g.delay, "delay", 0, "delay of the data, one of stream.delays of the configuration, such as 15m")
 	f.StringVar(&g.from, "from", "", "from this day or time on, such as 2026-12-01 or 2026-12-01T10:00:00-03:00; a day begins in UTC")
-	f.StringVar(&g.until, "until", "", "up to this day or time, which is not in it")
+	f.StringVar(&g.until, "until", "", "up to this day or time, exclusive")
 }
 
-// entitlement is what the flags say.
+// entitlement returns the entitlement of the flags.
 func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 	if g.market == "" {
-		return e, command.Fail(command.ExitUsage, errors.New("which market?"), "Name it with --market, or all with --market '*'.")
+		return e, command.Fail(command.ExitUsage, errors.New("which market?"), "Use --market NAME, or --market '*' for all.")
 	}
 	e = broker.Entitlement{Market: g.market, Trades: g.trades, Quotes: g.quotes, Instruments: g.instruments}
 	switch {
@@ -52,12 +52,12 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 	default:
 		n, err := strconv.Atoi(g.depth)
 		if err != nil || n == 0 || !slices.Contains(command.BookDepths, n) {
-			return e, command.Fail(command.ExitUsage, fmt.Errorf("--depth %q is none of 1, 5, 10, 25 and all", g.depth), "")
+			return e, command.Fail(command.ExitUsage, fmt.Errorf("--depth %q is not one of 1, 5, 10, 25 and all", g.depth), "")
 		}
 		e.Depth = n
 	}
 	if !e.Trades && !e.Quotes && e.Depth == 0 {
-		return e, command.Fail(command.ExitUsage, errors.New("a right to what?"), "Say it with --trades, --quotes or --depth.")
+		return e, command.Fail(command.ExitUsage, errors.New("no data is named"), "Use --trades, --quotes or --depth.")
 	}
 	if e.Delay, err = delaySeconds(g.delay); err != nil {
 		return e, err
@@ -69,7 +69,7 @@ func (g *grantFlags) entitlement() (e broker.Entitlement, err error) {
 		return e, err
 	}
 	if !e.Until.IsZero() && !time.Now().Before(e.Until) {
-		return e, command.Fail(command.ExitUsage, fmt.Errorf("--until %s is over already", g.until), "")
+		return e, command.Fail(command.ExitUsage, fmt.Errorf("--until %s is in the past", g.until), "")
 	}
 	return e, nil
 }
@@ -84,17 +84,17 @@ func parseTime(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, command.Fail(command.ExitUsage, fmt.Errorf("%s %q is no day or time", flag, text), "Write 2026-12-31 or 2026-12-31T17:00:00-03:00.")
+	return time.Time{}, command.Fail(command.ExitUsage, fmt.Errorf("%s %q is not a day or time", flag, text), "Write 2026-12-31 or 2026-12-31T17:00:00-03:00.")
 }
 
 func delaySeconds(d time.Duration) (int, error) {
 	if d < 0 || d%time.Second != 0 || d > config.MaxDelay {
-		return 0, command.Fail(command.ExitUsage, fmt.Errorf("a delay is of whole seconds, up to %v, not %v", config.MaxDelay, d), "")
+		return 0, command.Fail(command.ExitUsage, fmt.Errorf("a delay has whole seconds, up to %v, not %v", config.MaxDelay, d), "")
 	}
 	return int(d / time.Second), nil
 }
 
-// revokeFlags choose among the entitlements that are there.
+// revokeFlags has the flags that select existing entitlements.
 type revokeFlags struct {
 	market string
 	delay  time.Duration
@@ -103,15 +103,15 @@ type revokeFlags struct {
 
 func (r *revokeFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.market, "market", "", "rights to this market, as they were granted: '*' takes those granted for all")
-	f.DurationVar(&r.delay, "delay", 0, "only those to data so late; 0s: only those to data at once")
+	f.StringVar(&r.market, "market", "", "rights to this market, as they were granted: '*' means those granted for all markets")
+	f.DurationVar(&r.delay, "delay", 0, "only those with this delay; 0s: only those to live data")
 	f.BoolVar(&r.all, "all", false, "all rights to data")
 }
 
-// which says whether an entitlement is meant.
+// which returns a function that reports whether an entitlement is selected.
 func (r *revokeFlags) which(cmd *cobra.Command) (func(broker.Entitlement) bool, error) {
 	if (r.market == "") != r.all {
-		return nil, command.Fail(command.ExitUsage, errors.New("which rights?"), "Name the market with --market, or take all with --all.")
+		return nil, command.Fail(command.ExitUsage, errors.New("which rights?"), "Use --market NAME, or --all.")
 	}
 	delay, err := delaySeconds(r.delay)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *revokeFlags) which(cmd *cobra.Command) (func(broker.Entitlement) bool, 
 	}, nil
 }
 
-// setFlags are scopes and limits on the command line.
+// setFlags has the flags of scopes and limits.
 type setFlags struct {
 	scopes []string
 	limits broker.Limits
@@ -131,23 +131,23 @@ type setFlags struct {
 
 func (s *setFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&s.scopes, "scopes", nil, "scopes in the place of those of before, with commas between; '' for none")
+	f.StringSliceVar(&s.scopes, "scopes", nil, "new scopes, separated by commas; '' for none")
 	f.IntVar(&s.limits.Connections, "connections", 0, "connections at a time; 0: the configuration's")
 	f.IntVar(&s.limits.Subscriptions, "subscriptions", 0, "subscriptions of a connection; 0: the configuration's")
 	f.IntVar(&s.limits.MessagesPerSecond, "messages", 0, "messages a second of a connection; 0: the configuration's")
 	f.IntVar(&s.limits.RequestsPerMinute, "requests", 0, "requests a minute; 0: the configuration's")
 }
 
-// knownScopes are those that the gateway looks at.
+// knownScopes are the scopes that the gateway checks.
 var knownScopes = []string{
 	broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin,
 }
 
-// edit changes what was named on the command line and leaves the rest.
+// edit returns a function that changes what the flags name.
 func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) error, error) {
 	changed := cmd.Flags().Changed
 	if needed && !slices.ContainsFunc([]string{"scopes", "connections", "subscriptions", "messages", "requests"}, changed) {
-		return nil, command.Fail(command.ExitUsage, errors.New("nothing to set"), "Name it: --scopes, --connections, --subscriptions, --messages or --requests.")
+		return nil, command.Fail(command.ExitUsage, errors.New("nothing to set"), "Use --scopes, --connections, --subscriptions, --messages or --requests.")
 	}
 	for _, scope := range s.scopes {
 		if !slices.Contains(knownScopes, scope) {
@@ -178,7 +178,7 @@ func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) er
 	}, nil
 }
 
-// doneOr tells what was done, or that there was nothing to do.
+// doneOr prints what was done, or that there was nothing to do.
 func doneOr(std command.Streams, changed bool, nothing, format string, args ...any) error {
 	if !changed {
 		fmt.Fprintln(std.Err, nothing)
@@ -208,7 +208,7 @@ func (o *userOptions) set(std command.Streams) *cobra.Command {
 
 func (o *userOptions) grant(std command.Streams) *cobra.Command {
 	var g grantFlags
-	cmd := o.command(std, "grant NAME", "Give a user a right to data, beside those there are", command.ExactArgs("name of the user"),
+	cmd := o.command(std, "grant NAME", "Grant a user a further right to data", command.ExactArgs("name of the user"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
@@ -224,7 +224,7 @@ func (o *userOptions) grant(std command.Streams) *cobra.Command {
 			if err := noteUseless(ctx, std, users, args[0], e); err != nil {
 				return err
 			}
-			return doneOr(std, changed, args[0]+" has that right already.", "Granted %s: %s", args[0], local.Describe(e))
+			return doneOr(std, changed, args[0]+" already has that right.", "Granted %s: %s", args[0], local.Describe(e))
 		})
 	g.add(cmd)
 	return teach(cmd, grantHelp, grantExample)
@@ -233,7 +233,7 @@ func (o *userOptions) grant(std command.Streams) *cobra.Command {
 func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
-	cmd = o.command(std, "revoke NAME", "Take rights to data away from a user", command.ExactArgs("name of the user"),
+	cmd = o.command(std, "revoke NAME", "Revoke rights to data from a user", command.ExactArgs("name of the user"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
@@ -257,7 +257,7 @@ func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 				for _, e := range g.Entitlements {
 					if which(e) {
 						still = true
-						fmt.Fprintf(std.Err, "%s has %s still, from group %s.\n", args[0], local.Describe(e), g.Name)
+						fmt.Fprintf(std.Err, "%s still has %s, from group %s.\n", args[0], local.Describe(e), g.Name)
 					}
 				}
 			}
@@ -270,7 +270,7 @@ func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 	return teach(cmd, revokeHelp, revokeExample)
 }
 
-// showUser prints a table for people, and rows with tabs and no heading for programs.
+// showUser prints a table for people, and rows with tabs and without a heading for programs.
 func showUser(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 	u, err := users.Entry(ctx, args[0])
 	if err != nil {
@@ -315,7 +315,7 @@ func showUser(ctx context.Context, std command.Streams, users *local.Base, args 
 	return printTable(std, "WHAT\tVALUE\tFROM\n", table.String())
 }
 
-// sources says whose rights have something: own, and names of groups.
+// sources returns where a right comes from: "own", and names of groups.
 func sources(u *local.Entry, has func(*local.Rights) bool) (from []string) {
 	if has(&u.Own) {
 		from = append(from, "own")
@@ -338,7 +338,7 @@ func validity(e *broker.Entitlement, now time.Time) string {
 	return " (over)"
 }
 
-// namedLimit is a limit by its flag's name.
+// namedLimit is a limit with the name of its flag.
 type namedLimit struct {
 	name  string
 	value int

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// served is what a gateway of a configuration serves, as far as rights name it.
+// served has what the gateway of a configuration serves, as far as rights name it.
 type served struct {
 	delays  []time.Duration
 	markets []string
@@ -32,13 +32,14 @@ func (s *served) delay(seconds int) bool {
 	return seconds == 0 || slices.Contains(s.delays, time.Duration(seconds)*time.Second)
 }
 
-// market says yes where no markets are configured: the feeds list them.
+// market reports whether a market is served. It returns true if no markets are configured: the
+// feeds list them.
 func (s *served) market(name string) bool {
 	return name == "*" || len(s.markets) == 0 || slices.Contains(s.markets, name)
 }
 
-// checkServed refuses a delay that the configuration does not serve, and notes a market that it
-// does not have. Without a configuration neither is known.
+// checkServed returns an error for a delay that the configuration does not serve, and prints a note
+// about an unknown market. Without a configuration it checks nothing.
 func (o *userOptions) checkServed(std command.Streams, e broker.Entitlement) error {
 	if o.serves == nil {
 		return nil
@@ -46,13 +47,13 @@ func (o *userOptions) checkServed(std command.Streams, e broker.Entitlement) err
 	if !o.serves.delay(e.Delay) {
 		wanted := shortDuration(time.Duration(e.Delay) * time.Second)
 		if len(o.serves.delays) == 0 {
-			return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s: %s serves no data late", wanted, o.config), "Add it to stream.delays.")
+			return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s: %s serves no delayed data", wanted, o.config), "Add it to stream.delays.")
 		}
 		var list []string
 		for _, d := range o.serves.delays {
 			list = append(list, shortDuration(d))
 		}
-		return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s is none of the delays that %s serves: %s", wanted, o.config, strings.Join(list, ", ")),
+		return command.Fail(command.ExitUsage, fmt.Errorf("--delay %s is not one of the delays that %s serves: %s", wanted, o.config, strings.Join(list, ", ")),
 			"Add it to stream.delays, or use one of these.")
 	}
 	if !o.serves.market(e.Market) {
@@ -61,7 +62,7 @@ func (o *userOptions) checkServed(std command.Streams, e broker.Entitlement) err
 	return nil
 }
 
-// shortDuration is 15m rather than 15m0s.
+// shortDuration formats 15m0s as 15m.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -73,7 +74,7 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// noteUseless tells of a right that was granted beside a larger one.
+// noteUseless prints a note if an existing right already includes the granted one.
 func noteUseless(ctx context.Context, std command.Streams, users *local.Base, name string, e broker.Entitlement) error {
 	u, err := users.Entry(ctx, name)
 	if err != nil {
@@ -94,7 +95,7 @@ func noteUseless(ctx context.Context, std command.Streams, users *local.Base, na
 	}
 	if i := larger(&u.Own); i >= 0 {
 		x := u.Own.Entitlements[i]
-		fmt.Fprintf(std.Err, "Note: %s has %q, %s; this adds nothing. Take it away: rueda user revoke %s --market %s\n",
+		fmt.Fprintf(std.Err, "Note: %s has %q, %s; this adds nothing. Remove it: rueda user revoke %s --market %s\n",
 			name, local.Describe(x), when(x), command.QuoteShell(name), command.QuoteShell(x.Market))
 		return nil
 	}
@@ -108,8 +109,8 @@ func noteUseless(ctx context.Context, std command.Streams, users *local.Base, na
 	return nil
 }
 
-// cannotRemove is the answer to those who look for a way to remove a user.
+// cannotRemove returns the error for an attempt to remove a user.
 func cannotRemove(name string) error {
 	return command.Fail(command.ExitUsage, errors.New("a user cannot be removed: accounts and rows of the audit log point to it"),
-		"Keep it out: rueda user disable "+command.QuoteShell(name))
+		"Use rueda user disable "+command.QuoteShell(name))
 }

@@ -24,20 +24,20 @@ func newUserCheck(std command.Streams, o *userOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check NAME",
 		Short: "Log in to the configured user base and show what a gateway sees",
-		Long: `Check logs in as a user to the user base of [users], reads the user again by id, the
-groups, and the accounts of [accounts], as a gateway does, and shows what comes. No
-gateway has to run, and no token is given out. It says which groups have no [[users.right]].
+		Long: `Check logs in as a user to the user base of [users]. Like a gateway, it reads the user again
+by id, the groups, and the accounts of [accounts], and prints the results. It needs no
+running gateway and issues no token. It names the groups without [[users.right]].
 
-A failed attempt is one for the user base: it may count there.`,
+The user base may count a failed attempt.`,
 		Example: `  rueda user check ana --config rueda/rueda.toml
   pass show ana | rueda user check ana --password-stdin --config rueda/rueda.toml`,
 		Args: command.ExactArgs("name of the user"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.config == "" {
-				return command.Fail(command.ExitUsage, errors.New("which user base?"), "Name the configuration with --config FILE.")
+				return command.Fail(command.ExitUsage, errors.New("no user base is named"), "Use --config FILE.")
 			}
 			quiet := std
-			quiet.Err = io.Discard // of the log, which would say what is said here
+			quiet.Err = io.Discard // this command prints what the log would contain
 			s, err := command.LoadConfig(cmd.Context(), quiet, o.config)
 			if err != nil {
 				return err
@@ -63,11 +63,11 @@ A failed attempt is one for the user base: it may count there.`,
 		},
 	}
 	cmd.Flags().BoolVar(&fromStdin, "password-stdin", false, "read the password from standard input")
-	cmd.Flags().StringVar(&otp, "otp", "", "one-time password, of a user who needs one")
+	cmd.Flags().StringVar(&otp, "otp", "", "one-time password, if the user needs one")
 	return cmd
 }
 
-// checkUser does what a gateway does at a login, a refresh and GET /broker/accounts.
+// checkUser does what a gateway does for a login, a refresh and GET /broker/accounts.
 func checkUser(ctx context.Context, std command.Streams, s *config.Settings, users *local.Base, login broker.Login) error {
 	begun := time.Now()
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
@@ -110,7 +110,7 @@ func checkUser(ctx context.Context, std command.Streams, s *config.Settings, use
 	case again.Version != user.Version:
 		problem = fmt.Sprintf("read by id, the version is %d: logins would end at the first refresh", again.Version)
 	case !reflect.DeepEqual(again, user):
-		problem = "read by id, the user is another than at the login: " + describeDifference(user, again)
+		problem = "read by id, the user differs from the one at the login: " + describeDifference(user, again)
 	default:
 		row("by id", "the same")
 	}
@@ -133,7 +133,7 @@ func checkUser(ctx context.Context, std command.Streams, s *config.Settings, use
 	return nil
 }
 
-// groupsOf are the groups of a user who has just logged in, where the user base knows of groups.
+// groupsOf returns the groups of a user who has just logged in, if the user base has groups.
 func groupsOf(ctx context.Context, s *config.Settings, users *local.Base, user *broker.User) (list []broker.Membership, ok bool, err error) {
 	if !s.Users.BuiltIn() {
 		return s.Users.Groups(ctx, user.ID)
@@ -152,7 +152,7 @@ func describeGroups(row func(name, format string, args ...any), list []broker.Me
 	for i, m := range list {
 		note := ""
 		if !m.Granted {
-			note = " (no [[users.right]] is for it)"
+			note = " (no [[users.right]] matches)"
 		}
 		row([]string{"groups", ""}[min(i, 1)], "%s%s", printable(m.Group), note)
 	}

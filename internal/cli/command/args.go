@@ -27,7 +27,7 @@ func ExactArgs(things ...string) cobra.PositionalArgs {
 		case n < len(things):
 			return Fail(ExitUsage, errors.New("the "+things[n]+" is missing"), "Name it: "+cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()))
 		case n > len(things):
-			return Fail(ExitUsage, fmt.Errorf("%d arguments are too many: it takes the %s", n, strings.Join(things, " and the ")), "See "+cmd.CommandPath()+" --help")
+			return Fail(ExitUsage, fmt.Errorf("too many arguments (%d): expected the %s", n, strings.Join(things, " and the ")), "See "+cmd.CommandPath()+" --help")
 		}
 		return nil
 	}
@@ -37,7 +37,7 @@ func ExactArgs(things ...string) cobra.PositionalArgs {
 func MaxArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return Fail(ExitUsage, fmt.Errorf("%d arguments are too many: it takes %s", len(args), what), "See "+cmd.CommandPath()+" --help")
+			return Fail(ExitUsage, fmt.Errorf("too many arguments (%d): expected %s", len(args), what), "See "+cmd.CommandPath()+" --help")
 		}
 		return nil
 	}
@@ -56,11 +56,11 @@ func CheckSubscription(depth int, conflate string, intervals []string) error {
 		return Fail(ExitUsage, fmt.Errorf("--depth %d: a book has 1, 5, 10 or 25 levels, or 0 for all", depth), "")
 	}
 	if !slices.Contains(conflations, conflate) {
-		return Fail(ExitUsage, fmt.Errorf("--conflate %q is none of %s", conflate, strings.Join(conflations, ", ")), "")
+		return Fail(ExitUsage, fmt.Errorf("--conflate %q is not one of %s", conflate, strings.Join(conflations, ", ")), "")
 	}
 	for _, word := range intervals {
 		if !slices.Contains(barIntervals, word) {
-			return Fail(ExitUsage, fmt.Errorf("--interval %q is none of %s", word, strings.Join(barIntervals, ", ")), "")
+			return Fail(ExitUsage, fmt.Errorf("--interval %q is not one of %s", word, strings.Join(barIntervals, ", ")), "")
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func NewLogger(std Streams) func(config.Log) *slog.Logger {
 	return func(c config.Log) *slog.Logger {
 		opts := &slog.HandlerOptions{}
 		var level slog.Level
-		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // checked with the rest
+		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // already checked
 			opts.Level = level
 		}
 		if c.Format == "json" {
@@ -69,10 +69,10 @@ func ExplainKeys(err error, config, data string) error {
 	case !errors.As(err, &missing):
 		return ExplainFolder(err, "", setting)
 	case !missing.Used:
-		return Fail(ExitUsage, missing, "rueda user add makes both with the first user, and rueda serve does.")
+		return Fail(ExitUsage, missing, "rueda serve and the first rueda user add create both.")
 	}
-	return Fail(ExitError, missing, "Put it back from your backup. To begin with new keys (logins end, second factors are lost,\n"+
-		"the audit log begins anew), with no gateway running: rueda keys new "+place)
+	return Fail(ExitError, missing, "Restore it from your backup. To begin with new keys (logins end, second factors are lost,\n"+
+		"a new audit log begins), with no gateway running: rueda keys new "+place)
 }
 
 // DatabaseFlags returns the arguments that name the database, and the setting of its folder.

@@ -15,7 +15,7 @@ const (
 	ExitRefused     = 3 // credentials or rights
 	ExitNotFound    = 4 // instrument or user
 	ExitUnreachable = 5
-	ExitBadData     = 8 // data that cannot be true
+	ExitBadData     = 8 // inconsistent data
 	ExitInterrupted = 130
 )
 
@@ -45,7 +45,7 @@ func Outcome(ctx context.Context, err error) (status int, text, advice string) {
 	var f *Failure
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
-		return ExitOK, "", "" // the reader of the output has ended
+		return ExitOK, "", "" // the output was closed
 	case errors.As(err, &f):
 		return f.status, err.Error(), f.advice
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:

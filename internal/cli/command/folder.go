@@ -28,7 +28,7 @@ func ExplainFolder(err error, folder, setting string) error {
 	return err
 }
 
-// related reports whether a path lies in a folder or on the way to it.
+// related reports whether a path is in a folder or is one of its parents.
 func related(folder, path string) bool {
 	up := ".." + string(filepath.Separator)
 	in, err := filepath.Rel(folder, path)

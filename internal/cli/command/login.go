@@ -35,7 +35,7 @@ type Login struct {
 func (o *Login) Flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL or "+DefaultURL+")")
-	f.StringVar(&o.user, "user", "", "who logs in (default $RUEDA_USER or demo)")
+	f.StringVar(&o.user, "user", "", "username (default $RUEDA_USER or demo)")
 	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, or a prompt)")
 	f.StringVar(&o.otp, "otp", "", "one-time password of a user who needs one, or a recovery code (default a prompt)")
 }
@@ -74,7 +74,7 @@ func AccessToken(ctx context.Context, a *client.Account) (string, error) {
 		advice := ""
 		if r.Reason == wire.MFARequired {
 			return "", Fail(ExitRefused, fmt.Errorf("%s needs a one-time password", a.Username),
-				"Add --otp CODE: six digits, or a recovery code. Each is good once.")
+				"Add --otp CODE: six digits, or a recovery code. Each can be used once.")
 		}
 		if known := a.Username == DemoUser || a.Username == BasicUser; known && r.Reason == wire.InvalidCredentials && a.API.IsLocal() {
 			advice = "The passwords of a dev server are demo/demo and basic/basic."

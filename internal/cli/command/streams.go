@@ -10,7 +10,7 @@ type Streams struct {
 	In   io.Reader
 	Out  io.Writer // data
 	Err  io.Writer // everything else
-	Exit func(int) // ends the process; nil: nothing does
+	Exit func(int) // ends the process; nil: no call
 }
 
 // ExitOnInterrupt ends the process when ctx ends, until stop is called. It is for work that cannot

@@ -54,7 +54,7 @@ func NewProgress(std *Streams) *progress.Progress {
 	return p
 }
 
-// QuoteShell quotes a word for a shell: identifiers contain pipes.
+// QuoteShell quotes a word for a shell, because identifiers contain pipes.
 func QuoteShell(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=") == "" {
 		return s
@@ -72,13 +72,13 @@ func ReadPassword(std Streams, prompt string, fromStdin bool, check func(string)
 	}
 	if !IsTerminal(std.In) {
 		return "", Fail(ExitUsage, errors.New("no password given"),
-			"There is no terminal to ask at: pipe it in with --password-stdin.")
+			"There is no terminal for a prompt: use --password-stdin.")
 	}
 	password, err := askSecret(std, prompt+": ")
 	if err != nil || check == nil {
 		return password, err
 	}
-	if err := check(password); err != nil { // before it is typed again
+	if err := check(password); err != nil { // before it is entered again
 		return "", err
 	}
 	again, err := askSecret(std, "Once more: ")
@@ -129,7 +129,7 @@ func ProgramName() string {
 	return QuoteShell(os.Args[0])
 }
 
-// Count returns a number of things in words, such as "2 markets".
+// Count returns a number of things as text, such as "2 markets".
 func Count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -42,7 +42,7 @@ func (l *link) changed(v *wire.Value) error {
 		if reason != wire.UnknownInstrument {
 			status = command.ExitRefused
 		}
-		l.printf("%s %s taken away: %s (%s)", text(r, "channel"), text(r, "instrument"), said, why)
+		l.printf("%s %s removed: %s (%s)", text(r, "channel"), text(r, "instrument"), said, why)
 	}
 	if len(removed.Items) == 0 || l.waiting > 0 {
 		return nil
@@ -52,5 +52,5 @@ func (l *link) changed(v *wire.Value) error {
 			return nil
 		}
 	}
-	return command.Fail(status, errors.New("nothing is left of what was subscribed"), "")
+	return command.Fail(status, errors.New("no subscription is left"), "")
 }

@@ -42,12 +42,12 @@ and pandas read:
 
   OUT/type=trades/date=2026-11-20/market=BYMA/part-0.parquet
 
-The gateway whose journal it is may run meanwhile. A file gets its name when it is
-whole, and takes the place of an older one; the names go to standard output.
-docs/export.md has the columns, and queries to begin with.
+The gateway of the journal may run meanwhile. A file gets its name when it is complete,
+and replaces an older one. Standard output has the names. docs/export.md has the columns
+and example queries.
 
-Exit status: 0 written, or the day has no row of those types; 1 other errors, or the day is
-not closed; 2 a mistake on the command line; 4 no such journal or day, or nothing of
+Exit status: 0 written, or the day has no rows of those types; 1 other errors, or the day is
+not closed; 2 a mistake on the command line; 4 no such journal or day, or no rows of
 --market or --instrument in it; 130 interrupted.`,
 		Example: `  rueda export --data /var/lib/rueda --out history
   rueda export --data /var/lib/rueda --out history --date 2026-11-20 --type trades,bars --format csv
@@ -57,13 +57,13 @@ not closed; 2 a mistake on the command line; 4 no such journal or day, or nothin
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.data, "data", "", "data folder of the gateway, or the folder of the journal itself")
-	fl.StringVar(&f.out, "out", "", "folder of the files; it is made where there is none")
+	fl.StringVar(&f.out, "out", "", "folder of the files; created if it does not exist")
 	fl.StringVar(&f.date, "date", "", "day, such as 2026-11-20, UTC (default the newest closed one)")
 	fl.StringSliceVar(&f.types, "type", nil, "trades, quotes, bars, depth (default all)")
 	fl.StringVar(&f.format, "format", "parquet", "parquet, csv, or ndjson: the stream's own messages")
 	fl.StringVar(&f.market, "market", "", "only this market")
-	fl.StringArrayVar(&f.instruments, "instrument", nil, "only this instrument; may be given again")
-	fl.BoolVar(&f.open, "open", false, "take a day that is not closed too: what there is of it")
+	fl.StringArrayVar(&f.instruments, "instrument", nil, "only this instrument; may be repeated")
+	fl.BoolVar(&f.open, "open", false, "export a day that is not closed too, as far as it exists")
 	return cmd
 }
 
@@ -115,13 +115,13 @@ func (f *exportFlags) noRows(j *journal.Archive, job export.Job) error {
 	if len(f.types) > 0 {
 		what += " of type " + strings.Join(f.types, ", ")
 	}
-	advice := "An instrument is written as in the catalogue: 'GGAL|BYMA|24hs'."
+	advice := "Write an instrument as in the catalogue: 'GGAL|BYMA|24hs'."
 	day := job.Request
 	day.Market, day.Instruments = "", nil
 	if list := export.Markets(j, day); len(list) > 0 {
 		advice = "That day has the markets " + strings.Join(list, ", ") + ". " + advice
 	}
-	return command.Fail(command.ExitNotFound, fmt.Errorf("there is nothing of %s on %s", what, job.Date), advice)
+	return command.Fail(command.ExitNotFound, fmt.Errorf("there are no rows of %s on %s", what, job.Date), advice)
 }
 
 // job checks the flags.
@@ -133,7 +133,7 @@ func (f *exportFlags) job() (export.Job, error) {
 	job.Date, job.Market, job.Unfinished = f.date, f.market, f.open
 	switch {
 	case f.data == "":
-		return bad("which journal? --data is missing")
+		return bad("--data is missing: the folder of the journal")
 	case f.out == "":
 		return bad("--out is missing: the folder of the files")
 	}
@@ -200,7 +200,7 @@ func newestDay(days []journal.Day, open bool) (string, error) {
 	if len(days) > 0 {
 		return "", exportFailure(days, fmt.Errorf("%s: %w", days[len(days)-1].Date, export.ErrOpenDay))
 	}
-	return "", exportFailure(days, errors.New("there is no day in this journal"))
+	return "", exportFailure(days, errors.New("this journal has no days"))
 }
 
 // which lists the days of the journal.
@@ -219,7 +219,7 @@ func exportFailure(days []journal.Day, err error) error {
 	case errors.Is(err, export.ErrNoDay):
 		return command.Fail(command.ExitNotFound, err, which(days))
 	case errors.Is(err, export.ErrOpenDay):
-		return command.Fail(command.ExitError, err, "A gateway closes a day when the next one has begun. With --open you get what there is of it.")
+		return command.Fail(command.ExitError, err, "A gateway closes a day when the next one has begun. Use --open to export it as far as it exists.")
 	}
 	return err
 }

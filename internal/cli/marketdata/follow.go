@@ -28,10 +28,10 @@ const (
 	chSummary = "summary"
 )
 
-// interest is the subscriptions of a follower.
+// interest has the subscriptions of a follower.
 type interest struct {
 	ids       []string
-	books     []string // identifiers of order_book where they differ
+	books     []string // identifiers of order_book if they differ
 	channels  []string
 	depth     int
 	conflate  string
@@ -49,9 +49,9 @@ func (w *interest) of(channel string) []string {
 // hooks receive the messages of a follower. Nil hooks are not called.
 type hooks struct {
 	ready   func(ctx context.Context, token string) error // before each connection
-	message func(v *wire.Value, msg []byte) error         // every message but pings and the answer to auth_token, as it came
-	data    func(v *wire.Value, msg []byte) error         // market data that is new: nothing twice, no book that does not chain
-	lost    func(l lost) error                            // what cannot be had any more
+	message func(v *wire.Value, msg []byte) error         // every message except pings and the answer to auth_token, as it was received
+	data    func(v *wire.Value, msg []byte) error         // new market data: no repeated messages, and no book message that does not follow the previous one
+	lost    func(l lost) error                            // messages that cannot be recovered
 	down    func(err error) error                         // the connection is lost
 }
 
@@ -100,7 +100,7 @@ func checkPatterns(ids []string, example string) error {
 	for _, id := range ids {
 		if _, err := market.ParsePattern(id); err != nil {
 			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", id, err),
-				"Quote it, since the shell takes a pipe for its own: "+example)
+				"Quote it, because a pipe is special in the shell: "+example)
 		}
 	}
 	return nil
@@ -142,9 +142,9 @@ func (w *follower) run(ctx context.Context, limit time.Duration) error {
 		wait := pause.Next(err)
 		var gap *gapError
 		if w.resuming = errors.As(err, &gap); w.resuming {
-			w.printf("%v: asking for it again in %s", err, wait.Round(time.Millisecond))
+			w.printf("%v: requesting it again in %s", err, wait.Round(time.Millisecond))
 		} else {
-			w.printf("link lost: %v; again in %s", err, wait.Round(time.Millisecond))
+			w.printf("connection lost: %v; retrying in %s", err, wait.Round(time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():
@@ -170,11 +170,11 @@ func unreachable(err error) string {
 	case errors.As(err, &r):
 		return r.Advice()
 	case errors.As(err, &unknown):
-		return "It is there, and its certificate is not trusted. Trust a file of your own with SSL_CERT_FILE=tls.crt rueda watch ..."
+		return "The server answers, but its certificate is not trusted. Trust a certificate file with SSL_CERT_FILE=tls.crt rueda watch ..."
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "Something is there and hangs up. Where it speaks TLS, the address begins with https."
+		return "The server closes the connection. If it uses TLS, the address begins with https."
 	}
-	return "Is it running? This starts one here: rueda dev"
+	return "Is it running? Start one on this machine with: rueda dev"
 }
 
 // isFinal reports whether a retry cannot help: the server refused permanently, or the output is

@@ -17,9 +17,9 @@ type gapError struct {
 
 func (e *gapError) Error() string {
 	if e.from == e.to {
-		return fmt.Sprintf("%s %s #%d did not come", e.key.Channel, e.key.ID, e.from)
+		return fmt.Sprintf("%s %s #%d is missing", e.key.Channel, e.key.ID, e.from)
 	}
-	return fmt.Sprintf("%s %s #%d to #%d did not come", e.key.Channel, e.key.ID, e.from, e.to)
+	return fmt.Sprintf("%s %s #%d to #%d are missing", e.key.Channel, e.key.ID, e.from, e.to)
 }
 
 // contiguous detects missing messages in channels without gaps. The first time it returns a

@@ -96,7 +96,7 @@ func (l *link) receive(ctx context.Context) error {
 	}
 	v, err := wire.ParseJSON(msg)
 	if err != nil {
-		return fmt.Errorf("a message of the server: %w", err)
+		return fmt.Errorf("message of the server: %w", err)
 	}
 	if action := v.Get("action"); action.Text == "ping" {
 		return l.send(ctx, map[string]string{"action": "pong"})
@@ -235,7 +235,7 @@ func (l *link) subscription(id int, channels []string, interval string) map[stri
 func (l *link) updatePosition(v *wire.Value) {
 	if epoch := text(v, "epoch"); epoch != "" && epoch != l.epoch {
 		if l.epoch != "" {
-			l.printf("the numbering started anew: epoch %s", epoch)
+			l.printf("the numbering restarted: epoch %s", epoch)
 		}
 		l.epoch = epoch
 		clear(l.seen)
@@ -358,7 +358,7 @@ func (l *link) data(ctx context.Context, channel string, v *wire.Value, msg []by
 	id := text(v, "I")
 	n, err := strconv.ParseUint(text(v, "N"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("a message of the server has no N: %w", err)
+		return fmt.Errorf("message of the server without N: %w", err)
 	}
 	key := recording.Series{Channel: channel, ID: id}
 	before := l.seen[key]
@@ -391,7 +391,7 @@ func (l *link) chains(ctx context.Context, id string, v *wire.Value, before uint
 		return true, nil
 	}
 	l.unchained[id] = true
-	l.printf("book of %s does not chain at #%s: asking for it again", id, text(v, "N"))
+	l.printf("book of %s has a gap at #%s: requesting it again", id, text(v, "N"))
 	return false, l.send(ctx, map[string]any{"action": "resync", "order_book": l.covering(id)})
 }
 

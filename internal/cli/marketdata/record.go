@@ -38,27 +38,27 @@ func NewRecord(std command.Streams) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
 		Use:   "record INSTRUMENT... -f FILE",
-		Short: "Write a stream to a file, message by message, as it was received",
-		Long: `Record logs in, subscribes, and writes every message to a file, byte for byte as it
-came, with the time when. What it is of and the definitions of its instruments stand
-in the first line, so that the file can be verified (rueda verify FILE) and played
-(rueda replay FILE) by itself.
+		Short: "Write the messages of a stream to a file, as they are received",
+		Long: `Record logs in, subscribes, and writes every message to a file, byte for byte as it was
+received, with the time of receipt. The first line has the subscriptions and the
+definitions of the instruments, so that the file can be verified (rueda verify FILE) and
+replayed (rueda replay FILE) without other files.
 
-The ending of the name says how the file is packed: .zst, .gz, or anything else for
-plain text. What was received is in the file within a second, whatever happens to
-the recorder. A lost connection is made again and resumed where it ended, and so is one
-on which a trade, status or bar is missing; what could not be had any more is told, here
-and in the file. Ctrl-C ends the recording.
+The extension of the name determines the compression: .zst, .gz, or anything else for
+plain text. Messages are in the file within a second, even if the recorder is killed. The
+recorder reconnects and resumes after a lost connection, and after a missing trade, status
+or bar. Messages that cannot be recovered are reported, here and in the file. Ctrl-C ends
+the recording.
 
-A file that is there is not touched without --force, which writes it anew when the
-first message comes, or --append, which goes on where it ended: with the same
-instruments and channels, resuming from its last message.
+An existing file is not changed without --force, which overwrites it when the first
+message is received, or --append, which continues it: with the same instruments and
+channels, resuming from its last message.
 
-An instrument is SYMBOL|MARKET|TERM; * may stand for a whole part. Order books are
-not served by pattern: those that are listed are asked for one by one.
+An instrument is SYMBOL|MARKET|TERM; * may stand for a whole part. Order books cannot be
+subscribed to by pattern: record subscribes to the listed ones individually.
 
-Exit status: 0 ended in order, by --for or Ctrl-C; 1 other errors; 2 a mistake on the
-command line; 3 credentials or rights refused; 4 no such instrument; 5 no gateway there.`,
+Exit status: 0 ended by --for or Ctrl-C; 1 other errors; 2 a mistake on the command line;
+3 credentials or rights refused; 4 no such instrument; 5 no gateway there.`,
 		Example: `  rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst
   rueda record '*|BYMA|24hs' '*|BYMA|CI' -f day.jsonl.zst --for 8h
   rueda record 'AL30|BYMA|CI' -f al30.jsonl --channels trades,bars --interval 1s,1m
@@ -77,9 +77,9 @@ command line; 3 credentials or rights refused; 4 no such instrument; 5 no gatewa
 	f.StringSliceVar(&o.channels, "channels", []string{chTrades, chQuotes, chBook, chStatus}, "of trades, quotes, order_book, status, bars, summary")
 	f.StringSliceVar(&o.intervals, "interval", []string{"1m"}, "of bars: 1s, 1m, 5m, 15m, 1h, 1d")
 	f.IntVar(&o.depth, "depth", 0, "levels of the books: 1, 5, 10, 25 or 0 for all")
-	f.DurationVar(&o.duration, "for", 0, "end after that time")
+	f.DurationVar(&o.duration, "for", 0, "stop after this time")
 	f.BoolVar(&o.force, "force", false, "overwrite the file")
-	f.BoolVar(&o.append, "append", false, "go on with the file where it ended")
+	f.BoolVar(&o.append, "append", false, "continue the file at its end")
 	return cmd
 }
 
@@ -89,8 +89,8 @@ type recorder struct {
 	opts    recordOptions
 	file    *recording.Writer
 	meta    recording.Meta
-	fresh   bool            // the connection has said nothing yet
-	written map[string]bool // definitions that stand in the file, as they are
+	fresh   bool            // no message was received on this connection
+	written map[string]bool // definitions in the file, as text
 
 	trouble recording.Problems
 	began   time.Time
@@ -98,7 +98,7 @@ type recorder struct {
 
 func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool) (*recorder, error) {
 	if o.file == "" {
-		return nil, command.Fail(command.ExitUsage, errors.New("no file to write"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
+		return nil, command.Fail(command.ExitUsage, errors.New("no file is named"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if o.force && o.append {
 		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append exclude each other"), "")
@@ -108,7 +108,7 @@ func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool
 	r.want = interest{ids: ids, channels: o.channels, depth: o.depth}
 	if _, err := os.Stat(o.file); o.append && err == nil {
 		if chosen {
-			return nil, command.Fail(command.ExitUsage, errors.New("--append takes the channels, intervals and depth of the file"), "Leave those flags out.")
+			return nil, command.Fail(command.ExitUsage, errors.New("--append uses the channels, intervals and depth of the file"), "Leave those flags out.")
 		}
 		if err := r.resume(); err != nil {
 			return nil, err
@@ -134,9 +134,9 @@ func (r *recorder) create() (err error) {
 	r.file, err = recording.Create(o.file, recording.CreateConfig{Overwrite: o.force})
 	switch {
 	case errors.Is(err, recording.ErrExists):
-		return command.Fail(command.ExitUsage, err, "Overwrite it with --force, go on with it with --append, or choose another name.")
+		return command.Fail(command.ExitUsage, err, "Overwrite it with --force, continue it with --append, or choose another name.")
 	case errors.Is(err, fs.ErrNotExist):
-		return command.Fail(command.ExitUsage, err, "Make the folder first: mkdir -p "+command.QuoteShell(filepath.Dir(o.file)))
+		return command.Fail(command.ExitUsage, err, "Create the folder first: mkdir -p "+command.QuoteShell(filepath.Dir(o.file)))
 	case err != nil:
 		return command.Fail(command.ExitUsage, err, "")
 	}
@@ -155,16 +155,16 @@ func (r *recorder) resume() error {
 	var m recording.Message
 	var reached recording.ResumeState
 	w, meta, torn, err := recording.Continue(r.opts.file, func(line *recording.Line) error {
-		if err := d.Decode(line.Body, &m); err == nil { // else verify finds it
+		if err := d.Decode(line.Body, &m); err == nil { // otherwise verify finds it
 			reached.Add(&m)
 		}
 		return nil
 	})
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "--append goes on with a recording of rueda record alone.")
+		return command.Fail(command.ExitUsage, err, "--append only continues a recording of rueda record.")
 	}
 	if torn != nil {
-		fmt.Fprintf(r.std.Err, "%s: %v; that is cut off, and what was lost with it is asked for again.\n", r.opts.file, torn)
+		fmt.Fprintf(r.std.Err, "%s: %v; it is cut off, and the lost messages are requested again.\n", r.opts.file, torn)
 	}
 	r.file, r.meta = w, *meta
 	r.epoch, r.position, r.seen = reached.Epoch, reached.Position, reached.Seen
@@ -175,7 +175,7 @@ func (r *recorder) resume() error {
 	r.want = interest{ids: meta.IDs, channels: meta.Channels, depth: meta.Depth, intervals: meta.Intervals}
 	if len(ids) > 0 && !slices.Equal(ids, meta.IDs) {
 		return errors.Join(command.Fail(command.ExitUsage, fmt.Errorf("%s is a recording of %s", r.opts.file, strings.Join(meta.IDs, " ")),
-			"--append goes on with the same instruments; leave them out."), w.Close())
+			"--append continues with the same instruments; leave them out."), w.Close())
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (r *recorder) head(now time.Time, epoch string) error {
 
 // broken returns the failure for a file that cannot be written.
 func (r *recorder) broken(err error) error {
-	return command.Fail(command.ExitError, err, "What was received up to a second before is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append goes on with it.")
+	return command.Fail(command.ExitError, err, "Everything except the last second is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append continues it.")
 }
 
 func (r *recorder) lost(l lost) error {
@@ -277,7 +277,7 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	stop()
 	keepers.Wait()
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = nil // that is how it is ended
+		err = nil // an interrupt is the normal end
 	}
 	begun := r.file.Begun()
 	rows, size, _ := r.file.Written()
@@ -306,7 +306,7 @@ func (r *recorder) flush(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = r.file.Flush() // the next message is told of it, and Close
+			_ = r.file.Flush() // the next message or Close returns the error
 		}
 	}
 }

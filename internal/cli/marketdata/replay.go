@@ -39,15 +39,15 @@ func NewReplay(std command.Streams) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Run a gateway that plays recordings as its market",
+		Short: "Run a gateway that replays recordings as its market",
 		Long: `Replay is rueda dev with recordings instead of the simulated exchange: a gateway for
-this machine only, with the users demo/demo and basic/basic, whose instruments are
-those of the files. It goes on serving when they have ended.
+this machine only, with the users demo/demo and basic/basic and the instruments of the
+files. It continues to serve when the recordings have ended.
 
-A file is told by its content, plain, gzip or zstd: a recording of rueda record, a
-capture of Binance, and whatever else docs/record-and-verify.md lists.
+The format of a file is detected from its content, plain, gzip or zstd: a recording of
+rueda record, a capture of Binance, or another format in docs/record-and-verify.md.
 
-The market moves as it was recorded, times --speed; max is as fast as it goes.
+The market moves as it was recorded, times --speed; max is as fast as possible.
 Event times are those of the recording.`,
 		Example: `  rueda replay day.jsonl.zst --speed 10
   rueda replay btcusdt.jsonl.gz --loop
@@ -59,13 +59,13 @@ Event times are those of the recording.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
-	f.StringVar(&o.speed, "speed", "1", "recorded seconds in a second, above 0, or max")
-	f.StringVar(&o.from, "from", "", "play at once what was recorded before this time, as 2026-11-20T16:55:00Z")
-	f.BoolVar(&o.loop, "loop", false, "begin again at the end")
-	f.StringSliceVar(&o.symbols, "symbols", nil, "of a file of many instruments: those to play, symbols or identifiers (default all)")
-	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
-	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal (default: gone with the end)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 chooses a free port")
+	f.StringVar(&o.speed, "speed", "1", "recorded seconds per second, above 0, or max")
+	f.StringVar(&o.from, "from", "", "replay at full speed up to this time, such as 2026-11-20T16:55:00Z")
+	f.BoolVar(&o.loop, "loop", false, "restart at the end")
+	f.StringSliceVar(&o.symbols, "symbols", nil, "for a file of many instruments: symbols or identifiers to replay (default all)")
+	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
+	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal (default: temporary)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
@@ -78,7 +78,7 @@ func (o *replayOptions) config() (replay.Config, error) {
 	case o.speed == "max":
 		speed = math.Inf(1)
 	case err != nil || !server.ValidSpeed(speed):
-		return c, command.Fail(command.ExitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds in a second: 1 is as it was.")
+		return c, command.Fail(command.ExitUsage, fmt.Errorf("--speed %s is neither above 0 nor max", o.speed), "It is recorded seconds per second: 1 is the recorded speed.")
 	}
 	c.Speed = speed
 	if o.from != "" {
@@ -94,7 +94,7 @@ type recordingFeed struct {
 	name   string
 	source *replay.Source
 	ended  chan struct{} // closed at its end
-	err    error         // of its end
+	err    error         // error at its end
 }
 
 // Run implements feed.Source: it plays the recording and stores its error.
@@ -116,8 +116,8 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	source, err := replay.Open(journalIn(name), c)
 	switch {
 	case errors.Is(err, replay.ErrUnknownFormat):
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is no recording that is known", name), "Known are "+replay.Formats()+
-			".\nWhat rueda watch -o jsonl prints is none, nor an export as ndjson: messages without the time when they came. Take rueda record, or the journal itself.")
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is not a recording in a known format", name), "Known are "+replay.Formats()+
+			".\nThe output of rueda watch -o jsonl and an export as ndjson have no receive times and cannot be replayed. Use rueda record, or the journal itself.")
 	case err != nil:
 		return nil, command.Fail(command.ExitUsage, err, "")
 	}
@@ -139,12 +139,12 @@ func openRecordings(files []string, c replay.Config) ([]*recordingFeed, error) {
 			if all, err := replay.Open(name, c); err == nil {
 				advice = "It has " + all.Summary() + ". " + advice
 			}
-			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s has no instrument that is to be played", name), advice)
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s has none of the instruments to replay", name), advice)
 		}
 		for _, in := range list {
 			id := in.ID.String()
 			if before, ok := of[id]; ok {
-				return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, beside %s", name, id, before), "An instrument has one feed.")
+				return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, id, before), "An instrument has one feed.")
 			}
 			of[id] = name
 		}
@@ -223,5 +223,5 @@ func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, recordin
 		}
 		fmt.Fprintf(std.Out, "  Try\n    %s watch %s%s\n", command.ProgramName(), command.QuoteShell(recordings[0].source.Instrument().ID.String()), url)
 	}
-	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
+	fmt.Fprintln(std.Out, p.Faint("Press Ctrl-C to stop."))
 }

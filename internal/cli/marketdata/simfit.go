@@ -26,7 +26,7 @@ type fitOptions struct {
 func NewSim(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "The simulated exchange beside real markets",
+		Short: "Compare the simulated exchange with real markets",
 		Args:  command.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -39,15 +39,15 @@ func newFit(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit FILE...",
 		Short: "Compute the stylised facts of a recording",
-		Long: `Fit reads recordings and computes what the simulated exchange is calibrated by: how
-trades cluster (Fano factor of trades a second) and repeat their side
-(autocorrelation of signs), how many orders come and go for each trade and where they
-are placed, how wide spreads are, and how prices move from minute to minute. Beside the
-classes of instruments stands a real share, and below them are the ranges that those of
-the simulated exchange keep to. docs/simulator.md says how each figure is made.
+		Long: `Fit reads recordings and computes the figures that calibrate the simulated exchange: how
+trades cluster (Fano factor of trades per second) and repeat their side (autocorrelation
+of signs), how many orders are added and cancelled per trade and at which prices, how wide
+spreads are, and how prices move from minute to minute. The table compares the classes of
+instruments with a real share, and lists the ranges for the simulated exchange.
+docs/simulator.md describes how each figure is computed.
 
-A FILE is anything that rueda replay plays. Books are needed for spreads and orders:
-a recording made with rueda record has them unless --channels left them out.`,
+A FILE is anything that rueda replay plays. Spreads and orders need books: a recording
+of rueda record has them unless --channels left them out.`,
 		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
   rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
@@ -58,8 +58,8 @@ a recording made with rueda record has them unless --channels left them out.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print the table as one JSON object")
-	f.StringSliceVar(&o.symbols, "symbols", nil, "of a file of many instruments: those to read, symbols or identifiers (default all)")
-	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
+	f.StringSliceVar(&o.symbols, "symbols", nil, "for a file of many instruments: symbols or identifiers to read (default all)")
+	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func fit(ctx context.Context, std command.Streams, o fitOptions, files []string)
 	}
 	t := c.Table()
 	if len(t.Classes) == 0 {
-		return command.Fail(command.ExitError, errors.New("there is no time in it when a market was open and its book or quotes were known"), "Of a recording, record order_book or quotes and status too.")
+		return command.Fail(command.ExitError, errors.New("it has no time at which a market was open and its book or quotes were known"), "Record order_book or quotes, and status too.")
 	}
 	if !o.json {
 		return t.WriteText(std.Out)

@@ -24,17 +24,17 @@ func NewTrigger(std command.Streams) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "trigger FAULT [INSTRUMENT]",
-		Short: "Make something go wrong on a dev gateway, now",
-		Long: `Trigger asks a gateway of rueda dev for a fault, so that a client can be seen to bear
-it: a halt, a gap, a cancelled trade, a lost connection. Faults of the exchange
-strike an instrument (without one FAKE|SIM|CI) and heal by themselves. Faults of
-connections strike those that the user who asks has open; a client can ask for them on
-its own socket too, with {"action":"sim","fault":NAME}. See docs/faults.md.
+		Short: "Inject a fault into a dev gateway",
+		Long: `Trigger injects a fault into a gateway of rueda dev, to test how a client handles it: a
+halt, a gap, a cancelled trade, a lost connection. Faults of the exchange affect one
+instrument (by default FAKE|SIM|CI) and end by themselves. Faults of connections affect
+the open connections of the user. A client can also request them on its own socket, with
+{"action":"sim","fault":NAME}. See docs/faults.md.
 
 Gateways for real clients refuse all of them.
 
-Exit status: 0 it happens; 1 it cannot now, such as a correction where no trade is; 2 no such
-fault; otherwise as of rueda watch.`,
+Exit status: 0 the fault was injected; 1 it is not possible now, such as a correction without
+a trade; 2 no such fault; otherwise as of rueda watch.`,
 		Example: `  rueda trigger --list
   rueda trigger halt
   rueda trigger cancel 'GGAL|BYMA|24hs'
@@ -45,13 +45,13 @@ fault; otherwise as of rueda watch.`,
 			case list:
 				return listFaults(std)
 			case len(args) == 0:
-				return command.Fail(command.ExitUsage, errors.New("no fault named"), "See rueda trigger --list")
+				return command.Fail(command.ExitUsage, errors.New("no fault is named"), "See rueda trigger --list")
 			}
 			return trigger(cmd.Context(), std, o, args)
 		},
 	}
 	o.Flags(cmd)
-	cmd.Flags().BoolVar(&list, "list", false, "print all faults, and end")
+	cmd.Flags().BoolVar(&list, "list", false, "print all faults and exit")
 	return cmd
 }
 
@@ -90,12 +90,12 @@ func trigger(ctx context.Context, std command.Streams, o command.Login, args []s
 		return err
 	}
 	request := map[string]any{"action": "sim", "id": 1, "fault": known.Name}
-	if known.OwnConnection { // this program's own connection is of no interest
+	if known.OwnConnection { // exclude this program's own connection
 		request["others"] = true
 	}
 	if len(args) > 1 {
 		if _, err := market.ParseInstrumentID(args[1]); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, since the shell takes a pipe for its own: rueda trigger halt 'GGAL|BYMA|24hs'")
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, because a pipe is special in the shell: rueda trigger halt 'GGAL|BYMA|24hs'")
 		}
 		request["instrument"] = args[1]
 	}
@@ -126,7 +126,7 @@ func refusedFault(answer *wire.Value) error {
 	switch reason := wire.Reason(text(answer, "reason")); reason {
 	case wire.UnknownAction, wire.Forbidden:
 		if advice == "" {
-			advice = "Faults are made by rueda dev alone, for users with the scope admin."
+			advice = "Only rueda dev injects faults, for users with the scope admin."
 		}
 		status = command.ExitRefused
 	case wire.UnknownInstrument:
@@ -162,7 +162,7 @@ func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.
 		}
 		v, err := wire.ParseJSON(msg)
 		if err != nil {
-			return nil, fmt.Errorf("a message of the server: %w", err)
+			return nil, fmt.Errorf("message of the server: %w", err)
 		}
 		kind := text(&v, "type")
 		if kind == "Error" || kind != "Success" && text(&v, "id") == "1" {

@@ -36,30 +36,30 @@ func NewVerify(std command.Streams) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify FILE|INSTRUMENT...",
-		Short: "Rebuild the books of a recording or a live stream, and tell what in it cannot be true",
-		Long: `Verify reads market data to its end and holds it against its own rules:
+		Short: "Check a recording or a live stream for inconsistent market data",
+		Long: `Verify reads market data to its end and checks it:
 
-  chain      book updates build on one another, without a gap
+  chain      book updates follow each other without a gap
   checksum   K of a book message is that of the book
-  levels     levels are best first, each price once, none taken away that is not there
+  levels     levels are sorted, prices are unique, and removed levels exist
   crossed    the best bid is below the best ask while the market is open
   quote      quotes are the top of the book
-  orders     single orders are changed that are there
-  sequence   N of trades, status and bars has no hole, that of the others rises
-  reference  cancels and corrections name the trade they are of
-  bars       bars are what their trades add up to
-  time       no time goes back within a channel, but that of late trades
+  orders     changes of single orders refer to existing orders
+  sequence   N of trades, status and bars has no gap; the other N increase
+  reference  cancels and corrections refer to existing trades
+  bars       bars are the sums of their trades
+  time       times do not go back within a channel, except those of late trades
 
-For each it prints how often it was judged, how often it was wrong, and how often
-there was nothing to judge it by, and the first findings with their places.
+For each check it prints the number of checked messages, of errors, and of messages that
+could not be checked, and the first errors with their positions.
 
-A FILE is told by its content: a recording of rueda record, the folder of a journal
-or one segment of it, or any recording that rueda replay plays. Of a journal a
-SHA-256 over what its rows mean is printed: two runs of one seed have the same.
+The format of a FILE is detected from its content: a recording of rueda record, the folder
+of a journal or one segment of it, or any recording that rueda replay plays. For a
+journal it prints a SHA-256 of the meaning of its rows: two runs of one seed have the same.
 An INSTRUMENT, SYMBOL|MARKET|TERM or a pattern of it, is followed live, for --for or
 until Ctrl-C.
 
-Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
+Exit status: 0 no errors; 8 inconsistent data; otherwise as of rueda watch.`,
 		Example: `  rueda verify day.jsonl.zst
   rueda verify btcusdt.jsonl.gz --json | jq .good
   rueda verify data/journal
@@ -71,10 +71,10 @@ Exit status: 0 nothing is wrong; 8 something is; otherwise as of rueda watch.`,
 	}
 	f := cmd.Flags()
 	o.login.Flags(cmd)
-	f.DurationVar(&o.duration, "for", 0, "of a live stream: end after that time")
-	f.BoolVar(&o.json, "json", false, "print a JSON object a source")
-	f.IntVar(&o.findings, "findings", 5, "to print of each check, at most")
-	f.StringVar(&o.date, "date", "", "the day of a file that holds none, as 2006-01-02 (default: from its name)")
+	f.DurationVar(&o.duration, "for", 0, "for a live stream: stop after this time")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per source")
+	f.IntVar(&o.findings, "findings", 5, "largest number of errors to print of each check")
+	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
 	return cmd
 }
 
@@ -122,8 +122,8 @@ func filesAndInstruments(args []string) (files, ids []string, err error) {
 		case bad == nil:
 			ids = append(ids, arg)
 		case errors.Is(none, fs.ErrNotExist):
-			return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("%q is no file that is there, and no instrument", arg),
-				"An instrument is quoted, since the shell takes a pipe for its own: rueda verify 'GGAL|BYMA|24hs'")
+			return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("%q is neither an existing file nor an instrument", arg),
+				"Quote an instrument, because a pipe is special in the shell: rueda verify 'GGAL|BYMA|24hs'")
 		default:
 			return nil, nil, command.Fail(command.ExitUsage, none, "")
 		}
@@ -225,7 +225,7 @@ func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown
 			return nil
 		},
 		down: func(cause error) error {
-			v.Note("the connection was lost (%v) and made again", cause)
+			v.Note("the connection was lost (%v) and restored", cause)
 			v.Interrupted()
 			return nil
 		},

@@ -23,7 +23,7 @@ type watchOptions struct {
 	duration time.Duration
 }
 
-// watchChannels are the channels that watch can follow, and their flags.
+// watchChannels has the channels that watch can follow, with their flags.
 var watchChannels = [...]struct{ channel, flag, about string }{
 	{chTrades, "trades", "every trade (default with --quotes)"},
 	{chQuotes, "quotes", "the best bid and offer"},
@@ -38,18 +38,18 @@ func NewWatch(std command.Streams) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch INSTRUMENT...",
-		Short: "Print a stream line by line, and go on after every lost connection",
-		Long: `Watch logs in, subscribes and prints a line for each message. A lost connection is
-made again for ever, and resumed where it ended, and so is one on which a trade,
-status or bar is missing: none is lost or printed twice, or watch says which.
+		Short: "Print a stream line by line, and resume after every lost connection",
+		Long: `Watch logs in, subscribes and prints a line for each message. It reconnects and resumes
+after a lost connection, and after a missing trade, status or bar. No message is lost or
+printed twice without a note.
 
-An instrument is SYMBOL|MARKET|TERM, quoted since the shell knows pipes too; * may
+An instrument is SYMBOL|MARKET|TERM, quoted because a pipe is special in the shell; * may
 stand for a whole part. Messages go to standard output and everything else to
 standard error.
 
-Exit status: 0 after --count, --for, or when the reader of its output has gone; 1 other
-errors; 2 a mistake on the command line; 3 credentials or rights refused, or taken away
-until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupted.`,
+Exit status: 0 after --count, --for, or when the output was closed; 1 other errors; 2 a
+mistake on the command line; 3 credentials or rights refused, or all rights removed;
+4 no such instrument; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda watch 'GGAL|BYMA|24hs'
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
   rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
@@ -57,7 +57,7 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
 		Args: command.SomeArgs("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("interval") && !cmd.Flags().Changed("bars") {
-				return command.Fail(command.ExitUsage, errors.New("--interval is of bars, and they are not asked for"), "Ask for them with --bars.")
+				return command.Fail(command.ExitUsage, errors.New("--interval needs --bars"), "Add --bars.")
 			}
 			w, err := newWatcher(std, o, args)
 			if err != nil {
@@ -72,11 +72,11 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
 		f.BoolVar(&o.on[i], c.flag, false, c.about)
 	}
 	f.IntVar(&o.depth, "depth", 5, "levels of the book: 1, 5, 10, 25 or 0 for all")
-	f.StringVar(&o.conflate, "conflate", "none", "newest quote and book only, every 100ms, 250ms or 1s")
+	f.StringVar(&o.conflate, "conflate", "none", "only the newest quote and book, every 100ms, 250ms or 1s")
 	f.StringVar(&o.interval, "interval", "1m", "of bars: 1s, 1m, 5m, 15m, 1h or 1d")
-	f.StringVarP(&o.output, "output", "o", "text", "text or jsonl, the messages as they came")
-	f.IntVar(&o.count, "count", 0, "end after that many messages")
-	f.DurationVar(&o.duration, "for", 0, "end after that time")
+	f.StringVarP(&o.output, "output", "o", "text", "text or jsonl, the messages as they were received")
+	f.IntVar(&o.count, "count", 0, "stop after this many messages")
+	f.DurationVar(&o.duration, "for", 0, "stop after this time")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ until nothing was left; 4 no such instrument; 5 no gateway there; 130 interrupte
 type watcher struct {
 	follower
 	print printer
-	left  int // messages to print; under 0: no end
+	left  int // messages to print; negative: no limit
 }
 
 func newWatcher(std command.Streams, o watchOptions, ids []string) (*watcher, error) {

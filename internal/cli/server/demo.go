@@ -32,7 +32,7 @@ func addDemo(ctx context.Context, std command.Streams, users *local.Base, folder
 		return false, err
 	}
 	if !added {
-		fmt.Fprintf(std.Err, "%s has users of its own: %s and %s are not added.\n", folder, command.DemoUser, command.BasicUser)
+		fmt.Fprintf(std.Err, "%s has other users: %s and %s are not added.\n", folder, command.DemoUser, command.BasicUser)
 		return false, nil
 	}
 	return true, addDemoUsers(ctx, users)

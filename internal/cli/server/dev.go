@@ -47,45 +47,46 @@ func NewDev(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a gateway with a simulated market, always open",
-		Long: `Dev is a whole gateway in one command, for this machine only: a simulated exchange
-that is open day and night, with some sixty instruments of market BYMA and FAKE|SIM|CI (401 with
---clock virtual), and two users. Unless --data is given, nothing stays on disk when it ends: the journal of the session
-is in a temporary folder, with at most 1 GiB of whole days. One that was killed leaves it to the next to remove.
+		Long: `Dev runs a whole gateway for this machine only: a simulated exchange that is always open,
+with some sixty instruments of market BYMA and FAKE|SIM|CI (401 with --clock virtual), and
+two users. Without --data nothing stays on disk when it ends. The journal of the session is
+in a temporary folder, with at most 1 GiB of whole days. If dev is killed, the next dev
+removes that folder.
 
-With --clock virtual the market keeps hours: pre-open, opening auction, continuous trading,
-closing auction, closed, and the next trading day follows at once. With --speed 600 a day passes
-in under a minute. The statuses tell each phase; halts, cancels and corrections happen every day.
+With --clock virtual the market has hours: pre-open, opening auction, continuous trading,
+closing auction, closed. The next trading day follows at once. With --speed 600 a day takes
+less than a minute. Statuses announce each phase. Halts, cancels and corrections happen every day.
 
   demo/demo    all rights, two accounts
   basic/basic  quotes only, no wildcards
 
-A --data folder that has other users keeps to those: demo and basic are not added to it.
+If a --data folder has other users, demo and basic are not added.
 
-The same seed gives the same market, event by event. So a restart on the same --data folder begins the
-same market again, under numbers and trade ids that go on, and with --clock virtual on the trading day
-after those that are there.`,
+The same seed gives the same market, event by event. After a restart on the same --data
+folder the same market begins again, with numbers and trade ids that continue, and with
+--clock virtual on the day after the existing ones.`,
 		Example: `  rueda dev
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
   rueda dev --clock virtual --speed 600 --days 1     a whole trading day
-  rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market beside the simulated one
-  rueda dev --ndjson 127.0.0.1:9100                  take events as JSON lines over TCP`,
+  rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market in addition to the simulated one
+  rueda dev --ndjson 127.0.0.1:9100                  accept events as JSON lines over TCP`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDev(cmd.Context(), std, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 takes a free one")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of REST and stream; port 0 chooses a free port")
 	f.Uint64Var(&o.seed, "seed", 42, "seed of the simulated market")
-	f.Float64Var(&o.speed, "speed", 1, "market seconds in a second, above 0; of --replay too")
-	f.StringVar(&o.clock, "clock", "real", "real: always open, at the time of this machine; virtual: trading days with hours, at its own time")
-	f.StringVar(&o.start, "start", "", "first trading day of a virtual clock, such as 2026-11-20 (default: today or the next one; with --data the one after those that are there)")
-	f.IntVar(&o.days, "days", 0, "trading days of a virtual clock; 0 goes on for ever")
-	f.StringVar(&o.calendar, "calendar", "", "file with the hours of a virtual clock, as docs/simulator.md tells")
-	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0 is the default set")
-	f.StringArrayVar(&o.replay, "replay", nil, "recording to play as well, over and over; give the flag once for each file")
-	f.StringVar(&o.ndjson, "ndjson", "", "address where events are taken as JSON lines over TCP (see docs/feeds.md)")
-	f.StringVar(&o.data, "data", "", "folder that keeps users, tokens and the journal: 1 GB for a virtual day, half of it when the day is over, at most 30 days and 64 GiB; demo and basic are added to a new one only (default: gone with the end)")
+	f.Float64Var(&o.speed, "speed", 1, "market seconds per second, above 0; also for --replay")
+	f.StringVar(&o.clock, "clock", "real", "real: always open, with the time of this machine; virtual: trading days with hours, with its own time")
+	f.StringVar(&o.start, "start", "", "first trading day of a virtual clock, such as 2026-11-20 (default: today or the next one; with --data the day after the existing ones)")
+	f.IntVar(&o.days, "days", 0, "trading days of a virtual clock; 0: no end")
+	f.StringVar(&o.calendar, "calendar", "", "file with the hours of a virtual clock (see docs/simulator.md)")
+	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0: the default set")
+	f.StringArrayVar(&o.replay, "replay", nil, "recording to replay too, in a loop; repeat the flag for each file")
+	f.StringVar(&o.ndjson, "ndjson", "", "address that accepts events as JSON lines over TCP (see docs/feeds.md)")
+	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal: 1 GB for a virtual day, half of it when the day has ended, at most 30 days and 64 GiB; demo and basic are added only to a new folder (default: temporary)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
@@ -110,9 +111,9 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	})
 }
 
-// RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder, or
-// in memory and a temporary folder for "". An empty user base gets the demo users. RunLocal calls
-// ready when the gateway can be reached; demo says whether the demo users are there.
+// RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder,
+// or in memory and a temporary folder if folder is "". An empty user base gets the demo users.
+// RunLocal calls ready when the gateway can be reached; demo reports whether the demo users exist.
 func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
@@ -131,7 +132,7 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 		defer func() { err = errors.Join(err, remove()) }()
 	}
 	c.Data, c.Version, c.Drain = data, command.ReadBuild().Version, time.Second
-	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person, many tries
+	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person with many attempts
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	gateway.SpareProcessors()
 	read := command.NewProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
@@ -146,13 +147,13 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 // devMarket is the market of a dev gateway.
 type devMarket struct {
 	feeds    []gateway.Feed
-	listed   string         // what the feeds list
+	listed   string         // the instruments of the feeds
 	recorded []string       // identifiers
-	lines    *ndjson.Source // nil: none asked for
+	lines    *ndjson.Source // nil: no listener
 	markets  []market.Market
-	hours    string // what the market's hours are, for the greeting
+	hours    string // description of the market's hours for the greeting
 	faults   func(string, market.InstrumentID) (string, error)
-	// onJournal is gateway.Config.OnJournal
+	// onJournal is gateway.Config.OnJournal.
 	onJournal func(newest func([]market.InstrumentID) (time.Time, error)) error
 }
 
@@ -170,7 +171,7 @@ func (o *devOptions) resume(exchange *sim.Source, newest func([]market.Instrumen
 	}
 	err = exchange.ResumeAfter(after)
 	if errors.Is(err, sim.ErrTimeReversed) {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Take another --data folder, or --clock virtual without --start, which goes on from there.")
+		return command.Fail(command.ExitUsage, fmt.Errorf("--data %s: %w", o.data, err), "Use another --data folder, or --clock virtual without --start, which continues from there.")
 	}
 	return err
 }
@@ -182,7 +183,7 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 		return c, fmt.Errorf("--clock: %w", err)
 	}
 	if c.Clock == sim.Real && (o.start != "" || o.days != 0 || o.calendar != "") {
-		return c, errors.New("--start, --days and --calendar go with --clock virtual")
+		return c, errors.New("--start, --days and --calendar need --clock virtual")
 	}
 	hours := sim.DefaultCalendar()
 	if o.calendar != "" {
@@ -214,10 +215,10 @@ func bymaHours(c *sim.Calendar) market.Market {
 	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, StatusFromFeed: true}
 }
 
-// market makes the simulated exchange, the recordings and the listener for JSON lines.
+// market creates the simulated exchange, the recordings and the listener for JSON lines.
 func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.Logger) (*devMarket, error) {
 	if !ValidSpeed(o.speed) {
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds in a second: 1 is real time.")
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--speed %g is not above 0", o.speed), "It is market seconds per second: 1 is real time.")
 	}
 	c, err := o.exchange()
 	if err != nil {
@@ -322,7 +323,7 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	if demo {
 		suggest(std, m, program, b.REST, url)
 	}
-	fmt.Fprintln(std.Out, p.Faint("Ctrl-C ends it."))
+	fmt.Fprintln(std.Out, p.Faint("Press Ctrl-C to stop."))
 }
 
 // suggest prints commands to try as demo.
@@ -344,9 +345,9 @@ func explainListen(err error, address, setting string) error {
 		return command.Fail(command.ExitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
 	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
-		return command.Fail(command.ExitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For others there is rueda serve, with TLS.")
+		return command.Fail(command.ExitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For other machines, use rueda serve with TLS.")
 	case errors.Is(err, gateway.ErrInsecure):
-		return command.Fail(command.ExitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that ends\nTLS, set insecure = true in the configuration.")
+		return command.Fail(command.ExitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that terminates\nTLS, set insecure = true in the configuration.")
 	}
 	return err
 }

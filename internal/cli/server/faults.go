@@ -40,7 +40,7 @@ func exchangeFaults(exchange *sim.Source) func(name string, id market.Instrument
 		case errors.Is(err, sim.ErrTooMany):
 			return "", &wire.Fault{Reason: wire.RateLimited, Msg: "Too many faults at once", RetryAfter: 1}
 		case errors.Is(err, sim.ErrNotNow):
-			return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "Ask again later, or for another instrument"}
+			return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "Retry later, or with another instrument"}
 		case err != nil:
 			return "", err
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestExchangeFaults wants the simulated exchange to know every fault of the market, and every
-// fault that it knows to have a word for clients.
+// TestExchangeFaults checks that the simulated exchange and the protocol have the same faults of
+// the market.
 func TestExchangeFaults(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -34,11 +34,11 @@ func TestExchangeFaults(t *testing.T) {
 	}
 }
 
-// held is a sink that takes events when the test says so.
+// held is a sink that accepts events when the test allows it.
 type held struct {
 	feed.Sink
 	came chan struct{}
-	next chan struct{} // closed: it takes all
+	next chan struct{} // closed: it accepts all events
 }
 
 func (h held) Define(market.Instrument) (market.Handle, error) { return 0, nil }
@@ -67,7 +67,7 @@ func TestExchangeFaultErrors(t *testing.T) {
 	sink := held{came: make(chan struct{}), next: make(chan struct{})}
 	ended := make(chan error)
 	go func() { ended <- exchange.Run(ctx, sink) }()
-	// The exchange lists what it has before it runs.
+	// The exchange defines its instruments before it runs.
 	<-sink.came
 	msg, err := cause(wire.SimCrossedBook, fake)
 	for range 10 {
@@ -105,7 +105,7 @@ func TestExchangeFaultErrors(t *testing.T) {
 	}
 }
 
-// TestFaultNotNow wants the client to be told that there is nothing to correct.
+// TestFaultNotNow checks the message for a correction without a trade to correct.
 func TestFaultNotNow(t *testing.T) {
 	t.Parallel()
 	exchange, err := sim.New(sim.Config{Clock: sim.Virtual, Instruments: 2, Start: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)})
@@ -120,7 +120,7 @@ func TestFaultNotNow(t *testing.T) {
 	<-sink.came
 	close(sink.next)
 	cause := exchangeFaults(exchange)
-	id := exchange.Instruments()[1].ID // closed for minutes to come
+	id := exchange.Instruments()[1].ID // closed for several minutes
 	for err = sim.ErrNotRunning; errors.Is(err, sim.ErrNotRunning); {
 		_, err = cause(wire.SimCorrection, id)
 	}

@@ -24,9 +24,9 @@ func NewServe(std command.Streams) *cobra.Command {
 		Long: `Serve runs a gateway for real clients: users and tokens in a database, markets and
 instruments from files, feeds, TLS.
 
---init writes a configuration with a comment for every key, and --check reads
-one and tells every mistake in it without serving. The first SIGTERM drains:
-clients are sent away over the drain window; the second ends at once.`,
+--init writes a configuration with a comment for every key. --check reads a configuration
+and prints all mistakes without serving. The first SIGTERM drains: clients are
+disconnected over the drain window. The second one ends the process at once.`,
 		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml, admin.token
   rueda serve --config rueda/rueda.toml --check
   rueda user add ana --config rueda/rueda.toml
@@ -35,11 +35,11 @@ clients are sent away over the drain window; the second ends at once.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case folder != "" && (name != "" || check):
-				return command.Fail(command.ExitUsage, errors.New("--init goes alone"), "")
+				return command.Fail(command.ExitUsage, errors.New("--init cannot be combined with other flags"), "")
 			case folder != "":
 				return writeExamples(std, folder)
 			case name == "":
-				return command.Fail(command.ExitUsage, errors.New("no configuration"), "Give one with --config FILE; rueda serve --init DIR writes an example.")
+				return command.Fail(command.ExitUsage, errors.New("no configuration"), "Use --config FILE; rueda serve --init DIR writes an example.")
 			case check:
 				return checkConfig(cmd.Context(), std, name)
 			}
@@ -48,8 +48,8 @@ clients are sent away over the drain window; the second ends at once.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "config", "", "configuration file")
-	f.BoolVar(&check, "check", false, "read the configuration, say what is wrong with it, and end")
-	f.StringVar(&folder, "init", "", "write an example configuration into this folder, and end")
+	f.BoolVar(&check, "check", false, "check the configuration and exit")
+	f.StringVar(&folder, "init", "", "write an example configuration into this folder and exit")
 	return cmd
 }
 
@@ -63,11 +63,11 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 	if err := gateway.Check(s.Gateway); err != nil {
 		return command.Fail(command.ExitUsage, fmt.Errorf("%s: %w", name, err), "")
 	}
-	if _, err := fmt.Fprintf(std.Out, "%s is good: %s, %s, %s\n", name, command.Count(len(s.Gateway.Markets), "market"),
+	if _, err := fmt.Fprintf(std.Out, "%s is valid: %s, %s, %s\n", name, command.Count(len(s.Gateway.Markets), "market"),
 		command.Count(len(s.Gateway.Instruments), "instrument"), command.Count(len(s.Gateway.Feeds), "feed")); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Err, "Not tried: the database and the user base; %s user check NAME --config %s does.\n", command.ProgramName(), command.QuoteShell(name))
+	fmt.Fprintf(std.Err, "Not checked: the database and the user base; use %s user check NAME --config %s.\n", command.ProgramName(), command.QuoteShell(name))
 	return nil
 }
 
