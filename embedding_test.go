@@ -13,8 +13,8 @@ import (
 // embeddable lists the packages whose types a program that imports gateway may need to name.
 var embeddable = []string{"market", "wire", "feed", "broker", "broker/local"}
 
-// TestGatewayAPI checks that all types in the exported API of gateway can be named by a program that
-// imports it: they are of the standard library, of the packages above or of gateway itself.
+// TestGatewayAPI checks that all types in the exported API of gateway can be named by a program
+// that imports it: they are of the standard library, of the packages above or of gateway itself.
 func TestGatewayAPI(t *testing.T) {
 	exported := 0
 	for _, s := range sources(t) {
@@ -129,8 +129,8 @@ func (s *source) checkNameable(t *testing.T, node ast.Node) {
 	})
 }
 
-// TestEmbeddingIsSmall checks that a program that imports gateway builds no benchmark, no decoder of
-// foreign formats, no command line and none of their modules.
+// TestEmbeddingIsSmall checks that a program that imports gateway builds no benchmark, no decoder
+// of foreign formats, no command line and none of their modules.
 func TestEmbeddingIsSmall(t *testing.T) {
 	byDir := map[string][]string{}
 	for _, s := range sources(t) {

@@ -1,5 +1,5 @@
-// Package rueda_test executes the floor plan of ARCHITECTURE.md: which package may
-// import which, how big things may grow, and which habits have no place here.
+// Package rueda_test checks the import table of ARCHITECTURE.md, limits of size, coding rules and
+// the documents.
 package rueda_test
 
 import (
@@ -52,8 +52,8 @@ func oversize() map[string]int {
 	}
 }
 
-// checkSize reports a figure above its limit, unless oversize allows it, and an allowance that is no
-// longer needed in full. step is the tolerance of an allowance.
+// checkSize reports a figure above its limit, unless oversize allows it, and an allowance that is
+// no longer needed in full. step is the tolerance of an allowance.
 func checkSize(t *testing.T, what, unit string, n, limit, step int) {
 	t.Helper()
 	allowed, known := oversize()[what]
@@ -67,8 +67,8 @@ func checkSize(t *testing.T, what, unit string, n, limit, step int) {
 	}
 }
 
-// planRow is a row of the floor plan: a package, the packages of this module that it may import, and
-// the modules. All packages may import the standard library.
+// planRow is a row of the floor plan: a package, the packages of this module that it may import,
+// and the modules. All packages may import the standard library.
 type planRow struct {
 	imports []string // folders of this module
 	outside []string // modules
@@ -224,10 +224,11 @@ func isStandard(p string) bool {
 // within says whether import path p belongs to module m.
 func within(p, m string) bool { return p == m || strings.HasPrefix(p, m+"/") }
 
-// TestPlanIsAcyclic would be the compiler's to find, but for rows that no import uses yet.
+// TestPlanIsAcyclic checks that the table has no cycles. The compiler finds only those of existing
+// imports.
 func TestPlanIsAcyclic(t *testing.T) {
 	rows := plan(t)
-	state := map[string]int{} // 1: on the way, 2: done
+	state := map[string]int{} // 1: in progress, 2: done
 	var visit func(string, []string)
 	visit = func(dir string, way []string) {
 		switch state[dir] {
@@ -307,12 +308,12 @@ func receiver(f *ast.FuncDecl) string {
 	}
 }
 
-// span is the number of lines of a node.
+// span returns the number of lines of a node.
 func (s *source) span(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// tables is the number of lines that a function spends on composite literals.
+// tables returns the number of lines of composite literals in a function.
 func (s *source) tables(f *ast.FuncDecl) int {
 	total := 0
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -325,8 +326,8 @@ func (s *source) tables(f *ast.FuncDecl) int {
 	return total
 }
 
-// TestPurePackages holds the packages to it that promise neither goroutine nor clock
-// nor I/O: their state machines and tables are run by others, in any time.
+// TestPurePackages checks that pure packages start no goroutine, read no clock and do no I/O. Their
+// callers control time.
 func TestPurePackages(t *testing.T) {
 	rows := plan(t)
 	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"}
@@ -353,7 +354,7 @@ func TestPurePackages(t *testing.T) {
 	}
 }
 
-// TestNoInit refuses init functions: what a program does is said in main.
+// TestNoInit rejects init functions.
 func TestNoInit(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, d := range s.file.Decls {
@@ -364,9 +365,9 @@ func TestNoInit(t *testing.T) {
 	}
 }
 
-// TestNoMutableState allows a package-level variable to be an error, an interface
-// guard, an embedded file, or a table: a composite literal, a compiled
-// pattern or a replacer that nothing in its package assigns to, or takes the address of.
+// TestNoMutableState checks the package-level variables. Allowed are errors, interface guards,
+// embedded files and tables. A table is a composite literal, a compiled pattern or a replacer that
+// its package never assigns to and never takes the address of.
 func TestNoMutableState(t *testing.T) {
 	tables := map[string]map[string]bool{} // by folder
 	all := sources(t)
@@ -414,7 +415,7 @@ func packageVars(f *ast.File) []*ast.ValueSpec {
 	return list
 }
 
-// rawComment is the text of a comment with its directives, which Text leaves out.
+// rawComment returns the text of a comment with its directives, which Text omits.
 func rawComment(g *ast.CommentGroup) string {
 	var b strings.Builder
 	if g != nil {
@@ -466,8 +467,8 @@ func kindOfVar(spec *ast.ValueSpec, i int) varKind {
 	return varMutable
 }
 
-// changes finds assignments to the named tables, by name: a local variable may not
-// take a table's name and be assigned to either.
+// changes returns assignments to the named tables. It goes by name, so a local variable that is
+// assigned to must not have the name of a table.
 func changes(f *ast.File, tables map[string]bool) []token.Pos {
 	var list []token.Pos
 	check := func(e ast.Expr) {
@@ -509,8 +510,8 @@ func changes(f *ast.File, tables map[string]bool) []token.Pos {
 	return list
 }
 
-// TestDependencies counts the modules that code other than tests imports, and wants
-// a decision record for every one, those of tests too.
+// TestDependencies counts the modules that code other than tests imports, and requires a decision
+// record for every module, including those of tests.
 func TestDependencies(t *testing.T) {
 	requires := requiredModules(t)
 	records := decisions(t)

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestNoMachineNames checks that no file names a path of one machine.
+// TestNoMachineNames checks that no file contains a path of one machine.
 func TestNoMachineNames(t *testing.T) {
-	// Put together here, so that this file does not find itself.
+	// The parts are joined here, so that this file does not match itself.
 	machine := regexp.MustCompile(`/wo` + `rk/|/ro` + `ot/|/ho` + `me/|/tmp/` + `rueda`)
 	shared := ".." + "/shared"
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -33,7 +33,7 @@ func TestNoMachineNames(t *testing.T) {
 			return err
 		}
 		if strings.Contains(string(text), "\x00") {
-			return nil // a program or a recording, such as README has one make in the tree
+			return nil // a program or a recording that a user made by the commands of README
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			if m := machine.FindString(line); m != "" {
@@ -50,8 +50,8 @@ func TestNoMachineNames(t *testing.T) {
 	}
 }
 
-// TestSkips wants a reason where a test is skipped: a RUEDA_ variable, or a feature that the system
-// lacks.
+// TestSkips checks that every skipped test has a reason: a RUEDA_ variable, or a feature that the
+// system lacks.
 func TestSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\.Skip(f|Now)?\(`)
 	reason := regexp.MustCompile(`RUEDA_|runtime\.GOOS|/proc/`)
@@ -72,7 +72,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// TestSilencedLinters wants the linter's name and a reason behind every nolint.
+// TestSilencedLinters checks that every nolint has the linter's name and a reason.
 func TestSilencedLinters(t *testing.T) {
 	marker := "//no" + "lint"
 	good := regexp.MustCompile(`^` + marker + `:[a-z,]+ // \S+`)
@@ -87,8 +87,8 @@ func TestSilencedLinters(t *testing.T) {
 	}
 }
 
-// TestLogKeys wants the attributes of log lines to have names of one list, so that a log can be searched
-// without knowing which package wrote a line.
+// TestLogKeys checks that the attributes of log lines have names of one list, so that all logs can
+// be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`address admin again_in bytes count data duration error expires families family feed feeds file
 		instrument key last line lines market method panic path phase producer reason request_id route sequence sockets stack status
@@ -128,13 +128,13 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
-// TestAddressesOfConnections wants the address of an accepted connection to be asked for where it
-// is accepted and nowhere else: a connection that was reset has none, and a method called on
-// nothing ends the process.
+// TestAddressesOfConnections checks that the address of an accepted connection is read only where
+// it is accepted. A connection that was reset has no address, and a method call on nil ends the
+// process.
 func TestAddressesOfConnections(t *testing.T) {
 	asks := map[string]bool{
 		"internal/rest/conn.go":         true, // the listener closes a connection without an address
-		"internal/rest/conn_limiter.go": true, // asks a connection of that listener
+		"internal/rest/conn_limiter.go": true, // reads a connection of that listener
 		"feed/ndjson/ndjson.go":         true, // likewise
 		"internal/socket/net_conn.go":   true, // compares types
 	}

@@ -290,8 +290,8 @@ func TestProseFindsFaults(t *testing.T) {
 	}
 }
 
-// TestGlossary checks that the glossary of CONTRIBUTING.md has no term twice and lists every retired
-// word.
+// TestGlossary checks that the glossary of CONTRIBUTING.md has no term twice and lists every
+// retired word.
 func TestGlossary(t *testing.T) {
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {

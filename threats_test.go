@@ -20,14 +20,15 @@ const (
 	threats      = 39
 )
 
-// TestThreatsDocument holds docs/security.md to the tests: each threat has a row with a promise, a defence and tests, every
-// test that it names is in the package that it names, and each TestThreat of the tree is in the row of its number.
+// TestThreatsDocument compares docs/security.md with the tests. Each threat has a row with a
+// promise, a defence and tests. Each named test exists in the named package. Each TestThreat of the
+// tree is in the row of its number.
 func TestThreatsDocument(t *testing.T) {
 	text, err := os.ReadFile(securityFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := map[string]map[string]bool{} // tests of a folder
+	tree := map[string]map[string]bool{} // tests by folder
 	for _, s := range sources(t) {
 		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(s.text, -1) {
 			if tree[s.dir] == nil {
@@ -36,7 +37,7 @@ func TestThreatsDocument(t *testing.T) {
 			tree[s.dir][m[1]] = s.test
 		}
 	}
-	shown := map[string]int{} // folder and test, by the row that names it
+	shown := map[string]int{} // folder and test; the row that names it
 	numbers := 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
@@ -81,8 +82,9 @@ func TestThreatsDocument(t *testing.T) {
 	}
 }
 
-// TestThreat36Dependencies wants the modules of go.mod to be those that were decided for, with their sums, and none of them replaced. In a
-// soak run the program is built twice, in different folders and from nothing, and must be the same.
+// TestThreat36Dependencies compares the modules of go.mod with the recorded ones, and checks that
+// none is replaced. A soak run builds the program twice, in different folders and without a cache,
+// and compares the results.
 func TestThreat36Dependencies(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -123,11 +125,11 @@ func TestThreat36Dependencies(t *testing.T) {
 		for _, record := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(row, -1) {
 			why, err := os.ReadFile(filepath.Join(filepath.Dir(modulesFile), record[1]))
 			if err != nil || !bytes.Contains(why, []byte("`"+m+"`")) {
-				t.Errorf("%s does not tell of %s: %v", record[1], m, err)
+				t.Errorf("%s does not describe %s: %v", record[1], m, err)
 			}
 		}
 	}
-	for _, s := range sources(t) { // what the code chooses has a record
+	for _, s := range sources(t) { // every module that the code imports has a record
 		for _, p := range s.imports() {
 			for m, row := range decided {
 				if within(p, m) && !strings.Contains(row, "](") {
@@ -141,7 +143,8 @@ func TestThreat36Dependencies(t *testing.T) {
 	}
 }
 
-// testBuildTwice builds the program here, and a copy of the tree elsewhere without the cache of builds.
+// testBuildTwice builds the program here, and a copy of the tree in another folder without the
+// build cache.
 func testBuildTwice(t *testing.T) {
 	t.Helper()
 	elsewhere := filepath.Join(t.TempDir(), "another", "folder")

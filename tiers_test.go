@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestTierNames wants E2E in the name of each test that starts a process of its own: the test binary
-// again, PostgreSQL or slapd, directly or by functions of its package. make test leaves these out,
-// so that no process has the race detector, and make e2e runs them.
+// TestTierNames checks that each test that starts a process has E2E in its name: the test binary
+// again, PostgreSQL or slapd, directly or by functions of its package. make test excludes these
+// tests, so that no process has the race detector, and make e2e runs them.
 func TestTierNames(t *testing.T) {
 	starts := regexp.MustCompile(`\bos\.Args\[0\]|\bpgtest\.Start\(|\bpgtest\.Cluster\b|\bldaptest\.Start\(|\btestscript\.Run\(`)
 	byDir := map[string][]source{}
@@ -96,8 +96,9 @@ func declarations(f *ast.File) map[string]ast.Node {
 // waits calls of package time let real time pass outside of a synctest bubble.
 var waits = []string{"Sleep", "After", "NewTicker", "Tick", "NewTimer", "AfterFunc"}
 
-// TestRealWaiting wants each wait of a test to be in a synctest bubble, or its function to be listed
-// with a reason in testdata/waits.txt. A function that only bubbles call is listed as such.
+// TestRealWaiting checks that each wait of a test is in a synctest bubble, or that
+// testdata/waits.txt lists its function with a reason. A function that only bubbles call is listed
+// too.
 func TestRealWaiting(t *testing.T) {
 	text, err := os.ReadFile("testdata/waits.txt")
 	if err != nil {
@@ -139,7 +140,7 @@ func TestRealWaiting(t *testing.T) {
 	}
 }
 
-// waitsForReal reports whether n waits, apart from what it runs in a synctest bubble.
+// waitsForReal reports whether n waits outside of a synctest bubble.
 func waitsForReal(n ast.Node) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)

@@ -130,10 +130,16 @@ func TestNameWords(t *testing.T) {
 
 // plainPackages returns the folders whose comments are checked. It only grows.
 func plainPackages() []string {
-	return strings.Fields(`broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
-		broker/sqlusers internal/audit internal/bench internal/bench/bare internal/bench/host internal/bench/load
-		internal/bench/pattern internal/bench/proc internal/bench/tokens internal/config internal/journal internal/proxy
-		internal/rest internal/rest/api internal/rest/history internal/rest/sse internal/socket internal/store internal/testrun`)
+	return strings.Fields(`. broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
+		broker/sqlusers cmd/rueda examples/custom-gateway feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
+		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditlog internal/auth
+		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
+		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache
+		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
+		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/entitlement internal/export
+		internal/feeds internal/flock internal/frame internal/identity internal/journal internal/ldaptest internal/pgtest
+		internal/progress internal/proxy internal/ratelimit internal/recent internal/recording internal/rest internal/rest/api internal/rest/history internal/rest/sse internal/sched internal/socket
+		internal/spell internal/store internal/testrun internal/usage internal/verify internal/web market wire`)
 }
 
 // TestComments checks the comments of packages in plain English: no retired words, no long

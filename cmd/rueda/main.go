@@ -1,4 +1,4 @@
-// Command rueda is the gateway and its tools; rueda --help tells what it does.
+// Command rueda is the gateway and its tools. rueda --help lists its commands.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command custom-gateway is a gateway with a feed and users of its own. Copy it and
-// put your exchange and your user base where clock and directory are.
+// Command custom-gateway is a gateway with its own feed and users. Copy it, and replace clock and
+// directory with your exchange and your user base.
 package main
 
 import (

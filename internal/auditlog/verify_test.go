@@ -110,13 +110,13 @@ func TestVerifyNoted(t *testing.T) {
 		wants(h, false, "")
 	}
 	wants(audit.Head{Seq: 11, Hash: heads[10].Hash}, true, "rows were removed from its end")
-	wants(audit.Head{Seq: 5, Hash: heads[6].Hash}, true, "row 5 is another than was noted")
+	wants(audit.Head{Seq: 5, Hash: heads[6].Hash}, true, "row 5 differs from the noted one")
 	if _, err := s.PruneAudit(t.Context(), began.Add(4*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	wants(heads[4], false, "")
 	wants(audit.Head{Seq: 4, Hash: heads[5].Hash}, false, "row 4 was pruned")
-	wants(heads[3], false, "row 3 was pruned with all up to row 4")
+	wants(heads[3], false, "row 3 was pruned, like all rows up to 4")
 	wants(heads[7], false, "")
 	if report, _ := read(); report.Rows != 7 || report.Start != heads[4] {
 		t.Errorf("%+v", report)

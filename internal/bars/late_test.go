@@ -31,8 +31,8 @@ func lateSeries(n int) (s *Series, trade func()) {
 	return s, trade
 }
 
-// TestLateTradesInNoOrder: the work for a late trade does not follow the number of trades of the day,
-// because the trades of a minute are found by an index. The hub's lock is held meanwhile.
+// TestLateTradesInNoOrder: the work for a late trade does not follow the number of trades of the
+// day, because the trades of a minute are found by an index. The hub's lock is held meanwhile.
 func TestLateTradesInNoOrder(t *testing.T) {
 	s, trade := lateSeries(40_000)
 	trade()

@@ -238,8 +238,8 @@ const (
 	maxSpread = 16
 )
 
-// spread is how many chunks may have trades of a time. They are few where T rises with N by and large. Where
-// trades come in no order they may be all, and each trade would look at all before it.
+// spread is how many chunks may have trades of a time. They are few where T rises with N by and
+// large. Where trades come in no order they may be all, and each trade would look at all before it.
 func (l *tradeLog) spread(start, end int64) (n int) {
 	for i := range l.chunks {
 		if c := &l.chunks[i]; c.to >= start && c.from < end {
@@ -262,7 +262,7 @@ func (l *tradeLog) indexMinutes() {
 	}
 }
 
-// forget lets go of the numbers of a minute whose trades are gone.
+// forget removes the numbers of a minute whose trades are gone.
 func (l *tradeLog) forget(m int64) {
 	list := l.minutes[m]
 	for len(list) > 0 && list[0] < l.first {

@@ -22,8 +22,8 @@ const (
 	minOutput = 1 << 10 // first allocation
 )
 
-// tail holds the bytes that the sender omits (RFC 7692, section 7.2.2), followed by an empty final block, so
-// that the reader ends cleanly.
+// tail holds the bytes that the sender omits (RFC 7692, section 7.2.2), followed by an empty final
+// block, so that the reader ends cleanly.
 const tail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 
 // A Decompressor decompresses payloads. It uses about 45 KiB and a buffer for the largest payload,

@@ -27,7 +27,8 @@ func (s Set) Delay(name string, c wire.Channel, depth int, at time.Time) (delay 
 	return delay, ok
 }
 
-// Deepest returns the deepest order book that s grants in any market: 0 for none, -1 for all levels.
+// Deepest returns the deepest order book that s grants in any market: 0 for none, -1 for all
+// levels.
 func (s Set) Deepest(at time.Time) int {
 	deepest := 0
 	for i := range s {

@@ -1,5 +1,5 @@
-// Package flock locks files and folders for one process. A lock ends with the process,
-// however that ends. It also tells whose a file is.
+// Package flock locks files and folders for one process. A lock ends with the process, even if it
+// is killed. The package also reports whether the user of this process owns a file.
 package flock
 
 import "errors"

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Supported says whether this system has locks.
+// Supported reports whether this system has locks.
 const Supported = false
 
-// Lock does nothing: the operator sees to it that nobody else has the file.
+// Lock does nothing: the operator must make sure that no other process uses the file.
 func Lock(*os.File) error { return nil }
 
-// Owned returns false: owners are not known here.
+// Owned returns false, because owners are unknown on this system.
 func Owned(fs.FileInfo) bool { return false }

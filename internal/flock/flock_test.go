@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLock locks a file and a folder, each by two descriptors: the second one has to wait for the first.
+// TestLock locks a file and a folder, each by two descriptors. The second lock fails until the
+// first ends.
 func TestLock(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "lock")

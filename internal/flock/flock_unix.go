@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Supported says whether this system has locks.
+// Supported reports whether this system has locks.
 const Supported = true
 
-// Lock locks an open file or folder and does not wait. It returns ErrLocked if somebody else
-// has the lock. Closing f ends the lock.
+// Lock locks an open file or folder without waiting. It returns ErrLocked if another process, or
+// another descriptor, has the lock. Closing f ends the lock.
 func Lock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

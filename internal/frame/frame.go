@@ -1,5 +1,5 @@
-// Package frame encodes and splits the frames of WebSocket messages (RFC 6455, section 5.2). Package
-// socket has a parser of its own for the frames of clients, which it checks byte by byte.
+// Package frame encodes and splits the frames of WebSocket messages (RFC 6455, section 5.2).
+// Package socket has a parser of its own for the frames of clients, which it checks byte by byte.
 package frame
 
 import "encoding/binary"
@@ -18,7 +18,8 @@ const (
 // MaxHead is the size of the longest header of an unmasked frame.
 const MaxHead = 10
 
-// AppendHead appends the header of an unmasked frame, as a server sends it, with a payload of n bytes.
+// AppendHead appends the header of an unmasked frame, as a server sends it, with a payload of n
+// bytes.
 func AppendHead(b []byte, first byte, n int) []byte { return appendHead(b, first, 0, n) }
 
 // AppendMasked appends a masked frame, as a client sends it.
@@ -40,8 +41,8 @@ func appendHead(b []byte, first, masked byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, first, masked|127), uint64(n))
 }
 
-// Split returns the first byte and the payload of the first of a sequence of unmasked frames, and the
-// size of that frame with its header. The size is 0 if the frame is incomplete.
+// Split returns the first byte and the payload of the first of a sequence of unmasked frames, and
+// the size of that frame with its header. The size is 0 if the frame is incomplete.
 func Split(b []byte) (first byte, payload []byte, size int) {
 	if len(b) < 2 {
 		return 0, nil, 0

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package ldaptest gives tests an LDAP directory of their own: a private slapd in a temporary folder, on free loopback
-// ports, ended with the test.
+// Package ldaptest gives tests a private LDAP directory: a slapd in a temporary folder, on free
+// loopback ports, which ends with the test.
 package ldaptest
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// What every directory has: its root, and who may change everything below.
+// Suffix, administrator and password of every directory.
 const (
 	Suffix        = "dc=broker,dc=example"
 	Admin         = "cn=admin," + Suffix
@@ -32,9 +32,9 @@ const (
 
 // Server is a running slapd.
 type Server struct {
-	URL         string // ldap://127.0.0.1:port, which takes StartTLS too
+	URL         string // ldap://127.0.0.1:port, with StartTLS
 	SecureURL   string // ldaps://127.0.0.1:port
-	Authorities string // file with the certificate that its own is checked by
+	Authorities string // file with the certificate authority of its certificate
 
 	folder string
 	slapd  string
@@ -42,9 +42,9 @@ type Server struct {
 	waited chan struct{}
 }
 
-// Start starts a directory with the entries of an LDIF text, below Suffix. Who has bound with DN reader may read all of it
-// but passwords; others nothing. Where slapd is not installed the test is skipped, with RUEDA_REQUIRE_ALL
-// set that is a failure. It is stopped when t ends.
+// Start starts a directory with the entries of an LDIF text, below Suffix, and stops it when t
+// ends. A client that has bound with the DN reader may read everything except passwords, others
+// nothing. If slapd is not installed, the test is skipped, or fails if RUEDA_REQUIRE_ALL is set.
 func Start(t testing.TB, reader, ldif string) *Server {
 	t.Helper()
 	slapd, err := find()
@@ -150,7 +150,8 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Stall stops the server where it is: connections are taken by the system and nothing answers. Resume lets it go on.
+// Stall suspends the server: the system accepts connections, and nothing answers. Resume continues
+// it.
 func (s *Server) Stall() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends Stall.
@@ -166,7 +167,7 @@ func (s *Server) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	s.waited = make(chan struct{})
-	go func(cmd *exec.Cmd, waited chan struct{}) { // waited for by Kill
+	go func(cmd *exec.Cmd, waited chan struct{}) { // Kill waits for it
 		defer close(waited)
 		_ = cmd.Wait()
 	}(s.cmd, s.waited)
@@ -186,7 +187,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// find is where slapd lies; administrators' programs are not on everybody's path.
+// find returns the path of slapd, which may be in a folder for administrators outside of the PATH.
 func find() (string, error) {
 	if p, err := exec.LookPath("slapd"); err == nil {
 		return p, nil

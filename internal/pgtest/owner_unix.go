@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// owner is whom the server runs as.
+// owner is the user that the server runs as.
 type owner struct {
 	as *syscall.Credential // nil: this user
 }
 
-// notRoot is whom to run as: postgres refuses to be root.
+// notRoot returns the user to run the server as, because postgres refuses to run as root.
 func notRoot() (owner, error) {
 	if os.Getuid() != 0 {
 		return owner{}, nil
@@ -30,12 +30,12 @@ func notRoot() (owner, error) {
 	return owner{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, errors.Join(err1, err2)
 }
 
-// run has a command run as the owner, apart from what the terminal tells the tests.
+// run makes a command run as the owner, in a process group that gets no signals of the terminal.
 func (o owner) run(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.as, Setpgid: true}
 }
 
-// own gives the owner a file.
+// own makes the owner own a file.
 func (o owner) own(path string) error {
 	if o.as == nil {
 		return nil
@@ -43,5 +43,5 @@ func (o owner) own(path string) error {
 	return os.Chown(path, int(o.as.Uid), int(o.as.Gid))
 }
 
-// crash has postgres end without a word to anybody, and its children with it.
+// crash ends postgres and its child processes at once, without a shutdown.
 func crash(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }

@@ -1,15 +1,16 @@
-// Package pgtest gives tests a PostgreSQL of their own, in a temporary folder and on a free loopback port.
+// Package pgtest gives tests a private PostgreSQL, in a temporary folder and on a free loopback
+// port.
 //
 // A Cluster gives each test an empty database. All packages of a test run use the server that the
-// variable RUEDA_TEST_POSTGRES names; without it each package starts one. Start gives a test a server
-// of its own, to kill and restart.
+// variable RUEDA_TEST_POSTGRES names. Without it each package starts one. Start gives a test its
+// own server, to kill and restart.
 //
-// Where PostgreSQL is not installed the test is skipped; with RUEDA_REQUIRE_ALL set it fails.
+// If PostgreSQL is not installed, the test is skipped, or fails if RUEDA_REQUIRE_ALL is set.
 //
 // # Concurrency
 //
-// A Server and a Cluster are for many tests at once, but for Kill and Restart. A Server has one goroutine, which
-// waits for the process to end.
+// A Server and a Cluster are safe for concurrent use, except for Kill and Restart. A Server has one
+// goroutine, which waits for the process to end.
 package pgtest
 
 import (
@@ -37,11 +38,11 @@ type Server struct {
 	as     owner
 	cmd    *exec.Cmd
 	waited chan struct{}
-	guard  io.Closer // while it is open the server runs, however this process ends
+	guard  io.Closer // closing it stops the server; it also closes when this process dies
 }
 
-// Start starts a server with the settings given (name=value), or skips the test where there is none. It is stopped
-// when t ends.
+// Start starts a server with the given settings (name=value), and stops it when t ends. It skips
+// the test if PostgreSQL is not installed.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := start(settings)
@@ -59,8 +60,8 @@ func Start(t testing.TB, settings ...string) *Server {
 // Shared is the environment variable with the port of the server that all packages of a run use.
 const Shared = "RUEDA_TEST_POSTGRES"
 
-// Launch starts a server for several packages; its caller sets Shared to its port, and calls Close.
-// The error is ErrNone where PostgreSQL is not installed.
+// Launch starts a server for several packages. The caller sets Shared to its port, and calls Close.
+// The error is ErrNone if PostgreSQL is not installed.
 func Launch() (*Server, error) { return start([]string{"fsync=off", "max_connections=600"}) }
 
 // Port returns the port of the server on 127.0.0.1.
@@ -69,18 +70,19 @@ func (s *Server) Port() int { return s.port }
 // Close ends the server and deletes its folder.
 func (s *Server) Close() error { return s.remove() }
 
-// Cluster makes databases for the tests of a package, on the shared server or on one that the first
-// test starts. The server does not wait for the disk: tests kill processes, not the machine.
+// Cluster creates databases for the tests of a package, on the shared server or on one that the
+// first test starts. The server does not wait for the disk, because tests kill processes and not
+// the machine.
 type Cluster struct {
 	mu        sync.Mutex
 	server    *Server
 	err       error
 	made      int
-	databases map[string]string // DSNs of those with a name
+	databases map[string]string // DSNs of named databases
 }
 
-// Main runs the tests of a package, stops the server if the package has started one, and returns the
-// exit status.
+// Main runs the tests of a package, stops the server if the package has started one, and returns
+// the exit status.
 func (c *Cluster) Main(m *testing.M) int {
 	code := m.Run()
 	if err := c.stop(); err != nil {
@@ -90,13 +92,13 @@ func (c *Cluster) Main(m *testing.M) int {
 	return code
 }
 
-// Database makes an empty database, and returns its DSN.
+// Database creates an empty database and returns its DSN.
 func (c *Cluster) Database(t testing.TB) string {
 	t.Helper()
 	return c.DatabaseFor(t, "")
 }
 
-// DatabaseFor is the database of a name, which is made and empty the first time.
+// DatabaseFor returns the DSN of a named database, which the first call creates.
 func (c *Cluster) DatabaseFor(t testing.TB, name string) string {
 	t.Helper()
 	c.mu.Lock()
@@ -144,7 +146,7 @@ func open() (*Server, error) {
 	return s, errors.Join(err1, err2, err3)
 }
 
-// ErrNone says that PostgreSQL is not installed.
+// ErrNone means that PostgreSQL is not installed.
 var ErrNone = errors.New("PostgreSQL is not installed")
 
 func leaveOut(t testing.TB, err error) {
@@ -170,7 +172,7 @@ func start(settings []string) (s *Server, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w\n%s", err, out), s.remove())
 	}
-	for range 3 { // another may take the port meanwhile
+	for range 3 { // another process may take the port meanwhile
 		if s.port, err = freePort(); err == nil {
 			err = s.run(settings)
 		}
@@ -182,18 +184,18 @@ func start(settings []string) (s *Server, err error) {
 	return nil, errors.Join(err, s.remove())
 }
 
-// remove ends the server and deletes what it kept.
+// remove ends the server and deletes its folder.
 func (s *Server) remove() error {
 	s.Kill()
 	return os.RemoveAll(s.data)
 }
 
-// DSN is how to connect to a database that CreateDatabase has made.
+// DSN returns the connection string of a database that CreateDatabase has created.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://rueda@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// CreateDatabase makes an empty database and returns its DSN.
+// CreateDatabase creates an empty database and returns its DSN.
 func (s *Server) CreateDatabase(t testing.TB, name string) string {
 	t.Helper()
 	out, err := s.command("createdb", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "rueda", name).CombinedOutput()
@@ -241,7 +243,7 @@ func (s *Server) run(settings []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // the server has its own
+	defer func() { _ = out.Close() }() // the server has its own descriptor
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return err
@@ -270,14 +272,15 @@ func (s *Server) run(settings []string) error {
 	return nil
 }
 
-// ready says whether connections are taken, as the server notes it in its folder: the process first, and in line 8 how far it is.
+// ready reports whether the server accepts connections. Its pid file has the process id in the
+// first line and the status in line 8.
 func (s *Server) ready() bool {
 	text, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
 	return err == nil && len(lines) > 7 && lines[0] == strconv.Itoa(s.cmd.Process.Pid) && strings.TrimSpace(lines[7]) == "ready"
 }
 
-// watch has a shell end the server when this process is gone, as after a panic: then nothing else would.
+// watch starts a shell that ends the server if this process dies, for example by a panic.
 func (s *Server) watch(pid int) (io.Closer, error) {
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("read line || kill -QUIT %d", pid))
 	s.as.run(cmd)
@@ -291,7 +294,7 @@ func (s *Server) watch(pid int) (io.Closer, error) {
 	return guard{cmd, in}, nil
 }
 
-// guard is the shell that watches. Close sends it home.
+// guard is that shell. Close ends it.
 type guard struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -309,7 +312,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// find is the folder of the newest PostgreSQL's programs. The one in the PATH may be a link to one of them.
+// find returns the folder with the programs of the newest PostgreSQL. The one in the PATH may be a
+// link to one of them.
 func find() (string, error) {
 	if p, err := exec.LookPath("postgres"); err == nil {
 		if p, err = filepath.EvalSymlinks(p); err == nil {
@@ -329,7 +333,8 @@ func version(path string) int {
 	return n
 }
 
-// folder is a temporary folder that as may use. That of a test lies in folders which it may not.
+// folder creates a temporary folder that the given user may use. The folders of a test are not
+// accessible to other users.
 func folder(as owner) (string, error) {
 	dir, err := os.MkdirTemp("", "rueda-pg-")
 	if err == nil {
@@ -338,8 +343,8 @@ func folder(as owner) (string, error) {
 	return dir, err
 }
 
-// freePort finds a port below those that the kernel gives to clients: one that connects again and again while the server is
-// away might otherwise meet itself there, and keep the server from it.
+// freePort returns a port below the kernel's range for clients. Otherwise a client that reconnects
+// continuously while the server is down could connect to itself and occupy the port.
 func freePort() (int, error) {
 	for range 100 {
 		port := 15000 + rand.IntN(15000)

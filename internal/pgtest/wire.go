@@ -9,21 +9,21 @@ import (
 	"testing"
 )
 
-// Wire lies between a program and a server. While it is cut, what is sent is neither delivered nor refused, as when a
-// cable is pulled.
+// Wire is a proxy between a program and a server. While it is cut, data is neither delivered nor
+// refused, as with an unplugged cable.
 type Wire struct {
 	to       string
 	listener net.Listener
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
-	whole *sync.Cond // is told when it is mended or over
+	whole *sync.Cond // signalled when the wire is restored or closed
 	cut   bool
 	over  bool
 	conns []net.Conn
 }
 
-// NewWire lays a wire to the server of a DSN, and returns the DSN of its near end.
+// NewWire starts a wire to the server of a DSN, and returns the DSN of its near end.
 func NewWire(t testing.TB, dsn string) (*Wire, string) {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -45,7 +45,7 @@ func NewWire(t testing.TB, dsn string) (*Wire, string) {
 // Cut stops all traffic.
 func (w *Wire) Cut() { w.set(true) }
 
-// Restore delivers what was sent meanwhile.
+// Restore delivers the data that was sent meanwhile.
 func (w *Wire) Restore() { w.set(false) }
 
 func (w *Wire) set(cut bool) {
@@ -77,7 +77,7 @@ func (w *Wire) accept() {
 	}
 }
 
-// join copies both ways until one end is closed.
+// join copies data in both directions until one end is closed.
 func (w *Wire) join(near net.Conn) {
 	defer near.Close()
 	if !w.wait() {
@@ -124,7 +124,7 @@ func (w *Wire) copy(to io.Writer, from io.Reader) error {
 	}
 }
 
-// wait waits while the wire is cut, and says whether the test goes on.
+// wait waits while the wire is cut. It returns false if the wire is closed.
 func (w *Wire) wait() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

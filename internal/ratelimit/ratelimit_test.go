@@ -66,7 +66,8 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// TestClockSetBack checks that a state from before the clock was set back drains in the time of a burst.
+// TestClockSetBack checks that a state from before the clock was set back drains in the time of a
+// burst.
 func TestClockSetBack(t *testing.T) {
 	r, l, now := Per(60, time.Minute, 3), NewLimiter[string](10), time.Unix(1e9, 0)
 	l.Take("key", r, now)

@@ -1,5 +1,5 @@
-// Package web holds what REST and the handshake of the stream share of HTTP: error answers and their
-// headers, rate limits, request ids, origins of pages, and the address of the peer.
+// Package web holds what REST and the handshake of the stream share of HTTP: error answers and
+// their headers, rate limits, request ids, origins of pages, and the address of the peer.
 package web
 
 import (
@@ -67,9 +67,9 @@ func (e *Error) Append(b []byte, id string, secure bool) []byte {
 	return append(append(b, "\r\n"...), body...)
 }
 
-// SecurityHeader yields the fields of every answer that concern browsers: no answer is a page, to be
-// sniffed, framed or loaded by another site. Pages of allowed origins read answers by CORS, to which
-// the resource policy does not apply.
+// SecurityHeader yields the fields of every answer that concern browsers: no answer is a page, to
+// be sniffed, framed or loaded by another site. Pages of allowed origins read answers by CORS, to
+// which the resource policy does not apply.
 func SecurityHeader(secure bool) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		_ = yield("X-Content-Type-Options", "nosniff") &&

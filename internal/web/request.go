@@ -35,8 +35,8 @@ func Peer(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// IsSecret reports whether a parameter of a query has the name of a token or credential. Those do not
-// belong in URLs, which end up in logs and histories.
+// IsSecret reports whether a parameter of a query has the name of a token or credential. Those do
+// not belong in URLs, which end up in logs and histories.
 func IsSecret(name string) bool {
 	switch strings.ToLower(name) {
 	case "token", "access_token", "refresh_token", "jwt", "username", "password", "otp", "client_secret":
@@ -45,8 +45,8 @@ func IsSecret(name string) bool {
 	return false
 }
 
-// ParseOrigin returns an origin in lower case and without the default port of its scheme. It returns
-// false for a text that names no origin, such as "null".
+// ParseOrigin returns an origin in lower case and without the default port of its scheme. It
+// returns false for a text that names no origin, such as "null".
 func ParseOrigin(s string) (origin string, ok bool) {
 	u, err := url.Parse(strings.ToLower(s))
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -62,8 +62,8 @@ func ParseOrigin(s string) (origin string, ok bool) {
 	return u.Scheme + "://" + host, true
 }
 
-// OriginAllowed reports whether pages of the Origin of a request may use the gateway. An allowed "*"
-// means every page. If none is allowed, the host of the request is.
+// OriginAllowed reports whether pages of the Origin of a request may use the gateway. An allowed
+// "*" means every page. If none is allowed, the host of the request is.
 func OriginAllowed(given, allowed []string, host string) bool {
 	if slices.Contains(allowed, "*") {
 		return true
