@@ -161,11 +161,14 @@ func (p *netConn) safely(st step, move func([]byte) (int, error), b []byte) (n i
 // release makes both goroutines return; the reader closes the socket. With reset, unsent output is
 // discarded.
 func (p *netConn) release(reset bool) {
+	reset = reset && p.tcp != nil
+	if reset {
+		_ = p.tcp.SetLinger(0) // before done, because the reader closes the socket then
+	}
 	close(p.done)
 	switch {
 	case p.isLocal():
-	case reset && p.tcp != nil:
-		_ = p.tcp.SetLinger(0)
+	case reset:
 		_ = p.tcp.Close()
 	default:
 		_ = p.nc.SetDeadline(time.Unix(1, 0))
