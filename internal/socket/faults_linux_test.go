@@ -220,7 +220,7 @@ func (p *testServer) dialTalk() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 	return &client{t: p.t, nc: nc, r: bufio.NewReader(nc)}, nil
 }
 
@@ -402,41 +402,28 @@ func TestSystemCallsFail(t *testing.T) {
 	})
 }
 
+// failCall makes calls of one kind fail, in all conversations at the same time, because they mostly
+// wait.
 func failCall(t *testing.T, w transport, c syscallID, cells *atomic.Int64) {
-	before, missing := cells.Load(), make(map[syscall.Errno]bool)
+	before := cells.Load()
+	var mu sync.Mutex
+	failed := make(map[syscall.Errno]bool) // false: tried only
+	var all sync.WaitGroup
 	for _, v := range scenarios() {
-		p, i, pub, bystander := openInjected(t, w, func(*Server) {})
-		count := -1
-		for k, errno := range faultErrors() {
-			if k > 0 && c == callSubmit { // a failed ring is not used again
-				p, i, pub, bystander = openInjected(t, w, func(*Server) {})
-			}
-			if count < 0 {
-				i.arm(c, 0, 0, false)
-				if err := v.talk(p, pub); err != nil && !(v.slowEnd && errors.Is(err, syscall.ECONNRESET)) {
-					t.Fatalf("%s without a fault: %v", v.name, err)
-				}
-				waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
-				count = i.calls()[c]
-			}
-			for nth := 1; nth <= count; nth++ {
-				if os.Getenv("RUEDA_SOAK") != "" || nth == 1+k%count { // or one call of each kind, a different one for each error
-					if failOne(t, v, p, i, pub, c, nth, errno) {
-						missing[errno] = false
-					} else if _, known := missing[errno]; !known {
-						missing[errno] = true
-					}
+		all.Go(func() {
+			t.Run(v.name, func(t *testing.T) {
+				failCallIn(t, v, w, c, func(errno syscall.Errno, hit bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					failed[errno] = failed[errno] || hit
 					cells.Add(1)
-				}
-			}
-		}
-		pub.publish(1)
-		if err := bystander.trades(1, int(pub.published)); err != nil {
-			t.Errorf("%s: the bystander: %v", v.name, err)
-		}
+				})
+			})
+		})
 	}
-	for errno, never := range missing {
-		if never {
+	all.Wait()
+	for errno, hit := range failed {
+		if !hit {
 			t.Errorf("%s: never failed with %v", c, errno)
 		}
 	}
@@ -444,6 +431,36 @@ func failCall(t *testing.T, w transport, c syscallID, cells *atomic.Int64) {
 		t.Logf("%s: %s: not made", w.name, c)
 	} else {
 		t.Logf("%s: %s: %d errors, %d conversations", w.name, c, len(faultErrors()), n)
+	}
+}
+
+// failCallIn makes calls of one kind fail in one conversation, and reports each error with whether a
+// call has failed with it.
+func failCallIn(t *testing.T, v scenario, w transport, c syscallID, report func(syscall.Errno, bool)) {
+	p, i, pub, bystander := openInjected(t, w, func(*Server) {})
+	count := -1
+	for k, errno := range faultErrors() {
+		if k > 0 && c == callSubmit { // a failed ring is not used again
+			p, i, pub, bystander = openInjected(t, w, func(*Server) {})
+		}
+		if count < 0 {
+			i.arm(c, 0, 0, false)
+			if err := v.talk(p, pub); err != nil && !(v.slowEnd && errors.Is(err, syscall.ECONNRESET)) {
+				t.Fatalf("%s without a fault: %v", v.name, err)
+			}
+			waitFor(t, "the connection ended", func() bool { return p.Stats().Open == 1 })
+			count = i.calls()[c]
+		}
+		for nth := 1; nth <= count; nth++ {
+			// Unless in full, one call of each kind fails, a different one for each error.
+			if os.Getenv("RUEDA_SOAK") != "" || nth == 1+k%count {
+				report(errno, failOne(t, v, p, i, pub, c, nth, errno))
+			}
+		}
+	}
+	pub.publish(1)
+	if err := bystander.trades(1, int(pub.published)); err != nil {
+		t.Errorf("%s: the bystander: %v", v.name, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func testSilentHandshakes(t *testing.T, tr transport) {
 			if _, err := io.WriteString(nc, begin); err != nil {
 				t.Fatal(err)
 			}
-			nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+			nc.SetReadDeadline(time.Now().Add(time.Minute))
 			if b, err := io.ReadAll(nc); len(b) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("after %q: got %q, %v", begin, b, err)
 			}
@@ -74,7 +74,7 @@ func testSilentHandshakes(t *testing.T, tr transport) {
 				t.Fatal(err)
 			}
 		}
-		oldest.SetReadDeadline(time.Now().Add(20 * time.Second))
+		oldest.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := oldest.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the oldest: %v", err)
 		}
@@ -98,7 +98,7 @@ func testRequestsToHTTP(t *testing.T, tr transport) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		nc.SetDeadline(time.Now().Add(30 * time.Second))
+		nc.SetDeadline(time.Now().Add(time.Minute))
 		for _, piece := range in {
 			if _, err := io.WriteString(nc, piece); err != nil {
 				t.Fatal(err)

@@ -71,7 +71,7 @@ func (c *lingerConn) SetWriteBuffer(int) error { return nil }
 func (c *lingerConn) CloseWrite() error        { return nil }
 
 func (c *lingerConn) SetLinger(int) error {
-	synctest.Wait() // whoever may close the connection now has done so
+	synctest.Wait() // a reader that may close it now does so
 	c.linger.Store(!c.closed.Load())
 	return nil
 }

@@ -26,7 +26,7 @@ func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	giveUp := time.After(30 * time.Second)
+	giveUp := time.After(time.Minute)
 	for !done() {
 		select {
 		case <-look.C:
