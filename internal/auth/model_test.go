@@ -14,11 +14,11 @@ import (
 // modelFamily is a simple model of a family. It records every use of every token and computes the
 // expected result from that record.
 type modelFamily struct {
-	strict  bool
-	tokens  []*modelToken
-	access  []modelAccess
-	revoked bool
-	revocations    int // how often OnRevoke must have been called
+	strict      bool
+	tokens      []*modelToken
+	access      []modelAccess
+	revoked     bool
+	revocations int // how often OnRevoke must have been called
 }
 
 type modelToken struct {

@@ -31,12 +31,12 @@ const (
 type noted struct {
 	kind audit.Kind
 
-	mu       sync.Mutex
-	about    *ratelimit.Limiter[string] // what was recorded recently
-	networks *ratelimit.Limiter[netip.Prefix]
-	all      time.Time
-	left     int       // the number of events that were left out
-	reportedAt     time.Time // when that number was last recorded
+	mu         sync.Mutex
+	about      *ratelimit.Limiter[string] // what was recorded recently
+	networks   *ratelimit.Limiter[netip.Prefix]
+	all        time.Time
+	left       int       // the number of events that were left out
+	reportedAt time.Time // when that number was last recorded
 }
 
 func newNoted(kind audit.Kind) *noted {

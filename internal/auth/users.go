@@ -40,7 +40,7 @@ type users struct {
 	quiet   atomic.Int64  // the user base is treated as down until this long after start
 
 	notify [shards]sync.Mutex // held while a user is stored and its hooks run, so that hooks run in the order of reads
-	shards  [shards]struct {
+	shards [shards]struct {
 		mu    sync.RWMutex
 		known cache.Map[string, *knownUser]
 		_     [16]byte // fills a cache line

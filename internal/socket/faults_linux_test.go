@@ -434,7 +434,7 @@ func failCall(t *testing.T, w transport, c syscallID, cells *atomic.Int64) {
 	}
 }
 
-// failCallIn makes calls of one kind fail in one conversation, and reports each error with whether a
+// failCallIn makes calls of one kind fail in one conversation. It reports each error, and whether a
 // call has failed with it.
 func failCallIn(t *testing.T, v scenario, w transport, c syscallID, report func(syscall.Errno, bool)) {
 	p, i, pub, bystander := openInjected(t, w, func(*Server) {})
