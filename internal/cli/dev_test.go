@@ -171,7 +171,7 @@ func TestWatchResumesE2E(t *testing.T) {
 				}
 				link.cut()
 			}
-			w.said(`link lost`)
+			w.said(`connection lost`)
 			w.said(`live again`)
 			if talk := w.talk.String(); strings.Contains(talk, "  lost: ") {
 				t.Errorf("something was lost:\n%s", talk)

@@ -59,8 +59,8 @@ func TestRecordFillsGaps(t *testing.T) {
 		t.Errorf("ended with %d", status)
 	}
 	r.said(`; 2 ranges were lost`)
-	if n := strings.Count(r.talk.String(), "did not come"); n != 3 {
-		t.Errorf("%d holes were asked for, want 3", n)
+	if n := strings.Count(r.talk.String(), ": requesting it again"); n != 3 {
+		t.Errorf("%d gaps were requested, want 3", n)
 	}
 	_, list := recorded(t, name)
 	var trades []string

@@ -196,7 +196,7 @@ func TestRecordAppends(t *testing.T) {
 	if status, _, talk := execute(t, "record", "AL30|BYMA|CI", "-f", name, "--append", "--url", url); status != command.ExitUsage || !strings.Contains(talk, "is a recording of GGAL|BYMA|CI") {
 		t.Errorf("other instruments: %d, %s", status, talk)
 	}
-	if status, _, talk := execute(t, "record", "-f", name, "--append", "--channels", "quotes", "--url", url); status != command.ExitUsage || !strings.Contains(talk, "takes the channels") {
+	if status, _, talk := execute(t, "record", "-f", name, "--append", "--channels", "quotes", "--url", url); status != command.ExitUsage || !strings.Contains(talk, "uses the channels") {
 		t.Errorf("other channels: %d, %s", status, talk)
 	}
 }

@@ -136,7 +136,7 @@ func TestWatchRefreshes(t *testing.T) {
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "--trades", "--url", url, "--count", "1")
 	w.line(`  T  GGAL\|BYMA\|CI  7050 x 1  #1$`)
-	if talk := w.talk.String(); strings.Contains(talk, "link lost") {
+	if talk := w.talk.String(); strings.Contains(talk, "connection lost") {
 		t.Errorf("the link was lost:\n%s", talk)
 	}
 }
@@ -186,8 +186,8 @@ func TestWatchPrintsRights(t *testing.T) {
 			t.Errorf("%s ended with %d", args[0], status)
 		}
 		w.said(`trades GGAL\|BYMA\|CI now 15m0s late \(rights changed\)`)
-		w.said(`quotes GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
-		w.said(`trades GGAL\|BYMA\|CI taken away: no right to this data \(rights changed\)`)
+		w.said(`quotes GGAL\|BYMA\|CI removed: no right to this data \(rights changed\)`)
+		w.said(`trades GGAL\|BYMA\|CI removed: no right to this data \(rights changed\)`)
 		w.said(`rueda: no subscription is left`)
 	}
 }

@@ -129,7 +129,7 @@ func removeGroup(ctx context.Context, std command.Streams, users *local.Base, ar
 	if err != nil {
 		return err
 	}
-	return done(std, "Removed group %s; it had %d members", args[0], n)
+	return done(std, "Removed group %s, members: %d", args[0], n)
 }
 
 func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
