@@ -63,7 +63,7 @@ func (c *cut) Write(b []byte) (int, error) {
 // breakOff says text, as far as at bytes of it, and ends so. With TLS it is the bytes of TLS that
 // count, those of its handshake first. The error is that the gateway has not ended the connection.
 func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.Config) error {
-	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (a *attacker) first(text string) []byte {
 	if _, err := io.WriteString(nc, text); err != nil && !brokenOff(err) {
 		a.Fatal(err)
 	}
-	_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	var got []byte
 	for r := bufio.NewReader(nc); !bytes.Contains(got, []byte("\r\n\r\n")); {
 		line, err := r.ReadBytes('\n')
@@ -137,7 +137,7 @@ func roundTrip(nc net.Conn, method, target, body string, headers ...string) (*re
 		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
 	}
 	b.WriteString("\r\n" + body)
-	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(nc, b.String()); err != nil && !brokenOff(err) {
 		return nil, err
 	}
@@ -205,7 +205,9 @@ func (a *attacker) login(name string) tokens {
 		<-time.After(100 * time.Millisecond) // the queue for passwords is full, as it may be here
 		r = a.post(string(body))
 	}
-	a.want("log in as "+name, r, 200, "")
+	if r.status != 200 {
+		a.Fatalf("log in as %s: %d %s", name, r.status, r.body)
+	}
 	return tokensOf(r)
 }
 

@@ -204,12 +204,14 @@ func (s *server) resident(t testing.TB) int {
 	return 0
 }
 
-func p99(list []time.Duration) time.Duration {
+func p99(list []time.Duration) time.Duration { return percentile(list, 99) }
+
+func percentile(list []time.Duration, percent int) time.Duration {
 	if len(list) == 0 {
 		return 0
 	}
 	slices.Sort(list)
-	return list[len(list)*99/100]
+	return list[len(list)*percent/100]
 }
 
 // alone lets a test that measures run by itself when it counts in full, and beside others else.

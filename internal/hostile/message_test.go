@@ -200,7 +200,7 @@ func messageInputs() []input {
 					continue
 				}
 				_, _ = nc.Write([]byte(upgrade + "\r\n"))
-				_ = nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+				_ = nc.SetReadDeadline(time.Now().Add(30 * time.Second))
 				var line [12]byte
 				_, _ = nc.Read(line[:])
 				if status(line[:]) != http.StatusSwitchingProtocols {

@@ -67,6 +67,15 @@ func count(n int) int {
 	return max(1, n/20)
 }
 
+// bound returns how long what takes at most most may take: that time in full, and three times as
+// long on a machine that does other things beside the test.
+func bound(most time.Duration) time.Duration {
+	if full() {
+		return most
+	}
+	return 3 * most
+}
+
 // settings are what the process is told.
 type settings struct {
 	Folder string
@@ -78,7 +87,7 @@ type settings struct {
 	Brisk  bool // short deadlines, for the inputs that are about those
 
 	Patient   bool    // five minutes to authenticate
-	Fleeting  bool    // access tokens live for 2 s
+	Fleeting  bool    // access tokens live for 5 s
 	Sockets   int     // in all; 0: the default
 	Refreshes int     // of one login; 0: the default
 	Speed     float64 // of the market; 0: as it is
@@ -113,11 +122,9 @@ func serve(text string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: s.Folder})
+	// On a busy machine the default wait for a password check is too short.
+	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: s.Folder, PasswordWait: 30 * time.Second})
 	if err != nil {
-		return err
-	}
-	if err := addUsers(ctx, data.Users); err != nil {
 		return err
 	}
 	source, err := sim.New(sim.Config{Seed: 1, Instruments: 12, Speed: s.Speed})
@@ -142,11 +149,11 @@ func serve(text string) error {
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
 	}
 	if s.Brisk {
-		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval = time.Second, time.Second
-		cfg.Stream.PongTimeout = 8 * time.Second // a busy machine keeps a client that answers for seconds
+		// A busy machine delays a client that answers by seconds.
+		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval, cfg.Stream.PongTimeout = 3*time.Second, time.Second, 8*time.Second
 	}
 	if s.Fleeting {
-		cfg.Auth.AccessTTL = 2 * time.Second
+		cfg.Auth.AccessTTL = 5 * time.Second
 	}
 	if s.Patient {
 		cfg.Stream.AuthTimeout = 5 * time.Minute
@@ -170,6 +177,47 @@ func serve(text string) error {
 	return errors.Join(g.Run(ctx), data.Close())
 }
 
+// userFiles returns the files of a data folder with all users, by name. It makes them once for all
+// servers, because each password costs a hash.
+var userFiles = sync.OnceValues(func() (map[string][]byte, error) {
+	folder, err := os.MkdirTemp("", "rueda-hostile-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	data, err := gateway.OpenData(context.Background(), gateway.DataConfig{Folder: folder})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(addUsers(context.Background(), data.Users), data.Close()); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(folder)
+	files := map[string][]byte{}
+	for _, e := range entries {
+		text, readErr := os.ReadFile(filepath.Join(folder, e.Name()))
+		files[e.Name()], err = text, errors.Join(err, readErr)
+	}
+	return files, err
+})
+
+// writeUsers makes folder a data folder with all users, unless a server has used it already.
+func writeUsers(t testing.TB, folder string) {
+	t.Helper()
+	files, err := userFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "rueda.db")); err == nil {
+		return
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func addUsers(ctx context.Context, users *local.Base) error {
 	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory}
 	for i, name := range usernames() {
@@ -182,9 +230,6 @@ func addUsers(ctx context.Context, users *local.Base) error {
 			Username: name, Password: passwordOf(name), WeakPassword: true, Scopes: scopes, Entitlements: rights,
 			Limits: broker.Limits{Connections: 2_000},
 		})
-		if errors.Is(err, local.ErrExists) {
-			return nil // the same folder, started again
-		}
 		if err == nil && i < 2 {
 			_, err = users.AddAccount(ctx, name, broker.Account{ID: "ac_" + name, Number: fmt.Sprint(1000 + i)})
 		}
@@ -288,6 +333,7 @@ func start(t testing.TB, set settings) *server {
 	if set.Folder == "" {
 		set.Folder = t.TempDir()
 	}
+	writeUsers(t, set.Folder)
 	if set.TLS {
 		writeCertificate(t, set.Folder)
 	}
@@ -382,7 +428,7 @@ func writeCertificate(t testing.TB, folder string) {
 
 // dial connects from an address of one's own, since limits count addresses.
 func (s *server) dial(from string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", s.address)
 	if err != nil || !s.TLS {
 		return nc, err
@@ -396,7 +442,7 @@ func (s *server) dial(from string) (net.Conn, error) {
 
 // plain connects without TLS, whatever the server speaks.
 func (a *attacker) plain() (net.Conn, error) {
-	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.from())}}
+	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.from())}}
 	return d.Dial("tcp", a.address)
 }
 

@@ -68,13 +68,14 @@ func slowloris(a *attacker) {
 	})
 	a.Logf("figure: %d slow sockets, cut off %d times; p99 of %d requests before %v, beside them %v; %d trades in order beside them",
 		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(during).Round(100*time.Microsecond), n)
-	// Three times as long, and more where the machine is slow without them, unless in full.
-	most := 100 * time.Millisecond
+	// Unless in full, three times as long, and more if the machine is slow without them. Other work
+	// of the machine makes a few requests wait for any time.
+	percent, most := 99, 100*time.Millisecond
 	if !full() {
-		most = 3 * (most + p99(calm))
+		percent, most = 90, 3*(most+percentile(calm, 90))
 	}
-	if p99(during) > most {
-		a.Errorf("p99 beside the slow sockets is %v, want at most %v", p99(during), most)
+	if took := percentile(during, percent); took > most {
+		a.Errorf("p%d beside the slow sockets is %v, want at most %v", percent, took, most)
 	}
 }
 
@@ -101,7 +102,7 @@ func TestThreat17OneAddressE2E(t *testing.T) {
 	}
 	served := 0
 	for _, nc := range held {
-		_ = nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 		var line [15]byte
 		if _, err := io.ReadFull(nc, line[:]); err == nil && status(line[:]) == 200 {
 			served++
@@ -116,7 +117,7 @@ func TestThreat17OneAddressE2E(t *testing.T) {
 	}
 }
 
-// slowly opens a connection, begins something, and goes on a byte a second until the server ends it, within 20 s.
+// slowly opens a connection, begins something, and goes on a byte a second until the server ends it.
 func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 	dial, text := a.dial, ""
 	switch kind % 5 {
@@ -144,7 +145,7 @@ func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 		return nil // cut off
 	}
 	var answer [512]byte
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; {
+	for begin := time.Now(); time.Since(begin) < bound(20*time.Second); {
 		_ = nc.SetReadDeadline(time.Now().Add(time.Second))
 		_, err := nc.Read(answer[:])
 		switch {
@@ -156,7 +157,7 @@ func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 			return nil
 		}
 	}
-	return errors.New("it was let be for 20 s")
+	return fmt.Errorf("it was let be for %v", bound(20*time.Second))
 }
 
 // work is what normal clients do: n requests, each on a connection of its own. All must be answered.
