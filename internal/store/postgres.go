@@ -26,7 +26,8 @@ var migrationsPostgres embed.FS
 // Postgres is an auth.Store in a PostgreSQL database that several gateways may share.
 type Postgres struct {
 	pool  *pgxpool.Pool
-	db    *sql.DB // the same connections for database/sql
+	db    *sql.DB       // the same connections for database/sql
+	limit time.Duration // of an operation: postgresLimit
 	chain audit.Chain
 
 	writes groupCommit[*pgBatch]
@@ -52,7 +53,7 @@ func OpenPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	s := &Postgres{pool: pool, db: stdlib.OpenDBFromPool(pool)}
+	s := &Postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), limit: postgresLimit}
 	s.writes.transact, s.writes.retryAlone = s.transact, func(error) bool { return false }
 	s.reads.transact, s.reads.retryAlone = s.lookup, func(error) bool { return false }
 	if err := s.start(ctx); err != nil {
@@ -223,7 +224,7 @@ func (s *Postgres) Close() error {
 // write runs f in its own transaction. After a serialization failure or a lost connection it tries
 // once more.
 func (s *Postgres) write(ctx context.Context, what string, f func(context.Context, pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
 	if err != nil && retryable(err) {

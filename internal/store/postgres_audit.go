@@ -89,7 +89,7 @@ func (s *Postgres) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) e
 
 // AuditStart returns the head after which the oldest stored row follows; zero before any pruning.
 func (s *Postgres) AuditStart(ctx context.Context) (head audit.Head, err error) {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	var hash []byte
 	err = s.pool.QueryRow(ctx, `SELECT seq, hash FROM audit_start WHERE one = 1`).Scan(&head.Seq, &hash)

@@ -67,7 +67,7 @@ func validText(text string) string {
 
 // runShared runs c in a shared transaction, within the time limit.
 func (s *Postgres) runShared(ctx context.Context, what string, c *pgCall) error {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	err := s.writes.do(ctx, func(b *pgBatch) error {
 		b.calls = append(b.calls, c)
@@ -122,7 +122,7 @@ func isDataError(err error) bool {
 
 // execute runs operations in one transaction. It tries once more if that changed nothing.
 func (s *Postgres) execute(ctx context.Context, calls []*pgCall) error {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	err := s.attempt(ctx, calls)
 	if err != nil && retryable(err) {

@@ -12,7 +12,7 @@ import (
 
 // Reserve implements throttle.Shared with one statement.
 func (s *Postgres) Reserve(ctx context.Context, r throttle.Reservation) (*throttle.Refusal, error) {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	account, keys, intervals, bursts := limitKeys(r)
 	var refused int
@@ -35,7 +35,7 @@ func (s *Postgres) Settle(ctx context.Context, r throttle.Reservation, how throt
 	if how == throttle.Failed {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	account, keys, intervals, _ := limitKeys(r)
 	_, err := s.pool.Exec(ctx, `SELECT rueda_settle($1, $2, $3, $4, $5, $6, $7)`,

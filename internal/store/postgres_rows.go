@@ -52,7 +52,7 @@ type pgLookup struct {
 
 // Lookup implements auth.Store.
 func (s *Postgres) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken, auth.Family, error) {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	l := &pgLookup{hash: hash}
 	err := s.reads.do(ctx, func(all *pgLookups) error {
@@ -74,7 +74,7 @@ func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) e
 	if err := collect(&all); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	hashes := make([][]byte, len(all.asked))
 	for i, l := range all.asked {
@@ -109,7 +109,7 @@ func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) e
 
 // list returns the rows of a query, within the time limit.
 func list[T any](ctx context.Context, s *Postgres, what string, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, query, args...) //nolint:sqlclosecheck // eachRow closes them
 	var all []T

@@ -14,7 +14,7 @@ func (s *SQLite) Used(ctx context.Context) (bool, error) { return used(ctx, s.re
 // Used reports whether the database has a login or an audit row, for which the current keys are
 // needed.
 func (s *Postgres) Used(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, postgresLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	return used(ctx, s.db)
 }
