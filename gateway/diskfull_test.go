@@ -316,7 +316,7 @@ func (l *lines) String() string {
 // await waits for a text in the log and discards the log up to it.
 func (l *lines) await(t *testing.T, words string) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		l.mu.Lock()
 		found := strings.Contains(l.text.String(), words)

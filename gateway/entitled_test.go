@@ -27,11 +27,9 @@ func TestRightsEndToEndE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer data.Close()
-	const life = 12 * time.Second // a busy machine takes seconds to log in
-	ends := time.Now().Add(life).UTC()
 	user, err := data.Users.Add(t.Context(), local.NewUser{
 		Username: "eva", Password: "a long password", Scopes: []string{broker.ScopeRead, broker.ScopeDepth},
-		Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Quotes: true, Depth: 5, Until: ends}},
+		Entitlements: []broker.Entitlement{{Market: "BYMA", Trades: true, Quotes: true, Depth: 5}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +53,14 @@ func TestRightsEndToEndE2E(t *testing.T) {
 	}
 	if got := book(); got != http.StatusOK {
 		t.Errorf("book while the right holds: %d", got)
+	}
+	ends := time.Now().Add(2 * time.Second).UTC()
+	_, err = data.Users.EditRights(t.Context(), "eva", func(r *local.Rights) error {
+		r.Entitlements[0].Until = ends
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	b.until(t, "Subscription", "") // with the removed subscription
 	late := time.Since(ends)

@@ -94,7 +94,7 @@ func TestGroupsChangedElsewhere(t *testing.T) {
 // rightsChanged reads messages up to the change of rights.
 func (b *bot) rightsChanged(t *testing.T) (m noticed) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for m.Msg != "Rights changed" {
 		_, text, err := b.ws.Read(ctx)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/market"
@@ -39,17 +41,21 @@ type series struct{ list, instrument, interval string }
 func TestHistoryEqualsStreamE2E(t *testing.T) {
 	t.Parallel()
 	hour := time.Duration(count(60)) * time.Minute
-	source, err := sim.New(sim.Config{
+	exchange, err := sim.New(sim.Config{
 		Seed: 3, Clock: sim.Virtual, Speed: 200, Instruments: 30,
 		Start: time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC), Duration: 36*time.Minute + hour,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
 	client, at := run(t, gateway.Config{
 		Listen:  "127.0.0.1:0",
 		Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires"}},
-		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
+		Feeds: []gateway.Feed{{Name: "sim", Source: source(func(ctx context.Context, sink feed.Sink) error {
+			defer close(ended)
+			return exchange.Run(ctx, sink)
+		})}},
 		Journal: gateway.Journal{Folder: t.TempDir(), Segment: 8 << 20},
 		Stream:  gateway.Stream{TradesKept: 1},
 		Limits:  gateway.Limits{MessageBytes: 1 << 20},
@@ -74,14 +80,14 @@ func TestHistoryEqualsStreamE2E(t *testing.T) {
 				tick.Stop()
 				return
 			case <-tick.C:
-				for _, in := range source.Instruments()[:5] {
-					_, _ = source.Trigger("correction", in.ID) // it may have ended, or have no trade yet
-					_, _ = source.Trigger("cancel", in.ID)
+				for _, in := range exchange.Instruments()[:5] {
+					_, _ = exchange.Trigger("correction", in.ID) // it may have ended, or have no trade yet
+					_, _ = exchange.Trigger("cancel", in.ID)
 				}
 			}
 		}
 	})
-	w.read(b)
+	w.read(b, ended)
 	close(stop)
 	faults.Wait()
 	w.compare()
@@ -105,11 +111,16 @@ type historian struct {
 	compared, recounted, revised, amended int
 }
 
-// read reads until no message arrives for a while, because the feed has ended.
-func (w *historian) read(b *bot) {
+// read reads until the feed has ended and no message arrives for a while.
+func (w *historian) read(b *bot, ended <-chan struct{}) {
 	w.t.Helper()
-	quiet := time.AfterFunc(time.Minute, func() { b.ws.CloseNow() })
+	const silence = 4 * time.Second
+	quiet := time.AfterFunc(10*time.Minute, func() { b.ws.CloseNow() })
 	defer quiet.Stop()
+	go func() {
+		<-ended
+		quiet.Reset(silence)
+	}()
 	for {
 		_, text, err := b.ws.Read(w.t.Context())
 		if err != nil {
@@ -125,7 +136,11 @@ func (w *historian) read(b *bot) {
 			}
 			continue
 		}
-		quiet.Reset(4 * time.Second)
+		select {
+		case <-ended:
+			quiet.Reset(silence)
+		default:
+		}
 		w.take(&m, string(text))
 	}
 }

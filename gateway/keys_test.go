@@ -179,7 +179,7 @@ func jwks(t *testing.T, c *literalClient, etag string) (status int, tag string) 
 // awaitKey waits until the gateway has other public keys than those of etag.
 func awaitKey(t *testing.T, c *literalClient, etag string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if status, _ := jwks(t, c, etag); status == http.StatusOK {
@@ -249,7 +249,7 @@ func TestKeysAreEncryptedAtStart(t *testing.T) {
 	}
 	t.Cleanup(func() { data.Close() })
 	_, stop, done := launch(t, gateway.Config{Data: data, Drain: time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		text, err := os.ReadFile(filepath.Join(folder, "keys.json"))

@@ -188,7 +188,7 @@ func TestDatabaseKilledE2E(t *testing.T) {
 		if err != nil || status != http.StatusServiceUnavailable || retry == "" {
 			t.Errorf("without a database: %d, Retry-After %q, %s, %v", status, retry, text, err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > bound(5*time.Second) {
 			t.Errorf("503 after %v", took)
 		}
 		if err := c.accounts(); err != nil && !strings.Contains(err.Error(), "503") { // accounts are in the database too
@@ -210,7 +210,7 @@ func TestDatabaseKilledE2E(t *testing.T) {
 		if err == nil && status == http.StatusOK {
 			break
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatalf("after the restart: %d %s %v", status, text, err)
 		}
 	}
@@ -275,13 +275,13 @@ func TestDatabaseSilentE2E(t *testing.T) {
 	}
 	asking.Wait()
 	t.Logf("figure: PostgreSQL silent: 60 logins and refreshes at once were answered 503 within %v", time.Duration(longest.Load()).Round(time.Millisecond))
-	if longest.Load() > int64(15*time.Second) {
+	if longest.Load() > int64(bound(15*time.Second)) {
 		t.Error("that is too long")
 	}
 	connect(t, c)
 	stream.until(t, "T", "")
 	wire.Restore()
-	for end := time.After(30 * time.Second); c.renew() != nil; {
+	for end := time.After(time.Minute); c.renew() != nil; {
 		select {
 		case <-end:
 			t.Fatal("it never worked again")
@@ -345,7 +345,7 @@ func (l *load) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-l.moved:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nobody is answered")
 	}
 }

@@ -112,7 +112,7 @@ func TestDrain(t *testing.T) {
 // until reads messages up to one of a type and reason.
 func (b *bot) until(t *testing.T, kind, reason string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		m, err := b.next(ctx)
@@ -192,7 +192,7 @@ func TestReadiness(t *testing.T) {
 	close(up)
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for deadline := time.Now().Add(30 * time.Second); status() != http.StatusOK; <-look.C {
+	for deadline := time.Now().Add(time.Minute); status() != http.StatusOK; <-look.C {
 		if time.Now().After(deadline) {
 			t.Fatal("never ready again")
 		}
@@ -247,7 +247,7 @@ func TestReadinessWithoutFeed(t *testing.T) {
 			got, body := 0, ""
 			look := time.NewTicker(10 * time.Millisecond)
 			defer look.Stop()
-			for deadline := time.Now().Add(10 * time.Second); got != c.want && time.Now().Before(deadline); <-look.C {
+			for deadline := time.Now().Add(time.Minute); got != c.want && time.Now().Before(deadline); <-look.C {
 				res, err := client.http.Get(client.rest + "/readyz")
 				if err != nil {
 					t.Fatal(err)
