@@ -116,7 +116,7 @@ func (c *literalClient) follow(ctx context.Context, instrument string) error {
 		}
 		if string(text) == `{"action":"ping"}` {
 			c.pings++
-			if err := send(`{"action":"pong"}`); err != nil {
+			if err := send(`{"action":"pong"}`); err != nil && ctx.Err() == nil {
 				return err
 			}
 			continue
@@ -214,6 +214,7 @@ func TestLiteralClientOverASocket(t *testing.T) {
 		Listen: "127.0.0.1:0",
 		Feeds:  []gateway.Feed{{Name: "sim", Source: source}},
 	})
+	awaitMarket(t, client, at.REST)
 	c := &literalClient{http: client, rest: at.REST, stream: at.Stream}
 	if err := errors.Join(c.login(), c.accounts(), c.renew()); err != nil {
 		t.Fatal(err)

@@ -228,6 +228,10 @@ func (o *outage) count(ctx context.Context) error {
 			return err
 		case strings.Contains(string(text), `"type":"T"`):
 			o.trades.Add(1)
+		case strings.Contains(string(text), `"action":"ping"`): // on a busy machine
+			if err := ws.Write(ctx, websocket.MessageText, []byte(`{"action":"pong"}`)); err != nil && ctx.Err() == nil {
+				return err
+			}
 		case strings.Contains(string(text), `"type":"Error"`):
 			return errors.New(string(text))
 		}

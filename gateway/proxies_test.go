@@ -101,6 +101,35 @@ func addressOfLogin(t *testing.T, address, headers string) string {
 	return ""
 }
 
+// rawAtOnce sends each request on a connection of its own, at the same time, and returns the
+// statuses.
+func rawAtOnce(t *testing.T, address string, requests []string) (statuses []int) {
+	t.Helper()
+	conns := make([]net.Conn, len(requests))
+	for i := range conns {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		conns[i] = c
+	}
+	for i, c := range conns {
+		if _, err := io.WriteString(c, requests[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range conns {
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%q: %v", requests[i], err)
+		}
+		statuses = append(statuses, r.StatusCode)
+	}
+	return statuses
+}
+
 // TestThreat28OnREST checks the addresses that are stored with logins.
 func TestThreat28OnREST(t *testing.T) {
 	t.Parallel()
@@ -125,44 +154,56 @@ func TestThreat28OnTheSocket(t *testing.T) {
 			const burst = 20
 			limits := gateway.Limits{Handshakes: burst}
 			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8"), Limits: limits})
-			handshake := func(headers string) int {
+			// shake makes handshakes at once, so that hardly any come back meanwhile: first with the
+			// one headers, then with the other. It counts those of each that are refused.
+			shake := func(one string, ones int, other string, others int) (refused [2]int) {
 				t.Helper()
-				r, _ := raw(t, b.Address, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+headers+"\r\n")
-				return r.StatusCode
-			}
-			// useUp makes handshakes until one is refused. The first ones must succeed. Some of the
-			// limit is restored meanwhile.
-			useUp := func(headers string, first int) {
-				t.Helper()
-				for i := range 10 * burst {
-					switch got := handshake(headers); {
-					case got == http.StatusTooManyRequests && i >= first:
-						return
-					case got != http.StatusSwitchingProtocols:
-						t.Fatalf("%q: handshake %d: %d", headers, i, got)
+				var requests []string
+				for i := range ones + others {
+					headers := one
+					if i >= ones {
+						headers = other
+					}
+					requests = append(requests, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+						"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+headers+"\r\n")
+				}
+				for i, status := range rawAtOnce(t, b.Address, requests) {
+					switch {
+					case status == http.StatusTooManyRequests && i < ones:
+						refused[0]++
+					case status == http.StatusTooManyRequests:
+						refused[1]++
+					case status != http.StatusSwitchingProtocols:
+						t.Fatalf("%q: status %d", requests[i], status)
 					}
 				}
-				t.Fatalf("%q: never refused", headers)
+				return refused
 			}
+			const many, few = burst + burst/2, burst / 2
 			used := map[string]string{} // headers by the address that they stand for
 			for _, tt := range forwarding {
 				headers, again := used[tt.want]
 				if !again {
 					used[tt.want] = tt.headers
-					useUp(tt.headers, burst)
+					first := shake(tt.headers, many, "", 0)[0]
+					if first > few {
+						t.Errorf("%s: %d of %d handshakes were refused, want %d at most", tt.name, first, many, few)
+					}
+					for try := 0; first == 0; try++ {
+						if try == 10 {
+							t.Fatalf("%s: never refused", tt.name)
+						}
+						first = shake(tt.headers, many, "", 0)[0]
+					}
 					continue
 				}
-				// The same address with other headers has nothing left either. It takes a few
-				// tries, because each try is charged to its address.
-				refused := false
-				for range burst / 4 {
-					useUp(headers, 0)
-					if refused = handshake(tt.headers) == http.StatusTooManyRequests; refused {
-						break
-					}
+				// The same address by other headers has none left either. Two tries take no more than another
+				// address would have.
+				refused := shake(headers, many, tt.headers, few)[1]
+				if refused == 0 {
+					refused = shake(headers, many, tt.headers, few)[1]
 				}
-				if !refused {
+				if refused == 0 {
 					t.Errorf("%s: not taken for %s", tt.name, tt.want)
 				}
 			}

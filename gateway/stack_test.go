@@ -132,6 +132,27 @@ func run(t *testing.T, cfg gateway.Config) (*http.Client, gateway.Bound) {
 	panic("unreachable")
 }
 
+// awaitMarket waits until the gateway is ready. A gateway on a slow machine may serve before the
+// simulated market has begun.
+func awaitMarket(t *testing.T, client *http.Client, rest string) {
+	t.Helper()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for late := time.Now().Add(time.Minute); ; <-look.C {
+		res, err := client.Get(rest + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("the market does not begin")
+		}
+	}
+}
+
 // metronome is a source with one trade of each instrument at an interval.
 type metronome struct {
 	names []string

@@ -93,6 +93,7 @@ func TestResumeOverSocketsE2E(t *testing.T) {
 		Stream: gateway.Stream{TradesKept: 1, PongTimeout: 5 * time.Minute},
 		Limits: gateway.Limits{Handshakes: 100_000},
 	})
+	awaitMarket(t, client, at.REST)
 	c := &literalClient{http: client, rest: at.REST, stream: at.Stream}
 	if err := c.login(); err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func TestThreat22CrossSiteRequests(t *testing.T) {
 // TestThreat22NoCookies checks that no source file reads or sets a cookie.
 func TestThreat22NoCookies(t *testing.T) {
 	t.Parallel()
-	cookie := regexp.MustCompile(`SetCookie|Set-Cookie|\.Cookies?\(|"Cookie"|cookiejar`)
+	cookies := []string{"SetCookie", "Set-Cookie", ".Cookie(", ".Cookies(", `"Cookie"`, "cookiejar"}
 	files := 0
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -202,8 +202,10 @@ func TestThreat22NoCookies(t *testing.T) {
 		}
 		text, err := os.ReadFile(name)
 		files++
-		if m := cookie.Find(text); m != nil {
-			t.Errorf("%s: %s", name, m)
+		for _, word := range cookies {
+			if bytes.Contains(text, []byte(word)) {
+				t.Errorf("%s: %s", name, word)
+			}
 		}
 		return err
 	})
