@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +22,22 @@ func startDev(t *testing.T, args ...string) (p *program, url string) {
 	p = start(t, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...)
 	p.line(`^Ready in \d+ ms\. Simulated market, seed 42`)
 	return p, p.line(`^  REST +(http://\S+)`)[1]
+}
+
+// startMarket starts a gateway and waits until its market has begun, which a slow machine may do
+// later.
+func startMarket(t *testing.T, args ...string) (p *program, url string) {
+	t.Helper()
+	p, url = startDev(t, args...)
+	waitFor(t, func() bool {
+		res, err := http.Get(url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+	return p, url
 }
 
 func TestDevSaysWhatToTry(t *testing.T) {
@@ -40,7 +57,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 
 func TestWatchMovingMarket(t *testing.T) {
 	t.Parallel()
-	_, url := startDev(t, "--speed", "20")
+	_, url := startMarket(t, "--speed", "20")
 	w := start(t, "watch", "*|BYMA|*", "--trades", "--count", "3", "--url", url)
 	for range 3 {
 		w.line(`^\d\d:\d\d:\d\d\.\d{3}  T  \S+\|BYMA\|\S+  \S+ x \S+  (buy|sell)  #\d+$`)
@@ -66,7 +83,7 @@ func TestWatchMovingMarket(t *testing.T) {
 }
 
 func TestWatchRefused(t *testing.T) {
-	_, url := startDev(t)
+	_, url := startMarket(t)
 	for _, tc := range []struct {
 		name   string
 		args   []string
@@ -151,7 +168,7 @@ func (f *flaky) cut() {
 // TestWatchResumesE2E repeatedly cuts the connection of a watch. Every trade of every instrument is
 // received once and in order, by name and by wildcard.
 func TestWatchResumesE2E(t *testing.T) {
-	_, url := startDev(t, "--speed", "50")
+	_, url := startMarket(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
 	for _, id := range []string{"GGAL|BYMA|24hs", "*|BYMA|24hs"} {
 		t.Run(id, func(t *testing.T) {

@@ -72,7 +72,7 @@ func start(t *testing.T, args ...string) *program {
 }
 
 // patience bounds each wait, for a busy machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // line waits for a line of standard output that matches, and returns its submatches.
 func (p *program) line(pattern string) []string {

@@ -66,7 +66,7 @@ func verified(t *testing.T, name string) map[string]any {
 
 // TestRecordResumes repeatedly cuts the connection of a recorder. The file has no gaps.
 func TestRecordResumes(t *testing.T) {
-	_, url := startDev(t, "--speed", "50")
+	_, url := startMarket(t, "--speed", "50")
 	link := startFlaky(t, strings.TrimPrefix(url, "http://"))
 	name := filepath.Join(t.TempDir(), "day.jsonl.zst")
 	r := start(t, "record", "GGAL|BYMA|24hs", "*|BYMA|CI", "-f", name, "--url", "http://"+link.Addr().String())
@@ -203,7 +203,7 @@ func TestRecordAppends(t *testing.T) {
 
 // TestVerifyLive verifies a live stream of a correct server and of an incorrect one.
 func TestVerifyLive(t *testing.T) {
-	_, good := startDev(t, "--speed", "20")
+	_, good := startMarket(t, "--speed", "20")
 	status, out, talk := execute(t, "verify", "GGAL|BYMA|24hs", "*|BYMA|CI", "--for", "1500ms", "--url", good)
 	if status != command.ExitOK || !strings.Contains(out, "Good: no errors") || !strings.Contains(out, "checksum") {
 		t.Errorf("%d\n%s%s", status, out, talk)
@@ -239,7 +239,7 @@ func recordFor(t *testing.T, span time.Duration, url, name string, ids ...string
 // same.
 func TestReplayOfRecordingE2E(t *testing.T) {
 	t.Parallel()
-	_, url := startDev(t, "--speed", "50")
+	_, url := startMarket(t, "--speed", "50")
 	folder := t.TempDir()
 	first, second := filepath.Join(folder, "first.jsonl.zst"), filepath.Join(folder, "second.jsonl")
 	span := recordFor(t, 2*time.Second, url, first, "GGAL|BYMA|24hs", "AL30|BYMA|CI")
@@ -289,7 +289,7 @@ func TestReplayOfRecordingE2E(t *testing.T) {
 }
 
 func TestFitOfRecording(t *testing.T) {
-	_, url := startDev(t, "--speed", "100")
+	_, url := startMarket(t, "--speed", "100")
 	name := filepath.Join(t.TempDir(), "a.jsonl")
 	recordFor(t, 1500*time.Millisecond, url, name, "GGAL|BYMA|24hs")
 	status, out, talk := execute(t, "sim", "fit", name)
