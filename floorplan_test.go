@@ -45,7 +45,6 @@ func oversize() map[string]int {
 		"internal/stream":  9690,
 		"wire":             4440,
 
-		"internal/session Session":   114,
 		"internal/socket shard":      91,
 		"internal/stream Hub":        195,
 		"internal/stream Subscriber": 109,

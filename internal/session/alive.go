@@ -8,37 +8,40 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// switchAlive turns the Alive marks of the connection on or off. Turning on what is
-// on leaves their rhythm alone.
-func (s *Session) switchAlive(t moment, on bool) {
-	a := s.put()
+// switchAlive turns Alive marks on or off. Turning them on again does not change their times.
+func (s *Session) switchAlive(t instant, on bool) {
+	o := s.ext()
 	switch {
 	case !on:
-		a.aliveDue, a.marked, a.quiet = 0, false, stream.QuietPlace{}
-	case a.aliveDue == 0:
-		a.aliveDue = t.add(s.env.aliveInterval())
+		o.aliveDue, o.markDue, o.quiet = 0, false, stream.QuietPlace{}
+	case o.aliveDue == 0:
+		o.aliveDue = t.add(s.env.aliveInterval())
 	}
 }
 
-// mark makes an Alive mark due. It is made by Gather, when nothing of the stream
-// waits any more: so it never overtakes data.
-func (s *Session) mark(t moment) {
-	a := s.aside
-	for a.aliveDue.due(t) {
-		a.aliveDue = a.aliveDue.add(s.env.aliveInterval())
+// runAlive makes an Alive mark due. Output creates it when no data waits, so that it never
+// overtakes data.
+func (s *Session) runAlive(now time.Time) {
+	o, t := s.optional, s.env.at(now)
+	if o == nil || !o.aliveDue.due(t) {
+		return
 	}
-	a.marked = true
+	for o.aliveDue.due(t) {
+		o.aliveDue = o.aliveDue.add(s.env.aliveInterval())
+	}
+	o.markDue = true
 }
 
-// aliveInstruments bounds what a mark looks at, and so its size and its cost. Where more is
-// subscribed the next mark goes on with the others.
-const aliveInstruments = 500
+// maxAlive bounds the instruments that one mark checks, and so its size and cost. The next mark
+// continues with the others.
+const maxAlive = 500
 
-// aliveMark is the mark: where the stream is, and what was quiet for an interval.
+// aliveMark returns the mark: the position of the stream, and the instruments that were quiet for
+// an interval.
 func (s *Session) aliveMark(now time.Time) []byte {
 	var last wire.Last
 	before := now.Add(-s.env.aliveInterval()).UnixNano()
-	s.sub.Quiet(before, &s.aside.quiet, aliveInstruments, func(c wire.Channel, id market.InstrumentID, n uint64) {
+	s.sub.Quiet(before, &s.quiet, maxAlive, func(c wire.Channel, id market.InstrumentID, n uint64) {
 		last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 	})
 	epoch, position := s.sub.Position()

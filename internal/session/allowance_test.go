@@ -11,7 +11,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// crowded is a starter whose market has many instruments, and a session of whose user may send 20 messages a second.
+// crowded is a starter whose market has many instruments, and a session of whose user may send 20
+// messages a second.
 func crowded(t *testing.T, instruments int) *starter {
 	s := newStarter(t)
 	s.env.MessagesPerSecond = 20
@@ -51,8 +52,8 @@ func (s *starter) refused(pings int) (n int) {
 // everything is the fields of a subscribe to all sequences of all instruments of the market.
 const everything = `"trades":["*|BYMA|*"],"status":["*|BYMA|*"],"bars":["*|BYMA|*|1s","*|BYMA|*|1m","*|BYMA|*|5m","*|BYMA|*|15m","*|BYMA|*|1h","*|BYMA|*|1d"]`
 
-// TestStartsAreChargedByWidth has a start count as five messages and one more for each 1,000 sequences, up to a burst, also
-// where it is refused for what it found.
+// TestStartsAreChargedByWidth has a start count as five messages and one more for each 1,000
+// sequences, up to a burst, also where it is refused for what it found.
 func TestStartsAreChargedByWidth(t *testing.T) {
 	s := crowded(t, 4000)
 	at := s.now.Add(time.Hour).UTC().Format(time.RFC3339)
@@ -69,8 +70,9 @@ func TestStartsAreChargedByWidth(t *testing.T) {
 	}
 }
 
-// TestResumesAreChargedByWidth has resumes of wide patterns be free, on all connections of a user together, until they have
-// looked through two million sequences in a minute. Then 1,000 of them count as a message.
+// TestResumesAreChargedByWidth has resumes of wide patterns be free, on all connections of a user
+// together, until they have looked through two million sequences in a minute. Then 1,000 of them
+// count as a message.
 func TestResumesAreChargedByWidth(t *testing.T) {
 	s := crowded(t, 10_000)
 	epoch, position := s.hub.Position()
@@ -108,8 +110,8 @@ func TestResumesAreChargedByWidth(t *testing.T) {
 	}
 }
 
-// TestAllowanceOutlivesAConnection has a user who connects again go on with what is left of its messages, until it would
-// have had all of them again anyway.
+// TestAllowanceOutlivesAConnection has a user who connects again go on with what is left of its
+// messages, until it would have had all of them again anyway.
 func TestAllowanceOutlivesAConnection(t *testing.T) {
 	s := crowded(t, 0)
 	s.connect("u")

@@ -28,8 +28,8 @@ func BenchmarkConnect(b *testing.B) {
 		var s session.Session
 		s.Start(d.world.Env, session.Peer{}, d.shard, d, d.now)
 		for _, msg := range [][]byte{auth, subscribe} {
-			s.Text(d.now, msg)
-			for out := s.Gather(d.now, buf, 64<<10); len(out) > 0; out = s.Gather(d.now, buf, 64<<10) {
+			s.Handle(d.now, session.Event{Kind: session.Text, Message: msg})
+			for out := s.Output(d.now, buf, 64<<10); len(out) > 0; out = s.Output(d.now, buf, 64<<10) {
 				s.Sent(d.now, len(out), len(out))
 			}
 		}
@@ -46,7 +46,7 @@ func TestDeliveryAllocatesNothing(t *testing.T) {
 	d.take()
 	d.world.Env.Connections = clients + 1
 	for range clients - 1 {
-		d.beside()
+		d.another()
 	}
 	h, err := d.world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestDeliveryAllocatesNothing(t *testing.T) {
 		d.shard.Turn()
 		for sub := d.shard.Next(); sub != nil; sub = d.shard.Next() {
 			s := sub.Key().(*drive).sess
-			if n := len(s.Gather(d.now, buf, 64<<10)); n > 0 {
+			if n := len(s.Output(d.now, buf, 64<<10)); n > 0 {
 				s.Sent(d.now, n, n)
 				delivered++
 			}
@@ -91,8 +91,8 @@ func BenchmarkUnknownIdentifiers(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				d.now = d.now.Add(time.Minute) // for the rate limit
-				d.sess.Text(d.now, msg)
-				out := d.sess.Gather(d.now, buf, 64<<10)
+				d.sess.Handle(d.now, session.Event{Kind: session.Text, Message: msg})
+				out := d.sess.Output(d.now, buf, 64<<10)
 				if len(out) == 0 {
 					b.Fatal("no answer")
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// boundary is a client whose right to real time begins, or ends, beside one to delayed data.
+// boundary is a client with a right to delayed data, whose right to real-time data begins or ends.
 type boundary struct {
 	*drive
 	handle market.Handle
@@ -66,8 +66,8 @@ func (d *boundary) read() (control string) {
 	return control
 }
 
-// TestRequestsAtTheBeginningOfARight sends each request when a right has begun, or ended, and the session has yet to
-// look at it: the move is told, and no trade is lost or sent twice.
+// TestRequestsAtTheBeginningOfARight sends each request when a right has begun or ended, before the
+// session has checked it. The move is reported, and no trade is lost or sent twice.
 func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 	const identifiers = `"trades":["GGAL|BYMA|24hs"]`
 	for _, request := range []string{"subscribe", "resync", "unsubscribe", "subscriptions"} {
@@ -85,7 +85,7 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 				d.read()
 				time.Sleep(at.Sub(time.Now()) - time.Second)
 				for range 5 {
-					d.trade() // up to 5, on their way at a delay
+					d.trade() // up to 5, delayed and not sent yet
 				}
 				d.now = time.Now()
 				d.read()
@@ -103,7 +103,7 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 				if got := d.read(); !strings.Contains(got, `"moved"`) || !strings.Contains(got, delay) {
 					t.Errorf("%s, begins %v: %s", request, begins, got)
 				}
-				d.sess.Tick(d.now)
+				d.sess.Handle(d.now, session.Event{Kind: session.Timer})
 				d.trade()
 				time.Sleep(20 * time.Minute)
 				d.now = time.Now()
@@ -116,8 +116,8 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 	}
 }
 
-// TestSubscribeWithASeat subscribes again what came at a delay, once there is a seat for it in real time: the answer says
-// that it moved, and the trades of the delay come at once.
+// TestSubscribeWithASeat subscribes again what came at a delay, once there is a seat for it in real
+// time: the answer says that it moved, and the trades of the delay come at once.
 func TestSubscribeWithASeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newBoundary(t, entitlement.Set{{Market: "BYMA", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, Instruments: 1}})

@@ -1,66 +1,64 @@
-// Package session is one client's protocol: authentication, heartbeat,
-// subscriptions, limits, slow clients, notices, errors and closes. It is the only
-// place with close codes.
+// Package session is the protocol of one client: authentication, heartbeat, subscriptions, limits,
+// slow consumers, warnings, errors and closes. It is the only place with close codes.
 //
-// A [Session] is a pure state machine. It is fed with messages and times, never
-// blocks, reads no clock and starts no goroutine. Whoever has the connection, the
-// host, runs it like this:
+// A [Session] is a state machine (see [State]). It gets events and times, never blocks, reads no
+// clock and starts no goroutine. The host, which has the connection, runs it like this:
 //
-//	s.Start(env, peer, shard, conn, now)
+//	s.Start(env, peer, shard, host, now)
 //
-//	s.Text(now, msg)       // a message came; also Binary, TooBig
-//	s.Tick(now)            // s.Deadline() has passed
-//	s.Notify(now, notice)  // Host.Post handed a notice over
-//	s.Wrote(now, n)        // the kernel took n bytes more of what was left
+//	s.Handle(now, Event{Kind: Text, Message: msg}) // a message came; also Binary, TooBig
+//	s.Handle(now, Event{Kind: Timer})              // s.Deadline() has passed
+//	s.Handle(now, e)                               // Host.Post passed e
+//	s.Wrote(now, n)                                // the kernel has accepted n bytes more
 //
-// and after each of these looks at what the session wants:
+// and after each of these does what the session needs:
 //
-//	token, _, ok := s.TakeToken()            // call env.Verify elsewhere, then s.Verified
-//	b := s.Gather(now, buf[:0], max)         // if all before was taken
-//	s.Sent(now, len(b), n)                   // the kernel took n of them at once
-//	code, reason, ok := s.Close()            // after the last output: close frame, end
-//	s.Reset()                                // after Tick: reset the connection, and no more
-//	s.Deadline()                             // set the timer
+//	token, _, ok := s.TakeToken()        // call env.Verify elsewhere, then Handle Verified
+//	b := s.Output(now, buf[:0], max)     // if the previous output was accepted
+//	s.Sent(now, len(b), n)               // the kernel has accepted n bytes of it at once
+//	code, reason, ok := s.Close()        // after the last output: close frame, end
+//	s.Reset()                            // after Timer: reset the connection
+//	s.Deadline()                         // set the timer
 //
-// and in the end, always, calls s.PeerGone().
+// At the end it always calls s.PeerGone().
+//
+// Package socket has the hosts: the event loop, connections with two goroutines, and connections
+// inside the process for server-sent events.
 //
 // # Times
 //
-// Every time given must carry the monotonic clock. Heartbeat, rates and the
-// measures of slowness live by it alone. The end of a token is a time of the
-// wall clock and is compared with that.
+// Every time must have the monotonic clock. The heartbeat, rates and the detection of slow
+// consumers use only that. The end of a token is a time of the wall clock and is compared with it.
 //
 // # Rights
 //
-// What may be had is judged when something is subscribed, by the rights that hold at that moment. What is in the set is
-// judged again when the rights change, and when one of them begins or ends: the session wakes for that as it does for a
-// ping. Then what is no longer allowed goes out of the set, and what is to be had sooner or later than it was moves to
-// the topics of another delay (see stream.Subscriber.Change).
+// A subscribe checks the rights at that time. The subscriptions are checked again when the rights
+// change, and when one of them begins or ends, for which the session sets a deadline. What is no
+// longer allowed is removed. What is allowed with another delay moves to the topics of that delay
+// (see stream.Subscriber.Change).
 //
 // # Output
 //
-// Control messages (answers, pings, warnings) wait in the session and go out first;
-// data goes straight from the stream's rings into the host's buffer. Both are
-// bounded: see Env.MaxWaiting. An Error goes before every close.
+// Control messages (answers, pings, warnings) wait in the session and are sent first. Data goes
+// from the rings of the stream into the host's buffer. Both are bounded by Env.MaxWaiting. An Error
+// precedes every close.
 //
-// # Slow clients
+// # Slow consumers
 //
-// While output does not come to rest, the session measures now and then what lies
-// behind the socket. Output held up for Env.SlowAfter begins the slow state: waiting
-// quotes, summaries and books collapse to their newest state (policy conflate) and a Warning
-// tells. What may not be dropped is bounded by bytes and by age; past either the
-// session ends with slow_client and the client resumes.
+// While output waits, the session measures the backlog of its client now and then. Output that has
+// waited for Env.SlowAfter starts the slow state: a Warning is sent, and waiting quotes, summaries
+// and books are conflated (policy conflate). What must not be dropped is bounded by bytes and by
+// age. Above either limit the session ends with slow_client, and the client can resume.
 //
-// # Faults on request
+// # Simulated faults
 //
-// On a development gateway (Env.Fault) a client may ask for what it should be ready for. What is of its own
-// connection lies between the stream and Gather, behind a pointer that is nil for all others; see sim.go.
+// On a development gateway (Env.Fault) a client may request faults to test itself. Those of its own
+// connection change the output of the stream in Output; see sim.go.
 //
 // # Concurrency
 //
-// A Session belongs to one goroutine. [Env] is read by all and changed by none. The
-// [Registry] has one mutex of its own and may be called by anyone; it calls
-// Host.Post with its mutex held, so a Post must neither block nor call back. No
-// other lock is taken here, but for the stream's inside of it; the registry's is
-// never held while calling the stream.
+// A Session belongs to one goroutine. [Env] is shared and not changed. The [Registry] has a mutex,
+// and any goroutine may call it. It calls Host.Post with its mutex held, so that a Post must
+// neither block nor call back. No other lock is taken here except for the hub's inside stream; the
+// registry's is never held during a call of the stream.
 package session

@@ -18,7 +18,7 @@ type drive struct {
 	shard   *stream.Shard
 	sess    *session.Session
 	now     time.Time
-	notices []session.Notice
+	notices []session.Event
 }
 
 // newDrive starts a session, authenticated with a token unless that is "".
@@ -51,7 +51,7 @@ func newDrive(t testing.TB, token string) *drive {
 }
 
 // Post takes a notice.
-func (d *drive) Post(n session.Notice) { d.notices = append(d.notices, n) }
+func (d *drive) Post(n session.Event) { d.notices = append(d.notices, n) }
 
 // turn has the shard take note of what was published.
 func (d *drive) turn() {
@@ -60,13 +60,15 @@ func (d *drive) turn() {
 }
 
 // text sends a message.
-func (d *drive) text(msg string) { d.sess.Text(d.now, []byte(msg)) }
+func (d *drive) text(msg string) {
+	d.sess.Handle(d.now, session.Event{Kind: session.Text, Message: []byte(msg)})
+}
 
 // gather takes what waits, as one that has not reached the kernel.
 func (d *drive) gather() (texts []string, n int) {
 	d.t.Helper()
 	d.turn()
-	b := d.sess.Gather(d.now, nil, 64<<10)
+	b := d.sess.Output(d.now, nil, 64<<10)
 	if len(b) > 0 {
 		d.sess.Sent(d.now, len(b), 0)
 	}
@@ -116,7 +118,7 @@ func (d *drive) pass(span time.Duration) {
 		if next.After(d.now) {
 			d.now = next
 		}
-		d.sess.Tick(d.now)
+		d.sess.Handle(d.now, session.Event{Kind: session.Timer})
 		if again := d.sess.Deadline(); !again.IsZero() && !again.After(d.now) {
 			d.t.Fatalf("deadline %v is not after the tick at %v", again, d.now)
 		}

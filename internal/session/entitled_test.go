@@ -17,9 +17,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestThreat23EntitlementEscalation makes random changes of rights, random subscriptions, patterns too, and random
-// events, and looks at every frame from the client's side: none is outside of what its user may have at that
-// moment, none is early, no trade comes twice, and what the user may have comes.
+// TestThreat23EntitlementEscalation makes random changes of rights, random subscriptions (patterns
+// too) and random events, and checks every frame that a client receives. No frame exceeds the
+// user's rights at that time, and none is early. No trade comes twice, and none that the user may
+// have is missing.
 func TestThreat23EntitlementEscalation(t *testing.T) {
 	steps, runs := 2_000, 10
 	if os.Getenv("RUEDA_SOAK") != "" {
@@ -200,7 +201,7 @@ func (w *entitledWorld) pass(span time.Duration) {
 		now := time.Now()
 		for _, c := range w.clients {
 			if d := c.sess.Deadline(); !d.IsZero() && !d.After(now) {
-				c.sess.Tick(now)
+				c.sess.Handle(now, session.Event{Kind: session.Timer})
 			}
 		}
 		w.look()
@@ -250,7 +251,7 @@ func (w *entitledWorld) publish(i int) {
 	}
 }
 
-// end lets the slowest line come to its end: whoever follows trades has then got them all.
+// end waits for the slowest delay, after which subscribers have received all trades.
 func (w *entitledWorld) end() {
 	for _, c := range w.clients {
 		c.asleep = 0
@@ -263,7 +264,7 @@ func (w *entitledWorld) end() {
 			g.Rights = append(g.Rights, r)
 		}
 		c.grants = g
-		c.sess.Notify(time.Now(), session.Notice{Kind: session.GrantsChanged, Grants: g})
+		c.sess.Handle(time.Now(), session.Event{Kind: session.GrantsChanged, Grants: g})
 		c.take()
 	}
 	w.pass(time.Minute)
@@ -282,7 +283,7 @@ type entitledClient struct {
 	user    string
 	sess    *session.Session
 	grants  *session.Grants
-	notices []session.Notice
+	notices []session.Event
 	set     map[entry]bool
 	follows map[string]*followed // instruments whose trades are subscribed
 	asleep  int                  // steps for which it reads nothing
@@ -296,13 +297,13 @@ type followed struct {
 	moved bool
 }
 
-func (c *entitledClient) Post(n session.Notice) { c.notices = append(c.notices, n) }
+func (c *entitledClient) Post(n session.Event) { c.notices = append(c.notices, n) }
 
 func (c *entitledClient) hear() {
 	for len(c.notices) > 0 {
 		n := c.notices[0]
 		c.notices = c.notices[1:]
-		c.sess.Notify(time.Now(), n)
+		c.sess.Handle(time.Now(), n)
 		c.note(fmt.Sprintf("rights %+v", *n.Grants))
 	}
 	if c.asleep == 0 {
@@ -357,7 +358,7 @@ func (c *entitledClient) send(m map[string]any) {
 		c.w.t.Fatal(err)
 	}
 	c.note("> " + string(text))
-	c.sess.Text(time.Now(), text)
+	c.sess.Handle(time.Now(), session.Event{Kind: session.Text, Message: text})
 	c.take()
 }
 
@@ -381,7 +382,7 @@ type entitledMessage struct {
 func (c *entitledClient) take() {
 	for {
 		now := time.Now()
-		b := c.sess.Gather(now, nil, 64<<10)
+		b := c.sess.Output(now, nil, 64<<10)
 		if len(b) == 0 {
 			return
 		}
@@ -440,7 +441,7 @@ func (c *entitledClient) control(m *entitledMessage, text string) {
 	default:
 		c.w.t.Errorf("unexpected %s", text)
 	}
-	// What is followed no longer begins anew, and so does what an identifier joined.
+	// A new subscription starts again, and so does one that an identifier has joined.
 	for _, name := range entitledNames {
 		switch covered := c.covered("trades", name); {
 		case !covered:
@@ -489,7 +490,7 @@ func (c *entitledClient) data(m *entitledMessage, text string) {
 	if m.DE > 0 {
 		c.w.late++
 	}
-	// A notice that the feed is down concerns whoever has books or quotes; there is none here.
+	// Subscribers of books or quotes are notified when the feed is down, which does not happen here.
 	if !c.covered(channel, m.I) {
 		t.Fatalf("%s: not subscribed: %s\n%s", c.user, text, c.story())
 	}
@@ -500,7 +501,7 @@ func (c *entitledClient) data(m *entitledMessage, text string) {
 		t.Fatalf("%s: outside of the rights %+v: %s\n%s", c.user, *c.grants, text, c.story())
 	}
 	at, err := time.Parse(time.RFC3339Nano, m.T)
-	listing := m.N == 1 && (m.Type == "H" || m.Type == "O") // of the line itself, which is when it is told
+	listing := m.N == 1 && (m.Type == "H" || m.Type == "O") // created by the delayed topic itself
 	if err != nil || !listing && at.Add(time.Duration(m.DE)*time.Second).After(now) {
 		t.Fatalf("%s: early at %v: %s", c.user, now.UTC(), text)
 	}
@@ -542,8 +543,8 @@ func (c *entitledClient) chain(m *entitledMessage, text string) {
 	c.books[m.I] = book{m.DL, m.N}
 }
 
-// allowed is the rule as a person would put it: some right that holds now is to this market, this level and data
-// this late, and no right is to them sooner.
+// allowed is the rule as a person would put it: some right that holds now is to this market, this
+// level and data this late, and no right is to them sooner.
 func (c *entitledClient) allowed(channel string, m *entitledMessage, now time.Time) bool {
 	if !slices.Contains(c.grants.Scopes, "marketdata:read") || channel == "order_book" && !slices.Contains(c.grants.Scopes, "marketdata:depth") {
 		return false

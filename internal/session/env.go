@@ -10,39 +10,39 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Env is what all sessions of a gateway share. It is not changed once the first
-// session was made. The zero value of each setting stands for its default.
+// Env is shared by all sessions of a gateway, and not changed after the start of the first one.
+// Zero settings have defaults.
 type Env struct {
-	// Verify checks an access token. It may block, and the host calls it outside
-	// of the session's goroutine, see [Session.TakeToken]. Its faults are
-	// InvalidToken, TokenExpired, TokenRevoked and Overloaded.
+	// Verify checks an access token. It may block, so that the host calls it outside of the
+	// session's goroutine, see [Session.TakeToken]. Its faults are InvalidToken, TokenExpired,
+	// TokenRevoked and Overloaded.
 	Verify func(ctx context.Context, token string) (*Identity, *wire.Fault)
 
-	// Known is Verify where the answer is at hand: it does not block, and ok says
-	// whether it could answer. nil: it never can.
+	// Known is Verify for known tokens: it does not block, and ok reports whether it knows the
+	// token. nil: it knows none.
 	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
 
-	// Fault makes something go wrong in the market, as Config.Faults of package gateway says: name is one
-	// of wire.SimFaults, id zero where no instrument was named. nil: this is not a development
-	// gateway, and the action sim is refused. It must not block.
+	// Fault simulates a fault of the market, see Config.Faults of package gateway: name is one of
+	// wire.SimFaults, id is zero if no instrument was named. It must not block. nil: this is not a
+	// development gateway, and the action sim is refused.
 	Fault func(name string, id market.InstrumentID) (msg string, f *wire.Fault)
 
-	// Used is told when a session begins (by is 1) and ceases (-1) to use a level of a market's data. It must
-	// not block. nil: nobody counts.
+	// Used records that a session starts (by is 1) or stops (-1) using a level of a market's data.
+	// It must not block. nil: not recorded.
 	Used func(user string, u Use, by int)
 
-	// Denied is told of what was refused for want of a right or scope, each time; nil: nobody is. It must not block.
+	// Denied records each refusal for want of a right or scope. It must not block. nil: not recorded.
 	Denied func(user, market string, level wire.Channel, reason wire.Reason)
 
-	Origin time.Time // moments count from here; required, not after the first session's start
+	Origin time.Time // instants count from here; required, not after the start of the first session
 
 	Registry *Registry // required
-	Version  string    // of the server, told in Success
+	Version  string    // of the server, sent in Success
 
-	// The smaller settings, with their defaults.
+	// Settings with their defaults.
 	AuthTimeout   time.Duration // for the first auth_token; 10 s
 	PingInterval  time.Duration // 20 s
-	PongTimeout   time.Duration // from when the kernel took a ping; 30 s
+	PongTimeout   time.Duration // after the kernel has accepted a ping; 30 s
 	AliveInterval time.Duration // 15 s
 	ExpiryWarning time.Duration // before the token's end; 300 s
 	ExpiryGrace   time.Duration // after it; 5 s
@@ -52,7 +52,7 @@ type Env struct {
 	Subscriptions     int // identifiers of a connection; 2,000
 	MessagesPerSecond int // of a client; 20
 	Burst             int // messages at once; three seconds' worth
-	MessageBytes      int // the socket's limit, told in Success; 64 KiB
+	MessageBytes      int // the socket's limit, sent in Success; 64 KiB
 
 	BadMessages   int  // faults of code 400 in a minute, the last of which closes; 10
 	Refusals      int  // answers rate_limited in a minute, the last of which closes; 100
@@ -64,6 +64,29 @@ type Env struct {
 	MaxWaiting   int           // bytes behind one connection; 1 MiB
 	StallTimeout time.Duration // for the kernel to take a single byte; 30 s
 	MaxBacklog   int           // bytes behind all slow connections together; 256 MiB
+}
+
+// instant is a point in time by the monotonic clock, in nanoseconds from just before Env.Origin; 0
+// is none. It has a third of the size of a time.Time.
+type instant int64
+
+func (e *Env) at(now time.Time) instant { return instant(now.Sub(e.Origin)) + 1 }
+
+func (e *Env) time(t instant) time.Time { return e.Origin.Add(time.Duration(t - 1)) }
+
+func (t instant) add(d time.Duration) instant { return t + instant(d) }
+
+// due reports whether t is set and has come at now.
+func (t instant) due(now instant) bool { return t != 0 && t <= now }
+
+// earliest returns the earliest of the instants that are set, or 0.
+func earliest(list ...instant) (first instant) {
+	for _, t := range list {
+		if first == 0 || t != 0 && t < first {
+			first = t
+		}
+	}
+	return first
 }
 
 func (e *Env) authTimeout() time.Duration   { return cmp.Or(e.AuthTimeout, 10*time.Second) }

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// TestExpiring: a family is named while a session of it has a deadline before the given time, whether that is the end of its token
-// or a later one that a refresh gave; and nothing of it is kept when its last session has gone.
+// TestExpiring checks that a family is returned while one of its sessions has a deadline before the
+// given time: the end of its token, or of a later one after a refresh. Nothing of a family is kept
+// after its last session.
 func TestExpiring(t *testing.T) {
 	var r Registry
 	start := time.Now()
 	enter := func(family string, in time.Duration) *note {
 		t.Helper()
 		n := newNote()
-		if _, f := r.admit(&n.place, &Identity{User: "u", Family: family, Expires: start.Add(in)}, "", 10, r.Mark()); f != nil {
+		if _, f := r.admit(&n.entry, &Identity{User: "u", Family: family, Expires: start.Add(in)}, "", 10, r.Mark()); f != nil {
 			t.Fatal(f.Reason)
 		}
 		return n
@@ -37,11 +38,11 @@ func TestExpiring(t *testing.T) {
 	want(2*time.Hour, "b")
 	want(5*time.Hour, "b")
 	want(5*time.Hour+1, "a", "b")
-	r.release(&old.place)
+	r.release(&old.entry)
 	want(2 * time.Hour)
 	want(4*time.Hour, "b")
-	r.release(&a.place)
-	r.release(&young.place)
+	r.release(&a.entry)
+	r.release(&young.entry)
 	want(100 * time.Hour)
 	if len(r.extended) != 0 {
 		t.Errorf("kept for nobody: %v", r.extended)

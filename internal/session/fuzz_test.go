@@ -44,10 +44,10 @@ func FuzzSession(f *testing.F) {
 			}
 			if token, _, ok := d.sess.TakeToken(); ok {
 				id, fault := d.world.Env.Verify(t.Context(), token)
-				d.sess.Verified(d.now, id, fault)
+				d.sess.Handle(d.now, session.Event{Kind: session.Verified, Identity: id, Fault: fault})
 			}
 			for _, n := range d.notices {
-				d.sess.Notify(d.now, n)
+				d.sess.Handle(d.now, n)
 			}
 			d.notices = nil
 		}
@@ -82,14 +82,14 @@ func (d *drive) happen(what byte) {
 	case 5:
 		r.GrantsChanged("demo", session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true}}})
 	case 6:
-		d.sess.Binary(d.now, []byte{1})
+		d.sess.Handle(d.now, session.Event{Kind: session.Binary, Message: []byte{1}})
 	case 7:
 		r.Revoke("f1")
 	case 8:
 		r.Drain(time.Second)
 	case 9:
-		d.sess.TooBig(d.now)
+		d.sess.Handle(d.now, session.Event{Kind: session.TooBig})
 	default:
-		d.sess.Notify(d.now, session.Notice{Kind: session.NoticeKind(what), Expires: d.now, Grants: &session.Grants{}})
+		d.sess.Handle(d.now, session.Event{Kind: session.EventKind(what), Expires: d.now, Grants: &session.Grants{}})
 	}
 }

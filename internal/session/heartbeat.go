@@ -6,8 +6,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// beat sends the ping that is due, and ends the session whose pong is overdue.
-func (s *Session) beat(t moment) {
+// runHeartbeat sends a ping that is due, and ends a session whose pong is overdue.
+func (s *Session) runHeartbeat(now time.Time) {
+	t := s.env.at(now)
 	if s.pongDue.due(t) {
 		s.fail(wire.NewFault(wire.PongTimeout, ""), nil, nil)
 		return
@@ -18,32 +19,23 @@ func (s *Session) beat(t moment) {
 	for s.pingDue.due(t) {
 		s.pingDue = s.pingDue.add(s.env.pingInterval())
 	}
-	if s.put().pingEnd != 0 {
-		return // the last one still waits for the kernel; a second would say no more
+	if s.ext().pingEnd != 0 {
+		return // the kernel has not accepted the last one
 	}
 	s.send(append(s.sub.Scratch(), wire.Ping...))
-	// Control messages go out before anything else, so where this one ends is known.
-	s.aside.pingEnd = s.gathered() + uint64(s.waiting())
+	// Control messages are sent before anything else, so that the end of this one is known.
+	s.pingEnd = s.out.end(s.accepted) + uint64(s.optional.controlBytes())
 }
 
-// pingTaken starts the time for the pong of a ping that the kernel took.
-func (s *Session) pingTaken(t moment) {
-	a := s.aside
-	if a == nil || a.pingEnd == 0 || s.taken < a.pingEnd {
+// pingAccepted starts the timeout of the pong when the kernel has accepted the ping.
+func (s *Session) pingAccepted(t instant) {
+	o := s.optional
+	if o == nil || o.pingEnd == 0 || s.accepted < o.pingEnd {
 		return
 	}
-	a.pingEnd = 0
-	s.tidy()
+	o.pingEnd = 0
+	s.releaseExt()
 	if s.pongDue == 0 {
 		s.pongDue = t.add(s.env.pongTimeout())
 	}
-}
-
-// pingOfClient answers a client's own ping.
-func (s *Session) pingOfClient(now time.Time, m *wire.Message) {
-	if f := m.Fields(); f != nil {
-		s.complain(s.at(now), f, nil)
-		return
-	}
-	s.send(wire.AppendPong(s.sub.Scratch(), m.ID, now.UnixNano()))
 }

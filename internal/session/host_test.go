@@ -73,7 +73,7 @@ func (h *host) run(ctx context.Context) {
 		}
 		for p := range h.conns {
 			if d := p.sess.Deadline(); !d.IsZero() && !d.After(now) {
-				p.sess.Tick(now)
+				p.sess.Handle(now, session.Event{Kind: session.Timer})
 			}
 		}
 		for h.shard.Turn(); h.shard.Next() != nil; {
@@ -102,7 +102,9 @@ func (h *host) settle(now time.Time, p *pipe) {
 	if token, _, ok := p.sess.TakeToken(); ok {
 		h.wg.Go(func() {
 			id, fault := h.world.Env.Verify(context.Background(), token)
-			h.post(func(now time.Time) { p.sess.Verified(now, id, fault) })
+			h.post(func(now time.Time) {
+				p.sess.Handle(now, session.Event{Kind: session.Verified, Identity: id, Fault: fault})
+			})
 		})
 	}
 	for p.out == nil || !p.stalled {
@@ -112,7 +114,7 @@ func (h *host) settle(now time.Time, p *pipe) {
 			p.out = nil
 			p.sess.Wrote(now, n)
 		}
-		if p.out = p.sess.Gather(now, nil, 4<<10); len(p.out) == 0 {
+		if p.out = p.sess.Output(now, nil, 4<<10); len(p.out) == 0 {
 			p.out = nil
 			break
 		}
@@ -143,7 +145,7 @@ func (h *host) end(p *pipe, err error) {
 // dial connects a client.
 func (h *host) dial(o talk.Offer) (talk.Conn, error) {
 	p := &pipe{host: h, format: o.Format, more: make(chan struct{}, 1)}
-	peer := session.Peer{}
+	peer := session.Peer{Format: o.Format}
 	if o.Bearer != "" {
 		peer.Mark = h.world.Env.Registry.Mark()
 		id, fault := h.world.Env.Verify(context.Background(), o.Bearer)
@@ -155,7 +157,6 @@ func (h *host) dial(o talk.Offer) (talk.Conn, error) {
 	h.post(func(now time.Time) {
 		p.sess = new(session.Session)
 		p.sess.Start(h.world.Env, peer, h.shard, p, now)
-		p.sess.SetFormat(o.Format)
 		h.conns[p] = struct{}{}
 	})
 	return p, nil
@@ -180,8 +181,8 @@ type pipe struct {
 }
 
 // Post takes a notice.
-func (p *pipe) Post(n session.Notice) {
-	p.host.post(func(now time.Time) { p.sess.Notify(now, n) })
+func (p *pipe) Post(n session.Event) {
+	p.host.post(func(now time.Time) { p.sess.Handle(now, n) })
 }
 
 func (p *pipe) Send(text bool, msg []byte) error {
@@ -189,11 +190,11 @@ func (p *pipe) Send(text bool, msg []byte) error {
 		limit := p.host.world.Env.MessageBytes
 		switch {
 		case !text:
-			p.sess.Binary(now, msg)
+			p.sess.Handle(now, session.Event{Kind: session.Binary, Message: msg})
 		case limit > 0 && len(msg) > limit || len(msg) > 64<<10:
-			p.sess.TooBig(now)
+			p.sess.Handle(now, session.Event{Kind: session.TooBig})
 		default:
-			p.sess.Text(now, msg)
+			p.sess.Handle(now, session.Event{Kind: session.Text, Message: msg})
 		}
 	})
 	return nil

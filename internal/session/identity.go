@@ -7,8 +7,7 @@ import (
 	"github.com/ruedahq/rueda/internal/entitlement"
 )
 
-// Identity is who a token stands for and what its user may do. It is shared between
-// sessions and never changed.
+// Identity is the user of a token and their rights. It is shared between sessions and not changed.
 type Identity struct {
 	User     string    // stable id
 	Username string    // for people
@@ -18,7 +17,7 @@ type Identity struct {
 	Grants
 }
 
-// Grants are the part of an Identity that may change under an open connection.
+// Grants are the part of an Identity that may change during a connection.
 type Grants struct {
 	Scopes []string
 	Rights entitlement.Set

@@ -7,12 +7,12 @@ import (
 	"github.com/ruedahq/rueda/internal/stream"
 )
 
-// TestRegistryRevokesKey: the sessions of one key's tokens are told, whoever they are of, and no other.
+// TestRegistryRevokesKey checks that exactly the sessions with tokens of a key get the event.
 func TestRegistryRevokesKey(t *testing.T) {
 	var r Registry
 	enter := func(user, key string) *note {
 		n := newNote()
-		if _, f := r.admit(&n.place, &Identity{User: user, Family: user, KeyID: key}, "", 8, r.Mark()); f != nil {
+		if _, f := r.admit(&n.entry, &Identity{User: user, Family: user, KeyID: key}, "", 8, r.Mark()); f != nil {
 			t.Fatal(f)
 		}
 		return n
@@ -23,8 +23,8 @@ func TestRegistryRevokesKey(t *testing.T) {
 	r.RevokeKey("no such key")
 	for name, x := range map[string]struct {
 		note *note
-		want []NoticeKind
-	}{"a": {a, []NoticeKind{Revoked}}, "b": {b, nil}, "c": {c, []NoticeKind{Revoked}}, "d": {d, nil}} {
+		want []EventKind
+	}{"a": {a, []EventKind{Revoked}}, "b": {b, nil}, "c": {c, []EventKind{Revoked}}, "d": {d, nil}} {
 		if got := x.note.kinds(); !equal(got, x.want) {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)
 		}
@@ -32,12 +32,12 @@ func TestRegistryRevokesKey(t *testing.T) {
 	// Tokens that were being checked meanwhile, and one that was checked after.
 	for key, want := range map[string]int{"old": 1, "new": 0} {
 		late := newNote()
-		list, f := r.admit(&late.place, &Identity{User: "x", Family: "x", KeyID: key}, "", 8, mark)
+		list, f := r.admit(&late.entry, &Identity{User: "x", Family: "x", KeyID: key}, "", 8, mark)
 		if f != nil || len(list) != want {
 			t.Errorf("admitted late with a token of key %s: %v %v, want %d notices", key, list, f, want)
 		}
 	}
-	if list, _ := r.admit(&newNote().place, &Identity{User: "y", Family: "y", KeyID: "old"}, "", 8, r.Mark()); len(list) != 0 {
+	if list, _ := r.admit(&newNote().entry, &Identity{User: "y", Family: "y", KeyID: "old"}, "", 8, r.Mark()); len(list) != 0 {
 		t.Errorf("checked after the revocation: %v", list)
 	}
 }
@@ -50,8 +50,8 @@ func TestRevokedKeyEndsSession(t *testing.T) {
 		var s Session
 		id := &Identity{User: "u", Family: "f", KeyID: key, Expires: now.Add(time.Hour)}
 		s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
-		s.Notify(now, Notice{Kind: Revoked, KeyID: "old"})
-		if got := s.over() != nil; got != over {
+		s.Handle(now, Event{Kind: Revoked, KeyID: "old"})
+		if got := s.closeReason() != nil; got != over {
 			t.Errorf("a session of key %s: over %v, want %v", key, got, over)
 		}
 	}

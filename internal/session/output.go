@@ -7,138 +7,137 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// send puts a control message behind those that wait. A client that asks and never reads
-// cannot make them grow past the bound.
+// send queues a control message. A client that sends requests and never reads is closed before the
+// queue exceeds Env.MaxWaiting.
 func (s *Session) send(payload []byte) {
-	a := s.put()
-	s.sendAside(a, payload)
-	if len(a.control) > s.env.maxWaiting() {
-		s.tooSlow()
+	o := s.ext()
+	s.appendControl(o, payload)
+	if len(o.control) > s.env.maxWaiting() {
+		s.failSlow()
 	}
 }
 
-// controlRoom is for the few control messages that wait mostly.
-const controlRoom = 512
+// controlSize is enough for most queues of control messages.
+const controlSize = 512
 
-// sendAside frames a message at once in the client's format: what waits is counted in the
-// bytes that the kernel will take.
-func (s *Session) sendAside(a *aside, payload []byte) {
-	if a.control == nil {
-		// Of a size of its own: what goes soon shall not lie between what stays.
-		a.control = make([]byte, 0, max(controlRoom, len(payload)+16))
-	}
+// appendControl queues a control message as a frame in the format of the client, so that the length
+// of the queue is what the kernel will get.
+func (s *Session) appendControl(o *optional, payload []byte) {
+	o.growControl(len(payload) + 16)
 	if s.format == wire.JSON {
-		a.control = wire.AppendText(a.control, payload)
+		o.control = wire.AppendText(o.control, payload)
 		return
 	}
-	a.control = s.sub.Transcode(a.control, wire.AppendText(nil, payload), s.format)
+	o.control = s.sub.Transcode(o.control, wire.AppendText(nil, payload), s.format)
 }
 
-// AnswerFrame puts a frame of the host's own, the pong to a ping of RFC 6455, behind the answers
-// that wait.
+// growControl allocates an empty queue. Its fixed size keeps short-lived memory apart from the
+// rest.
+func (o *optional) growControl(n int) {
+	if o.control == nil {
+		o.control = make([]byte, 0, max(controlSize, n))
+	}
+}
+
+// AnswerFrame queues a frame of the host, the pong to a ping of RFC 6455, after the answers.
 func (s *Session) AnswerFrame(frame []byte) {
-	if s.over() != nil {
+	if s.closeReason() != nil {
 		return
 	}
-	a := s.put()
-	if a.control == nil {
-		a.control = make([]byte, 0, max(controlRoom, len(frame)))
-	}
-	a.control, a.framed = append(a.control, frame...), true
-	if len(a.control) > s.env.maxWaiting() {
-		s.tooSlow()
+	o := s.ext()
+	o.growControl(len(frame))
+	o.control, o.hasFrame = append(o.control, frame...), true
+	if len(o.control) > s.env.maxWaiting() {
+		s.failSlow()
 	}
 }
 
-// HoldsFrame says whether a frame of the host's own waits.
-func (s *Session) HoldsFrame() bool { return s.aside != nil && s.aside.framed }
+// HoldsFrame reports whether a frame of the host waits.
+func (s *Session) HoldsFrame() bool { return s.optional != nil && s.hasFrame }
 
-// TakeAnswers gives the answers that wait, in whole frames, and drops them here. The host calls it
-// before it ends a session whose answers it has yet to send.
+// TakeAnswers removes the answers that wait, and returns them in whole frames. The host calls it
+// before it ends a session with answers that were not sent.
 func (s *Session) TakeAnswers() []byte {
-	a := s.aside
-	if a == nil {
+	if s.optional == nil {
 		return nil
 	}
-	b := a.control
-	a.control, a.framed = nil, false
+	b := s.control
+	s.control, s.hasFrame = nil, false
 	return b
 }
 
-// waiting is the length of the control messages that wait.
-func (s *Session) waiting() int {
-	if s.aside == nil {
+// controlBytes returns the length of the control messages that wait.
+func (o *optional) controlBytes() int {
+	if o == nil {
 		return 0
 	}
-	return len(s.aside.control)
+	return len(o.control)
 }
 
-// fail says why and ends the session: an Error goes before every close. extra are
-// further members of the Error.
+// reply sends an Error and leaves the connection open. extra are further members of the Error.
+func (s *Session) reply(f *wire.Fault, id, extra []byte) {
+	s.send(wire.AppendError(s.sub.Scratch(), f, id, extra))
+}
+
+// fail sends an Error and ends the session. extra are further members of the Error.
 func (s *Session) fail(f *wire.Fault, id, extra []byte) {
-	if s.over() != nil {
+	if s.closeReason() != nil {
 		return
 	}
-	a := s.put()
-	a.over = f
-	s.sendAside(a, wire.AppendError(s.sub.Scratch(), f, id, extra))
-	s.leave()
+	o := s.ext()
+	o.closed = f
+	s.appendControl(o, wire.AppendError(s.sub.Scratch(), f, id, extra))
+	s.release()
 }
 
-// Gather gives complete server frames, about max bytes of them, control messages
-// first; nothing where there is nothing to send. They are appended to dst, whose length is
-// 0, or are memory shared with other sessions: the result is only read. The host calls Gather
-// when the kernel has taken all that was gathered before, and Sent after it.
-func (s *Session) Gather(now time.Time, dst []byte, max int) []byte {
-	if s.aside == nil {
+// Output returns about max bytes of complete server frames, control messages first, or nothing if
+// there is no output. They are appended to dst, which must be empty, or are memory shared with
+// other sessions: the result must not be modified. The host calls Output when the kernel has
+// accepted all previous output, and Sent after it.
+func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
+	o := s.optional
+	if o == nil {
 		return s.sub.Gather(dst, max, s.format, false)
 	}
-	return s.gatherAll(now, dst, max)
-}
-
-func (s *Session) gatherAll(now time.Time, dst []byte, max int) []byte {
-	if a := s.aside; a != nil {
-		n := wholeFrames(a.control, max)
-		dst = append(dst, a.control[:n]...)
-		a.control = a.control[n:]
-		if len(a.control) > 0 {
-			return dst
-		}
-		a.control, a.framed = nil, false
-	}
-	if s.over() != nil {
+	n := wholeFrames(o.control, max)
+	dst = append(dst, o.control[:n]...)
+	o.control = o.control[n:]
+	if len(o.control) > 0 {
 		return dst
 	}
-	// For a client that was told it is slow, waiting quotes and books collapse to
-	// their newest state.
+	o.control, o.hasFrame = nil, false
+	if o.closed != nil {
+		return dst
+	}
+	// For a client with a warning, waiting quotes and books are conflated.
 	if len(dst) < max {
 		n := len(dst)
-		conflate := !s.strict && s.isSlow()
+		conflate := !s.strict && o.isSlow()
 		var b []byte
-		if a := s.aside; a != nil && a.trouble != nil {
-			b = s.gatherTroubled(s.at(now), dst[n:], max-n, conflate)
+		if o.sim != nil {
+			b = s.simOutput(s.env.at(now), dst[n:], max-n, conflate)
 		} else {
 			b = s.sub.Gather(dst[n:], max-n, s.format, conflate)
 		}
 		dst = joined(dst, b)
-		if a := s.aside; a != nil && a.places && len(b) > 0 {
+		if o.positions && len(b) > 0 {
 			if _, position := s.sub.Position(); position != "" {
 				dst = wire.AppendText(dst, wire.AppendPosition(nil, position))
 			}
 		}
 	}
-	if a := s.aside; a != nil && a.marked && a.trouble.stalled() {
-		a.marked = false
+	if o.markDue && o.sim.stalled() {
+		o.markDue = false
 	}
-	if a := s.aside; a != nil && a.marked && !s.sub.Pending() {
-		a.marked = false
+	if o.markDue && !s.sub.Pending() {
+		o.markDue = false
 		dst = s.sub.Transcode(dst, wire.AppendText(nil, s.aliveMark(now)), s.format)
 	}
-	s.tidy()
+	s.releaseExt()
 	return dst
 }
 
-// joined is dst with b, which may lie behind dst already.
+// joined returns dst with b, which is shared memory if dst is empty.
 func joined(dst, b []byte) []byte {
 	switch {
 	case len(b) == 0:
@@ -149,7 +148,7 @@ func joined(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// wholeFrames is the length of the leading frames of b that reach max, or all.
+// wholeFrames returns the length of the leading frames of b that reach max, or of all.
 func wholeFrames(b []byte, max int) int {
 	if len(b) <= max {
 		return len(b)
@@ -162,29 +161,32 @@ func wholeFrames(b []byte, max int) int {
 	return n
 }
 
-// TellPositions has what Gather gives of the stream end with a message that says where in the stream
-// that is, for a host that writes the messages in another form. It is called right after
-// Start, and not for formats other than JSON.
-func (s *Session) TellPositions() { s.put().places = true }
-
-// Pending reports whether Gather may return something.
+// Pending reports whether Output may return something.
 func (s *Session) Pending() bool {
-	if a := s.aside; a != nil && (len(a.control) > 0 || s.over() == nil && a.marked) {
+	closed := s.closeReason() != nil
+	if o := s.optional; o != nil && (len(o.control) > 0 || !closed && o.markDue) {
 		return true
 	}
-	return s.over() == nil && s.sub.Pending()
+	return !closed && s.sub.Pending()
 }
 
-// Unfinished reports whether the last Gather stopped early although more waits, so that the host can
-// serve others before the next one.
-func (s *Session) Unfinished() bool { return s.over() == nil && s.sub.Unfinished() }
+// Unfinished reports whether the last Output stopped early although more waits, so that the host
+// can serve others first.
+func (s *Session) Unfinished() bool { return s.closeReason() == nil && s.sub.Unfinished() }
 
-// Close says whether the session is over. Once all that is gathered has gone, the
-// host sends a close frame with code and reason and ends the connection.
+// Close reports whether the session is over. After the last output the host sends a close frame
+// with code and reason, and ends the connection.
 func (s *Session) Close() (code uint16, reason string, ok bool) {
-	over := s.over()
-	if over == nil || over.Reason == gone || over.Reason == cut {
+	closed := s.closeReason()
+	if closed == nil || closed.Reason == peerGone || closed.Reason == reset {
 		return 0, "", false
 	}
-	return uint16(4000 + over.Reason.Socket().Code), string(over.Reason), true
+	return uint16(4000 + closed.Reason.Socket().Code), string(closed.Reason), true
+}
+
+// Reset reports whether the host must reset the connection without a close frame. Only a Timer
+// event causes that.
+func (s *Session) Reset() bool {
+	closed := s.closeReason()
+	return closed != nil && closed.Reason == reset
 }

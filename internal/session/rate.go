@@ -4,99 +4,112 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/ratelimit"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// messageRate returns the client's rate of messages.
-func (s *Session) messageRate() ratelimit.Rate {
-	interval := time.Second / time.Duration(s.perSecond)
-	return ratelimit.Rate{Interval: interval, Burst: interval * time.Duration(cmp.Or(s.env.Burst, 3*int(s.perSecond)))}
+// allowance is what a client may do: identifiers in its set, and a rate of messages.
+type allowance struct {
+	whole     instant // when the whole burst is available again
+	maxItems  uint32
+	perSecond uint32 // messages
 }
 
-// charge charges a message, or reports false if that exceeds the rate.
-func (s *Session) charge(t moment) bool {
-	if s.messageRate().Wait(s.ahead(t)) > 0 {
+// set sets the limits of a user.
+func (a *allowance) set(l broker.Limits) {
+	a.maxItems, a.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
+}
+
+// ahead returns the time until the whole burst is available.
+func (a *allowance) ahead(t instant) time.Duration { return max(0, time.Duration(a.whole-t)) }
+
+// rate returns the rate of messages; burst is Env.Burst.
+func (a *allowance) rate(burst int) ratelimit.Rate {
+	interval := time.Second / time.Duration(a.perSecond)
+	return ratelimit.Rate{Interval: interval, Burst: interval * time.Duration(cmp.Or(burst, 3*int(a.perSecond)))}
+}
+
+// charge charges a message, or returns false if that exceeds the rate.
+func (r *request) charge() bool {
+	if r.allowance.rate(r.env.Burst).Wait(r.allowance.ahead(r.t)) > 0 {
 		return false
 	}
-	s.debit(t)
+	r.debit(1)
 	return true
 }
 
-// debit charges a message that was answered already.
-func (s *Session) debit(t moment) { s.debitMessages(t, 1) }
-
-// debitMessages charges n messages that were answered already, up to a burst.
-func (s *Session) debitMessages(t moment, n int) {
-	r := s.messageRate()
-	s.rate = max(s.rate, t).add(min(time.Duration(n), r.Burst/r.Interval) * r.Interval)
+// debit charges n messages that were answered already, up to a burst.
+func (r *request) debit(n int) {
+	rate := r.allowance.rate(r.env.Burst)
+	r.allowance.whole = max(r.allowance.whole, r.t).add(min(time.Duration(n), rate.Burst/rate.Interval) * rate.Interval)
 }
 
-// What counts as a message more: so many identifiers that leave the set or are refused, and so many instruments that a
-// pattern which leaves the set covered, or whose states are told anew.
+// The work that counts as one more message: identifiers that leave the set or are refused, and
+// instruments that a removed pattern covered or whose snapshots are sent again.
 const (
-	goneAMessage   = 200
-	statesAMessage = 1000
+	removedPerMessage   = 200
+	snapshotsPerMessage = 1000
 )
 
-// debitWork charges what a message that was answered already had the server do, up to a burst.
-func (s *Session) debitWork(t moment, gone, states int) {
-	s.debitMessages(t, gone/goneAMessage+states/statesAMessage)
+// debitWork charges the work for a message that was answered already, up to a burst.
+func (r *request) debitWork(removed, snapshots int) {
+	r.debit(removed/removedPerMessage + snapshots/snapshotsPerMessage)
 }
 
-// freeSequences is how many sequences the resumes of a user may look through in a minute, on all connections together,
-// before they are charged: enough for every connection to resume all that a large market has.
-const freeSequences = 2_000_000
+const (
+	// freeSequences is how many sequences the resumes of a user may look through in a minute, on all
+	// connections together: enough for every connection to resume all data of a large market.
+	freeSequences = 2_000_000
 
-// sequencesAMessage is how many sequences count as a message more: those of a start, and those of resumes beyond freeSequences.
-const sequencesAMessage = 1000
+	// sequencesPerMessage is how many sequences count as one more message: those of a start, and
+	// those of resumes above freeSequences.
+	sequencesPerMessage = 1000
+)
 
 // debitSequences charges the sequences that a subscribe looked through, up to a burst.
-func (s *Session) debitSequences(t moment, looked int, started bool) {
+func (r *request) debitSequences(looked int, started bool) {
 	if !started && looked > 0 {
-		looked = s.env.Registry.resume(s.place.user(), t, looked)
+		looked = r.env.Registry.resume(r.entry.user(), r.t, looked)
 	}
-	s.debitMessages(t, looked/sequencesAMessage)
+	r.debit(looked / sequencesPerMessage)
 }
 
-// overdrawn says that messages which asked for no charge ran up another burst.
-func (s *Session) overdrawn(t moment) bool {
-	return s.ahead(t) > 2*s.messageRate().Burst
+// overdrawn reports whether free messages have used up another burst.
+func (r *request) overdrawn() bool {
+	return r.allowance.ahead(r.t) > 2*r.allowance.rate(r.env.Burst).Burst
 }
 
-// ahead returns the time until the whole burst is available again.
-func (s *Session) ahead(t moment) time.Duration { return max(0, time.Duration(s.rate-t)) }
-
-// refuse answers a message over the rate. A client that goes on regardless is closed.
-func (s *Session) refuse(t moment, id []byte) {
-	if s.lately().refused.add(t, s.env.refusals()) {
-		s.fail(&wire.Fault{Reason: wire.TooManyFailures, RetryAfter: 60}, id, nil)
+// rejectRate answers a message above the rate. A client that continues is closed.
+func (r *request) rejectRate() {
+	if r.ext().faultCounts().rateLimited.add(r.t, r.env.refusals()) {
+		r.fail(&wire.Fault{Reason: wire.TooManyFailures, RetryAfter: 60}, r.id, nil)
 		return
 	}
-	wait := s.messageRate().Wait(s.ahead(t))
-	s.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(wait))}, id, nil)
+	wait := r.allowance.rate(r.env.Burst).Wait(r.allowance.ahead(r.t))
+	r.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(wait))}, r.id, nil)
 }
 
-// faults is what a client did wrong.
-type faults struct {
-	bad       recent // faults of code 400
-	refused   recent // messages over the rate
-	strangers int    // messages before auth_token
+// faultCounts counts the faults of a client.
+type faultCounts struct {
+	bad             recent // code 400
+	rateLimited     recent
+	unauthenticated int // messages before auth_token
 }
 
-func (s *Session) lately() *faults {
-	a := s.put()
-	if a.faults == nil {
-		a.faults = &faults{}
+// faultCounts returns the counts for writing.
+func (o *optional) faultCounts() *faultCounts {
+	if o.faults == nil {
+		o.faults = &faultCounts{}
 	}
-	return a.faults
+	return o.faults
 }
 
-// recent is when something happened in the last minute.
-type recent []moment
+// recent has the times of faults in the last minute.
+type recent []instant
 
-// add notes that it happened at t, and says whether that makes n times in a minute.
-func (r *recent) add(t moment, n int) bool {
+// add adds a fault at t, and reports whether it is the nth one in a minute.
+func (r *recent) add(t instant, n int) bool {
 	old := 0
 	for old < len(*r) && (*r)[old].add(time.Minute) <= t {
 		old++
@@ -105,40 +118,31 @@ func (r *recent) add(t moment, n int) bool {
 	return len(*r) >= n
 }
 
-// complain answers a request that is at fault. Those that are not understood at all
-// (400) may not come too often.
-func (s *Session) complain(t moment, f *wire.Fault, id []byte) {
-	s.complainWith(t, f, id, nil)
-}
-
-func (s *Session) complainWith(t moment, f *wire.Fault, id, extra []byte) {
-	if f.Reason.Socket().Code == 400 && s.lately().bad.add(t, s.env.badMessages()) {
-		s.fail(f, id, extra)
+// reject answers a message with a fault. Too many faults of code 400 close the connection. extra
+// are further members of the Error.
+func (r *request) reject(f *wire.Fault, extra []byte) {
+	if f.Reason.Socket().Code == 400 && r.ext().faultCounts().bad.add(r.t, r.env.badMessages()) {
+		r.fail(f, r.id, extra)
 		return
 	}
-	s.reply(f, id, extra)
+	r.reply(f, r.id, extra)
 }
 
-// reply sends an Error and leaves the connection open.
-func (s *Session) reply(f *wire.Fault, id, extra []byte) {
-	s.send(wire.AppendError(s.sub.Scratch(), f, id, extra))
-}
+// maxUnauthenticated is the number of messages before auth_token that closes the connection.
+const maxUnauthenticated = 10
 
-// maxStrangers is the message before auth_token that closes.
-const maxStrangers = 10
-
-// stranger answers a client that did not say who it is.
-func (s *Session) stranger(id []byte) {
-	lately := s.lately()
-	lately.strangers++
-	if lately.strangers >= maxStrangers {
-		s.fail(wire.NewFault(wire.TooManyFailures, "Authenticate first"), id, nil)
+// rejectUnauthenticated answers a message before auth_token.
+func (r *request) rejectUnauthenticated() {
+	counts := r.ext().faultCounts()
+	counts.unauthenticated++
+	if counts.unauthenticated >= maxUnauthenticated {
+		r.fail(wire.NewFault(wire.TooManyFailures, "Authenticate first"), r.id, nil)
 		return
 	}
-	s.reply(&wire.Fault{Reason: wire.NotAuthenticated, Hint: "Send auth_token with an access token first"}, id, nil)
+	r.reply(&wire.Fault{Reason: wire.NotAuthenticated, Hint: "Send auth_token with an access token first"}, r.id, nil)
 }
 
-// seconds rounds up, so that a client which waits so long has waited enough.
+// seconds rounds up, so that a client that waits as long has waited enough.
 func seconds(d time.Duration) int {
 	return int((d + time.Second - 1) / time.Second)
 }

@@ -19,7 +19,7 @@ type recoveryClient struct {
 	name    string
 	user    string
 	sess    *session.Session
-	notices []session.Notice
+	notices []session.Event
 	asleep  int // steps for which it reads nothing
 
 	set     map[entry]bool
@@ -71,14 +71,14 @@ type recoveryMessage struct {
 }
 
 // Post takes a notice.
-func (c *recoveryClient) Post(n session.Notice) { c.notices = append(c.notices, n) }
+func (c *recoveryClient) Post(n session.Event) { c.notices = append(c.notices, n) }
 
 func (c *recoveryClient) hear() {
 	for len(c.notices) > 0 {
 		n := c.notices[0]
 		c.notices = c.notices[1:]
 		c.note("-- notice %d, rights %v", n.Kind, c.w.grants[c.user].Rights)
-		c.sess.Notify(time.Now(), n)
+		c.sess.Handle(time.Now(), n)
 		clear(c.replays) // a replay may go on at another delay
 		for _, q := range c.waits {
 			q.moved = true
@@ -223,14 +223,14 @@ func (c *recoveryClient) send(m map[string]any, q *recoveryRequest) {
 	q.text = string(text)
 	c.waits[c.lastID] = q
 	c.note("> %s", text)
-	c.sess.Text(time.Now(), text)
+	c.sess.Handle(time.Now(), session.Event{Kind: session.Text, Message: text})
 }
 
 // read takes what waits, a few times up to max bytes.
 func (c *recoveryClient) read(most int) {
 	for range 3 {
 		now := time.Now()
-		b := c.sess.Gather(now, nil, most)
+		b := c.sess.Output(now, nil, most)
 		if len(b) == 0 {
 			break
 		}
@@ -362,7 +362,7 @@ func (c *recoveryClient) caughtUp(m *recoveryMessage, text string) {
 	}
 	delete(c.replays, m.ID)
 	if len(c.waits) > 0 {
-		return // a request on its way may have ended the replay
+		return // a request in flight may have ended the replay
 	}
 	for name, n := range q.resumed {
 		if p := c.follows[entry{"trades", name}]; p != nil && p.known && p.n < n {

@@ -23,12 +23,12 @@ import (
 )
 
 // TestRecoveryModel runs random clients against a gateway with a journal and checks every frame
-// against the contract, from the client's side alone: overlapping patterns, resumes by N and by
-// position, unsubscribes, slow readers, rights that change, delays, clean and killed restarts.
+// that they receive. The clients use overlapping patterns, resumes by N and by position,
+// unsubscribes and slow reads. Rights change, data is delayed, and the gateway restarts cleanly or
+// after a kill.
 //
-// A client must receive trades and statuses of what it follows without a hole and without a
-// repetition, a book must chain, delayed data must not come early, and an N of an epoch must mean
-// the same row for every client, for ever.
+// Trades and statuses must have no gap and no repetition. Updates of a book must fit together.
+// Delayed data must not come early. An N of an epoch must mean the same row for every client.
 func TestRecoveryModel(t *testing.T) { runRecoveryModel(t, 3) }
 
 // TestRecoveryModelE2E does so with more seeds, without the race detector.
@@ -297,7 +297,7 @@ func (w *recoveryWorld) pass(span time.Duration) {
 		now := time.Now()
 		for _, c := range w.clients {
 			if d := c.sess.Deadline(); !d.IsZero() && !d.After(now) {
-				c.sess.Tick(now)
+				c.sess.Handle(now, session.Event{Kind: session.Timer})
 			}
 		}
 		w.turn()
@@ -307,7 +307,8 @@ func (w *recoveryWorld) pass(span time.Duration) {
 	}
 }
 
-// turn has the shards take note of what is new, and the clients that read take what they like of it.
+// turn has the shards take note of what is new, and the clients that read take what they like of
+// it.
 func (w *recoveryWorld) turn() {
 	for _, s := range w.shards {
 		for s.Turn(); s.Next() != nil; {

@@ -9,90 +9,89 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Registry knows the authenticated sessions of a gateway by user and family. It
-// counts a user's connections, gives a session's name to its newest bearer, and
-// passes notices on. Its methods may be called from any goroutine.
+// Registry has the authenticated sessions of a gateway by user and family. It counts a user's
+// connections, gives a session's name to its newest connection, and posts events. Any goroutine may
+// call its methods.
 //
-// A notice may come for a token whose check is still out and whose session is
-// therefore not here yet. The registry keeps the newest notices and tells them to
-// a session at its admission, so that none falls into that gap.
+// An event may come for a token that is still being checked, and whose session is therefore not
+// here yet. The registry keeps the newest events and passes them to a session at its admission, so
+// that none is lost.
 //
 // The zero Registry is empty and ready.
 type Registry struct {
 	mu       sync.Mutex
-	users    map[string]*place // the newest session of each
-	families map[string]*place
+	users    map[string]*entry // the newest session of each
+	families map[string]*entry
 	size     int                  // sessions
 	extended map[string]time.Time // of families with sessions: the newest deadline, where it was moved
 	draining bool
 	backlog  backlog
 	debts    map[string]debt
-	log      []event // ring of the newest notices; event seq is at seq % keptEvents
-	seq      uint64  // of the newest event
+	log      []keptEvent // ring of the newest events; event seq is at seq % keptEvents
+	seq      uint64      // of the newest event
 }
 
-// keptEvents bounds the memory of notices. A check that is out while so many go by
-// is answered as overloaded.
+// keptEvents bounds the memory of events. A token check during which more of them come fails with
+// overloaded.
 const keptEvents = 1024
 
-// forgotten is how many debts each admission looks at.
-const forgotten = 4
+// checkedDebts is how many debts each admission checks.
+const checkedDebts = 4
 
-// retryAfterLimit is told to a client over its connection limit, in seconds: about
-// as long as a connection that died unnoticed keeps its place.
+// retryAfterLimit is Retry-After above the limit of connections, in seconds: about as long as a
+// dead connection counts.
 const retryAfterLimit = 30
 
-// place is a session's entry in the registry, a link of two lists: the sessions of
-// its user and those of its token family. They are short, and links cost
-// less memory than a slice each. Its fields are guarded by the registry's mutex;
-// the session itself, which alone causes a change of family and name, may read those.
-type place struct {
-	in         bool
-	who        *Identity
-	name       *string // nil: none
-	session    *Session
-	nextOfUser *place
-	nextOfKin  *place // of the family
+// entry is a session in the registry, in two lists: the sessions of its user and those of its token
+// family. They are short, and links take less memory than slices. Its fields are guarded by the
+// registry's mutex. The session, which alone causes changes of identity and name, may read those.
+type entry struct {
+	in           bool
+	identity     *Identity
+	name         *string // nil: none
+	session      *Session
+	nextOfUser   *entry
+	nextOfFamily *entry
 }
 
-func (p *place) user() string { return p.who.User }
+func (p *entry) user() string { return p.identity.User }
 
-// called is the name of the session; "" none.
-func (p *place) called() string {
+// sessionName returns the name of the session, or "".
+func (p *entry) sessionName() string {
 	if p.name == nil {
 		return ""
 	}
 	return *p.name
 }
 
-// post hands a notice to the session's host. The key of its subscriber never changes, so that
-// any goroutine may read it.
-func (p *place) post(n Notice) { p.session.sub.Key().(Host).Post(n) }
+// post passes an event to the session's host. The key of its subscriber never changes, so that any
+// goroutine may read it.
+func (p *entry) post(e Event) { p.session.sub.Key().(Host).Post(e) }
 
-func (p *place) family() string {
-	if p.who == nil {
+func (p *entry) family() string {
+	if p.identity == nil {
 		return ""
 	}
-	return p.who.Family
+	return p.identity.Family
 }
 
-func (p *place) key() string {
-	if p.who == nil {
+func (p *entry) key() string {
+	if p.identity == nil {
 		return ""
 	}
-	return p.who.KeyID
+	return p.identity.KeyID
 }
 
-// event is a notice as it is kept for those who are yet to be admitted.
-type event struct {
-	user   string // of this user's sessions; "" by key or family
-	key    string // of tokens that this key signed; "" by family
+// keptEvent is an event that is kept for sessions that are not admitted yet.
+type keptEvent struct {
+	user   string // for sessions of this user; "": by key or family
+	key    string // for tokens that this key signed; "": by family
 	family string
-	notice Notice
+	event  Event
 }
 
-// is says whether e concerns the session at p.
-func (e *event) is(p *place) bool {
+// concerns reports whether e is for the session of p.
+func (e *keptEvent) concerns(p *entry) bool {
 	switch {
 	case e.user != "":
 		return e.user == p.user()
@@ -102,21 +101,20 @@ func (e *event) is(p *place) bool {
 	return e.family == p.family()
 }
 
-// Mark is a moment in a registry's run of notices. The zero Mark was not taken.
+// Mark is a position in the events of a registry. The zero Mark is none.
 type Mark uint64
 
-// Mark is the present moment. Notices for a token that was checked from here on
-// are told to its session at admission.
+// Mark returns the current position. Events for a token whose check starts now are passed to its
+// session at admission.
 func (r *Registry) Mark() Mark {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Mark(r.seq + 1)
 }
 
-// admit enters p, or moves it to the family and name of a new token. It answers
-// with the notices since mark that concern it. The faults are ConnectionLimit,
-// ShuttingDown and Overloaded; p is then as it was before.
-func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Mark) ([]Notice, *wire.Fault) {
+// admit adds p, or moves it to the family and name of a new token. It returns the events for it
+// since mark. The faults are ConnectionLimit, ShuttingDown and Overloaded; p is then unchanged.
+func (r *Registry) admit(p *entry, id *Identity, name string, limit int, mark Mark) ([]Event, *wire.Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining && !p.in {
@@ -126,32 +124,32 @@ func (r *Registry) admit(p *place, id *Identity, name string, limit int, mark Ma
 		return nil, wire.NewFault(wire.Overloaded, "")
 	}
 	if name == "" {
-		name = p.called()
+		name = p.sessionName()
 	}
-	old, connections := r.bearer(id.User, p, name)
+	old, connections := r.named(id.User, p, name)
 	if !p.in && connections >= limit {
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
 	}
 	if old != nil {
 		r.remove(old)
-		old.post(Notice{Kind: Replaced})
+		old.post(Event{Kind: Replaced})
 	}
 	r.remove(p)
-	p.who = id
-	if name != p.called() {
-		kept := name // name itself stays where it is
+	p.identity = id
+	if name != p.sessionName() {
+		kept := name // so that name does not escape
 		p.name = &kept
 	}
-	r.enter(p)
+	r.add(p)
 	return r.since(mark, p), nil
 }
 
-// bearer is the session that has a name, unless that is p itself (nil: there is none), and counts the
-// user's connections besides.
-func (r *Registry) bearer(user string, p *place, name string) (old *place, connections int) {
+// named returns the other session of a user with a name, or nil, and the number of the user's other
+// connections and p.
+func (r *Registry) named(user string, p *entry, name string) (old *entry, connections int) {
 	for q := r.users[user]; q != nil; q = q.nextOfUser {
 		connections++
-		if q != p && name != "" && q.called() == name {
+		if q != p && name != "" && q.sessionName() == name {
 			old = q
 		}
 	}
@@ -161,43 +159,44 @@ func (r *Registry) bearer(user string, p *place, name string) (old *place, conne
 	return old, connections
 }
 
-// release takes p out, and notes when the allowance of its session is whole again. It may be called for a
-// place that is not in.
-func (r *Registry) release(p *place) {
+// release removes p, and records when the allowance of its session is whole again. It may be called
+// for an entry that was not added.
+func (r *Registry) release(p *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(p)
-	if p.who == nil {
+	if p.identity == nil {
 		return
 	}
-	if rate := p.session.rate; rate > r.debts[p.user()].rate {
-		r.putDebt(p.user(), debt{rate, r.debts[p.user()].resume})
+	if whole := p.session.allowance.whole; whole > r.debts[p.user()].messages {
+		r.putDebt(p.user(), debt{whole, r.debts[p.user()].resume})
 	}
 }
 
-// debt is what a user owes beyond its present connections. Both are the moments when it owes nothing any more.
+// debt is what a user has used beyond its connections. Each field is when that is restored.
 type debt struct {
-	rate   moment // of the connection that ended and owed the most: a new one begins with that
-	resume moment // of what its resumes look through
+	messages instant // of the closed connection that had used the most; new ones start with it
+	resume   instant // of the sequences that resumes look through
 }
 
-// owed is the moment when a new connection of a user has its whole allowance of messages.
-func (r *Registry) owed(user string, t moment) moment {
+// debt returns when a new connection of a user has its whole allowance of messages.
+func (r *Registry) debt(user string, t instant) instant {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forget(t)
-	return r.debts[user].rate
+	r.removeDebts(t)
+	return r.debts[user].messages
 }
 
-// resume takes so many sequences out of what a user's resumes may look through, and returns how many are beyond that.
-func (r *Registry) resume(user string, t moment, sequences int) (beyond int) {
+// resume charges sequences to those that a user's resumes may look through, and returns how many
+// are above the limit.
+func (r *Registry) resume(user string, t instant, sequences int) (beyond int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	const each = moment(time.Minute) / freeSequences
+	const each = instant(time.Minute) / freeSequences
 	d := r.debts[user]
 	d.resume = max(d.resume, t)
-	free := min(sequences, int((t+moment(time.Minute)-d.resume)/each))
-	d.resume += moment(free) * each
+	free := min(sequences, int((t+instant(time.Minute)-d.resume)/each))
+	d.resume += instant(free) * each
 	r.putDebt(user, d)
 	return sequences - free
 }
@@ -209,45 +208,45 @@ func (r *Registry) putDebt(user string, d debt) {
 	r.debts[user] = d
 }
 
-// forget looks at a few debts, and removes those that are over. As a user has one at most, and each
-// admission looks at more than it may add, they are never many more than are owed.
-func (r *Registry) forget(t moment) {
-	looked := 0
+// removeDebts removes debts that are over. It checks a few: a user has one at most, and each
+// admission checks more than it may add, so that only few of those in the map are over.
+func (r *Registry) removeDebts(t instant) {
+	checked := 0
 	for user, d := range r.debts {
-		if d.rate <= t && d.resume <= t {
+		if d.messages <= t && d.resume <= t {
 			delete(r.debts, user)
 		}
-		if looked++; looked == forgotten {
+		if checked++; checked == checkedDebts {
 			return
 		}
 	}
 }
 
-func (r *Registry) enter(p *place) {
+func (r *Registry) add(p *entry) {
 	if r.users == nil {
-		r.users, r.families = make(map[string]*place), make(map[string]*place)
+		r.users, r.families = make(map[string]*entry), make(map[string]*entry)
 	}
 	p.nextOfUser, r.users[p.user()] = r.users[p.user()], p
-	p.nextOfKin, r.families[p.family()] = r.families[p.family()], p
+	p.nextOfFamily, r.families[p.family()] = r.families[p.family()], p
 	p.in = true
 	r.size++
 }
 
-func (r *Registry) remove(p *place) {
+func (r *Registry) remove(p *entry) {
 	if !p.in {
 		return
 	}
 	p.in = false
 	r.size--
 	unlink(r.users, p.user(), p, nextOfUser)
-	unlink(r.families, p.family(), p, nextOfKin)
+	unlink(r.families, p.family(), p, nextOfFamily)
 	if r.families[p.family()] == nil {
 		delete(r.extended, p.family())
 	}
 }
 
-// unlink takes p out of the list that heads holds under name.
-func unlink(heads map[string]*place, name string, p *place, next func(*place) **place) {
+// unlink removes p from the list of a name in heads.
+func unlink(heads map[string]*entry, name string, p *entry, next func(*entry) **entry) {
 	head := heads[name]
 	at := &head
 	for *at != p {
@@ -261,22 +260,22 @@ func unlink(heads map[string]*place, name string, p *place, next func(*place) **
 	}
 }
 
-// since is what happened to p from mark on.
-func (r *Registry) since(mark Mark, p *place) []Notice {
-	var list []Notice
+// since returns the events for p from mark on.
+func (r *Registry) since(mark Mark, p *entry) []Event {
+	var list []Event
 	for seq := uint64(mark); mark != 0 && seq <= r.seq; seq++ {
 		e := &r.log[seq%keptEvents]
-		if e.is(p) {
-			list = append(list, e.notice)
+		if e.concerns(p) {
+			list = append(list, e.event)
 		}
 	}
 	return list
 }
 
-// keep notes an event for those who are yet to be admitted.
-func (r *Registry) keep(e event) {
+// keep records an event for sessions that are not admitted yet.
+func (r *Registry) keep(e keptEvent) {
 	if r.log == nil {
-		r.log = make([]event, keptEvents)
+		r.log = make([]keptEvent, keptEvents)
 	}
 	r.seq++
 	r.log[r.seq%keptEvents] = e
@@ -284,17 +283,17 @@ func (r *Registry) keep(e event) {
 
 // Revoke closes the sessions of a token family with token_revoked.
 func (r *Registry) Revoke(family string) {
-	r.tellFamily(family, Notice{Kind: Revoked})
+	r.postFamily(family, Event{Kind: Revoked})
 }
 
-// Extend moves the deadline of a family's sessions to the end of its newest
-// access token. A deadline never moves back.
+// Extend moves the deadline of a family's sessions to the end of its newest access token. A
+// deadline never moves back.
 func (r *Registry) Extend(family string, expires time.Time) {
-	r.tellFamily(family, Notice{Kind: Extended, Expires: expires})
+	r.postFamily(family, Event{Kind: Extended, Expires: expires})
 }
 
-// Expiring are the families with a session whose deadline, as far as is known here, comes before the given time. It
-// looks at every family: for use once in a while.
+// Expiring returns the families with a session whose known deadline comes before a time. It checks
+// every family, and must not be called often.
 func (r *Registry) Expiring(before time.Time) (families []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -302,8 +301,8 @@ func (r *Registry) Expiring(before time.Time) (families []string) {
 		if !r.extended[family].Before(before) {
 			continue
 		}
-		for ; p != nil; p = p.nextOfKin {
-			if p.who.Expires.Before(before) {
+		for ; p != nil; p = p.nextOfFamily {
+			if p.identity.Expires.Before(before) {
 				families = append(families, family)
 				break
 			}
@@ -312,40 +311,40 @@ func (r *Registry) Expiring(before time.Time) (families []string) {
 	return families
 }
 
-// Users are the users who have a session, each once. It looks at every user: for use once in a while.
+// Users returns the users with a session. It checks every user, and must not be called often.
 func (r *Registry) Users() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.users))
 }
 
-func (r *Registry) tellFamily(family string, n Notice) {
+func (r *Registry) postFamily(family string, e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n.Family = family
-	if n.Kind == Extended && r.families[family] != nil && n.Expires.After(r.extended[family]) {
+	e.Family = family
+	if e.Kind == Extended && r.families[family] != nil && e.Expires.After(r.extended[family]) {
 		if r.extended == nil {
 			r.extended = make(map[string]time.Time)
 		}
-		r.extended[family] = n.Expires
+		r.extended[family] = e.Expires
 	}
-	r.keep(event{family: family, notice: n})
-	for p := r.families[family]; p != nil; p = p.nextOfKin {
-		p.post(n)
+	r.keep(keptEvent{family: family, event: e})
+	for p := r.families[family]; p != nil; p = p.nextOfFamily {
+		p.post(e)
 	}
 }
 
-// RevokeKey closes the sessions whose token was signed by this key with token_revoked.
-// A token of another key may have moved the deadline of such a session since: it is closed all the same.
+// RevokeKey closes the sessions whose token was signed by this key with token_revoked. That
+// includes sessions whose deadline was moved by a token of another key.
 func (r *Registry) RevokeKey(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := Notice{Kind: Revoked, KeyID: key}
-	r.keep(event{key: key, notice: n})
+	e := Event{Kind: Revoked, KeyID: key}
+	r.keep(keptEvent{key: key, event: e})
 	for _, head := range r.users {
 		for p := head; p != nil; p = p.nextOfUser {
 			if p.key() == key {
-				p.post(n)
+				p.post(e)
 			}
 		}
 	}
@@ -353,26 +352,26 @@ func (r *Registry) RevokeKey(key string) {
 
 // RevokeUser closes all sessions of a user with token_revoked.
 func (r *Registry) RevokeUser(user string) {
-	r.tellUser(user, Notice{Kind: Revoked})
+	r.postUser(user, Event{Kind: Revoked})
 }
 
-// GrantsChanged tells a user's sessions their new scopes, rights and limits. What is
-// no longer allowed is taken out of their subscriptions.
+// GrantsChanged gives a user's sessions their new scopes, rights and limits. Subscriptions that are
+// no longer allowed are removed.
 func (r *Registry) GrantsChanged(user string, g Grants) {
-	r.tellUser(user, Notice{Kind: GrantsChanged, Grants: &g})
+	r.postUser(user, Event{Kind: GrantsChanged, Grants: &g})
 }
 
-func (r *Registry) tellUser(user string, n Notice) {
+func (r *Registry) postUser(user string, e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keep(event{user: user, notice: n})
+	r.keep(keptEvent{user: user, event: e})
 	for p := r.users[user]; p != nil; p = p.nextOfUser {
-		p.post(n)
+		p.post(e)
 	}
 }
 
-// Drain admits nobody any more and gives every session its own moment to
-// reconnect, spread evenly over the window.
+// Drain admits no more sessions and gives each one its own time to reconnect, spread evenly over
+// the window.
 func (r *Registry) Drain(window time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -381,13 +380,13 @@ func (r *Registry) Drain(window time.Duration) {
 	for _, head := range r.users {
 		for p := head; p != nil; p = p.nextOfUser {
 			i++
-			p.post(Notice{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
+			p.post(Event{Kind: Drain, In: window * time.Duration(i) / time.Duration(r.size)})
 		}
 	}
 }
 
 // before returns how many of its user's sessions were admitted before p and still exist.
-func (r *Registry) before(p *place) int {
+func (r *Registry) before(p *entry) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !p.in {
@@ -407,21 +406,21 @@ func (r *Registry) Connections(user string) int {
 func (r *Registry) FamilyConnections(family string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return count(r.families[family], nextOfKin)
+	return count(r.families[family], nextOfFamily)
 }
 
-func nextOfUser(p *place) **place { return &p.nextOfUser }
-func nextOfKin(p *place) **place  { return &p.nextOfKin }
+func nextOfUser(p *entry) **entry   { return &p.nextOfUser }
+func nextOfFamily(p *entry) **entry { return &p.nextOfFamily }
 
 // count returns the length of a list from p on.
-func count(p *place, next func(*place) **place) (n int) {
+func count(p *entry, next func(*entry) **entry) (n int) {
 	for ; p != nil; p = *next(p) {
 		n++
 	}
 	return n
 }
 
-// Len is how many sessions there are.
+// Len returns the number of sessions.
 func (r *Registry) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

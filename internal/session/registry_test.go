@@ -12,10 +12,10 @@ import (
 
 // note is a place that keeps the notices it gets.
 type note struct {
-	place
+	entry
 	sess Session
 	mu   sync.Mutex
-	got  []Notice
+	got  []Event
 }
 
 func newNote() *note {
@@ -26,16 +26,16 @@ func newNote() *note {
 }
 
 // Post keeps a notice.
-func (n *note) Post(x Notice) {
+func (n *note) Post(x Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.got = append(n.got, x)
 }
 
-func (n *note) kinds() []NoticeKind {
+func (n *note) kinds() []EventKind {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var all []NoticeKind
+	var all []EventKind
 	for _, x := range n.got {
 		all = append(all, x.Kind)
 	}
@@ -44,7 +44,7 @@ func (n *note) kinds() []NoticeKind {
 
 func admit(t *testing.T, r *Registry, p *note, user, family, name string, limit int) wire.Reason {
 	t.Helper()
-	_, f := r.admit(&p.place, &Identity{User: user, Family: family}, name, limit, r.Mark())
+	_, f := r.admit(&p.entry, &Identity{User: user, Family: family}, name, limit, r.Mark())
 	if f != nil {
 		return f.Reason
 	}
@@ -66,16 +66,16 @@ func TestRegistryCounts(t *testing.T) {
 	if f := admit(t, &r, a, "u", "f3", "", 1); f != "" {
 		t.Errorf("whoever is in needs no new place: got %q", f)
 	}
-	r.release(&b.place)
-	r.release(&b.place)
+	r.release(&b.entry)
+	r.release(&b.entry)
 	if f := admit(t, &r, c, "u", "f2", "", 2); f != "" {
 		t.Errorf("after one left: got %q", f)
 	}
 	if n, all := r.Connections("u"), r.Len(); n != 2 || all != 2 {
 		t.Errorf("got %d connections of the user, %d in all", n, all)
 	}
-	r.release(&a.place)
-	r.release(&c.place)
+	r.release(&a.entry)
+	r.release(&c.entry)
 	if r.Len() != 0 || len(r.users) != 0 || len(r.families) != 0 {
 		t.Errorf("left over: %d, %v, %v", r.Len(), r.users, r.families)
 	}
@@ -94,11 +94,11 @@ func TestRegistryTellsFamiliesAndUsers(t *testing.T) {
 	r.Revoke("no such family")
 	for name, x := range map[string]struct {
 		note *note
-		want []NoticeKind
+		want []EventKind
 	}{
-		"a": {a, []NoticeKind{Revoked, GrantsChanged}},
-		"b": {b, []NoticeKind{Extended, GrantsChanged}},
-		"c": {c, []NoticeKind{Revoked}},
+		"a": {a, []EventKind{Revoked, GrantsChanged}},
+		"b": {b, []EventKind{Extended, GrantsChanged}},
+		"c": {c, []EventKind{Revoked}},
 	} {
 		if got := x.note.kinds(); !equal(got, x.want) {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)
@@ -106,7 +106,7 @@ func TestRegistryTellsFamiliesAndUsers(t *testing.T) {
 	}
 }
 
-func equal(a, b []NoticeKind) bool {
+func equal(a, b []EventKind) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -128,7 +128,7 @@ func TestRegistryTellsLatecomers(t *testing.T) {
 	r.Extend("f1", time.Unix(9, 0))
 	r.GrantsChanged("u", Grants{})
 	late := newNote()
-	notices, f := r.admit(&late.place, &Identity{User: "u", Family: "f1"}, "", 8, mark)
+	notices, f := r.admit(&late.entry, &Identity{User: "u", Family: "f1"}, "", 8, mark)
 	if f != nil || len(notices) != 2 || notices[0].Kind != Extended || notices[1].Kind != GrantsChanged {
 		t.Errorf("got %v, %v", notices, f)
 	}
@@ -136,11 +136,11 @@ func TestRegistryTellsLatecomers(t *testing.T) {
 	for range keptEvents {
 		r.Revoke("x")
 	}
-	if notices, f = r.admit(&unmarked.place, &Identity{User: "u", Family: "f1"}, "", 8, 0); f != nil || len(notices) != 0 {
+	if notices, f = r.admit(&unmarked.entry, &Identity{User: "u", Family: "f1"}, "", 8, 0); f != nil || len(notices) != 0 {
 		t.Errorf("without a mark: got %v, %v", notices, f)
 	}
 	lost := newNote()
-	if _, f = r.admit(&lost.place, &Identity{User: "u", Family: "f1"}, "", 8, mark); f == nil || f.Reason != wire.Overloaded {
+	if _, f = r.admit(&lost.entry, &Identity{User: "u", Family: "f1"}, "", 8, mark); f == nil || f.Reason != wire.Overloaded {
 		t.Errorf("with notices that are kept no more: got %v", f)
 	}
 }
@@ -196,7 +196,7 @@ func TestRegistryRace(t *testing.T) {
 				if i%5 == 0 && reason == "" {
 					admit(t, &r, n, user, family+"x", "", limit)
 				}
-				r.release(&n.place)
+				r.release(&n.entry)
 			}
 		})
 	}
@@ -208,7 +208,7 @@ func TestRegistryRace(t *testing.T) {
 			r.mu.Lock()
 			bearers := 0
 			for p := r.users["u0"]; p != nil; p = p.nextOfUser {
-				if p.called() == "bot" {
+				if p.sessionName() == "bot" {
 					bearers++
 				}
 			}
@@ -252,14 +252,14 @@ func TestDebtsAreForgotten(t *testing.T) {
 		if f := admit(t, &r, n, strconv.Itoa(i), "f", "", 1); f != "" {
 			t.Fatal(f)
 		}
-		n.sess.rate = 10
-		r.release(&n.place)
+		n.sess.allowance.whole = 10
+		r.release(&n.entry)
 	}
-	if owed := r.owed("7", 1); owed != 10 {
+	if owed := r.debt("7", 1); owed != 10 {
 		t.Errorf("owed until %d, want 10", owed)
 	}
-	for range users/forgotten + users {
-		r.owed("someone", 10)
+	for range users/checkedDebts + users {
+		r.debt("someone", 10)
 	}
 	if n := len(r.debts); n > 0 {
 		t.Errorf("%d debts of nothing are kept", n)

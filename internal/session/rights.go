@@ -11,63 +11,81 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// grant sets what the user may do, and brings the subscriptions in line with it.
-func (s *Session) grant(now time.Time, g *Grants) {
+// setGrants sets what the user may do, and changes the subscriptions accordingly.
+func (s *Session) setGrants(now time.Time, g *Grants) {
 	s.grants = g
-	s.limit(s.env.limits(g.Limits))
-	s.reconsider(now)
+	s.allowance.set(s.env.limits(g.Limits))
+	s.reviewRights(now)
 }
 
-// regrant is grant for an open connection, which is one too many where the limit was lowered.
-func (s *Session) regrant(now time.Time, g *Grants) {
-	if most := s.env.limits(g.Limits).Connections; s.known && s.env.Registry.before(&s.place) >= most {
+// changeGrants is setGrants for an open connection, which closes if the limit of connections was
+// lowered below its number.
+func (s *Session) changeGrants(now time.Time, g *Grants) {
+	if most := s.env.limits(g.Limits).Connections; s.Authenticated() && s.env.Registry.before(&s.entry) >= most {
 		s.fail(&wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}, nil, nil)
 		return
 	}
-	s.grant(now, g)
+	s.setGrants(now, g)
 }
 
-// rightsLook is how long a session waits at most until it looks at rights that begin or end.
-const rightsLook = 24 * time.Hour
+// maxRightsWait is the longest time until a session checks rights that begin or end.
+const maxRightsWait = 24 * time.Hour
 
-// watchRights notes when rights begin or end. That is a time of the wall clock, which may be set: so it
-// is looked at anew at every Tick.
+// watchRights sets when the next right begins or ends. That is a time of the wall clock, which may
+// be adjusted, so that it is checked again at every timer event.
 func (s *Session) watchRights(now time.Time) {
 	next := s.grants.Rights.Next(now)
 	if next.IsZero() {
-		if s.aside != nil {
-			s.aside.rightsAt, s.aside.rightsDue = next, 0
+		if s.optional != nil {
+			s.rightsAt, s.rightsDue = next, 0
 		}
 		return
 	}
-	a := s.put()
-	a.rightsAt, a.rightsDue = next, s.at(now).add(max(1, min(next.Sub(now), rightsLook)))
+	o := s.ext()
+	o.rightsAt, o.rightsDue = next, s.env.at(now).add(max(1, min(next.Sub(now), maxRightsWait)))
 }
 
-// reconsider takes out of the subscriptions what is not allowed now, and moves to another delay what is to be
-// had at that alone, or already.
-func (s *Session) reconsider(now time.Time) {
+// checkRights acts on rights that have begun or ended.
+func (s *Session) checkRights(now time.Time) {
+	switch o := s.optional; {
+	case o == nil || o.rightsDue == 0:
+	case now.Before(o.rightsAt):
+		s.watchRights(now)
+	default:
+		s.reviewRights(now)
+	}
+}
+
+// itemChange is an item that was removed for a reason, or moved to another delay.
+type itemChange struct {
+	item   stream.Item
+	reason wire.Reason
+}
+
+// reviewRights removes the subscriptions that are not allowed now, and moves those whose delay has
+// changed.
+func (s *Session) reviewRights(now time.Time) {
 	s.watchRights(now)
 	var gone, moved []stream.Item
-	var removed, moves []told
-	quota, kept := s.quota(now), 0
+	var removals, moves []itemChange
+	quota, kept := s.grants.quota(now), 0
 	for x := range s.sub.All {
-		delay, reason, _ := s.authorize(quota, x)
+		delay, reason, _ := s.grants.authorize(quota, x, s.env.BookWildcards)
 		if reason == "" && !s.sub.Serves(delay) {
 			reason = wire.NotEntitled
 		}
-		if reason == "" && kept == int(s.maxItems) {
+		if reason == "" && kept == int(s.allowance.maxItems) {
 			reason = wire.SubscriptionLimit
 		}
 		switch {
 		case reason != "":
 			gone = append(gone, x)
-			removed = append(removed, told{x, reason})
+			removals = append(removals, itemChange{x, reason})
 			continue
 		case delay != x.Tier.Delay:
 			x.Tier.Delay = delay
 			moved = append(moved, x)
-			moves = append(moves, told{x, ""})
+			moves = append(moves, itemChange{x, ""})
 		}
 		kept++
 	}
@@ -75,33 +93,27 @@ func (s *Session) reconsider(now time.Time) {
 		return
 	}
 	var buf [8]Use
-	before := s.uses(buf[:0])
+	before := s.env.uses(&s.sub, buf[:0])
 	ack := wire.Subscription{Msg: "Rights changed"}
 	for c, lost := range s.sub.Change(gone, moved) {
 		ack.Lost[c] = ranges(lost)
 	}
 	s.countUses(before)
-	s.tellChange(&ack, removed, moves)
+	s.sendChange(&ack, removals, moves)
 }
 
-// told is an item of which a client is told that it went, or moved.
-type told struct {
-	item   stream.Item
-	reason wire.Reason
-}
-
-// tellChange tells what became of the subscriptions, by channel.
-func (s *Session) tellChange(ack *wire.Subscription, removed, moves []told) {
-	byChannel := func(a, b told) int { return int(a.item.Channel) - int(b.item.Channel) }
-	slices.SortStableFunc(removed, byChannel)
+// sendChange sends the changes of the subscriptions, by channel.
+func (s *Session) sendChange(ack *wire.Subscription, removals, moves []itemChange) {
+	byChannel := func(a, b itemChange) int { return int(a.item.Channel) - int(b.item.Channel) }
+	slices.SortStableFunc(removals, byChannel)
 	slices.SortStableFunc(moves, byChannel)
-	for _, r := range removed {
+	for _, r := range removals {
 		ack.Given[r.item.Channel] = true
-		ack.Removed = append(ack.Removed, wire.Rejection{Channel: r.item.Channel.String(), Instrument: written(r.item), Reason: r.reason})
+		ack.Removed = append(ack.Removed, wire.Rejection{Channel: r.item.Channel.String(), Instrument: identifier(r.item), Reason: r.reason})
 	}
 	for _, m := range moves {
 		ack.Given[m.item.Channel] = true
-		ack.Moved = append(ack.Moved, wire.Moved{Channel: m.item.Channel.String(), Instrument: written(m.item), Delay: m.item.Tier.Delay})
+		ack.Moved = append(ack.Moved, wire.Moved{Channel: m.item.Channel.String(), Instrument: identifier(m.item), Delay: m.item.Tier.Delay})
 	}
 	for c := range wire.NumChannels {
 		if ack.Given[c] {
@@ -111,62 +123,55 @@ func (s *Session) tellChange(ack *wire.Subscription, removed, moves []told) {
 	s.acknowledge(ack)
 }
 
-func (s *Session) limit(l broker.Limits) {
-	s.maxItems, s.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
-}
-
-// written is an identifier as the server writes it: one of bars has its interval behind it.
-func written(x stream.Item) string { return string(x.Channel.Append(nil, x.ID)) }
+// identifier returns an identifier as the server writes it. One of bars ends with its interval.
+func identifier(x stream.Item) string { return string(x.Channel.Append(nil, x.ID)) }
 
 func identifiers(items []stream.Item) []string {
 	list := make([]string, len(items))
 	for i := range items {
-		list[i] = written(items[i])
+		list[i] = identifier(items[i])
 	}
 	return list
 }
 
-// may reports whether the user has a scope.
-func (s *Session) may(scope string) bool {
-	return s.grants != nil && slices.Contains(s.grants.Scopes, scope)
-}
-
-// quota returns the instrument quota of the user's rights, none of it used.
-func (s *Session) quota(now time.Time) *entitlement.Quota {
-	var rights entitlement.Set
-	if s.grants != nil {
-		rights = s.grants.Rights
+// useQuota counts the subscriptions of sub in an instrument quota, each at its delay.
+func (g *Grants) useQuota(q *entitlement.Quota, sub *stream.Subscriber) {
+	if g == nil || !g.Rights.Limited() {
+		return
 	}
-	return rights.Quota(now)
-}
-
-// usedQuota returns the instrument quota with the present subscriptions counted, each at its delay.
-func (s *Session) usedQuota(now time.Time) *entitlement.Quota {
-	q := s.quota(now)
-	if s.grants == nil || !s.grants.Rights.Limited() {
-		return q
-	}
-	for x := range s.sub.All {
+	for x := range sub.All {
 		if m := q.Find(x.ID, x.Channel, x.Tier.Depth, x.Tier.Delay); m.Right != nil {
 			q.Use(m.Right, x.ID)
 		}
 	}
-	return q
 }
 
-// authorize returns the delay of an item in seconds and counts its instrument, or the reason why the
-// user may not have it: Forbidden without the scope or if the server does not offer it, NotEntitled
-// without a right to the data, SubscriptionLimit if the right has no quota left.
-func (s *Session) authorize(quota *entitlement.Quota, x stream.Item) (delay int, reason wire.Reason, hint string) {
+// quota returns the instrument quota of the rights, with nothing used.
+func (g *Grants) quota(now time.Time) *entitlement.Quota {
+	var rights entitlement.Set
+	if g != nil {
+		rights = g.Rights
+	}
+	return rights.Quota(now)
+}
+
+// has reports whether the user has a scope.
+func (g *Grants) has(scope string) bool { return g != nil && slices.Contains(g.Scopes, scope) }
+
+// authorize returns the delay of an item in seconds and counts its instrument, or the reason why
+// the user may not have it. It is Forbidden without the scope or if the server does not offer the
+// item, NotEntitled without a right to the data, and SubscriptionLimit if the right has no quota
+// left. bookWildcards allows patterns for order books.
+func (g *Grants) authorize(quota *entitlement.Quota, x stream.Item, bookWildcards bool) (delay int, reason wire.Reason, hint string) {
 	book := x.Channel == wire.OrderBook
-	if !s.may(broker.ScopeRead) {
+	if !g.has(broker.ScopeRead) {
 		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeRead
 	}
 	if x.ID.IsPattern() {
-		if !s.may(broker.ScopeWildcard) {
+		if !g.has(broker.ScopeWildcard) {
 			return 0, wire.Forbidden, "Needs the scope " + broker.ScopeWildcard + "; name instruments one by one"
 		}
-		if book && !s.env.BookWildcards {
+		if book && !bookWildcards {
 			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 		}
 	}
@@ -178,7 +183,7 @@ func (s *Session) authorize(quota *entitlement.Quota, x stream.Item) (delay int,
 		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(m.Deepest)
 	case m.Right == nil:
 		return 0, wire.NotEntitled, ""
-	case book && !s.may(broker.ScopeDepth):
+	case book && !g.has(broker.ScopeDepth):
 		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeDepth
 	}
 	quota.Use(m.Right, x.ID)

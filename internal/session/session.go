@@ -8,340 +8,273 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// gone is the reason of Session.over when the peer left.
-const gone wire.Reason = "gone"
+// Reasons of Session.closed that the client does not see.
+const (
+	peerGone wire.Reason = "gone"
+	reset    wire.Reason = "reset" // on request, see sim.go
+)
 
-// Session is one client's protocol. See the package comment for how a host runs
-// it. It lies by value in its host's connection: a million of them are held in
-// memory, so what most do not have most of the time hangs behind two pointers.
+// Session is the protocol of one client. The package comment shows how a host runs it. The
+// connection of the host contains it by value. There may be a million of them, so state that few
+// need at a time is behind two pointers.
 type Session struct {
-	env    *Env
-	grants *Grants // shared, not changed; nil before authentication
-	aside  *aside  // what is seldom there; nil: nothing of it
-	out    *output // what does not come to rest; nil: all is at rest
-	place  place   // in the registry
-	sub    stream.Subscriber
+	env       *Env
+	grants    *Grants // shared, not changed; nil before authentication
+	*optional         // changed through ext only
+	out       *output // output that the kernel has not accepted; nil: none
+	entry     entry   // in the registry
+	sub       stream.Subscriber
 
-	rate     moment // when the client's allowance is whole again
-	expires  int64  // the token's end by the wall clock, Unix ns
-	tokenDue moment // when the first token must have come, or else when to look at the token's end
-	pingDue  moment
-	pongDue  moment // pong for the oldest ping that the kernel took and none answered
-	taken    uint64 // bytes of output that the kernel took
+	allowance allowance
+	expires   int64   // end of the token by the wall clock, Unix ns
+	tokenDue  instant // deadline of the first token, or else when to check the end of the token
+	pingDue   instant
+	pongDue   instant // deadline of the pong to the oldest ping without one that the kernel accepted
+	accepted  uint64  // bytes of output that the kernel has accepted
 
-	maxItems  uint32 // identifiers in the set
-	perSecond uint32 // messages
-	format    wire.Format
-	known     bool // authenticated
-	strict    bool // slow-client policy
-	warned    bool // of the token's end
+	format        wire.Format
+	authenticated bool
+	strict        bool // policy for slow consumers
+	warned        bool // of the end of the token
 }
 
-// aside is what a session has now and then: answers and pings on their way out, a
-// token that is being checked, faults of the client, and options few use.
-type aside struct {
+// optional is state that a session rarely has: answers and pings that wait, a token that is being
+// checked, faults of the client, and rare options.
+type optional struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
-	found     *stream.Search // of the subscribe that is read again just now
-	faults    *faults        // what the client did wrong lately
+	found     *stream.Search // of the subscribe that is being read again
+	faults    *faultCounts   // in the last minute
 	slow      *slowness
-	drainDue  moment
-	aliveDue  moment
-	rightsDue moment            // when to look at the user's rights
+	drainDue  instant
+	aliveDue  instant
+	rightsDue instant           // when to check the user's rights
 	rightsAt  time.Time         // when the next of them begins or ends, by the wall clock
-	pingEnd   uint64            // where the ping ends that the kernel has not taken yet; 0: there is none
-	framed    bool              // a frame of the host's own is in control
-	marked    bool              // an Alive mark is owed
-	quiet     stream.QuietPlace // how far the last one came
-	places    bool              // the host wants positions
-	trouble   *trouble          // that the client asked for; nil: none
-	over      *wire.Fault       // why the session ended; nil: it lives
+	pingEnd   uint64            // end in the output of the ping that the kernel has not accepted; 0: none
+	hasFrame  bool              // control contains a frame of the host
+	markDue   bool              // an Alive mark is due
+	quiet     stream.QuietPlace // of the Alive marks
+	positions bool              // the host wants positions
+	sim       *simFaults        // that the client requested; nil: none
+	closed    *wire.Fault       // why the session is over; nil: it is not
 }
 
-// over says why the session ended; nil: it lives.
-func (s *Session) over() *wire.Fault {
-	if s.aside == nil {
+// ext returns the optional state for writing.
+func (s *Session) ext() *optional {
+	if s.optional == nil {
+		s.optional = &optional{}
+	}
+	return s.optional
+}
+
+// releaseExt releases the optional state if it is empty.
+func (s *Session) releaseExt() {
+	if o := s.optional; o != nil && o.isEmpty() {
+		s.optional = nil
+	}
+}
+
+func (o *optional) isEmpty() bool {
+	return len(o.control) == 0 && o.check == nil && o.faults == nil && !o.markDue &&
+		(o.slow == nil || !o.slow.on && o.slow.warnDue == 0) && o.drainDue == 0 && o.aliveDue == 0 && o.rightsDue == 0 &&
+		o.pingEnd == 0 && o.closed == nil && !o.positions && o.sim == nil
+}
+
+// closeReason returns why the session is over, or nil if it is not.
+func (o *optional) closeReason() *wire.Fault {
+	if o == nil {
 		return nil
 	}
-	return s.aside.over
+	return o.closed
 }
 
-// put makes room for what is seldom there.
-func (s *Session) put() *aside {
-	if s.aside == nil {
-		s.aside = &aside{}
-	}
-	return s.aside
-}
-
-// tidy lets go of the room when nothing is in it any more.
-func (s *Session) tidy() {
-	if a := s.aside; a != nil && a.empty() {
-		s.aside = nil
-	}
-}
-
-func (a *aside) empty() bool {
-	return len(a.control) == 0 && a.check == nil && a.faults == nil && !a.marked &&
-		(a.slow == nil || !a.slow.on && a.slow.warnDue == 0) && a.drainDue == 0 && a.aliveDue == 0 && a.rightsDue == 0 && a.pingEnd == 0 && a.over == nil && !a.places && a.trouble == nil
-}
-
-// checking is the token that is being checked, if any.
-func (s *Session) checking() *check {
-	if s.aside == nil {
+// pendingCheck returns the check that messages wait for, or nil.
+func (o *optional) pendingCheck() *check {
+	if o == nil {
 		return nil
 	}
-	return s.aside.check
+	return o.check
 }
 
-// Host is a session's way back to whoever runs it.
+// State is a stage in the life of a session.
+type State uint8
+
+// States of a session. A token that is checked again, and a start that is searched, do not change
+// the state; see [Session.Busy].
+const (
+	AwaitingToken State = iota
+	CheckingToken       // the first one
+	Live
+	Draining // authenticated; closes at a given time because the server shuts down
+	Closed   // over; the last output may still wait
+)
+
+// State returns the state of the session.
+func (s *Session) State() State {
+	switch {
+	case s.closeReason() != nil:
+		return Closed
+	case !s.authenticated && s.pendingCheck() != nil:
+		return CheckingToken
+	case !s.authenticated:
+		return AwaitingToken
+	case s.optional != nil && s.drainDue != 0:
+		return Draining
+	}
+	return Live
+}
+
+// Host is what a session calls of its host.
 type Host interface {
-	// Post hands a notice to the session's goroutine, which calls Notify with it.
-	// It is called under the registry's mutex by any goroutine, so it must not
-	// block and must not call the registry. It may be called after PeerGone.
-	Post(Notice)
+	// Post passes an event to the session's goroutine, which calls Handle with it. Any goroutine
+	// may call it, under the registry's mutex, so that it must not block or call the registry. It
+	// may be called after PeerGone.
+	Post(Event)
 }
 
-// Peer is what the host knows of a connection when it is made.
+// Peer describes a new connection.
 type Peer struct {
-	// Identity of the handshake's Authorization header, already verified; nil:
-	// none was sent. Mark is Registry.Mark of before it was verified.
+	// Identity of the Authorization header of the handshake; nil: none was sent. Mark is
+	// Registry.Mark from before it was verified.
 	Identity *Identity
 	Mark     Mark
+
+	Format wire.Format // of the output, one message a frame
+
+	// Positions adds to each piece of data a message with the position after it, for a host that
+	// writes messages in another form. The format must be JSON.
+	Positions bool
 }
 
-// Start begins the session of a connection. It subscribes by shard, whose turns name
-// the connection by its host.
+// Start starts the session of a connection. It subscribes through shard, whose turns return host as
+// the key of the connection.
 func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now time.Time) {
-	*s = Session{env: env}
-	s.place.session = s
+	*s = Session{env: env, format: peer.Format}
+	s.entry.session = s
 	shard.Open(&s.sub, host)
-	s.limit(env.limits(broker.Limits{}))
+	s.allowance.set(env.limits(broker.Limits{}))
+	if peer.Positions {
+		s.ext().positions = true
+	}
 	if peer.Identity != nil {
 		s.welcome(now, peer.Identity, &check{mark: peer.Mark})
 	} else {
-		s.tokenDue = s.at(now).add(env.authTimeout())
+		s.tokenDue = env.at(now).add(env.authTimeout())
 	}
 }
 
-// SetFormat has everything sent in a format other than JSON, one message a frame. It is
-// called right after Start.
-func (s *Session) SetFormat(f wire.Format) {
-	s.format = f
-	if s.waiting() > 0 { // the welcome of a token of the handshake
-		s.aside.control = s.sub.Transcode(nil, s.aside.control, f)
+// Handle handles an event. It keeps nothing of the message of an event.
+func (s *Session) Handle(now time.Time, e Event) {
+	if s.closeReason() != nil {
+		return
+	}
+	switch e.Kind {
+	case Text, Binary:
+		s.handleMessage(now, e)
+	case TooBig:
+		s.fail(wire.NewFault(wire.MessageTooBig, ""), nil, nil)
+	case Timer:
+		s.runTimers(now)
+	case Verified:
+		s.verified(now, e.Identity, e.Fault)
+	default:
+		s.notify(now, &e)
 	}
 }
 
-// A moment is a point in time by the monotonic clock, in nanoseconds from just before
-// Env.Origin; 0 is none. It is a third of the size of a time.Time.
-type moment int64
-
-func (s *Session) at(now time.Time) moment { return moment(now.Sub(s.env.Origin)) + 1 }
-
-func (s *Session) time(m moment) time.Time { return s.env.Origin.Add(time.Duration(m - 1)) }
-
-func (m moment) add(d time.Duration) moment { return m + moment(d) }
-
-// due says whether m is set and has come at t.
-func (m moment) due(t moment) bool { return m != 0 && m <= t }
-
-// usualPong is how nearly every client writes it; most of what an idle server reads.
+// usualPong is the pong of nearly every client, and most of what an idle server reads.
 const usualPong = `{"action":"pong"}`
 
-// Text takes a complete text message. It keeps nothing of msg.
-func (s *Session) Text(now time.Time, msg []byte) {
-	if s.over() != nil {
-		return
-	}
-	if string(msg) == usualPong {
+// handleMessage answers a complete message: JSON in a text message, or MessagePack in a binary one
+// if the client asked for that. During a token check or the search of a start it keeps the message
+// for later.
+func (s *Session) handleMessage(now time.Time, e Event) {
+	var m wire.Message
+	var fault *wire.Fault
+	switch {
+	case e.Kind == Text && string(e.Message) == usualPong:
 		s.pongDue = 0
 		return
-	}
-	m, fault := wire.ReadMessage(msg)
-	s.receive(now, &m, fault, msg, s.Text)
-}
-
-// Binary takes a complete binary message: MessagePack, where the client asked for
-// that. It keeps nothing of msg.
-func (s *Session) Binary(now time.Time, msg []byte) {
-	switch {
-	case s.over() != nil:
+	case e.Kind == Text:
+		m, fault = wire.ReadMessage(e.Message)
 	case s.format&^wire.Deflate == wire.Msgpack:
-		m, fault := wire.ReadMsgpack(msg)
-		s.receive(now, &m, fault, msg, s.Binary)
-	case !s.charge(s.at(now)):
-		s.refuse(s.at(now), nil)
+		m, fault = wire.ReadMsgpack(e.Message)
 	default:
-		s.complain(s.at(now), wire.NewFault(wire.BadMessage, "Messages are text here, not binary"), nil)
+		r := request{Session: s, now: now, t: s.env.at(now)}
+		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
+		return
 	}
-}
-
-// receive answers a message, or keeps it for again while a token is being checked or a start looked for.
-func (s *Session) receive(now time.Time, m *wire.Message, fault *wire.Fault, msg []byte, again func(time.Time, []byte)) {
 	if fault == nil && m.Action == "pong" {
 		s.pongDue = 0 // it answers every ping before it, and is never charged
 		return
 	}
-	if s.checking() != nil {
-		s.hold(now, msg, again)
+	if s.pendingCheck() != nil {
+		s.hold(e)
 		return
 	}
-	s.message(now, m, fault)
-	if c := s.checking(); c != nil && c.start != nil && c.start.again.take == nil {
-		c.start.again = held{append([]byte(nil), msg...), again}
+	r := request{Session: s, now: now, t: s.env.at(now), id: m.ID}
+	r.answer(&m, fault)
+	if c := s.pendingCheck(); c != nil && c.start != nil && c.start.again.Message == nil {
+		e.Message = append([]byte(nil), e.Message...)
+		c.start.again = e
 	}
 }
 
-// message answers one message. Faults are looked for in the order of the
-// contract: size and UTF-8 (by the host), rate, JSON, action, authentication,
-// fields, options, limit, items.
-func (s *Session) message(now time.Time, m *wire.Message, fault *wire.Fault) {
-	t := s.at(now)
-	// A subscribe may be free of charge, and sees to that itself.
-	if (fault != nil || m.Action != "subscribe" || !s.known) && !s.charge(t) {
-		s.refuse(t, m.ID)
-		return
-	}
-	if fault != nil {
-		s.complain(t, fault, m.ID)
-		return
-	}
-	act := s.action(m.Action)
-	switch {
-	case act == nil:
-		s.complain(t, &wire.Fault{Reason: wire.UnknownAction, Hint: s.actions()}, m.ID)
-	case !s.known && m.Action != "auth_token":
-		s.stranger(m.ID)
-	default:
-		// A right that has begun or ended changes the set before the message does.
-		if a := s.aside; s.known && a != nil && a.rightsDue != 0 && !now.Before(a.rightsAt) {
-			s.reconsider(now)
-		}
-		act(now, m)
-	}
-}
-
-// actions is what there is, for a client that asked for something else.
-func (s *Session) actions() string {
-	all := "Actions: auth_token, subscribe, unsubscribe, subscriptions, resync, ping, pong"
-	if s.env.Fault != nil {
-		all += ", sim"
-	}
-	return all
-}
-
-// action is what an action does; nil: there is none of that name.
-func (s *Session) action(name string) func(time.Time, *wire.Message) {
-	switch name {
-	case "auth_token":
-		return s.authToken
-	case "subscribe":
-		return s.subscribe
-	case "unsubscribe":
-		return s.unsubscribe
-	case "subscriptions":
-		return s.subscriptions
-	case "resync":
-		return s.resync
-	case "ping":
-		return s.pingOfClient
-	case "sim":
-		return s.sim
-	}
-	return nil
-}
-
-// TooBig is told when a message over the size limit was announced.
-func (s *Session) TooBig(time.Time) {
-	s.fail(wire.NewFault(wire.MessageTooBig, ""), nil, nil)
-}
-
-// Tick does what is due. The host calls it when Deadline has passed.
-func (s *Session) Tick(now time.Time) {
-	t := s.at(now)
-	if s.over() == nil && !s.known && s.tokenDue.due(t) {
-		s.fail(wire.NewFault(wire.AuthTimeout, ""), nil, nil)
-	}
-	if s.over() == nil {
-		s.watchToken(now)
-	}
-	if s.over() == nil && s.aside != nil && s.aside.rightsDue != 0 {
-		if now.Before(s.aside.rightsAt) {
-			s.watchRights(now)
-		} else {
-			s.reconsider(now)
+// runTimers acts on the deadlines that have passed, until the session is over.
+func (s *Session) runTimers(now time.Time) {
+	for _, step := range [...]func(*Session, time.Time){
+		(*Session).watchToken, (*Session).checkRights, (*Session).checkDrain, (*Session).runHeartbeat,
+		(*Session).watchOutput, (*Session).runAlive, (*Session).runSim,
+	} {
+		if step(s, now); s.closeReason() != nil {
+			return
 		}
 	}
-	if s.over() == nil && s.aside != nil && s.aside.drainDue.due(t) {
-		s.fail(wire.NewFault(wire.ShuttingDown, ""), nil, nil)
-	}
-	if s.over() == nil {
-		s.beat(t)
-	}
-	if s.over() == nil && s.out != nil {
-		s.watchOutput(now)
-	}
-	if s.over() == nil && s.aside != nil && s.aside.aliveDue.due(t) {
-		s.mark(t)
-	}
-	if s.over() == nil && s.aside != nil && s.aside.trouble != nil {
-		s.suffer(t)
-	}
 }
 
-// Deadline is when Tick must be called next; zero: there is nothing to wait for.
+// Deadline returns when the session needs a Timer event; zero: none.
 func (s *Session) Deadline() time.Time {
-	if s.over() != nil {
+	if s.closeReason() != nil {
 		return time.Time{}
 	}
-	next := earliest(earliest(s.tokenDue, s.pingDue), s.pongDue)
-	if s.aside != nil {
-		next = earliest(earliest(next, s.aside.drainDue), earliest(s.aside.aliveDue, s.aside.trouble.due()))
-		next = earliest(next, s.aside.rightsDue)
+	next := earliest(s.tokenDue, s.pingDue, s.pongDue)
+	if o := s.optional; o != nil {
+		next = earliest(next, o.drainDue, o.aliveDue, o.sim.due(), o.rightsDue)
 	}
 	if s.out != nil {
-		next = earliest(earliest(next, s.out.lookDue), s.stallDue())
+		next = earliest(next, s.out.checkDue, s.out.stallDue(s.env))
 	}
 	if next == 0 {
 		return time.Time{}
 	}
-	return s.time(next)
+	return s.env.time(next)
 }
 
-// earliest is the earlier of two moments that are set.
-func earliest(a, b moment) moment {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// PeerGone gives back what the session holds. The host calls it once the
-// connection has ended, however that came; calling it again is nothing.
+// PeerGone releases what the session holds. The host calls it when the connection has ended for any
+// reason. Calling it again has no effect.
 func (s *Session) PeerGone() {
-	s.leave()
-	over := s.over()
-	if over == nil {
-		over = &wire.Fault{Reason: gone}
+	s.release()
+	closed := s.closeReason()
+	if closed == nil {
+		closed = &wire.Fault{Reason: peerGone}
 	}
-	s.aside = &aside{over: over}
+	s.optional = &optional{closed: closed}
 }
 
-// leave gives back the places outside of the session.
-func (s *Session) leave() {
-	s.env.Registry.release(&s.place)
+// release releases what the session holds elsewhere.
+func (s *Session) release() {
+	s.env.Registry.release(&s.entry)
 	var buf [8]Use
-	before := s.uses(buf[:0])
+	before := s.env.uses(&s.sub, buf[:0])
 	s.sub.Close()
-	if c := s.checking(); c != nil {
+	if c := s.pendingCheck(); c != nil {
 		if c.start != nil {
 			c.start.search.Stop()
 		}
-		s.aside.check = nil
+		s.check = nil
 	}
 	if s.out != nil {
-		s.tally(0, 0)
+		s.holdBacklog(0, 0)
 	}
-	s.countUses(before) // last, since it calls what is not ours
+	s.countUses(before) // last, because it calls code of others
 }

@@ -64,15 +64,15 @@ func TestClockSteps(t *testing.T) {
 		}
 		stepped := func(at time.Time) time.Time { return stepWall(at, step) }
 		d.now = d.now.Add(20 * time.Second)
-		d.sess.Tick(stepped(d.now))
+		d.sess.Handle(stepped(d.now), session.Event{Kind: session.Timer})
 		d.want(`"ping"`)
 		for range 60 {
-			d.sess.Text(stepped(d.now), []byte(`{"action":"ping"}`))
+			d.sess.Handle(stepped(d.now), session.Event{Kind: session.Text, Message: []byte(`{"action":"ping"}`)})
 		}
 		if got := d.take(); len(got) != 60 || strings.Contains(got[59], "rate_limited") {
 			t.Errorf("after a step of %v: %d answers, the last %s", step, len(got), got[len(got)-1])
 		}
-		d.sess.Text(stepped(d.now), []byte(`{"action":"ping"}`))
+		d.sess.Handle(stepped(d.now), session.Event{Kind: session.Text, Message: []byte(`{"action":"ping"}`)})
 		d.want("rate_limited")
 		if want := d.now.Add(20 * time.Second); d.sess.Deadline().After(want) {
 			t.Errorf("after a step of %v: the next deadline is %v away", step, d.sess.Deadline().Sub(d.now))
@@ -80,7 +80,7 @@ func TestClockSteps(t *testing.T) {
 	}
 	d := newDrive(t, "demo")
 	d.now = d.now.Add(20 * time.Second)
-	d.sess.Tick(stepWall(d.now, 25*time.Hour))
+	d.sess.Handle(stepWall(d.now, 25*time.Hour), session.Event{Kind: session.Timer})
 	if got := d.take(); len(got) == 0 || !strings.Contains(got[len(got)-1], "token_expired") {
 		t.Errorf("with the wall clock past the token's end: got %q", got)
 	}
@@ -98,38 +98,38 @@ func stepWall(at time.Time, d time.Duration) time.Time {
 
 func TestNotices(t *testing.T) {
 	for _, c := range []struct {
-		notice session.Notice
+		notice session.Event
 		code   uint16
 		reason string
 	}{
-		{session.Notice{Kind: session.Broken}, 4500, "internal"},
-		{session.Notice{Kind: session.Overload}, 4503, "overloaded"},
-		{session.Notice{Kind: session.Replaced}, 4409, "replaced"},
-		{session.Notice{Kind: session.Revoked, Family: "f1"}, 4401, "token_revoked"},
+		{session.Event{Kind: session.Broken}, 4500, "internal"},
+		{session.Event{Kind: session.Overload}, 4503, "overloaded"},
+		{session.Event{Kind: session.Replaced}, 4409, "replaced"},
+		{session.Event{Kind: session.Revoked, Family: "f1"}, 4401, "token_revoked"},
 	} {
 		d := newDrive(t, "demo")
-		d.sess.Notify(d.now, c.notice)
+		d.sess.Handle(d.now, c.notice)
 		d.want(`"reason":"` + c.reason + `"`)
 		d.over(c.code, c.reason)
-		d.sess.Notify(d.now, session.Notice{Kind: session.Broken})
+		d.sess.Handle(d.now, session.Event{Kind: session.Broken})
 		d.text(`{"action":"ping"}`)
-		d.sess.Tick(d.now.Add(time.Hour))
+		d.sess.Handle(d.now.Add(time.Hour), session.Event{Kind: session.Timer})
 		d.want()
 	}
 	// A notice for the family that the session had before it re-authenticated.
 	d := newDrive(t, "demo")
-	d.sess.Notify(d.now, session.Notice{Kind: session.Revoked, Family: "f9"})
+	d.sess.Handle(d.now, session.Event{Kind: session.Revoked, Family: "f9"})
 	d.want()
 	if _, _, over := d.sess.Close(); over {
 		t.Error("closed by another family's end")
 	}
 }
 
-// TestDrainBeforeAuthentication tells nothing but the end to a client that has not
-// authenticated: the first thing it reads is the answer to auth_token.
+// TestDrainBeforeAuthentication checks that a client without authentication gets only the close.
+// The first message that it reads is the answer to auth_token.
 func TestDrainBeforeAuthentication(t *testing.T) {
 	d := newDrive(t, "")
-	d.sess.Notify(d.now, session.Notice{Kind: session.Drain, In: 3 * time.Second})
+	d.sess.Handle(d.now, session.Event{Kind: session.Drain, In: 3 * time.Second})
 	d.want()
 	d.pass(3 * time.Second)
 	d.want(`"reason":"shutting_down"`)
@@ -149,9 +149,9 @@ func TestPeerGone(t *testing.T) {
 	if n := d.world.Env.Registry.Len(); n != 0 {
 		t.Errorf("%d sessions are left in the registry", n)
 	}
-	d.sess.Verified(d.now, &session.Identity{User: "demo"}, nil)
+	d.sess.Handle(d.now, session.Event{Kind: session.Verified, Identity: &session.Identity{User: "demo"}})
 	d.text(`{"action":"ping"}`)
-	d.sess.Tick(d.now)
+	d.sess.Handle(d.now, session.Event{Kind: session.Timer})
 	if _, _, ok := d.sess.Close(); ok || d.sess.Pending() || !d.sess.Deadline().IsZero() {
 		t.Error("a session whose peer has gone wants something")
 	}
@@ -171,7 +171,7 @@ func TestGatherWholeFrames(t *testing.T) {
 	}
 	total := 0
 	for {
-		b := d.sess.Gather(d.now, []byte("before"), 100)
+		b := d.sess.Output(d.now, []byte("before"), 100)
 		if string(b[:6]) != "before" {
 			t.Fatal("what was in the buffer is gone")
 		}

@@ -12,55 +12,54 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Faults on request: on a development gateway a client may ask for what it should be ready for. Those of
-// its own connection are made here, out of what the stream gives it; those of the market by Env.Fault.
+// Simulated faults: on a development gateway a client may request faults to test itself. Those of
+// its own connection are made here, from the output of the stream; those of the market by
+// Env.Fault.
 
 const (
 	stallTime   = 30 * time.Second
 	slowTime    = 30 * time.Second
-	slowRate    = 2 << 10 // bytes of the stream, as JSON, a second
+	slowRate    = 2 << 10 // bytes of the stream a second, as JSON
 	expiryTime  = time.Second
-	resetTime   = time.Second // so that the answer arrives: a reset throws away what is on its way
+	resetTime   = time.Second // so that the answer arrives before the reset
 	restartTime = 3 * time.Second
 )
 
-// cut is the reason of Session.over when the connection is to be reset.
-const cut wire.Reason = "cut"
-
-// trouble is the faults of its own connection that a client asked for and that are not over.
-type trouble struct {
-	gap      *spoil // of the next trade; nil: not asked for
-	checksum *spoil // of the next order book message
-	stallEnd moment
-	slowEnd  moment
-	refill   moment // while it is slowed down: when there is room again
-	room     int    // for so many bytes; under 0 where a message was longer
-	reset    moment
+// simFaults are the faults of its own connection that a client has requested and that are not over.
+type simFaults struct {
+	gap      *corruption // of the next trade; nil: not requested
+	checksum *corruption // of the next order book message
+	stallEnd instant
+	slowEnd  instant
+	refill   instant // of budget, while slowEnd is set
+	budget   int     // bytes; negative after a long message
+	reset    instant
 }
 
-// spoil says which message is to be spoilt: how it begins.
-type spoil struct{ begin []byte }
+// corruption selects the message to corrupt by how it begins.
+type corruption struct{ begin []byte }
 
-func newSpoil(kind string, id market.InstrumentID) *spoil {
+func newCorruption(kind string, id market.InstrumentID) *corruption {
 	begin := []byte(`{"type":"` + kind + `",`)
 	if id != (market.InstrumentID{}) {
 		begin = append(append(begin, wire.MakeIdent(id)...), ',')
 	}
-	return &spoil{begin}
+	return &corruption{begin}
 }
 
-func (s *spoil) concerns(message []byte) bool { return s != nil && bytes.HasPrefix(message, s.begin) }
+func (c *corruption) matches(message []byte) bool {
+	return c != nil && bytes.HasPrefix(message, c.begin)
+}
 
-// sim makes something go wrong.
-func (s *Session) sim(now time.Time, m *wire.Message) {
-	t := s.at(now)
-	if s.env.Fault == nil {
-		s.complain(t, wire.NewFault(wire.Forbidden, "Faults are for development gateways"), m.ID)
+// requestFault handles a request for a fault.
+func (r *request) requestFault(m *wire.Message) {
+	if r.env.Fault == nil {
+		r.reject(wire.NewFault(wire.Forbidden, "Faults are for development gateways"), nil)
 		return
 	}
 	req, f := m.Sim()
 	if f != nil {
-		s.complain(t, f, m.ID)
+		r.reject(f, nil)
 		return
 	}
 	msg := req.Fault.Description
@@ -69,57 +68,57 @@ func (s *Session) sim(now time.Time, m *wire.Message) {
 	}
 	switch {
 	case req.Others:
-		msg, f = s.upsetOthers(msg, &req)
+		msg, f = r.requestOfOthers(msg, &req)
 	case req.Fault.OwnConnection:
-	case !s.may(broker.ScopeAdmin):
+	case !r.grants.has(broker.ScopeAdmin):
 		f = &wire.Fault{Reason: wire.Forbidden, Msg: "Faults of the market concern everybody", Hint: "Needs the scope " + broker.ScopeAdmin}
 	default:
-		msg, f = s.env.Fault(req.Fault.Name, req.Instrument)
+		msg, f = r.env.Fault(req.Fault.Name, req.Instrument)
 	}
 	if f != nil {
-		s.complain(t, f, m.ID)
+		r.reject(f, nil)
 		return
 	}
-	s.send(wire.AppendSim(s.sub.Scratch(), m.ID, req.Fault.Name, msg))
-	if req.Fault.OwnConnection && !req.Others && s.over() == nil {
-		s.upset(now, &req)
+	r.send(wire.AppendSim(r.sub.Scratch(), r.id, req.Fault.Name, msg))
+	if req.Fault.OwnConnection && !req.Others && r.closeReason() == nil {
+		r.injectFault(r.now, &req)
 	}
 }
 
-// upsetOthers makes something go wrong with the other connections of the user.
-func (s *Session) upsetOthers(what string, req *wire.Sim) (msg string, f *wire.Fault) {
-	n := s.env.Registry.upsetOthers(&s.place, req)
-	whom, first := "your other connection", "Your other connection"
+// requestOfOthers requests a fault of the other connections of the user.
+func (r *request) requestOfOthers(what string, req *wire.Sim) (msg string, f *wire.Fault) {
+	n := r.env.Registry.requestOfOthers(&r.entry, req)
+	others, first := "your other connection", "Your other connection"
 	switch {
 	case n == 0:
 		return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: "No other connection of yours is open", Hint: "Connect as the same user first"}
 	case n > 1:
 		rest := "ach of your " + strconv.Itoa(n) + " other connections"
-		whom, first = "e"+rest, "E"+rest
+		others, first = "e"+rest, "E"+rest
 	}
-	return strings.NewReplacer("this connection", whom, "This connection", first).Replace(what), nil
+	return strings.NewReplacer("this connection", others, "This connection", first).Replace(what), nil
 }
 
-// upsetOthers tells the other sessions of p's user of a fault, and says how many they are.
-func (r *Registry) upsetOthers(p *place, req *wire.Sim) int {
+// requestOfOthers posts a fault to the other sessions of p's user, and returns their number.
+func (r *Registry) requestOfOthers(p *entry, req *wire.Sim) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
 	for q := r.users[p.user()]; q != nil; q = q.nextOfUser {
 		if q != p {
-			q.post(Notice{Kind: Upset, Sim: req})
+			q.post(Event{Kind: FaultRequested, Sim: req})
 			n++
 		}
 	}
 	return n
 }
 
-// upset makes something go wrong with this connection.
-func (s *Session) upset(now time.Time, req *wire.Sim) {
+// injectFault starts a fault of this connection.
+func (s *Session) injectFault(now time.Time, req *wire.Sim) {
 	if req == nil || s.env.Fault == nil {
 		return
 	}
-	t := s.at(now)
+	t := s.env.at(now)
 	switch req.Fault.Name {
 	case wire.SimTokenExpiry:
 		s.expires, s.warned = min(s.expires, now.Add(expiryTime).UnixNano()), false
@@ -129,93 +128,85 @@ func (s *Session) upset(now time.Time, req *wire.Sim) {
 		s.drain(now, restartTime)
 		return
 	}
-	a := s.put()
-	if a.trouble == nil {
-		a.trouble = &trouble{}
+	o := s.ext()
+	if o.sim == nil {
+		o.sim = &simFaults{}
 	}
-	x := a.trouble
+	x := o.sim
 	switch req.Fault.Name {
 	case wire.SimGap:
-		x.gap = newSpoil("T", req.Instrument)
+		x.gap = newCorruption("T", req.Instrument)
 	case wire.SimBadChecksum:
-		x.checksum = newSpoil("O", req.Instrument)
+		x.checksum = newCorruption("O", req.Instrument)
 	case wire.SimStall:
 		x.stallEnd = t.add(stallTime)
 	case wire.SimSlowDown:
 		x.slowEnd = t.add(slowTime)
 		if x.refill == 0 {
-			x.room, x.refill = slowRate, t.add(time.Second)
+			x.budget, x.refill = slowRate, t.add(time.Second)
 		}
 	case wire.SimDisconnect:
 		x.reset = t.add(resetTime)
 	}
 }
 
-// due is when something changes by itself.
-func (x *trouble) due() moment {
+// due returns when the faults change next; 0: never.
+func (x *simFaults) due() instant {
 	if x == nil {
 		return 0
 	}
-	return earliest(earliest(x.stallEnd, x.slowEnd), earliest(x.refill, x.reset))
+	return earliest(x.stallEnd, x.slowEnd, x.refill, x.reset)
 }
 
-// stalled says that nothing of the stream is to reach the client.
-func (x *trouble) stalled() bool { return x != nil && x.stallEnd != 0 }
+// stalled reports whether the client must get no data.
+func (x *simFaults) stalled() bool { return x != nil && x.stallEnd != 0 }
 
-// suffer does what is due of the trouble.
-func (s *Session) suffer(t moment) {
-	x := s.aside.trouble
+// runSim changes the simulated faults whose time has come.
+func (s *Session) runSim(now time.Time) {
+	if s.optional == nil || s.sim == nil {
+		return
+	}
+	x, t := s.sim, s.env.at(now)
 	if x.reset.due(t) {
-		s.aside.over = &wire.Fault{Reason: cut}
-		s.aside.control = nil
-		s.leave()
+		s.closed = &wire.Fault{Reason: reset}
+		s.control = nil
+		s.release()
 		return
 	}
 	if x.stallEnd.due(t) {
 		x.stallEnd = 0
 	}
 	if x.slowEnd.due(t) {
-		x.slowEnd, x.refill, x.room = 0, 0, 0
+		x.slowEnd, x.refill, x.budget = 0, 0, 0
 	}
 	for x.refill.due(t) {
 		x.refill = x.refill.add(time.Second)
-		x.room = min(x.room+slowRate, slowRate)
+		x.budget = min(x.budget+slowRate, slowRate)
 	}
-	s.heal()
-}
-
-// heal lets go of the trouble once it is over.
-func (s *Session) heal() {
-	if a := s.aside; *a.trouble == (trouble{}) {
-		a.trouble = nil
-		s.tidy()
+	if *x == (simFaults{}) {
+		s.sim = nil
+		s.releaseExt()
 	}
 }
 
-// Reset says that the host is to reset the connection, without a close frame. Tick alone brings that about.
-func (s *Session) Reset() bool {
-	over := s.over()
-	return over != nil && over.Reason == cut
-}
-
-// gatherTroubled gives what the stream has, less what the trouble takes away. It works on the
-// messages as JSON, whatever the client's format.
-func (s *Session) gatherTroubled(t moment, dst []byte, max int, conflate bool) []byte {
-	x := s.aside.trouble
+// simOutput returns the output of the stream with simulated faults. It changes messages in JSON,
+// whatever the format of the client.
+func (s *Session) simOutput(t instant, dst []byte, max int, conflate bool) []byte {
+	x := s.sim
 	if x.slowEnd != 0 {
-		if x.room <= 0 {
-			if s.out == nil && s.sub.Pending() { // it is as behind as if its socket were full
-				s.out = &output{since: t, given: t, progress: t, lookDue: t.add(s.env.slowAfter())}
+		if x.budget <= 0 {
+			if s.out == nil && s.sub.Pending() { // it is behind as with a full socket
+				s.out = s.env.newOutput(t)
 			}
 			return dst
 		}
-		max = min(max, x.room)
+		max = min(max, x.budget)
 	}
-	// What is thrown away does not show in the answer, and a host asks again only when there
-	// is something new. So this goes on, but not for a whole replay at once.
+	// A host does not ask again after an empty result, so that this continues after dropped messages,
+	// but not for a whole replay at once.
 	for range 16 {
 		raw := s.sub.Gather(nil, max, wire.JSON, conflate)
-		if kept := x.spoil(raw); len(kept) > 0 {
+		if kept := x.corrupt(raw); len(kept) > 0 {
 			dst = s.sub.Transcode(dst, kept, s.format)
 			break
 		}
@@ -223,12 +214,14 @@ func (s *Session) gatherTroubled(t moment, dst []byte, max int, conflate bool) [
 			break
 		}
 	}
-	s.heal()
+	if *x == (simFaults{}) {
+		s.sim = nil
+	}
 	return dst
 }
 
-// spoil takes out of frames of JSON, or changes, what the trouble asks for.
-func (x *trouble) spoil(frames []byte) []byte {
+// corrupt drops or changes messages in frames of JSON as the faults request.
+func (x *simFaults) corrupt(frames []byte) []byte {
 	if x == nil {
 		return frames
 	}
@@ -240,11 +233,11 @@ func (x *trouble) spoil(frames []byte) []byte {
 		_, message, size := frame.Split(rest)
 		rest = rest[size:]
 		switch {
-		case x.gap.concerns(message):
+		case x.gap.matches(message):
 			x.gap = nil
 			done = append(done, frames[:len(frames)-len(rest)-size]...)
 			frames = rest
-		case x.checksum.concerns(message):
+		case x.checksum.matches(message):
 			x.checksum = nil
 			done = append(done, frames[:len(frames)-len(rest)-size]...)
 			done = wire.AppendText(done, wire.CorruptChecksum(nil, message))
@@ -255,7 +248,7 @@ func (x *trouble) spoil(frames []byte) []byte {
 		frames = append(done, frames...)
 	}
 	if x.slowEnd != 0 {
-		x.room -= len(frames)
+		x.budget -= len(frames)
 	}
 	return frames
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSlowDownFromRest has a connection's room used up to the last byte that there was to send. What
-// comes then makes it slow all the same.
+// TestSlowDownFromRest uses the budget of a connection exactly when all output was sent. Later
+// output makes the client slow nevertheless.
 func TestSlowDownFromRest(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"slow_down"}`)
@@ -84,7 +84,8 @@ func TestStallKeepsNothing(t *testing.T) {
 	d.want(`"N":40002,`)
 }
 
-// TestGapAmongOthers takes the one message out of many that go out together, and leaves their order.
+// TestGapAmongOthers takes the one message out of many that go out together, and leaves their
+// order.
 func TestGapAmongOthers(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"gap"}`)
@@ -109,8 +110,8 @@ func TestGapAlone(t *testing.T) {
 	d.want(`"N":2,`)
 }
 
-// TestGapBeforeAcknowledgement changes the set while messages wait, which are then sent before the answer: a
-// fault takes its own of those too.
+// TestGapBeforeAcknowledgement changes the set while messages wait, which are then sent before the
+// answer: a fault takes its own of those too.
 func TestGapBeforeAcknowledgement(t *testing.T) {
 	for fault, want := range map[string][]string{
 		"gap":   {`"N":2,`, `"N":3,`, `"type":"Subscription"`},
@@ -127,7 +128,8 @@ func TestGapBeforeAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestFaultsTogether asks for all faults of a connection at once, twice: the end that comes first counts.
+// TestFaultsTogether asks for all faults of a connection at once, twice: the end that comes first
+// counts.
 func TestFaultsTogether(t *testing.T) {
 	d := follow(t, "")
 	for range 2 {

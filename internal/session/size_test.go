@@ -22,13 +22,13 @@ func TestSize(t *testing.T) {
 	s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
 	for range 3 {
 		now = now.Add(20 * time.Second)
-		s.Tick(now)
-		s.Text(now, []byte(`{"action":"ping"}`))
-		n := len(s.Gather(now, nil, 1<<16))
+		s.Handle(now, Event{Kind: Timer})
+		s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"ping"}`)})
+		n := len(s.Output(now, nil, 1<<16))
 		s.Sent(now, n, n)
-		s.Text(now, []byte(`{"action":"pong"}`))
+		s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"pong"}`)})
 	}
-	if s.aside != nil || s.out != nil {
-		t.Errorf("an idle session keeps %+v %+v", s.aside, s.out)
+	if s.optional != nil || s.out != nil {
+		t.Errorf("an idle session keeps %+v %+v", s.optional, s.out)
 	}
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// slowness is the state of a client that reads, or once read, too slowly.
+// slowness is the state of a client that reads too slowly, or did so before.
 type slowness struct {
 	on      bool
-	warnDue moment // the next warning
-	warnEnd uint64 // where the last one ends in the output
+	warnDue instant // of the next warning
+	warnEnd uint64  // end of the last one in the output
 }
 
-func (s *Session) isSlow() bool { return s.aside != nil && s.aside.slow != nil && s.aside.slow.on }
+func (o *optional) isSlow() bool { return o != nil && o.slow != nil && o.slow.on }
 
-// output is how far the output is that does not come to rest.
+// output is the state of output that the kernel has not accepted.
 type output struct {
-	left     int    // bytes given to the host that the kernel has not taken
-	besides  int    // bytes of the host's own likewise
-	since    moment // output has not come to rest since
-	given    moment // of what is left
-	progress moment // when the kernel last took something, or had nothing to take
-	lookDue  moment // when to look at what waits
-	counted  int    // bytes of the session's own in the backlog of all
-	weighed  int    // those, and the bytes that it keeps from being freed
+	unsent     int     // bytes that the host has got
+	hostUnsent int     // bytes of the host's own
+	since      instant // there has been such output since
+	given      instant // to the host; of unsent
+	progress   instant // when the kernel last accepted something, or had nothing to accept
+	checkDue   instant // when to measure the backlog
+	counted    int     // bytes in the backlog that only this session holds
+	weighed    int     // those, and the bytes that it prevents from being freed
 }
 
-// backlog is what all slow sessions hold. What several share is in the weight of each
-// of them, and in no bytes: the stream counts it once.
+// backlog is what all slow sessions hold. Memory that several of them share is in the weight of
+// each one. It is not in bytes: the stream counts it once.
 type backlog struct {
-	bytes    atomic.Int64 // that one session alone holds
-	weight   atomic.Int64 // those, and what sessions keep from being freed
+	bytes    atomic.Int64 // that only one session holds
+	weight   atomic.Int64 // those, and what sessions prevent from being freed
 	sessions atomic.Int64
 }
 
-// tally tells the backlog how many bytes this session alone holds, and how many more it keeps from being freed. It says
-// whether the session has to go: the backlog is over its bound, or the stream's memory is, and this is one
-// of the larger parts.
-func (s *Session) tally(own, pinned int) (cut bool) {
+// holdBacklog sets the bytes that only this session holds, and the further bytes that it prevents
+// from being freed. It reports whether the session must close: the backlog or the stream's memory
+// is above its limit, and this is one of the larger parts.
+func (s *Session) holdBacklog(own, pinned int) (excess bool) {
 	b, o := &s.env.Registry.backlog, s.out
 	weight := own + pinned
 	switch {
@@ -58,115 +58,114 @@ func (s *Session) tally(own, pinned int) (cut bool) {
 		weight > 0 && s.sub.Excess() && int64(weight) >= all/n
 }
 
-// atRest gives back what is kept while output does not come to rest.
-func (s *Session) atRest() {
-	if s.out != nil {
-		s.tally(0, 0)
-		s.out = nil
-	}
-}
-
-// Sent is told what became of what Gather gave: of given bytes the kernel took
-// taken at once. The host calls it once after each Gather that gave something.
-func (s *Session) Sent(now time.Time, given, taken int) {
-	s.taken += uint64(taken)
-	if s.aside != nil && taken > 0 {
-		s.pingTaken(s.at(now))
+// Sent reports that of the given bytes of the last Output the kernel has accepted a part at once.
+// The host calls it once after each Output that was not empty.
+func (s *Session) Sent(now time.Time, given, accepted int) {
+	s.accepted += uint64(accepted)
+	if s.optional != nil && accepted > 0 {
+		s.pingAccepted(s.env.at(now))
 	}
 	if s.out == nil {
-		if taken == given && s.aside == nil && !s.sub.Pending() {
-			return // as nearly always
+		if accepted == given && s.optional == nil && !s.sub.Pending() {
+			return // the usual case
 		}
-		t := s.at(now)
-		s.out = &output{since: t, lookDue: t.add(s.env.slowAfter())}
+		s.out = s.env.newOutput(s.env.at(now))
 	}
-	t := s.at(now)
+	t := s.env.at(now)
 	o := s.out
-	if o.left+o.besides == 0 {
+	if !o.isUnsent() {
 		o.given, o.progress = t, t
 	}
-	o.left += given - taken
-	if taken > 0 {
+	o.unsent += given - accepted
+	if accepted > 0 {
 		o.progress = t
 	}
-	s.restIfDone()
+	s.releaseOutput()
 }
 
-// Besides is told how many bytes of the host's own, such as its answer to a ping of RFC 6455, the
-// kernel has not taken, whenever that is any or was: a socket that is full of those is no
-// less full.
-func (s *Session) Besides(now time.Time, left int) {
-	t := s.at(now)
+// HostUnsent reports how many bytes of the host's own, such as its answer to a ping of RFC 6455,
+// the kernel has not accepted, whenever there are or were any: they fill a socket too.
+func (s *Session) HostUnsent(now time.Time, n int) {
+	t := s.env.at(now)
 	if s.out == nil {
-		if left == 0 {
+		if n == 0 {
 			return
 		}
-		s.out = &output{since: t, given: t, progress: t, lookDue: t.add(s.env.slowAfter())}
+		s.out = s.env.newOutput(t)
 	}
-	if left < s.out.besides {
+	if n < s.out.hostUnsent {
 		s.out.progress = t
 	}
-	s.out.besides = left
-	s.restIfDone()
+	s.out.hostUnsent = n
+	s.releaseOutput()
 }
 
-// Wrote is told that the kernel took n more bytes of what was left.
+// Wrote reports that the kernel has accepted n more bytes.
 func (s *Session) Wrote(now time.Time, n int) {
 	if n <= 0 {
 		return
 	}
-	t := s.at(now)
-	s.taken += uint64(n)
+	t := s.env.at(now)
+	s.accepted += uint64(n)
 	if s.out != nil {
-		s.out.left -= n
+		s.out.unsent -= n
 		s.out.progress = t
 	}
-	s.pingTaken(t)
-	s.restIfDone()
+	s.pingAccepted(t)
+	s.releaseOutput()
 }
 
-// restIfDone ends the slow state once everything was taken and nothing waits.
-func (s *Session) restIfDone() {
-	if s.over() != nil || s.outstanding() || s.Pending() {
+// newOutput returns the state of output that begins to wait at t.
+func (e *Env) newOutput(t instant) *output {
+	return &output{since: t, given: t, progress: t, checkDue: t.add(e.slowAfter())}
+}
+
+// isUnsent reports whether the kernel has not accepted all output.
+func (o *output) isUnsent() bool { return o != nil && o.unsent+o.hostUnsent != 0 }
+
+// releaseOutput ends the slow state if the kernel has accepted everything and nothing waits.
+func (s *Session) releaseOutput() {
+	if s.closeReason() != nil || s.out.isUnsent() || s.Pending() {
 		return
 	}
-	s.atRest()
-	if s.isSlow() {
-		s.aside.slow.on = false
+	if s.out != nil {
+		s.holdBacklog(0, 0)
+		s.out = nil
+	}
+	if s.optional.isSlow() {
+		s.slow.on = false
 	}
 }
 
-// outstanding says whether the kernel still has to take something.
-func (s *Session) outstanding() bool { return s.out != nil && s.out.left+s.out.besides != 0 }
-
-// gathered is where what was given to the host ends in the output.
-func (s *Session) gathered() uint64 {
-	if s.out == nil {
-		return s.taken
+// end returns the end of what the host has got, in bytes of all output; accepted is what the kernel
+// has accepted of it.
+func (o *output) end(accepted uint64) uint64 {
+	if o == nil {
+		return accepted
 	}
-	return s.taken + uint64(s.out.left)
+	return accepted + uint64(o.unsent)
 }
 
-// stallDue is when a socket that takes nothing is given up.
-func (s *Session) stallDue() moment {
-	if !s.outstanding() {
+// stallDue returns when a socket that accepts nothing counts as dead; 0: never.
+func (o *output) stallDue(env *Env) instant {
+	if !o.isUnsent() {
 		return 0
 	}
-	return s.out.progress.add(s.env.stallTimeout())
+	return o.progress.add(env.stallTimeout())
 }
 
-// watchOutput looks at what waits behind the socket, now and then while output does
-// not come to rest. Measuring is not free, so a client that keeps up is never measured.
+// watchOutput measures the backlog of a client now and then while output waits. Measuring has a
+// cost, so that it is not done for clients that keep up.
 func (s *Session) watchOutput(now time.Time) {
-	t := s.at(now)
-	if s.stallDue().due(t) {
-		s.tooSlow()
+	t := s.env.at(now)
+	if s.out.stallDue(s.env).due(t) {
+		s.failSlow()
 		return
 	}
-	if !s.out.lookDue.due(t) {
+	if s.out == nil || !s.out.checkDue.due(t) {
 		return
 	}
-	if s.restIfDone(); s.out == nil {
+	if s.releaseOutput(); s.out == nil {
 		return
 	}
 	lag := s.sub.Lag()
@@ -174,21 +173,21 @@ func (s *Session) watchOutput(now time.Time) {
 		if published == 0 {
 			return 0
 		}
-		// Publication is a time of the wall clock, which may be set. Nothing waits for
-		// longer than output has not come to rest.
+		// The publication time is of the wall clock, which may be adjusted. Nothing waits for longer
+		// than there has been output.
 		return min(time.Duration(now.UnixNano()-published), time.Duration(t-s.out.since))
 	}
 	bytes, oldest := lag.KeptBytes, lag.OldestKept
 	if s.strict {
 		bytes, oldest = lag.Bytes, lag.Oldest
 	}
-	cut := s.tally(lag.Held+s.waiting()+s.out.left+s.out.besides, lag.Pinned)
-	if cut || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
-		s.tooSlow()
+	excess := s.holdBacklog(lag.Held+s.optional.controlBytes()+s.out.unsent+s.out.hostUnsent, lag.Pinned)
+	if excess || bytes > s.env.maxWaiting() || age(oldest) >= s.env.maxAge() {
+		s.failSlow()
 		return
 	}
 	held := time.Duration(0)
-	if s.outstanding() {
+	if s.out.isUnsent() {
 		held = time.Duration(t - s.out.given)
 	}
 	behind := max(held, age(lag.Oldest))
@@ -198,25 +197,25 @@ func (s *Session) watchOutput(now time.Time) {
 	if !s.strict && lag.Bytes > s.env.maxWaiting() {
 		s.sub.Collapse()
 	}
-	s.out.lookDue = t.add(s.env.slowAfter())
+	s.out.checkDue = t.add(s.env.slowAfter())
 	if oldest != 0 {
-		s.out.lookDue = min(s.out.lookDue, t.add(s.env.maxAge()-age(oldest)))
+		s.out.checkDue = min(s.out.checkDue, t.add(s.env.maxAge()-age(oldest)))
 	}
-	if s.isSlow() && s.aside.slow.warnDue > t {
-		s.out.lookDue = min(s.out.lookDue, s.aside.slow.warnDue)
+	if s.optional.isSlow() && s.slow.warnDue > t {
+		s.out.checkDue = min(s.out.checkDue, s.slow.warnDue)
 	}
 }
 
-// warnSlow begins or goes on with the slow state, and warns now and then.
-func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
-	a := s.put()
-	if a.slow == nil {
-		a.slow = &slowness{}
+// warnSlow starts or continues the slow state, with a warning now and then.
+func (s *Session) warnSlow(t instant, behind time.Duration, queued int) {
+	o := s.ext()
+	if o.slow == nil {
+		o.slow = &slowness{}
 	}
-	w := a.slow
+	w := o.slow
 	w.on = true
-	if w.warnDue > t || w.warnEnd > s.gathered() {
-		return // a warning was given lately, or still waits itself
+	if w.warnDue > t || w.warnEnd > s.out.end(s.accepted) {
+		return // the last warning is recent, or still waits itself
 	}
 	w.warnDue = t.add(s.env.slowWarning())
 	msg := "Reading too slowly: quotes conflated"
@@ -224,22 +223,21 @@ func (s *Session) warnSlow(t moment, behind time.Duration, queued int) {
 		msg = "Reading too slowly"
 	}
 	s.send(wire.AppendSlow(s.sub.Scratch(), msg, int(behind.Milliseconds()), queued))
-	w.warnEnd = s.gathered() + uint64(s.waiting())
+	w.warnEnd = s.out.end(s.accepted) + uint64(o.controlBytes())
 }
 
-// mostDelivered bounds the instruments that the Error names, and so its size, for a socket that
-// takes nothing: they are those of which something waits. It is under 100 KiB.
-const mostDelivered = 1000
+// maxDelivered bounds the instruments in the Error slow_client, which has those with waiting
+// messages. The Error then has under 100 KiB.
+const maxDelivered = 1000
 
-// tooSlow ends the session of a client that does not read. What it has of each
-// instrument when this Error reaches it, is what was gathered so far: nothing
-// but the Error follows.
-func (s *Session) tooSlow() {
-	if s.over() != nil {
+// failSlow ends the session of a client that does not read. The Error has the last sequence of each
+// instrument that the client will receive: only the Error follows what the host has got.
+func (s *Session) failSlow() {
+	if s.closeReason() != nil {
 		return
 	}
 	var last wire.Last
-	left := mostDelivered
+	left := maxDelivered
 	for c := range wire.NumChannels {
 		if !c.Replays() {
 			continue

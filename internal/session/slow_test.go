@@ -46,7 +46,7 @@ func follow(t *testing.T, options string) *drive {
 // some gathers about max bytes, which do not reach the kernel.
 func (d *drive) some(max int) ([]string, int) {
 	d.t.Helper()
-	b := d.sess.Gather(d.now, nil, max)
+	b := d.sess.Output(d.now, nil, max)
 	d.sess.Sent(d.now, len(b), 0)
 	texts, err := split(b)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestAgeSurvivesClockSteps(t *testing.T) {
 	_, n := d.gather()
 	d.publish(0, 1)
 	d.now = d.now.Add(300 * time.Millisecond)
-	d.sess.Tick(stepWall(d.now, time.Hour))
+	d.sess.Handle(stepWall(d.now, time.Hour), session.Event{Kind: session.Timer})
 	d.sess.Wrote(d.now, n)
 	d.want(`"type":"Warning"`, `"type":"T"`)
 }
@@ -157,7 +157,7 @@ func TestSlowByBytes(t *testing.T) {
 	_, n = d.gather()
 	d.publish(5, 0)
 	d.now = d.now.Add(50 * time.Millisecond)
-	d.sess.Tick(stepWall(d.now, -time.Second)) // so that no quote looks older than it is
+	d.sess.Handle(stepWall(d.now, -time.Second), session.Event{Kind: session.Timer}) // so that no quote looks older than it is
 	d.sess.Wrote(d.now, n)
 	d.want(`"type":"Warning"`, `"type":"Q"`)
 }
@@ -165,16 +165,16 @@ func TestSlowByBytes(t *testing.T) {
 // TestExtendNeverShortens ignores a refresh whose token ends before the session's own.
 func TestExtendNeverShortens(t *testing.T) {
 	d := newDrive(t, "demo")
-	d.sess.Notify(d.now, session.Notice{Kind: session.Extended, Family: "f1", Expires: d.now.Add(time.Second)})
-	d.sess.Tick(d.now.Add(time.Minute / 2))
+	d.sess.Handle(d.now, session.Event{Kind: session.Extended, Family: "f1", Expires: d.now.Add(time.Second)})
+	d.sess.Handle(d.now.Add(time.Minute/2), session.Event{Kind: session.Timer})
 	d.want(`"action":"ping"`)
 	if _, _, over := d.sess.Close(); over {
 		t.Error("closed")
 	}
 }
 
-// beside is another session of the same world and shard, following the same.
-func (d *drive) beside() *drive {
+// another returns another session of the same world and shard, with the same subscriptions.
+func (d *drive) another() *drive {
 	d.t.Helper()
 	id, _ := d.world.Env.Verify(d.t.Context(), "demo")
 	e := &drive{t: d.t, world: d.world, now: d.now, shard: d.shard, sess: new(session.Session)}
@@ -190,7 +190,7 @@ func (d *drive) beside() *drive {
 // the one that lags most is cut, the other is not.
 func TestBacklogOfAll(t *testing.T) {
 	d := follow(t, "")
-	e := d.beside()
+	e := d.another()
 	d.world.Env.MaxBacklog = 2800
 	d.world.Env.MaxAge = time.Minute
 	d.publish(0, 1)
@@ -226,31 +226,31 @@ func TestBacklogOfAll(t *testing.T) {
 // up, as one that is full of data.
 func TestFullOfPongs(t *testing.T) {
 	d := follow(t, "")
-	d.sess.Besides(d.now, 500)
+	d.sess.HostUnsent(d.now, 500)
 	d.publish(0, 1)
 	d.pass(time.Second)
-	d.sess.Besides(d.now, 400)
+	d.sess.HostUnsent(d.now, 400)
 	d.pass(29 * time.Second)
 	d.over(4507, "slow_client")
 	e := follow(t, "")
-	e.sess.Besides(e.now, 500)
+	e.sess.HostUnsent(e.now, 500)
 	e.pass(29 * time.Second)
-	e.sess.Besides(e.now, 0)
+	e.sess.HostUnsent(e.now, 0)
 	e.pass(time.Second)
 	if _, _, over := e.sess.Close(); over {
 		t.Error("closed although all was taken")
 	}
 }
 
-// TestSharedBacklogCountsOnce: clients behind one proxy that stalls for a moment share what waits for them, and are all
-// within their bounds, so that none is closed.
+// TestSharedBacklogCountsOnce: clients behind one proxy that stalls for a moment share what waits
+// for them, and are all within their bounds, so that none is closed.
 func TestSharedBacklogCountsOnce(t *testing.T) {
 	d := follow(t, "")
 	d.world.Env.MaxBacklog = 1 << 20
 	d.world.Env.Connections = 5000
 	list := make([]*drive, 300)
 	for i := range list {
-		list[i] = d.beside()
+		list[i] = d.another()
 	}
 	d.publish(0, 1)
 	for _, e := range list {

@@ -17,20 +17,20 @@ import (
 type starter struct {
 	*drive
 	hub   *stream.Hub
-	done  chan session.Notice
+	done  chan session.Event
 	woken chan struct{}
 	env   *session.Env
 }
 
 // Post takes a notice, of any goroutine.
-func (s *starter) Post(n session.Notice) { s.done <- n }
+func (s *starter) Post(n session.Event) { s.done <- n }
 
 func newStarter(t *testing.T) *starter {
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &starter{hub: stream.New(stream.Config{Journal: j, TradesKept: 1}), done: make(chan session.Notice, 1000), woken: make(chan struct{}, 1)}
+	s := &starter{hub: stream.New(stream.Config{Journal: j, TradesKept: 1}), done: make(chan session.Event, 1000), woken: make(chan struct{}, 1)}
 	if err := s.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func (s *starter) begin() {
 	s.take()
 }
 
-// look has a session ask for a start that is in the journal. Until Run has begun it is found in the call; then
-// another session asks.
+// look has a session ask for a start that is in the journal. Until Run has begun it is found in the
+// call; then another session asks.
 func (s *starter) look() {
 	s.t.Helper()
 	for s.begin(); ; s.begin() {
@@ -88,8 +88,9 @@ func (s *starter) look() {
 
 const startOfGGAL = `{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"],"start":"2020-01-01T00:00:00Z"}`
 
-// TestMessagesBehindAStart: while the start of a subscribe is being looked for, the data of others go on, and what comes
-// behind it is answered behind it: acknowledgement, replay, and then the others in their order.
+// TestMessagesBehindAStart: while the start of a subscribe is being looked for, the data of others
+// go on, and what comes behind it is answered behind it: acknowledgement, replay, and then the
+// others in their order.
 func TestMessagesBehindAStart(t *testing.T) {
 	s := newStarter(t)
 	s.look()
@@ -99,7 +100,7 @@ func TestMessagesBehindAStart(t *testing.T) {
 	if got := s.take(); len(got) > 0 {
 		t.Errorf("answered before: %q", got)
 	}
-	s.sess.Notify(s.now, <-s.done)
+	s.sess.Handle(s.now, <-s.done)
 	if s.sess.Busy() {
 		t.Error("busy still")
 	}
@@ -114,13 +115,14 @@ func TestMessagesBehindAStart(t *testing.T) {
 	}
 }
 
-// TestReplayFromAStart has the acknowledgement, every row and CaughtUp, in that order, whatever is sent meanwhile.
+// TestReplayFromAStart has the acknowledgement, every row and CaughtUp, in that order, whatever is
+// sent meanwhile.
 func TestReplayFromAStart(t *testing.T) {
 	s := newStarter(t)
 	s.look()
-	s.sess.Notify(s.now, session.Notice{Kind: session.Found}) // one of before: nothing has been found yet, or all of it
+	s.sess.Handle(s.now, session.Event{Kind: session.Found}) // one of before: nothing has been found yet, or all of it
 	if s.sess.Busy() {
-		s.sess.Notify(s.now, <-s.done)
+		s.sess.Handle(s.now, <-s.done)
 	}
 	var got []string
 	for len(got) == 0 || !strings.HasPrefix(got[len(got)-1], `{"type":"CaughtUp"`) {
@@ -139,12 +141,12 @@ func TestLeaveWhileAStartIsLookedFor(t *testing.T) {
 	s := newStarter(t)
 	for _, leave := range []func(*starter){
 		func(s *starter) { s.sess.PeerGone() },
-		func(s *starter) { s.sess.Notify(s.now, session.Notice{Kind: session.Revoked}) },
+		func(s *starter) { s.sess.Handle(s.now, session.Event{Kind: session.Revoked}) },
 	} {
 		s.look()
 		s.text(`{"action":"subscriptions","id":2}`)
 		leave(s)
-		s.sess.Notify(s.now, session.Notice{Kind: session.Found})
+		s.sess.Handle(s.now, session.Event{Kind: session.Found})
 		for _, text := range s.take() {
 			if strings.Contains(text, "Subscri") {
 				t.Errorf("got %s", text)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
@@ -13,126 +12,136 @@ type wanted struct {
 	channel string // as written
 	text    string // as written
 	item    stream.Item
-	reason  wire.Reason // why it is refused; "" it is not
+	reason  wire.Reason // why it is refused; "": it is not
 	hint    string
 }
 
-// startCost is how many messages one counts as that asks for what was told since a time.
+// startCost is how many messages a subscribe with a start counts as.
 const startCost = 5
 
 // subscribe adds to the set of subscriptions, or replaces it.
-func (s *Session) subscribe(now time.Time, m *wire.Message) {
-	t := s.at(now)
+func (r *request) subscribe(m *wire.Message) {
 	req, f := m.Subscribe()
-	list := s.wants(&req)
-	fresh := s.count(list, false)
-	// What only adds is free: the limit of the set bounds it. A start is looked for, which costs more.
-	started := f == nil && (req.Start != 0 || req.StartOpen)
-	free := f == nil && !req.Replace && !started && fresh > 0 && !s.overdrawn(t)
-	again := s.aside != nil && s.aside.found != nil // it has been charged
-	if !free && !again && !s.charge(t) {
-		s.refuse(t, m.ID)
+	list := wantedOf(&req)
+	fresh := r.countNew(list)
+	// Additions are free: the limit of the set bounds them. A start costs more, because it is searched.
+	hasStart := f == nil && (req.Start != 0 || req.StartOpen)
+	free := f == nil && !req.Replace && !hasStart && fresh > 0 && !r.overdrawn()
+	again := r.optional != nil && r.optional.found != nil // it was charged before
+	if !free && !again && !r.charge() {
+		r.rejectRate()
 		return
 	}
-	if started && !again {
+	if hasStart && !again {
 		for range startCost - 1 {
-			s.debit(t)
+			r.debit(1)
 		}
 	}
 	if f != nil {
-		s.complain(t, f, m.ID)
+		r.reject(f, nil)
 		return
 	}
-	total := s.sub.Len() + fresh
+	total := r.sub.Len() + fresh
 	if req.Replace {
-		total = s.count(list, true)
+		total = len(list)
 	}
-	if most := int(s.maxItems); total > most {
-		s.complain(t, wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers"), m.ID)
+	if most := int(r.allowance.maxItems); total > most {
+		r.reject(wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers"), nil)
 		if free {
-			s.debit(t)
+			r.debit(1)
 		}
 		return
 	}
-	before := s.sub.Len()
-	s.take(now, m.ID, &req, list)
-	if free && s.sub.Len() == before {
-		s.debit(t)
+	before := r.sub.Len()
+	r.add(&req, list)
+	if free && r.sub.Len() == before {
+		r.debit(1)
 	}
 }
 
-// take subscribes what may be had and answers.
-func (s *Session) take(now time.Time, id []byte, req *wire.Subscribe, list []wanted) {
-	t := s.at(now)
-	items := s.allowed(now, req, list)
+// countNew returns how many identifiers of a list are not in the set, valid or not.
+func (r *request) countNew(list []wanted) (n int) {
+	for i := range list {
+		if w := &list[i]; w.reason != "" || !r.sub.Has(w.item.Channel, w.item.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// add subscribes to the items that the user may have, and answers.
+func (r *request) add(req *wire.Subscribe, list []wanted) {
+	s := r.Session
+	items := r.authorized(req, list)
 	o := stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume, Start: stream.Start{Time: req.Start, Open: req.StartOpen}}
 	if req.Start != 0 || req.StartOpen {
-		o.Search, o.Found = s.put().found, s.postFound()
+		o.Search, o.Found = s.ext().found, r.postFound()
 	}
 	if o.Search == nil {
-		s.tellDenied(list)
+		r.recordDenied(list)
 	}
 	var buf [8]Use
-	before := s.uses(buf[:0])
+	before := s.env.uses(&s.sub, buf[:0])
 	if len(items) == 0 && len(list) > 0 {
-		s.debitWork(t, len(list), 0)
-		s.refuseAll(t, id, list)
+		r.debitWork(len(list), 0)
+		r.rejectAll(list)
 		return
 	}
 	out := s.sub.Subscribe(items, o)
-	if o.Search == nil { // otherwise they have been charged
-		s.debitSequences(t, out.Looked, o.Start != stream.Start{})
+	if o.Search == nil { // otherwise they were charged before
+		r.debitSequences(out.Looked, o.Start != stream.Start{})
 	}
 	if out.Search != nil {
-		s.put().check = &check{out: true, start: &start{search: out.Search}}
+		s.ext().check = &check{started: true, start: &start{search: out.Search}}
 		return
 	}
 	if out.Fault != nil {
-		s.complain(t, out.Fault, id)
+		r.reject(out.Fault, nil)
 		return
 	}
-	reject(list, out.Rejected)
-	s.debitWork(t, out.Gone+refused(list), out.States+out.Left)
+	markRejected(list, out.Rejected)
+	r.debitWork(out.Gone+countRefused(list), out.States+out.Left)
 	if len(out.Rejected) == len(items) && len(list) > 0 {
-		s.refuseAll(t, id, list)
+		r.rejectAll(list)
 		return
 	}
 	if req.Alive != nil {
-		s.switchAlive(t, *req.Alive)
+		s.switchAlive(r.t, *req.Alive)
 	}
 	s.countUses(before)
-	asWritten(list, &out)
-	ack := wire.Subscription{Msg: "Subscribed", ID: id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
+	renameAsWritten(list, &out)
+	ack := wire.Subscription{Msg: "Subscribed", ID: r.id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
 	for c := range out.Lost {
 		ack.Lost[c] = ranges(out.Lost[c])
 	}
 	for _, x := range out.Moved {
-		ack.Moved = append(ack.Moved, wire.Moved{Channel: x.Channel.String(), Instrument: written(x), Delay: x.Tier.Delay})
+		ack.Moved = append(ack.Moved, wire.Moved{Channel: x.Channel.String(), Instrument: identifier(x), Delay: x.Tier.Delay})
 	}
-	s.tell(&ack, req, list)
-	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.over() == nil {
+	r.acknowledgeItems(&ack, req, list)
+	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.closeReason() == nil {
+		id := r.id
 		failed := wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again")
 		caughtUp := func(position string) []byte {
 			return wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, position, &out.Resumed))
 		}
 		s.sub.AfterReplay(stream.ReplayEnd{
-			Whole: caughtUp(out.CaughtUp), Cut: caughtUp(""), // nobody knows up to where all was sent
+			Whole: caughtUp(out.CaughtUp), Cut: caughtUp(""), // the end of what was sent is not known
 			Failed: wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)),
 		})
 	}
 }
 
-// allowed gives the items of a list that may be had, and marks the others.
-func (s *Session) allowed(now time.Time, req *wire.Subscribe, list []wanted) []stream.Item {
+// authorized returns the items of a list that the user may have, and marks the others.
+func (r *request) authorized(req *wire.Subscribe, list []wanted) []stream.Item {
 	items := make([]stream.Item, 0, len(list))
-	quota := s.usedQuota(now)
-	if req.Replace {
-		quota = s.quota(now)
+	quota := r.grants.quota(r.now)
+	if !req.Replace {
+		r.grants.useQuota(quota, &r.sub)
 	}
 	for i := range list {
 		w := &list[i]
 		if w.reason == "" {
-			w.item.Tier.Delay, w.reason, w.hint = s.authorize(quota, w.item)
+			w.item.Tier.Delay, w.reason, w.hint = r.grants.authorize(quota, w.item, r.env.BookWildcards)
 		}
 		if w.reason == "" {
 			items = append(items, w.item)
@@ -141,14 +150,14 @@ func (s *Session) allowed(now time.Time, req *wire.Subscribe, list []wanted) []s
 	return items
 }
 
-// postFound is what a search calls when it has ended.
-func (s *Session) postFound() func() {
-	host := s.sub.Key().(Host)
-	return func() { host.Post(Notice{Kind: Found}) }
+// postFound returns a function that a search calls when it has ended.
+func (r *request) postFound() func() {
+	host := r.sub.Key().(Host)
+	return func() { host.Post(Event{Kind: Found}) }
 }
 
-// asWritten names the bars that an outcome tells of as the client did.
-func asWritten(list []wanted, out *stream.Outcome) {
+// renameAsWritten names the bars of an outcome as the client did.
+func renameAsWritten(list []wanted, out *stream.Outcome) {
 	for i := range list {
 		w := &list[i]
 		if _, bars := w.item.Channel.Interval(); !bars || w.reason != "" {
@@ -178,16 +187,16 @@ func ranges(lost map[string]stream.Lost) map[string]wire.Range {
 }
 
 // unsubscribe removes identifiers as they were written.
-func (s *Session) unsubscribe(now time.Time, m *wire.Message) {
-	req, list, ok := s.request(now, m)
+func (r *request) unsubscribe(m *wire.Message) {
+	req, list, ok := r.readItems(m)
 	if !ok {
 		return
 	}
 	var items []stream.Item
 	kept := list[:0]
 	for _, w := range list {
-		if w.reason == "" && !s.sub.Has(w.item.Channel, w.item.ID) {
-			continue // nothing to do, and nothing to tell
+		if w.reason == "" && !r.sub.Has(w.item.Channel, w.item.ID) {
+			continue // it is not in the set
 		}
 		if w.reason == "" {
 			items = append(items, w.item)
@@ -196,16 +205,16 @@ func (s *Session) unsubscribe(now time.Time, m *wire.Message) {
 	}
 	if len(items) > 0 {
 		var buf [8]Use
-		before := s.uses(buf[:0])
-		s.debitWork(s.at(now), len(items), s.sub.Unsubscribe(items))
-		s.countUses(before)
+		before := r.env.uses(&r.sub, buf[:0])
+		r.debitWork(len(items), r.sub.Unsubscribe(items))
+		r.countUses(before)
 	}
-	s.answer(now, "Unsubscribed", m.ID, &req, kept)
+	r.finish("Unsubscribed", &req, kept)
 }
 
-// resync has the state of books, quotes and statuses sent again.
-func (s *Session) resync(now time.Time, m *wire.Message) {
-	req, list, ok := s.request(now, m)
+// resync sends the snapshots of books, quotes and statuses again.
+func (r *request) resync(m *wire.Message) {
+	req, list, ok := r.readItems(m)
 	if !ok {
 		return
 	}
@@ -215,51 +224,52 @@ func (s *Session) resync(now time.Time, m *wire.Message) {
 			items = append(items, list[i].item)
 		}
 	}
-	states, rejected := s.sub.Resync(items)
-	reject(list, rejected)
-	s.debitWork(s.at(now), 0, states)
-	s.answer(now, "Resynced", m.ID, &req, list)
+	snapshots, rejected := r.sub.Resync(items)
+	markRejected(list, rejected)
+	r.debitWork(0, snapshots)
+	r.finish("Resynced", &req, list)
 }
 
 // subscriptions lists the whole set.
-func (s *Session) subscriptions(now time.Time, m *wire.Message) {
+func (r *request) subscriptions(m *wire.Message) {
 	if f := m.Fields(); f != nil {
-		s.complain(s.at(now), f, nil)
+		r.id = nil
+		r.reject(f, nil)
 		return
 	}
-	ack := wire.Subscription{Msg: "Subscriptions", ID: m.ID}
+	ack := wire.Subscription{Msg: "Subscriptions", ID: r.id}
 	for c := range wire.NumChannels {
 		ack.Given[c] = true
-		ack.Lists[c] = identifiers(s.sub.List(c))
+		ack.Lists[c] = identifiers(r.sub.List(c))
 	}
-	s.acknowledge(&ack)
+	r.acknowledge(&ack)
 }
 
-// request reads the fields of an unsubscribe or resync.
-func (s *Session) request(now time.Time, m *wire.Message) (wire.Subscribe, []wanted, bool) {
+// readItems reads the fields of an unsubscribe or resync.
+func (r *request) readItems(m *wire.Message) (wire.Subscribe, []wanted, bool) {
 	req, f := m.Subscribe()
 	if f != nil {
-		s.complain(s.at(now), f, m.ID)
+		r.reject(f, nil)
 		return req, nil, false
 	}
-	return req, s.wants(&req), true
+	return req, wantedOf(&req), true
 }
 
-// answer acknowledges a request, or refuses it where nothing of it is good.
-func (s *Session) answer(now time.Time, msg string, id []byte, req *wire.Subscribe, list []wanted) {
-	good := len(list) == 0
+// finish acknowledges a request, or rejects it if all its items are refused.
+func (r *request) finish(msg string, req *wire.Subscribe, list []wanted) {
+	accepted := len(list) == 0
 	for i := range list {
-		good = good || list[i].reason == ""
+		accepted = accepted || list[i].reason == ""
 	}
-	if !good {
-		s.refuseAll(s.at(now), id, list)
+	if !accepted {
+		r.rejectAll(list)
 		return
 	}
-	s.tell(&wire.Subscription{Msg: msg, ID: id}, req, list)
+	r.acknowledgeItems(&wire.Subscription{Msg: msg, ID: r.id}, req, list)
 }
 
-// tell completes an acknowledgement with what was taken and refused, and sends it.
-func (s *Session) tell(ack *wire.Subscription, req *wire.Subscribe, list []wanted) {
+// acknowledgeItems adds the accepted and refused items to an acknowledgement, and sends it.
+func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, list []wanted) {
 	ack.Given = req.Given
 	for i := range list {
 		w := &list[i]
@@ -273,10 +283,11 @@ func (s *Session) tell(ack *wire.Subscription, req *wire.Subscribe, list []wante
 		}
 	}
 	ack.Rejected = rejections(list)
-	s.acknowledge(ack)
+	r.acknowledge(ack)
 }
 
-// acknowledge fills in where the stream is and what the channels cover.
+// acknowledge adds the position of the stream and the counts of the channels, and sends an
+// acknowledgement.
 func (s *Session) acknowledge(ack *wire.Subscription) {
 	if ack.Epoch == "" {
 		ack.Epoch, ack.Position = s.sub.Position()
@@ -286,25 +297,24 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 			ack.Count[c] = s.sub.Count(c)
 		}
 	}
-	// What the stream had gathered for a change of the set is of before it, and so
-	// goes before what is told of it.
-	a := s.put()
-	if s.format == wire.JSON && a.trouble == nil {
-		a.control = s.sub.TakeCarry(a.control)
+	// Messages that the stream has collected are from before the change of the set.
+	o := s.ext()
+	if s.format == wire.JSON && o.sim == nil {
+		o.control = s.sub.TakeCarry(o.control)
 	} else {
-		a.control = s.sub.Transcode(a.control, a.trouble.spoil(s.sub.TakeCarry(nil)), s.format)
+		o.control = s.sub.Transcode(o.control, o.sim.corrupt(s.sub.TakeCarry(nil)), s.format)
 	}
 	s.send(wire.AppendSubscription(s.sub.Scratch(), ack))
 }
 
-// refuseAll answers a request of which nothing is good.
-func (s *Session) refuseAll(t moment, id []byte, list []wanted) {
+// rejectAll answers a request whose items are all refused.
+func (r *request) rejectAll(list []wanted) {
 	first := &wire.Fault{Reason: list[0].reason, Hint: list[0].hint}
-	s.complainWith(t, first, id, wire.AppendRejected(nil, rejections(list)))
+	r.reject(first, wire.AppendRejected(nil, rejections(list)))
 }
 
 func rejections(list []wanted) []wire.Rejection {
-	all := make([]wire.Rejection, 0, refused(list))
+	all := make([]wire.Rejection, 0, countRefused(list))
 	for i := range list {
 		if w := &list[i]; w.reason != "" {
 			all = append(all, wire.Rejection{Channel: w.channel, Instrument: w.text, Reason: w.reason, Hint: w.hint})
@@ -313,8 +323,18 @@ func rejections(list []wanted) []wire.Rejection {
 	return all
 }
 
-// wants reads the identifiers of a request. Those that are none are marked as refused.
-func (s *Session) wants(req *wire.Subscribe) []wanted {
+// countRefused returns how many identifiers of a list are refused.
+func countRefused(list []wanted) (n int) {
+	for i := range list {
+		if list[i].reason != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// wantedOf parses the identifiers of a request. Invalid ones are marked as refused.
+func wantedOf(req *wire.Subscribe) []wanted {
 	n := 0
 	for c := range req.Lists {
 		n += len(req.Lists[c])
@@ -340,33 +360,8 @@ func (s *Session) wants(req *wire.Subscribe) []wanted {
 	return list
 }
 
-// count is how many identifiers of a list would be new in the set, or with all how
-// many there are, good or not.
-func (s *Session) count(list []wanted, all bool) int {
-	if all {
-		return len(list)
-	}
-	n := 0
-	for i := range list {
-		if w := &list[i]; w.reason != "" || !s.sub.Has(w.item.Channel, w.item.ID) {
-			n++
-		}
-	}
-	return n
-}
-
-// refused is how many identifiers of a list are refused.
-func refused(list []wanted) (n int) {
-	for i := range list {
-		if list[i].reason != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// reject marks what the stream did not take. Both lists are in the same order.
-func reject(list []wanted, rejected []stream.Rejected) {
+// markRejected marks the items that the stream has rejected. Both lists have the same order.
+func markRejected(list []wanted, rejected []stream.Rejected) {
 	at := 0
 	for _, r := range rejected {
 		for ; at < len(list); at++ {

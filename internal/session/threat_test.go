@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestThreat25InstrumentInjection asks for what looks like an instrument and is none, or like more than one: each is
-// refused by name, and the good one beside it is taken.
+// TestThreat25InstrumentInjection requests names that look like an instrument, or like several.
+// Each is refused by name, and the valid one next to it is accepted.
 func TestThreat25InstrumentInjection(t *testing.T) {
 	const good = "GGAL|BYMA|24hs"
 	for _, name := range []string{
@@ -53,8 +53,9 @@ func TestThreat25InstrumentInjection(t *testing.T) {
 	}
 }
 
-// TestThreat26SubscriptionAmplification asks for a million instruments, listed, unlisted and none: the set stays within
-// its limit, what is over it is refused and charged, and memory does not grow with what was asked for.
+// TestThreat26SubscriptionAmplification asks for a million instruments, listed, unlisted and none:
+// the set stays within its limit, what is over it is refused and charged, and memory does not grow
+// with what was asked for.
 func TestThreat26SubscriptionAmplification(t *testing.T) {
 	asked := 50_000
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -19,19 +19,19 @@ func TestTroubleEnds(t *testing.T) {
 	var s Session
 	s.Start(env, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
 	for _, fault := range []string{"stall", "slow_down"} {
-		s.Text(now, []byte(`{"action":"sim","fault":"`+fault+`"}`))
-		if s.aside == nil || s.aside.trouble == nil {
+		s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"sim","fault":"` + fault + `"}`)})
+		if s.optional == nil || s.sim == nil {
 			t.Fatalf("no %s", fault)
 		}
 		for range 30 {
 			now = now.Add(time.Second)
-			s.Tick(now)
-			n := len(s.Gather(now, nil, 1<<16))
+			s.Handle(now, Event{Kind: Timer})
+			n := len(s.Output(now, nil, 1<<16))
 			s.Sent(now, n, n)
-			s.Text(now, []byte(`{"action":"pong"}`))
+			s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"pong"}`)})
 		}
-		if s.aside != nil || s.out != nil {
-			t.Errorf("after %s it keeps %+v %+v", fault, s.aside, s.out)
+		if s.optional != nil || s.out != nil {
+			t.Errorf("after %s it keeps %+v %+v", fault, s.optional, s.out)
 		}
 	}
 }
@@ -57,20 +57,20 @@ func TestSpoil(t *testing.T) {
 		}
 		q, trade, book := message("Q", size), message("T", size), message("O", size)
 		all := frames(q, trade, book, trade, book, q)
-		x := &trouble{gap: newSpoil("T", other), checksum: newSpoil("O", id)}
+		x := &simFaults{gap: newCorruption("T", other), checksum: newCorruption("O", id)}
 		spoilt := strings.Replace(book, `"K":7}`, `"K":4294967288}`, 1)
-		if got := string(x.spoil([]byte(all))); got != frames(q, trade, spoilt, trade, book, q) || x.gap == nil || x.checksum != nil {
+		if got := string(x.corrupt([]byte(all))); got != frames(q, trade, spoilt, trade, book, q) || x.gap == nil || x.checksum != nil {
 			t.Errorf("size %d: the checksum: %.300q", size, got)
 		}
-		x = &trouble{gap: newSpoil("T", market.InstrumentID{}), checksum: newSpoil("O", id)}
-		if got := string(x.spoil([]byte(all))); got != frames(q, spoilt, trade, book, q) || *x != (trouble{}) {
+		x = &simFaults{gap: newCorruption("T", market.InstrumentID{}), checksum: newCorruption("O", id)}
+		if got := string(x.corrupt([]byte(all))); got != frames(q, spoilt, trade, book, q) || *x != (simFaults{}) {
 			t.Errorf("size %d: both: %.300q", size, got)
 		}
-		x.gap = newSpoil("T", id)
-		if got := x.spoil([]byte(frames(trade))); len(got) > 0 {
+		x.gap = newCorruption("T", id)
+		if got := x.corrupt([]byte(frames(trade))); len(got) > 0 {
 			t.Errorf("size %d: the only one: %.300q", size, got)
 		}
-		if got := string(x.spoil([]byte(all))); got != all {
+		if got := string(x.corrupt([]byte(all))); got != all {
 			t.Errorf("size %d: when all is over: %.300q", size, got)
 		}
 	}

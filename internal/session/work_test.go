@@ -8,8 +8,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestWorkIsCharged has what a message makes the server do count towards the rate: states of thousands of instruments, or a
-// set of thousands of identifiers that goes. What adds to the set is free, and no message costs more than a burst.
+// TestWorkIsCharged has what a message makes the server do count towards the rate: states of
+// thousands of instruments, or a set of thousands of identifiers that goes. What adds to the set is
+// free, and no message costs more than a burst.
 func TestWorkIsCharged(t *testing.T) {
 	d := newDrive(t, "demo")
 	var list []string

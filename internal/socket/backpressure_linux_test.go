@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/session"
 )
 
 // dialSmallBuffer connects a client with a small receive buffer.
@@ -231,7 +233,7 @@ func TestUringFails(t *testing.T) {
 		return // not available on many systems
 	}
 	now := time.Now()
-	c.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
+	c.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + testInstrument + `"],"snapshot":false}`)})
 	sh.flush(now, c)
 	read := func() string {
 		b := make([]byte, 64<<10)

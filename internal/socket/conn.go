@@ -125,8 +125,8 @@ type control struct {
 }
 
 // Post passes an event of the registry to the session. Any goroutine may call it.
-func (c *conn) Post(n session.Notice) {
-	c.shard.post(input{kind: inputNotice, conn: c, notice: n})
+func (c *conn) Post(e session.Event) {
+	c.shard.post(input{kind: inputEvent, conn: c, event: e})
 }
 
 func (o *handshakeState) inTLSHandshake() bool { return o != nil && o.tlsHandshaking }

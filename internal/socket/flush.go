@@ -108,7 +108,7 @@ func (sh *shard) deliver(now time.Time, c *conn) {
 	}
 	defer sh.recoverPanic(now, c)
 	sh.server.reach(c, stepGather)
-	b := c.sess.Gather(now, sh.scratch[:0], gatherSize)
+	b := c.sess.Output(now, sh.scratch[:0], gatherSize)
 	if len(b) > 0 {
 		n := sh.kernel.write(c.fd, b)
 		sh.writes++

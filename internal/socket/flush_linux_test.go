@@ -33,7 +33,7 @@ func BenchmarkFlush(b *testing.B) {
 				c.handshake = &handshakeState{conn: c, identity: id}
 				sh.conns.add(c)
 				sh.startSession(now, c)
-				c.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
+				c.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + testInstrument + `"],"snapshot":false}`)})
 				sh.flush(now, c)
 			}
 			p.publish(1)
@@ -73,7 +73,7 @@ func TestExpensiveInputDelaysNoOthers(t *testing.T) {
 			sh, reader, _ := connOnStoppedShard(t, s)
 			sh.loop = &eventLoop{buffer: make([]byte, readBufferSize)}
 			now := time.Now()
-			reader.sess.Text(now, []byte(`{"action":"subscribe","trades":["`+testInstrument+`"],"snapshot":false}`))
+			reader.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + testInstrument + `"],"snapshot":false}`)})
 			sh.flush(now, reader)
 			ping := []byte(frame(0x81, `{"action":"ping"}`))
 			var events []pollEvent
@@ -89,13 +89,13 @@ func TestExpensiveInputDelaysNoOthers(t *testing.T) {
 					c.readPending = true
 					sh.queueRead(c)
 				default:
-					sh.inbox = append(sh.inbox, input{kind: inputNotice, conn: c,
-						notice: session.Notice{Kind: session.Extended, Expires: now.Add(time.Hour)}})
+					sh.inbox = append(sh.inbox, input{kind: inputEvent, conn: c,
+						event: session.Event{Kind: session.Extended, Expires: now.Add(time.Hour)}})
 				}
 			}
 			order := ""
 			s.onStep = func(c *conn, st step) {
-				if c != reader && (st == stepMessage || st == stepNotice) {
+				if c != reader && (st == stepMessage || st == stepEvent) {
 					order += "i"
 					for began := time.Now(); time.Since(began) < 2*inputSlice; { // an expensive input
 					}

@@ -56,10 +56,10 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 		sh.tlsDone(c, in.failed)
 	case inputVerified:
 		sh.verified(now, c, in.result)
-	case inputNotice:
+	case inputEvent:
 		if c.phase == phaseOpen {
-			sh.server.reach(c, stepNotice)
-			c.sess.Notify(now, in.notice)
+			sh.server.reach(c, stepEvent)
+			c.sess.Handle(now, in.event)
 			sh.serviceSession(now, c)
 		}
 	}
@@ -74,11 +74,8 @@ func (sh *shard) startSession(now time.Time, c *conn) {
 	}
 	c.phase = phaseOpen
 	identity := c.handshake.identity
-	c.sess.Start(sh.server.cfg.Env, session.Peer{Identity: identity, Mark: c.handshake.mark}, sh.stream, c, now)
-	c.sess.SetFormat(c.format)
-	if c.netConn.isLocal() {
-		c.sess.TellPositions()
-	}
+	peer := session.Peer{Identity: identity, Mark: c.handshake.mark, Format: c.format, Positions: c.netConn.isLocal()}
+	c.sess.Start(sh.server.cfg.Env, peer, sh.stream, c, now)
 	sh.reportQueued(now, c) // TLS records may already wait for the socket
 	c.handshake.upgrade = upgrade{}
 	sh.serviceSession(now, c)
@@ -201,11 +198,11 @@ func (sh *shard) handleEvent(now time.Time, c *conn, ev Event) {
 	}
 	switch ev.Kind {
 	case EventText:
-		c.sess.Text(now, ev.Payload)
+		c.sess.Handle(now, session.Event{Kind: session.Text, Message: ev.Payload})
 	case EventBinary:
-		c.sess.Binary(now, ev.Payload)
+		c.sess.Handle(now, session.Event{Kind: session.Binary, Message: ev.Payload})
 	case EventTooBig:
-		c.sess.TooBig(now)
+		c.sess.Handle(now, session.Event{Kind: session.TooBig})
 	default:
 		return
 	}
@@ -242,7 +239,7 @@ func (sh *shard) verified(now time.Time, c *conn, r *result) {
 	case phaseHead:
 		sh.admitVerified(now, c, r, *c.handshake.head)
 	case phaseOpen:
-		c.sess.Verified(now, r.identity, r.fault)
+		c.sess.Handle(now, session.Event{Kind: session.Verified, Identity: r.identity, Fault: r.fault})
 		sh.serviceSession(now, c)
 	}
 }
@@ -260,7 +257,7 @@ func (sh *shard) runTimers(now time.Time, c *conn) {
 		if d := c.sess.Deadline(); d.IsZero() || now.Before(d) {
 			return // the deadline was moved
 		}
-		c.sess.Tick(now)
+		c.sess.Handle(now, session.Event{Kind: session.Timer})
 		if c.sess.Reset() {
 			sh.end(c, true)
 			return

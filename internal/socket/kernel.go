@@ -26,7 +26,7 @@ const (
 	stepSent                     // reports written output to the session
 	stepFlush                    // flushes the connection
 	stepTimer                    // handles a deadline
-	stepNotice                   // passes an event of the registry on
+	stepEvent                    // passes an event of the registry on
 	stepCloseAll                 // closes the connection with all others
 	stepClose                    // ends the session
 	stepRead                     // reads a netConn, on its own goroutine

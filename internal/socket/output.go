@@ -86,7 +86,7 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 	b := sh.scratch[:0]
 	if c.phase == phaseOpen {
 		sh.server.reach(c, stepGather)
-		b = c.sess.Gather(now, b, gatherSize)
+		b = c.sess.Output(now, b, gatherSize)
 		o.sessionBytes, o.unreported = len(b), true
 		sh.serviceSession(now, c)
 		// A session that is over and has no more output gets its close frame.
@@ -183,7 +183,7 @@ func (sh *shard) reportQueued(now time.Time, c *conn) {
 			left = len(*o.buf) - o.sent - o.sessionBytes
 		}
 	}
-	c.sess.Besides(now, left)
+	c.sess.HostUnsent(now, left)
 }
 
 // saveUnwritten keeps the output that the socket has not accepted. n is what it has accepted, or

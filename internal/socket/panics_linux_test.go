@@ -99,7 +99,7 @@ func conversation(p *testServer, pub *publisher, tr *panicInjector) (reason stri
 	err = c.expect(`"type":"T"`)
 	if err == nil {
 		_, _, last := tr.got()
-		last.Post(session.Notice{Kind: session.Revoked, Family: "another"})
+		last.Post(session.Event{Kind: session.Revoked, Family: "another"})
 		err = c.expect(wire.Ping) // the first deadline
 	}
 	if err == nil {
@@ -167,7 +167,7 @@ func panicIn(t *testing.T, w transport, st step) {
 		}
 		// Before the session there is only HTTP, after it nothing, and a netConn may have lost a
 		// part of a frame.
-		if inSession := []step{stepVerified, stepMessage, stepGather, stepTimer, stepNotice}; slices.Contains(inSession, st) &&
+		if inSession := []step{stepVerified, stepMessage, stepGather, stepTimer, stepEvent}; slices.Contains(inSession, st) &&
 			err != nil && (reason != "internal" || code != 4500) { // nil: everything was sent before
 			t.Errorf("%d of %d: reason %q, closed %d: %v", nth, count, reason, code, err)
 		}

@@ -250,7 +250,7 @@ func (s *Server) acquireSlot(c *conn) error {
 	}
 	c.hasSlot = true
 	if evicted != nil {
-		evicted.Post(session.Notice{Kind: session.Overload})
+		evicted.Post(session.Event{Kind: session.Overload})
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	inputSocket                    // an accepted socket: n is its descriptor, conn is nil
 	inputTLSDone                   // a TLS handshake is over: failed
 	inputVerified                  // a token check is done: result
-	inputNotice                    // an event for the session
+	inputEvent                     // an event for the session
 	inputCloseAll                  // all connections are to close: fault; conn is nil
 )
 
@@ -42,7 +42,7 @@ type input struct {
 	data   []byte
 	result *result
 	fault  *wire.Fault
-	notice session.Notice
+	event  session.Event
 }
 
 // shard is an event loop: one goroutine with its connections and their sessions.

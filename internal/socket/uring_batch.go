@@ -52,7 +52,7 @@ func (sh *shard) addToBatch(now time.Time, c *conn) {
 	defer sh.recoverPanic(now, c)
 	at := len(batch.buf)
 	sh.server.reach(c, stepGather)
-	b := c.sess.Gather(now, batch.buf[at:at], gatherSize)
+	b := c.sess.Output(now, batch.buf[at:at], gatherSize)
 	if len(b) == 0 {
 		sh.markIfPending(now, c)
 		return

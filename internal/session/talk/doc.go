@@ -1,11 +1,11 @@
-// Package talk runs protocol conversations: plain text files that say what a client
-// sends, what it gets, and when. The same files run against the bare session,
-// over a server's socket, and stand in the protocol document.
+// Package talk runs protocol conversations: plain text files that say what a client sends, what it
+// gets, and when. The same files run against the bare session, over a server's socket, and stand in
+// the protocol document.
 //
 // # Grammar
 //
-// One line is one step. The first line is a comment that states the rule the
-// file shows. Empty lines and further comments count for nothing.
+// One line is one step. The first line is a comment that states the rule the file shows. Empty
+// lines and further comments count for nothing.
 //
 //	# TEXT                      comment
 //	> TEXT                      the client sends a text message
@@ -45,18 +45,18 @@
 //	extend FAMILY DURATION      a token family is refreshed; its newest token ends after that
 //	drain DURATION              the server shuts down over that time
 //
-// In a PATTERN "..." stands for any text; all else is meant to the letter. The lines of a
-// client may begin with a name and a colon ("a: > ..."), where there is more
-// than one client, and with a count ("60 x > ..."). A client connects with its first line.
+// In a PATTERN "..." stands for any text; all else is meant to the letter. The lines of a client
+// may begin with a name and a colon ("a: > ..."), where there is more than one client, and with a
+// count ("60 x > ..."). A client connects with its first line.
 //
 // Clients answer pings by themselves and do not show them, unless they are silent.
 //
-// Every message is shown as JSON, one a line, in whatever format it went: in a batch with
-// others, in MessagePack, compressed. A frame in another format than agreed on is a failure.
+// Every message is shown as JSON, one a line, in whatever format it went: in a batch with others,
+// in MessagePack, compressed. A frame in another format than agreed on is a failure.
 //
-// There are two users: demo may do all, basic sees quotes alone and may not use
-// patterns. With "set dev true" it is a development gateway, whose market knows the fault halt alone. Tokens: demo and demo2 (families f1 and f2), basic (f3), for a day; expired,
-// revoked and overloaded are answered as such, any other is not valid. The
-// instruments are GGAL|BYMA|24hs, GGAL|BYMA|CI, AL30|BYMA|CI, FAKE|SIM|CI and INDEX|BYMA|CI,
-// which has no book and has its own quotes, as GGAL|BYMA|CI has.
+// There are two users: demo may do all, basic sees quotes alone and may not use patterns. With "set
+// dev true" it is a development gateway, whose market knows the fault halt alone. Tokens: demo and
+// demo2 (families f1 and f2), basic (f3), for a day; expired, revoked and overloaded are answered
+// as such, any other is not valid. The instruments are GGAL|BYMA|24hs, GGAL|BYMA|CI, AL30|BYMA|CI,
+// FAKE|SIM|CI and INDEX|BYMA|CI, which has no book and has its own quotes, as GGAL|BYMA|CI has.
 package talk

@@ -31,7 +31,7 @@ type Staller interface {
 	Stall(on bool)
 }
 
-// Closed tells how a connection ended.
+// Closed is the end of a connection.
 type Closed struct {
 	Code   uint16 // of the close frame; 1006: there was none
 	Reason string
@@ -310,8 +310,8 @@ func blur(text string) string {
 	return regexp.MustCompile(`"D":\d+`).ReplaceAllString(text, `"D":0`)
 }
 
-// forgiveDelay returns got with the expires_in of want, if that of got is at most 10 s smaller: time
-// passes between the steps of a conversation on a busy machine.
+// forgiveDelay returns got with the expires_in of want, if that of got is at most 10 s smaller:
+// time passes between the steps of a conversation on a busy machine.
 func forgiveDelay(want, got string) string {
 	expires := regexp.MustCompile(`"expires_in":(\d+)`)
 	w, g := expires.FindStringSubmatch(want), expires.FindStringSubmatch(got)

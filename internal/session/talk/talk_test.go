@@ -139,7 +139,7 @@ func TestRun(t *testing.T) {
 				if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 					t.Errorf("got %q, want %q", got, c.want)
 				}
-				time.Sleep(time.Minute) // for echoes on their way
+				time.Sleep(time.Minute) // for echoes in flight
 			})
 		})
 	}

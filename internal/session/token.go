@@ -1,0 +1,174 @@
+package session
+
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// check is a token that is being checked, or the start of a subscribe that is being searched.
+// Messages wait for its end.
+type check struct {
+	start *start // nil: a token
+
+	id      []byte // of the request
+	token   string
+	name    string // of the session
+	slow    string // policy; "": not given
+	started bool   // the host has the token
+	mark    Mark
+	waiting []Event // messages that came meanwhile
+	bytes   int     // of waiting
+}
+
+// start is a subscribe whose start is being searched.
+type start struct {
+	search *stream.Search
+	again  Event // the message, to be handled again
+}
+
+// TakeToken returns, once, the token that is to be checked. The host calls Env.Verify with it
+// outside of the session's goroutine, and passes the result back with an event of kind Verified.
+// takeover is the session name that it came with.
+func (s *Session) TakeToken() (token, takeover string, ok bool) {
+	c := s.pendingCheck()
+	if c == nil || c.started {
+		return "", "", false
+	}
+	c.started = true
+	c.mark = s.env.Registry.Mark()
+	token, c.token = c.token, ""
+	return token, c.name, true
+}
+
+// Authenticated reports whether the session has had a valid token.
+func (s *Session) Authenticated() bool { return s.authenticated }
+
+// Busy reports whether a token is being checked or a start searched. Messages wait for the end, so
+// that the host should leave them in the socket.
+func (s *Session) Busy() bool { return s.pendingCheck() != nil }
+
+// hold keeps the message of e until the pending check is over.
+func (s *Session) hold(e Event) {
+	c := s.check
+	if c.bytes += len(e.Message); c.bytes > s.env.maxWaiting() {
+		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token, or to a start"), nil, nil)
+		return
+	}
+	e.Message = append([]byte(nil), e.Message...)
+	c.waiting = append(c.waiting, e)
+}
+
+// handleHeld handles the messages that have waited for c.
+func (s *Session) handleHeld(now time.Time, c *check) {
+	for i, e := range c.waiting {
+		if next := s.pendingCheck(); next != nil { // they wait for another one
+			next.waiting, next.bytes = c.waiting[i:], next.bytes+c.bytes
+			return
+		}
+		s.Handle(now, e)
+	}
+}
+
+// resumeFound handles a subscribe whose start was found, and the messages that have waited for it.
+func (s *Session) resumeFound(now time.Time) {
+	c := s.pendingCheck()
+	if c == nil || c.start == nil || !c.start.search.Over() {
+		return
+	}
+	s.check, s.found = nil, c.start.search
+	s.Handle(now, c.start.again)
+	s.ext().found = nil
+	s.handleHeld(now, c)
+}
+
+// verified handles the result of a token check.
+func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
+	c := s.pendingCheck()
+	if c == nil || !c.started || c.start != nil {
+		return
+	}
+	s.check = nil
+	switch {
+	case fault != nil:
+		s.fail(fault, c.id, nil)
+	case s.authenticated && s.entry.identity.User != id.User:
+		s.reply(wire.NewFault(wire.SubjectMismatch, ""), c.id, nil)
+	default:
+		s.welcome(now, id, c)
+	}
+	s.handleHeld(now, c)
+}
+
+// welcome makes the session live: it enters the registry, sends Success and starts the timers.
+func (s *Session) welcome(now time.Time, id *Identity, c *check) {
+	env := s.env
+	limits := env.limits(id.Limits)
+	missed, fault := env.Registry.admit(&s.entry, id, c.name, limits.Connections, c.mark)
+	if fault != nil {
+		s.fail(fault, c.id, nil)
+		return
+	}
+	again := s.authenticated
+	s.authenticated = true
+	if !again {
+		s.allowance.whole = max(s.allowance.whole, env.Registry.debt(id.User, env.at(now)))
+	}
+	if c.slow != "" {
+		s.strict = c.slow == wire.SlowStrict
+		s.sub.KeepAll(s.strict)
+	}
+	s.expires, s.warned = id.Expires.UnixNano(), false
+	s.send(wire.AppendAuthSuccess(s.sub.Scratch(), &wire.AuthSuccess{
+		ID: c.id, Session: s.entry.sessionName(), Version: env.Version, Time: now.UnixNano(),
+		ExpiresIn:         max(0, seconds(time.Duration(s.expires-now.UnixNano()))),
+		Interval:          seconds(env.pingInterval()),
+		Timeout:           seconds(env.pongTimeout()),
+		Subscriptions:     limits.Subscriptions,
+		MessagesPerSecond: limits.MessagesPerSecond,
+		MessageBytes:      env.messageBytes(),
+		Connections:       limits.Connections,
+		MaxDepth:          maxDepth(id, now),
+		Reauth:            again,
+	}))
+	s.setGrants(now, &id.Grants)
+	if !again {
+		s.pingDue = env.at(now).add(env.pingInterval())
+	}
+	for _, e := range missed {
+		s.Handle(now, e)
+	}
+	if s.closeReason() == nil {
+		s.watchToken(now)
+	}
+}
+
+// watchToken closes a session whose first token is overdue. After authentication it warns before
+// the end of the token, and closes the session after it. That end is a time of the wall clock,
+// which may be adjusted, so that it is checked at every timer event, at least at every ping.
+func (s *Session) watchToken(now time.Time) {
+	if !s.authenticated {
+		if s.tokenDue.due(s.env.at(now)) {
+			s.fail(wire.NewFault(wire.AuthTimeout, ""), nil, nil)
+		}
+		return
+	}
+	left := time.Duration(s.expires - now.UnixNano())
+	if left <= s.env.expiryWarning() && !s.warned {
+		s.warned = true
+		s.send(wire.AppendTokenExpiring(s.sub.Scratch(), max(0, seconds(left))))
+	}
+	due := left - s.env.expiryWarning()
+	if s.warned {
+		due = left + s.env.expiryGrace()
+	}
+	switch {
+	case s.warned && s.env.KeepExpired:
+		s.tokenDue = 0
+	case s.warned && due <= 0:
+		s.fail(wire.NewFault(wire.TokenExpired, ""), nil, nil)
+	default:
+		s.tokenDue = s.env.at(now).add(due)
+	}
+}

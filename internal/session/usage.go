@@ -1,0 +1,60 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Use is a level of a market's data that a session uses.
+type Use struct {
+	Market string       // "*" for a pattern of every market
+	Level  wire.Channel // Trades, Quotes or OrderBook
+	Delay  int          // seconds
+}
+
+// uses appends what subscriptions use, without duplicates.
+func (e *Env) uses(sub *stream.Subscriber, list []Use) []Use {
+	if e.Used == nil {
+		return list
+	}
+	for x := range sub.All {
+		u := Use{Market: x.ID.Market, Level: entitlement.Level(x.Channel), Delay: x.Tier.Delay}
+		if !slices.Contains(list, u) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// countUses records what the subscriptions use now and did not use before, and the reverse.
+func (s *Session) countUses(before []Use) {
+	if s.env.Used == nil || s.entry.identity == nil {
+		return
+	}
+	var buf [8]Use
+	now := s.env.uses(&s.sub, buf[:0])
+	record := func(list, other []Use, by int) {
+		for _, u := range list {
+			if !slices.Contains(other, u) {
+				s.env.Used(s.entry.user(), u, by)
+			}
+		}
+	}
+	record(now, before, 1)
+	record(before, now, -1)
+}
+
+// recordDenied records the items that were refused for want of a right or scope.
+func (r *request) recordDenied(list []wanted) {
+	if r.env.Denied == nil {
+		return
+	}
+	for i := range list {
+		if w := &list[i]; w.reason == wire.NotEntitled || w.reason == wire.Forbidden {
+			r.env.Denied(r.entry.user(), w.item.ID.Market, entitlement.Level(w.item.Channel), w.reason)
+		}
+	}
+}
