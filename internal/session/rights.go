@@ -123,17 +123,6 @@ func (s *Session) sendChange(ack *wire.Subscription, removals, moves []itemChang
 	s.acknowledge(ack)
 }
 
-// identifier returns an identifier as the server writes it. One of bars ends with its interval.
-func identifier(x stream.Item) string { return string(x.Channel.Append(nil, x.ID)) }
-
-func identifiers(items []stream.Item) []string {
-	list := make([]string, len(items))
-	for i := range items {
-		list[i] = identifier(items[i])
-	}
-	return list
-}
-
 // useQuota counts the subscriptions of sub in an instrument quota, each at its delay.
 func (g *Grants) useQuota(q *entitlement.Quota, sub *stream.Subscriber) {
 	if g == nil || !g.Rights.Limited() {

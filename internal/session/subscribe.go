@@ -175,17 +175,6 @@ func renameAsWritten(list []wanted, out *stream.Outcome) {
 	}
 }
 
-func ranges(lost map[string]stream.Lost) map[string]wire.Range {
-	if len(lost) == 0 {
-		return nil
-	}
-	all := make(map[string]wire.Range, len(lost))
-	for name, l := range lost {
-		all[name] = wire.Range(l)
-	}
-	return all
-}
-
 // unsubscribe removes identifiers as they were written.
 func (r *request) unsubscribe(m *wire.Message) {
 	req, list, ok := r.readItems(m)
@@ -284,27 +273,6 @@ func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, 
 	}
 	ack.Rejected = rejections(list)
 	r.acknowledge(ack)
-}
-
-// acknowledge adds the position of the stream and the counts of the channels, and sends an
-// acknowledgement.
-func (s *Session) acknowledge(ack *wire.Subscription) {
-	if ack.Epoch == "" {
-		ack.Epoch, ack.Position = s.sub.Position()
-	}
-	for c := range wire.NumChannels {
-		if ack.Given[c] {
-			ack.Count[c] = s.sub.Count(c)
-		}
-	}
-	// Messages that the stream has collected are from before the change of the set.
-	o := s.ext()
-	if s.format == wire.JSON && o.sim == nil {
-		o.control = s.sub.TakeCarry(o.control)
-	} else {
-		o.control = s.sub.Transcode(o.control, o.sim.corrupt(s.sub.TakeCarry(nil)), s.format)
-	}
-	s.send(wire.AppendSubscription(s.sub.Scratch(), ack))
 }
 
 // rejectAll answers a request whose items are all refused.

@@ -42,13 +42,6 @@ func (s *Session) TakeToken() (token, takeover string, ok bool) {
 	return token, c.name, true
 }
 
-// Authenticated reports whether the session has had a valid token.
-func (s *Session) Authenticated() bool { return s.authenticated }
-
-// Busy reports whether a token is being checked or a start searched. Messages wait for the end, so
-// that the host should leave them in the socket.
-func (s *Session) Busy() bool { return s.pendingCheck() != nil }
-
 // hold keeps the message of e until the pending check is over.
 func (s *Session) hold(e Event) {
 	c := s.check

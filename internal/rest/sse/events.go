@@ -220,3 +220,44 @@ func limitSendBuffer(c net.Conn, size int) {
 		}
 	}
 }
+
+// message is a control message of the session; the zero message stands for data.
+type message struct {
+	kind string
+	body wire.Value
+}
+
+// control reads a control message. For data, whose type has one letter, it returns the zero
+// message.
+func control(payload []byte) (m message) {
+	const head = len(`{"type":"`)
+	if len(payload) > head+1 && payload[head+1] == '"' {
+		return m
+	}
+	body, err := wire.ParseJSON(payload)
+	if err != nil {
+		return m
+	}
+	kind := body.Get("type")
+	return message{kind.Text, body}
+}
+
+// text returns a member that is a string, or "".
+func (m *message) text(name string) string {
+	v := m.body.Get(name)
+	return v.Text
+}
+
+// failure returns an Error of the session as a failure of the request.
+func (m *message) failure() *wire.Failure {
+	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(m.text("reason")), Msg: m.text("msg"), Hint: m.text("hint")}}
+	if wait := m.body.Get("retry_after"); wait.Kind == wire.Number {
+		f.RetryAfter = whole(wait.Text)
+	}
+	rejected := m.body.Get("rejected")
+	for i := range rejected.Items {
+		r := message{body: rejected.Items[i]}
+		f.Details = append(f.Details, wire.Detail{Field: r.text("channel"), Msg: r.text("instrument") + ": " + r.text("msg")})
+	}
+	return f
+}
