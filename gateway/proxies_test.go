@@ -154,9 +154,9 @@ func TestThreat28OnTheSocket(t *testing.T) {
 			const burst = 20
 			limits := gateway.Limits{Handshakes: burst}
 			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8"), Limits: limits})
-			// shake makes handshakes at once, so that hardly any come back meanwhile: first with the
+			// handshakes makes handshakes at once, so that hardly any come back meanwhile: first with the
 			// one headers, then with the other. It counts those of each that are refused.
-			shake := func(one string, ones int, other string, others int) (refused [2]int) {
+			handshakes := func(one string, ones int, other string, others int) (refused [2]int) {
 				t.Helper()
 				var requests []string
 				for i := range ones + others {
@@ -185,7 +185,7 @@ func TestThreat28OnTheSocket(t *testing.T) {
 				headers, again := used[tt.want]
 				if !again {
 					used[tt.want] = tt.headers
-					first := shake(tt.headers, many, "", 0)[0]
+					first := handshakes(tt.headers, many, "", 0)[0]
 					if first > few {
 						t.Errorf("%s: %d of %d handshakes were refused, want %d at most", tt.name, first, many, few)
 					}
@@ -193,15 +193,15 @@ func TestThreat28OnTheSocket(t *testing.T) {
 						if try == 10 {
 							t.Fatalf("%s: never refused", tt.name)
 						}
-						first = shake(tt.headers, many, "", 0)[0]
+						first = handshakes(tt.headers, many, "", 0)[0]
 					}
 					continue
 				}
 				// The same address by other headers has none left either. Two tries take no more than another
 				// address would have.
-				refused := shake(headers, many, tt.headers, few)[1]
+				refused := handshakes(headers, many, tt.headers, few)[1]
 				if refused == 0 {
-					refused = shake(headers, many, tt.headers, few)[1]
+					refused = handshakes(headers, many, tt.headers, few)[1]
 				}
 				if refused == 0 {
 					t.Errorf("%s: not taken for %s", tt.name, tt.want)
